@@ -1,0 +1,2 @@
+//! The `symbolicate` binary.
+fn main() {}

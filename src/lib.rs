@@ -1,0 +1,6 @@
+//! wedjat: what was the main thread doing when the app froze or died?
+#![deny(unsafe_op_in_unsafe_fn)]
+
+pub mod report;
+#[cfg(feature = "symbolicate")]
+pub mod symbolicate;

@@ -1,0 +1,1 @@
+//! The desk: turns reports into functions, files and lines.
