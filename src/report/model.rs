@@ -229,8 +229,37 @@ pub struct Thread {
     pub frames: Vec<Frame>,
     /// Why the walk stopped.
     pub end: Option<WalkEnd>,
+    /// Where frames were left out of [`Thread::frames`], and how many.
+    pub omitted: Option<Omitted>,
     /// Keys not known here.
     pub extra: Extra,
+}
+
+/// Frames that a stack had and that the report does not hold, for want of room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Omitted {
+    /// They stood before the frame of this index (leafward of it); the number of frames where they
+    /// stood behind the last.
+    pub at: u64,
+    /// How many they were.
+    pub count: u64,
+}
+
+/// A frame as a capture finds it: allocation-free, for writing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RawFrame {
+    /// The program counter (avma) as captured.
+    pub pc: u64,
+    /// How it was found.
+    pub found: Found,
+    /// Index of its image among the report's `image` sections; [`RawFrame::NO_IMAGE`] where none is
+    /// known.
+    pub image: u32,
+}
+
+impl RawFrame {
+    /// The value of [`RawFrame::image`] for an address in no known image.
+    pub const NO_IMAGE: u32 = u32::MAX;
 }
 
 /// One frame of a stack, as captured.
@@ -366,6 +395,8 @@ pub struct Sample {
     pub keep: u64,
     /// The rest of the frames, leafward, innermost first.
     pub frames: Vec<Frame>,
+    /// Where frames were left out of [`Sample::frames`], and how many.
+    pub omitted: Option<Omitted>,
     /// Keys not known here.
     pub extra: Extra,
 }

@@ -1,0 +1,34 @@
+//! The format's limits, in one place; `docs/report-format.md` states them.
+//!
+//! A writer keeps to them, a reader enforces them. They bound what a hostile file can make a reader
+//! do; no honest report comes near.
+
+/// How deep arrays and maps may nest within a section; the section itself is level 1.
+pub const DEPTH: usize = 32;
+
+/// Bytes of one section.
+pub const SECTION_BYTES: usize = 16 << 20;
+
+/// Bytes of one report in a stream.
+pub const REPORT_BYTES: usize = 256 << 20;
+
+/// Bytes of text that are not a report which a stream may hold before its reader gives up.
+pub const GARBAGE_BYTES: usize = 16 << 20;
+
+/// Sections of one report.
+pub const SECTIONS: u64 = 1 << 20;
+
+/// Frames of one thread or sample.
+pub const FRAMES: usize = 1 << 16;
+
+/// Keys of one map that the format defines.
+pub const FIELDS: usize = 1 << 12;
+
+/// Bytes of a text that the format defines.
+pub const TEXT_BYTES: usize = 1 << 20;
+
+/// Damages told one by one; what comes after is counted.
+pub const DAMAGES: usize = 256;
+
+/// Bytes of a text as the recorder puts it; longer ones are cut, and counted in `dropped`.
+pub const WRITTEN_TEXT_BYTES: usize = 16 << 10;

@@ -1,0 +1,299 @@
+//! Sections into a fixed buffer and from there, each in one write, into a sink; never allocates.
+
+use std::fmt;
+
+use super::checksum::crc32;
+use super::encode::{Encoder, MapEncoder};
+use super::limits;
+use super::view::*;
+
+/// Where the bytes of a report go: a file descriptor, or a `Vec<u8>` in tests.
+pub trait Sink {
+    /// Takes all of `bytes`, one whole section, or fails.
+    ///
+    /// An implementation that is used from a signal handler must be signal-safe.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), SinkError>;
+}
+
+impl<S: Sink + ?Sized> Sink for &mut S {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), SinkError> {
+        (**self).write(bytes)
+    }
+}
+
+impl Sink for Vec<u8> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), SinkError> {
+        self.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+/// Why a sink did not take what it was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SinkError {
+    /// The platform's error number (`errno`); 0 where there is none.
+    pub errno: i32,
+}
+
+impl fmt::Display for SinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the report could not be written (error number {})",
+            self.errno
+        )
+    }
+}
+
+impl std::error::Error for SinkError {}
+
+/// Who closes a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClosedBy {
+    /// The process that wrote it.
+    Writer,
+    /// A later launch, which found it cut.
+    NextLaunch,
+}
+
+impl ClosedBy {
+    /// The word in the report.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ClosedBy::Writer => "writer",
+            ClosedBy::NextLaunch => "next_launch",
+        }
+    }
+}
+
+/// Bytes that each section keeps free for its last two keys: `dropped` and `check`.
+const TAIL: usize = (8 + 9) + CHECK + 4;
+/// Bytes of the last key, `check`: the key, `ce`, four bytes.
+const CHECK: usize = 6 + 5;
+
+/// Writes a report, section by section.
+///
+/// Each section is put together in the buffer and goes out in one [`Sink::write`]. What of a section
+/// does not fit into the buffer is left out, in order of worth, and the section's key `dropped` says
+/// how much. 64 KiB hold about 4000 frames.
+///
+/// After an error of the sink every later call returns that error: nobody knows what the sink holds.
+///
+/// Signal-safe, as far as the sink is.
+///
+/// ```
+/// use wedjat::report::*;
+/// let mut buffer = [0; 4096];
+/// let mut file: Vec<u8> = Vec::new();
+/// let mut report = ReportWriter::new(&mut buffer, &mut file);
+/// report.head(&HeadView { app_name: "MyApp", app_version: "1.2.3", pid: 7, ..Default::default() })?;
+/// report.event(&EventView { kind: EventKind::Stall, ..Default::default() })?;
+/// let frames = [RawFrame { pc: 0x1_0000_4000, found: Found::Context, image: 0 }];
+/// report.thread(&ThreadView { id: 7, main: true, frames: &frames, ..Default::default() })?;
+/// report.image(&ImageView { name: "/usr/bin/myapp", id: &[1; 16], base: 0x1_0000_0000, ..Default::default() })?;
+/// report.finish(ClosedBy::Writer)?;
+/// # Ok::<(), SinkError>(())
+/// ```
+#[derive(Debug)]
+pub struct ReportWriter<'b, S> {
+    buffer: &'b mut [u8],
+    sink: S,
+    crc: u32,
+    sections: u64,
+    bytes: u64,
+    failed: Option<SinkError>,
+}
+
+impl<'b, S: Sink> ReportWriter<'b, S> {
+    /// A writer of a new report. The buffer should hold at least 4 KiB.
+    pub fn new(buffer: &'b mut [u8], sink: S) -> ReportWriter<'b, S> {
+        ReportWriter::resume(buffer, sink, 0, 0)
+    }
+
+    /// A writer that carries on where another left off: `crc` is the CRC-32 of all bytes that the sink
+    /// holds, `sections` the count of the sections in them.
+    pub fn resume(buffer: &'b mut [u8], sink: S, crc: u32, sections: u64) -> ReportWriter<'b, S> {
+        ReportWriter {
+            buffer,
+            sink,
+            crc,
+            sections,
+            bytes: 0,
+            failed: None,
+        }
+    }
+
+    /// CRC-32 of all bytes so far.
+    pub fn crc(&self) -> u32 {
+        self.crc
+    }
+
+    /// Count of sections so far.
+    pub fn sections(&self) -> u64 {
+        self.sections
+    }
+
+    /// Bytes that this writer has written so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Where the bytes go.
+    pub fn sink(&mut self) -> &mut S {
+        &mut self.sink
+    }
+
+    /// Writes one section; `fill` makes the entries of its map, those of most worth first.
+    pub fn section(
+        &mut self,
+        kind: &str,
+        fill: impl FnOnce(&mut MapEncoder<'_, '_>),
+    ) -> Result<(), SinkError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        let (len, _) = encode_section(self.buffer, kind, Rules::RECORDER, fill);
+        let bytes = self.buffer.get(..len).unwrap_or_default();
+        if bytes.is_empty() {
+            // Not even `[kind, {}]` fits: nothing to write, nothing to count.
+            return Ok(());
+        }
+        if let Err(error) = self.sink.write(bytes) {
+            self.failed = Some(error);
+            return Err(error);
+        }
+        self.crc = crc32(self.crc, bytes);
+        self.sections = self.sections.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(len as u64);
+        Ok(())
+    }
+
+    /// Writes `head`; always the first section.
+    pub fn head(&mut self, head: &HeadView<'_>) -> Result<(), SinkError> {
+        self.section(HeadView::KIND, |m| head.encode(m))
+    }
+
+    /// Writes `event`.
+    pub fn event(&mut self, event: &EventView<'_>) -> Result<(), SinkError> {
+        self.section(EventView::KIND, |m| event.encode(m))
+    }
+
+    /// Writes a `thread`; of a stack that does not fit, its innermost and its outermost frames.
+    pub fn thread(&mut self, thread: &ThreadView<'_>) -> Result<(), SinkError> {
+        self.section(ThreadView::KIND, |m| thread.encode(m, thread.frames))
+    }
+
+    /// Writes an `image`; frames index these in the order in which they are written.
+    pub fn image(&mut self, image: &ImageView<'_>) -> Result<(), SinkError> {
+        self.section(ImageView::KIND, |m| image.encode(m))
+    }
+
+    /// Writes a `sample`.
+    pub fn sample(&mut self, sample: &SampleView<'_>) -> Result<(), SinkError> {
+        self.section(SampleView::KIND, |m| sample.encode(m, sample.frames))
+    }
+
+    /// Writes `vitals`.
+    pub fn vitals(&mut self, vitals: &VitalsView<'_>) -> Result<(), SinkError> {
+        self.section(VitalsView::KIND, |m| vitals.encode(m))
+    }
+
+    /// Writes `context`; of breadcrumbs that do not all fit, the newest.
+    pub fn context<'a, K, B, G, M>(
+        &mut self,
+        context: ContextView<K, B, G, M>,
+    ) -> Result<(), SinkError>
+    where
+        K: Iterator<Item = (&'a str, ValueView<'a>)>,
+        B: Iterator<Item = (u64, &'a str)> + Clone,
+        G: Iterator<Item = (&'a str, f64)>,
+        M: Iterator<Item = (&'a str, u64, Option<u64>)>,
+    {
+        self.section(CONTEXT_KIND, |m| context.encode(m))
+    }
+
+    /// Writes `stall_end`.
+    pub fn stall_end(&mut self, end: &StallEndView<'_>) -> Result<(), SinkError> {
+        self.section(StallEndView::KIND, |m| end.encode(m))
+    }
+
+    /// Writes `capture`.
+    pub fn capture(&mut self, capture: &CaptureView<'_>) -> Result<(), SinkError> {
+        self.section(CaptureView::KIND, |m| capture.encode(m))
+    }
+
+    /// Writes `loss`: counts by reason.
+    pub fn loss(&mut self, loss: &LossView<'_>) -> Result<(), SinkError> {
+        self.section(LossView::KIND, |m| loss.encode(m))
+    }
+
+    /// Writes `end`, and returns the sink.
+    pub fn finish(mut self, closed_by: ClosedBy) -> Result<S, SinkError> {
+        let (crc, sections) = (self.crc, self.sections.saturating_add(1));
+        self.section(END_KIND, |m| {
+            encode_end(m, crc, sections, closed_by.as_str())
+        })?;
+        Ok(self.sink)
+    }
+}
+
+/// How [`encode_section`] goes about it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rules {
+    /// Whether the section carries its own `check`.
+    pub checked: bool,
+    /// Longer texts are cut.
+    pub text_bytes: usize,
+}
+
+impl Rules {
+    const RECORDER: Rules = Rules {
+        checked: true,
+        text_bytes: limits::WRITTEN_TEXT_BYTES,
+    };
+}
+
+/// One section into `buffer`: how many bytes it takes (0 where not even its frame fits), and how many
+/// entries and items were left out of it.
+pub(crate) fn encode_section(
+    buffer: &mut [u8],
+    kind: &str,
+    rules: Rules,
+    fill: impl FnOnce(&mut MapEncoder<'_, '_>),
+) -> (usize, u64) {
+    let mut e = Encoder::new(buffer);
+    let mut dropped = 0;
+    e.reserve(TAIL);
+    e.limit_text(rules.text_bytes);
+    e.put(&[0x92]);
+    e.text(kind);
+    let mut has_map = false;
+    e.map(|m| {
+        has_map = true;
+        fill(m);
+        dropped = m.dropped();
+        m.reserve(0);
+        if dropped > 0 {
+            m.unsigned("dropped", dropped);
+        }
+        if rules.checked {
+            // Room for the value first, so that the map's header is final when the bytes are summed.
+            m.entry("check", |e| {
+                e.put(&[0xce, 0, 0, 0, 0]);
+            });
+        }
+    });
+    if !has_map || e.is_full() {
+        return (0, dropped);
+    }
+    let len = e.len();
+    if rules.checked {
+        let at = len.saturating_sub(5);
+        let check = crc32(0, buffer.get(..at).unwrap_or_default());
+        let [a, b, c, d] = check.to_be_bytes();
+        if let Some(to) = buffer.get_mut(at..len) {
+            to.copy_from_slice(&[0xce, a, b, c, d]);
+        }
+    }
+    (len, dropped)
+}

@@ -1,0 +1,314 @@
+//! What a `ReportWriter` writes, as an independent MessagePack decoder (`rmpv`) sees it.
+
+use rmpv::Value;
+use wedjat::report::{
+    ClosedBy, ContextView, Encoder, EventView, Found, HeadView, Omitted, RawFrame, ReportWriter,
+    Sink, SinkError, StallEndView, ThreadView, ValueView, crc32,
+};
+
+/// Sections as an independent decoder sees them.
+fn decode(mut bytes: &[u8]) -> Vec<(String, Vec<(Value, Value)>)> {
+    let mut sections = Vec::new();
+    while !bytes.is_empty() {
+        let value = rmpv::decode::read_value(&mut bytes).expect("well-formed");
+        let Value::Array(pair) = value else {
+            panic!("not an array: {value}")
+        };
+        let [kind, map] = <[Value; 2]>::try_from(pair).expect("two elements");
+        let Value::Map(map) = map else {
+            panic!("not a map: {map}")
+        };
+        sections.push((kind.as_str().expect("a text").to_owned(), map));
+    }
+    sections
+}
+
+fn field<'a>(map: &'a [(Value, Value)], key: &str) -> Option<&'a Value> {
+    map.iter()
+        .find(|(k, _)| k.as_str() == Some(key))
+        .map(|(_, v)| v)
+}
+
+fn thread_in(buffer: &mut [u8], view: &ThreadView<'_>) -> Vec<(Value, Value)> {
+    let mut file = Vec::new();
+    ReportWriter::new(buffer, &mut file).thread(view).unwrap();
+    let [(kind, map)] = <[_; 1]>::try_from(decode(&file)).expect("one section");
+    assert_eq!(kind, "thread");
+    map
+}
+
+fn deep(count: u64) -> Vec<RawFrame> {
+    (0..count)
+        .map(|n| RawFrame {
+            pc: 0x7fff_0000_0000 + n,
+            found: Found::UnwindInfo,
+            image: 3,
+        })
+        .collect()
+}
+
+#[test]
+fn end_sums_all_bytes_before_it_and_counts_itself() {
+    let mut buffer = [0; 4096];
+    let mut file = Vec::new();
+    let mut writer = ReportWriter::new(&mut buffer, &mut file);
+    writer
+        .head(&HeadView {
+            app_name: "a",
+            ..Default::default()
+        })
+        .unwrap();
+    writer
+        .stall_end(&StallEndView {
+            duration: 1,
+            how: "recovered",
+        })
+        .unwrap();
+    let before = writer.bytes() as usize;
+    writer.finish(ClosedBy::Writer).unwrap();
+    let sections = decode(&file);
+    let (kind, end) = sections.last().unwrap();
+    assert_eq!(kind, "end");
+    assert_eq!(field(end, "sections"), Some(&Value::from(3)));
+    assert_eq!(field(end, "closed_by"), Some(&Value::from("writer")));
+    assert_eq!(
+        field(end, "crc32"),
+        Some(&Value::from(crc32(0, &file[..before])))
+    );
+}
+
+#[test]
+fn a_resumed_report_is_the_one_that_was_never_cut() {
+    let head = HeadView {
+        app_name: "a",
+        pid: 9,
+        ..Default::default()
+    };
+    let (mut buffer, mut whole, mut parts) = ([0; 4096], Vec::new(), Vec::new());
+    let mut writer = ReportWriter::new(&mut buffer, &mut whole);
+    writer.head(&head).unwrap();
+    writer.finish(ClosedBy::NextLaunch).unwrap();
+    let mut writer = ReportWriter::new(&mut buffer, &mut parts);
+    writer.head(&head).unwrap();
+    let (crc, sections) = (writer.crc(), writer.sections());
+    ReportWriter::resume(&mut buffer, &mut parts, crc, sections)
+        .finish(ClosedBy::NextLaunch)
+        .unwrap();
+    assert_eq!(parts, whole);
+}
+
+#[test]
+fn a_stack_that_does_not_fit_keeps_both_ends_and_says_what_is_missing() {
+    let frames = deep(1000);
+    let view = ThreadView {
+        id: 5,
+        frames: &frames,
+        ..Default::default()
+    };
+    let map = thread_in(&mut [0; 2048], &view);
+    let kept = field(&map, "frames").and_then(Value::as_array).unwrap();
+    let omitted = field(&map, "omitted").and_then(Value::as_array).unwrap();
+    let (at, count) = (omitted[0].as_u64().unwrap(), omitted[1].as_u64().unwrap());
+    assert_eq!(kept.len() as u64 + count, 1000);
+    assert!(
+        kept.len() > 100,
+        "2 KiB hold more than {} frames",
+        kept.len()
+    );
+    let pc = |frame: &Value| frame.as_array().unwrap()[0].as_u64().unwrap() - 0x7fff_0000_0000;
+    let kept: Vec<u64> = kept.iter().map(pc).collect();
+    let expected: Vec<u64> = (0..at).chain(at + count..1000).collect();
+    assert_eq!(kept, expected);
+    assert!(at > kept.len() as u64 / 2 && at < kept.len() as u64);
+    assert_eq!(field(&map, "dropped").and_then(Value::as_u64), Some(count));
+}
+
+#[test]
+fn a_gap_of_the_capture_s_own_is_grown_to_one_gap() {
+    let frames = deep(200);
+    let omitted = Some(Omitted {
+        at: 150,
+        count: 10_000,
+    });
+    let view = ThreadView {
+        frames: &frames,
+        omitted,
+        ..Default::default()
+    };
+    let map = thread_in(&mut [0; 1024], &view);
+    let kept = field(&map, "frames")
+        .and_then(Value::as_array)
+        .unwrap()
+        .len() as u64;
+    let gap = field(&map, "omitted").and_then(Value::as_array).unwrap();
+    assert_eq!(gap[1].as_u64(), Some(10_000 + 200 - kept));
+    let map = thread_in(&mut [0; 8192], &view);
+    assert_eq!(
+        field(&map, "omitted"),
+        Some(&Value::from(vec![Value::from(150), Value::from(10_000)]))
+    );
+}
+
+#[test]
+fn every_size_of_buffer_gives_whole_sections() {
+    let frames = deep(20);
+    let registers = [("rip", u64::MAX), ("rsp", 1), ("rbp", 0)];
+    let crumbs = ["one", "two", "three"];
+    for size in 0..1200 {
+        let mut buffer = vec![0; size];
+        let mut file = Vec::new();
+        let mut writer = ReportWriter::new(&mut buffer, &mut file);
+        writer
+            .head(&HeadView {
+                app_name: "app",
+                app_version: "1",
+                arch: "arm64",
+                ..Default::default()
+            })
+            .unwrap();
+        let message = "mé".repeat(100);
+        writer
+            .event(&EventView {
+                message: Some(&message),
+                ..Default::default()
+            })
+            .unwrap();
+        writer
+            .thread(&ThreadView {
+                frames: &frames,
+                registers: &registers,
+                ..Default::default()
+            })
+            .unwrap();
+        writer
+            .context(ContextView {
+                keys: (0..40).map(|_| ("key", ValueView::Text("value"))),
+                breadcrumbs: crumbs.iter().map(|&text| (1, text)),
+                gauges: [].into_iter(),
+                marks: [("mark", 1, None)].into_iter(),
+            })
+            .unwrap();
+        let counted = writer.sections();
+        writer.finish(ClosedBy::Writer).unwrap();
+        let sections = decode(&file);
+        assert!(sections.len() as u64 >= counted, "{size}");
+        for (kind, map) in &sections {
+            let check = field(map, "check");
+            assert!(size < 200 || check.is_some(), "{size}: {kind} has no check");
+        }
+        if size >= 1100 {
+            assert!(
+                sections
+                    .iter()
+                    .all(|(_, map)| field(map, "dropped").is_none()),
+                "{size}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_newest_breadcrumbs_are_kept() {
+    let texts: Vec<String> = (0..100).map(|n| format!("crumb {n}")).collect();
+    let (mut buffer, mut file) = ([0; 512], Vec::new());
+    ReportWriter::new(&mut buffer, &mut file)
+        .context(ContextView {
+            keys: [].into_iter(),
+            breadcrumbs: texts.iter().map(|text| (7, text.as_str())),
+            gauges: [].into_iter(),
+            marks: [].into_iter(),
+        })
+        .unwrap();
+    let sections = decode(&file);
+    let crumbs = field(&sections[0].1, "breadcrumbs")
+        .and_then(Value::as_array)
+        .unwrap();
+    assert!(crumbs.len() > 10);
+    assert_eq!(
+        crumbs.last().unwrap().as_array().unwrap()[1].as_str(),
+        Some("crumb 99")
+    );
+    let dropped = field(&sections[0].1, "dropped")
+        .and_then(Value::as_u64)
+        .unwrap();
+    assert_eq!(crumbs.len() as u64 + dropped, 100);
+}
+
+#[test]
+fn a_failed_sink_fails_for_good() {
+    struct Full(u32);
+    impl Sink for Full {
+        fn write(&mut self, _: &[u8]) -> Result<(), SinkError> {
+            self.0 += 1;
+            Err(SinkError { errno: 28 })
+        }
+    }
+    let mut buffer = [0; 512];
+    let mut writer = ReportWriter::new(&mut buffer, Full(0));
+    assert_eq!(
+        writer.head(&HeadView::default()),
+        Err(SinkError { errno: 28 })
+    );
+    assert_eq!(
+        writer.event(&EventView::default()),
+        Err(SinkError { errno: 28 })
+    );
+    assert_eq!(writer.sink().0, 1);
+}
+
+#[test]
+fn numbers_take_their_smallest_form() {
+    let mut expected = Vec::new();
+    let mut buffer = [0; 4096];
+    let mut e = Encoder::new(&mut buffer);
+    for shift in 0..64 {
+        for n in [1u64 << shift, (1u64 << shift) - 1] {
+            e.unsigned(n);
+            rmpv::encode::write_value(&mut expected, &Value::from(n)).unwrap();
+            e.signed((n as i64).wrapping_neg());
+            rmpv::encode::write_value(&mut expected, &Value::from((n as i64).wrapping_neg()))
+                .unwrap();
+        }
+    }
+    for length in [0, 1, 31, 32, 255, 256, 300] {
+        let text = "x".repeat(length);
+        e.text(&text);
+        rmpv::encode::write_value(&mut expected, &Value::from(text.as_str())).unwrap();
+        e.bin(text.as_bytes());
+        rmpv::encode::write_value(&mut expected, &Value::from(text.as_bytes())).unwrap();
+    }
+    for length in [0, 1, 2, 3, 4, 8, 16, 17, 300] {
+        e.extension(-5, &vec![7; length]);
+        rmpv::encode::write_value(&mut expected, &Value::Ext(-5, vec![7; length])).unwrap();
+    }
+    assert!(!e.is_full());
+    assert_eq!(e.bytes(), expected);
+}
+
+#[test]
+fn containers_widen_their_headers_as_they_grow() {
+    for count in [0, 15, 16, 17, 65_535, 65_536, 65_537] {
+        let mut buffer = vec![0; 600_000];
+        let mut e = Encoder::new(&mut buffer);
+        e.map(|m| {
+            m.array("list", |a| {
+                for n in 0..count {
+                    a.item(|e| e.unsigned(n));
+                }
+            });
+            for n in 0..count {
+                m.pair(|e| {
+                    e.unsigned(n);
+                    e.nil();
+                });
+            }
+        });
+        let mut expected = Vec::new();
+        let list = Value::Array((0..count).map(Value::from).collect());
+        let pairs = (0..count).map(|n| (Value::from(n), Value::Nil));
+        let map = Value::Map([("list".into(), list)].into_iter().chain(pairs).collect());
+        rmpv::encode::write_value(&mut expected, &map).unwrap();
+        assert_eq!(e.dropped(), 0);
+        assert!(e.bytes() == expected, "{count}");
+    }
+}
