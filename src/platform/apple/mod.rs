@@ -1,0 +1,1 @@
+//! Apple: what `platform` offers, by Mach and libc.

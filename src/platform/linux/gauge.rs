@@ -1,0 +1,188 @@
+//! What the kernel says of one thread of this process, read without touching the thread.
+
+use std::ffi::CString;
+
+use super::clock;
+
+/// Reads the state of one thread through descriptors that were opened once: later readings
+/// neither allocate nor look up a path.
+#[derive(Debug)]
+pub struct ThreadGauge {
+    tid: i32,
+    stat: i32,
+    schedstat: i32,
+    syscall: i32,
+    status: i32,
+}
+
+impl ThreadGauge {
+    /// For the thread with this id. A file that cannot be opened (no `CONFIG_SCHED_INFO`, say)
+    /// leaves its readings unknown.
+    pub fn open(tid: i32) -> ThreadGauge {
+        let open = |file: &str| match CString::new(format!("/proc/self/task/{tid}/{file}")) {
+            // SAFETY: the path is a C string that lives across the call.
+            Ok(path) => unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) },
+            Err(_) => -1,
+        };
+        ThreadGauge {
+            tid,
+            stat: open("stat"),
+            schedstat: open("schedstat"),
+            syscall: open("syscall"),
+            status: open("status"),
+        }
+    }
+
+    /// For the calling thread.
+    pub fn current() -> ThreadGauge {
+        // SAFETY: no arguments, always succeeds.
+        ThreadGauge::open(unsafe { libc::gettid() })
+    }
+
+    /// The thread's id.
+    pub fn tid(&self) -> i32 {
+        self.tid
+    }
+
+    /// CPU time used, nanoseconds.
+    pub fn cpu(&self) -> u64 {
+        clock::thread_cpu(self.tid)
+    }
+
+    /// How long it was ready to run but had no CPU, nanoseconds; 0 where unknown.
+    /// Source: `/proc/PID/schedstat`, second field (Documentation/scheduler/sched-stats.rst).
+    pub fn delay(&self) -> u64 {
+        let mut buffer = [0; 96];
+        let text = read(self.schedstat, &mut buffer);
+        let mut words = text.split(|&byte| byte == b' ');
+        words.nth(1).map_or(0, decimal)
+    }
+
+    /// The kernel's letter for its state, as `R`, `S`, `D`, `T` (stopped), `t` (held by a tracer);
+    /// `None` where unknown. Source: proc(5), `/proc/PID/stat`, the field behind the last `)`.
+    pub fn state(&self) -> Option<u8> {
+        let mut buffer = [0; 128];
+        let text = read(self.stat, &mut buffer);
+        let close = text.iter().rposition(|&byte| byte == b')')?;
+        text.get(close.checked_add(2)?).copied()
+    }
+
+    /// The number of the system call it is blocked in; `None` while it runs or where unknown.
+    /// Source: proc(5), `/proc/PID/syscall`.
+    pub fn syscall(&self) -> Option<u64> {
+        let mut buffer = [0; 256];
+        let text = read(self.syscall, &mut buffer);
+        let first = text.split(|&byte| byte == b' ' || byte == b'\n').next()?;
+        // `running`, or -1 for blocked outside a system call.
+        first.first().filter(|byte| byte.is_ascii_digit())?;
+        Some(decimal(first))
+    }
+
+    /// Whether it sleeps in a call that run loops wait in for events: `poll`, `select`, `epoll_wait`
+    /// and their kin.
+    pub fn waits_for_events(&self) -> bool {
+        let Some(number) = self.syscall() else {
+            return false;
+        };
+        let number = number as libc::c_long;
+        #[cfg(target_arch = "x86_64")]
+        if [libc::SYS_poll, libc::SYS_select, libc::SYS_epoll_wait].contains(&number) {
+            return true;
+        }
+        [
+            libc::SYS_ppoll,
+            libc::SYS_pselect6,
+            libc::SYS_epoll_pwait,
+            libc::SYS_epoll_pwait2,
+        ]
+        .contains(&number)
+    }
+
+    /// Whether a debugger or another tracer is attached to it.
+    /// Source: proc(5), `/proc/PID/status`, `TracerPid`.
+    pub fn traced(&self) -> bool {
+        const KEY: &[u8] = b"\nTracerPid:\t";
+        let mut buffer = [0; 1024];
+        let text = read(self.status, &mut buffer);
+        text.windows(KEY.len() + 1)
+            .find(|window| window.starts_with(KEY))
+            .and_then(|window| window.last())
+            .is_some_and(|&digit| digit != b'0')
+    }
+}
+
+impl Drop for ThreadGauge {
+    fn drop(&mut self) {
+        for file in [self.stat, self.schedstat, self.syscall, self.status] {
+            if file >= 0 {
+                // SAFETY: the descriptor is ours alone and is not used again.
+                unsafe { libc::close(file) };
+            }
+        }
+    }
+}
+
+/// What a file of `/proc` says now, from its start; empty where it cannot be read. Signal-safe.
+fn read(file: i32, buffer: &mut [u8]) -> &[u8] {
+    if file < 0 {
+        return &[];
+    }
+    let errno = super::errno();
+    // SAFETY: the buffer is valid for writes of its length.
+    let length = unsafe { libc::pread(file, buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+    super::set_errno(errno);
+    usize::try_from(length)
+        .ok()
+        .and_then(|length| buffer.get(..length))
+        .unwrap_or(&[])
+}
+
+/// The decimal number that the text begins with; 0 without one.
+fn decimal(text: &[u8]) -> u64 {
+    text.iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .fold(0u64, |number, &digit| {
+            number
+                .wrapping_mul(10)
+                .wrapping_add(u64::from(digit - b'0'))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn a_thread_that_polls_is_seen_to_wait_for_events() {
+        let (told, tid) = mpsc::channel();
+        let (pipe, end) = std::io::pipe().unwrap();
+        let sleeper = std::thread::spawn(move || {
+            use std::os::fd::AsRawFd;
+            // SAFETY: no arguments.
+            told.send(unsafe { libc::gettid() }).unwrap();
+            let mut wait = libc::pollfd {
+                fd: pipe.as_raw_fd(),
+                events: libc::POLLIN,
+                revents: 0,
+            };
+            // SAFETY: one valid pollfd.
+            unsafe { libc::poll(&mut wait, 1, -1) };
+        });
+        let gauge = ThreadGauge::open(tid.recv().unwrap());
+        while !gauge.waits_for_events() {
+            std::thread::yield_now();
+        }
+        assert_eq!(gauge.state(), Some(b'S'));
+        drop(end);
+        sleeper.join().unwrap();
+    }
+
+    #[test]
+    fn the_calling_thread_runs() {
+        let gauge = ThreadGauge::current();
+        assert_eq!(gauge.state(), Some(b'R'));
+        assert!(gauge.cpu() > 0);
+        assert!(!gauge.waits_for_events());
+    }
+}

@@ -1,0 +1,18 @@
+//! Linux: what `platform` offers, by libc and raw system calls.
+
+pub mod clock;
+pub mod gauge;
+pub mod mask;
+pub mod semaphore;
+
+/// The calling thread's `errno`. Signal-safe.
+pub fn errno() -> i32 {
+    // SAFETY: libc gives a valid pointer to the calling thread's own errno.
+    unsafe { *libc::__errno_location() }
+}
+
+/// Sets the calling thread's `errno`, as handlers must before they return. Signal-safe.
+pub fn set_errno(value: i32) {
+    // SAFETY: as in `errno`.
+    unsafe { *libc::__errno_location() = value }
+}

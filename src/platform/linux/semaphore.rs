@@ -1,0 +1,156 @@
+//! A counting semaphore on a futex: one word, no lock, made in a `const`.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::clock;
+
+/// A counting semaphore. It holds no memory beside itself and is never destroyed, so that a late
+/// `post` touches nothing that is gone.
+#[derive(Debug)]
+pub struct Semaphore {
+    count: AtomicU32,
+}
+
+impl Semaphore {
+    /// With no permit in it.
+    pub const fn new() -> Semaphore {
+        Semaphore {
+            count: AtomicU32::new(0),
+        }
+    }
+
+    /// Puts one permit in and wakes one waiter. What was written before it is seen by whoever
+    /// takes the permit. Signal-safe: one atomic and one `futex` call; `errno` is kept.
+    pub fn post(&self) {
+        self.count.fetch_add(1, Ordering::Release);
+        let errno = super::errno();
+        // SAFETY: FUTEX_WAKE reads nothing but the address, which is that of a live atomic.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                self.count.as_ptr(),
+                libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+                1,
+            );
+        }
+        super::set_errno(errno);
+    }
+
+    /// Takes one permit, waiting for it as long as it takes.
+    pub fn wait(&self) {
+        while !self.take() {
+            self.sleep(None);
+        }
+    }
+
+    /// Takes one permit; `false` when none came within so many nanoseconds.
+    pub fn wait_timeout(&self, nanoseconds: u64) -> bool {
+        self.wait_until(clock::monotonic().saturating_add(nanoseconds))
+    }
+
+    /// Takes one permit; `false` when none came before [`clock::monotonic`] reached `deadline`.
+    pub fn wait_until(&self, deadline: u64) -> bool {
+        loop {
+            if self.take() {
+                return true;
+            }
+            if !self.sleep(Some(deadline)) {
+                return self.take();
+            }
+        }
+    }
+
+    fn take(&self) -> bool {
+        let mut count = self.count.load(Ordering::Relaxed);
+        while count > 0 {
+            match self.count.compare_exchange_weak(
+                count,
+                count - 1,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(now) => count = now,
+            }
+        }
+        false
+    }
+
+    /// Sleeps while the count is 0; `false` when the deadline has passed. FUTEX_WAIT_BITSET takes
+    /// an absolute CLOCK_MONOTONIC time (futex(2)), so that interruptions don't prolong the wait.
+    fn sleep(&self, deadline: Option<u64>) -> bool {
+        let time = deadline.map(|at| libc::timespec {
+            tv_sec: (at / 1_000_000_000) as libc::time_t,
+            tv_nsec: (at % 1_000_000_000) as libc::c_long,
+        });
+        let pointer = time
+            .as_ref()
+            .map_or(std::ptr::null(), |time| time as *const libc::timespec);
+        let errno = super::errno();
+        // SAFETY: the word is a live atomic; `pointer` is null or points to `time`, which lives
+        // across the call.
+        let done = unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                self.count.as_ptr(),
+                libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG,
+                0u32,
+                pointer,
+                std::ptr::null::<u32>(),
+                libc::FUTEX_BITSET_MATCH_ANY,
+            )
+        };
+        let timed_out = done == -1 && super::errno() == libc::ETIMEDOUT;
+        super::set_errno(errno);
+        !timed_out
+    }
+}
+
+impl Default for Semaphore {
+    fn default() -> Semaphore {
+        Semaphore::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permits_are_counted() {
+        let semaphore = Semaphore::new();
+        assert!(!semaphore.wait_timeout(0));
+        semaphore.post();
+        semaphore.post();
+        assert!(semaphore.wait_timeout(0));
+        semaphore.wait();
+        assert!(!semaphore.wait_timeout(1_000_000));
+    }
+
+    #[test]
+    fn the_deadline_is_kept_to_the_late_side() {
+        let before = clock::monotonic();
+        assert!(!Semaphore::new().wait_timeout(3_000_000));
+        assert!(clock::monotonic() - before >= 3_000_000);
+    }
+
+    #[test]
+    fn every_post_wakes_a_waiter_and_carries_what_was_written() {
+        use std::sync::Arc;
+        let shared = Arc::new((Semaphore::new(), Semaphore::new(), AtomicU32::new(0)));
+        let other = Arc::clone(&shared);
+        let waiter = std::thread::spawn(move || {
+            for round in 1..=1000 {
+                other.0.wait();
+                assert_eq!(other.2.load(Ordering::Relaxed), round);
+                other.1.post();
+            }
+        });
+        for round in 1..=1000 {
+            shared.2.store(round, Ordering::Relaxed);
+            shared.0.post();
+            shared.1.wait();
+        }
+        waiter.join().unwrap();
+    }
+}

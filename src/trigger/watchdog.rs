@@ -1,0 +1,187 @@
+//! The watchdog: the thread that waits on the bell, looks at the pulse and drives the detector.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use super::heartbeat::Pulse;
+use super::stall::{Decision, Detector, Held, Look, Next, Reason, Stall, StallEndInfo, StallInfo};
+use crate::platform::{ThreadGauge, clock};
+
+/// What is done about a stall. All calls come on the watchdog's own thread, one at a time, in this
+/// order: `first_miss`, any number of `sample`, then `forget`, `dropped` or `stalled`; after
+/// `stalled` any number of `sample`, then `ended`. A stall that is sure at once comes without
+/// `first_miss`.
+pub trait Watcher {
+    /// A first beat was missed: take a stack. `at`: nanoseconds since the start.
+    fn first_miss(&mut self, at: u64);
+
+    /// Take a further stack. `at`: nanoseconds since the start.
+    fn sample(&mut self, at: u64);
+
+    /// It was no stall: forget the stacks.
+    fn forget(&mut self);
+
+    /// It is a stall: take a stack and begin the report.
+    fn stalled(&mut self, info: &StallInfo);
+
+    /// The stall is over: close the report.
+    fn ended(&mut self, end: &StallEndInfo);
+
+    /// It would have been a stall but for this: forget the stacks, count the reason.
+    fn dropped(&mut self, reason: Reason);
+}
+
+/// The running watchdog. Dropping it stops and joins its thread; a stall that lasts is ended as
+/// `uninstalled` first.
+#[derive(Debug)]
+pub struct Watchdog {
+    pulse: &'static Pulse,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    tid: i32,
+}
+
+impl Watchdog {
+    /// Starts to watch the calling thread. The launch begins now.
+    ///
+    /// `pulse` must have been installed ([`Pulse::install`]); `watcher` moves to the new thread,
+    /// which is named `wedjat` and has all signals blocked.
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub fn spawn(
+        stall: Stall,
+        pulse: &'static Pulse,
+        watcher: impl Watcher + Send + 'static,
+    ) -> io::Result<Watchdog> {
+        let watched = ThreadGauge::current();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let (told, tid) = std::sync::mpsc::sync_channel(1);
+        let now = clock::monotonic();
+        let first = Look {
+            now,
+            due: now,
+            boot: clock::boottime(),
+            cpu: watched.cpu(),
+            delay: watched.delay(),
+            ..Look::default()
+        };
+        // The new thread inherits the mask: no signal of the app's is ever delivered to it.
+        let mask = crate::platform::SignalMask::block_all();
+        let thread = std::thread::Builder::new()
+            .name("wedjat".into())
+            .stack_size(1 << 20)
+            .spawn(move || {
+                let own = ThreadGauge::current();
+                // The other side waits for it; if it is gone, so is the need.
+                let _ = told.send(own.tid());
+                let eyes = Eyes {
+                    pulse,
+                    watched,
+                    own,
+                    stop: stopped,
+                };
+                eyes.run(Detector::new(&stall, first), watcher);
+            });
+        drop(mask);
+        let thread = thread?;
+        let tid = tid.recv().unwrap_or(0);
+        Ok(Watchdog {
+            pulse,
+            stop,
+            thread: Some(thread),
+            tid,
+        })
+    }
+
+    /// The id of its thread, as the system knows it.
+    pub fn thread_id(&self) -> i32 {
+        self.tid
+    }
+
+    /// CPU time that it has used, nanoseconds.
+    pub fn cpu(&self) -> u64 {
+        clock::thread_cpu(self.tid)
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.pulse.wake();
+        if let Some(thread) = self.thread.take() {
+            // A watcher that panicked has said so on standard error; there is no one else to tell.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the thread itself has.
+struct Eyes {
+    pulse: &'static Pulse,
+    watched: ThreadGauge,
+    own: ThreadGauge,
+    stop: Arc<AtomicBool>,
+}
+
+impl Eyes {
+    fn run(&self, mut detector: Detector, mut watcher: impl Watcher) {
+        let mut next = detector.first();
+        let mut last = self.pulse.beat();
+        loop {
+            self.pulse.listen(last, next.due, next.call);
+            if self.stop.load(Ordering::SeqCst) {
+                break;
+            }
+            let look = self.look(&next);
+            last = look.beat;
+            let (decision, then) = detector.look(&look);
+            tell(&mut watcher, decision);
+            next = then;
+        }
+        tell(&mut watcher, detector.stop(&self.look(&next)));
+    }
+
+    fn look(&self, next: &Next) -> Look {
+        let beat = self.pulse.beat();
+        let now = clock::monotonic();
+        let mut look = Look {
+            now,
+            boot: clock::boottime(),
+            due: next.due.unwrap_or(now),
+            beat,
+            ..Look::default()
+        };
+        if beat.idle() {
+            return look;
+        }
+        look.cpu = self.watched.cpu();
+        look.delay = self.watched.delay();
+        look.own_delay = self.own.delay();
+        let state = self.watched.state();
+        if matches!(state, Some(b'T' | b't')) {
+            look.held = Held::Stopped;
+        } else if beat.nested() && self.watched.waits_for_events() {
+            look.held = Held::Modal;
+        }
+        if look.held == Held::Stopped || now > look.due.saturating_add(10_000_000) {
+            look.traced = self.watched.traced();
+        }
+        look
+    }
+}
+
+fn tell(watcher: &mut impl Watcher, decision: Decision) {
+    match decision {
+        Decision::Nothing => {}
+        Decision::FirstMiss { at } => watcher.first_miss(at),
+        Decision::Sample { at } => watcher.sample(at),
+        Decision::Forget => watcher.forget(),
+        Decision::Stalled(info) => watcher.stalled(&info),
+        Decision::Ended(end) => watcher.ended(&end),
+        Decision::Dropped(reason) => watcher.dropped(reason),
+    }
+}

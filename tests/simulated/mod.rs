@@ -1,0 +1,181 @@
+//! A run loop and a watchdog on a fake clock: what the detector sees of a timeline.
+#![allow(dead_code, reason = "each test program uses a part")]
+
+use wedjat::trigger::heartbeat::Beat;
+use wedjat::trigger::stall::{
+    Decision, Detector, How, Look, Reason, Stall, StallEndInfo, StallInfo,
+};
+
+pub const MS: u64 = 1_000_000;
+
+/// What the watched thread does next.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Step {
+    /// A turn of so long, on the CPU.
+    Turn(u64),
+    /// No event for so long.
+    Idle(u64),
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    pub stalls: Vec<StallInfo>,
+    pub ends: Vec<StallEndInfo>,
+    pub dropped: Vec<Reason>,
+    pub first_misses: u32,
+    pub forgotten: u32,
+    pub samples: u32,
+    pub looks: u64,
+    pub rings: u64,
+    pub now: u64,
+}
+
+/// Random numbers for tests: splitmix64 (Steele, Lea, Flood 2014).
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn between(&mut self, low: u64, high: u64) -> u64 {
+        low + self.next() % (high - low)
+    }
+}
+
+/// The simulated watchdog: wakes late by up to `jitter`.
+pub struct Simulation {
+    detector: Detector,
+    due: Option<u64>,
+    call: bool,
+    beat: Beat,
+    now: u64,
+    cpu: u64,
+    jitter: u64,
+    random: Random,
+    pub outcome: Outcome,
+}
+
+impl Simulation {
+    pub fn new(stall: &Stall, start: u64, jitter: u64, seed: u64) -> Simulation {
+        let look = Look {
+            now: start,
+            boot: start,
+            due: start,
+            ..Look::default()
+        };
+        let mut detector = Detector::new(stall, look);
+        let first = detector.first();
+        let mut simulation = Simulation {
+            detector,
+            due: None,
+            call: false,
+            beat: Beat::NONE,
+            now: start,
+            cpu: 0,
+            jitter,
+            random: Random(seed),
+            outcome: Outcome::default(),
+        };
+        simulation.plan(first.due, first.call);
+        simulation
+    }
+
+    /// Past the launch, with a short first turn, and then at rest for long enough that the
+    /// watchdog sleeps or not, as `idle` says.
+    pub fn launched(stall: &Stall, idle: u64, jitter: u64, seed: u64) -> Simulation {
+        let mut simulation = Simulation::new(stall, 1_000_000 * MS, jitter, seed);
+        simulation.run(&[Step::Turn(MS), Step::Idle(idle)]);
+        simulation
+    }
+
+    pub fn run(&mut self, steps: &[Step]) {
+        for &step in steps {
+            match step {
+                Step::Turn(time) => {
+                    self.beat(self.beat.begun());
+                    self.pass(time, true);
+                    self.beat(self.beat.ended());
+                }
+                Step::Idle(time) => self.pass(time, false),
+            }
+        }
+    }
+
+    fn plan(&mut self, due: Option<u64>, call: bool) {
+        let late = if self.jitter == 0 {
+            0
+        } else {
+            self.random.between(0, self.jitter)
+        };
+        self.due = due.map(|due| due.max(self.now) + late);
+        self.call = call;
+    }
+
+    /// The thread beats; the bell rings if it was asked to, 10 µs later at the watchdog's.
+    fn beat(&mut self, beat: Beat) {
+        self.beat = beat;
+        if self.call {
+            self.call = false;
+            self.outcome.rings += 1;
+            let at = self.now + 10_000;
+            self.due = Some(self.due.map_or(at, |due| due.min(at)));
+        }
+    }
+
+    pub fn pass(&mut self, time: u64, busy: bool) {
+        let until = self.now + time;
+        while let Some(due) = self.due.filter(|&due| due <= until) {
+            self.cpu += if busy { due - self.now } else { 0 };
+            self.now = due;
+            self.look();
+        }
+        self.cpu += if busy { until - self.now } else { 0 };
+        self.now = until;
+    }
+
+    fn look(&mut self) {
+        self.outcome.looks += 1;
+        let look = Look {
+            now: self.now,
+            boot: self.now,
+            due: self.now,
+            beat: self.beat,
+            cpu: self.cpu,
+            ..Look::default()
+        };
+        let (decision, next) = self.detector.look(&look);
+        self.note(decision);
+        self.plan(next.due, next.call);
+        self.outcome.now = self.now;
+    }
+
+    pub fn note(&mut self, decision: Decision) {
+        let outcome = &mut self.outcome;
+        match decision {
+            Decision::Stalled(info) => outcome.stalls.push(info),
+            Decision::Ended(end) => outcome.ends.push(end),
+            Decision::Dropped(reason) => outcome.dropped.push(reason),
+            Decision::FirstMiss { .. } => outcome.first_misses += 1,
+            Decision::Sample { .. } => outcome.samples += 1,
+            Decision::Forget => outcome.forgotten += 1,
+            _ => {}
+        }
+    }
+
+    /// Every stall began once and ended once.
+    pub fn check_pairs(&self) {
+        assert_eq!(self.outcome.stalls.len(), self.outcome.ends.len());
+        assert!(
+            self.outcome
+                .ends
+                .iter()
+                .all(|end| end.how == How::Recovered)
+        );
+    }
+}

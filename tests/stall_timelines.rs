@@ -1,0 +1,174 @@
+//! The detector over plain timelines: which freezes are stalls, on a fake clock.
+mod simulated;
+
+use simulated::{MS, Simulation, Step};
+use wedjat::Stall;
+use wedjat::trigger::stall::Class;
+
+/// Runs the steps at every phase against the watchdog's looks, after short and long rests, and
+/// gives the number of stalls of each run.
+fn stalls(steps: &[Step]) -> Vec<usize> {
+    let mut counts = Vec::new();
+    for phase in 0..100 {
+        for rest in [100 * MS, 5_000 * MS] {
+            let idle = rest + phase * MS / 2 + 300_000;
+            let mut simulation = Simulation::launched(&Stall::default(), idle, 100_000, phase);
+            simulation.run(steps);
+            simulation.run(&[Step::Idle(3_000 * MS)]);
+            simulation.check_pairs();
+            counts.push(simulation.outcome.stalls.len());
+        }
+    }
+    counts
+}
+
+fn always(count: usize, steps: &[Step]) {
+    let counts = stalls(steps);
+    assert!(counts.iter().all(|&n| n == count), "{steps:?}: {counts:?}");
+}
+
+#[test]
+fn one_long_freeze_is_one_stall() {
+    for length in [250, 251, 300, 400, 1_000, 10_000] {
+        always(1, &[Step::Turn(length * MS)]);
+    }
+}
+
+#[test]
+fn a_short_one_is_none() {
+    for length in [1, 49, 50, 51, 100, 150, 190] {
+        always(0, &[Step::Turn(length * MS)]);
+    }
+}
+
+#[test]
+fn five_short_ones_in_a_row_are_one_stall() {
+    for gap in [0, 50_000, MS, 3 * MS] {
+        for count in [5, 6, 20] {
+            let row = [Step::Turn(51 * MS), Step::Idle(gap)].repeat(count);
+            always(1, &row);
+        }
+    }
+}
+
+#[test]
+fn three_short_ones_are_none_and_so_are_those_with_rests_between() {
+    always(0, &[Step::Turn(50 * MS), Step::Idle(50_000)].repeat(3));
+    always(0, &[Step::Turn(60 * MS), Step::Idle(20 * MS)].repeat(50));
+}
+
+#[test]
+fn a_saturated_loop_of_quick_turns_is_none() {
+    for length in [1, 8, 16, 33, 40] {
+        always(
+            0,
+            &[Step::Turn(length * MS), Step::Idle(20_000)].repeat(200),
+        );
+    }
+}
+
+#[test]
+fn a_short_turn_in_step_with_the_watchdog_is_none() {
+    // 20 a second, so that every look may fall into one.
+    for length in [1, 5, 15, 25] {
+        always(
+            0,
+            &[Step::Turn(length * MS), Step::Idle((50 - length) * MS)].repeat(100),
+        );
+    }
+}
+
+#[test]
+fn two_freezes_with_a_rest_between_are_two() {
+    always(
+        2,
+        &[
+            Step::Turn(400 * MS),
+            Step::Idle(20 * MS),
+            Step::Turn(400 * MS),
+        ],
+    );
+}
+
+#[test]
+fn the_duration_is_right_to_within_one_period() {
+    for length in [260, 300, 777, 5_000, 60_000] {
+        for phase in 0..50 {
+            let idle = 100 * MS + phase * MS + 123_456;
+            let mut simulation = Simulation::launched(&Stall::default(), idle, MS, phase);
+            simulation.run(&[Step::Turn(length * MS), Step::Idle(1_000 * MS)]);
+            let end = &simulation.outcome.ends[0].info;
+            assert!(
+                end.lasted.abs_diff(length * MS) <= 50 * MS,
+                "{length}: {end:?}"
+            );
+            assert_eq!(end.class, Class::Busy);
+        }
+    }
+}
+
+#[test]
+fn nothing_is_a_stall_while_idle_and_the_watchdog_sleeps_for_good() {
+    let mut simulation = Simulation::launched(&Stall::default(), 1_000 * MS, 100_000, 1);
+    let looks = simulation.outcome.looks;
+    simulation.run(&[Step::Idle(3_600_000 * MS)]);
+    assert_eq!(simulation.outcome.looks, looks, "it woke by itself");
+    assert!(simulation.outcome.stalls.is_empty());
+}
+
+#[test]
+fn the_launch_is_a_kind_of_its_own() {
+    let mut simulation = Simulation::new(&Stall::default(), 0, 0, 0);
+    simulation.run(&[
+        Step::Idle(200 * MS),
+        Step::Turn(200 * MS),
+        Step::Idle(2_000 * MS),
+    ]);
+    simulation.run(&[Step::Turn(300 * MS), Step::Idle(2_000 * MS)]);
+    simulation.check_pairs();
+    let stalls = &simulation.outcome.stalls;
+    assert_eq!(stalls.len(), 2);
+    assert_eq!(
+        (stalls[0].class, stalls[1].class),
+        (Class::Launch, Class::Busy)
+    );
+    assert!(simulation.outcome.ends[0].info.lasted.abs_diff(400 * MS) < MS);
+}
+
+#[test]
+fn an_app_that_never_beats_gets_one_stall_that_says_so() {
+    let mut simulation = Simulation::new(&Stall::default(), 0, 0, 0);
+    simulation.run(&[Step::Idle(86_400_000 * MS)]);
+    assert_eq!(simulation.outcome.stalls.len(), 1);
+    assert!(simulation.outcome.stalls[0].never_beat);
+    assert!(
+        simulation.outcome.looks < 500,
+        "{}",
+        simulation.outcome.looks
+    );
+    // It is found even so when it begins to beat.
+    simulation.run(&[
+        Step::Turn(MS),
+        Step::Idle(MS),
+        Step::Turn(300 * MS),
+        Step::Idle(2_000 * MS),
+    ]);
+    assert_eq!(
+        (
+            simulation.outcome.stalls.len(),
+            simulation.outcome.ends.len()
+        ),
+        (2, 2)
+    );
+}
+
+#[test]
+fn samples_come_every_period_and_ever_more_slowly_in_a_long_stall() {
+    let samples = |seconds: u64| {
+        let mut simulation = Simulation::launched(&Stall::default(), 1_000 * MS, 0, 0);
+        simulation.run(&[Step::Turn(seconds * 1_000 * MS), Step::Idle(1_000 * MS)]);
+        simulation.outcome.samples
+    };
+    assert!((17..=20).contains(&samples(1)), "{}", samples(1));
+    assert!((200..320).contains(&samples(600)), "{}", samples(600));
+}
