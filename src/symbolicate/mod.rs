@@ -1,1 +1,24 @@
 //! The desk: turns reports into functions, files and lines.
+#![allow(dead_code)]
+
+mod bytes;
+mod debug_file;
+mod debug_files;
+mod dwarf;
+mod error;
+mod frame;
+mod names;
+mod object_file;
+mod overlay;
+mod pc;
+mod symbolicator;
+mod symbols;
+mod table;
+
+pub use debug_files::{Added, DebugFiles};
+pub use error::Error;
+pub use frame::{
+    Frame, Missing, PhysicalFrame, Source, Stack, Symbolicated, id_text, image_file_name,
+};
+pub use pc::Pc;
+pub use symbolicator::Symbolicator;

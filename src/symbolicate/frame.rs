@@ -1,0 +1,177 @@
+//! What symbolication gives: threads of physical frames, each of them one or more source frames.
+
+use std::sync::Arc;
+
+use crate::report::model::{Found, Image, Report};
+
+/// One frame as the source code has it: a function, or an inlined copy of one.
+///
+/// Texts are shared: a fleet's reports name the same functions over and over.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Frame {
+    /// The function, demangled; `None` where the truth is unknown.
+    pub function: Option<Arc<str>>,
+    /// Its name as the file has it; equal to `function` where nothing was mangled.
+    pub mangled: Option<Arc<str>>,
+    /// Path of the source file, as the compiler wrote it.
+    pub file: Option<Arc<str>>,
+    /// The line in it, from 1; `None` where the compiler gave none.
+    pub line: Option<u32>,
+    /// Whether this function was inlined into that of the next frame.
+    pub inlined: bool,
+    /// Where the name comes from.
+    pub source: Source,
+}
+
+/// Where a frame's name comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Source {
+    /// Debug information.
+    #[default]
+    DebugInfo,
+    /// A symbol table: no file, no line, no inlined frames.
+    Symbols,
+    /// The report itself.
+    Report,
+}
+
+impl Source {
+    /// The word in machine-readable output.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Source::DebugInfo => "debug info",
+            Source::Symbols => "symbols",
+            Source::Report => "report",
+        }
+    }
+}
+
+impl Frame {
+    /// A frame with a name and nothing else.
+    pub fn named(mangled: &str, demangled: &str) -> Frame {
+        let function: Arc<str> = demangled.into();
+        let mangled = if mangled == demangled {
+            function.clone()
+        } else {
+            mangled.into()
+        };
+        Frame {
+            function: Some(function),
+            mangled: Some(mangled),
+            ..Frame::default()
+        }
+    }
+}
+
+/// One frame of the machine's stack, with the source frames at its address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PhysicalFrame {
+    /// The program counter (avma) as captured.
+    pub pc: u64,
+    /// How the recorder found it.
+    pub found: Found,
+    /// Index into [`Symbolicated::images`]; `None` for an address in no known image.
+    pub image: Option<u32>,
+    /// The program counter as an address stated in the image's file (svma).
+    pub svma: Option<u64>,
+    /// Bytes from the start of the outermost function to the program counter.
+    pub offset: Option<u64>,
+    /// Innermost first. Empty where nothing is known.
+    pub frames: Arc<[Frame]>,
+}
+
+impl PhysicalFrame {
+    /// A frame of which nothing but the address is known.
+    pub fn bare(pc: u64, found: Found, image: Option<u32>) -> PhysicalFrame {
+        PhysicalFrame {
+            pc,
+            found,
+            image,
+            svma: None,
+            offset: None,
+            frames: Arc::from([]),
+        }
+    }
+}
+
+/// A thread's stack. What else is known of the thread stands in the report, at the same index.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Stack {
+    /// Innermost first.
+    pub frames: Vec<PhysicalFrame>,
+}
+
+/// A report with names.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Symbolicated {
+    /// The report as it was read.
+    pub report: Report,
+    /// What the reader found damaged or missing, one line each.
+    pub damage: Vec<String>,
+    /// One for each of the report's threads.
+    pub threads: Vec<Stack>,
+    /// One for each of the report's samples, in full: the frames a sample shares with the one before
+    /// it are filled in.
+    pub samples: Vec<Stack>,
+    /// The images that frames point into but whose debug file was not found, each once.
+    pub missing: Vec<Missing>,
+}
+
+impl Symbolicated {
+    /// The image that a frame lies in.
+    pub fn image(&self, frame: &PhysicalFrame) -> Option<&Image> {
+        self.report.images.get(frame.image? as usize)
+    }
+
+    /// All of the report's images.
+    pub fn images(&self) -> &[Image] {
+        &self.report.images
+    }
+}
+
+/// An image without debug information.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Missing {
+    /// Its path, as the report has it.
+    pub name: String,
+    /// UUID or build id; empty if it has none.
+    pub id: Vec<u8>,
+    /// Its architecture, where the report gives one.
+    pub arch: Option<String>,
+    /// Whether its symbol table at least was there to name functions.
+    pub symbols: bool,
+    /// Whether it belongs to the operating system: its debug files are not the app's to keep.
+    pub system: bool,
+    /// Other versions of it that were found, by UUID or build id.
+    pub others: Vec<Vec<u8>>,
+}
+
+/// How people write an id: a UUID with hyphens for Mach-O's 16 bytes, else hexadecimal digits.
+pub fn id_text(id: &[u8]) -> String {
+    let upper = id.len() == 16;
+    let mut text = String::with_capacity(id.len() * 2 + 4);
+    for (i, byte) in id.iter().enumerate() {
+        if upper && matches!(i, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push_str(&if upper {
+            format!("{byte:02X}")
+        } else {
+            format!("{byte:02x}")
+        });
+    }
+    text
+}
+
+/// The last part of an image's path.
+pub fn image_file_name(path: &str) -> &str {
+    path.rsplit(['/', '\\'])
+        .find(|part| !part.is_empty())
+        .unwrap_or(path)
+}

@@ -1,0 +1,114 @@
+//! Names as people write them, and whether two names mean one function.
+
+use std::borrow::Cow;
+
+use symbolic::common::{Language, Name, NameMangling};
+use symbolic::demangle::{Demangle, DemangleOptions};
+
+/// A mangled Rust, C++ or Swift name in its source form; any other name as it is.
+pub(crate) fn demangle(name: &str) -> Cow<'_, str> {
+    let Some(language) = mangling(name) else {
+        return Cow::Borrowed(name);
+    };
+    let demangled =
+        Name::new(name, NameMangling::Mangled, language).demangle(DemangleOptions::complete());
+    demangled.map_or(Cow::Borrowed(name), Cow::Owned)
+}
+
+/// The language whose mangling a name shows; `Unknown` leaves it to the demangler.
+fn mangling(name: &str) -> Option<Language> {
+    let swift = ["$s", "$S", "_$s", "_$S", "_T0", "@__swiftmacro_"];
+    if swift.iter().any(|prefix| name.starts_with(prefix)) {
+        return Some(Language::Swift);
+    }
+    if name.starts_with("_R") {
+        return Some(Language::Rust);
+    }
+    let itanium = ["_Z", "__Z", "___Z", "____Z", "_GLOBAL__"];
+    if itanium.iter().any(|prefix| name.starts_with(prefix)) {
+        return Some(Language::Unknown);
+    }
+    None
+}
+
+/// Whether a mangled symbol and the plain name that debug information gives may be one function:
+/// the last part of the symbol's path is that name.
+pub(crate) fn agree(symbol: &str, plain: &str) -> bool {
+    if symbol == plain {
+        return true;
+    }
+    let demangled = demangle(symbol);
+    let (one, other) = (last_part(&demangled), last_part(plain));
+    // Rust's older mangling has `{{closure}}` where the compiler says `{closure#0}`.
+    one == other || (one.starts_with("{{closure}}") && other.starts_with("{closure"))
+}
+
+/// `a::b<c>::d<e>(f) const` gives `d`.
+fn last_part(name: &str) -> &str {
+    let mut depth = 0usize;
+    let (mut start, mut end) = (0, name.len());
+    let bytes = name.as_bytes();
+    let mut i = 0;
+    while i < bytes.len() {
+        match bytes[i] {
+            // `operator<`, `operator()` and the like: all that follows is its name
+            b'o' if depth == 0
+                && name[i..].starts_with("operator")
+                && (i == 0 || bytes[i - 1] == b':') =>
+            {
+                return &name[i..];
+            }
+            b'<' | b'(' => {
+                if depth == 0 && i > start && end == name.len() {
+                    // the arguments of the part that began at `start`, unless another part follows
+                    end = i;
+                }
+                depth += 1;
+            }
+            b'>' if i > 0 && bytes[i - 1] == b'-' => {}
+            b'>' | b')' => depth = depth.saturating_sub(1),
+            b':' if depth == 0 && bytes.get(i + 1) == Some(&b':') => {
+                start = i + 2;
+                end = name.len();
+                i += 1;
+            }
+            b' ' if depth == 0 && end == name.len() => start = i + 1, // a return type stands before
+            b'.' if depth == 0 && end == name.len() && start < i => end = i,
+            _ => {}
+        }
+        i += 1;
+    }
+    name.get(start..end.max(start)).unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_their_source_form() {
+        assert_eq!(demangle("_ZN3foo3barEv"), "foo::bar()");
+        assert_eq!(
+            demangle("_ZN4core3fmt5Write9write_str17h0123456789abcdefE"),
+            "core::fmt::Write::write_str"
+        );
+        assert_eq!(demangle("_RNvC6_123foo3bar"), "123foo::bar");
+        assert_eq!(demangle("$s4main3fooyyF"), "main.foo() -> ()");
+        assert_eq!(demangle("main"), "main");
+        assert_eq!(demangle("-[Foo bar:]"), "-[Foo bar:]");
+        assert_eq!(demangle("_ZN_damaged"), "_ZN_damaged");
+    }
+
+    #[test]
+    fn a_symbol_agrees_with_its_own_plain_name_alone() {
+        assert!(agree("_ZN3app6freeze17h0123456789abcdefE", "freeze"));
+        assert!(agree("_ZN3foo3barIiEEvT_", "bar<int>"));
+        assert!(agree("main", "main"));
+        assert!(agree(
+            "_ZN3app3run28_$u7b$$u7b$closure$u7d$$u7d$17h0123456789abcdefE",
+            "{closure#0}"
+        ));
+        assert!(!agree("_ZN3foo3barEv", "baz"));
+        assert!(!agree("_ZN3foo3barEv", "foo"));
+    }
+}

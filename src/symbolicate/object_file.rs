@@ -1,0 +1,293 @@
+//! One object in a file: a Mach-O image, a slice of a universal file, a dSYM's companion, or an ELF
+//! file. Says what it holds and hands out its parts.
+
+use std::path::{Path, PathBuf};
+
+use object::read::macho::{FatArch, MachHeader as _};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
+
+use super::Error;
+use super::bytes::Bytes;
+
+/// What a file says of itself before any of its tables are read.
+#[derive(Debug, Clone)]
+pub(crate) struct ObjectFile {
+    pub path: PathBuf,
+    pub bytes: Bytes,
+    /// `Mach-O` or `ELF`.
+    pub format: &'static str,
+    /// `arm64`, `arm64e`, `x86_64`, or the architecture's name in `object`.
+    pub arch: String,
+    /// UUID or build id; empty where there is none.
+    pub id: Vec<u8>,
+    /// Stated address (svma) of what a report calls the image's base: `__TEXT`, or the first loaded
+    /// segment.
+    pub base: u64,
+    /// The ranges of stated addresses that hold code, in order of address.
+    pub code: Vec<(u64, u64)>,
+    pub has_dwarf: bool,
+    pub has_symbols: bool,
+    /// ELF: the file name and CRC-32 of a separate debug file.
+    pub debuglink: Option<(String, u32)>,
+    /// ELF: the path and build id of a dwz file.
+    pub altlink: Option<(String, Vec<u8>)>,
+}
+
+/// The objects in a file: one, or as many as a universal file has slices.
+pub(crate) fn open(path: &Path) -> Result<Vec<ObjectFile>, Error> {
+    open_bytes(path, Bytes::map(path)?)
+}
+
+/// As [`open`], for bytes that are already there.
+pub(crate) fn open_bytes(path: &Path, bytes: Bytes) -> Result<Vec<ObjectFile>, Error> {
+    let data: &[u8] = &bytes;
+    if !looks_like_object(data) {
+        return Err(Error::bad_file(
+            path,
+            format_args!("neither Mach-O nor ELF: it {}", begins_with(data)),
+        ));
+    }
+    let bad =
+        |e: object::Error| Error::bad_file(path, format_args!("damaged {}: {e}", kind_word(data)));
+    let mut objects = Vec::new();
+    match object::FileKind::parse(data).map_err(bad)? {
+        object::FileKind::MachOFat32 => {
+            let fat = object::read::macho::MachOFatFile32::parse(data).map_err(bad)?;
+            for arch in fat.arches() {
+                slice(path, &bytes, arch, &mut objects)?;
+            }
+        }
+        object::FileKind::MachOFat64 => {
+            let fat = object::read::macho::MachOFatFile64::parse(data).map_err(bad)?;
+            for arch in fat.arches() {
+                slice(path, &bytes, arch, &mut objects)?;
+            }
+        }
+        _ => objects.push(describe(path, bytes.clone())?),
+    }
+    Ok(objects)
+}
+
+/// Whether the first bytes are those of a Mach-O, universal or ELF file.
+pub(crate) fn looks_like_object(data: &[u8]) -> bool {
+    matches!(
+        data.get(..4),
+        Some(
+            b"\x7fELF"
+                | b"\xcf\xfa\xed\xfe"
+                | b"\xce\xfa\xed\xfe"
+                | b"\xfe\xed\xfa\xcf"
+                | b"\xfe\xed\xfa\xce"
+                | b"\xca\xfe\xba\xbf"
+        )
+    ) || (data.starts_with(b"\xca\xfe\xba\xbe")
+        && data.get(4..8).is_some_and(|n| n < &[0, 0, 0, 40]))
+    // Java classes share the magic, with a version number of 45 or more where the count of slices stands
+}
+
+/// What the first bytes look like, for messages to people.
+pub(crate) fn begins_with(data: &[u8]) -> String {
+    match data {
+        [] => "is empty".into(),
+        [0xff, 0xd8, 0xff, ..] => "looks like a JPEG picture".into(),
+        [0x89, b'P', b'N', b'G', ..] => "looks like a PNG picture".into(),
+        [b'%', b'P', b'D', b'F', ..] => "looks like a PDF".into(),
+        [b'P', b'K', 3, 4, ..] => "looks like a ZIP archive".into(),
+        [0x1f, 0x8b, ..] => "looks like a gzip file".into(),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => "looks like a zstd file".into(),
+        _ => {
+            let head: Vec<String> = data
+                .iter()
+                .take(4)
+                .map(|byte| format!("{byte:02x}"))
+                .collect();
+            format!("begins with the bytes {}", head.join(" "))
+        }
+    }
+}
+
+fn kind_word(data: &[u8]) -> &'static str {
+    if data.starts_with(b"\x7fELF") {
+        "ELF file"
+    } else {
+        "Mach-O file"
+    }
+}
+
+fn slice(
+    path: &Path,
+    bytes: &Bytes,
+    arch: &impl FatArch,
+    objects: &mut Vec<ObjectFile>,
+) -> Result<(), Error> {
+    let (start, size) = arch.file_range();
+    let range = usize::try_from(start)
+        .ok()
+        .zip(usize::try_from(start.saturating_add(size)).ok());
+    let part = range
+        .and_then(|(start, end)| bytes.part(start..end))
+        .ok_or_else(|| {
+            Error::bad_file(
+                path,
+                format_args!("the slice at offset {start} ({size} bytes) lies outside the file"),
+            )
+        })?;
+    // A slice may be an archive of object files or something else that is no image.
+    if looks_like_object(&part) {
+        objects.push(describe(path, part)?);
+    }
+    Ok(())
+}
+
+fn describe(path: &Path, bytes: Bytes) -> Result<ObjectFile, Error> {
+    let data: &[u8] = &bytes;
+    let bad =
+        |e: object::Error| Error::bad_file(path, format_args!("damaged {}: {e}", kind_word(data)));
+    let file = object::File::parse(data).map_err(bad)?;
+    let mut segments = file.segments().filter(|s| s.size() > 0);
+    let (format, id, base) = match file.format() {
+        object::BinaryFormat::MachO => {
+            let text = segments.find(|s| s.name() == Ok(Some("__TEXT")));
+            let id = file.mach_uuid().map_err(bad)?.map(|uuid| uuid.to_vec());
+            ("Mach-O", id, text.map_or(0, |s| s.address()))
+        }
+        _ => {
+            let id = file.build_id().ok().flatten().map(|id| id.to_vec());
+            ("ELF", id, segments.next().map_or(0, |s| s.address()))
+        }
+    };
+    let mut code: Vec<(u64, u64)> = file
+        .sections()
+        .filter(|s| is_code(s))
+        .map(|s| (s.address(), s.address().saturating_add(s.size())))
+        .filter(|(start, end)| start < end)
+        .collect();
+    code.sort_unstable();
+    code.dedup();
+    Ok(ObjectFile {
+        path: path.to_owned(),
+        format,
+        arch: arch_name(&file),
+        id: id.unwrap_or_default(),
+        base,
+        code,
+        has_dwarf: file.sections().any(|s| {
+            s.size() > 0
+                && matches!(
+                    s.name(),
+                    Ok(".debug_info" | "__debug_info" | ".zdebug_info" | "__zdebug_info")
+                )
+                && s.file_range().is_some()
+        }),
+        has_symbols: file.symbols().any(|s| s.is_definition())
+            || file.dynamic_symbols().any(|s| s.is_definition()),
+        debuglink: file
+            .gnu_debuglink()
+            .ok()
+            .flatten()
+            .map(|(name, crc)| (String::from_utf8_lossy(name).into_owned(), crc)),
+        altlink: file
+            .gnu_debugaltlink()
+            .ok()
+            .flatten()
+            .map(|(name, id)| (String::from_utf8_lossy(name).into_owned(), id.to_vec())),
+        bytes: bytes.clone(),
+    })
+}
+
+/// Whether a section holds instructions. Linker stubs are left out: no function of theirs has a name
+/// of its own, and the last function before them must not lend them its.
+fn is_code<'data>(section: &impl ObjectSection<'data>) -> bool {
+    match section.flags() {
+        object::SectionFlags::Elf { sh_flags, .. } => {
+            sh_flags.contains(object::elf::SHF_EXECINSTR)
+                && sh_flags.contains(object::elf::SHF_ALLOC)
+                && !matches!(section.name(), Ok(name) if name == ".plt" || name.starts_with(".plt."))
+        }
+        object::SectionFlags::MachO { flags, .. } => {
+            let instructions = object::macho::S_ATTR_PURE_INSTRUCTIONS.0
+                | object::macho::S_ATTR_SOME_INSTRUCTIONS.0;
+            flags.0 & instructions != 0
+                && !matches!(
+                    section.name(),
+                    Ok("__stubs" | "__stub_helper" | "__auth_stubs")
+                )
+        }
+        _ => false,
+    }
+}
+
+fn arch_name(file: &object::File<'_>) -> String {
+    match (file.architecture(), file.sub_architecture()) {
+        (object::Architecture::Aarch64, Some(object::SubArchitecture::Arm64E)) => "arm64e".into(),
+        (object::Architecture::Aarch64, _) => "arm64".into(),
+        (object::Architecture::Aarch64_Ilp32, _) => "arm64_32".into(),
+        (object::Architecture::X86_64, _) => "x86_64".into(),
+        (object::Architecture::I386, _) => "i386".into(),
+        (object::Architecture::Arm, _) => "arm".into(),
+        (other, _) => format!("{other:?}").to_lowercase(),
+    }
+}
+
+impl ObjectFile {
+    /// Parses the headers again: cheap, and keeps no borrow.
+    pub(crate) fn parse(&self) -> Option<object::File<'_>> {
+        object::File::parse(&*self.bytes).ok()
+    }
+
+    pub(crate) fn is_mach_o(&self) -> bool {
+        self.format == "Mach-O"
+    }
+
+    /// The end of the code section that holds `address`.
+    pub(crate) fn code_end(&self, address: u64) -> Option<u64> {
+        code_end(&self.code, address)
+    }
+
+    /// Stated addresses at which functions start, by `LC_FUNCTION_STARTS`, in order; `None` where
+    /// the file has no such table.
+    pub(crate) fn function_starts(&self) -> Option<Vec<u64>> {
+        let object::File::MachO64(file) = self.parse()? else {
+            return None;
+        };
+        let (endian, header, data) = (file.endian(), file.macho_header(), file.data());
+        let mut commands = header.load_commands(endian, data, 0).ok()?;
+        while let Ok(Some(command)) = commands.next() {
+            if command.cmd() == object::macho::LC_FUNCTION_STARTS {
+                let linkedit: &object::macho::LinkeditDataCommand<_> = command.data().ok()?;
+                let starts = linkedit.function_starts(endian, data, self.base).ok()?;
+                let starts: Vec<u64> = starts.map_while(Result::ok).collect();
+                return (!starts.is_empty()).then_some(starts);
+            }
+        }
+        None
+    }
+
+    /// A section by its ELF name (`.debug_info` finds `__DWARF,__debug_info` too), decompressed.
+    pub(crate) fn section(&self, name: &str) -> Option<Bytes> {
+        let file = self.parse()?;
+        let section = file.section_by_name(name)?;
+        match section.uncompressed_data().ok()? {
+            std::borrow::Cow::Borrowed(data) => self.part_of(data),
+            std::borrow::Cow::Owned(data) => Some(data.into()),
+        }
+    }
+
+    /// A slice of this object's bytes as bytes that keep the file alive.
+    fn part_of(&self, data: &[u8]) -> Option<Bytes> {
+        let start = (data.as_ptr() as usize).checked_sub(self.bytes.as_ptr() as usize)?;
+        self.bytes.part(start..start.checked_add(data.len())?)
+    }
+}
+
+/// The end of the range of `code` that holds `address`.
+pub(crate) fn code_end(code: &[(u64, u64)], address: u64) -> Option<u64> {
+    let after = code.partition_point(|&(start, _)| start <= address);
+    // Sections may overlap in damaged files: the nearest one that reaches so far.
+    code[..after]
+        .iter()
+        .rev()
+        .take(4)
+        .find(|&&(_, end)| address < end)
+        .map(|&(_, end)| end)
+}

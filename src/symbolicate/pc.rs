@@ -1,0 +1,163 @@
+//! From a program counter as captured to the address to look up: the one place that subtracts.
+
+use crate::report::model::{EventKind, Found, Report, Thread};
+
+/// A program counter (avma) with the rule for looking it up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pc {
+    /// The address of an instruction that had not yet run to its end: looked up as it is.
+    Exact(u64),
+    /// The address behind an instruction: of a call, or of a trap that leaves the program counter
+    /// behind itself. Looked up one byte earlier, which lies in that instruction.
+    After(u64),
+}
+
+impl Pc {
+    /// The address as captured.
+    pub fn captured(self) -> u64 {
+        match self {
+            Pc::Exact(pc) | Pc::After(pc) => pc,
+        }
+    }
+
+    /// The address to look up.
+    pub fn lookup(self) -> u64 {
+        match self {
+            Pc::Exact(pc) => pc,
+            Pc::After(pc) => pc.wrapping_sub(1),
+        }
+    }
+
+    /// The rule for frame `index` of `thread`.
+    ///
+    /// A register context's program counter is exact, except that `int3` (SIGTRAP on x86_64) and a
+    /// seccomp SIGSYS leave it one instruction on. Every other frame's is a return address, except
+    /// that of the signal trampoline: the frame before an interrupted one was never called, and its
+    /// address is the trampoline's first instruction.
+    pub fn of_frame(report: &Report, thread: &Thread, index: usize) -> Option<Pc> {
+        let frame = thread.frames.get(index)?;
+        let interrupted_next = thread
+            .frames
+            .get(index + 1)
+            .is_some_and(|next| next.found == Found::Context);
+        Some(match frame.found {
+            Found::Context if index == 0 && thread.crashed && trap_is_passed(report) => {
+                Pc::After(frame.pc)
+            }
+            Found::Context => Pc::Exact(frame.pc),
+            _ if interrupted_next => Pc::Exact(frame.pc),
+            _ => Pc::After(frame.pc),
+        })
+    }
+}
+
+/// Whether the signal that the report is about leaves the program counter behind its instruction.
+fn trap_is_passed(report: &Report) -> bool {
+    let Some(event) = &report.event else {
+        return false;
+    };
+    let Some(signal) = event
+        .signal
+        .as_ref()
+        .filter(|_| event.kind == EventKind::Crash)
+    else {
+        return false;
+    };
+    let x86 = !matches!(
+        report.head.arch.as_str(),
+        "arm64" | "arm64e" | "aarch64" | "arm"
+    );
+    match signal.name.as_str() {
+        "SIGSYS" => true,
+        "SIGTRAP" => x86, // `brk` leaves the program counter where it is
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::model::{Event, Frame, Signal};
+
+    fn crash(signal: &str, arch: &str, found: &[Found]) -> (Report, Thread) {
+        let mut report = Report::default();
+        report.head.arch = arch.into();
+        report.event = Some(Event {
+            kind: EventKind::Crash,
+            fatal: true,
+            signal: Some(Signal {
+                name: signal.into(),
+                ..Signal::default()
+            }),
+            ..Event::default()
+        });
+        let frames = found
+            .iter()
+            .map(|&found| Frame {
+                pc: 0x1000,
+                found,
+                ..Frame::default()
+            })
+            .collect();
+        (
+            report,
+            Thread {
+                crashed: true,
+                frames,
+                ..Thread::default()
+            },
+        )
+    }
+
+    fn lookups(signal: &str, arch: &str, found: &[Found]) -> Vec<u64> {
+        let (report, thread) = crash(signal, arch, found);
+        (0..found.len())
+            .map(|i| Pc::of_frame(&report, &thread, i).map_or(0, Pc::lookup))
+            .collect()
+    }
+
+    #[test]
+    fn return_addresses_are_one_less_and_contexts_are_not() {
+        let found = [
+            Found::Context,
+            Found::UnwindInfo,
+            Found::FramePointer,
+            Found::LinkRegister,
+        ];
+        assert_eq!(
+            lookups("SIGSEGV", "x86_64", &found),
+            [0x1000, 0xfff, 0xfff, 0xfff]
+        );
+    }
+
+    #[test]
+    fn traps_leave_the_program_counter_behind_them() {
+        let found = [Found::Context, Found::UnwindInfo];
+        assert_eq!(lookups("SIGTRAP", "x86_64", &found), [0xfff, 0xfff]);
+        assert_eq!(lookups("SIGSYS", "x86_64", &found), [0xfff, 0xfff]);
+        assert_eq!(lookups("SIGSYS", "arm64", &found), [0xfff, 0xfff]);
+        assert_eq!(lookups("SIGTRAP", "arm64", &found), [0x1000, 0xfff]);
+    }
+
+    #[test]
+    fn another_thread_of_a_trap_and_frames_further_out_are_contexts_as_ever() {
+        let (report, mut thread) = crash("SIGTRAP", "x86_64", &[Found::Context]);
+        thread.crashed = false;
+        assert_eq!(Pc::of_frame(&report, &thread, 0), Some(Pc::Exact(0x1000)));
+    }
+
+    #[test]
+    fn the_signal_trampoline_was_never_called() {
+        let found = [
+            Found::Context,
+            Found::UnwindInfo,
+            Found::UnwindInfo,
+            Found::Context,
+            Found::UnwindInfo,
+        ];
+        assert_eq!(
+            lookups("SIGABRT", "x86_64", &found),
+            [0x1000, 0xfff, 0x1000, 0x1000, 0xfff]
+        );
+    }
+}

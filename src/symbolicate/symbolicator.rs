@@ -1,0 +1,209 @@
+//! Reports in, names out.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::debug_files::{DebugFiles, ImageFiles};
+use super::frame::{Frame, Missing, PhysicalFrame, Source, Stack, Symbolicated, image_file_name};
+use super::pc::Pc;
+use crate::report::model::{self, Image, Report, Thread};
+
+/// Names the frames of reports by a set of [`DebugFiles`]. `Send + Sync`; files are opened when a
+/// frame first points into them.
+///
+/// ```no_run
+/// use wedjat::symbolicate::{DebugFiles, Symbolicator};
+///
+/// let mut files = DebugFiles::new();
+/// files.add("MyApp.dSYM".as_ref())?;
+/// let desk = Symbolicator::new(files);
+/// let bytes = std::fs::read("stall.wedjat")?;
+/// let report = desk.symbolicate(wedjat::report::model::Report::default());
+/// # let _ = bytes;
+/// for stack in &report.threads {
+///     for frame in stack.frames.iter().flat_map(|physical| physical.frames.iter()) {
+///         println!("{:?} {:?}:{:?}", frame.function, frame.file, frame.line);
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Symbolicator {
+    files: DebugFiles,
+}
+
+impl Symbolicator {
+    /// A symbolicator over these files.
+    pub fn new(files: DebugFiles) -> Symbolicator {
+        Symbolicator { files }
+    }
+
+    /// The files it looks in.
+    pub fn files(&self) -> &DebugFiles {
+        &self.files
+    }
+
+    /// Names every frame of a report, in all its threads and samples.
+    pub fn symbolicate(&self, report: Report) -> Symbolicated {
+        let mut run = Run {
+            desk: self,
+            report: &report,
+            images: FxHashMap::default(),
+        };
+        let threads = report
+            .threads
+            .iter()
+            .map(|thread| run.stack(thread))
+            .collect();
+        let samples = samples_in_full(&report)
+            .iter()
+            .map(|thread| run.stack(thread))
+            .collect();
+        let missing = run.missing();
+        Symbolicated {
+            damage: Vec::new(),
+            threads,
+            samples,
+            missing,
+            report,
+        }
+    }
+}
+
+/// One report being worked on.
+struct Run<'a> {
+    desk: &'a Symbolicator,
+    report: &'a Report,
+    /// The files of each image that a frame has pointed into.
+    images: FxHashMap<u32, Option<Arc<ImageFiles>>>,
+}
+
+impl Run<'_> {
+    fn stack(&mut self, thread: &Thread) -> Stack {
+        let frames = thread.frames.iter().enumerate();
+        Stack {
+            frames: frames
+                .map(|(index, frame)| self.frame(thread, index, frame))
+                .collect(),
+        }
+    }
+
+    fn frame(&mut self, thread: &Thread, index: usize, frame: &model::Frame) -> PhysicalFrame {
+        let mut result = PhysicalFrame::bare(frame.pc, frame.found, frame.image);
+        let recorded = || match &frame.name {
+            Some(name) => {
+                let named = Frame::named(name, &super::names::demangle(name));
+                Arc::from([Frame {
+                    source: Source::Report,
+                    ..named
+                }])
+            }
+            None => Arc::from([]),
+        };
+        let image = frame
+            .image
+            .and_then(|at| self.report.images.get(at as usize));
+        let (Some(at), Some(image), Some(pc)) =
+            (frame.image, image, Pc::of_frame(self.report, thread, index))
+        else {
+            result.image = None;
+            result.frames = recorded();
+            return result;
+        };
+        let stated = |avma: u64| avma.wrapping_sub(image.base).wrapping_add(image.stated);
+        result.svma = Some(stated(frame.pc));
+        let files = self
+            .images
+            .entry(at)
+            .or_insert_with(|| self.desk.files.find(image));
+        match files
+            .as_ref()
+            .and_then(|files| files.lookup(stated(pc.lookup())))
+        {
+            Some(answer) => {
+                result.offset = answer
+                    .entry
+                    .and_then(|entry| stated(frame.pc).checked_sub(entry));
+                result.frames = answer.frames;
+            }
+            None => result.frames = recorded(),
+        }
+        result
+    }
+
+    fn missing(&self) -> Vec<Missing> {
+        let mut missing: Vec<Missing> = Vec::new();
+        let mut indices: Vec<&u32> = self.images.keys().collect();
+        indices.sort_unstable();
+        for index in indices {
+            let files = &self.images[index];
+            if files.as_ref().is_some_and(|files| files.has_debug_info()) {
+                continue;
+            }
+            let Some(image) = self.report.images.get(*index as usize) else {
+                continue;
+            };
+            if is_virtual(image)
+                || missing
+                    .iter()
+                    .any(|m| m.id == image.id && m.name == image.name)
+            {
+                continue;
+            }
+            missing.push(Missing {
+                name: image.name.clone(),
+                id: image.id.clone(),
+                arch: image.arch.clone(),
+                symbols: files.is_some(),
+                system: is_system(&image.name),
+                others: self
+                    .desk
+                    .files
+                    .others_named(image_file_name(&image.name), &image.id),
+            });
+        }
+        missing
+    }
+}
+
+/// Images that the kernel makes up: no file of theirs exists.
+fn is_virtual(image: &Image) -> bool {
+    image.name.starts_with('[')
+        || image.name.contains("linux-vdso")
+        || image.name.contains("linux-gate")
+}
+
+/// Whether a path belongs to the operating system.
+pub(crate) fn is_system(path: &str) -> bool {
+    const SYSTEM: [&str; 9] = [
+        "/lib/",
+        "/lib64/",
+        "/usr/lib/",
+        "/usr/lib64/",
+        "/usr/libexec/",
+        "/System/",
+        "/Library/Apple/",
+        "/private/preboot/",
+        "/snap/core",
+    ];
+    SYSTEM.iter().any(|prefix| path.starts_with(prefix)) || path.contains(".simruntime/")
+}
+
+/// Each sample as a thread of its own, with the rootward frames it shares with the one before it.
+fn samples_in_full(report: &Report) -> Vec<Thread> {
+    let mut full: Vec<Thread> = Vec::with_capacity(report.samples.len());
+    for sample in &report.samples {
+        let mut frames = sample.frames.clone();
+        if let Some(before) = full.last() {
+            let keep = usize::try_from(sample.keep)
+                .unwrap_or(usize::MAX)
+                .min(before.frames.len());
+            frames.extend_from_slice(&before.frames[before.frames.len() - keep..]);
+        }
+        full.push(Thread {
+            frames,
+            ..Thread::default()
+        });
+    }
+    full
+}

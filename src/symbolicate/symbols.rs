@@ -1,0 +1,278 @@
+//! Names from a symbol table, each held to the end of its function.
+//!
+//! The nearest earlier symbol is most often the wrong one in a stripped image. So a symbol names an
+//! address only if something else than the next symbol says where its function ends: on Mach-O
+//! `LC_FUNCTION_STARTS`, on ELF the symbol's size or the range of its frame description.
+
+use gimli::UnwindSection;
+use object::{Object, ObjectSection, ObjectSymbol};
+
+use super::bytes::Bytes;
+use super::object_file::ObjectFile;
+use super::overlay::{Claim, Segment, find, overlay};
+
+/// The functions of a symbol table.
+#[derive(Debug, Default)]
+pub(crate) struct Symbols {
+    bytes: Bytes,
+    /// By address; of several at one address the one that stands for them comes last.
+    symbols: Vec<Symbol>,
+    /// By address; the value is an index into `symbols`.
+    segments: Vec<Segment<u32>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Symbol {
+    address: u64,
+    size: u64,
+    /// Where its name stands in `bytes`.
+    name: (usize, u32),
+    rank: u8,
+    is_function: bool,
+}
+
+/// A range of addresses with the symbol that names it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Named<'a> {
+    pub start: u64,
+    pub end: u64,
+    /// Address of the symbol.
+    pub entry: u64,
+    pub name: &'a str,
+}
+
+impl Symbols {
+    /// Reads the symbol tables of `object`.
+    pub(crate) fn read(object: &ObjectFile) -> Symbols {
+        let Some(file) = object.parse() else {
+            return Symbols::default();
+        };
+        let data: &[u8] = &object.bytes;
+        let mut symbols: Vec<Symbol> = Vec::new();
+        let mut whole = object.has_dwarf;
+        let mach_o = object.is_mach_o();
+        for (table, symbol) in file
+            .symbols()
+            .map(|s| (0, s))
+            .chain(file.dynamic_symbols().map(|s| (1, s)))
+        {
+            if !symbol.is_definition() || object.code_end(symbol.address()).is_none() {
+                continue;
+            }
+            let Ok(name) = symbol.name_bytes() else {
+                continue;
+            };
+            // Mach-O puts an underscore before every name that C and its kin write.
+            let name = if mach_o {
+                name.strip_prefix(b"_").unwrap_or(name)
+            } else {
+                name
+            };
+            let Some(start) = (name.as_ptr() as usize).checked_sub(data.as_ptr() as usize) else {
+                continue;
+            };
+            if is_no_function(name)
+                || start + name.len() > data.len()
+                || std::str::from_utf8(name).is_err()
+            {
+                continue;
+            }
+            whole |= table == 0 && symbol.is_local();
+            symbols.push(Symbol {
+                address: symbol.address(),
+                size: if mach_o { 0 } else { symbol.size() },
+                name: (start, name.len() as u32),
+                rank: match (symbol.is_local(), symbol.is_weak()) {
+                    (true, _) => 0,
+                    (_, true) => 1,
+                    _ => 2,
+                },
+                is_function: symbol.kind() == object::SymbolKind::Text,
+            });
+        }
+        symbols.sort_by_key(|symbol| (symbol.address, symbol.size, symbol.rank));
+        let claims = if mach_o {
+            claims_mach_o(object, &symbols, whole)
+        } else {
+            claims_elf(object, &file, &symbols, whole)
+        };
+        Symbols {
+            bytes: object.bytes.clone(),
+            segments: overlay(claims),
+            symbols,
+        }
+    }
+
+    /// The symbol whose function holds `address`.
+    pub(crate) fn at(&self, address: u64) -> Option<Named<'_>> {
+        self.named(find(&self.segments, address)?)
+    }
+
+    /// All ranges that have a name, in order of address.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Named<'_>> {
+        self.segments
+            .iter()
+            .filter_map(|segment| self.named(segment))
+    }
+
+    /// The names of all symbols at exactly `address`; more than one where functions were folded.
+    pub(crate) fn names_at(&self, address: u64) -> impl Iterator<Item = &str> {
+        let first = self
+            .symbols
+            .partition_point(|symbol| symbol.address < address);
+        self.symbols[first..]
+            .iter()
+            .take_while(move |s| s.address == address)
+            .map(|s| self.name(s))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.symbols.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.symbols.len()
+    }
+
+    fn named(&self, segment: &Segment<u32>) -> Option<Named<'_>> {
+        let symbol = self.symbols.get(segment.value as usize)?;
+        Some(Named {
+            start: segment.start,
+            end: segment.end,
+            entry: symbol.address,
+            name: self.name(symbol),
+        })
+    }
+
+    fn name(&self, symbol: &Symbol) -> &str {
+        let (start, len) = symbol.name;
+        let bytes = self.bytes.get(start..start + len as usize).unwrap_or(&[]);
+        std::str::from_utf8(bytes).unwrap_or("")
+    }
+}
+
+/// Labels and marks that assemblers and linkers leave among the functions.
+fn is_no_function(name: &[u8]) -> bool {
+    name.is_empty()
+        || name.starts_with(b".L")
+        || name.starts_with(b"ltmp")
+        || name.starts_with(b"GCC_except_table")
+        || matches!(
+            name,
+            [b'$', b'a' | b'd' | b't' | b'x'] | [b'$', b'a' | b'd' | b't' | b'x', b'.', ..]
+        )
+        || matches!(
+            name,
+            b"_mh_execute_header" | b"_mh_dylib_header" | b"_mh_bundle_header"
+        )
+}
+
+fn claims_mach_o(object: &ObjectFile, symbols: &[Symbol], whole: bool) -> Vec<Claim<u32>> {
+    let starts = object.function_starts();
+    let mut claims = Vec::with_capacity(symbols.len());
+    for (index, symbol) in symbols.iter().enumerate() {
+        let Some(limit) = object.code_end(symbol.address) else {
+            continue;
+        };
+        let end = match &starts {
+            Some(starts) => {
+                let next = starts.partition_point(|&start| start <= symbol.address);
+                starts.get(next).map_or(limit, |&next| next.min(limit))
+            }
+            // Without the table only a symbol table that was never stripped says where functions end.
+            None if whole => limit,
+            None => continue,
+        };
+        claims.push(Claim {
+            start: symbol.address,
+            end,
+            rank: symbol.address,
+            value: index as u32,
+        });
+    }
+    claims
+}
+
+fn claims_elf(
+    object: &ObjectFile,
+    file: &object::File<'_>,
+    symbols: &[Symbol],
+    whole: bool,
+) -> Vec<Claim<u32>> {
+    let unsized_ones = symbols.iter().any(|symbol| symbol.size == 0);
+    let described = if unsized_ones {
+        frame_descriptions(file)
+    } else {
+        Vec::new()
+    };
+    let mut claims = Vec::with_capacity(symbols.len());
+    for (index, symbol) in symbols.iter().enumerate() {
+        let Some(limit) = object.code_end(symbol.address) else {
+            continue;
+        };
+        let end = if symbol.size > 0 {
+            if !symbol.is_function {
+                continue;
+            }
+            symbol.address.saturating_add(symbol.size)
+        } else {
+            let after = described.partition_point(|&(start, _)| start <= symbol.address);
+            match after.checked_sub(1).map(|i| described[i]) {
+                Some((start, end))
+                    if symbol.address < end && (symbol.is_function || start == symbol.address) =>
+                {
+                    end
+                }
+                _ if symbol.is_function && whole => {
+                    let next = symbols[index..].iter().find(|s| s.address > symbol.address);
+                    let next_described = described.get(after).map_or(u64::MAX, |&(start, _)| start);
+                    next.map_or(u64::MAX, |s| s.address).min(next_described)
+                }
+                _ => continue,
+            }
+        };
+        claims.push(Claim {
+            start: symbol.address,
+            end: end.min(limit),
+            rank: symbol.address,
+            value: index as u32,
+        });
+    }
+    claims
+}
+
+/// The ranges that `.eh_frame` describes, in order of address.
+fn frame_descriptions(file: &object::File<'_>) -> Vec<(u64, u64)> {
+    let Some(section) = file.section_by_name(".eh_frame") else {
+        return Vec::new();
+    };
+    let Ok(data) = section.data() else {
+        return Vec::new();
+    };
+    let address_of = |name: &str| {
+        file.section_by_name(name)
+            .map_or(0, |section| section.address())
+    };
+    let bases = gimli::BaseAddresses::default()
+        .set_eh_frame(section.address())
+        .set_text(address_of(".text"))
+        .set_got(address_of(".got"));
+    let mut eh_frame = gimli::EhFrame::new(data, gimli::LittleEndian);
+    eh_frame.set_address_size(if file.is_64() { 8 } else { 4 });
+    let mut ranges = Vec::new();
+    let mut entries = eh_frame.entries(&bases);
+    while let Ok(Some(entry)) = entries.next() {
+        if let gimli::CieOrFde::Fde(partial) = entry
+            && let Ok(fde) =
+                partial.parse(|section, bases, offset| section.cie_from_offset(bases, offset))
+            && fde.len() > 0
+        {
+            ranges.push((
+                fde.initial_address(),
+                fde.initial_address().saturating_add(fde.len()),
+            ));
+        }
+    }
+    ranges.sort_unstable();
+    ranges
+}
