@@ -4,14 +4,24 @@
 //! specification. [`ReportWriter`] writes one without allocating.
 
 mod checksum;
+mod damage;
+mod decode;
 mod encode;
 pub mod limits;
 pub mod model;
+mod read;
+mod rewrite;
+pub mod schema;
+mod section;
+mod token;
 mod view;
 mod write;
 
 pub use checksum::crc32;
+pub use damage::{Damage, DamageKind, ReadError};
 pub use encode::{ArrayEncoder, Encoder, MapEncoder};
 pub use model::*;
+pub use read::{Reading, Survey, read, survey};
+pub use rewrite::to_bytes;
 pub use view::*;
 pub use write::{ClosedBy, ReportWriter, Sink, SinkError};

@@ -153,6 +153,20 @@ impl EventKind {
             EventKind::Other => "other",
         }
     }
+
+    /// From the word in the report; [`EventKind::Other`] for a word that this version does not know.
+    pub fn from_word(word: &str) -> EventKind {
+        match word {
+            "stall" => EventKind::Stall,
+            "crash" => EventKind::Crash,
+            "panic" => EventKind::Panic,
+            "exception" => EventKind::Exception,
+            "live" => EventKind::Live,
+            "cpu" => EventKind::Cpu,
+            "memory" => EventKind::Memory,
+            _ => EventKind::Other,
+        }
+    }
 }
 
 /// What happened.
@@ -198,12 +212,14 @@ pub struct Signal {
 }
 
 /// When a stall is one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Thresholds {
     /// One beat's time-out, nanoseconds.
     pub timeout: u64,
     /// So many time-outs in a row are a stall.
     pub strikes: u64,
+    /// Keys not known here.
+    pub extra: Extra,
 }
 
 /// One thread of the process.
@@ -331,7 +347,7 @@ pub enum WalkEnd {
     NoUnwindInfo,
     /// As many frames as there is room for.
     Limit,
-    /// A word that this version does not know.
+    /// A word that this version does not know; it is in [`Thread::extra`] under `end`.
     Other,
 }
 
@@ -348,7 +364,7 @@ impl WalkEnd {
         }
     }
 
-    /// From the word in the report.
+    /// From the word in the report; [`WalkEnd::Other`] for a word that this version does not know.
     pub fn from_word(word: &str) -> WalkEnd {
         match word {
             "root" => WalkEnd::Root,
@@ -508,6 +524,8 @@ pub struct Capture {
 pub struct Loss {
     /// `quota`, `back_off`, `background`, `late`, `debugger`, `sleep`, and what later versions add.
     pub counts: Vec<(String, u64)>,
+    /// Keys whose value is no count.
+    pub extra: Extra,
 }
 
 /// The last section.

@@ -5,7 +5,7 @@
 
 use super::encode::{MapEncoder, unsigned_len};
 use super::limits;
-use super::model::{EventKind, Frame, Omitted, RawFrame, Thresholds, WalkEnd};
+use super::model::{EventKind, Frame, Omitted, RawFrame, WalkEnd};
 
 /// What `head` says.
 #[derive(Debug, Clone, Copy, Default)]
@@ -98,7 +98,16 @@ pub struct EventView<'a> {
     /// Class of a stall.
     pub class: Option<&'a str>,
     /// The thresholds that a stall passed.
-    pub thresholds: Option<Thresholds>,
+    pub thresholds: Option<ThresholdsView>,
+}
+
+/// What `event.thresholds` says.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ThresholdsView {
+    /// One beat's time-out, nanoseconds.
+    pub timeout: u64,
+    /// So many time-outs in a row are a stall.
+    pub strikes: u64,
 }
 
 /// What `event.signal` says.
@@ -120,16 +129,17 @@ impl EventView<'_> {
     pub(crate) const KIND: &'static str = "event";
 
     pub(crate) fn encode(&self, m: &mut MapEncoder<'_, '_>) {
-        self.encode_with(m, self.kind.as_str(), |_| {});
+        self.encode_with(m, Some(self.kind.as_str()), |_| {}, |_| {});
     }
 
     pub(crate) fn encode_with(
         &self,
         m: &mut MapEncoder<'_, '_>,
-        kind: &str,
+        kind: Option<&str>,
         signal_extra: impl FnOnce(&mut MapEncoder<'_, '_>),
+        thresholds_extra: impl FnOnce(&mut MapEncoder<'_, '_>),
     ) {
-        m.text("type", kind);
+        optional_text(m, "type", kind);
         m.bool("fatal", self.fatal);
         if let Some(signal) = &self.signal {
             m.map("signal", |m| {
@@ -145,6 +155,7 @@ impl EventView<'_> {
             m.map("thresholds", |m| {
                 m.unsigned("timeout", thresholds.timeout);
                 m.unsigned("strikes", thresholds.strikes);
+                thresholds_extra(m);
             });
         }
         optional_text(m, "class", self.class);

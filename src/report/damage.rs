@@ -1,0 +1,191 @@
+//! What can be wrong with a report, and how it is told.
+
+use std::fmt;
+
+/// One thing that is wrong with a report of which something could be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Damage {
+    /// Where, in bytes from the start of the file or stream.
+    pub offset: u64,
+    /// What sort of damage it is.
+    pub kind: DamageKind,
+    /// What is wrong and what to do, for people; holds no control characters.
+    pub message: String,
+}
+
+/// The sorts of damage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DamageKind {
+    /// The file ends within a section.
+    Cut,
+    /// The file ends without the section `end`.
+    NoEnd,
+    /// There is no `head`, or it can't be trusted.
+    Head,
+    /// The CRC-32 of the section `end` is not that of the bytes before it.
+    Crc,
+    /// The section `end` counts other sections than the file has.
+    Count,
+    /// A section was skipped.
+    Section,
+    /// Bytes that are no section were skipped.
+    Garbage,
+    /// A key was skipped, or its value is not all that it was.
+    Field,
+    /// A frame names an image that the report does not hold.
+    Image,
+    /// Bytes after `end`.
+    Trailing,
+    /// A limit of [`limits`](super::limits) was passed.
+    Limit,
+    /// Damages were found that are not listed one by one.
+    More,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at byte {}: {}", self.offset, self.message)
+    }
+}
+
+/// Why nothing could be read.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// There are no bytes.
+    Empty,
+    /// The bytes are something else, or nothing known.
+    NotAReport {
+        /// What they look like, as `a JPEG image`.
+        looks_like: Option<&'static str>,
+    },
+    /// The file ends within its first section.
+    CutInHead {
+        /// How many bytes there are.
+        bytes: u64,
+    },
+    /// A version of the format that this crate can't read.
+    Version {
+        /// The version.
+        version: u64,
+    },
+    /// The stream could not be read on.
+    Io {
+        /// How many bytes came before.
+        offset: u64,
+        /// What the system says.
+        source: std::io::Error,
+    },
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadError::Empty => write!(
+                f,
+                "not a wedjat report: it is empty (0 bytes); its process died before it wrote a byte, \
+                 or the copy failed: fetch it again or delete it"
+            ),
+            ReadError::NotAReport {
+                looks_like: Some(what),
+            } => write!(
+                f,
+                "not a wedjat report: at byte 0 it looks like {what}; give a file that the recorder wrote \
+                 (.wedjat or .partial)"
+            ),
+            ReadError::NotAReport { looks_like: None } => write!(
+                f,
+                "not a wedjat report: at byte 0 there is no section `head`, nor any section behind; give \
+                 a file that the recorder wrote (.wedjat or .partial)"
+            ),
+            ReadError::CutInHead { bytes } => write!(
+                f,
+                "the report ends at byte {bytes}, within its first section `head`: nothing of it can be \
+                 read; fetch it again, or delete it"
+            ),
+            ReadError::Version { version } => write!(
+                f,
+                "the report is of format version {version}, and this program reads version 1: update it"
+            ),
+            ReadError::Io { offset, source } => {
+                write!(f, "reading failed after byte {offset}: {source}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ReadError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ReadError::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+/// What bytes that are no report look like.
+pub(crate) fn looks_like(bytes: &[u8]) -> Option<&'static str> {
+    const MAGICS: &[(&[u8], &str)] = &[
+        (b"\xff\xd8\xff", "a JPEG image"),
+        (b"\x89PNG", "a PNG image"),
+        (b"GIF8", "a GIF image"),
+        (b"%PDF", "a PDF document"),
+        (b"PK\x03\x04", "a ZIP archive: unpack it first"),
+        (b"\x1f\x8b", "gzip data: unpack it first"),
+        (b"\x28\xb5\x2f\xfd", "zstd data: unpack it first"),
+        (b"\xfd7zXZ", "xz data: unpack it first"),
+        (b"\x7fELF", "an ELF file: debug files go after --debug"),
+        (
+            b"\xcf\xfa\xed\xfe",
+            "a Mach-O file: debug files go after --debug",
+        ),
+        (
+            b"\xce\xfa\xed\xfe",
+            "a Mach-O file: debug files go after --debug",
+        ),
+        (
+            b"\xca\xfe\xba\xbe",
+            "a Mach-O universal file: debug files go after --debug",
+        ),
+        (b"MZ", "a Windows program"),
+        (b"MDMP", "a minidump"),
+        (b"bplist00", "a binary property list"),
+        (b"<?xml", "XML"),
+        (b"#!", "a script"),
+    ];
+    if let Some((_, what)) = MAGICS.iter().find(|(magic, _)| bytes.starts_with(magic)) {
+        return Some(what);
+    }
+    let start = bytes.get(..bytes.len().min(512)).unwrap_or_default();
+    if start.iter().all(|&byte| byte == 0) {
+        return Some("nothing but zeros");
+    }
+    let plain = |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | 0x20..=0x7e | 0x80..);
+    let text = match std::str::from_utf8(start) {
+        Ok(_) => true,
+        Err(error) => error.error_len().is_none(),
+    };
+    if text && start.iter().all(plain) {
+        return match start.trim_ascii_start().first() {
+            Some(b'{' | b'[') => Some("JSON"),
+            _ => Some("plain text"),
+        };
+    }
+    None
+}
+
+/// `text` as it may be shown to people: short, and without control characters.
+pub(crate) fn shown(text: &str) -> String {
+    const LONGEST: usize = 64;
+    let mut shown: String = text
+        .chars()
+        .take(LONGEST)
+        .flat_map(char::escape_debug)
+        .collect();
+    if text.chars().nth(LONGEST).is_some() {
+        shown.push('…');
+    }
+    shown
+}

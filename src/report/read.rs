@@ -1,0 +1,499 @@
+//! Reads a report from untrusted bytes: bounded, linear, and keeping whatever can be read.
+
+use super::checksum::crc32;
+use super::damage::{Damage, DamageKind, ReadError, looks_like, shown};
+use super::decode::{Damages, Decoder};
+use super::limits;
+use super::model::*;
+use super::section::{Checks, Piece, Pieces, Section, Why, begin, check, has_checks, is_known};
+use super::token::is_shallow;
+use super::view;
+
+/// What a file holds, and what is wrong with it.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Reading {
+    /// What could be read.
+    pub report: Report,
+    /// What could not, in the order of the file; empty if the file is whole.
+    pub damage: Vec<Damage>,
+}
+
+/// Reads one report.
+///
+/// Takes time linear in the length of `bytes`, and memory of at most 100 times that length, whatever
+/// the bytes are. A damaged section is skipped, and reading goes on with the next; what was lost is in
+/// [`Reading::damage`]. Bytes that hold several reports are for [`ReportReader`](super::ReportReader).
+///
+/// # Errors
+/// If nothing can be read: the bytes are empty, are no report, or end within the first section.
+///
+/// ```
+/// use wedjat::report::{self, ClosedBy, HeadView, ReportWriter};
+/// let mut bytes: Vec<u8> = Vec::new();
+/// let mut buffer = [0; 1024];
+/// let mut writer = ReportWriter::new(&mut buffer, &mut bytes);
+/// writer.head(&HeadView { app_name: "MyApp", ..Default::default() })?;
+/// writer.finish(ClosedBy::Writer)?;
+///
+/// let reading = report::read(&bytes)?;
+/// assert_eq!(reading.report.head.app.name, "MyApp");
+/// assert!(reading.damage.is_empty());
+///
+/// let cut = report::read(&bytes[..bytes.len() - 1])?;
+/// assert_eq!(cut.report.head.app.name, "MyApp");
+/// assert_eq!(cut.damage.len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn read(bytes: &[u8]) -> Result<Reading, ReadError> {
+    read_at(bytes, 0)
+}
+
+/// [`read`], where `base` bytes of the stream came before.
+pub(crate) fn read_at(bytes: &[u8], base: u64) -> Result<Reading, ReadError> {
+    if bytes.is_empty() {
+        return Err(ReadError::Empty);
+    }
+    let checks = if is_vouched_for(bytes) {
+        Checks::Ignore
+    } else if has_checks(bytes) {
+        Checks::Required
+    } else {
+        Checks::Present
+    };
+    let mut reader = Reader {
+        bytes,
+        checks,
+        report: Report::default(),
+        damages: Damages::new(base),
+        head: HeadState::Missing,
+        sections: 0,
+        has_gap: false,
+        cut: false,
+        misplaced_images: false,
+        starts: Starts::default(),
+    };
+    reader.run()?;
+    Ok(Reading {
+        report: reader.report,
+        damage: reader.damages.into_list(),
+    })
+}
+
+/// How far a file can be carried on: what a launch needs to close a report that an earlier one left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Survey {
+    /// Length up to the end of the last whole section: what comes behind is to be cut off.
+    pub len: u64,
+    /// Whole sections in it.
+    pub sections: u64,
+    /// CRC-32 of those bytes.
+    pub crc: u32,
+    /// Whether the last of them is `end`: the report is closed already.
+    pub is_closed: bool,
+    /// Whether the first of them is `head`: there is a report at all.
+    pub has_head: bool,
+}
+
+/// Finds the last whole section, for [`ReportWriter::resume`](super::ReportWriter::resume).
+///
+/// ```
+/// use wedjat::report::{self, ClosedBy, HeadView, ReportWriter};
+/// let mut buffer = [0; 1024];
+/// let mut cut: Vec<u8> = Vec::new();
+/// ReportWriter::new(&mut buffer, &mut cut).head(&HeadView::default())?;
+/// cut.extend(b"\x92\xa5eve");
+///
+/// let survey = report::survey(&cut);
+/// cut.truncate(survey.len as usize);
+/// ReportWriter::resume(&mut buffer, &mut cut, survey.crc, survey.sections)
+///     .finish(ClosedBy::NextLaunch)?;
+/// assert!(report::read(&cut)?.damage.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn survey(bytes: &[u8]) -> Survey {
+    let mut survey = Survey::default();
+    for piece in Pieces::new(bytes, Checks::Ignore) {
+        let Piece::Section(section) = piece else {
+            continue;
+        };
+        survey.has_head |= survey.sections == 0 && section.kind == view::HeadView::KIND;
+        survey.len = section.end as u64;
+        survey.sections += 1;
+        survey.is_closed = section.kind == view::END_KIND;
+    }
+    survey.crc = crc32(0, bytes.get(..survey.len as usize).unwrap_or_default());
+    survey
+}
+
+/// Whether the file is one run of sections up to an `end` by the one who wrote them, whose CRC and
+/// count are right. Then the sections' own checks are not looked at, so that a tool that rewrites a
+/// report and knows nothing of them need only set `end` right.
+fn is_vouched_for(bytes: &[u8]) -> bool {
+    let mut sections = 0;
+    let mut checked = false;
+    for piece in Pieces::new(bytes, Checks::Ignore) {
+        let Piece::Section(section) = piece else {
+            return false;
+        };
+        let has_check = check(bytes, &section).is_some();
+        checked |= sections == 0 && has_check;
+        sections += 1;
+        if section.kind == view::END_KIND {
+            if !is_shallow(bytes, section.start, limits::DEPTH) || (checked && !has_check) {
+                return false;
+            }
+            let mut damages = Damages::default();
+            let end = Decoder {
+                bytes,
+                at: section.map,
+                damages: &mut damages,
+            }
+            .end();
+            let before = bytes.get(..section.start).unwrap_or_default();
+            return end.closed_by == "writer"
+                && end.sections == sections
+                && end.crc32 == crc32(0, before);
+        }
+    }
+    false
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HeadState {
+    Missing,
+    Damaged,
+    Read,
+}
+
+/// Where the sections that frames stand in began.
+#[derive(Debug, Default)]
+struct Starts {
+    threads: Vec<usize>,
+    samples: Vec<usize>,
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    checks: Checks,
+    report: Report,
+    damages: Damages,
+    head: HeadState,
+    /// Whole sections so far.
+    sections: u64,
+    /// Whether anything was skipped so far.
+    has_gap: bool,
+    /// Whether the file ends within a section.
+    cut: bool,
+    /// Whether an image was read behind a gap, which may have held images too.
+    misplaced_images: bool,
+    starts: Starts,
+}
+
+impl<'a> Reader<'a> {
+    fn run(&mut self) -> Result<(), ReadError> {
+        let mut format = None;
+        let mut ended_at = None;
+        for piece in Pieces::new(self.bytes, self.checks) {
+            let section = match piece {
+                Piece::Section(section) => section,
+                Piece::Gap { start, end, why } => {
+                    self.gap(start, end, why);
+                    continue;
+                }
+            };
+            if let Some(reason) = self.ends_before(&section, ended_at.is_some()) {
+                let rest = self.bytes.len() - section.start;
+                self.damages.add(section.start, DamageKind::Trailing, || {
+                    format!("{rest} bytes behind the report were not read: {reason}")
+                });
+                break;
+            }
+            self.sections += 1;
+            if !is_shallow(self.bytes, section.start, limits::DEPTH) {
+                self.has_gap = true;
+                self.damages.add(section.start, DamageKind::Limit, || {
+                    let kind = shown(section.kind);
+                    format!(
+                        "section `{kind}` nests deeper than {} levels; it was skipped",
+                        limits::DEPTH
+                    )
+                });
+                continue;
+            }
+            if section.kind == view::HeadView::KIND {
+                let (head, stated) = self.decoder(&section).head();
+                (self.report.head, format) = (head, Some(stated.unwrap_or_default()));
+                self.head = HeadState::Read;
+            } else {
+                self.take(&section);
+            }
+            if section.kind == view::END_KIND {
+                ended_at = Some(section.end);
+            }
+        }
+        self.judge_head(format)?;
+        self.judge_end(ended_at);
+        self.judge_images();
+        Ok(())
+    }
+
+    fn decoder(&mut self, section: &Section<'a>) -> Decoder<'a, '_> {
+        Decoder {
+            bytes: self.bytes,
+            at: section.map,
+            damages: &mut self.damages,
+        }
+    }
+
+    /// Why the report ends before `section`, if it does.
+    fn ends_before(&self, section: &Section<'_>, ended: bool) -> Option<&'static str> {
+        if ended {
+            Some("they come after its `end`; several reports in one stream are read one by one")
+        } else if section.kind == view::HeadView::KIND && self.sections > 0 {
+            Some("another `head` begins there, and this report has no `end`")
+        } else if self.sections >= limits::SECTIONS {
+            Some("it has as many sections as a report may have")
+        } else {
+            None
+        }
+    }
+
+    fn take(&mut self, section: &Section<'a>) {
+        let decoder = &mut Decoder {
+            bytes: self.bytes,
+            at: section.map,
+            damages: &mut self.damages,
+        };
+        let report = &mut self.report;
+        match section.kind {
+            view::EventView::KIND => report.event = Some(decoder.event()),
+            view::ThreadView::KIND => {
+                report.threads.push(decoder.thread());
+                self.starts.threads.push(section.start);
+            }
+            view::ImageView::KIND => {
+                report.images.push(decoder.image());
+                self.misplaced_images |= self.has_gap;
+            }
+            view::SampleView::KIND => {
+                report.samples.push(decoder.sample());
+                self.starts.samples.push(section.start);
+            }
+            view::VitalsView::KIND => report.vitals = Some(decoder.vitals()),
+            view::CONTEXT_KIND => report.context = Some(decoder.context()),
+            view::StallEndView::KIND => report.stall_end = Some(decoder.stall_end()),
+            view::CaptureView::KIND => report.capture = Some(decoder.capture()),
+            view::LossView::KIND => report.loss = Some(decoder.loss()),
+            view::END_KIND => {
+                let end = decoder.end();
+                self.judge_crc(section, &end);
+                self.report.end = Some(end);
+            }
+            kind => report.unknown.push((kind.to_owned(), decoder.unknown())),
+        }
+    }
+
+    /// Tells of bytes that were skipped.
+    fn gap(&mut self, start: usize, end: usize, why: Why) {
+        self.has_gap = true;
+        let len = end - start;
+        let kind = begin(self.bytes, start).ok().map(|(kind, _)| kind);
+        if kind == Some(view::HeadView::KIND)
+            && self.head == HeadState::Missing
+            && self.sections == 0
+        {
+            self.head = HeadState::Damaged;
+        }
+        let section = match kind {
+            Some(kind) if is_known(kind) => format!("section `{kind}`"),
+            Some(kind) => format!("a section of kind `{}`", shown(kind)),
+            None => "a section".to_owned(),
+        };
+        let next = match end == self.bytes.len() {
+            true => "to the end of the file".to_owned(),
+            false => format!("to the next section at byte {end}"),
+        };
+        let (damage, message) = match (why, kind) {
+            (Why::Cut, _) => {
+                self.cut = true;
+                let message = format!(
+                    "the file ends within {section}, after {len} bytes of it; all before is kept"
+                );
+                (DamageKind::Cut, message)
+            }
+            (Why::Check, _) => {
+                let message = format!(
+                    "{section} is damaged: its `check` does not fit its bytes; {len} bytes {next} \
+                     were skipped"
+                );
+                (DamageKind::Section, message)
+            }
+            (Why::TooLong, _) => {
+                let limit = limits::SECTION_BYTES;
+                let message = format!(
+                    "{section} claims to be longer than {limit} bytes; {len} bytes {next} were skipped"
+                );
+                (DamageKind::Limit, message)
+            }
+            (Why::Malformed, Some(_)) => {
+                let message = format!("{section} is malformed; {len} bytes {next} were skipped");
+                (DamageKind::Section, message)
+            }
+            (Why::Malformed, None) => {
+                let message = format!("no section begins here; {len} bytes {next} were skipped");
+                (DamageKind::Garbage, message)
+            }
+        };
+        self.damages.add(start, damage, || message);
+    }
+
+    /// Whether this is a report at all, and one that can be read.
+    fn judge_head(&mut self, format: Option<String>) -> Result<(), ReadError> {
+        if b"\x92\xa4head".starts_with(self.bytes) {
+            return Err(ReadError::CutInHead {
+                bytes: self.bytes.len() as u64,
+            });
+        }
+        let not_a_report = || {
+            Err(ReadError::NotAReport {
+                looks_like: looks_like(self.bytes),
+            })
+        };
+        match (self.head, format) {
+            (HeadState::Read, Some(format)) if format != view::FORMAT => not_a_report(),
+            (HeadState::Read, _) => {
+                let version = self.report.head.version;
+                if version != view::VERSION {
+                    return Err(ReadError::Version { version });
+                }
+                Ok(())
+            }
+            // What was found may be by chance, unless something more speaks for it.
+            (HeadState::Missing, _) if self.sections == 0 || !self.has_known_sections() => {
+                not_a_report()
+            }
+            (HeadState::Damaged, _) if self.sections == 0 => {
+                if self.cut {
+                    return Err(ReadError::CutInHead {
+                        bytes: self.bytes.len() as u64,
+                    });
+                }
+                not_a_report()
+            }
+            (HeadState::Missing | HeadState::Damaged, _) => {
+                self.damages.add(0, DamageKind::Head, || {
+                    "the report has no `head` that can be read: app, system, time and process are \
+                     unknown"
+                        .to_owned()
+                });
+                Ok(())
+            }
+        }
+    }
+
+    fn has_known_sections(&self) -> bool {
+        self.sections > self.report.unknown.len() as u64
+    }
+
+    fn judge_crc(&mut self, section: &Section<'_>, end: &End) {
+        let actual = crc32(0, self.bytes.get(..section.start).unwrap_or_default());
+        if actual != end.crc32 {
+            let stated = end.crc32;
+            let hint = match self.checks {
+                Checks::Required => "sections whose own check fits are whole",
+                _ => "some of what was read may be wrong",
+            };
+            self.damages.add(section.start, DamageKind::Crc, || {
+                format!(
+                    "the bytes before `end` have the CRC-32 {actual:08x}, and it states {stated:08x}: \
+                     the file was changed after it was written; {hint}"
+                )
+            });
+        }
+        if end.sections != self.sections {
+            let (stated, actual) = (end.sections, self.sections);
+            self.damages.add(section.start, DamageKind::Count, || {
+                format!("`end` counts {stated} sections, and {actual} were read: some are missing")
+            });
+        }
+    }
+
+    fn judge_end(&mut self, ended_at: Option<usize>) {
+        if ended_at.is_none() && !self.cut {
+            self.damages.add(self.bytes.len(), DamageKind::NoEnd, || {
+                "the file has no `end`: its process died or is still writing, or the copy was cut; the \
+                 sections that are there are whole"
+                    .to_owned()
+            });
+        }
+    }
+
+    /// Sets right or tells of what frames say of their images.
+    fn judge_images(&mut self) {
+        let mut ranges: Vec<(u64, u64, u32)> = Vec::new();
+        if self.misplaced_images {
+            let range = |(index, image): (usize, &Image)| {
+                (
+                    image.base,
+                    image.base.saturating_add(image.size),
+                    index as u32,
+                )
+            };
+            ranges = self.report.images.iter().enumerate().map(range).collect();
+            ranges.sort_unstable();
+        }
+        let count = self.report.images.len();
+        let is_whole = self.report.end.is_some() && !self.has_gap;
+        let threads = self
+            .report
+            .threads
+            .iter_mut()
+            .map(|thread| &mut thread.frames);
+        let samples = self
+            .report
+            .samples
+            .iter_mut()
+            .map(|sample| &mut sample.frames);
+        let starts = self.starts.threads.iter().chain(&self.starts.samples);
+        for (frames, &start) in threads.chain(samples).zip(starts) {
+            let mut beyond = None;
+            for frame in frames.iter_mut() {
+                let Some(image) = frame.image else { continue };
+                if self.misplaced_images {
+                    frame.image = image_at(&ranges, frame, image);
+                } else if image as usize >= count {
+                    beyond = beyond.or(Some(image));
+                }
+            }
+            if let Some(image) = beyond.filter(|_| is_whole) {
+                self.damages.add(start, DamageKind::Image, || {
+                    format!(
+                        "a frame lies in image {image}, and the report holds {count}: it can't be \
+                         symbolicated"
+                    )
+                });
+            }
+        }
+        if self.misplaced_images {
+            self.damages.add(self.bytes.len(), DamageKind::Image, || {
+                "images may have been lost, so that the others moved up: frames were matched with \
+                 them again by address"
+                    .to_owned()
+            });
+        }
+    }
+}
+
+/// The image that holds the frame, where the index that it states may count images that were lost.
+fn image_at(ranges: &[(u64, u64, u32)], frame: &Frame, stated: u32) -> Option<u32> {
+    let pc = match frame.found {
+        Found::Context => frame.pc,
+        _ => frame.pc.saturating_sub(1),
+    };
+    let behind = ranges.partition_point(|&(base, _, _)| base <= pc);
+    let &(base, end, index) = ranges.get(behind.checked_sub(1)?)?;
+    // An image of unknown size is believed only where the index is still right.
+    (pc < end || (base == end && index == stated)).then_some(index)
+}

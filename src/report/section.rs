@@ -1,0 +1,241 @@
+//! Where sections begin and end in untrusted bytes, and how to find the next one after damage.
+
+use super::checksum::crc32;
+use super::limits;
+use super::token::{Broken, Skim, Token, token};
+
+/// One section's place in the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Section<'a> {
+    /// Where its first byte is.
+    pub(crate) start: usize,
+    /// Its kind.
+    pub(crate) kind: &'a str,
+    /// Where its map begins.
+    pub(crate) map: usize,
+    /// Where the byte behind its last is.
+    pub(crate) end: usize,
+}
+
+/// What stands at a place in the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Piece<'a> {
+    /// A section.
+    Section(Section<'a>),
+    /// Bytes up to `end` that are no section.
+    Gap { start: usize, end: usize, why: Why },
+}
+
+/// Why bytes are no section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// The bytes end within it, and no later section was found.
+    Cut,
+    /// It is no array of a kind and a value, or holds the byte that MessagePack never uses.
+    Malformed,
+    /// Its `check` is not the CRC-32 of its bytes, or is missing where others have one.
+    Check,
+    /// It is longer than a section may be.
+    TooLong,
+}
+
+/// How far a section's `check` is to be trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Checks {
+    /// Something else vouches for all bytes.
+    Ignore,
+    /// A section that has one must pass it.
+    Present,
+    /// Each section must have one and pass it.
+    Required,
+}
+
+/// Walks over the sections of `bytes`, and over what lies between them, in linear time.
+#[derive(Debug)]
+pub(crate) struct Pieces<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    checks: Checks,
+    /// Bytes that may still be looked at more than once in search of the next section.
+    patience: usize,
+}
+
+impl<'a> Pieces<'a> {
+    pub(crate) fn new(bytes: &'a [u8], checks: Checks) -> Pieces<'a> {
+        let patience = bytes.len().saturating_mul(8).saturating_add(1 << 16);
+        Pieces {
+            bytes,
+            at: 0,
+            checks,
+            patience,
+        }
+    }
+
+    fn section(&mut self, start: usize) -> Result<Section<'a>, Why> {
+        let mut skim = Skim::new(start);
+        let (kind, map) = begin(self.bytes, start)?;
+        // A section that claims to be longer than any is not looked at to its end.
+        let limit = self
+            .bytes
+            .len()
+            .min(start.saturating_add(limits::SECTION_BYTES));
+        let within = self.bytes.get(..limit).unwrap_or_default();
+        let end = match skim.run(within) {
+            Ok(end) => end,
+            Err(Broken::Cut) if limit < self.bytes.len() => return Err(Why::TooLong),
+            Err(broken) => return Err(broken.into()),
+        };
+        let section = Section {
+            start,
+            kind,
+            map,
+            end,
+        };
+        if self.passes(&section) {
+            Ok(section)
+        } else {
+            Err(Why::Check)
+        }
+    }
+
+    fn passes(&self, section: &Section<'_>) -> bool {
+        match (self.checks, check(self.bytes, section)) {
+            (Checks::Ignore, _) | (Checks::Present, None) | (_, Some(true)) => true,
+            (_, Some(false)) | (Checks::Required, None) => false,
+        }
+    }
+
+    /// The next section behind `from`; the end of the bytes if there is none.
+    fn resume(&mut self, from: usize) -> usize {
+        let mut at = from;
+        while let Some(found) = candidate(self.bytes, at) {
+            let (kind, _) = begin(self.bytes, found).unwrap_or_default();
+            let known = self.checks == Checks::Required || is_known(kind);
+            let mut skim = Skim::new(found);
+            let limit = self
+                .bytes
+                .len()
+                .min(found.saturating_add(limits::SECTION_BYTES));
+            let limit = limit.min(found.saturating_add(self.patience));
+            let end = skim.run(self.bytes.get(..limit).unwrap_or_default());
+            self.patience = self.patience.saturating_sub(skim.at.saturating_sub(found));
+            if self.patience == 0 {
+                break;
+            }
+            if let (true, Ok(end), Ok((kind, map))) = (known, end, begin(self.bytes, found)) {
+                // The CRC looks at these bytes once more.
+                self.patience = self.patience.saturating_sub(end.saturating_sub(found));
+                if self.passes(&Section {
+                    start: found,
+                    kind,
+                    map,
+                    end,
+                }) {
+                    return found;
+                }
+            }
+            at = found + 1;
+        }
+        self.bytes.len()
+    }
+}
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = Piece<'a>;
+
+    fn next(&mut self) -> Option<Piece<'a>> {
+        let start = self.at;
+        if start >= self.bytes.len() {
+            return None;
+        }
+        match self.section(start) {
+            Ok(section) => {
+                self.at = section.end;
+                Some(Piece::Section(section))
+            }
+            Err(why) => {
+                self.at = self.resume(start + 1);
+                let why = match why {
+                    Why::Cut if self.at < self.bytes.len() => Why::Malformed,
+                    why => why,
+                };
+                Some(Piece::Gap {
+                    start,
+                    end: self.at,
+                    why,
+                })
+            }
+        }
+    }
+}
+
+impl From<Broken> for Why {
+    fn from(broken: Broken) -> Why {
+        match broken {
+            Broken::Cut => Why::Cut,
+            Broken::Reserved => Why::Malformed,
+        }
+    }
+}
+
+/// The kind of the section at `start`, and where its map begins.
+pub(crate) fn begin(bytes: &[u8], start: usize) -> Result<(&str, usize), Why> {
+    let (Token::Array(2), at) = token(bytes, start)? else {
+        return Err(Why::Malformed);
+    };
+    let (Token::Text(kind), map) = token(bytes, at)? else {
+        return Err(Why::Malformed);
+    };
+    let kind = std::str::from_utf8(kind).map_err(|_| Why::Malformed)?;
+    Ok((kind, map))
+}
+
+/// Where, from `at` on, something begins as a section does: an array of two, a short lower-case kind,
+/// a map.
+pub(crate) fn candidate(bytes: &[u8], at: usize) -> Option<usize> {
+    let rest = bytes.get(at..)?;
+    let mut from = 0;
+    while let Some(found) = rest.get(from..)?.iter().position(|&byte| byte == 0x92) {
+        let start = from + found;
+        if begins_as_section(rest.get(start + 1..)?) {
+            return Some(at + start);
+        }
+        from = start + 1;
+    }
+    None
+}
+
+/// Whether `bytes` are a short lower-case kind and the header of a map.
+fn begins_as_section(bytes: &[u8]) -> bool {
+    let [len @ 0xa1..=0xbf, rest @ ..] = bytes else {
+        return false;
+    };
+    let len = usize::from(len & 0x1f);
+    let (Some(kind), Some(map)) = (rest.get(..len), rest.get(len)) else {
+        return false;
+    };
+    matches!(map, 0x80..=0x8f | 0xde | 0xdf)
+        && kind
+            .iter()
+            .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
+}
+
+/// Whether the section passes its `check`; `None` if it has none.
+pub(crate) fn check(bytes: &[u8], section: &Section<'_>) -> Option<bool> {
+    let (rest, stated) = bytes
+        .get(section.start..section.end)?
+        .split_last_chunk::<4>()?;
+    let (_, covered) = rest.split_last()?;
+    rest.ends_with(b"\xa5check\xce")
+        .then(|| crc32(0, covered) == u32::from_be_bytes(*stated))
+}
+
+/// Whether anything in `bytes` looks like a section's `check`.
+pub(crate) fn has_checks(bytes: &[u8]) -> bool {
+    bytes.windows(7).any(|seven| seven == b"\xa5check\xce")
+}
+
+/// Whether this version knows the kind.
+pub(crate) fn is_known(kind: &str) -> bool {
+    super::schema::KINDS.iter().any(|(known, _)| *known == kind)
+}
