@@ -1,0 +1,229 @@
+//! Reads reports one after the other from any stream, holding one at a time.
+
+use std::io::{ErrorKind, Read};
+
+use super::damage::{Damage, DamageKind, ReadError};
+use super::limits;
+use super::read::{Reading, read_at};
+use super::section::{begin, candidate};
+use super::token::{Broken, Skim};
+use super::view;
+
+/// How much is read at once.
+const CHUNK: usize = 64 << 10;
+/// A section's start is told from at most so many bytes: array, kind, map.
+const LONGEST_START: usize = 40;
+
+/// Reads reports, one after the other, from a stream: a pipe, a file, files put behind each other.
+///
+/// A report goes from its `head` to its `end`, or to the next `head` or the end of the stream. It is
+/// given out as soon as its last byte is there. Memory is bounded by
+/// [`limits::REPORT_BYTES`] and what [`read`](super::read()) takes for it, time is linear. Offsets in
+/// damages count from the start of the stream. After [`ReadError::Io`] there is no more; after other
+/// errors there may be.
+///
+/// ```
+/// use wedjat::report::{self, Report, ReportReader};
+/// let mut report = Report::default();
+/// report.head.version = 1;
+/// let mut stream = report::to_bytes(&report);
+/// stream.extend(report::to_bytes(&report));
+///
+/// let readings: Result<Vec<_>, _> = ReportReader::new(stream.as_slice()).collect();
+/// assert_eq!(readings?.len(), 2);
+/// # Ok::<(), report::ReadError>(())
+/// ```
+#[derive(Debug)]
+pub struct ReportReader<R> {
+    input: R,
+    chunk: Vec<u8>,
+    /// The report that is being put together, and what has come behind it.
+    buffer: Vec<u8>,
+    /// Where the buffer begins in the stream.
+    base: u64,
+    /// Where in the buffer the section begins that is looked at.
+    at: usize,
+    /// How far that section was looked at.
+    skim: Skim,
+    /// Whether `at` is not known to be the start of a section: it has to be searched for.
+    is_searching: bool,
+    /// Whether the report has a section yet.
+    has_section: bool,
+    /// How many bytes may still be looked at in vain.
+    patience: u64,
+    state: State,
+    error: Option<std::io::Error>,
+    has_given: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    /// No more bytes come.
+    Ended,
+    /// Everything was given out.
+    Done,
+}
+
+/// What was found out about the report's end.
+enum Border {
+    /// It ends there.
+    At(usize),
+    /// More bytes are needed.
+    Unknown,
+}
+
+impl<R: Read> ReportReader<R> {
+    /// A reader of the reports in `input`; it reads in large pieces, so `input` needs no buffer.
+    pub fn new(input: R) -> ReportReader<R> {
+        ReportReader {
+            input,
+            chunk: vec![0; CHUNK],
+            buffer: Vec::new(),
+            base: 0,
+            at: 0,
+            skim: Skim::new(0),
+            is_searching: false,
+            has_section: false,
+            patience: 1 << 16,
+            state: State::Open,
+            error: None,
+            has_given: false,
+        }
+    }
+
+    fn fill(&mut self) {
+        match self.input.read(&mut self.chunk) {
+            Ok(0) => self.state = State::Ended,
+            Ok(count) => {
+                self.buffer.extend_from_slice(&self.chunk[..count]);
+                self.patience = self.patience.saturating_add(8 * count as u64);
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => {
+                self.error = Some(error);
+                self.state = State::Ended;
+            }
+        }
+    }
+
+    /// Goes on over the buffer's sections, to the report's end or the buffer's.
+    fn border(&mut self) -> Border {
+        loop {
+            if self.is_searching {
+                match candidate(&self.buffer, self.at) {
+                    Some(found) => self.look_at(found),
+                    None => {
+                        self.at = self.at.max(self.buffer.len().saturating_sub(LONGEST_START));
+                        return Border::Unknown;
+                    }
+                }
+            }
+            let before = self.skim.at;
+            let end = self.skim.run(&self.buffer);
+            if self.is_searching {
+                self.patience = self.patience.saturating_sub((self.skim.at - before) as u64);
+                if self.patience == 0 {
+                    return Border::At(self.buffer.len());
+                }
+            }
+            let kind = match (end, begin(&self.buffer, self.at)) {
+                (Err(Broken::Cut), _)
+                    if self.state == State::Open
+                        && self.buffer.len() - self.at <= limits::SECTION_BYTES =>
+                {
+                    return Border::Unknown;
+                }
+                (Ok(_), Ok((kind, _))) => kind,
+                _ => {
+                    self.look_at(self.at + 1);
+                    self.is_searching = true;
+                    continue;
+                }
+            };
+            if kind == view::HeadView::KIND && self.has_section {
+                return Border::At(self.at);
+            }
+            self.has_section = true;
+            self.is_searching = false;
+            let is_end = kind == view::END_KIND;
+            self.look_at(self.skim.at);
+            if is_end {
+                return Border::At(self.at);
+            }
+        }
+    }
+
+    fn look_at(&mut self, at: usize) {
+        self.at = at;
+        self.skim = Skim::new(at);
+    }
+
+    /// Gives out the first `len` bytes of the buffer as a report.
+    fn give(&mut self, len: usize, is_too_long: bool) -> Result<Reading, ReadError> {
+        let mut reading = read_at(self.buffer.get(..len).unwrap_or_default(), self.base);
+        if let (Ok(reading), true) = (&mut reading, is_too_long) {
+            reading.damage.push(Damage {
+                offset: self.base + len as u64,
+                kind: DamageKind::Limit,
+                message: format!(
+                    "the report is longer than {} bytes; what comes behind is read on its own",
+                    limits::REPORT_BYTES
+                ),
+            });
+        }
+        self.buffer.drain(..len);
+        self.base += len as u64;
+        self.look_at(0);
+        self.is_searching = false;
+        self.has_section = false;
+        self.has_given = true;
+        reading
+    }
+}
+
+impl<R: Read> Iterator for ReportReader<R> {
+    type Item = Result<Reading, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if self.state == State::Done {
+                return None;
+            }
+            if !self.buffer.is_empty() {
+                if let Border::At(end) = self.border() {
+                    return Some(self.give(end, false));
+                }
+                let len = self.buffer.len();
+                if !self.has_section && len > limits::GARBAGE_BYTES {
+                    self.state = State::Done;
+                    return Some(self.give(len, false));
+                }
+                if len > limits::REPORT_BYTES {
+                    let whole = if self.has_section && !self.is_searching {
+                        self.at
+                    } else {
+                        len
+                    };
+                    return Some(self.give(whole, true));
+                }
+                if self.state == State::Ended {
+                    return Some(self.give(len, false));
+                }
+            } else if self.state == State::Ended {
+                self.state = State::Done;
+                return match self.error.take() {
+                    Some(source) => Some(Err(ReadError::Io {
+                        offset: self.base,
+                        source,
+                    })),
+                    None if self.has_given => None,
+                    None => Some(Err(ReadError::Empty)),
+                };
+            }
+            if self.state == State::Open {
+                self.fill();
+            }
+        }
+    }
+}
