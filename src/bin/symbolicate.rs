@@ -1,2 +1,5 @@
-//! The `symbolicate` binary.
-fn main() {}
+//! The `symbolicate` binary; what it does stands in [`wedjat::symbolicate::command`].
+
+fn main() -> std::process::ExitCode {
+    wedjat::symbolicate::command::main()
+}

@@ -421,3 +421,18 @@ fn agreeing<'s>(symbols: &'s Symbols, entry: u64, plain: &str) -> Option<&'s str
     let mut at_entry = symbols.names_at(entry);
     at_entry.find(|symbol| plain.is_empty() || names::agree(symbol, plain))
 }
+
+/// What `--inspect` says of an object's DWARF.
+#[derive(Debug, Default)]
+pub(crate) struct Survey {
+    pub units: usize,
+    /// DWARF versions, each once.
+    pub versions: std::collections::BTreeSet<u16>,
+    /// `DW_AT_producer`, each once.
+    pub producers: std::collections::BTreeSet<String>,
+}
+
+/// Reads the root of every unit; `None` if there is no DWARF.
+pub(crate) fn survey(object: &ObjectFile) -> Option<Survey> {
+    DwarfFile::load(object, None).map(|dwarf| dwarf.read(|walk| walk.survey()))
+}

@@ -29,15 +29,28 @@ pub struct DebugFiles {
 #[derive(Debug, Clone)]
 struct Entry {
     path: PathBuf,
+    arch: String,
     has_dwarf: bool,
+}
+
+/// An image of which there is at least one file.
+#[derive(Debug, Clone)]
+pub(crate) struct Listed {
+    /// File name, without the folder.
+    pub name: String,
+    pub arch: String,
+    pub id: Vec<u8>,
 }
 
 /// The images in use, and when each was used last.
 struct Open {
-    images: FxHashMap<(Vec<u8>, String), (Option<Arc<ImageFiles>>, u64)>,
+    images: FxHashMap<(Vec<u8>, String), Used>,
     clock: u64,
     limit: usize,
 }
+
+/// An image's files (or that there are none), and when they were last asked for.
+type Used = (Option<Arc<ImageFiles>>, u64);
 
 /// What [`DebugFiles::add`] found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -152,6 +165,7 @@ impl DebugFiles {
             if !entries.iter().any(|entry| entry.path == object.path) {
                 entries.push(Entry {
                     path: object.path,
+                    arch: object.arch,
                     has_dwarf: object.has_dwarf,
                 });
                 entries.sort_by_key(|entry| !entry.has_dwarf); // stable: as given, those with DWARF first
@@ -163,6 +177,36 @@ impl DebugFiles {
     /// The ids of all objects that were added.
     pub fn ids(&self) -> impl Iterator<Item = &[u8]> {
         self.index.keys().map(Vec::as_slice)
+    }
+
+    /// The images of all objects that were added, in order of name and id.
+    pub(crate) fn images(&self) -> Vec<Listed> {
+        let listed = self.index.iter().filter_map(|(id, entries)| {
+            let first = entries.first()?;
+            let name = first
+                .path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            Some(Listed {
+                name,
+                arch: first.arch.clone(),
+                id: id.clone(),
+            })
+        });
+        let mut listed: Vec<Listed> = listed.collect();
+        listed.sort_by(|a, b| (&a.name, &a.id).cmp(&(&b.name, &b.id)));
+        listed
+    }
+
+    /// The files of the image with this id.
+    pub(crate) fn find_by_id(&self, id: &[u8], name: &str) -> Option<Arc<ImageFiles>> {
+        self.find(&Image {
+            id: id.to_vec(),
+            name: name.to_owned(),
+            ..Image::default()
+        })
     }
 
     /// Ids of files with this name but another id.
@@ -208,7 +252,7 @@ impl DebugFiles {
 
     fn open_image(&self, image: &Image) -> Option<ImageFiles> {
         let mut files: Vec<DebugFile> = Vec::new();
-        let mut take = |path: &Path, files: &mut Vec<DebugFile>| {
+        let take = |path: &Path, files: &mut Vec<DebugFile>| {
             if files.iter().any(|file| file.object.path == path) {
                 return;
             }
@@ -338,6 +382,11 @@ impl ImageFiles {
     /// Frames at an address stated in the image.
     pub(crate) fn lookup(&self, svma: u64) -> Option<Answer> {
         self.files.iter().find_map(|file| file.lookup(svma))
+    }
+
+    /// The stated address of the image's first byte.
+    pub(crate) fn base(&self) -> u64 {
+        self.files.first().map_or(0, |file| file.object.base)
     }
 
     pub(crate) fn has_debug_info(&self) -> bool {

@@ -1,11 +1,15 @@
 //! The desk: turns reports into functions, files and lines.
 #![allow(dead_code)]
 
+mod addresses;
 mod bytes;
+#[doc(hidden)]
+pub mod command;
 mod debug_file;
 mod debug_files;
 mod dwarf;
 mod error;
+pub mod format;
 mod frame;
 mod names;
 mod object_file;
@@ -15,6 +19,7 @@ mod symbolicator;
 mod symbols;
 mod table;
 
+pub use addresses::{Addresses, Ambiguous};
 pub use debug_files::{Added, DebugFiles};
 pub use error::Error;
 pub use frame::{

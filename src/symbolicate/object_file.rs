@@ -158,7 +158,7 @@ fn describe(path: &Path, bytes: Bytes) -> Result<ObjectFile, Error> {
     };
     let mut code: Vec<(u64, u64)> = file
         .sections()
-        .filter(|s| is_code(s))
+        .filter(is_code)
         .map(|s| (s.address(), s.address().saturating_add(s.size())))
         .filter(|(start, end)| start < end)
         .collect();

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use super::debug_files::{DebugFiles, ImageFiles};
 use super::frame::{Frame, Missing, PhysicalFrame, Source, Stack, Symbolicated, image_file_name};
 use super::pc::Pc;
+use crate::report::Reading;
 use crate::report::model::{self, Image, Report, Thread};
 
 /// Names the frames of reports by a set of [`DebugFiles`]. `Send + Sync`; files are opened when a
@@ -19,8 +20,7 @@ use crate::report::model::{self, Image, Report, Thread};
 /// files.add("MyApp.dSYM".as_ref())?;
 /// let desk = Symbolicator::new(files);
 /// let bytes = std::fs::read("stall.wedjat")?;
-/// let report = desk.symbolicate(wedjat::report::model::Report::default());
-/// # let _ = bytes;
+/// let report = desk.symbolicate_reading(wedjat::report::read(&bytes)?);
 /// for stack in &report.threads {
 ///     for frame in stack.frames.iter().flat_map(|physical| physical.frames.iter()) {
 ///         println!("{:?} {:?}:{:?}", frame.function, frame.file, frame.line);
@@ -41,6 +41,16 @@ impl Symbolicator {
     /// The files it looks in.
     pub fn files(&self) -> &DebugFiles {
         &self.files
+    }
+
+    /// Names every frame of what [`report::read`](crate::report::read) gave, and passes on what it
+    /// found damaged.
+    pub fn symbolicate_reading(&self, reading: Reading) -> Symbolicated {
+        let damage = reading.damage.iter().map(ToString::to_string).collect();
+        Symbolicated {
+            damage,
+            ..self.symbolicate(reading.report)
+        }
     }
 
     /// Names every frame of a report, in all its threads and samples.

@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 
 use super::names::Names;
 use super::{DwarfFile, R};
+use crate::symbolicate::debug_file::Survey;
 use crate::symbolicate::object_file::code_end;
 
 /// Ranges of stated addresses with the offset of the unit that claims them, in order of address.
@@ -61,6 +62,8 @@ impl UnitIndex {
     }
 }
 
+type SharedUnit<'a> = Rc<Unit<R<'a>>>;
+
 /// A reading of one file's DWARF: gimli's view, and what was parsed so far. Not shared between
 /// threads; each makes its own.
 pub(crate) struct Walk<'a> {
@@ -69,7 +72,7 @@ pub(crate) struct Walk<'a> {
     abbreviations: RefCell<FxHashMap<usize, Arc<Abbreviations>>>,
     headers: OnceCell<Vec<UnitHeader<R<'a>>>>,
     sup_headers: OnceCell<Vec<UnitHeader<R<'a>>>>,
-    units: RefCell<FxHashMap<(bool, usize), Rc<Unit<R<'a>>>>>,
+    units: RefCell<FxHashMap<(bool, usize), SharedUnit<'a>>>,
     /// Names of DIEs by (in the dwz file, offset in `.debug_info`).
     pub(super) names: RefCell<FxHashMap<(bool, usize), Names>>,
 }
@@ -96,6 +99,29 @@ impl<'a> Walk<'a> {
             .iter()
             .filter_map(|header| Some(header.debug_info_offset()?.0))
             .collect()
+    }
+
+    /// Counts units, their versions and who made them.
+    pub(crate) fn survey(&self) -> Survey {
+        let mut survey = Survey::default();
+        for header in self.headers(false) {
+            survey.units += 1;
+            survey.versions.insert(header.version());
+            let Ok(unit) = self.unit(header) else {
+                continue;
+            };
+            let mut root = gimli::DebuggingInformationEntry::null();
+            let read = unit
+                .entries_raw(None)
+                .and_then(|mut entries| entries.read_entry(&mut root));
+            if read.is_ok()
+                && let Some(producer) = root.attr_value(gimli::DW_AT_producer)
+                && let Some(producer) = self.text(&unit, false, producer)
+            {
+                survey.producers.insert(producer);
+            }
+        }
+        survey
     }
 
     /// The quick index: `.debug_aranges` alone, where there is one.

@@ -1,0 +1,128 @@
+//! Single addresses of one image, in place of `atos`.
+
+use std::sync::Arc;
+
+use super::Error;
+use super::debug_files::{DebugFiles, ImageFiles};
+use super::frame::{Frame, id_text, image_file_name};
+
+/// One image, to look addresses up in. `Send + Sync`.
+pub struct Addresses {
+    files: Arc<ImageFiles>,
+    name: String,
+    /// What to add to an address as given to have it as stated.
+    slide: u64,
+}
+
+impl Addresses {
+    /// The image in `files`; the one of `arch`, where there are several. `load_address` is the avma
+    /// of its first byte; without it, addresses are taken as stated in the file.
+    ///
+    /// # Errors
+    /// If there is no image, none of `arch`, or more than one; the text lists them.
+    pub fn new(
+        files: &DebugFiles,
+        arch: Option<&str>,
+        load_address: Option<u64>,
+    ) -> Result<Addresses, Ambiguous> {
+        let all = files.images();
+        let same = |image: &&super::debug_files::Listed| {
+            arch.is_none_or(|arch| {
+                image.arch == arch || (arch == "aarch64" && image.arch == "arm64")
+            })
+        };
+        let fitting: Vec<_> = all.iter().filter(same).collect();
+        let [image] = fitting[..] else {
+            let list = |images: &[&super::debug_files::Listed]| {
+                images
+                    .iter()
+                    .map(|i| format!("{} {} {}", i.name, i.arch, id_text(&i.id)))
+                    .collect::<Vec<_>>()
+            };
+            return Err(match (fitting.is_empty(), arch) {
+                (true, Some(arch)) => Ambiguous {
+                    what: format!("no image of architecture {arch}"),
+                    images: list(&all.iter().collect::<Vec<_>>()),
+                },
+                (true, None) => Ambiguous {
+                    what: "no debug file with an id".into(),
+                    images: Vec::new(),
+                },
+                (false, None) if fitting.iter().any(|i| i.arch != fitting[0].arch) => Ambiguous {
+                    what: "several images: say which with --arch".into(),
+                    images: list(&fitting),
+                },
+                (false, _) => Ambiguous {
+                    what: "several images: give one".into(),
+                    images: list(&fitting),
+                },
+            });
+        };
+        let found = files.find_by_id(&image.id, &image.name);
+        let Some(files) = found else {
+            return Err(Ambiguous {
+                what: "the file can no longer be read".into(),
+                images: Vec::new(),
+            });
+        };
+        let slide = load_address.map_or(0, |avma| files.base().wrapping_sub(avma));
+        Ok(Addresses {
+            files,
+            name: image.name.clone(),
+            slide,
+        })
+    }
+
+    /// The image's name.
+    pub fn image(&self) -> &str {
+        image_file_name(&self.name)
+    }
+
+    /// The frames at an address, innermost first, as it is given: no subtraction. Empty where the
+    /// truth is unknown.
+    pub fn frames(&self, address: u64) -> Arc<[Frame]> {
+        self.answer(address).0
+    }
+
+    /// The frames, and how far into the outermost function the address lies.
+    pub(crate) fn answer(&self, address: u64) -> (Arc<[Frame]>, Option<u64>) {
+        let svma = address.wrapping_add(self.slide);
+        match self.files.lookup(svma) {
+            Some(answer) => (
+                answer.frames,
+                answer.entry.and_then(|entry| svma.checked_sub(entry)),
+            ),
+            None => (Arc::from([]), None),
+        }
+    }
+}
+
+/// Why there is not one image to look addresses up in.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Ambiguous {
+    /// What is the matter.
+    pub what: String,
+    /// The images there are: name, architecture, id.
+    pub images: Vec<String>,
+}
+
+impl std::fmt::Display for Ambiguous {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.what)?;
+        self.images
+            .iter()
+            .try_for_each(|image| write!(f, "\n  {image}"))
+    }
+}
+
+impl std::error::Error for Ambiguous {}
+
+impl From<Ambiguous> for Error {
+    fn from(ambiguous: Ambiguous) -> Error {
+        Error::BadFile {
+            path: "--debug".into(),
+            what: ambiguous.to_string(),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! `--address`: one image, many addresses.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+
+use serde_json::json;
+
+use super::args::{Args, FormatName, parse_address};
+use super::{NOTHING, Say, USAGE, done, output};
+use crate::symbolicate::format::{Style, plain};
+use crate::symbolicate::{Addresses, DebugFiles, image_file_name};
+
+pub(super) fn run(args: &Args, files: &DebugFiles, input: &mut dyn Read, say: &mut Say<'_>) -> u8 {
+    if !matches!(args.format, FormatName::Text | FormatName::Ndjson) {
+        say.error("--address prints text or ndjson");
+        return USAGE;
+    }
+    let addresses = match Addresses::new(files, args.arch.as_deref(), args.load_address) {
+        Ok(addresses) => addresses,
+        Err(error) => {
+            say.error(&error.to_string());
+            return if error.images.is_empty() {
+                NOTHING
+            } else {
+                USAGE
+            };
+        }
+    };
+    let from_stdin = args.address.iter().any(|address| address == "-");
+    if let (false, Some((text, error))) = (from_stdin, first_bad(&args.address)) {
+        say.error(&format!("--address {text}: {error}"));
+        return USAGE;
+    }
+    let mut out = match output(args) {
+        Ok(out) => out,
+        Err(error) => return done(Err(error), say),
+    };
+    let mut lines = Lines {
+        addresses: &addresses,
+        ndjson: args.format == FormatName::Ndjson,
+        style: Style {
+            demangle: !args.no_demangle,
+            color: false,
+        },
+        first: true,
+        line: Vec::new(),
+    };
+    let result = if from_stdin {
+        stream(&mut lines, input, &mut out)
+    } else {
+        args.address
+            .iter()
+            .try_for_each(|text| lines.write(text, &mut out))
+    };
+    done(result.and_then(|()| out.flush()), say)
+}
+
+fn first_bad(addresses: &[String]) -> Option<(&String, String)> {
+    addresses
+        .iter()
+        .find_map(|text| Some((text, parse_address(text).err()?)))
+}
+
+/// A line of input that is longer than this is no address.
+const MAX_LINE: u64 = 4096;
+
+fn stream(lines: &mut Lines<'_>, input: &mut dyn Read, out: &mut dyn Write) -> io::Result<()> {
+    let mut input = BufReader::with_capacity(1 << 16, input);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if (&mut input).take(MAX_LINE).read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        let text = String::from_utf8_lossy(&line);
+        let text = text.trim();
+        if !text.is_empty() {
+            lines.write(text, out)?;
+        }
+        // Whoever asks for one address at a time waits for its answer.
+        if input.buffer().is_empty() {
+            out.flush()?;
+        }
+    }
+}
+
+struct Lines<'a> {
+    addresses: &'a Addresses,
+    ndjson: bool,
+    style: Style,
+    first: bool,
+    line: Vec<u8>,
+}
+
+impl Lines<'_> {
+    fn write(&mut self, text: &str, out: &mut dyn Write) -> io::Result<()> {
+        self.line.clear();
+        if self.ndjson {
+            self.json(text)?;
+        } else {
+            if !std::mem::take(&mut self.first) {
+                self.line.push(b'\n');
+            }
+            self.text(text)?;
+        }
+        out.write_all(&self.line)
+    }
+
+    fn json(&mut self, text: &str) -> io::Result<()> {
+        let object = match parse_address(text) {
+            Ok(address) => {
+                let (frames, _) = self.addresses.answer(address);
+                json!({
+                    "address": format!("{address:#x}"),
+                    "frames": crate::symbolicate::format::frames_json(&frames, &self.style),
+                })
+            }
+            Err(error) => json!({"address": text, "frames": [], "error": error}),
+        };
+        serde_json::to_writer(&mut self.line, &object)?;
+        self.line.push(b'\n');
+        Ok(())
+    }
+
+    /// `function (in image) (file.c:42)`, as `atos` has it.
+    fn text(&mut self, text: &str) -> io::Result<()> {
+        let line = &mut self.line;
+        let Ok(address) = parse_address(text) else {
+            return writeln!(line, "{}", plain(text)); // `atos` gives back what is no address
+        };
+        let image = plain(self.addresses.image()).into_owned();
+        let (frames, offset) = self.addresses.answer(address);
+        if frames.is_empty() {
+            return writeln!(line, "{address:#x} (in {image})");
+        }
+        for frame in frames.iter() {
+            match self.style.name(frame) {
+                Some(name) => write!(line, "{} (in {image})", plain(name))?,
+                None => write!(line, "{address:#x} (in {image})")?,
+            }
+            match (&frame.file, frame.line, offset) {
+                (Some(file), number, _) => {
+                    write!(
+                        line,
+                        " ({}:{})",
+                        plain(image_file_name(file)),
+                        number.unwrap_or(0)
+                    )?;
+                }
+                (None, _, Some(offset)) if !frame.inlined => write!(line, " + {offset}")?,
+                _ => {}
+            }
+            line.push(b'\n');
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! The command line, as `--help`, the man page and the shell completions have it.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+
+use clap::{ArgAction, ColorChoice, CommandFactory, Parser, ValueEnum};
+
+/// Turns crash and stall reports into functions, files and lines.
+///
+/// Reads reports (files, folders, or - for standard input), looks their addresses up in dSYMs and
+/// ELF debug files with the same UUID or build id, and prints them. A name it prints is the right
+/// one: where the truth is unknown, it says so.
+#[derive(Debug, Clone, Parser)]
+#[command(
+    name = "symbolicate",
+    version,
+    arg_required_else_help = true,
+    override_usage = "symbolicate [OPTIONS] REPORT...\n       \
+                      symbolicate --debug PATH [--arch ARCH] [--load-address AVMA] --address ADDR...|-\n       \
+                      symbolicate --inspect FILE",
+    after_long_help = AFTER_HELP
+)]
+pub struct Args {
+    /// Reports: files, folders of them, or - for standard input
+    #[arg(value_name = "REPORT", required_unless_present_any = ["address", "inspect", "generate"])]
+    pub reports: Vec<PathBuf>,
+
+    /// Where debug files are: a dSYM, an .xcarchive, a Mach-O or ELF file, or a folder searched for
+    /// them
+    ///
+    /// May be given more than once. On Linux an image's own path and /usr/lib/debug are looked at,
+    /// too.
+    #[arg(long, visible_alias = "dsym", value_name = "PATH")]
+    pub debug: Vec<PathBuf>,
+
+    /// How to print
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "text",
+        hide_default_value = false
+    )]
+    pub format: FormatName,
+
+    /// Print to a file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Exit with 1 when a debug file is missing
+    ///
+    /// Libraries of the operating system don't count as long as their own symbol table is there.
+    #[arg(long)]
+    pub strict: bool,
+
+    /// How many threads to use [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+
+    /// When to use colours
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub color: ColorChoice,
+
+    /// Print names as the linker knows them
+    #[arg(long)]
+    pub no_demangle: bool,
+
+    /// Print only which debug files to look for
+    #[arg(long, conflicts_with_all = ["address", "inspect"])]
+    pub list_missing: bool,
+
+    /// Addresses to look up in the one image that --debug holds; - reads one a line
+    #[arg(long, value_name = "ADDR", num_args = 1.., requires = "debug", conflicts_with = "reports")]
+    pub address: Vec<String>,
+
+    /// Which image of a universal file, as arm64 or x86_64
+    #[arg(long, value_name = "ARCH", requires = "address")]
+    pub arch: Option<String>,
+
+    /// Where the image was loaded; without it, addresses are those stated in the file
+    #[arg(long, value_name = "AVMA", value_parser = parse_address, requires = "address")]
+    pub load_address: Option<u64>,
+
+    /// Say what a debug file or a report holds
+    #[arg(long, value_name = "FILE", exclusive = true)]
+    pub inspect: Option<PathBuf>,
+
+    /// Print the man page or shell completions
+    #[arg(long, value_name = "WHAT", hide = true, exclusive = true)]
+    pub generate: Option<Generate>,
+}
+
+const AFTER_HELP: &str = "\
+Exit status:
+  0  done
+  1  a report was damaged (what could be read of it was printed), or under --strict a debug file
+     is missing
+  2  the command line is wrong
+  3  nothing could be read
+
+Examples:
+  symbolicate --debug MyApp.xcarchive crash.wedjat
+  symbolicate --debug symbols/ --format json reports/ > reports.json
+  symbolicate --debug MyApp.dSYM --arch arm64 --load-address 0x104c3c000 --address 0x104c4a1b8
+  llvm-nm app | cut -d' ' -f1 | symbolicate --debug app --address - --format ndjson";
+
+/// The formats of `--format`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[non_exhaustive]
+pub enum FormatName {
+    /// The layout of Apple's crash reports
+    Text,
+    /// One JSON document
+    Json,
+    /// A JSON object a line
+    Ndjson,
+    /// Stacks with their counts, for flame graph tools
+    Folded,
+}
+
+/// What `--generate` prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Generate {
+    /// The man page
+    Man,
+    /// Completions for bash
+    Bash,
+    /// Completions for zsh
+    Zsh,
+    /// Completions for fish
+    Fish,
+}
+
+/// The command as clap knows it.
+pub fn command() -> clap::Command {
+    Args::command()
+}
+
+pub(super) fn parse(args: impl Iterator<Item = OsString>) -> Result<Args, clap::Error> {
+    let mut command = command();
+    command = command.mut_arg("address", |arg| arg.action(ArgAction::Append));
+    let mut matches = command.try_get_matches_from(args)?;
+    <Args as clap::FromArgMatches>::from_arg_matches_mut(&mut matches)
+}
+
+/// A hexadecimal address, with or without `0x`.
+pub(super) fn parse_address(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let digits = text
+        .strip_prefix("0x")
+        .or_else(|| text.strip_prefix("0X"))
+        .unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Err("not a hexadecimal address".into());
+    }
+    u64::from_str_radix(digits, 16)
+        .map_err(|_| "an address has at most 16 hexadecimal digits".into())
+}
+
+pub(super) fn generate(what: Generate, out: &mut dyn io::Write) -> io::Result<()> {
+    use clap_complete::Shell;
+    let mut command = command();
+    let shell = match what {
+        Generate::Man => return clap_mangen::Man::new(command).render(out),
+        Generate::Bash => Shell::Bash,
+        Generate::Zsh => Shell::Zsh,
+        Generate::Fish => Shell::Fish,
+    };
+    clap_complete::generate(shell, &mut command, "symbolicate", &mut Writer(out));
+    Ok(())
+}
+
+/// `clap_complete` wants a sized writer.
+struct Writer<'a>(&'a mut dyn io::Write);
+
+impl io::Write for Writer<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn addresses_are_hexadecimal_with_or_without_their_mark() {
+        assert_eq!(parse_address("0x1F"), Ok(0x1f));
+        assert_eq!(parse_address(" 1f "), Ok(0x1f));
+        assert_eq!(parse_address("ffffffffffffffff"), Ok(u64::MAX));
+        assert!(parse_address("").is_err());
+        assert!(parse_address("+1f").is_err());
+        assert!(parse_address("10000000000000000").is_err());
+    }
+}

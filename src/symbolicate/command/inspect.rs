@@ -1,0 +1,152 @@
+//! `--inspect`: what a debug file or a report holds.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use crate::report;
+use crate::symbolicate::bytes::Bytes;
+use crate::symbolicate::format::plain;
+use crate::symbolicate::object_file::{self, ObjectFile};
+use crate::symbolicate::symbols::Symbols;
+use crate::symbolicate::{Error, id_text};
+
+pub(super) fn inspect(path: &Path) -> Result<String, Error> {
+    let mut text = String::new();
+    if path.is_dir() {
+        let mut files = Vec::new();
+        collect(path, &mut files, 0);
+        for file in &files {
+            text.push_str(&inspect(file)?);
+        }
+        if files.is_empty() {
+            return Err(Error::bad_file(path, "no debug files in it"));
+        }
+        return Ok(text);
+    }
+    let bytes = Bytes::map(path)?;
+    let _ = writeln!(
+        text,
+        "{}: {} bytes",
+        plain(&path.display().to_string()),
+        bytes.len()
+    );
+    if object_file::looks_like_object(&bytes) {
+        for object in object_file::open_bytes(path, bytes)? {
+            describe(&object, &mut text);
+        }
+        return Ok(text);
+    }
+    match report::read(&bytes) {
+        Ok(reading) => describe_report(&reading, &mut text),
+        Err(error) => return Err(Error::bad_file(path, error)),
+    }
+    Ok(text)
+}
+
+fn collect(folder: &Path, files: &mut Vec<std::path::PathBuf>, depth: usize) {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return;
+    };
+    let mut paths: Vec<_> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .collect();
+    paths.sort();
+    for path in paths {
+        if path.is_dir() && !path.is_symlink() && depth < 64 {
+            collect(&path, files, depth + 1);
+        } else if Bytes::map(&path).is_ok_and(|bytes| object_file::looks_like_object(&bytes)) {
+            files.push(path);
+        }
+    }
+}
+
+fn describe(object: &ObjectFile, text: &mut String) {
+    let id = if object.id.is_empty() {
+        "none".into()
+    } else {
+        id_text(&object.id)
+    };
+    let kind = if object.is_mach_o() {
+        "UUID"
+    } else {
+        "build id"
+    };
+    let _ = writeln!(text, "  {} {}", object.format, object.arch);
+    let _ = writeln!(text, "    {kind}: {id}");
+    let _ = writeln!(text, "    stated base: {:#x}", object.base);
+    for (start, end) in &object.code {
+        let _ = writeln!(text, "    code: {start:#x} - {end:#x}");
+    }
+    match crate::symbolicate::debug_file::survey(object) {
+        Some(survey) => {
+            let versions: Vec<String> = survey.versions.iter().map(ToString::to_string).collect();
+            let _ = writeln!(
+                text,
+                "    DWARF: {} units, version {}",
+                survey.units,
+                versions.join(", ")
+            );
+            for producer in &survey.producers {
+                let _ = writeln!(text, "    made by: {}", plain(producer));
+            }
+        }
+        None => text.push_str("    DWARF: none\n"),
+    }
+    let symbols = Symbols::read(object);
+    let _ = writeln!(text, "    symbols of functions: {}", symbols.len());
+    if let Some(starts) = object.function_starts() {
+        let _ = writeln!(text, "    function starts: {}", starts.len());
+    }
+    if let Some((name, crc)) = &object.debuglink {
+        let _ = writeln!(text, "    debug link: {} (CRC {crc:#010x})", plain(name));
+    }
+    if let Some((name, id)) = &object.altlink {
+        let _ = writeln!(text, "    dwz file: {} ({})", plain(name), id_text(id));
+    }
+}
+
+fn describe_report(reading: &report::Reading, text: &mut String) {
+    let report = &reading.report;
+    let head = &report.head;
+    let kind = report
+        .event
+        .as_ref()
+        .map_or("no event", |event| event.kind.as_str());
+    let _ = writeln!(text, "  wedjat report, version {}: {kind}", head.version);
+    let _ = writeln!(text, "    id: {}", id_text(&head.id));
+    let _ = writeln!(
+        text,
+        "    app: {} {}",
+        plain(&head.app.name),
+        plain(&head.app.version)
+    );
+    let _ = writeln!(
+        text,
+        "    os: {} {}, {}",
+        plain(&head.os.name),
+        plain(&head.os.version),
+        plain(&head.arch)
+    );
+    let frames: usize = report
+        .threads
+        .iter()
+        .map(|thread| thread.frames.len())
+        .sum();
+    let _ = writeln!(
+        text,
+        "    threads: {}, with {frames} frames",
+        report.threads.len()
+    );
+    let _ = writeln!(text, "    samples: {}", report.samples.len());
+    for image in &report.images {
+        let _ = writeln!(
+            text,
+            "    image: {} {}",
+            id_text(&image.id),
+            plain(&image.name)
+        );
+    }
+    for damage in &reading.damage {
+        let _ = writeln!(text, "    damage: {}", plain(&damage.to_string()));
+    }
+}

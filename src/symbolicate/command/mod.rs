@@ -1,0 +1,135 @@
+//! The `symbolicate` command: its arguments, what it does with them, and its exit code.
+
+mod address;
+mod args;
+mod inspect;
+mod reports;
+
+use std::io::{self, Read, Write};
+use std::process::ExitCode;
+
+pub use args::{Args, FormatName, command};
+
+use super::DebugFiles;
+use super::format::plain;
+
+/// 0: done.
+const DONE: u8 = 0;
+/// 1: some report was damaged, or under `--strict` a debug file is missing.
+const DAMAGED: u8 = 1;
+/// 2: usage.
+const USAGE: u8 = 2;
+/// 3: nothing could be read.
+const NOTHING: u8 = 3;
+
+/// Runs the command with the process's own arguments and standard streams.
+pub fn main() -> ExitCode {
+    let args = match args::parse(std::env::args_os()) {
+        Ok(args) => args,
+        Err(error) => {
+            // Help and version go to standard output, with exit code 0.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { USAGE } else { DONE });
+        }
+    };
+    ExitCode::from(run(&args, &mut io::stdin().lock(), &mut io::stderr()))
+}
+
+/// Runs the command; output goes to `--output` or standard output.
+fn run(args: &Args, input: &mut dyn Read, errors: &mut dyn Write) -> u8 {
+    let mut say = Say { errors };
+    if let Some(what) = args.generate {
+        return done(args::generate(what, &mut io::stdout().lock()), &mut say);
+    }
+    let mut files = DebugFiles::new();
+    if let Some(path) = &args.inspect {
+        return match inspect::inspect(path) {
+            Ok(text) => done(
+                output(args).and_then(|mut out| out.write_all(text.as_bytes())),
+                &mut say,
+            ),
+            Err(error) => {
+                say.error(&error.to_string());
+                NOTHING
+            }
+        };
+    }
+    for path in &args.debug {
+        match files.add(path) {
+            Ok(added) => {
+                for damaged in &added.damaged {
+                    say.warning(damaged);
+                }
+                if added.objects == 0 {
+                    say.warning(&format!("{}: no debug files in it", path.display()));
+                }
+            }
+            // A path that is not there is a mistake in the command; one that holds something else
+            // still leaves the other debug files to use.
+            Err(error) if args.address.is_empty() => {
+                if matches!(error, super::Error::Io { .. }) {
+                    say.error(&format!("--debug {error}"));
+                    return USAGE;
+                }
+                say.warning(&error.to_string());
+            }
+            Err(error) => {
+                say.error(&error.to_string());
+                return NOTHING;
+            }
+        }
+    }
+    if !args.address.is_empty() {
+        return address::run(args, &files.system(false), input, &mut say);
+    }
+    reports::run(args, files, input, &mut say)
+}
+
+/// Messages to people, on standard error.
+struct Say<'a> {
+    errors: &'a mut dyn Write,
+}
+
+impl Say<'_> {
+    fn error(&mut self, text: &str) {
+        self.say("error", text);
+    }
+
+    fn warning(&mut self, text: &str) {
+        self.say("warning", text);
+    }
+
+    fn say(&mut self, what: &str, text: &str) {
+        // Lines are ours; everything in them may be a stranger's.
+        let lines: Vec<_> = text.lines().map(plain).collect();
+        let _ = writeln!(self.errors, "symbolicate: {what}: {}", lines.join("\n"));
+    }
+
+    fn note(&mut self, text: &str) {
+        let _ = writeln!(self.errors, "{}", plain(text));
+    }
+}
+
+/// Where results go.
+fn output(args: &Args) -> io::Result<Box<dyn Write>> {
+    Ok(match &args.output {
+        Some(path) => {
+            let file = std::fs::File::create(path)
+                .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
+            Box::new(io::BufWriter::with_capacity(1 << 16, file))
+        }
+        None => Box::new(io::BufWriter::with_capacity(1 << 16, io::stdout().lock())),
+    })
+}
+
+/// The exit code for a result of writing. That nobody reads on is no error.
+fn done(result: io::Result<()>, say: &mut Say<'_>) -> u8 {
+    match result {
+        Ok(()) => DONE,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => DONE,
+        Err(error) => {
+            say.error(&format!("can't write: {error}"));
+            NOTHING
+        }
+    }
+}
