@@ -2,10 +2,13 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 #[doc(hidden)]
+pub mod capture;
+#[doc(hidden)]
 pub mod platform;
 pub mod report;
 #[cfg(feature = "symbolicate")]
 pub mod symbolicate;
 pub mod trigger;
+pub mod unwind;
 
 pub use trigger::{Heartbeat, Stall};

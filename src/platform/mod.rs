@@ -14,6 +14,49 @@ use linux as os;
 
 // Kept sorted. Each name exists on every platform, with the same meaning.
 pub use os::clock;
+#[cfg(target_os = "linux")]
+pub use os::context;
 pub use os::gauge::ThreadGauge;
+#[cfg(target_os = "linux")]
+pub use os::images;
 pub use os::mask::SignalMask;
+#[cfg(target_os = "linux")]
+pub use os::memory;
 pub use os::semaphore::Semaphore;
+#[cfg(target_os = "linux")]
+pub use os::stop;
+#[cfg(target_os = "linux")]
+pub use os::threads;
+#[cfg(target_os = "linux")]
+pub use os::threads::Thread;
+
+/// A system call that failed: which, and the platform's code for why.
+#[derive(Debug)]
+pub struct SystemError {
+    /// Its name, as `rt_sigaction`.
+    pub call: &'static str,
+    /// The error it gave.
+    pub source: std::io::Error,
+}
+
+impl SystemError {
+    /// From the calling thread's last error.
+    pub fn last(call: &'static str) -> SystemError {
+        SystemError {
+            call,
+            source: std::io::Error::last_os_error(),
+        }
+    }
+}
+
+impl std::fmt::Display for SystemError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} failed: {}", self.call, self.source)
+    }
+}
+
+impl std::error::Error for SystemError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}

@@ -1,9 +1,14 @@
 //! Linux: what `platform` offers, by libc and raw system calls.
 
 pub mod clock;
+pub mod context;
 pub mod gauge;
+pub mod images;
 pub mod mask;
+pub mod memory;
 pub mod semaphore;
+pub mod stop;
+pub mod threads;
 
 /// The calling thread's `errno`. Signal-safe.
 pub fn errno() -> i32 {

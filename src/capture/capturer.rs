@@ -1,0 +1,209 @@
+//! A thread, captured: its registers, and the frames of its stack.
+
+use std::ops::Range;
+
+use super::memory::{LiveMemory, StackCopy};
+use super::registers::Registers;
+use super::stack::FrameBuffer;
+use super::table::ImagesGuard;
+use super::unwind::Unwinder;
+use crate::platform::clock::monotonic as now;
+use crate::platform::stop::{StopBudget, StopError, Stopper};
+use crate::platform::{SystemError, Thread, context, memory};
+use crate::report::model::{Omitted, RawFrame, WalkEnd};
+
+/// What one capture may cost.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct CaptureLimits {
+    /// Bytes of stack that are copied at most; reserved and touched at creation.
+    pub stack: usize,
+    /// Leafward frames that are kept where a stack has more than there is room for.
+    pub leafward: usize,
+    /// Rootward frames that are kept then.
+    pub rootward: usize,
+    /// A copy that takes longer is cut short, nanoseconds.
+    pub stopped: u64,
+    /// A thread that has not answered after this long is unresponsive, nanoseconds.
+    pub answer: u64,
+    /// The real-time signal to use; the first free one where `None`. The first capturer of a
+    /// process decides.
+    pub signal: Option<i32>,
+}
+
+impl Default for CaptureLimits {
+    /// 1 MiB of stack, 448 + 64 frames, 1 ms stopped, 20 ms for an answer.
+    fn default() -> CaptureLimits {
+        CaptureLimits {
+            stack: 1 << 20,
+            leafward: 448,
+            rootward: 64,
+            stopped: 1_000_000,
+            answer: 20_000_000,
+            signal: None,
+        }
+    }
+}
+
+/// Captures threads, one at a time. Each capturing thread has one of its own, made at install:
+/// from then on nothing here allocates, takes a lock, or depends on what the captured thread holds.
+#[derive(Debug)]
+pub struct Capturer {
+    stopper: Stopper,
+    budget: StopBudget,
+    unwinder: Unwinder,
+    live: LiveMemory,
+    registers: Registers,
+    frames: FrameBuffer,
+    stacks: KnownStacks,
+}
+
+/// What a capture found.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Captured<'a> {
+    /// The registers of the first frame.
+    pub registers: &'a Registers,
+    /// The frames, innermost first; [`RawFrame::image`] is an index into [`ImagesGuard::images`].
+    pub frames: &'a [RawFrame],
+    /// What there was no room for among them.
+    pub omitted: Option<Omitted>,
+    /// Why the walk ended.
+    pub end: WalkEnd,
+    /// How long the thread was stopped, nanoseconds; 0 where it was not.
+    pub stopped: u64,
+    /// How long unwinding took, nanoseconds.
+    pub unwind: u64,
+    /// Bytes of stack that were copied; 0 where it was read in place.
+    pub bytes: u64,
+    /// Whether the copy was cut short, for want of room or of time.
+    pub cut: bool,
+}
+
+impl Capturer {
+    /// Reserves all that captures need. Not signal-safe.
+    ///
+    /// # Errors
+    /// Where memory cannot be mapped, the signal's handler cannot be installed, or a process makes
+    /// more than 32 capturers.
+    pub fn new(limits: &CaptureLimits) -> Result<Capturer, SystemError> {
+        Ok(Capturer {
+            stopper: Stopper::new(limits.stack, limits.signal)?,
+            budget: StopBudget {
+                stopped: limits.stopped,
+                answer: limits.answer,
+            },
+            unwinder: Unwinder::new(),
+            live: LiveMemory::new(),
+            registers: Registers::native([0; super::registers::COUNT]),
+            frames: FrameBuffer::new(limits.leafward, limits.rootward),
+            stacks: KnownStacks::new(),
+        })
+    }
+
+    /// Stops another thread, copies its registers and its stack, lets it go, and unwinds the copy.
+    /// Signal-safe.
+    ///
+    /// # Errors
+    /// See [`StopError`]; the thread is not stopped then.
+    pub fn capture(
+        &mut self,
+        thread: Thread,
+        images: &ImagesGuard,
+    ) -> Result<Captured<'_>, StopError> {
+        let known = self.stacks.of(thread);
+        let copied = self.stopper.stop(thread, known, &self.budget)?;
+        self.registers = Registers::native(*copied.registers);
+        let start = now();
+        let copy = StackCopy::new(copied.base, copied.stack);
+        let mut walk = self.unwinder.walk(&self.registers, images.set(), copy);
+        self.frames.fill(&mut walk);
+        let end = walk.end().unwrap_or(WalkEnd::Limit);
+        Ok(Captured {
+            registers: &self.registers,
+            frames: self.frames.frames(),
+            omitted: self.frames.omitted(),
+            end,
+            stopped: copied.stopped,
+            unwind: now().saturating_sub(start),
+            bytes: copied.stack.len() as u64,
+            cut: copied.cut,
+        })
+    }
+
+    /// Captures the calling thread: its first frame is the caller of this function. Signal-safe.
+    #[inline(never)]
+    pub fn capture_here(&mut self, images: &ImagesGuard) -> Captured<'_> {
+        let here = Registers::native(context::here());
+        self.live.forget();
+        let mut walk = self.unwinder.walk(&here, images.set(), &mut self.live);
+        // This function itself, then its caller.
+        walk.next();
+        let caller = walk.next().map(|_| *walk.registers());
+        match caller {
+            Some(caller) => self.walk_in_place(&caller, images, false),
+            None => self.walk_in_place(&here, images, true),
+        }
+    }
+
+    /// Unwinds in place from the registers that a signal handler was given, every read checked.
+    /// Signal-safe.
+    pub fn capture_context(&mut self, context: &Registers, images: &ImagesGuard) -> Captured<'_> {
+        self.walk_in_place(context, images, true)
+    }
+
+    fn walk_in_place(
+        &mut self,
+        registers: &Registers,
+        images: &ImagesGuard,
+        exact: bool,
+    ) -> Captured<'_> {
+        let start = now();
+        self.registers = *registers;
+        self.live.forget();
+        let mut walk = if exact {
+            self.unwinder.walk(registers, images.set(), &mut self.live)
+        } else {
+            self.unwinder
+                .walk_from_call(registers, images.set(), &mut self.live)
+        };
+        self.frames.fill(&mut walk);
+        let end = walk.end().unwrap_or(WalkEnd::Limit);
+        Captured {
+            registers: &self.registers,
+            frames: self.frames.frames(),
+            omitted: self.frames.omitted(),
+            end,
+            stopped: 0,
+            unwind: now().saturating_sub(start),
+            bytes: 0,
+            cut: false,
+        }
+    }
+}
+
+/// Where threads' stacks lie, as far as that is certain.
+///
+/// Of the main thread it is: its stack never moves, and nothing else comes below it. Of other
+/// threads nothing is: a thread's id may have been given to another one since, so theirs are
+/// copied by checked reads.
+#[derive(Debug)]
+struct KnownStacks {
+    main: Range<u64>,
+}
+
+impl KnownStacks {
+    fn new() -> KnownStacks {
+        KnownStacks {
+            main: memory::main_stack().unwrap_or(0..0),
+        }
+    }
+
+    fn of(&self, thread: Thread) -> Range<u64> {
+        if thread.is_main() {
+            self.main.clone()
+        } else {
+            0..0
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! The images that addresses lie in, and the sections that say how to unwind from there.
+
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::cfi::Cfi;
+use super::registers::Arch;
+
+/// Bytes of a section, shared with whoever owns them (a mapped file, a buffer).
+#[derive(Clone)]
+pub struct Bytes {
+    owner: Arc<dyn AsRef<[u8]> + Send + Sync>,
+    range: Range<usize>,
+}
+
+impl Bytes {
+    /// All that `owner` holds.
+    pub fn new(owner: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Bytes {
+        let range = 0..(*owner).as_ref().len();
+        Bytes { owner, range }
+    }
+
+    /// A part of them, by offset; `None` where that lies outside.
+    pub fn slice(&self, range: Range<usize>) -> Option<Bytes> {
+        self.get(range.clone())?;
+        let start = self.range.start.checked_add(range.start)?;
+        let end = self.range.start.checked_add(range.end)?;
+        Some(Bytes {
+            owner: self.owner.clone(),
+            range: start..end,
+        })
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        (*self.owner)
+            .as_ref()
+            .get(self.range.clone())
+            .unwrap_or(&[])
+    }
+}
+
+impl From<Vec<u8>> for Bytes {
+    fn from(bytes: Vec<u8>) -> Bytes {
+        Bytes::new(Arc::new(bytes))
+    }
+}
+
+impl std::fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes", self.len())
+    }
+}
+
+/// A section: its address as stated in the file (svma), and its bytes.
+#[derive(Debug, Clone)]
+pub struct Section {
+    /// Where the file says it lies.
+    pub svma: u64,
+    /// What it holds.
+    pub bytes: Bytes,
+}
+
+impl Section {
+    /// The part of it from this svma on, of at most `length` bytes.
+    pub(crate) fn at(&self, svma: u64, length: usize) -> Option<&[u8]> {
+        let start = usize::try_from(svma.checked_sub(self.svma)?).ok()?;
+        let rest = self.bytes.get(start..)?;
+        Some(rest.get(..length).unwrap_or(rest))
+    }
+}
+
+/// An executable or library as it lies in memory, with what is needed to unwind from it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct LoadedImage {
+    /// Its path; `[vdso]` for the one that the kernel maps.
+    pub name: String,
+    /// Build id or UUID; empty without one.
+    pub id: Vec<u8>,
+    /// Where it lies (avma of its first byte).
+    pub base: u64,
+    /// Where its file says it lies (svma of the same byte).
+    pub stated: u64,
+    /// Bytes from its first to the end of its last segment.
+    pub size: u64,
+    /// Whether it is the executable of its process.
+    pub main: bool,
+    arch: Arch,
+    /// Instructions, svma; empty where that is not known: then all of it.
+    code: Vec<Range<u64>>,
+    text: Vec<Section>,
+    pub(crate) cfi: Option<Cfi>,
+}
+
+impl LoadedImage {
+    /// An image without unwind information. `base` is where its first byte lies (avma), `stated`
+    /// where its file says so (svma), `size` how far it reaches.
+    pub fn new(name: impl Into<String>, base: u64, stated: u64, size: u64) -> LoadedImage {
+        LoadedImage {
+            name: name.into(),
+            id: Vec::new(),
+            base,
+            stated,
+            size,
+            main: false,
+            arch: Arch::NATIVE,
+            code: Vec::new(),
+            text: Vec::new(),
+            cfi: None,
+        }
+    }
+
+    /// Of another architecture than this machine's.
+    pub fn with_arch(mut self, arch: Arch) -> LoadedImage {
+        self.arch = arch;
+        self
+    }
+
+    /// With its build id or UUID.
+    pub fn with_id(mut self, id: impl Into<Vec<u8>>) -> LoadedImage {
+        self.id = id.into();
+        self
+    }
+
+    /// With the stated addresses of its instructions.
+    pub fn with_code(mut self, code: Vec<Range<u64>>) -> LoadedImage {
+        self.code = code;
+        self
+    }
+
+    /// With instructions: they let the unwinder check that a return address stands behind a call
+    /// where nothing else vouches for it.
+    pub fn with_text(mut self, text: Section) -> LoadedImage {
+        self.text.push(text);
+        self
+    }
+
+    /// With `.eh_frame`, and `.eh_frame_hdr` where there is one; without, or where its table is
+    /// of another shape than linkers make, an index is built here.
+    pub fn with_eh_frame(mut self, eh_frame: Section, header: Option<Section>) -> LoadedImage {
+        self.cfi = Cfi::new(eh_frame, header, &self.code);
+        self
+    }
+
+    /// The svma that lies at an avma.
+    pub fn svma(&self, avma: u64) -> u64 {
+        avma.wrapping_sub(self.base).wrapping_add(self.stated)
+    }
+
+    /// Whether an address (avma) lies in it.
+    pub fn contains(&self, avma: u64) -> bool {
+        avma >= self.base && avma - self.base < self.size
+    }
+
+    /// Whether an address (avma) may hold an instruction.
+    pub(crate) fn is_code(&self, avma: u64) -> bool {
+        let svma = self.svma(avma);
+        self.contains(avma)
+            && (self.code.is_empty() || self.code.iter().any(|range| range.contains(&svma)))
+    }
+
+    /// The instruction bytes from this avma on, as far as they are known.
+    pub(crate) fn instructions(&self, avma: u64, length: usize) -> Option<&[u8]> {
+        let svma = self.svma(avma);
+        self.text
+            .iter()
+            .find_map(|section| section.at(svma, length).filter(|part| !part.is_empty()))
+    }
+}
+
+/// A set of images, found by address. Looking things up in it is signal-safe; making it is not.
+///
+/// ```
+/// use wedjat::unwind::{Images, LoadedImage};
+///
+/// let images = Images::new(vec![LoadedImage::new("app", 0x5000_0000, 0, 0x1000)]);
+/// assert_eq!(images.find(0x5000_0fff), Some(0));
+/// assert_eq!(images.find(0x5000_1000), None);
+/// ```
+#[derive(Debug)]
+pub struct Images {
+    list: Vec<Arc<LoadedImage>>,
+    /// Sorted by start: start, end, index into `list`.
+    ranges: Vec<(u64, u64, u32)>,
+    generation: u64,
+    pointer_mask: u64,
+}
+
+impl Images {
+    /// Takes images in any order and keeps that order; of two that overlap, addresses in both are
+    /// found in the one that begins later.
+    pub fn new(images: Vec<LoadedImage>) -> Images {
+        Images::from_shared(images.into_iter().map(Arc::new).collect())
+    }
+
+    pub(crate) fn from_shared(list: Vec<Arc<LoadedImage>>) -> Images {
+        /// 0 is no generation, so that an empty cache belongs to none.
+        static GENERATION: AtomicU64 = AtomicU64::new(1);
+        let mut ranges: Vec<(u64, u64, u32)> = list
+            .iter()
+            .zip(0u32..)
+            .map(|(image, index)| (image.base, image.base.saturating_add(image.size), index))
+            .collect();
+        ranges.sort_unstable();
+        let top = ranges.iter().map(|range| range.1).max().unwrap_or(0);
+        Images {
+            list,
+            ranges,
+            generation: GENERATION.fetch_add(1, Ordering::Relaxed),
+            // Bits above the highest code address can only be pointer authentication's.
+            pointer_mask: u64::MAX
+                .checked_shr(top.leading_zeros())
+                .unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Without any image.
+    pub(crate) const fn none() -> Images {
+        Images {
+            list: Vec::new(),
+            ranges: Vec::new(),
+            generation: 0,
+            pointer_mask: u64::MAX,
+        }
+    }
+
+    /// All of them, in the order given.
+    pub fn list(&self) -> &[Arc<LoadedImage>] {
+        &self.list
+    }
+
+    /// The index in [`Images::list`] of the image that an address (avma) lies in. Signal-safe.
+    pub fn find(&self, avma: u64) -> Option<u32> {
+        let after = self.ranges.partition_point(|range| range.0 <= avma);
+        let range = self.ranges.get(after.checked_sub(1)?)?;
+        (avma < range.1).then_some(range.2)
+    }
+
+    /// The image of this index. Signal-safe.
+    pub fn get(&self, index: u32) -> Option<&LoadedImage> {
+        self.list.get(index as usize).map(|image| &**image)
+    }
+
+    /// The index of the executable.
+    pub fn main(&self) -> Option<u32> {
+        self.list
+            .iter()
+            .position(|image| image.main)
+            .map(|index| index as u32)
+    }
+
+    /// Differs between any two sets.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// A code address without the bits of pointer authentication (arm64e).
+    pub(crate) fn strip(&self, pointer: u64) -> u64 {
+        pointer & self.pointer_mask
+    }
+}

@@ -1,0 +1,271 @@
+//! The registers of a stopped thread, of either architecture.
+
+/// A CPU architecture that can be unwound, on whatever machine this runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Arch {
+    /// AMD64.
+    X86_64,
+    /// AArch64.
+    Arm64,
+}
+
+impl Arch {
+    /// That of this process; [`Arch::X86_64`] on machines that cannot be unwound at all.
+    pub const NATIVE: Arch = if cfg!(target_arch = "aarch64") {
+        Arch::Arm64
+    } else {
+        Arch::X86_64
+    };
+
+    /// The number of the stack pointer in DWARF.
+    pub(crate) const fn sp(self) -> usize {
+        match self {
+            Arch::X86_64 => 7,
+            Arch::Arm64 => 31,
+        }
+    }
+
+    /// The number of the frame pointer in DWARF.
+    pub(crate) const fn fp(self) -> usize {
+        match self {
+            Arch::X86_64 => 6,
+            Arch::Arm64 => 29,
+        }
+    }
+
+    /// The column of the return address in DWARF: on arm64 the link register.
+    pub(crate) const fn return_address(self) -> usize {
+        match self {
+            Arch::X86_64 => 16,
+            Arch::Arm64 => 30,
+        }
+    }
+
+    /// Where [`Registers`] keeps the program counter.
+    pub(crate) const fn pc(self) -> usize {
+        match self {
+            Arch::X86_64 => 16,
+            Arch::Arm64 => 32,
+        }
+    }
+
+    /// The alignment of every frame's stack pointer at a call, bytes.
+    pub(crate) const fn word(self) -> u64 {
+        8
+    }
+
+    const fn names(self) -> &'static [(&'static str, usize)] {
+        match self {
+            Arch::X86_64 => &X86_64_NAMES,
+            Arch::Arm64 => &ARM64_NAMES,
+        }
+    }
+}
+
+/// How many values a register file has room for.
+pub(crate) const COUNT: usize = 34;
+
+/// The general registers of one thread, by DWARF number.
+///
+/// Numbers are those of DWARF (System V psABI for x86-64, figure 3.36; DWARF for the Arm 64-bit
+/// Architecture, table 4.1), with the program counter and the flags behind: x86_64 has 0 to 15,
+/// 16 = `rip`, 17 = `rflags`; arm64 has 0 to 30, 31 = `sp`, 32 = `pc`, 33 = `cpsr`.
+///
+/// ```
+/// use wedjat::unwind::Registers;
+///
+/// let registers = Registers::x86_64(0x40_1000, 0x7fff_0000, 0x7fff_0040);
+/// assert_eq!((registers.pc(), registers.sp(), registers.fp()), (0x40_1000, 0x7fff_0000, 0x7fff_0040));
+/// assert!(registers.named().any(|(name, value)| name == "rip" && value == 0x40_1000));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Registers {
+    pub(crate) values: [u64; COUNT],
+    arch: Arch,
+}
+
+impl Registers {
+    /// All zero, to be filled with [`Registers::set`].
+    pub fn new(arch: Arch) -> Registers {
+        Registers {
+            values: [0; COUNT],
+            arch,
+        }
+    }
+
+    /// An x86_64 thread of which only the three registers are known that most frames need.
+    pub fn x86_64(rip: u64, rsp: u64, rbp: u64) -> Registers {
+        let mut registers = Registers::new(Arch::X86_64);
+        registers.set_frame(rip, rsp, rbp);
+        registers
+    }
+
+    /// An arm64 thread of which only the four registers are known that most frames need.
+    pub fn arm64(pc: u64, sp: u64, fp: u64, lr: u64) -> Registers {
+        let mut registers = Registers::new(Arch::Arm64);
+        registers.set_frame(pc, sp, fp);
+        registers.set(30, lr);
+        registers
+    }
+
+    /// Of this machine's architecture, from a file numbered as described above. Signal-safe.
+    pub(crate) fn native(values: [u64; COUNT]) -> Registers {
+        Registers {
+            values,
+            arch: Arch::NATIVE,
+        }
+    }
+
+    /// The registers of the thread that a signal interrupted. Signal-safe.
+    ///
+    /// # Safety
+    /// - `context` is the third argument of a handler that was installed with `SA_SIGINFO`, and
+    ///   that handler has not returned.
+    #[cfg(target_os = "linux")]
+    pub unsafe fn from_context(context: *const libc::ucontext_t) -> Registers {
+        // SAFETY: the caller vouches for the context.
+        Registers::native(unsafe { crate::platform::context::registers(context) })
+    }
+
+    /// Their architecture.
+    pub fn arch(&self) -> Arch {
+        self.arch
+    }
+
+    /// The program counter.
+    pub fn pc(&self) -> u64 {
+        self.get(self.arch.pc())
+    }
+
+    /// The stack pointer.
+    pub fn sp(&self) -> u64 {
+        self.get(self.arch.sp())
+    }
+
+    /// The frame pointer: `rbp`, `x29`.
+    pub fn fp(&self) -> u64 {
+        self.get(self.arch.fp())
+    }
+
+    /// The link register, `x30`; 0 on x86_64, which has none.
+    pub fn lr(&self) -> u64 {
+        match self.arch {
+            Arch::X86_64 => 0,
+            Arch::Arm64 => self.get(30),
+        }
+    }
+
+    /// The register of this number; 0 where there is none.
+    pub fn get(&self, number: usize) -> u64 {
+        self.values.get(number).copied().unwrap_or(0)
+    }
+
+    /// Sets the register of this number; does nothing where there is none.
+    pub fn set(&mut self, number: usize, value: u64) {
+        if let Some(slot) = self.values.get_mut(number) {
+            *slot = value;
+        }
+    }
+
+    /// Every register with its name, in the order in which crash reports print them. Signal-safe.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        self.arch
+            .names()
+            .iter()
+            .map(|(name, number)| (*name, self.get(*number)))
+    }
+
+    pub(crate) fn set_frame(&mut self, pc: u64, sp: u64, fp: u64) {
+        self.set(self.arch.pc(), pc);
+        self.set(self.arch.sp(), sp);
+        self.set(self.arch.fp(), fp);
+    }
+}
+
+impl std::fmt::Debug for Registers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut map = f.debug_map();
+        for (name, value) in self.named() {
+            map.entry(&name, &format_args!("{value:#x}"));
+        }
+        map.finish()
+    }
+}
+
+const X86_64_NAMES: [(&str, usize); 18] = [
+    ("rax", 0),
+    ("rbx", 3),
+    ("rcx", 2),
+    ("rdx", 1),
+    ("rdi", 5),
+    ("rsi", 4),
+    ("rbp", 6),
+    ("rsp", 7),
+    ("r8", 8),
+    ("r9", 9),
+    ("r10", 10),
+    ("r11", 11),
+    ("r12", 12),
+    ("r13", 13),
+    ("r14", 14),
+    ("r15", 15),
+    ("rip", 16),
+    ("rflags", 17),
+];
+
+const ARM64_NAMES: [(&str, usize); 34] = [
+    ("x0", 0),
+    ("x1", 1),
+    ("x2", 2),
+    ("x3", 3),
+    ("x4", 4),
+    ("x5", 5),
+    ("x6", 6),
+    ("x7", 7),
+    ("x8", 8),
+    ("x9", 9),
+    ("x10", 10),
+    ("x11", 11),
+    ("x12", 12),
+    ("x13", 13),
+    ("x14", 14),
+    ("x15", 15),
+    ("x16", 16),
+    ("x17", 17),
+    ("x18", 18),
+    ("x19", 19),
+    ("x20", 20),
+    ("x21", 21),
+    ("x22", 22),
+    ("x23", 23),
+    ("x24", 24),
+    ("x25", 25),
+    ("x26", 26),
+    ("x27", 27),
+    ("x28", 28),
+    ("fp", 29),
+    ("lr", 30),
+    ("sp", 31),
+    ("pc", 32),
+    ("cpsr", 33),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_register_has_one_name() {
+        for arch in [Arch::X86_64, Arch::Arm64] {
+            let mut registers = Registers::new(arch);
+            for number in 0..COUNT {
+                registers.set(number, number as u64 + 1);
+            }
+            let mut seen: Vec<u64> = registers.named().map(|(_, value)| value).collect();
+            seen.sort_unstable();
+            seen.dedup();
+            assert_eq!(seen.len(), if arch == Arch::X86_64 { 18 } else { 34 });
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Room for the frames of one stack: the leafward and the rootward ones, where there are more.
+
+use crate::report::model::{Omitted, RawFrame};
+
+/// Frames in a buffer of fixed size.
+#[derive(Debug)]
+pub(crate) struct FrameBuffer {
+    frames: Box<[RawFrame]>,
+    leafward: usize,
+    count: usize,
+}
+
+impl FrameBuffer {
+    /// Keeps the first `leafward` and the last `rootward` frames. Allocates; the rest does not.
+    pub(crate) fn new(leafward: usize, rootward: usize) -> FrameBuffer {
+        let room = leafward.max(1).saturating_add(rootward);
+        FrameBuffer {
+            frames: vec![RawFrame::default(); room].into_boxed_slice(),
+            leafward: leafward.max(1),
+            count: 0,
+        }
+    }
+
+    /// Takes frames, innermost first, in place of those it had. Signal-safe.
+    pub(crate) fn fill(&mut self, frames: impl Iterator<Item = RawFrame>) {
+        self.count = 0;
+        let (leafward, room) = (self.leafward, self.frames.len());
+        let mut next = 0;
+        for frame in frames {
+            if next == room {
+                if leafward == room {
+                    // Only the count goes on.
+                    self.count += 1;
+                    continue;
+                }
+                next = leafward;
+            }
+            if let Some(slot) = self.frames.get_mut(next) {
+                *slot = frame;
+            }
+            next += 1;
+            self.count += 1;
+        }
+        // The rootward part is a ring that begins behind the frame written last.
+        if self.count > room
+            && let Some(ring) = self.frames.get_mut(leafward..)
+            && next - leafward <= ring.len()
+        {
+            ring.rotate_left(next - leafward);
+        }
+    }
+
+    /// What it holds, innermost first.
+    pub(crate) fn frames(&self) -> &[RawFrame] {
+        self.frames
+            .get(..self.count.min(self.frames.len()))
+            .unwrap_or(&[])
+    }
+
+    /// What it had no room for.
+    pub(crate) fn omitted(&self) -> Option<Omitted> {
+        let count = self
+            .count
+            .checked_sub(self.frames.len())
+            .filter(|count| *count > 0)?;
+        Some(Omitted {
+            at: self.leafward as u64,
+            count: count as u64,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_leafward_and_the_rootward_frames_stay() {
+        for count in 0..40u64 {
+            let mut buffer = FrameBuffer::new(5, 4);
+            buffer.fill((0..count).map(|pc| RawFrame {
+                pc,
+                ..RawFrame::default()
+            }));
+            let kept: Vec<u64> = buffer.frames().iter().map(|frame| frame.pc).collect();
+            let wanted: Vec<u64> = (0..count)
+                .filter(|pc| count <= 9 || *pc < 5 || *pc >= count - 4)
+                .collect();
+            assert_eq!(kept, wanted, "of {count}");
+            let omitted = (count > 9).then(|| Omitted {
+                at: 5,
+                count: count - 9,
+            });
+            assert_eq!(buffer.omitted(), omitted);
+        }
+    }
+}

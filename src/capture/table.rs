@@ -1,0 +1,243 @@
+//! The images of this process, published so that a capture can read them at any instant.
+//!
+//! A set of images is immutable. Readers count themselves in the counter of the present epoch; who
+//! publishes a new set swaps the pointer and then, if nobody is left in the other counter, begins
+//! a new epoch with that one. A set that was swapped out before an epoch began can be held by
+//! nobody who came after, so it is freed once the counter of the epoch before has gone to zero.
+
+use std::collections::HashMap;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use super::images::{Bytes, Images, LoadedImage, Section};
+use crate::platform::images::{Contents, ImageFacts};
+
+/// The images that are loaded in this process.
+#[derive(Debug)]
+pub struct ImageTable;
+
+/// Null before the first [`ImageTable::refresh`].
+static CURRENT: AtomicPtr<Images> = AtomicPtr::new(std::ptr::null_mut());
+static NONE: Images = Images::none();
+static EPOCH: AtomicUsize = AtomicUsize::new(0);
+static READERS: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
+static WRITER: Mutex<Writer> = Mutex::new(Writer {
+    fresh: Vec::new(),
+    aging: Vec::new(),
+});
+
+/// Sets that were swapped out.
+struct Writer {
+    /// In the present epoch.
+    fresh: Vec<Retired>,
+    /// Before it.
+    aging: Vec<Retired>,
+}
+
+/// A set that nobody can enter any more; freed when dropped, which waits until nobody is in it.
+struct Retired(NonNull<Images>);
+
+// SAFETY: `Images` is shared between threads anyway, and the writer alone drops it.
+unsafe impl Send for Retired {}
+
+impl Drop for Retired {
+    fn drop(&mut self) {
+        // SAFETY: it came out of `Box::into_raw` in `publish`, was swapped out there, and has aged:
+        // no reader holds it.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
+impl ImageTable {
+    /// Reads anew what is loaded, and publishes it.
+    ///
+    /// Allocates and takes the loader's lock: call it at install, and from a thread of its own
+    /// whenever libraries load or unload; never from a handler or a capture.
+    pub fn refresh() {
+        let mut writer = WRITER
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let held: HashMap<(u64, Vec<u8>), Arc<LoadedImage>> = ImageTable::enter()
+            .images()
+            .iter()
+            .filter(|image| !image.id.is_empty())
+            .map(|image| ((image.base, image.id.clone()), image.clone()))
+            .collect();
+        let facts =
+            crate::platform::images::list(&mut |base, id| held.contains_key(&(base, id.to_vec())));
+        let images = facts.into_iter().map(|facts| {
+            let base = facts.slide.wrapping_add(facts.stated.start);
+            let known = held.get(&(base, facts.id.clone()));
+            known.cloned().unwrap_or_else(|| Arc::new(loaded(facts)))
+        });
+        writer.publish(Box::new(Images::from_shared(images.collect())));
+    }
+
+    /// The images as they were published last, kept as they are while the guard lives.
+    /// Signal-safe.
+    pub fn enter() -> ImagesGuard {
+        loop {
+            let epoch = EPOCH.load(Ordering::SeqCst);
+            let readers = &READERS[epoch & 1];
+            readers.fetch_add(1, Ordering::SeqCst);
+            if EPOCH.load(Ordering::SeqCst) == epoch {
+                return ImagesGuard {
+                    images: CURRENT.load(Ordering::SeqCst),
+                    parity: epoch & 1,
+                };
+            }
+            readers.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+impl Writer {
+    fn publish(&mut self, images: Box<Images>) {
+        let old = CURRENT.swap(Box::into_raw(images), Ordering::SeqCst);
+        self.fresh.extend(NonNull::new(old).map(Retired));
+        // Twice: where nobody is reading, what was just swapped out is freed at once.
+        for _ in 0..2 {
+            let epoch = EPOCH.load(Ordering::SeqCst);
+            if READERS[(epoch + 1) & 1].load(Ordering::SeqCst) == 0 {
+                self.aging.clear();
+                EPOCH.store(epoch.wrapping_add(1), Ordering::SeqCst);
+                std::mem::swap(&mut self.aging, &mut self.fresh);
+            }
+        }
+    }
+}
+
+/// The images of one moment, see [`ImageTable::enter`]. Everything here is signal-safe.
+#[derive(Debug)]
+pub struct ImagesGuard {
+    images: *const Images,
+    parity: usize,
+}
+
+impl ImagesGuard {
+    /// All of them.
+    pub fn images(&self) -> &[Arc<LoadedImage>] {
+        self.set().list()
+    }
+
+    /// The index of the image that an address (avma) lies in.
+    pub fn find(&self, avma: u64) -> Option<u32> {
+        self.set().find(avma)
+    }
+
+    /// The index of the executable.
+    pub fn main(&self) -> Option<u32> {
+        self.set().main()
+    }
+
+    /// All of them, as the unwinder takes them.
+    pub fn set(&self) -> &Images {
+        // SAFETY: null, or published and not freed while this guard is counted.
+        unsafe { self.images.as_ref() }.unwrap_or(&NONE)
+    }
+}
+
+impl Drop for ImagesGuard {
+    fn drop(&mut self) {
+        READERS[self.parity & 1].fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+fn loaded(facts: ImageFacts) -> LoadedImage {
+    let sections: Vec<Section> = match &facts.contents {
+        Contents::File { map, segments } => {
+            let all = Bytes::new(map.clone());
+            segments
+                .iter()
+                .filter_map(|(stated, offset)| {
+                    let start = usize::try_from(*offset).ok()?;
+                    let end =
+                        start.checked_add(usize::try_from(stated.end - stated.start).ok()?)?;
+                    Some(Section {
+                        svma: stated.start,
+                        bytes: all.slice(start..end)?,
+                    })
+                })
+                .collect()
+        }
+        Contents::Copied(parts) => parts
+            .iter()
+            .map(|(stated, bytes)| Section {
+                svma: stated.start,
+                bytes: Bytes::new(Arc::new(bytes.clone())),
+            })
+            .collect(),
+    };
+    let part = |svma: u64, length: Option<u64>| {
+        sections.iter().find_map(|section| {
+            let start = usize::try_from(svma.checked_sub(section.svma)?).ok()?;
+            let rest = section.bytes.len().checked_sub(start)?;
+            let length = length.map_or(Some(rest), |length| usize::try_from(length).ok())?;
+            let bytes = section
+                .bytes
+                .slice(start..start.checked_add(length.min(rest))?)?;
+            Some(Section { svma, bytes }).filter(|section| !section.bytes.is_empty())
+        })
+    };
+    let header = facts
+        .eh_frame_hdr
+        .as_ref()
+        .and_then(|range| part(range.start, Some(range.end - range.start)));
+    let base = facts.slide.wrapping_add(facts.stated.start);
+    let mut image = LoadedImage::new(
+        facts.name,
+        base,
+        facts.stated.start,
+        facts.stated.end.saturating_sub(facts.stated.start),
+    )
+    .with_id(facts.id)
+    .with_code(facts.code.clone());
+    image.main = facts.main;
+    for code in &facts.code {
+        if let Some(text) = part(code.start, Some(code.end - code.start)) {
+            image = image.with_text(text);
+        }
+    }
+    // How long `.eh_frame` is, nobody says; it ends in its segment, and each entry has a length.
+    if let Some(header) = header
+        && let Some(eh_frame) = super::cfi::eh_frame_of(&header).and_then(|svma| part(svma, None))
+    {
+        image = image.with_eh_frame(eh_frame, Some(header));
+    }
+    image
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guard_keeps_its_images_while_others_are_published() {
+        ImageTable::refresh();
+        let guard = ImageTable::enter();
+        let here = a_guard_keeps_its_images_while_others_are_published as *const () as u64;
+        let image = guard.find(here).unwrap();
+        assert_eq!(guard.main(), Some(image));
+        let threads: Vec<_> = (0..2)
+            .map(|_| {
+                std::thread::spawn(move || {
+                    for _ in 0..200 {
+                        let other = ImageTable::enter();
+                        let found = other.find(here).unwrap();
+                        assert!(other.images()[found as usize].contains(here));
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..20 {
+            ImageTable::refresh();
+        }
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(guard.find(here), Some(image));
+        assert!(!guard.images()[image as usize].name.is_empty());
+    }
+}

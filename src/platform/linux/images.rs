@@ -1,0 +1,324 @@
+//! The images that the loader has mapped into this process, and their unwind sections.
+//!
+//! Here the loader's lock is taken (dl_iterate_phdr(3)): never call this from a handler, nor on
+//! behalf of a capture.
+
+use std::ffi::{CStr, CString, OsStr};
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+use super::memory::FileMap;
+
+/// An image as the loader lists it.
+#[derive(Debug)]
+pub struct ImageFacts {
+    /// Its path; `[vdso]` for the kernel's own.
+    pub name: String,
+    /// What the loader added to the addresses that the file states.
+    pub slide: u64,
+    /// Build id; empty without one.
+    pub id: Vec<u8>,
+    /// The stated addresses of its segments, from the first to the last byte.
+    pub stated: Range<u64>,
+    /// The stated addresses that hold instructions.
+    pub code: Vec<Range<u64>>,
+    /// The stated address of `.eh_frame_hdr`, and how long that is.
+    pub eh_frame_hdr: Option<Range<u64>>,
+    /// Where its contents can be read without touching the image itself.
+    pub contents: Contents,
+    /// Whether it is the executable.
+    pub main: bool,
+}
+
+/// A copy of what an image holds, by stated address.
+#[derive(Debug, Clone)]
+pub enum Contents {
+    /// Our own mapping of its file: for each segment its stated addresses and the offset in the
+    /// file where it begins.
+    File {
+        /// All of the file.
+        map: Arc<FileMap>,
+        /// Stated addresses, offset in the file.
+        segments: Vec<(Range<u64>, u64)>,
+    },
+    /// Copies of its readable segments.
+    Copied(Vec<(Range<u64>, Arc<[u8]>)>),
+}
+
+/// Lists what is loaded now. `known` says whether an image with its first byte at this address and with this build id is held already:
+/// then its contents come back empty.
+pub fn list(known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Vec<ImageFacts> {
+    let mut state = Listing {
+        images: Vec::new(),
+        known,
+    };
+    // SAFETY: the callback gets back the pointer given here, which lives across the call.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut state).cast()) };
+    state.images
+}
+
+/// How many images the loader has added and taken away so far; changes when [`list`] would.
+pub fn loader_counts() -> (u64, u64) {
+    extern "C" fn first(
+        info: *mut libc::dl_phdr_info,
+        _size: usize,
+        data: *mut libc::c_void,
+    ) -> libc::c_int {
+        // SAFETY: the loader gives a valid entry, and `data` is the pair below.
+        unsafe { *data.cast::<(u64, u64)>() = ((*info).dlpi_adds, (*info).dlpi_subs) };
+        1
+    }
+    let mut counts = (0, 0);
+    // SAFETY: the callback gets back the pointer given here, which lives across the call.
+    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut counts).cast()) };
+    counts
+}
+
+struct Listing<'a> {
+    images: Vec<ImageFacts>,
+    known: &'a mut dyn FnMut(u64, &[u8]) -> bool,
+}
+
+extern "C" fn visit(
+    info: *mut libc::dl_phdr_info,
+    _size: usize,
+    data: *mut libc::c_void,
+) -> libc::c_int {
+    // SAFETY: `data` is the listing given to `dl_iterate_phdr`, which nothing else uses meanwhile.
+    let listing = unsafe { &mut *data.cast::<Listing>() };
+    // SAFETY: the loader gives a valid entry whose headers stay mapped while it holds its lock,
+    // which it does until this function returns.
+    let (info, headers) = unsafe {
+        let info = &*info;
+        let headers = if info.dlpi_phdr.is_null() {
+            &[][..]
+        } else {
+            std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum))
+        };
+        (info, headers)
+    };
+    let name = if info.dlpi_name.is_null() {
+        c""
+    } else {
+        // SAFETY: the loader's own string, NUL-terminated.
+        unsafe { CStr::from_ptr(info.dlpi_name) }
+    };
+    let first = listing.images.is_empty();
+    let image = read_image(name, info.dlpi_addr, headers, first, listing.known);
+    listing.images.extend(image);
+    0
+}
+
+/// Called while the loader holds its lock: the image stays mapped.
+fn read_image(
+    name: &CStr,
+    slide: u64,
+    headers: &[libc::Elf64_Phdr],
+    main: bool,
+    known: &mut dyn FnMut(u64, &[u8]) -> bool,
+) -> Option<ImageFacts> {
+    let range =
+        |header: &libc::Elf64_Phdr, size: u64| header.p_vaddr..header.p_vaddr.saturating_add(size);
+    let loads = || {
+        headers
+            .iter()
+            .filter(|header| header.p_type == libc::PT_LOAD)
+    };
+    let start = loads().map(|header| header.p_vaddr & !0xfff).min()?;
+    let end = loads()
+        .map(|header| range(header, header.p_memsz).end)
+        .max()?;
+    let code = loads()
+        .filter(|header| header.p_flags & libc::PF_X != 0)
+        .map(|header| range(header, header.p_memsz))
+        .collect();
+    let eh_frame_hdr = headers
+        .iter()
+        .find(|header| header.p_type == libc::PT_GNU_EH_FRAME)
+        .map(|header| range(header, header.p_memsz));
+    // What is mapped readable, to be read while the loader holds its lock.
+    let in_memory = |stated: &Range<u64>| -> Option<&[u8]> {
+        let inside = loads().any(|header| {
+            let all = range(header, header.p_filesz);
+            header.p_flags & libc::PF_R != 0 && all.start <= stated.start && stated.end <= all.end
+        });
+        let length = usize::try_from(stated.end.checked_sub(stated.start)?).ok()?;
+        // SAFETY: within a readable segment that the loader has mapped and, while this runs,
+        // keeps mapped.
+        inside.then(|| unsafe {
+            std::slice::from_raw_parts(slide.wrapping_add(stated.start) as *const u8, length)
+        })
+    };
+    let id = headers
+        .iter()
+        .filter(|header| header.p_type == libc::PT_NOTE)
+        .filter_map(|header| in_memory(&range(header, header.p_filesz)))
+        .find_map(build_id)
+        .map(<[u8]>::to_vec)
+        .unwrap_or_default();
+    let own_name = name.to_bytes();
+    let path = if own_name.is_empty() && main {
+        std::fs::read_link("/proc/self/exe")
+            .ok()
+            .map(|path| path.into_os_string())
+    } else {
+        Some(OsStr::from_bytes(own_name).to_os_string())
+    };
+    let path = path.unwrap_or_default();
+    let virtual_image = !path.as_bytes().contains(&b'/');
+    let contents = if known(slide.wrapping_add(start), &id) {
+        Contents::Copied(Vec::new())
+    } else {
+        let file = if virtual_image {
+            None
+        } else {
+            map_file(&path, main, headers, &id)
+        };
+        match file {
+            Some(contents) => contents,
+            None => {
+                let wanted = loads().map(|header| range(header, header.p_filesz));
+                Contents::Copied(
+                    wanted
+                        .filter_map(|stated| {
+                            let bytes = in_memory(&stated)?;
+                            Some((stated, Arc::from(bytes)))
+                        })
+                        .collect(),
+                )
+            }
+        }
+    };
+    let name = if own_name.starts_with(b"linux-vdso") || own_name.starts_with(b"linux-gate") {
+        String::from("[vdso]")
+    } else {
+        path.to_string_lossy().into_owned()
+    };
+    Some(ImageFacts {
+        name,
+        slide,
+        id,
+        stated: start..end,
+        code,
+        eh_frame_hdr,
+        contents,
+        main,
+    })
+}
+
+/// Maps the image's file if it is the one that was loaded: the same build id, or, without any, the
+/// same program headers.
+fn map_file(path: &OsStr, main: bool, headers: &[libc::Elf64_Phdr], id: &[u8]) -> Option<Contents> {
+    let open = |path: &OsStr| FileMap::open(&CString::new(path.as_bytes()).ok()?).ok();
+    let map = if main {
+        open(OsStr::new("/proc/self/exe"))
+    } else {
+        open(path)
+    }?;
+    let bytes: &[u8] = map.as_ref();
+    let loads = headers
+        .iter()
+        .filter(|header| header.p_type == libc::PT_LOAD);
+    let segments: Vec<(Range<u64>, u64)> = loads
+        .map(|header| {
+            (
+                header.p_vaddr..header.p_vaddr.saturating_add(header.p_filesz),
+                header.p_offset,
+            )
+        })
+        .collect();
+    let note = headers
+        .iter()
+        .filter(|header| header.p_type == libc::PT_NOTE)
+        .filter_map(|header| {
+            let start = usize::try_from(header.p_offset).ok()?;
+            bytes.get(start..start.checked_add(usize::try_from(header.p_filesz).ok()?)?)
+        })
+        .find_map(build_id);
+    // e_phoff and the headers as they stand in the file (elf(5)).
+    let offset = bytes
+        .get(32..40)
+        .and_then(|field| field.try_into().ok())
+        .map(u64::from_le_bytes);
+    // SAFETY: program headers are plain words, valid as bytes.
+    let wanted =
+        unsafe { std::slice::from_raw_parts(headers.as_ptr().cast::<u8>(), size_of_val(headers)) };
+    let start = usize::try_from(offset?).ok()?;
+    let same_headers = bytes.get(start..start.checked_add(wanted.len())?) == Some(wanted);
+    let same = same_headers && note.unwrap_or_default() == id;
+    same.then(|| Contents::File {
+        map: Arc::new(map),
+        segments,
+    })
+}
+
+/// The build id in a note segment: the note "GNU" of type 3 (gABI, note section).
+fn build_id(notes: &[u8]) -> Option<&[u8]> {
+    let mut rest = notes;
+    loop {
+        let word = |at: usize| {
+            rest.get(at..at + 4)
+                .and_then(|bytes| bytes.try_into().ok())
+                .map(|bytes| u32::from_le_bytes(bytes) as usize)
+        };
+        let (name_size, size, kind) = (word(0)?, word(4)?, word(8)?);
+        let padded = |size: usize| size.checked_add(3).map(|size| size & !3);
+        let name_end = 12usize.checked_add(padded(name_size)?)?;
+        let name = rest.get(12..12usize.checked_add(name_size)?)?;
+        let description = rest.get(name_end..name_end.checked_add(size)?)?;
+        if kind == 3 && name == b"GNU\0" {
+            return Some(description);
+        }
+        rest = rest.get(name_end.checked_add(padded(size)?)?..)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_executable_libc_and_the_vdso_are_listed() {
+        let images = list(&mut |_, _| false);
+        let main = images.iter().find(|image| image.main).unwrap();
+        let here = the_executable_libc_and_the_vdso_are_listed as *const () as u64;
+        let svma = here - main.slide;
+        assert!(main.code.iter().any(|range| range.contains(&svma)));
+        assert!(matches!(main.contents, Contents::File { .. }));
+        assert_eq!(
+            std::fs::canonicalize(&main.name).unwrap(),
+            std::env::current_exe().unwrap().canonicalize().unwrap()
+        );
+        let libc = images
+            .iter()
+            .find(|image| image.name.contains("libc.so"))
+            .unwrap();
+        assert!(!libc.id.is_empty());
+        assert!(matches!(libc.contents, Contents::File { .. }));
+        let vdso = images.iter().find(|image| image.name == "[vdso]").unwrap();
+        assert!(matches!(&vdso.contents, Contents::Copied(parts) if !parts.is_empty()));
+        assert!(vdso.eh_frame_hdr.is_some());
+    }
+
+    #[test]
+    fn a_build_id_is_found_behind_other_notes() {
+        let mut notes = Vec::new();
+        for (name, kind, text) in [
+            (&b"Go\0\0"[..], 4u32, &b"odd"[..]),
+            (b"GNU\0", 1, b"abcd"),
+            (b"GNU\0", 3, b"the id"),
+        ] {
+            notes.extend((name.len() as u32).to_le_bytes());
+            notes.extend((text.len() as u32).to_le_bytes());
+            notes.extend(kind.to_le_bytes());
+            notes.extend(name);
+            notes.extend(text);
+            notes.resize(notes.len().next_multiple_of(4), 0);
+        }
+        assert_eq!(build_id(&notes), Some(&b"the id"[..]));
+        for cut in 0..notes.len() - 2 {
+            assert_eq!(build_id(&notes[..cut]), None);
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Memory of this process: reads that cannot fault, mapped files, and memory reserved beforehand.
+
+use std::ffi::CStr;
+use std::ops::Range;
+use std::ptr::NonNull;
+
+use crate::platform::SystemError;
+
+/// Copies from an address of this process, as far as it can be read; the result is how many bytes
+/// were copied, from the first on. Signal-safe; a bad address is never a fault.
+///
+/// Source: process_vm_readv(2); the kernel copies page by page and says how far it came.
+pub fn read(address: u64, into: &mut [u8]) -> usize {
+    // SAFETY: the destination is ours and of the length given.
+    unsafe { read_raw(address, into.as_mut_ptr(), into.len()) }
+}
+
+/// As [`read`], into memory that need not be initialised. Signal-safe.
+///
+/// # Safety
+/// - `into` is valid for writes of `length` bytes.
+pub unsafe fn read_raw(address: u64, into: *mut u8, length: usize) -> usize {
+    let errno = super::errno();
+    let local = libc::iovec {
+        iov_base: into.cast(),
+        iov_len: length,
+    };
+    let remote = libc::iovec {
+        iov_base: address as *mut libc::c_void,
+        iov_len: length,
+    };
+    // SAFETY: the caller vouches for the destination; the kernel checks the source.
+    let copied = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
+    super::set_errno(errno);
+    usize::try_from(copied).unwrap_or(0)
+}
+
+/// Where the main thread's stack ends, and how low it may come: nothing else is ever mapped
+/// between. Allocates; not for handlers.
+///
+/// Source: proc(5), `[stack]` in `/proc/PID/maps`; the kernel keeps at least 128 MiB or the stack's
+/// limit free below it (`mmap_base` in arch/x86/mm/mmap.c and mm/util.c).
+pub fn main_stack() -> Option<Range<u64>> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let line = maps.lines().find(|line| line.ends_with("[stack]"))?;
+    let (_, end) = line.split(' ').next()?.split_once('-')?;
+    let end = u64::from_str_radix(end, 16).ok()?;
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` lives across the call.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_STACK, &mut limit) } == 0;
+    let room = if known { limit.rlim_cur } else { 8 << 20 };
+    Some(end.saturating_sub(room.clamp(1 << 16, 128 << 20))..end)
+}
+
+/// The mapping that an address lies in, from `/proc/self/maps`, and whether it can be read.
+/// Signal-safe.
+pub fn mapping_of(address: u64) -> Option<Range<u64>> {
+    let errno = super::errno();
+    // SAFETY: a constant path; the descriptor is closed below.
+    let file = unsafe {
+        libc::open(
+            c"/proc/self/maps".as_ptr(),
+            libc::O_RDONLY | libc::O_CLOEXEC,
+        )
+    };
+    if file < 0 {
+        super::set_errno(errno);
+        return None;
+    }
+    let mut parser = MapsParser::default();
+    let mut buffer = [0u8; 4096];
+    let found = 'all: loop {
+        // SAFETY: the buffer is ours and of the length given.
+        let got = unsafe { libc::read(file, buffer.as_mut_ptr().cast(), buffer.len()) };
+        let Some(length) = usize::try_from(got).ok().filter(|&got| got > 0) else {
+            break None;
+        };
+        for &byte in buffer.get(..length).unwrap_or(&[]) {
+            if let Some(range) = parser.feed(byte)
+                && range.contains(&address)
+            {
+                break 'all Some(range);
+            }
+        }
+    };
+    // SAFETY: opened above, closed once.
+    unsafe { libc::close(file) };
+    super::set_errno(errno);
+    found
+}
+
+/// Reads `start-end rwxp ...` lines byte by byte; gives the range of each readable mapping.
+#[derive(Default)]
+struct MapsParser {
+    start: u64,
+    end: u64,
+    field: u8,
+}
+
+impl MapsParser {
+    fn feed(&mut self, byte: u8) -> Option<Range<u64>> {
+        let digit = (byte as char).to_digit(16).map(u64::from);
+        match (self.field, byte, digit) {
+            (_, b'\n', _) => *self = MapsParser::default(),
+            (0, b'-', _) | (1, b' ', _) => self.field += 1,
+            (0, _, Some(digit)) => self.start = (self.start << 4) | digit,
+            (1, _, Some(digit)) => self.end = (self.end << 4) | digit,
+            (2, _, _) => {
+                self.field += 1;
+                return (byte == b'r').then_some(self.start..self.end);
+            }
+            _ => {}
+        }
+        None
+    }
+}
+
+/// A file, mapped read-only; it stays readable after the file is renamed or removed.
+#[derive(Debug)]
+pub struct FileMap(Memory);
+
+impl FileMap {
+    /// Maps the whole of a regular file. Not signal-safe.
+    pub fn open(path: &CStr) -> Result<FileMap, SystemError> {
+        // SAFETY: a C string.
+        let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+        if file < 0 {
+            return Err(SystemError::last("open"));
+        }
+        // SAFETY: an all-zero `stat` is a valid value of that plain struct.
+        let mut facts: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: `facts` lives across the call.
+        let known = unsafe { libc::fstat(file, &mut facts) } == 0;
+        let length = usize::try_from(facts.st_size).unwrap_or(0);
+        let result = if !known || (facts.st_mode & libc::S_IFMT) != libc::S_IFREG || length == 0 {
+            Err(SystemError::last("fstat"))
+        } else {
+            Memory::map(length, libc::PROT_READ, libc::MAP_PRIVATE, file).map(FileMap)
+        };
+        // SAFETY: opened above, closed once; the mapping does not need it.
+        unsafe { libc::close(file) };
+        result
+    }
+}
+
+impl AsRef<[u8]> for FileMap {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: mapped readable for its whole life. (Who truncates the file of a library that is
+        // running breaks the library itself as much as this view of it.)
+        unsafe { std::slice::from_raw_parts(self.0.start.as_ptr(), self.0.length) }
+    }
+}
+
+/// Memory that was mapped and touched at creation, so that writing to it neither allocates nor
+/// faults.
+#[derive(Debug)]
+pub struct Reserved(Memory);
+
+impl Reserved {
+    /// At least this many bytes, all zero.
+    pub fn new(length: usize) -> Result<Reserved, SystemError> {
+        let memory = Memory::map(
+            length.max(1),
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE,
+            -1,
+        )?;
+        let reserved = Reserved(memory);
+        for page in (0..length).step_by(4096) {
+            // SAFETY: within the mapping; volatile so that the touch is not optimised away.
+            unsafe { reserved.0.start.as_ptr().add(page).write_volatile(0) };
+        }
+        Ok(reserved)
+    }
+
+    /// Its first byte, valid for reads and writes of [`Reserved::len`] bytes.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.0.start.as_ptr()
+    }
+
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        self.0.length
+    }
+
+    /// Whether it has no bytes, which it never has.
+    pub fn is_empty(&self) -> bool {
+        self.0.length == 0
+    }
+}
+
+/// One mapping, unmapped when dropped.
+#[derive(Debug)]
+struct Memory {
+    start: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: the mapping belongs to nobody else and has no thread affinity; what is written to it is
+// synchronised by those who hold it.
+unsafe impl Send for Memory {}
+// SAFETY: as above; shared access only reads the two fields.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    fn map(length: usize, access: i32, flags: i32, file: i32) -> Result<Memory, SystemError> {
+        // SAFETY: a new mapping, placed by the kernel; it replaces none.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), length, access, flags, file, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(SystemError::last("mmap"));
+        }
+        match NonNull::new(start.cast()) {
+            Some(start) => Ok(Memory { start, length }),
+            None => Err(SystemError::last("mmap")),
+        }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `map` with this length, unmapped once.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_stops_where_the_memory_does() {
+        let pages = Reserved::new(3 * 4096).unwrap();
+        let start = pages.as_ptr() as u64;
+        // SAFETY: the last of our three pages; nothing points into it.
+        assert_eq!(0, unsafe { libc::munmap((start + 8192) as *mut _, 4096) });
+        let mut into = [1u8; 12288];
+        assert_eq!(read(start + 100, &mut into), 8192 - 100);
+        assert_eq!(into[0], 0);
+        assert_eq!(into[8192 - 100], 1);
+        assert_eq!(read(0, &mut into), 0);
+        assert_eq!(read(u64::MAX - 4, &mut into), 0);
+        assert_eq!(
+            mapping_of(start).map(|range| range.contains(&(start + 8192))),
+            Some(false)
+        );
+        std::mem::forget(pages);
+    }
+
+    #[test]
+    fn the_main_stack_and_its_mapping_agree() {
+        let bounds = main_stack().unwrap();
+        let mapping = mapping_of(bounds.end - 8).unwrap();
+        assert_eq!(mapping.end, bounds.end);
+        assert!(mapping_of(8).is_none());
+        let here = 0u8;
+        assert!(mapping_of(&raw const here as u64).is_some());
+    }
+}

@@ -1,0 +1,276 @@
+//! The threads of this process, listed and named without allocating.
+
+use std::ffi::CStr;
+
+/// One thread of this process, by the kernel's id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Thread(i32);
+
+impl Thread {
+    /// The calling thread. Signal-safe.
+    pub fn current() -> Thread {
+        // SAFETY: no arguments, cannot fail.
+        Thread(unsafe { libc::gettid() })
+    }
+
+    /// The thread with which the process began. Signal-safe.
+    pub fn main() -> Thread {
+        // SAFETY: no arguments, cannot fail.
+        Thread(unsafe { libc::getpid() })
+    }
+
+    /// From the kernel's id.
+    pub fn from_id(id: u64) -> Thread {
+        Thread(id as i32)
+    }
+
+    /// The kernel's id (tid).
+    pub fn id(self) -> u64 {
+        self.0 as u64
+    }
+
+    /// The same, as system calls take it.
+    pub fn tid(self) -> i32 {
+        self.0
+    }
+
+    /// Whether it is the thread with which the process began. Signal-safe.
+    pub fn is_main(self) -> bool {
+        self == Thread::main()
+    }
+
+    /// Its name, as `/proc` says (at most 15 bytes); its length is the result. Signal-safe.
+    pub fn name(self, buffer: &mut [u8; 32]) -> usize {
+        let mut path = Path::task(self.0, c"comm");
+        let length = read_file(path.as_c_str(), buffer);
+        if length > 0 && buffer.get(length - 1) == Some(&b'\n') {
+            length - 1
+        } else {
+            length
+        }
+    }
+
+    /// What tells whether the thread has run since it was last asked: while two answers are equal
+    /// and the thread is not running now, its stack cannot have changed. `None` where the kernel
+    /// does not say. Signal-safe.
+    ///
+    /// Source: proc(5): the state in `/proc/PID/stat`, the time on the CPU and the count of time
+    /// slices in `/proc/PID/schedstat`.
+    pub fn progress(self) -> Option<Progress> {
+        let mut buffer = [0; 512];
+        let length = read_file(Path::task(self.0, c"stat").as_c_str(), &mut buffer);
+        let stat = buffer.get(..length)?;
+        let name_end = stat.iter().rposition(|&byte| byte == b')')?;
+        let state = *stat.get(name_end.checked_add(2)?)?;
+        let length = read_file(Path::task(self.0, c"schedstat").as_c_str(), &mut buffer);
+        let mut words = buffer
+            .get(..length)?
+            .split(|byte| byte.is_ascii_whitespace());
+        let cpu = number(words.next()?)?;
+        let slices = number(words.nth(1)?)?;
+        Some(Progress {
+            running: state == b'R',
+            cpu,
+            slices,
+        })
+    }
+}
+
+/// How far a thread has come, see [`Thread::progress`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Whether it is running or ready to run.
+    pub running: bool,
+    /// Its time on the CPU, nanoseconds.
+    pub cpu: u64,
+    /// How often it was given the CPU.
+    pub slices: u64,
+}
+
+/// Lists the threads of this process into `into` and says how many there are, which may be more
+/// than there was room for. Signal-safe.
+pub fn list(into: &mut [Thread]) -> usize {
+    let errno = super::errno();
+    // SAFETY: a constant path; the descriptor is closed below.
+    let folder = unsafe {
+        libc::open(
+            c"/proc/self/task".as_ptr(),
+            libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC,
+        )
+    };
+    let mut count = 0usize;
+    if folder >= 0 {
+        let mut entries = [0u8; 4096];
+        loop {
+            // SAFETY: the buffer is ours and of the length given.
+            let got = unsafe {
+                libc::syscall(
+                    libc::SYS_getdents64,
+                    folder,
+                    entries.as_mut_ptr(),
+                    entries.len(),
+                )
+            };
+            let Some(filled) = usize::try_from(got).ok().filter(|&got| got > 0) else {
+                break;
+            };
+            let mut rest = entries.get(..filled).unwrap_or(&[]);
+            // struct linux_dirent64: u64 ino, u64 off, u16 reclen, u8 type, name (getdents(2)).
+            while let (Some(low), Some(high)) = (rest.get(16), rest.get(17)) {
+                let length = usize::from(u16::from_le_bytes([*low, *high]));
+                let name = rest.get(19..length).unwrap_or(&[]);
+                let name = name.split(|&byte| byte == 0).next().unwrap_or(&[]);
+                if let Some(id) = number(name) {
+                    if let Some(slot) = into.get_mut(count) {
+                        *slot = Thread(id as i32);
+                    }
+                    count = count.saturating_add(1);
+                }
+                if length < 19 {
+                    break;
+                }
+                rest = rest.get(length..).unwrap_or(&[]);
+            }
+        }
+        // SAFETY: opened above, closed once.
+        unsafe { libc::close(folder) };
+    }
+    super::set_errno(errno);
+    count
+}
+
+/// A decimal number, all of the text.
+fn number(text: &[u8]) -> Option<u64> {
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0u64, |sum, byte| {
+        let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;
+        sum.checked_mul(10)?.checked_add(u64::from(digit))
+    })
+}
+
+/// A path under `/proc/self/task`, built without allocating.
+struct Path {
+    bytes: [u8; 64],
+}
+
+impl Path {
+    fn task(tid: i32, file: &CStr) -> Path {
+        let mut path = Path { bytes: [0; 64] };
+        let mut digits = [0u8; 12];
+        let mut at = digits.len();
+        let mut rest = tid.unsigned_abs();
+        while let Some(slot) = at.checked_sub(1).and_then(|next| digits.get_mut(next)) {
+            *slot = b'0' + (rest % 10) as u8;
+            at -= 1;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        let parts = [
+            &b"/proc/self/task/"[..],
+            digits.get(at..).unwrap_or(&[]),
+            b"/",
+            file.to_bytes(),
+        ];
+        // The last byte stays 0 whatever the parts are.
+        let room = path.bytes.iter_mut().take(63);
+        for (slot, byte) in room.zip(parts.iter().flat_map(|part| part.iter())) {
+            *slot = *byte;
+        }
+        path
+    }
+
+    fn as_c_str(&mut self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.bytes).unwrap_or(c"")
+    }
+}
+
+/// Reads the beginning of a file; 0 where it cannot be read. Signal-safe.
+fn read_file(path: &CStr, buffer: &mut [u8]) -> usize {
+    let errno = super::errno();
+    // SAFETY: a C string; the descriptor is closed below.
+    let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    let mut length = 0;
+    if file >= 0 {
+        // SAFETY: the buffer is ours and of the length given.
+        let got = unsafe { libc::read(file, buffer.as_mut_ptr().cast(), buffer.len()) };
+        length = usize::try_from(got).unwrap_or(0);
+        // SAFETY: opened above, closed once.
+        unsafe { libc::close(file) };
+    }
+    super::set_errno(errno);
+    length
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_thread_is_listed_even_those_without_room() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let barrier = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                let tell = tell.clone();
+                let barrier = &barrier;
+                scope.spawn(move || {
+                    tell.send(Thread::current()).unwrap();
+                    barrier.wait();
+                });
+            }
+            let started: Vec<Thread> = (0..3).map(|_| told.recv().unwrap()).collect();
+            let mut all = [Thread(0); 64];
+            let count = list(&mut all);
+            for thread in started.iter().chain([&Thread::current(), &Thread::main()]) {
+                assert!(all[..count].contains(thread), "{thread:?} is missing");
+            }
+            let mut few = [Thread(0); 2];
+            assert!(list(&mut few) >= 4);
+            barrier.wait();
+        });
+    }
+
+    #[test]
+    fn a_thread_says_its_name() {
+        std::thread::Builder::new()
+            .name("a-nameable-one".into())
+            .spawn(|| {
+                let mut name = [0; 32];
+                let length = Thread::current().name(&mut name);
+                assert_eq!(&name[..length], b"a-nameable-one");
+            })
+            .unwrap()
+            .join()
+            .unwrap();
+    }
+
+    #[test]
+    fn a_sleeping_thread_makes_no_progress_and_a_busy_one_does() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (wake, woken) = std::sync::mpsc::channel::<()>();
+        let sleeper = std::thread::spawn(move || {
+            tell.send(Thread::current()).unwrap();
+            woken.recv().ok();
+            let mut n = 0u64;
+            while woken.try_recv() != Err(std::sync::mpsc::TryRecvError::Disconnected) {
+                n = std::hint::black_box(n + 1);
+            }
+        });
+        let thread = told.recv().unwrap();
+        while thread.progress().unwrap().running {
+            std::thread::yield_now();
+        }
+        let before = thread.progress();
+        assert_eq!(thread.progress(), before);
+        wake.send(()).unwrap();
+        while thread.progress() == before {
+            std::thread::yield_now();
+        }
+        drop(wake);
+        sleeper.join().unwrap();
+    }
+}

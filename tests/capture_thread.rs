@@ -1,0 +1,255 @@
+//! Captures of live threads, against chains of calls that the test itself made.
+#![cfg(target_os = "linux")]
+
+use std::hint::black_box;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use wedjat::capture::{CaptureLimits, Captured, Capturer, ImageTable, ImagesGuard, StopError};
+use wedjat::platform::Thread;
+use wedjat::unwind::{Found, WalkEnd};
+
+/// Where a function of this program lies: its symbol's size is read by an independent library.
+fn range_of(function: *const ()) -> Range<u64> {
+    use object::{Object, ObjectSymbol};
+    let bytes = std::fs::read("/proc/self/exe").unwrap();
+    let file = object::File::parse(&*bytes).unwrap();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let exe = std::fs::read_link("/proc/self/exe").unwrap();
+    let line = maps
+        .lines()
+        .find(|line| line.ends_with(exe.to_str().unwrap()))
+        .unwrap();
+    let slide = u64::from_str_radix(line.split('-').next().unwrap(), 16).unwrap();
+    let symbol = file
+        .symbols()
+        .find(|symbol| symbol.size() != 0 && symbol.address() + slide == function as u64)
+        .expect("the executable has a symbol table");
+    function as u64..function as u64 + symbol.size()
+}
+
+#[derive(Default)]
+struct Flags {
+    stop: AtomicBool,
+    inside: AtomicBool,
+}
+
+#[inline(never)]
+fn outer(flags: &Flags) -> u64 {
+    black_box(middle(black_box(flags))) + 1
+}
+
+#[inline(never)]
+fn middle(flags: &Flags) -> u64 {
+    let room = black_box([1u64; 200]);
+    black_box(inner(black_box(flags))) + room[3]
+}
+
+#[inline(never)]
+fn inner(flags: &Flags) -> u64 {
+    flags.inside.store(true, Ordering::Release);
+    let mut n = 0;
+    while !flags.stop.load(Ordering::Relaxed) {
+        n = black_box(n + 1);
+    }
+    n
+}
+
+#[inline(never)]
+fn blocked(wait: &mpsc::Receiver<()>) -> bool {
+    black_box(wait.recv().is_err())
+}
+
+fn capturer() -> Capturer {
+    ImageTable::refresh();
+    Capturer::new(&CaptureLimits::default()).unwrap()
+}
+
+/// The functions called one another, innermost first, and the innermost is on the stack; what it
+/// calls itself (the standard library, unoptimised) may stand before it.
+fn assert_chain(captured: &Captured<'_>, images: &ImagesGuard, functions: &[*const ()]) {
+    let ranges: Vec<_> = functions
+        .iter()
+        .map(|function| range_of(*function))
+        .collect();
+    let first = captured
+        .frames
+        .iter()
+        .position(|frame| ranges[0].contains(&frame.pc))
+        .unwrap_or_else(|| panic!("not in {:#x?}", captured.frames));
+    for (frame, range) in captured.frames[first..].iter().zip(&ranges) {
+        let call = frame.pc - u64::from(frame.found != Found::Context);
+        assert!(
+            range.contains(&call),
+            "{:#x} in {:#x?}",
+            frame.pc,
+            captured.frames
+        );
+        assert_eq!(Some(frame.image), images.main());
+    }
+    for frame in &captured.frames[1..] {
+        assert_eq!(frame.found, Found::UnwindInfo, "{captured:#x?}");
+    }
+    assert_eq!(captured.frames[0].found, Found::Context);
+    assert_eq!(captured.end, WalkEnd::Root, "{captured:#x?}");
+}
+
+#[test]
+fn a_busy_thread_is_in_exactly_the_functions_it_called() {
+    let flags = Flags::default();
+    std::thread::scope(|scope| {
+        let (tell, told) = mpsc::channel();
+        let flags = &flags;
+        scope.spawn(move || {
+            tell.send(Thread::current()).unwrap();
+            outer(flags);
+        });
+        let thread = told.recv().unwrap();
+        while !flags.inside.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        let mut capturer = capturer();
+        for _ in 0..200 {
+            let images = ImageTable::enter();
+            let captured = capturer.capture(thread, &images).unwrap();
+            assert_eq!(captured.frames[0].pc, captured.registers.pc());
+            assert!(
+                captured.stopped > 0 && captured.bytes > 1600,
+                "{captured:?}"
+            );
+            assert!(!captured.cut);
+            assert_chain(
+                &captured,
+                &images,
+                &[inner as *const (), middle as *const (), outer as *const ()],
+            );
+        }
+        flags.stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_blocked_thread_is_in_its_system_call() {
+    let (tell, told) = mpsc::channel();
+    let (wake, woken) = mpsc::channel();
+    let blocked_thread = std::thread::spawn(move || {
+        tell.send(Thread::current()).unwrap();
+        blocked(&woken)
+    });
+    let thread = told.recv().unwrap();
+    while thread.progress().unwrap().running {
+        std::thread::yield_now();
+    }
+    let mut capturer = capturer();
+    let images = ImageTable::enter();
+    let captured = capturer.capture(thread, &images).unwrap();
+    assert_chain(&captured, &images, &[blocked as *const ()]);
+    assert_ne!(Some(captured.frames[0].image), images.main());
+    drop(wake);
+    assert!(blocked_thread.join().unwrap());
+}
+
+#[test]
+fn a_thread_that_blocks_the_signal_is_unresponsive_and_its_late_answer_is_nothing() {
+    let (tell, told) = mpsc::channel();
+    let (unmask, unmasked) = mpsc::channel::<()>();
+    let (answered, done) = mpsc::channel::<()>();
+    let masked = std::thread::spawn(move || {
+        // SAFETY: plain sets of this thread alone, which live across the calls.
+        unsafe {
+            let mut all: libc::sigset_t = std::mem::zeroed();
+            let mut before: libc::sigset_t = std::mem::zeroed();
+            libc::sigfillset(&mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+            tell.send(Thread::current()).unwrap();
+            unmasked.recv().unwrap();
+            // The signal of before is delivered here.
+            libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        }
+        answered.send(()).unwrap();
+        unmasked.recv().ok();
+    });
+    let thread = told.recv().unwrap();
+    let mut capturer = capturer();
+    let images = ImageTable::enter();
+    let start = Instant::now();
+    let result = capturer.capture(thread, &images).map(|_| ());
+    assert!(matches!(result, Err(StopError::Unresponsive)), "{result:?}");
+    assert!(start.elapsed() >= Duration::from_millis(20));
+    unmask.send(()).unwrap();
+    done.recv().unwrap();
+    // It answers again, and what it says is of now.
+    let captured = capturer.capture(thread, &images).unwrap();
+    assert_eq!(captured.end, WalkEnd::Root);
+    drop(unmask);
+    masked.join().unwrap();
+}
+
+#[test]
+fn a_thread_that_is_gone_and_the_calling_one_are_refused() {
+    let mut capturer = capturer();
+    let images = ImageTable::enter();
+    let gone = std::thread::spawn(Thread::current).join().unwrap();
+    let start = Instant::now();
+    while !matches!(capturer.capture(gone, &images), Err(StopError::Gone)) {
+        assert!(start.elapsed() < Duration::from_secs(10));
+    }
+    let own = capturer.capture(Thread::current(), &images).map(|_| ());
+    assert!(matches!(own, Err(StopError::CallingThread)));
+}
+
+#[inline(never)]
+fn captures_itself(capturer: &mut Capturer, images: &ImagesGuard) {
+    let captured = capturer.capture_here(images);
+    let range = range_of(captures_itself as *const ());
+    assert!(range.contains(&captured.frames[0].pc), "{captured:#x?}");
+    assert_eq!(captured.registers.pc(), captured.frames[0].pc);
+    let caller = range_of(the_calling_thread_is_captured_from_the_caller_on as *const ());
+    assert!(
+        caller.contains(&(captured.frames[1].pc - 1)),
+        "{captured:#x?}"
+    );
+    assert_eq!(captured.end, WalkEnd::Root);
+}
+
+#[test]
+fn the_calling_thread_is_captured_from_the_caller_on() {
+    let mut capturer = capturer();
+    let images = ImageTable::enter();
+    captures_itself(&mut capturer, &images);
+    black_box(());
+}
+
+#[inline(never)]
+fn deep(levels: u64, capturer: &mut Capturer, images: &ImagesGuard) -> u64 {
+    if levels == 0 {
+        let captured = capturer.capture_here(images);
+        assert_eq!(captured.end, WalkEnd::Root);
+        assert_eq!(captured.frames.len(), 60);
+        let omitted = captured.omitted.unwrap();
+        assert_eq!(omitted.at, 12);
+        assert!(omitted.count > 900, "{omitted:?}");
+        let range = range_of(deep as *const ());
+        assert!(
+            captured.frames[..12]
+                .iter()
+                .all(|frame| range.contains(&(frame.pc - 1)))
+        );
+        assert!(!range.contains(&captured.frames[59].pc));
+        return 0;
+    }
+    black_box(deep(levels - 1, black_box(capturer), images)) + 1
+}
+
+#[test]
+fn a_deep_recursion_keeps_leafward_and_rootward_frames() {
+    ImageTable::refresh();
+    let mut limits = CaptureLimits::default();
+    limits.leafward = 12;
+    limits.rootward = 48;
+    let mut capturer = Capturer::new(&limits).unwrap();
+    let images = ImageTable::enter();
+    assert_eq!(deep(1000, &mut capturer, &images), 1000);
+}
