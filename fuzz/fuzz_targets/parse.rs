@@ -1,0 +1,55 @@
+//! Any bytes, read as a report, as a stream of reports, surveyed, and what was read written again.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wedjat::report::{self, Report, ReportReader, Scrub};
+
+fuzz_target!(|bytes: &[u8]| {
+    let survey = report::survey(bytes);
+    assert!(survey.len <= bytes.len() as u64);
+    let read = report::read(bytes);
+    if let Err(error) = &read {
+        assert!(!error.to_string().is_empty());
+    }
+    let mut streamed = ReportReader::new(bytes);
+    let first = streamed.next().expect("a reading or an error");
+    if let (Ok(read), Ok(first)) = (&read, &first)
+        && read.damage.is_empty()
+    {
+        assert_eq!(
+            report::to_bytes(&read.report),
+            report::to_bytes(&first.report)
+        );
+    }
+    assert!(streamed.count() <= bytes.len());
+
+    let Ok(reading) = read else { return };
+    for damage in &reading.damage {
+        assert!(damage.offset <= bytes.len() as u64);
+        assert!(!damage.message.chars().any(char::is_control));
+    }
+    let Some(again) = rewritten(&reading.report) else {
+        return;
+    };
+    // Bytes, because a NaN is not equal to itself.
+    assert_eq!(
+        report::to_bytes(&again),
+        report::to_bytes(&report::read(&report::to_bytes(&again)).unwrap().report)
+    );
+    let mut scrubbed = reading.report;
+    report::scrub(&mut scrubbed, &Scrub::default());
+    rewritten(&scrubbed);
+});
+
+/// The report written and read again; `None` where it had no head that a reader accepts.
+fn rewritten(report: &Report) -> Option<Report> {
+    if report.head.version != 1 {
+        return None;
+    }
+    let bytes = report::to_bytes(report);
+    Some(
+        report::read(&bytes)
+            .expect("what was written can be read")
+            .report,
+    )
+}

@@ -1,0 +1,336 @@
+//! `docs/report-format.md` held against the code: add a key without writing it down, and this fails.
+
+mod report_support;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use report_support::full_report;
+use rmpv::Value as V;
+use wedjat::report::schema::{COMMON, KINDS, MAPS, Place, Shape};
+use wedjat::report::{
+    self, ClosedBy, EventKind, EventView, Found, HeadView, ImageView, RawFrame, ReportWriter,
+    ThreadView, limits,
+};
+
+const SPECIFICATION: &str = include_str!("../docs/report-format.md");
+
+/// The rows of the first table behind a line, their cells without backquotes.
+fn table_behind(line: &str) -> Vec<Vec<String>> {
+    let mut lines = SPECIFICATION
+        .lines()
+        .skip_while(|other| *other != line)
+        .skip(1);
+    assert!(
+        lines.by_ref().any(|line| line.starts_with("| ---")),
+        "no table behind {line:?}"
+    );
+    let cells = |line: &str| {
+        let inner = line.trim_matches('|');
+        inner
+            .split('|')
+            .map(|cell| cell.trim().replace('`', ""))
+            .collect()
+    };
+    lines
+        .take_while(|line| line.starts_with('|'))
+        .map(cells)
+        .collect()
+}
+
+fn word(shape: Shape) -> &'static str {
+    match shape {
+        Shape::Text => "text",
+        Shape::Unsigned => "unsigned",
+        Shape::Integer => "integer",
+        Shape::Bool => "bool",
+        Shape::Bin => "bin",
+        Shape::Float => "float",
+        Shape::Map => "map",
+        Shape::Registers => "registers",
+        Shape::Frames => "frames",
+        Shape::Gap => "gap",
+        Shape::Values => "values",
+        Shape::Floats => "floats",
+        Shape::Breadcrumbs => "breadcrumbs",
+        Shape::Marks => "marks",
+        Shape::Any => "any",
+    }
+}
+
+fn is_of(shape: Shape, value: &V) -> bool {
+    let texts = |is: &dyn Fn(&V) -> bool| {
+        value
+            .as_map()
+            .is_some_and(|map| map.iter().all(|(key, value)| key.is_str() && is(value)))
+    };
+    let rows = |is: &dyn Fn(&[V]) -> bool| {
+        value
+            .as_array()
+            .is_some_and(|rows| rows.iter().all(|row| is(row.as_array().unwrap())))
+    };
+    match shape {
+        Shape::Text => value.is_str(),
+        Shape::Unsigned => value.is_u64(),
+        Shape::Integer => value.is_i64(),
+        Shape::Bool => value.is_bool(),
+        Shape::Bin => value.is_bin(),
+        Shape::Float => value.is_f64(),
+        Shape::Map => value.is_map(),
+        Shape::Registers => texts(&V::is_u64),
+        Shape::Values => texts(&|_| true),
+        Shape::Floats => texts(&V::is_f64),
+        Shape::Frames => rows(&|row| {
+            row.len() >= 3
+                && row[0].is_u64()
+                && row[1].is_u64()
+                && (row[2].is_u64() || row[2].is_nil())
+        }),
+        Shape::Gap => value
+            .as_array()
+            .is_some_and(|gap| gap.iter().all(V::is_u64)),
+        Shape::Breadcrumbs => rows(&|row| row.len() == 2 && row[0].is_u64() && row[1].is_str()),
+        Shape::Marks => rows(&|row| row.len() == 3 && row[0].is_str() && row[1].is_u64()),
+        Shape::Any => true,
+    }
+}
+
+/// All maps of a report with every field set, by their path, as an independent decoder sees them.
+fn written() -> BTreeMap<String, Vec<(String, V)>> {
+    let bytes = report::to_bytes(&full_report());
+    let mut rest = bytes.as_slice();
+    let mut maps: BTreeMap<String, Vec<(String, V)>> = BTreeMap::new();
+    while !rest.is_empty() {
+        let section = rmpv::decode::read_value(&mut rest).unwrap();
+        let [kind, map] = section.as_array().unwrap().as_slice() else {
+            panic!("{section}")
+        };
+        let kind = kind.as_str().unwrap();
+        for (key, value) in map.as_map().unwrap() {
+            let Some(key) = key.as_str() else { continue };
+            let path = format!("{kind}.{key}");
+            if MAPS.iter().any(|(name, _)| *name == path) {
+                let inner = value.as_map().unwrap().iter();
+                let inner =
+                    inner.map(|(key, value)| (key.as_str().unwrap().to_owned(), value.clone()));
+                maps.entry(path).or_default().extend(inner);
+            }
+            maps.entry(kind.to_owned())
+                .or_default()
+                .push((key.to_owned(), value.clone()));
+        }
+    }
+    maps
+}
+
+/// Keys that `full_report` adds as those that are not known.
+fn is_extra(key: &str) -> bool {
+    key.starts_with("later") || key == "more"
+}
+
+#[test]
+fn the_specification_s_tables_are_the_code_s() {
+    for (name, fields) in MAPS {
+        let stated: Vec<(String, String)> = table_behind(&format!("### `{name}`"))
+            .into_iter()
+            .map(|row| {
+                assert_eq!(row.len(), 5, "{name}: {row:?}");
+                assert!(
+                    !row[3].is_empty() && !row[4].is_empty(),
+                    "{name}: {row:?} says too little"
+                );
+                (row[0].clone(), row[1].clone())
+            })
+            .collect();
+        let coded: Vec<(String, String)> = fields
+            .iter()
+            .map(|field| (field.key.to_owned(), word(field.shape).to_owned()))
+            .collect();
+        assert_eq!(stated, coded, "{name}");
+    }
+    let stated: Vec<String> = table_behind("### In every section")
+        .into_iter()
+        .map(|row| row[0].clone())
+        .collect();
+    assert_eq!(
+        stated,
+        COMMON.iter().map(|field| field.key).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn the_specification_s_kinds_are_the_code_s() {
+    let stated: Vec<(String, String)> = table_behind("## Sections")
+        .into_iter()
+        .map(|row| (row[0].clone(), row[1].clone()))
+        .collect();
+    let place = |place| match place {
+        Place::First => "first",
+        Place::Once => "once",
+        Place::Many => "many",
+        Place::Last => "last",
+    };
+    let coded: Vec<(String, String)> = KINDS
+        .iter()
+        .map(|(kind, at)| ((*kind).to_owned(), place(*at).to_owned()))
+        .collect();
+    assert_eq!(stated, coded);
+}
+
+#[test]
+fn what_is_written_is_what_is_specified() {
+    let written = written();
+    for (name, fields) in MAPS {
+        let keys: BTreeSet<&str> = written[*name]
+            .iter()
+            .map(|(key, _)| key.as_str())
+            .filter(|key| !is_extra(key) && *key != "check")
+            .collect();
+        let specified: BTreeSet<&str> = fields.iter().map(|field| field.key).collect();
+        assert_eq!(
+            keys, specified,
+            "{name}: left is written, right is specified"
+        );
+        for (key, value) in &written[*name] {
+            let Some(field) = fields.iter().find(|field| field.key == key) else {
+                continue;
+            };
+            assert!(
+                is_of(field.shape, value),
+                "{name}.{key} is no {}: {value}",
+                word(field.shape)
+            );
+        }
+    }
+    // `future` is a kind that stands for those that are not known.
+    let kinds: BTreeSet<&str> = written
+        .keys()
+        .map(String::as_str)
+        .filter(|name| !name.contains('.') && *name != "future")
+        .collect();
+    let specified: BTreeSet<&str> = KINDS.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(kinds, specified, "left is written, right is specified");
+}
+
+#[test]
+fn limits_are_as_specified() {
+    let coded = [
+        ("DEPTH", limits::DEPTH),
+        ("SECTION_BYTES", limits::SECTION_BYTES),
+        ("REPORT_BYTES", limits::REPORT_BYTES),
+        ("GARBAGE_BYTES", limits::GARBAGE_BYTES),
+        ("SECTIONS", limits::SECTIONS as usize),
+        ("FRAMES", limits::FRAMES),
+        ("FIELDS", limits::FIELDS),
+        ("TEXT_BYTES", limits::TEXT_BYTES),
+        ("DAMAGES", limits::DAMAGES),
+        ("WRITTEN_TEXT_BYTES", limits::WRITTEN_TEXT_BYTES),
+    ];
+    let coded: Vec<(String, String)> = coded
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), value.to_string()))
+        .collect();
+    let stated: Vec<(String, String)> = table_behind("## Limits")
+        .into_iter()
+        .map(|row| (row[0].clone(), row[1].clone()))
+        .collect();
+    assert_eq!(stated, coded);
+    let source = include_str!("../src/report/limits.rs");
+    let constants = source
+        .lines()
+        .filter(|line| line.starts_with("pub const "))
+        .count();
+    assert_eq!(
+        constants,
+        coded.len(),
+        "a constant of limits.rs is not in the specification"
+    );
+}
+
+#[test]
+fn the_worked_example_is_what_the_writer_writes() {
+    let mut buffer = [0; 1024];
+    let mut bytes: Vec<u8> = Vec::new();
+    let mut writer = ReportWriter::new(&mut buffer, &mut bytes);
+    writer
+        .head(&HeadView {
+            id: *b"wedjat report 01",
+            launch: *b"wedjat launch 01",
+            time: 1_700_000_000_000_000_000,
+            clock: 5_000_000_000,
+            app_name: "MyApp",
+            app_version: "1.2.3",
+            os_name: "macOS",
+            os_version: "14.5",
+            arch: "arm64",
+            pid: 4711,
+            ..Default::default()
+        })
+        .unwrap();
+    writer
+        .event(&EventView {
+            kind: EventKind::Live,
+            ..Default::default()
+        })
+        .unwrap();
+    let frames = [
+        RawFrame {
+            pc: 0x1_0400_4000,
+            found: Found::Context,
+            image: 0,
+        },
+        RawFrame {
+            pc: 0x1_8000_0abc,
+            found: Found::UnwindInfo,
+            image: RawFrame::NO_IMAGE,
+        },
+    ];
+    writer
+        .thread(&ThreadView {
+            id: 259,
+            main: true,
+            frames: &frames,
+            ..Default::default()
+        })
+        .unwrap();
+    writer
+        .image(&ImageView {
+            name: "/Applications/MyApp",
+            id: b"wedjat  image 01",
+            base: 0x1_0400_0000,
+            stated: 0x1_0000_0000,
+            size: 0x8000,
+            ..Default::default()
+        })
+        .unwrap();
+    writer.finish(ClosedBy::Writer).unwrap();
+    let example = SPECIFICATION.split("## A worked example").nth(1).unwrap();
+    let example = example.split("```").nth(1).unwrap();
+    let mut stated = Vec::new();
+    for line in example.lines().skip(1) {
+        // offset, two spaces, the bytes, two spaces, what they mean
+        let mut columns = line.split("  ");
+        let offset = usize::from_str_radix(columns.next().unwrap(), 16).unwrap();
+        assert_eq!(offset, stated.len(), "{line}");
+        let hex = columns.next().unwrap().split(' ');
+        stated.extend(hex.map(|byte| u8::from_str_radix(byte, 16).unwrap()));
+    }
+    let hex = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<String>()
+    };
+    assert_eq!(
+        hex(&stated),
+        hex(&bytes),
+        "left is specified, right is written"
+    );
+    assert!(SPECIFICATION.contains(&format!("{} bytes.", bytes.len())));
+    assert_eq!(report::read(&bytes).unwrap().damage, []);
+}
+
+#[test]
+fn the_reader_in_the_specification_is_the_one_that_is_tested() {
+    let reader = include_str!("python/read_report.py");
+    assert!(SPECIFICATION.contains(&format!("```python\n{reader}```")));
+}

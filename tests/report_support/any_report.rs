@@ -1,0 +1,286 @@
+//! Reports made from any bytes: for property tests and for fuzzing.
+
+use arbitrary::{Result, Unstructured};
+use wedjat::report::*;
+
+/// Any report that reading must give back as it was written.
+pub fn report(u: &mut Unstructured<'_>) -> Result<Report> {
+    let head = Head {
+        version: 1,
+        id: u.arbitrary()?,
+        launch: u.arbitrary()?,
+        time: u.arbitrary()?,
+        clock: u.arbitrary()?,
+        app: App {
+            name: u.arbitrary()?,
+            version: u.arbitrary()?,
+            extra: extra(u)?,
+        },
+        os: Os {
+            name: u.arbitrary()?,
+            version: u.arbitrary()?,
+            build: u.arbitrary()?,
+            extra: extra(u)?,
+        },
+        device: u.arbitrary()?,
+        arch: u.arbitrary()?,
+        pid: u.arbitrary()?,
+        extra: extra(u)?,
+    };
+    let mut report = Report::default();
+    report.head = head;
+    report.event = maybe(u, event)?;
+    report.threads = list(u, 3, thread)?;
+    report.images = list(u, 4, image)?;
+    report.samples = list(u, 3, sample)?;
+    report.vitals = maybe(u, vitals)?;
+    report.context = maybe(u, context)?;
+    report.stall_end = maybe(u, |u| {
+        Ok(StallEnd {
+            duration: u.arbitrary()?,
+            how: u.arbitrary()?,
+            extra: extra(u)?,
+        })
+    })?;
+    report.capture = maybe(u, capture)?;
+    report.loss = maybe(u, |u| {
+        let counts = list(u, 3, |u| {
+            Ok((format!("x-{}", u.arbitrary::<&str>()?), u.arbitrary()?))
+        })?;
+        Ok(Loss {
+            counts,
+            extra: vec![],
+        })
+    })?;
+    report.unknown = list(u, 2, |u| {
+        let pairs = list(u, 20, |u| {
+            Ok((
+                Value::Text(format!("x-{}", u.arbitrary::<&str>()?)),
+                value(u, 3)?,
+            ))
+        })?;
+        Ok((format!("x-{}", u.arbitrary::<&str>()?), Value::Map(pairs)))
+    })?;
+    // Images beyond the last would be told, rightly.
+    let images = report.images.len() as u32;
+    let threads = report.threads.iter_mut().map(|thread| &mut thread.frames);
+    let samples = report.samples.iter_mut().map(|sample| &mut sample.frames);
+    for frame in threads.chain(samples).flatten() {
+        frame.image = frame.image.and_then(|image| image.checked_rem(images));
+    }
+    report.end = maybe(u, |_| {
+        Ok(End {
+            closed_by: "writer".to_owned(),
+            ..End::default()
+        })
+    })?;
+    Ok(report)
+}
+
+/// A short list of what `make` makes.
+fn list<'a, T>(
+    u: &mut Unstructured<'a>,
+    most: u8,
+    make: impl Fn(&mut Unstructured<'a>) -> Result<T>,
+) -> Result<Vec<T>> {
+    let count = u.int_in_range(0..=most)?;
+    (0..count).map(|_| make(u)).collect()
+}
+
+fn maybe<'a, T>(
+    u: &mut Unstructured<'a>,
+    make: impl Fn(&mut Unstructured<'a>) -> Result<T>,
+) -> Result<Option<T>> {
+    u.arbitrary::<bool>()?.then(|| make(u)).transpose()
+}
+
+/// Not NaN, which is not equal to itself.
+fn float(u: &mut Unstructured<'_>) -> Result<f64> {
+    let float: f64 = u.arbitrary()?;
+    Ok(if float.is_nan() { 0.5 } else { float })
+}
+
+fn value(u: &mut Unstructured<'_>, depth: u8) -> Result<Value> {
+    Ok(match u.int_in_range(0..=if depth > 0 { 9 } else { 7 })? {
+        0 => Value::Nil,
+        1 => Value::Bool(u.arbitrary()?),
+        2 => Value::Unsigned(u.arbitrary()?),
+        3 => Value::Signed(u.int_in_range(i64::MIN..=-1)?),
+        4 => Value::Float(float(u)?),
+        5 => Value::Text(u.arbitrary()?),
+        6 => Value::Bytes(u.arbitrary()?),
+        7 => Value::Extension(u.arbitrary()?, u.arbitrary()?),
+        8 => Value::Array(list(u, 20, |u| value(u, depth - 1))?),
+        _ => Value::Map(list(u, 20, |u| {
+            Ok((value(u, depth - 1)?, value(u, depth - 1)?))
+        })?),
+    })
+}
+
+/// Keys that no section has.
+fn extra(u: &mut Unstructured<'_>) -> Result<Extra> {
+    list(u, 2, |u| {
+        Ok((format!("x-{}", u.arbitrary::<&str>()?), value(u, 3)?))
+    })
+}
+
+fn event(u: &mut Unstructured<'_>) -> Result<Event> {
+    let kinds = [
+        EventKind::Stall,
+        EventKind::Crash,
+        EventKind::Panic,
+        EventKind::Exception,
+        EventKind::Live,
+        EventKind::Cpu,
+        EventKind::Memory,
+        EventKind::Other,
+    ];
+    Ok(Event {
+        kind: *u.choose(&kinds)?,
+        fatal: u.arbitrary()?,
+        reason: u.arbitrary()?,
+        signal: maybe(u, |u| {
+            Ok(Signal {
+                number: u.arbitrary()?,
+                name: u.arbitrary()?,
+                code: u.arbitrary()?,
+                code_name: u.arbitrary()?,
+                address: u.arbitrary()?,
+                extra: extra(u)?,
+            })
+        })?,
+        name: u.arbitrary()?,
+        message: u.arbitrary()?,
+        location: u.arbitrary()?,
+        class: u.arbitrary()?,
+        thresholds: maybe(u, |u| {
+            Ok(Thresholds {
+                timeout: u.arbitrary()?,
+                strikes: u.arbitrary()?,
+                extra: extra(u)?,
+            })
+        })?,
+        extra: extra(u)?,
+    })
+}
+
+fn thread(u: &mut Unstructured<'_>) -> Result<Thread> {
+    let ends = [
+        WalkEnd::Root,
+        WalkEnd::Truncated,
+        WalkEnd::Unreadable,
+        WalkEnd::NoUnwindInfo,
+        WalkEnd::Limit,
+    ];
+    Ok(Thread {
+        id: u.arbitrary()?,
+        name: u.arbitrary()?,
+        main: u.arbitrary()?,
+        crashed: u.arbitrary()?,
+        state: u.arbitrary()?,
+        syscall: u.arbitrary()?,
+        cpu: u.arbitrary()?,
+        registers: list(u, 20, |u| Ok((u.arbitrary()?, u.arbitrary()?)))?,
+        frames: list(u, 20, frame)?,
+        end: maybe(u, |u| Ok(*u.choose(&ends)?))?,
+        omitted: maybe(u, omitted)?,
+        extra: extra(u)?,
+    })
+}
+
+fn frame(u: &mut Unstructured<'_>) -> Result<Frame> {
+    Ok(Frame {
+        pc: u.arbitrary()?,
+        found: Found::from_code(u.arbitrary()?),
+        image: u.arbitrary()?,
+        name: u.arbitrary()?,
+    })
+}
+
+fn omitted(u: &mut Unstructured<'_>) -> Result<Omitted> {
+    Ok(Omitted {
+        at: u.arbitrary()?,
+        count: u.arbitrary()?,
+    })
+}
+
+fn image(u: &mut Unstructured<'_>) -> Result<Image> {
+    Ok(Image {
+        name: u.arbitrary()?,
+        id: u.arbitrary()?,
+        base: u.arbitrary()?,
+        stated: u.arbitrary()?,
+        size: u.arbitrary()?,
+        arch: u.arbitrary()?,
+        text_hash: u.arbitrary()?,
+        extra: extra(u)?,
+    })
+}
+
+fn sample(u: &mut Unstructured<'_>) -> Result<Sample> {
+    Ok(Sample {
+        at: u.arbitrary()?,
+        state: u.arbitrary()?,
+        count: u.arbitrary()?,
+        keep: u.arbitrary()?,
+        frames: list(u, 20, frame)?,
+        omitted: maybe(u, omitted)?,
+        extra: extra(u)?,
+    })
+}
+
+fn vitals(u: &mut Unstructured<'_>) -> Result<Vitals> {
+    Ok(Vitals {
+        cpu: maybe(u, |u| {
+            Ok(Cpu {
+                process: maybe(u, float)?,
+                watchdog: maybe(u, float)?,
+                device: maybe(u, float)?,
+                cores: u.arbitrary()?,
+                extra: extra(u)?,
+            })
+        })?,
+        memory: maybe(u, |u| {
+            Ok(Memory {
+                resident: u.arbitrary()?,
+                footprint: u.arbitrary()?,
+                peak: u.arbitrary()?,
+                device_total: u.arbitrary()?,
+                device_free: u.arbitrary()?,
+                extra: extra(u)?,
+            })
+        })?,
+        frame_rate: maybe(u, float)?,
+        uptime: u.arbitrary()?,
+        launch_time: u.arbitrary()?,
+        launch_kind: u.arbitrary()?,
+        battery: maybe(u, float)?,
+        thermal: u.arbitrary()?,
+        low_power: u.arbitrary()?,
+        extra: extra(u)?,
+    })
+}
+
+fn context(u: &mut Unstructured<'_>) -> Result<Context> {
+    Ok(Context {
+        keys: list(u, 20, |u| Ok((u.arbitrary()?, value(u, 3)?)))?,
+        breadcrumbs: list(u, 20, |u| Ok((u.arbitrary()?, u.arbitrary()?)))?,
+        gauges: list(u, 20, |u| Ok((u.arbitrary()?, float(u)?)))?,
+        marks: list(u, 20, |u| {
+            Ok((u.arbitrary()?, u.arbitrary()?, u.arbitrary()?))
+        })?,
+        extra: extra(u)?,
+    })
+}
+
+fn capture(u: &mut Unstructured<'_>) -> Result<Capture> {
+    Ok(Capture {
+        stopped: u.arbitrary()?,
+        unwind: u.arbitrary()?,
+        bytes: u.arbitrary()?,
+        samples: u.arbitrary()?,
+        cut: maybe(u, |u| value(u, 3))?.filter(|value| *value != Value::Nil),
+        unanswered: u.arbitrary()?,
+        extra: extra(u)?,
+    })
+}
