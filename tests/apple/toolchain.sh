@@ -18,8 +18,8 @@ RUST_SRC=/usr/lib/rustlib/src/rust
 # Sets SDK, TRIPLE, MINIMUM and ARCH for a Rust target.
 apple_target() {
   case $1 in
-    aarch64-apple-darwin)  ARCH=arm64  SDK=$APPLE_CACHE/sdk/macos TRIPLE=arm64-apple-macos11 ;;
-    x86_64-apple-darwin)   ARCH=x86_64 SDK=$APPLE_CACHE/sdk/macos TRIPLE=x86_64-apple-macos11 ;;
+    aarch64-apple-darwin)  ARCH=arm64  SDK=$APPLE_CACHE/sdk/macos TRIPLE=arm64-apple-macos13 ;;
+    x86_64-apple-darwin)   ARCH=x86_64 SDK=$APPLE_CACHE/sdk/macos TRIPLE=x86_64-apple-macos13 ;;
     aarch64-apple-ios)     ARCH=arm64  SDK=$APPLE_CACHE/sdk/ios TRIPLE=arm64-apple-ios14 ;;
     aarch64-apple-ios-sim) ARCH=arm64  SDK=$APPLE_CACHE/sdk/ios-simulator TRIPLE=arm64-apple-ios14-simulator ;;
     x86_64-apple-ios)      ARCH=x86_64 SDK=$APPLE_CACHE/sdk/ios-simulator TRIPLE=x86_64-apple-ios14-simulator ;;
