@@ -1,5 +1,7 @@
 //! From a section's map to the model: takes what it knows, keeps what it does not, tells what is wrong.
 
+use std::borrow::Cow;
+
 use super::damage::{Damage, DamageKind, shown};
 use super::limits;
 use super::model::*;
@@ -446,7 +448,7 @@ impl<'a> Decoder<'a, '_> {
                 (None, _) if is_section && key == "check" => self.skip(),
                 (None, _) => {
                     let value = self.value();
-                    extra.push((key, value));
+                    extra.push((key.into_owned(), value));
                 }
                 (Some(_), Some(Token::Nil)) => self.skip(),
                 (Some(known), _) if seen & (1 << known) != 0 => {
@@ -486,7 +488,7 @@ impl<'a> Decoder<'a, '_> {
             }
             let Some(key) = self.key(name) else { continue };
             if let Some(value) = read(self, name) {
-                pairs.push((key, value));
+                pairs.push((key.into_owned(), value));
             }
         }
         pairs
@@ -522,10 +524,11 @@ impl<'a> Decoder<'a, '_> {
         let Some(count) = self.count("frames", "an array") else {
             return;
         };
+        frames.reserve((count as usize).min(limits::FRAMES));
         for index in 0..count as usize {
-            let (at, end) = (self.at, self.end_of_value());
-            let left = u64::from(count) - index as u64;
+            let at = self.at;
             if frames.len() >= limits::FRAMES {
+                let left = u64::from(count) - index as u64;
                 self.limit("frames", "frames", limits::FRAMES);
                 let gap = Omitted {
                     at: frames.len() as u64,
@@ -538,19 +541,21 @@ impl<'a> Decoder<'a, '_> {
             if let Some(frame) = self.frame() {
                 frames.push(frame);
             } else {
-                let message =
-                    format!("element {index} is no [pc, found, image]; it is shown as a gap");
-                self.field(at, "frames", || message);
+                self.field(at, "frames", || {
+                    format!("element {index} is no [pc, found, image]; it is shown as a gap")
+                });
                 let gap = Omitted {
                     at: frames.len() as u64,
                     count: 1,
                 };
                 widen_gap(frames, omitted, gap);
+                self.at = at;
+                self.skip();
             }
-            self.at = end;
         }
     }
 
+    /// A frame; where there is none, the place is not that of the next value.
     fn frame(&mut self) -> Option<Frame> {
         let Some(Token::Array(length @ 3..)) = self.token() else {
             return None;
@@ -567,11 +572,11 @@ impl<'a> Decoder<'a, '_> {
             Some(Token::Nil) => None,
             _ => return None,
         };
-        let at = self.at;
-        let name = match self.token() {
-            Some(Token::Text(name)) if length > 3 => Some(self.utf8(at, name)),
+        let name = match self.peek() {
+            Some(Token::Text(name)) if length > 3 => Some(self.utf8(self.at, name)),
             _ => None,
         };
+        (3..length).for_each(|_| self.skip());
         Some(Frame {
             pc,
             found,
@@ -677,9 +682,8 @@ impl<'a> Decoder<'a, '_> {
         expected: &str,
         take: impl FnOnce(Token<'a>) -> Option<T>,
     ) -> Option<T> {
-        let (at, end) = (self.at, self.end_of_value());
+        let at = self.at;
         let token = self.token()?;
-        self.at = end;
         let value = take(token);
         if value.is_none() && token != Token::Nil {
             let found = token.word();
@@ -703,15 +707,19 @@ impl<'a> Decoder<'a, '_> {
     }
 
     /// A map's key; `None`, with its value skipped, if it is no string.
-    fn key(&mut self, name: &str) -> Option<String> {
-        let (at, end) = (self.at, self.end_of_value());
+    fn key(&mut self, name: &str) -> Option<Cow<'a, str>> {
+        let at = self.at;
         if let Some(Token::Text(key)) = self.token() {
-            return Some(self.utf8(at, key));
+            return Some(match std::str::from_utf8(key) {
+                Ok(key) => Cow::Borrowed(key),
+                Err(_) => Cow::Owned(self.utf8(at, key)),
+            });
         }
+        self.at = at;
         self.field(at, name, || {
             "has a key that is no string; it was skipped".to_owned()
         });
-        self.at = end;
+        self.skip();
         self.skip();
         None
     }

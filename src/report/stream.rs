@@ -85,7 +85,7 @@ impl<R: Read> ReportReader<R> {
             skim: Skim::new(0),
             is_searching: false,
             has_section: false,
-            patience: 1 << 16,
+            patience: 1 << 22,
             state: State::Open,
             error: None,
             has_given: false,

@@ -54,6 +54,7 @@ pub(crate) enum Broken {
 }
 
 /// The token at `at`, and where the next one begins.
+#[inline]
 pub(crate) fn token(bytes: &[u8], at: usize) -> Result<(Token<'_>, usize), Broken> {
     let mut cursor = Cursor { bytes, at };
     let token = match cursor.byte()? {
@@ -117,12 +118,16 @@ impl<'a> Cursor<'a> {
         Ok(taken)
     }
 
-    /// A big-endian number of `width` bytes.
+    /// A big-endian number of `width` bytes: 1, 2, 4 or 8.
     fn number(&mut self, width: u64) -> Result<u64, Broken> {
-        Ok(self
-            .take(width)?
-            .iter()
-            .fold(0, |n, &byte| n << 8 | u64::from(byte)))
+        let bytes = self.take(width)?;
+        Ok(match *bytes {
+            [a] => u64::from(a),
+            [a, b] => u64::from(u16::from_be_bytes([a, b])),
+            [a, b, c, d] => u64::from(u32::from_be_bytes([a, b, c, d])),
+            [a, b, c, d, e, f, g, h] => u64::from_be_bytes([a, b, c, d, e, f, g, h]),
+            _ => 0,
+        })
     }
 }
 

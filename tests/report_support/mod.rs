@@ -146,7 +146,7 @@ pub fn full_report() -> Report {
         "future".to_owned(),
         Value::Map(vec![(
             Value::Unsigned(1),
-            Value::Extension(-3, vec![1, 2, 3]),
+            Value::Extension(3, vec![1, 2, 3]),
         )]),
     )];
     report
@@ -274,4 +274,208 @@ pub fn assert_is_part_of(part: &Report, whole: &Report) {
                 ..a.clone()
             } == *b
     });
+}
+
+/// What is in a report as [`stall_report`] writes it.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    /// Images; frames lie in the first 40 of them.
+    pub images: u32,
+    /// Threads, the watched one included, each with 20 frames but the watched one, which has 40.
+    pub threads: u64,
+    /// Samples of 40 frames.
+    pub samples: u64,
+    /// How many of a sample's frames are those of the sample before.
+    pub kept: u64,
+}
+
+impl Shape {
+    /// A real app's: 300 images of which 40 in its frames, 20 threads, 40 samples of 40 frames, each of
+    /// them wholly different from the one before.
+    pub const APP: Shape = Shape {
+        images: 40,
+        threads: 20,
+        samples: 40,
+        kept: 0,
+    };
+    /// The same with all images.
+    pub const ALL_IMAGES: Shape = Shape {
+        images: 300,
+        ..Shape::APP
+    };
+    /// The same where samples share 30 of 40 frames with the one before, as they mostly do.
+    pub const ALIKE: Shape = Shape {
+        kept: 30,
+        ..Shape::APP
+    };
+}
+
+/// Lengths of the sections of a report, by kind, in the order of the file.
+pub type Lengths = Vec<(&'static str, u64)>;
+
+/// A stall's report as the recorder writes it, with paths, addresses and names as long as real ones.
+pub fn stall_report(shape: Shape) -> (Vec<u8>, Lengths) {
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = move || {
+        // xorshift64: the same report each time
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random
+    };
+    let base = |image: u32| 0x7f2a_4000_0000 + 0x40_0000 * u64::from(image);
+    let mut frames = |count: u64| -> Vec<RawFrame> {
+        (0..count)
+            .map(|index| {
+                let image = (next() % 40) as u32;
+                let found = if index == 0 {
+                    Found::Context
+                } else {
+                    Found::UnwindInfo
+                };
+                RawFrame {
+                    pc: base(image) + next() % 0x3f_ffff,
+                    found,
+                    image,
+                }
+            })
+            .collect()
+    };
+    let registers: Vec<(&str, u64)> = [
+        "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12",
+        "r13", "r14", "r15", "rip", "rflags",
+    ]
+    .into_iter()
+    .map(|name| (name, 0x7ffd_1234_5678))
+    .collect();
+
+    let mut buffer = vec![0; 64 << 10];
+    let mut bytes: Vec<u8> = Vec::new();
+    let mut lengths = Lengths::new();
+    let mut writer = ReportWriter::new(&mut buffer, &mut bytes);
+    macro_rules! write {
+        ($kind:ident, $section:expr) => {{
+            let before = writer.bytes();
+            writer.$kind($section).unwrap();
+            lengths.push((stringify!($kind), writer.bytes() - before));
+        }};
+    }
+    let head = HeadView {
+        id: *b"0123456789abcdef",
+        launch: *b"fedcba9876543210",
+        time: 1_700_000_000_000_000_000,
+        clock: 123_456_789_000,
+        app_name: "org.example.Application",
+        app_version: "12.34.5 (6789)",
+        os_name: "Linux",
+        os_version: "6.1.0-18-amd64",
+        os_build: Some("#1 SMP PREEMPT_DYNAMIC Debian 6.1.76-1 (2024-02-01)"),
+        device: Some("Standard PC (i440FX + PIIX, 1996)"),
+        arch: "x86_64",
+        pid: 471_100,
+    };
+    write!(head, &head);
+    let event = EventView {
+        kind: EventKind::Stall,
+        class: Some("busy"),
+        reason: Some("the main thread did not come round for 250 ms"),
+        thresholds: Some(ThresholdsView {
+            timeout: 50_000_000,
+            strikes: 5,
+        }),
+        ..Default::default()
+    };
+    write!(event, &event);
+    let main = frames(40);
+    let watched = ThreadView {
+        id: 471_100,
+        name: Some("main"),
+        main: true,
+        state: Some("running"),
+        cpu: Some(3_456_789_012),
+        registers: &registers,
+        frames: &main,
+        end: Some(WalkEnd::Root),
+        ..Default::default()
+    };
+    write!(thread, &watched);
+    for image in 0..shape.images {
+        let name = format!(
+            "/usr/lib/x86_64-linux-gnu/some/sub/folder/liborg-example-part{image:03}.so.1.2.3"
+        );
+        let id = [image as u8; 20];
+        let view = ImageView {
+            name: &name,
+            id: &id,
+            base: base(image),
+            stated: 0,
+            size: 0x3f_e000,
+            arch: Some("x86_64"),
+            ..Default::default()
+        };
+        write!(image, &view);
+    }
+    let vitals = VitalsView {
+        cpu: CpuView {
+            process: Some(1.03),
+            watchdog: Some(0.001),
+            device: Some(2.5),
+            cores: Some(8),
+        },
+        memory: MemoryView {
+            resident: Some(345 << 20),
+            footprint: Some(300 << 20),
+            peak: Some(400 << 20),
+            device_total: Some(16 << 30),
+            device_free: Some(7 << 30),
+        },
+        uptime: Some(123_456_789_012),
+        ..Default::default()
+    };
+    write!(vitals, &vitals);
+    for index in 0..shape.samples {
+        let keep = if index == 0 { 0 } else { shape.kept };
+        let view = SampleView {
+            at: 250_000_000 + index * 10_000_000,
+            state: Some("running"),
+            count: 1,
+            keep,
+            frames: &frames(40 - keep),
+            ..Default::default()
+        };
+        write!(sample, &view);
+    }
+    for index in 1..shape.threads {
+        let name = format!("worker-{index}");
+        let view = ThreadView {
+            id: 471_100 + index,
+            name: Some(&name),
+            state: Some("blocked"),
+            syscall: Some("futex"),
+            cpu: Some(1_234_567_890),
+            frames: &frames(20),
+            end: Some(WalkEnd::Root),
+            ..Default::default()
+        };
+        write!(thread, &view);
+    }
+    let capture = CaptureView {
+        stopped: Some(9_123),
+        unwind: Some(12_345),
+        bytes: Some(20_480),
+        samples: Some(shape.samples),
+        ..Default::default()
+    };
+    write!(capture, &capture);
+    write!(
+        stall_end,
+        &StallEndView {
+            duration: 400_123_456,
+            how: "recovered"
+        }
+    );
+    writer.finish(ClosedBy::Writer).unwrap();
+    let rest = bytes.len() as u64 - lengths.iter().map(|(_, length)| length).sum::<u64>();
+    lengths.push(("end", rest));
+    (bytes, lengths)
 }

@@ -1,0 +1,33 @@
+//! Any bytes as a stream of reports that comes in pieces: the pieces must not matter.
+#![no_main]
+
+use std::io::{self, Read};
+
+use libfuzzer_sys::fuzz_target;
+use wedjat::report::{self, ReportReader};
+
+fuzz_target!(|input: (u8, &[u8])| {
+    let (piece, bytes) = input;
+    let whole: Vec<String> = ReportReader::new(bytes).map(|found| format!("{found:?}")).collect();
+    let pieces: Vec<String> =
+        ReportReader::new(Pieces(usize::from(piece).max(1), bytes)).map(|found| format!("{found:?}")).collect();
+    assert_eq!(whole, pieces);
+    assert!(whole.len() <= bytes.len().max(1));
+    if let Ok(reading) = report::read(bytes)
+        && reading.damage.is_empty()
+    {
+        assert_eq!(whole, [format!("{:?}", Ok::<_, report::ReadError>(reading))]);
+    }
+});
+
+struct Pieces<'a>(usize, &'a [u8]);
+
+impl Read for Pieces<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.0.min(self.1.len()).min(buffer.len());
+        let (piece, rest) = self.1.split_at(count);
+        buffer[..count].copy_from_slice(piece);
+        self.1 = rest;
+        Ok(count)
+    }
+}

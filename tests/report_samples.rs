@@ -1,0 +1,147 @@
+//! Reports of released versions, which stay in `testdata/reports/` for ever, are read and lose nothing.
+//!
+//! `WEDJAT_NEW_SAMPLES=1 cargo test --test report_samples` adds those of the present version that are
+//! missing; it never changes one that is there.
+
+mod report_support;
+
+use std::path::{Path, PathBuf};
+
+use report_support::{Shape, full_report, stall_report};
+use rmpv::Value as V;
+use wedjat::report::{self, DamageKind, EventKind};
+
+const PRESENT: &str = "v1.0";
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/reports")
+}
+
+fn present_samples() -> Vec<(&'static str, Vec<u8>)> {
+    let small = Shape {
+        images: 40,
+        threads: 3,
+        samples: 5,
+        kept: 30,
+    };
+    let (stall, _) = stall_report(small);
+    let cut = stall[..stall.len() / 2].to_vec();
+    vec![
+        ("full.wedjat", report::to_bytes(&full_report())),
+        ("stall.wedjat", stall),
+        ("cut.partial", cut),
+    ]
+}
+
+/// Sections as an independent decoder sees them, without what is made anew when a report is written
+/// again, keys and sections in one order.
+fn content(mut bytes: &[u8]) -> Vec<(String, Vec<(String, V)>)> {
+    let mut sections = Vec::new();
+    while let Ok(section) = rmpv::decode::read_value(&mut bytes) {
+        let [kind, map] = section.as_array().unwrap().as_slice() else {
+            panic!("{section}")
+        };
+        let is_made_anew = |key: &V| {
+            matches!(key.as_str(), Some("check" | "crc32")) || key.as_str() == Some("sections")
+        };
+        let map = map.as_map().unwrap().iter();
+        let mut map: Vec<(String, V)> = map
+            .filter(|(key, _)| !is_made_anew(key))
+            .map(|(key, value)| (key.to_string(), sorted(value)))
+            .collect();
+        map.sort_by(|a, b| a.0.cmp(&b.0));
+        sections.push((kind.as_str().unwrap().to_owned(), map));
+    }
+    // The order of sections of one kind counts, that of kinds does not.
+    sections.sort_by(|a, b| a.0.cmp(&b.0));
+    sections
+}
+
+fn sorted(value: &V) -> V {
+    match value {
+        V::Map(pairs) => {
+            let mut pairs: Vec<(V, V)> = pairs
+                .iter()
+                .map(|(key, value)| (key.clone(), sorted(value)))
+                .collect();
+            pairs.sort_by_key(|(key, _)| key.to_string());
+            V::Map(pairs)
+        }
+        value => value.clone(),
+    }
+}
+
+#[test]
+fn every_released_version_is_read_and_nothing_of_it_is_lost() {
+    let mut read = 0;
+    for version in std::fs::read_dir(folder()).unwrap() {
+        let version = version.unwrap().path();
+        if !version.is_dir() {
+            continue;
+        }
+        for sample in std::fs::read_dir(version).unwrap() {
+            let path = sample.unwrap().path();
+            let bytes = std::fs::read(&path).unwrap();
+            let reading = report::read(&bytes).unwrap();
+            let kinds: Vec<DamageKind> = reading.damage.iter().map(|damage| damage.kind).collect();
+            match path.extension().and_then(|extension| extension.to_str()) {
+                Some("wedjat") => assert_eq!(kinds, [], "{}", path.display()),
+                Some("partial") => assert_eq!(kinds, [DamageKind::Cut], "{}", path.display()),
+                _ => panic!("{}: what is this?", path.display()),
+            }
+            let again = report::to_bytes(&reading.report);
+            assert_eq!(content(&again), content(&bytes), "{}", path.display());
+            read += 1;
+        }
+    }
+    assert!(read >= 3, "samples are missing");
+}
+
+#[test]
+fn version_1_0_says_what_it_said_when_it_was_released() {
+    let read = |name| {
+        report::read(&std::fs::read(folder().join("v1.0").join(name)).unwrap())
+            .unwrap()
+            .report
+    };
+    let full = read("full.wedjat");
+    assert_eq!(full.head.app.name, "MyApp");
+    assert_eq!(full.head.pid, 4711);
+    let event = full.event.unwrap();
+    assert_eq!((event.kind, event.fatal), (EventKind::Crash, true));
+    assert_eq!(event.signal.unwrap().address, Some(0xdead_beef));
+    assert_eq!(full.threads[2].frames[1].pc, 0x2_0000_0234);
+    assert_eq!(full.images[1].id, [1; 20]);
+    assert_eq!(full.unknown[0].0, "future");
+    let stall = read("stall.wedjat");
+    assert_eq!(stall.event.unwrap().thresholds.unwrap().strikes, 5);
+    assert_eq!(
+        stall
+            .samples
+            .iter()
+            .map(|sample| sample.frames.len())
+            .collect::<Vec<_>>(),
+        [40, 10, 10, 10, 10]
+    );
+    assert_eq!(stall.stall_end.unwrap().duration, 400_123_456);
+    let cut = read("cut.partial");
+    assert_eq!(cut.threads.len(), 1);
+    assert!(cut.images.len() > 10 && cut.stall_end.is_none());
+}
+
+#[test]
+fn the_present_version_has_its_samples() {
+    let folder = folder().join(PRESENT);
+    for (name, bytes) in present_samples() {
+        let path = folder.join(name);
+        if !path.exists() && std::env::var_os("WEDJAT_NEW_SAMPLES").is_some() {
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(&path, bytes).unwrap();
+        }
+        assert!(
+            path.exists(),
+            "{} is missing: WEDJAT_NEW_SAMPLES=1 writes it",
+            path.display()
+        );
+    }
+}
