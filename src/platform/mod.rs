@@ -16,19 +16,31 @@ use linux as os;
 pub use os::clock;
 #[cfg(target_os = "linux")]
 pub use os::context;
+#[cfg(target_os = "linux")]
+pub use os::file;
 pub use os::gauge::ThreadGauge;
 #[cfg(target_os = "linux")]
 pub use os::images;
 pub use os::mask::SignalMask;
 #[cfg(target_os = "linux")]
 pub use os::memory;
+#[cfg(target_os = "linux")]
+pub use os::random;
 pub use os::semaphore::Semaphore;
 #[cfg(target_os = "linux")]
+pub use os::signals;
+#[cfg(target_os = "linux")]
 pub use os::stop;
+#[cfg(target_os = "linux")]
+pub use os::system;
 #[cfg(target_os = "linux")]
 pub use os::threads;
 #[cfg(target_os = "linux")]
 pub use os::threads::Thread;
+#[cfg(target_os = "linux")]
+pub use os::vitals;
+#[cfg(target_os = "linux")]
+pub use os::{errno, process_id, set_errno};
 
 /// A system call that failed: which, and the platform's code for why.
 #[derive(Debug)]

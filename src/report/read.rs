@@ -358,7 +358,6 @@ impl<'a> Reader<'a> {
         }
         let not_a_report = || {
             Err(ReadError::NotAReport {
-                offset: self.damages.base,
                 looks_like: looks_like(self.bytes),
             })
         };

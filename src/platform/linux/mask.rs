@@ -10,7 +10,7 @@ pub struct SignalMask {
 
 impl SignalMask {
     /// Blocks every signal that can be blocked, but those that a fault of the thread itself raises
-    /// (blocking them would kill the process without a report).
+    /// (blocking them would kill the process without a report) and the real-time ones.
     pub fn block_all() -> SignalMask {
         let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
         let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
@@ -28,6 +28,11 @@ impl SignalMask {
                 libc::SIGTRAP,
             ] {
                 libc::sigdelset(all.as_mut_ptr(), fault);
+            }
+            // Real-time signals stay open: one of them is the capture's, and reports show our own
+            // threads too.
+            for real_time in libc::SIGRTMIN()..=libc::SIGRTMAX() {
+                libc::sigdelset(all.as_mut_ptr(), real_time);
             }
             libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
             before.assume_init()

@@ -2,13 +2,18 @@
 
 pub mod clock;
 pub mod context;
+pub mod file;
 pub mod gauge;
 pub mod images;
 pub mod mask;
 pub mod memory;
+pub mod random;
 pub mod semaphore;
+pub mod signals;
 pub mod stop;
+pub mod system;
 pub mod threads;
+pub mod vitals;
 
 /// The calling thread's `errno`. Signal-safe.
 pub fn errno() -> i32 {
@@ -20,4 +25,10 @@ pub fn errno() -> i32 {
 pub fn set_errno(value: i32) {
     // SAFETY: as in `errno`.
     unsafe { *libc::__errno_location() = value }
+}
+
+/// The id of this process, as the kernel knows it now: a child of `fork` has its own. Signal-safe.
+pub fn process_id() -> u32 {
+    // SAFETY: no arguments, always succeeds.
+    unsafe { libc::getpid() as u32 }
 }

@@ -1,0 +1,226 @@
+//! From the wish to the installed monitor.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::{InstallError, Monitor};
+use crate::capture::{CaptureLimits, ImageTable};
+use crate::platform::Thread;
+use crate::platform::file::Folder;
+use crate::recorder::{CRASH_WRITER, CrashDesk, Facts, Helper, LiveDesk, StallDesk, prepare_crash};
+use crate::report::name::Name;
+use crate::store::{self, Limits};
+use crate::trigger::heartbeat::PULSE;
+use crate::trigger::watchdog::Watchdog;
+use crate::trigger::{Crash, Stall, crash, panic};
+use crate::vitals::GAUGES;
+
+type OnReport = Arc<Mutex<dyn FnMut(&Path) + Send>>;
+
+/// Describes a monitor; [`MonitorBuilder::install`] makes it. A trigger that is not asked for is off.
+#[must_use = "nothing is recorded before `install`"]
+pub struct MonitorBuilder {
+    name: String,
+    version: String,
+    directory: Option<PathBuf>,
+    stall: Option<Stall>,
+    crash: Option<Crash>,
+    limits: Limits,
+    on_report: Option<OnReport>,
+}
+
+impl std::fmt::Debug for MonitorBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MonitorBuilder")
+            .field("name", &self.name)
+            .field("version", &self.version)
+            .field("directory", &self.directory)
+            .field("stall", &self.stall)
+            .field("crash", &self.crash)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether a monitor is installed in this process.
+static INSTALLED: AtomicBool = AtomicBool::new(false);
+
+/// The right to be the one monitor; given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Claim;
+
+impl Claim {
+    fn take() -> Result<Claim, InstallError> {
+        match INSTALLED.swap(true, Ordering::AcqRel) {
+            false => Ok(Claim),
+            true => Err(InstallError::AlreadyInstalled),
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        INSTALLED.store(false, Ordering::Release);
+    }
+}
+
+/// Where the panic hook finds the desk; it is never freed.
+static LIVE: AtomicPtr<LiveDesk> = AtomicPtr::new(std::ptr::null_mut());
+/// The folder's path, for the panic hook.
+static DIRECTORY: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+fn on_panic(panic: &panic::Panic<'_>) -> Option<Name> {
+    // SAFETY: only `install` stores here, references that live for ever.
+    let live = unsafe { LIVE.load(Ordering::Acquire).as_ref() }?;
+    let name = live.panicked(panic)?.ok()?;
+    if let Some(directory) = &*DIRECTORY
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+    {
+        Helper::tell(directory.join(name.as_str()));
+    }
+    Some(name)
+}
+
+impl MonitorBuilder {
+    pub(super) fn new(name: String, version: String) -> MonitorBuilder {
+        MonitorBuilder {
+            name,
+            version,
+            directory: None,
+            stall: None,
+            crash: None,
+            limits: Limits::default(),
+            on_report: None,
+        }
+    }
+
+    /// Where the reports go. It is made if it is missing, and kept open.
+    pub fn directory(mut self, directory: impl Into<PathBuf>) -> MonitorBuilder {
+        self.directory = Some(directory.into());
+        self
+    }
+
+    /// Watches the installing thread for stalls.
+    pub fn stall(mut self, stall: Stall) -> MonitorBuilder {
+        self.stall = Some(stall);
+        self
+    }
+
+    /// Reports fatal signals and Rust panics.
+    pub fn crash(mut self, crash: Crash) -> MonitorBuilder {
+        self.crash = Some(crash);
+        self
+    }
+
+    /// How much the folder may hold; the oldest reports go first.
+    pub fn limits(mut self, limits: Limits) -> MonitorBuilder {
+        self.limits = limits;
+        self
+    }
+
+    /// Called with the path of each report of a stall or of a caught panic once it is whole, on a
+    /// thread of the monitor's. A report of a crash is found by [`store::reports`] at the next
+    /// launch; that of [`Monitor::record`] is its result.
+    pub fn on_report(mut self, told: impl FnMut(&Path) + Send + 'static) -> MonitorBuilder {
+        self.on_report = Some(Arc::new(Mutex::new(told)));
+        self
+    }
+
+    /// Installs the monitor. Call it on the thread to be watched, early.
+    ///
+    /// Reports that an earlier launch was in the middle of are closed on the way.
+    ///
+    /// # Errors
+    /// [`InstallError`]; nothing stays installed then.
+    pub fn install(self) -> Result<Monitor, InstallError> {
+        let installed = Claim::take()?;
+        let path = self.directory.ok_or(InstallError::NoDirectory)?;
+        let in_folder = |source| InstallError::Directory {
+            path: path.clone(),
+            source,
+        };
+        let directory = std::path::absolute(&path).map_err(in_folder)?;
+        let open = || Folder::open(&directory).map_err(in_folder);
+        let folder = Arc::new(open()?);
+        store::close_partials(&directory).map_err(in_folder)?;
+        store::prune(&directory, self.limits).map_err(in_folder)?;
+
+        let facts = Facts::gather(&self.name, &self.version, store::fresh_id());
+        let limits = CaptureLimits::default();
+        let memory = |source| InstallError::Resources {
+            what: "memory for captures",
+            source,
+        };
+        let thread = |source| InstallError::Resources {
+            what: "thread",
+            source,
+        };
+        ImageTable::refresh();
+        GAUGES.install();
+
+        let live = LiveDesk::new(facts.clone(), folder.clone(), &limits).map_err(memory)?;
+        let live: &'static LiveDesk = Box::leak(Box::new(live));
+
+        let told = self.on_report.clone();
+        let helper = Helper::spawn(move |path| tell(&told, &path)).map_err(thread)?;
+        let heartbeat = PULSE.install();
+        let mut monitor = Monitor {
+            heartbeat,
+            live,
+            directory: directory.clone(),
+            limits: self.limits,
+            crash: None,
+            watchdog: None,
+            helper: Some(helper),
+            _folder: folder.clone(),
+            _installed: installed,
+        };
+        store::set_launch(Some(facts.launch));
+
+        if let Some(wanted) = self.crash {
+            let desk = CrashDesk::new(facts.clone(), open()?, &limits).map_err(memory)?;
+            prepare_crash(Box::leak(Box::new(desk)));
+            crash::install(&wanted, &CRASH_WRITER)
+                .map_err(|(signal, source)| InstallError::Signal { signal, source })?;
+            monitor.crash = Some(wanted);
+            if wanted.panics {
+                LIVE.store(std::ptr::from_ref(live).cast_mut(), Ordering::Release);
+                *DIRECTORY
+                    .lock()
+                    .unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(directory.clone());
+                panic::install(on_panic);
+            }
+        }
+        if let Some(stall) = self.stall {
+            let (told, keep) = (self.on_report, self.limits);
+            let desk = StallDesk::new(
+                facts,
+                folder,
+                Thread::current(),
+                &limits,
+                Box::new(|| {
+                    Helper::refresh_soon();
+                }),
+                Box::new(move |name: Name| {
+                    // A folder that cannot be tidied up now can be at the next report.
+                    let _ = store::prune(&directory, keep);
+                    tell(&told, &directory.join(name.as_str()));
+                }),
+            )
+            .map_err(memory)?;
+            let watchdog = Watchdog::spawn(stall, &PULSE, desk).map_err(thread)?;
+            GAUGES.set_watchdog(watchdog.thread_id() as u64);
+            monitor.watchdog = Some(watchdog);
+        }
+        Ok(monitor)
+    }
+}
+
+fn tell(told: &Option<OnReport>, path: &Path) {
+    if let Some(told) = told {
+        let mut told = told.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        told(path);
+    }
+}

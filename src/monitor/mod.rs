@@ -1,0 +1,107 @@
+//! What an app installs: triggers, capture and store wired together.
+
+mod builder;
+mod error;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use builder::MonitorBuilder;
+pub use error::InstallError;
+
+use crate::platform::file::Folder;
+use crate::recorder::{Helper, LiveDesk};
+use crate::store::{self, Limits};
+use crate::trigger::heartbeat::PULSE;
+use crate::trigger::watchdog::Watchdog;
+use crate::trigger::{Crash, Heartbeat, crash, panic};
+use crate::vitals::GAUGES;
+
+/// The recorder of this process, from [`MonitorBuilder::install`] until it is dropped.
+///
+/// There is one at a time. Dropping it takes back every handler, closes the report of a stall that
+/// lasts (`stall_end` says `uninstalled`) and turns heartbeats that are left over into no-ops.
+///
+/// ```
+/// use wedjat::{Crash, Monitor, Stall};
+/// # let dir = std::env::temp_dir().join(format!("wedjat-doc-{}", std::process::id()));
+/// let monitor = Monitor::builder("MyApp", "1.2.3")
+///     .directory(&dir)
+///     .stall(Stall::default())
+///     .crash(Crash::default())
+///     .install()?; // on the thread to be watched
+///
+/// let heart = monitor.heartbeat();
+/// heart.turn(|| { /* handle one event */ });
+///
+/// let path = monitor.record("support button")?;
+/// let reading = wedjat::report::read(&std::fs::read(&path)?)?;
+/// assert_eq!(reading.report.event.unwrap().reason.as_deref(), Some("support button"));
+/// # drop(monitor);
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "dropping the monitor uninstalls it"]
+#[derive(Debug)]
+pub struct Monitor {
+    heartbeat: Heartbeat,
+    live: &'static LiveDesk,
+    directory: PathBuf,
+    limits: Limits,
+    crash: Option<Crash>,
+    // Dropped in this order: the watchdog closes its report before the helper stops.
+    watchdog: Option<Watchdog>,
+    helper: Option<Helper>,
+    _folder: Arc<Folder>,
+    _installed: builder::Claim,
+}
+
+impl Monitor {
+    /// Begins to describe a monitor for the app of this name and version.
+    pub fn builder(name: impl Into<String>, version: impl Into<String>) -> MonitorBuilder {
+        MonitorBuilder::new(name.into(), version.into())
+    }
+
+    /// The run loop's pulse: `begin` when the watched thread has something to do, `end` when it is
+    /// about to wait. A plain value: copy it wherever it is needed.
+    pub fn heartbeat(&self) -> Heartbeat {
+        self.heartbeat
+    }
+
+    /// Writes a report of all threads, now, and gives its path. `reason` says in the report why.
+    ///
+    /// Each other thread is stopped for as long as its stack takes to copy; one that does not
+    /// answer is listed without a stack. Not for signal handlers.
+    ///
+    /// # Errors
+    /// When the report cannot be written: the folder is gone, the disk is full. Whatever got
+    /// through is kept there as a `.partial` file, which the next launch closes.
+    pub fn record(&self, reason: &str) -> io::Result<PathBuf> {
+        // Libraries that were loaded since; a loader that is stuck must not hold us.
+        Helper::refresh_within(50_000_000);
+        let name = self.live.record(reason)?;
+        // A folder that cannot be tidied up now can be at the next report.
+        let _ = store::prune(&self.directory, self.limits);
+        Ok(self.directory.join(name.as_str()))
+    }
+
+    /// The folder of the reports.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        if let Some(crash) = &self.crash {
+            panic::uninstall();
+            crash::uninstall(crash);
+        }
+        PULSE.uninstall();
+        self.watchdog = None;
+        GAUGES.set_watchdog(0);
+        self.helper = None;
+        store::set_launch(None);
+    }
+}

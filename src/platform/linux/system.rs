@@ -1,0 +1,34 @@
+//! Which system and which machine this is.
+
+/// The operating system and the device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct System {
+    /// `Linux`.
+    pub name: &'static str,
+    /// The kernel's release, as `6.1.0-21-amd64`.
+    pub version: String,
+    /// The kernel's build, as uname(2) tells it.
+    pub build: Option<String>,
+    /// The machine's product name (DMI or device tree), where it has one.
+    pub device: Option<String>,
+}
+
+/// Asks the kernel. Allocates.
+pub fn describe() -> System {
+    let first_line = |path: &str| {
+        let text = std::fs::read_to_string(path).ok()?;
+        let line = text
+            .lines()
+            .next()?
+            .trim_matches(['\0', ' ', '\t'])
+            .to_owned();
+        (!line.is_empty()).then_some(line)
+    };
+    System {
+        name: "Linux",
+        version: first_line("/proc/sys/kernel/osrelease").unwrap_or_default(),
+        build: first_line("/proc/sys/kernel/version"),
+        device: first_line("/sys/class/dmi/id/product_name")
+            .or_else(|| first_line("/proc/device-tree/model")),
+    }
+}

@@ -1,0 +1,40 @@
+//! What is known once and put into every report's head.
+
+use crate::platform;
+
+/// The app, the machine and this launch.
+#[derive(Debug, Clone)]
+pub(crate) struct Facts {
+    pub app_name: String,
+    pub app_version: String,
+    pub os_name: &'static str,
+    pub os_version: String,
+    pub os_build: Option<String>,
+    pub device: Option<String>,
+    pub arch: &'static str,
+    pub pid: u32,
+    pub launch: [u8; 16],
+}
+
+impl Facts {
+    /// Asks the system. Allocates.
+    pub fn gather(app_name: &str, app_version: &str, launch: [u8; 16]) -> Facts {
+        let system = platform::system::describe();
+        Facts {
+            app_name: app_name.to_owned(),
+            app_version: app_version.to_owned(),
+            os_name: system.name,
+            os_version: system.version,
+            os_build: system.build,
+            device: system.device,
+            arch: arch_name(std::env::consts::ARCH),
+            pid: std::process::id(),
+            launch,
+        }
+    }
+}
+
+/// The field's name of an architecture: `arm64` where Rust says `aarch64`.
+pub(crate) fn arch_name(arch: &'static str) -> &'static str {
+    if arch == "aarch64" { "arm64" } else { arch }
+}

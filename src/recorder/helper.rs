@@ -1,0 +1,113 @@
+//! The helper thread: it asks the loader for the images, so that no capture has to, and tells the
+//! app of reports that no other thread of ours could.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::capture::ImageTable;
+use crate::platform::{Semaphore, SignalMask, clock};
+
+/// A report of a panic is told of only after so long: if the panic aborts, the crash handler
+/// replaces it.
+const PANIC_SETTLES: Duration = Duration::from_millis(200);
+
+/// Rung when there is something to do.
+static BELL: Semaphore = Semaphore::new();
+static STOP: AtomicBool = AtomicBool::new(false);
+/// How many refreshes were asked for, and how many of those are done.
+static ASKED: AtomicU64 = AtomicU64::new(0);
+static ANSWERED: AtomicU64 = AtomicU64::new(0);
+/// Reports to tell of.
+static TELL: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// The running thread; dropping it stops and joins it. One a process, as there is one monitor.
+#[derive(Debug)]
+pub(crate) struct Helper {
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Helper {
+    /// Starts it. `tell` is called on it for each report given to [`Helper::tell`].
+    pub fn spawn(tell: impl Fn(PathBuf) + Send + 'static) -> io::Result<Helper> {
+        STOP.store(false, Ordering::SeqCst);
+        let mask = SignalMask::block_all();
+        let thread = std::thread::Builder::new()
+            .name("wedjat-helper".into())
+            .stack_size(512 << 10)
+            .spawn(move || run(tell));
+        drop(mask);
+        Ok(Helper {
+            thread: Some(thread?),
+        })
+    }
+
+    /// Asks for a fresh image table and does not wait. Signal-safe.
+    pub fn refresh_soon() -> u64 {
+        let ticket = ASKED.fetch_add(1, Ordering::SeqCst).wrapping_add(1);
+        BELL.post();
+        ticket
+    }
+
+    /// Asks for a fresh image table and waits for it, at most so many nanoseconds: the helper may
+    /// be stuck behind the loader's lock. Signal-safe.
+    pub fn refresh_within(nanoseconds: u64) -> bool {
+        let ticket = Helper::refresh_soon();
+        let deadline = clock::monotonic().saturating_add(nanoseconds);
+        loop {
+            if ANSWERED.load(Ordering::SeqCst) >= ticket {
+                return true;
+            }
+            if clock::monotonic() >= deadline {
+                return false;
+            }
+            crate::platform::signals::pause(100_000);
+        }
+    }
+
+    /// Tells the app of a panic's report, once it is sure that the panic was caught.
+    pub fn tell(path: PathBuf) {
+        TELL.lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+            .push(path);
+        BELL.post();
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        STOP.store(true, Ordering::SeqCst);
+        BELL.post();
+        if let Some(thread) = self.thread.take() {
+            // A callback that panicked has said so on standard error.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(tell: impl Fn(PathBuf)) {
+    loop {
+        let asked = ASKED.load(Ordering::SeqCst);
+        if asked != ANSWERED.load(Ordering::SeqCst) {
+            ImageTable::refresh();
+            ANSWERED.store(asked, Ordering::SeqCst);
+        }
+        let paths =
+            std::mem::take(&mut *TELL.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        if !paths.is_empty() {
+            std::thread::sleep(PANIC_SETTLES);
+            paths
+                .into_iter()
+                .filter(|path| path.exists())
+                .for_each(&tell);
+            continue;
+        }
+        if STOP.load(Ordering::SeqCst) {
+            return;
+        }
+        BELL.wait();
+    }
+}

@@ -1,0 +1,209 @@
+//! Composing a report: which sections, in which order, into which file.
+//!
+//! Everything here works on memory that was reserved at install. What says *signal-safe* is called
+//! from the crash handler too: no allocation, no lock, no panic.
+
+mod crash;
+mod facts;
+mod helper;
+mod live;
+mod stall;
+mod threads;
+mod workbench;
+
+pub(crate) use crash::{CRASH_WRITER, CrashDesk, prepare_crash};
+pub(crate) use facts::Facts;
+pub(crate) use helper::Helper;
+pub(crate) use live::LiveDesk;
+pub(crate) use stall::StallDesk;
+pub(crate) use threads::Threads;
+pub(crate) use workbench::Workbench;
+
+use crate::capture::{Captured, ImagesGuard};
+use crate::platform::{clock, file};
+use crate::report::{
+    CaptureView, ClosedBy, EventKind, EventView, HeadView, ImageView, ReportWriter, Sink,
+    SinkError, ThreadView,
+};
+use crate::store::{Name, PARTIAL, WHOLE, fresh_id};
+use crate::vitals::GAUGES;
+
+impl Sink for &file::File {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), SinkError> {
+        file::File::write(self, bytes).map_err(|errno| SinkError { errno })
+    }
+}
+
+/// One report while it is written.
+#[derive(Debug)]
+pub(crate) struct Recording {
+    file: file::File,
+    kind: EventKind,
+    time: u64,
+    id: [u8; 16],
+    crc: u32,
+    sections: u64,
+    /// Sections that did not get through: the disk is full, say.
+    failed: Option<SinkError>,
+}
+
+impl Recording {
+    /// Creates the file and writes `head`. Signal-safe.
+    pub fn begin(
+        folder: &file::Folder,
+        facts: &Facts,
+        kind: EventKind,
+        bench: &mut Workbench,
+    ) -> Result<Recording, i32> {
+        bench.forget_images();
+        let (time, monotonic) = (clock::realtime(), clock::monotonic());
+        let id = fresh_id();
+        let name = Name::new(time, kind.as_str(), &id, PARTIAL);
+        let file = folder.create(name.as_c_str())?;
+        let mut recording = Recording {
+            file,
+            kind,
+            time,
+            id,
+            crc: 0,
+            sections: 0,
+            failed: None,
+        };
+        recording.write(bench, |writer| {
+            writer.head(&HeadView {
+                id,
+                launch: facts.launch,
+                time,
+                clock: monotonic,
+                app_name: &facts.app_name,
+                app_version: &facts.app_version,
+                os_name: facts.os_name,
+                os_version: &facts.os_version,
+                os_build: facts.os_build.as_deref(),
+                device: facts.device.as_deref(),
+                arch: facts.arch,
+                pid: u64::from(facts.pid),
+            })
+        });
+        match recording.failed {
+            Some(error) => Err(error.errno),
+            None => Ok(recording),
+        }
+    }
+
+    /// Writes sections. What fails is kept in mind and told by [`Recording::finish`]; later
+    /// sections are still tried, since a full disk may have room again. Signal-safe.
+    pub fn write(
+        &mut self,
+        bench: &mut Workbench,
+        sections: impl FnOnce(&mut ReportWriter<'_, &file::File>) -> Result<(), SinkError>,
+    ) {
+        self.write_from(bench.buffer(), sections);
+    }
+
+    fn write_from(
+        &mut self,
+        buffer: &mut [u8],
+        sections: impl FnOnce(&mut ReportWriter<'_, &file::File>) -> Result<(), SinkError>,
+    ) {
+        let mut writer = ReportWriter::resume(buffer, &self.file, self.crc, self.sections);
+        let result = sections(&mut writer);
+        (self.crc, self.sections) = (writer.crc(), writer.sections());
+        if let Err(error) = result {
+            self.failed = Some(error);
+        }
+    }
+
+    /// Writes `event`. Signal-safe.
+    pub fn event(&mut self, bench: &mut Workbench, event: &EventView<'_>) {
+        self.write(bench, |writer| writer.event(event));
+    }
+
+    /// Writes a captured thread, and behind it the images that its frames are the first to need.
+    /// Signal-safe.
+    pub fn thread(
+        &mut self,
+        bench: &mut Workbench,
+        images: &ImagesGuard,
+        thread: &ThreadView<'_>,
+        captured: &Captured<'_>,
+    ) {
+        let (buffer, indices, frames) = bench.parts();
+        let frames = indices.renumber(captured.frames, images, frames);
+        self.write_from(buffer, |writer| {
+            writer.thread(&ThreadView {
+                frames,
+                end: Some(captured.end),
+                omitted: captured.omitted,
+                ..*thread
+            })
+        });
+        self.images(bench, images);
+    }
+
+    /// Writes the images that are owed: those that frames point into and that are not written yet.
+    /// Signal-safe.
+    pub fn images(&mut self, bench: &mut Workbench, images: &ImagesGuard) {
+        let (buffer, indices, _) = bench.parts();
+        while let Some(base) = indices.next_owed() {
+            let found = images.images().iter().find(|image| image.base == base);
+            self.write_from(buffer, |writer| match found {
+                Some(image) => writer.image(&ImageView {
+                    name: &image.name,
+                    id: &image.id,
+                    base: image.base,
+                    stated: image.stated,
+                    size: image.size,
+                    arch: Some(facts::arch_name(std::env::consts::ARCH)),
+                    text_hash: None,
+                }),
+                // Its place in the order must be taken, or every later index would be wrong.
+                None => writer.image(&ImageView {
+                    base,
+                    ..ImageView::default()
+                }),
+            });
+        }
+    }
+
+    /// Writes the main image, if no frame asked for it yet. Signal-safe.
+    pub fn main_image(&mut self, bench: &mut Workbench, images: &ImagesGuard) {
+        if let Some(main) = images
+            .main()
+            .and_then(|index| images.images().get(index as usize))
+        {
+            bench.parts().1.index_of(main.base);
+        }
+        self.images(bench, images);
+    }
+
+    /// Writes what the capture cost. Signal-safe.
+    pub fn cost(&mut self, bench: &mut Workbench, cost: &CaptureView<'_>) {
+        self.write(bench, |writer| writer.capture(cost));
+    }
+
+    /// Writes `end` and gives the file its final name. Where that fails the file stays as it is,
+    /// for the next launch to close. Signal-safe.
+    pub fn finish(mut self, folder: &file::Folder, bench: &mut Workbench) -> Result<Name, i32> {
+        let writer = ReportWriter::resume(bench.buffer(), &self.file, self.crc, self.sections);
+        if let Err(error) = writer.finish(ClosedBy::Writer) {
+            self.failed = Some(error);
+        }
+        if let Some(error) = self.failed {
+            return Err(error.errno);
+        }
+        let whole = Name::new(self.time, self.kind.as_str(), &self.id, WHOLE);
+        folder.rename(self.name().as_c_str(), whole.as_c_str())?;
+        Ok(whole)
+    }
+
+    /// Its present name. Signal-safe.
+    pub fn name(&self) -> Name {
+        Name::new(self.time, self.kind.as_str(), &self.id, PARTIAL)
+    }
+}
+
+/// Writes `vitals` and `context`. Signal-safe.
+fn vitals_and_context(recording: &mut Recording, bench: &mut Workbench) {
+    recording.write(bench, |writer| writer.vitals(&GAUGES.read()));
+}

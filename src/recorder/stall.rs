@@ -1,0 +1,166 @@
+//! The report of a stall: begun when the stall is sure, closed when the thread moves again.
+
+use std::sync::Arc;
+
+use super::{Facts, Recording, Workbench};
+use crate::capture::{CaptureLimits, Capturer, ImageTable};
+use crate::platform::{Thread, file};
+use crate::report::{
+    CaptureView, EventKind, EventView, LossView, StallEndView, ThreadView, ThresholdsView, WalkEnd,
+};
+use crate::store::Name;
+use crate::trigger::crash;
+use crate::trigger::stall::{Reason, StallEndInfo, StallInfo};
+use crate::trigger::watchdog::Watcher;
+
+/// What the watchdog's thread writes with.
+pub(crate) struct StallDesk {
+    facts: Facts,
+    folder: Arc<file::Folder>,
+    watched: Thread,
+    bench: Workbench,
+    capturer: Capturer,
+    open: Option<Recording>,
+    samples: u64,
+    loss: [u64; Reason::ALL.len()],
+    /// Asks for a fresh image table, without waiting for it.
+    refresh: Box<dyn Fn() + Send>,
+    /// Told of each whole report.
+    done: Box<dyn FnMut(Name) + Send>,
+}
+
+impl StallDesk {
+    pub fn new(
+        facts: Facts,
+        folder: Arc<file::Folder>,
+        watched: Thread,
+        limits: &CaptureLimits,
+        refresh: Box<dyn Fn() + Send>,
+        done: Box<dyn FnMut(Name) + Send>,
+    ) -> std::io::Result<StallDesk> {
+        Ok(StallDesk {
+            facts,
+            folder,
+            watched,
+            bench: Workbench::new(),
+            capturer: Capturer::new(limits).map_err(std::io::Error::other)?,
+            open: None,
+            samples: 0,
+            loss: Default::default(),
+            refresh,
+            done,
+        })
+    }
+
+    fn count_loss(&mut self, reason: Reason) {
+        let place = Reason::ALL.iter().position(|&known| known == reason);
+        if let Some(count) = place.and_then(|place| self.loss.get_mut(place)) {
+            *count = count.saturating_add(1);
+        }
+    }
+
+    fn begin(&mut self, info: &StallInfo) -> Result<Recording, i32> {
+        let bench = &mut self.bench;
+        let mut recording = Recording::begin(&self.folder, &self.facts, EventKind::Stall, bench)?;
+        recording.event(
+            bench,
+            &EventView {
+                kind: EventKind::Stall,
+                reason: info.never_beat.then_some("no heartbeat ever came"),
+                class: Some(info.class.as_str()),
+                thresholds: Some(ThresholdsView {
+                    timeout: info.timeout,
+                    strikes: u64::from(info.strikes),
+                }),
+                ..EventView::default()
+            },
+        );
+        let images = ImageTable::enter();
+        let mut name = [0; 32];
+        let length = self.watched.name(&mut name);
+        let name = name
+            .get(..length)
+            .and_then(|name| std::str::from_utf8(name).ok());
+        let progress = self.watched.progress();
+        let view = ThreadView {
+            id: self.watched.id(),
+            name: name.filter(|name| !name.is_empty()),
+            main: true,
+            state: progress.map(|now| if now.running { "running" } else { "blocked" }),
+            cpu: progress.map(|now| now.cpu),
+            ..ThreadView::default()
+        };
+        let mut cost = CaptureView {
+            samples: Some(1),
+            ..CaptureView::default()
+        };
+        match self.capturer.capture(self.watched, &images) {
+            Ok(captured) => {
+                cost.stopped = Some(captured.stopped);
+                cost.unwind = Some(captured.unwind);
+                cost.bytes = Some(captured.bytes);
+                cost.cut = captured.cut.then_some("limit");
+                recording.thread(bench, &images, &view, &captured);
+            }
+            Err(_) => {
+                cost.unanswered = Some(1);
+                let (state, end) = (Some("unresponsive"), Some(WalkEnd::Unreadable));
+                recording.write(bench, |writer| {
+                    writer.thread(&ThreadView { state, end, ..view })
+                });
+            }
+        }
+        recording.main_image(bench, &images);
+        super::vitals_and_context(&mut recording, bench);
+        recording.cost(bench, &cost);
+        Ok(recording)
+    }
+}
+
+impl Watcher for StallDesk {
+    fn first_miss(&mut self, _at: u64) {
+        // A library that was loaded since is known by the time the stall is sure.
+        (self.refresh)();
+        self.samples = 0;
+    }
+
+    fn sample(&mut self, _at: u64) {}
+
+    fn forget(&mut self) {}
+
+    fn stalled(&mut self, info: &StallInfo) {
+        if crash::in_progress() {
+            return;
+        }
+        // A folder that takes no report now may take the next one: nothing is kept.
+        self.open = self.begin(info).ok();
+    }
+
+    fn ended(&mut self, end: &StallEndInfo) {
+        let Some(mut recording) = self.open.take() else {
+            return;
+        };
+        let counts = Reason::ALL.map(Reason::as_str);
+        let mut losses = [("", 0); Reason::ALL.len()];
+        for ((slot, word), count) in losses.iter_mut().zip(counts).zip(self.loss) {
+            *slot = (word, count);
+        }
+        recording.write(&mut self.bench, |writer| {
+            writer.stall_end(&StallEndView {
+                duration: end.info.lasted,
+                how: end.how.as_str(),
+            })?;
+            if losses.iter().any(|(_, count)| *count > 0) {
+                writer.loss(&LossView { counts: &losses })?;
+            }
+            Ok(())
+        });
+        if let Ok(name) = recording.finish(&self.folder, &mut self.bench) {
+            (self.done)(name);
+        }
+    }
+
+    fn dropped(&mut self, reason: Reason) {
+        self.count_loss(reason);
+    }
+}

@@ -1,0 +1,107 @@
+//! All threads of the process, one after another: list, capture, write.
+
+use super::{Recording, Workbench};
+use crate::capture::{Capturer, ImagesGuard};
+use crate::platform::{self, Thread, clock};
+use crate::report::{ThreadView, WalkEnd};
+
+/// Threads in one report, at most; the rest are counted.
+const MAX_THREADS: usize = 1024;
+/// Threads that do not answer cost at most so much together, nanoseconds.
+const UNANSWERED_BUDGET: u64 = 50_000_000;
+
+/// Room for a list of threads, reserved at install.
+#[derive(Debug)]
+pub(crate) struct Threads {
+    list: Box<[Thread]>,
+}
+
+/// What capturing the other threads came to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tally {
+    /// Threads that did not let themselves be captured.
+    pub unanswered: u64,
+    /// Threads that there was no room for.
+    pub left_out: u64,
+    /// Bytes of stack copied.
+    pub bytes: u64,
+}
+
+impl Threads {
+    pub fn new() -> Threads {
+        Threads {
+            list: vec![Thread::current(); MAX_THREADS].into_boxed_slice(),
+        }
+    }
+
+    /// Writes every thread but those in `done`: the main thread first, then in the order of the
+    /// system, and last those that did not answer. Signal-safe.
+    pub fn write_others(
+        &mut self,
+        recording: &mut Recording,
+        bench: &mut Workbench,
+        capturer: &mut Capturer,
+        images: &ImagesGuard,
+        done: &[Thread],
+    ) -> Tally {
+        let count = platform::threads::list(&mut self.list);
+        let mut tally = Tally {
+            left_out: count.saturating_sub(self.list.len()) as u64,
+            ..Tally::default()
+        };
+        let listed = self
+            .list
+            .get_mut(..count.min(MAX_THREADS))
+            .unwrap_or_default();
+        if let Some(main) = listed.iter().position(|thread| thread.is_main()) {
+            listed.swap(0, main);
+        }
+        let mut waited = 0;
+        for &mut thread in listed {
+            if done.contains(&thread) {
+                continue;
+            }
+            let mut name = [0; 32];
+            let length = thread.name(&mut name);
+            let name = name
+                .get(..length)
+                .and_then(|name| std::str::from_utf8(name).ok());
+            let facts = ThreadView {
+                id: thread.id(),
+                name: name.filter(|name| !name.is_empty()),
+                main: thread.is_main(),
+                state: thread
+                    .progress()
+                    .map(|now| if now.running { "running" } else { "blocked" }),
+                cpu: thread.progress().map(|now| now.cpu),
+                ..ThreadView::default()
+            };
+            let asked = clock::monotonic();
+            let captured = if waited < UNANSWERED_BUDGET {
+                capturer.capture(thread, images).ok()
+            } else {
+                None
+            };
+            match captured {
+                Some(captured) => {
+                    tally.bytes = tally.bytes.saturating_add(captured.bytes);
+                    recording.thread(bench, images, &facts, &captured);
+                }
+                None => {
+                    waited += clock::monotonic().saturating_sub(asked);
+                    tally.unanswered += 1;
+                    let end = Some(WalkEnd::Unreadable);
+                    let state = Some("unresponsive");
+                    recording.write(bench, |writer| {
+                        writer.thread(&ThreadView {
+                            state,
+                            end,
+                            ..facts
+                        })
+                    });
+                }
+            }
+        }
+        tally
+    }
+}

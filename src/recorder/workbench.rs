@@ -1,0 +1,149 @@
+//! The memory that a report is made in: reserved at install, one for each thread that writes.
+
+use crate::capture::ImagesGuard;
+use crate::report::RawFrame;
+
+/// Sections are made in this much memory before they go out whole.
+const BUFFER: usize = 64 << 10;
+/// A thread's frames, at most.
+pub(crate) const MAX_FRAMES: usize = 1024;
+/// Images in one report, at most.
+const MAX_IMAGES: usize = 1024;
+
+/// Buffer, image numbers and scratch for frames.
+#[derive(Debug)]
+pub(crate) struct Workbench {
+    buffer: Box<[u8]>,
+    indices: ImageIndices,
+    frames: Box<[RawFrame]>,
+}
+
+impl Workbench {
+    /// Reserves and touches all of it.
+    pub fn new() -> Workbench {
+        // Not zeroes: those would be pages that the kernel has yet to give.
+        Workbench {
+            buffer: vec![0xff; BUFFER].into_boxed_slice(),
+            indices: ImageIndices::new(),
+            frames: vec![
+                RawFrame {
+                    pc: u64::MAX,
+                    ..RawFrame::default()
+                };
+                MAX_FRAMES
+            ]
+            .into_boxed_slice(),
+        }
+    }
+
+    /// Where a section is made. Signal-safe.
+    pub fn buffer(&mut self) -> &mut [u8] {
+        &mut self.buffer
+    }
+
+    /// All parts at once. Signal-safe.
+    pub fn parts(&mut self) -> (&mut [u8], &mut ImageIndices, &mut [RawFrame]) {
+        (&mut self.buffer, &mut self.indices, &mut self.frames)
+    }
+
+    /// A new report has no images yet. Signal-safe.
+    pub fn forget_images(&mut self) {
+        self.indices.len = 0;
+        self.indices.written = 0;
+    }
+}
+
+/// Which image has which number in the file: numbers are given in the order in which frames first
+/// ask for them, and images are written in that order.
+#[derive(Debug)]
+pub(crate) struct ImageIndices {
+    bases: Box<[u64]>,
+    len: usize,
+    written: usize,
+}
+
+impl ImageIndices {
+    fn new() -> ImageIndices {
+        ImageIndices {
+            bases: vec![u64::MAX; MAX_IMAGES].into_boxed_slice(),
+            len: 0,
+            written: 0,
+        }
+    }
+
+    /// The number of the image that lies at `base`; [`RawFrame::NO_IMAGE`] once there are too many.
+    /// Signal-safe.
+    pub fn index_of(&mut self, base: u64) -> u32 {
+        let known = self
+            .bases
+            .iter()
+            .take(self.len)
+            .position(|&known| known == base);
+        if let Some(index) = known {
+            return index as u32;
+        }
+        let Some(slot) = self.bases.get_mut(self.len) else {
+            return RawFrame::NO_IMAGE;
+        };
+        *slot = base;
+        self.len += 1;
+        (self.len - 1) as u32
+    }
+
+    /// The next image that has a number but is not in the file yet. Signal-safe.
+    pub fn next_owed(&mut self) -> Option<u64> {
+        if self.written >= self.len {
+            return None;
+        }
+        let base = self.bases.get(self.written).copied();
+        self.written += 1;
+        base
+    }
+
+    /// Copies `frames` into `scratch` with the file's image numbers. Signal-safe.
+    pub fn renumber<'s>(
+        &mut self,
+        frames: &[RawFrame],
+        images: &ImagesGuard,
+        scratch: &'s mut [RawFrame],
+    ) -> &'s [RawFrame] {
+        let count = frames.len().min(scratch.len());
+        for (slot, frame) in scratch.iter_mut().zip(frames) {
+            let image = images.images().get(frame.image as usize);
+            let number = image.map_or(RawFrame::NO_IMAGE, |image| self.index_of(image.base));
+            *slot = RawFrame {
+                image: number,
+                ..*frame
+            };
+        }
+        scratch.get(..count).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_are_numbered_in_the_order_of_need_and_owed_once() {
+        let mut indices = ImageIndices::new();
+        assert_eq!(
+            [0x30, 0x10, 0x30, 0x20].map(|base| indices.index_of(base)),
+            [0, 1, 0, 2]
+        );
+        assert_eq!(indices.next_owed(), Some(0x30));
+        assert_eq!(indices.index_of(0x40), 3);
+        let rest: Vec<u64> = std::iter::from_fn(|| indices.next_owed()).collect();
+        assert_eq!(rest, [0x10, 0x20, 0x40]);
+    }
+
+    #[test]
+    fn a_process_with_more_images_than_fit_loses_only_their_numbers() {
+        let mut indices = ImageIndices::new();
+        for base in 0..MAX_IMAGES as u64 {
+            assert_eq!(indices.index_of(base), base as u32);
+        }
+        assert_eq!(indices.index_of(u64::MAX), RawFrame::NO_IMAGE);
+        assert_eq!(indices.index_of(5), 5);
+    }
+}

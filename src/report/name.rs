@@ -1,0 +1,150 @@
+//! Names of report files: `<wall time>-<event>-<short id>.partial`, `.wedjat` once they are whole.
+
+use std::ffi::CStr;
+
+/// Ending of a report that is still being written.
+pub const PARTIAL: &str = "partial";
+/// Ending of a whole report.
+pub const WHOLE: &str = "wedjat";
+/// Ending of a file that held nothing that could be read back.
+pub const DAMAGED: &str = "damaged";
+
+/// A file name without heap: a C string in place, at most 95 bytes long.
+#[derive(Debug, Clone, Copy)]
+pub struct Name {
+    bytes: [u8; 96],
+    len: usize,
+}
+
+impl Name {
+    /// The name of a report: `2026-01-31T23-59-58.123Z-stall-0a1b2c3d.<ending>`. Times sort as text.
+    ///
+    /// `time`: nanoseconds since the Unix epoch, UTC. Signal-safe.
+    pub fn new(time: u64, event: &str, id: &[u8; 16], ending: &str) -> Name {
+        let mut name = Name {
+            bytes: [0; 96],
+            len: 0,
+        };
+        let millis = time / 1_000_000;
+        let (days, in_day) = (millis / 86_400_000, millis % 86_400_000);
+        let (year, month, day) = civil_from_days(days);
+        name.number(year, 4);
+        name.text("-");
+        name.number(month, 2);
+        name.text("-");
+        name.number(day, 2);
+        name.text("T");
+        name.number(in_day / 3_600_000, 2);
+        name.text("-");
+        name.number(in_day / 60_000 % 60, 2);
+        name.text("-");
+        name.number(in_day / 1_000 % 60, 2);
+        name.text(".");
+        name.number(in_day % 1_000, 3);
+        name.text("Z-");
+        name.text(event);
+        name.text("-");
+        for byte in id.iter().take(4) {
+            name.push(hex(byte >> 4));
+            name.push(hex(byte & 15));
+        }
+        name.text(".");
+        name.text(ending);
+        name
+    }
+
+    /// As the system calls want it. Signal-safe.
+    pub fn as_c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
+    }
+
+    /// As text. Signal-safe.
+    pub fn as_str(&self) -> &str {
+        self.as_c_str().to_str().unwrap_or_default()
+    }
+
+    fn push(&mut self, byte: u8) {
+        // The last byte stays 0: the C string's end.
+        if self.len < self.bytes.len() - 1
+            && let Some(slot) = self.bytes.get_mut(self.len)
+        {
+            *slot = byte;
+            self.len += 1;
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        text.bytes().for_each(|byte| self.push(byte));
+    }
+
+    fn number(&mut self, value: u64, digits: u32) {
+        for place in (0..digits).rev() {
+            self.push(b'0' + (value / 10u64.pow(place) % 10) as u8);
+        }
+    }
+}
+
+fn hex(nibble: u8) -> u8 {
+    if nibble < 10 {
+        b'0' + nibble
+    } else {
+        b'a' + (nibble - 10)
+    }
+}
+
+/// Year, month and day of a count of days since 1970-01-01.
+///
+/// Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`, for
+/// days that are not negative.
+fn civil_from_days(days: u64) -> (u64, u64, u64) {
+    let z = days.saturating_add(719_468);
+    let (era, day_of_era) = (z / 146_097, z % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 {
+        shifted + 3
+    } else {
+        shifted - 9
+    };
+    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: [u8; 16] = [
+        0x0a, 0x1b, 0x2c, 0x3d, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
+    ];
+
+    #[test]
+    fn names_tell_time_event_and_id() {
+        // `date -u -d @1709251199.987` says Thu Feb 29 23:59:59 UTC 2024.
+        let name = Name::new(1_709_251_199_987_654_321, "stall", &ID, PARTIAL);
+        assert_eq!(
+            name.as_str(),
+            "2024-02-29T23-59-59.987Z-stall-0a1b2c3d.partial"
+        );
+        assert_eq!(
+            Name::new(0, "live", &ID, WHOLE).as_str(),
+            "1970-01-01T00-00-00.000Z-live-0a1b2c3d.wedjat"
+        );
+        // `date -u -d @4107542400` says Mon Mar  1 00:00:00 UTC 2100.
+        let name = Name::new(4_107_542_400_000_000_000, "crash", &ID, WHOLE);
+        assert_eq!(
+            name.as_str(),
+            "2100-03-01T00-00-00.000Z-crash-0a1b2c3d.wedjat"
+        );
+    }
+
+    #[test]
+    fn any_time_gives_a_name_of_bounded_length() {
+        for time in [u64::MAX, u64::MAX - 1, 1] {
+            let name = Name::new(time, &"e".repeat(200), &ID, WHOLE);
+            assert!(name.as_c_str().to_bytes().len() <= 95);
+        }
+    }
+}

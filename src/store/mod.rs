@@ -1,0 +1,256 @@
+//! The folder of reports: names, limits, and what the last launch left behind.
+//!
+//! A report lies in the folder as `<wall time>-<event>-<short id>.partial` while it is written, and
+//! as `.wedjat` once its `end` section stands. The writer holds a lock (`flock`) on its file. A
+//! `.partial` that nobody holds was left by a process that is gone: [`reports`] cuts it to its last
+//! whole section, closes it with `closed_by: next_launch` and renames it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::platform;
+use crate::report::{self, Reading};
+
+pub(crate) use crate::report::name::{DAMAGED, Name, PARTIAL, WHOLE};
+
+/// The launch id of the monitor that runs in this process, in two halves; 0 where none does.
+static LAUNCH: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+/// Tells [`reports`] which reports are this launch's own.
+pub(crate) fn set_launch(id: Option<[u8; 16]>) {
+    let id = u128::from_be_bytes(id.unwrap_or_default());
+    LAUNCH[0].store((id >> 64) as u64, Ordering::Relaxed);
+    LAUNCH[1].store(id as u64, Ordering::Relaxed);
+}
+
+fn is_own(launch: &[u8; 16]) -> bool {
+    let own = (u128::from(LAUNCH[0].load(Ordering::Relaxed)) << 64)
+        | u128::from(LAUNCH[1].load(Ordering::Relaxed));
+    own != 0 && own == u128::from_be_bytes(*launch)
+}
+
+/// The reports that earlier launches left in `directory`, oldest first.
+///
+/// Reports that were cut short when their process died are closed on the way; those that another
+/// process is writing now, and those of the present launch, are left alone. A folder that does not
+/// exist holds none.
+///
+/// # Errors
+/// When the folder is there but cannot be listed. A single file that cannot be closed does not
+/// stop the others: it is given as it is.
+///
+/// ```
+/// # fn send(_: &wedjat::report::Report) -> bool { true }
+/// # let directory = std::env::temp_dir().join("wedjat-doc-none");
+/// for old in wedjat::store::reports(&directory)? {
+///     let reading = old.read()?;
+///     println!("{}: {:?}", old.path().display(), reading.report.event);
+///     if send(&reading.report) {
+///         old.remove()?; // only once it was accepted
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn reports(directory: impl AsRef<Path>) -> io::Result<Vec<StoredReport>> {
+    let directory = directory.as_ref();
+    close_partials(directory)?;
+    let mut found = Vec::new();
+    for path in list(directory)? {
+        if has_ending(&path, WHOLE) {
+            let stored = StoredReport { path };
+            let own = stored.head().is_ok_and(|head| is_own(&head.launch));
+            if !own {
+                found.push(stored);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// A report that an earlier launch left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredReport {
+    path: PathBuf,
+}
+
+impl StoredReport {
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// When the file cannot be read or holds no report at all; whatever else is wrong with it is
+    /// told in [`Reading::damage`].
+    pub fn read(&self) -> io::Result<Reading> {
+        let bytes = std::fs::read(&self.path)?;
+        report::read(&bytes).map_err(|error| {
+            io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("{}: {error}", self.path.display()),
+            )
+        })
+    }
+
+    /// Removes it, as a sender does once it was accepted.
+    ///
+    /// # Errors
+    /// As [`std::fs::remove_file`].
+    pub fn remove(self) -> io::Result<()> {
+        std::fs::remove_file(&self.path)
+    }
+
+    /// Only the first section: enough to know whose report it is.
+    fn head(&self) -> io::Result<report::Head> {
+        use std::io::Read;
+        let mut bytes = Vec::new();
+        std::fs::File::open(&self.path)?
+            .take(16 << 10)
+            .read_to_end(&mut bytes)?;
+        let reading = report::read(&bytes).map_err(io::Error::other)?;
+        Ok(reading.report.head)
+    }
+}
+
+/// How much a folder of reports may hold; the oldest go first.
+///
+/// ```
+/// let limits = wedjat::store::Limits::default().reports(20).bytes(4 << 20);
+/// assert_eq!(limits.reports, 20);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Reports, 100.
+    pub reports: usize,
+    /// Bytes of all of them together, 32 MiB.
+    pub bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            reports: 100,
+            bytes: 32 << 20,
+        }
+    }
+}
+
+impl Limits {
+    /// Sets how many reports are kept; at least 1.
+    #[must_use]
+    pub fn reports(mut self, reports: usize) -> Limits {
+        self.reports = reports.max(1);
+        self
+    }
+
+    /// Sets how many bytes they may have together.
+    #[must_use]
+    pub fn bytes(mut self, bytes: u64) -> Limits {
+        self.bytes = bytes;
+        self
+    }
+}
+
+/// Removes the oldest whole reports until the rest is within `limits`; the newest one always stays.
+/// Gives how many were removed.
+pub(crate) fn prune(directory: &Path, limits: Limits) -> io::Result<usize> {
+    let mut whole: Vec<(PathBuf, u64)> = Vec::new();
+    for path in list(directory)? {
+        if has_ending(&path, WHOLE) || has_ending(&path, DAMAGED) {
+            let size = std::fs::metadata(&path).map_or(0, |data| data.len());
+            whole.push((path, size));
+        }
+    }
+    let mut bytes: u64 = whole.iter().map(|(_, size)| size).sum();
+    let mut count = whole.len();
+    let mut removed = 0;
+    for (path, size) in &whole {
+        if count <= 1 || (count <= limits.reports && bytes <= limits.bytes) {
+            break;
+        }
+        if std::fs::remove_file(path).is_ok() {
+            removed += 1;
+        }
+        count -= 1;
+        bytes -= size;
+    }
+    Ok(removed)
+}
+
+/// Closes each `.partial` that nobody is writing. Gives how many.
+pub(crate) fn close_partials(directory: &Path) -> io::Result<usize> {
+    let mut closed = 0;
+    for path in list(directory)? {
+        // One that cannot be closed now (gone, or not ours to write) stays for a later launch.
+        if has_ending(&path, PARTIAL) && close_partial(&path).unwrap_or(false) {
+            closed += 1;
+        }
+    }
+    Ok(closed)
+}
+
+fn close_partial(path: &Path) -> io::Result<bool> {
+    use std::io::{Seek, Write};
+    let mut file = std::fs::File::options().read(true).write(true).open(path)?;
+    if !platform::file::try_lock(&file) {
+        return Ok(false);
+    }
+    if !path.exists() {
+        // Somebody else closed it while we waited for the lock.
+        return Ok(false);
+    }
+    let bytes = std::fs::read(path)?;
+    if bytes.is_empty() {
+        // The process was gone before the first byte: there is nothing to keep.
+        std::fs::remove_file(path)?;
+        return Ok(false);
+    }
+    let survey = report::survey(&bytes);
+    if !survey.has_head {
+        std::fs::rename(path, path.with_extension(DAMAGED))?;
+        return Ok(false);
+    }
+    if !survey.is_closed {
+        file.set_len(survey.len)?;
+        file.seek(io::SeekFrom::End(0))?;
+        let mut buffer = [0; 256];
+        let mut tail: Vec<u8> = Vec::new();
+        report::ReportWriter::resume(&mut buffer, &mut tail, survey.crc, survey.sections)
+            .finish(report::ClosedBy::NextLaunch)
+            .map_err(io::Error::other)?;
+        file.write_all(&tail)?;
+    }
+    std::fs::rename(path, path.with_extension(WHOLE))?;
+    Ok(true)
+}
+
+fn has_ending(path: &Path, ending: &str) -> bool {
+    path.extension().is_some_and(|found| found == ending)
+}
+
+/// The files of a folder, by name, that is by time.
+fn list(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match std::fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut paths = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            paths.push(entry.path());
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// 16 bytes that no other report has: from the system's random source, else from clocks and
+/// addresses. Signal-safe.
+pub(crate) fn fresh_id() -> [u8; 16] {
+    platform::random::id()
+}

@@ -1,0 +1,211 @@
+//! Rust panics: what the hook notes for the crash handler, so that one death is one report.
+
+use std::cell::UnsafeCell;
+use std::sync::Once;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use crate::platform::{Thread, file};
+use crate::report::name::Name;
+
+/// Panics that are kept in mind at once, one a thread.
+const SLOTS: usize = 16;
+const MESSAGE: usize = 2048;
+const LOCATION: usize = 512;
+
+/// The last panic of one thread.
+struct Slot {
+    /// The thread that owns the slot, 0 while it is free. Only that thread reads or writes the rest.
+    owner: AtomicU64,
+    note: UnsafeCell<Note>,
+}
+
+// SAFETY: `note` is accessed only by the thread whose id is in `owner`, set by compare-and-swap; a
+// signal handler that reads it runs on that thread and never returns into a write it interrupted
+// without the process dying.
+unsafe impl Sync for Slot {}
+
+struct Note {
+    message: [u8; MESSAGE],
+    message_len: usize,
+    location: [u8; LOCATION],
+    location_len: usize,
+    report: Option<Name>,
+}
+
+static NOTES: [Slot; SLOTS] = [const {
+    Slot {
+        owner: AtomicU64::new(0),
+        note: UnsafeCell::new(Note {
+            message: [0; MESSAGE],
+            message_len: 0,
+            location: [0; LOCATION],
+            location_len: 0,
+            report: None,
+        }),
+    }
+}; SLOTS];
+
+/// What core says when a panic meets a frame that cannot unwind: the panic before it is the cause.
+const FOLLOW_UPS: [&str; 2] = [
+    "panic in a function that cannot unwind",
+    "panic in a destructor during cleanup",
+];
+
+/// A panic as the hook sees it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Panic<'a> {
+    pub message: &'a str,
+    pub location: &'a str,
+}
+
+/// What is done about a panic; gives the name of the report that was written, if one was.
+pub(crate) type Handler = fn(&Panic<'_>) -> Option<Name>;
+
+static HANDLER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+static HOOK: Once = Once::new();
+
+/// Puts our hook before the one that is there. It stays for good; [`uninstall`] makes it idle.
+pub(crate) fn install(handler: Handler) {
+    HANDLER.store(handler as *mut (), Ordering::Release);
+    HOOK.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            noted(info);
+            before(info);
+        }));
+    });
+}
+
+/// The hook only passes on to the one before it from now on.
+pub(crate) fn uninstall() {
+    HANDLER.store(std::ptr::null_mut(), Ordering::Release);
+}
+
+fn noted(info: &std::panic::PanicHookInfo<'_>) {
+    let handler = HANDLER.load(Ordering::Acquire);
+    if handler.is_null() {
+        return;
+    }
+    // SAFETY: only `install` stores a pointer that is not null, and it is a `Handler`.
+    let handler = unsafe { std::mem::transmute::<*mut (), Handler>(handler) };
+    let message = info
+        .payload_as_str()
+        .unwrap_or("(a payload that is no text)");
+    if FOLLOW_UPS.contains(&message) && Pending::of(Thread::current()).is_some() {
+        return;
+    }
+    let location = info.location().map(ToString::to_string).unwrap_or_default();
+    note(message, &location);
+    // With `panic = "abort"` the SIGABRT is certain, and its report has all of this.
+    if cfg!(panic = "unwind") {
+        let report = handler(&Panic {
+            message,
+            location: &location,
+        });
+        if let Some(note) = own_note() {
+            note.report = report;
+        }
+    }
+}
+
+fn note(message: &str, location: &str) {
+    let thread = Thread::current().id();
+    let owned = NOTES
+        .iter()
+        .any(|slot| slot.owner.load(Ordering::Acquire) == thread);
+    if !owned {
+        let claim = |slot: &Slot| {
+            slot.owner
+                .compare_exchange(0, thread, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+        };
+        // Threads that have panicked keep their slot until they are gone.
+        for slot in &NOTES {
+            let owner = slot.owner.load(Ordering::Acquire);
+            if owner != 0 && Thread::from_id(owner).progress().is_none() {
+                let _ = slot
+                    .owner
+                    .compare_exchange(owner, 0, Ordering::AcqRel, Ordering::Relaxed);
+            }
+        }
+        // None free: at worst the text is missing from the report of this panic's abort.
+        if !NOTES.iter().any(claim) {
+            return;
+        }
+    }
+    if let Some(note) = own_note() {
+        note.message_len = copy(&mut note.message, message);
+        note.location_len = copy(&mut note.location, location);
+        note.report = None;
+    }
+}
+
+/// The calling thread's note. Signal-safe.
+fn own_note() -> Option<&'static mut Note> {
+    let thread = Thread::current().id();
+    let slot = NOTES
+        .iter()
+        .find(|slot| slot.owner.load(Ordering::Acquire) == thread)?;
+    // SAFETY: this thread owns the slot, and no caller holds the reference across another call
+    // that takes it.
+    Some(unsafe { &mut *slot.note.get() })
+}
+
+/// Copies as much of `text` as there is room for, cut at a character's end.
+fn copy(into: &mut [u8], text: &str) -> usize {
+    let mut end = text.len().min(into.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    for (slot, byte) in into.iter_mut().zip(text.bytes().take(end)) {
+        *slot = byte;
+    }
+    end
+}
+
+/// A panic that is under way on a thread.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pending {
+    note: &'static Note,
+}
+
+impl std::fmt::Debug for Note {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Note")
+    }
+}
+
+impl Pending {
+    /// The panic that `thread`, which must be the calling one, is in the middle of. Signal-safe.
+    pub fn of(thread: Thread) -> Option<Pending> {
+        if thread != Thread::current() || !std::thread::panicking() {
+            return None;
+        }
+        own_note().map(|note| Pending { note })
+    }
+
+    /// Its message. Signal-safe.
+    pub fn message(&self) -> &str {
+        text(&self.note.message, self.note.message_len)
+    }
+
+    /// `file:line:column`. Signal-safe.
+    pub fn location(&self) -> &str {
+        text(&self.note.location, self.note.location_len)
+    }
+
+    /// Removes the report that the hook wrote, now that a better one stands. Signal-safe.
+    pub fn remove_file(&self, folder: &file::Folder) {
+        if let Some(name) = &self.note.report {
+            // Already gone is as good.
+            let _ = folder.remove(name.as_c_str());
+        }
+    }
+}
+
+fn text(bytes: &[u8], length: usize) -> &str {
+    bytes
+        .get(..length)
+        .and_then(|bytes| std::str::from_utf8(bytes).ok())
+        .unwrap_or_default()
+}

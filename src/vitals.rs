@@ -1,0 +1,147 @@
+//! Gauges that stand in every report: CPU, memory, time since start.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::platform::clock;
+use crate::platform::vitals::{self, VitalsFiles};
+use crate::report::{CpuView, MemoryView, VitalsView};
+
+/// The gauges of the process. One for all, as there is one process.
+#[derive(Debug)]
+pub(crate) struct Gauges {
+    files: VitalsFiles,
+    cores: AtomicU64,
+    /// The watchdog's thread, 0 while there is none.
+    watchdog: AtomicU64,
+    last: Reading,
+}
+
+/// What was read at the last mark; shares are taken over the time since.
+#[derive(Debug)]
+struct Reading {
+    time: AtomicU64,
+    process: AtomicU64,
+    watchdog: AtomicU64,
+    busy: AtomicU64,
+    idle: AtomicU64,
+}
+
+pub(crate) static GAUGES: Gauges = Gauges {
+    files: VitalsFiles::new(),
+    cores: AtomicU64::new(0),
+    watchdog: AtomicU64::new(0),
+    last: Reading {
+        time: AtomicU64::new(0),
+        process: AtomicU64::new(0),
+        watchdog: AtomicU64::new(0),
+        busy: AtomicU64::new(0),
+        idle: AtomicU64::new(0),
+    },
+};
+
+impl Gauges {
+    /// Opens what is read later, and takes the first mark. Not signal-safe.
+    pub fn install(&self) {
+        self.files.open();
+        self.cores
+            .store(vitals::cores().unwrap_or(0), Ordering::Relaxed);
+        self.mark();
+    }
+
+    /// Says which thread is the watchdog's, so that its CPU is shown apart. Signal-safe.
+    pub fn set_watchdog(&self, thread: u64) {
+        self.watchdog.store(thread, Ordering::Relaxed);
+    }
+
+    /// CPU shares count from here. Signal-safe.
+    pub fn mark(&self) {
+        let (busy, idle) = self.files.device_ticks().unwrap_or((0, 0));
+        self.last
+            .process
+            .store(clock::process_cpu(), Ordering::Relaxed);
+        self.last
+            .watchdog
+            .store(self.watchdog_cpu(), Ordering::Relaxed);
+        self.last.busy.store(busy, Ordering::Relaxed);
+        self.last.idle.store(idle, Ordering::Relaxed);
+        self.last.time.store(clock::monotonic(), Ordering::Relaxed);
+    }
+
+    fn watchdog_cpu(&self) -> u64 {
+        match self.watchdog.load(Ordering::Relaxed) {
+            0 => 0,
+            thread => clock::thread_cpu(thread as i32),
+        }
+    }
+
+    /// What is known now. Signal-safe.
+    pub fn read(&self) -> VitalsView<'static> {
+        let memory = self.files.memory();
+        let since = |now: u64, then: &AtomicU64| now.saturating_sub(then.load(Ordering::Relaxed));
+        let elapsed = since(clock::monotonic(), &self.last.time);
+        let share = |used: u64| (elapsed > 0).then(|| used as f64 / elapsed as f64);
+        let watchdog = since(self.watchdog_cpu(), &self.last.watchdog);
+        let process = since(clock::process_cpu(), &self.last.process).saturating_sub(watchdog);
+        let cores = Some(self.cores.load(Ordering::Relaxed)).filter(|&cores| cores > 0);
+        let device = self.files.device_ticks().and_then(|(busy, idle)| {
+            let (busy, idle) = (since(busy, &self.last.busy), since(idle, &self.last.idle));
+            let all = busy.saturating_add(idle);
+            (all > 0).then(|| busy as f64 / all as f64 * cores.unwrap_or(1) as f64)
+        });
+        let watched = self.watchdog.load(Ordering::Relaxed) != 0;
+        VitalsView {
+            cpu: CpuView {
+                process: share(process),
+                watchdog: share(watchdog).filter(|_| watched),
+                device,
+                cores,
+            },
+            memory: MemoryView {
+                resident: memory.resident,
+                footprint: memory.footprint,
+                peak: memory.peak,
+                device_total: memory.device_total,
+                device_free: memory.device_free,
+            },
+            uptime: vitals::uptime(),
+            ..VitalsView::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_core_counts_as_one() {
+        static OWN: Gauges = Gauges {
+            files: VitalsFiles::new(),
+            cores: AtomicU64::new(0),
+            watchdog: AtomicU64::new(0),
+            last: Reading {
+                time: AtomicU64::new(0),
+                process: AtomicU64::new(0),
+                watchdog: AtomicU64::new(0),
+                busy: AtomicU64::new(0),
+                idle: AtomicU64::new(0),
+            },
+        };
+        OWN.install();
+        let begin = clock::monotonic();
+        let cpu = clock::process_cpu();
+        while clock::monotonic() - begin < 100_000_000 {
+            std::hint::spin_loop();
+        }
+        let read = OWN.read();
+        // Other tests run beside this one and the machine may be loaded: hold it against the
+        // process' own clock.
+        let used = clock::process_cpu() - cpu;
+        let share = read.cpu.process.unwrap();
+        assert!(
+            share > 0.0 && share <= used as f64 / 100_000_000.0 * 1.05,
+            "{share} {used}"
+        );
+        assert!(read.uptime.is_some() && read.cpu.cores.unwrap() >= 1);
+    }
+}

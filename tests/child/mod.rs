@@ -1,0 +1,151 @@
+//! Runs a role of the test program as a child process, and reads the reports that it left.
+
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use wedjat::report::{Reading, Report};
+use wedjat::symbolicate::{DebugFiles, Symbolicator};
+
+/// The variable that tells a child which role it plays; its folder is in `WEDJAT_TEST_DIR`.
+pub const ROLE: &str = "WEDJAT_TEST_ROLE";
+const FOLDER: &str = "WEDJAT_TEST_DIR";
+
+/// A folder that is gone when the value is.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new(name: &str) -> Folder {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path =
+            std::env::temp_dir().join(format!("wedjat-{name}-{}-{count}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// In a child: its role and its folder.
+pub fn role() -> Option<(String, PathBuf)> {
+    Some((std::env::var(ROLE).ok()?, std::env::var_os(FOLDER)?.into()))
+}
+
+/// How a child ended.
+pub struct Ended {
+    pub status: ExitStatus,
+    pub stderr: String,
+    pub folder: Folder,
+}
+
+/// Starts this test program in a role.
+pub fn command(role: &str, folder: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .env(ROLE, role)
+        .env(FOLDER, folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    command
+}
+
+/// Plays a role to its end.
+pub fn play(role: &str) -> Ended {
+    let folder = Folder::new(role);
+    let mut child = command(role, &folder.0)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stderr = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut stderr)
+        .unwrap();
+    Ended {
+        status: child.wait().unwrap(),
+        stderr,
+        folder,
+    }
+}
+
+impl Ended {
+    /// The signal that it died of.
+    #[allow(dead_code, reason = "not every test program has children that die")]
+    pub fn signal(&self) -> Option<i32> {
+        self.status.signal()
+    }
+
+    /// What it left, as the next launch finds it.
+    pub fn readings(&self) -> Vec<Reading> {
+        let found = wedjat::store::reports(&self.folder.0).unwrap();
+        found.iter().map(|report| report.read().unwrap()).collect()
+    }
+
+    /// The one report that it left, whole.
+    pub fn report(&self) -> Report {
+        let mut readings = self.readings();
+        assert_eq!(
+            readings.len(),
+            1,
+            "one death, one report; it said: {}",
+            self.stderr
+        );
+        let reading = readings.remove(0);
+        assert!(reading.damage.is_empty(), "{:?}", reading.damage);
+        assert_eq!(
+            reading
+                .report
+                .end
+                .as_ref()
+                .map(|end| end.closed_by.as_str()),
+            Some("writer")
+        );
+        reading.report
+    }
+}
+
+/// The functions of the first thread (or of that of index `thread`), innermost first, with file
+/// name and line, inlined ones among them.
+pub fn stack(report: &Report, thread: usize) -> Vec<(String, String, u64)> {
+    let desk = Symbolicator::new(DebugFiles::new());
+    let named = desk.symbolicate(report.clone());
+    let mut stack = Vec::new();
+    for frame in named.threads[thread]
+        .frames
+        .iter()
+        .flat_map(|physical| physical.frames.iter())
+    {
+        let file = frame.file.as_deref().unwrap_or_default();
+        let file = file.rsplit('/').next().unwrap_or_default();
+        let function = frame.function.as_deref().unwrap_or_default().to_owned();
+        stack.push((
+            function,
+            file.to_owned(),
+            u64::from(frame.line.unwrap_or_default()),
+        ));
+    }
+    stack
+}
+
+/// Whether `wanted` (ends of function names) stand in the stack in this order, nothing in between.
+pub fn calls(stack: &[(String, String, u64)], wanted: &[&str]) -> bool {
+    stack.windows(wanted.len()).any(|part| {
+        part.iter().zip(wanted).all(|((function, ..), wanted)| {
+            function
+                .split('<')
+                .next()
+                .unwrap_or_default()
+                .ends_with(wanted)
+                || function.ends_with(wanted)
+        })
+    })
+}

@@ -1,0 +1,432 @@
+//! The monitor as an app uses it: stalls, live reports, the folder of reports, install and drop.
+//! Each app is a child process of its own, as there is one monitor a process.
+
+mod child;
+
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use child::{Folder, calls, command, play, role, stack};
+use libtest_mimic::{Arguments, Trial};
+use wedjat::report::{EventKind, Report};
+use wedjat::{Crash, InstallError, Monitor, Stall, store};
+
+fn main() {
+    if let Some((role, folder)) = role() {
+        roles(&role, &folder);
+        return;
+    }
+    let args = Arguments::from_args();
+    let tests: [(&str, fn()); 10] = [
+        (
+            "one_long_freeze_is_one_stall_that_names_the_culprit",
+            long_freeze,
+        ),
+        ("five_short_freezes_in_a_row_are_one_stall", short_freezes),
+        ("no_stall_while_idle_or_quick", idle),
+        ("a_live_report_has_all_threads", live),
+        (
+            "a_stall_that_the_process_did_not_survive_is_closed_by_the_next_launch",
+            killed,
+        ),
+        (
+            "a_stall_that_lasts_when_the_monitor_is_dropped_ends_as_uninstalled",
+            dropped,
+        ),
+        (
+            "there_is_one_monitor_and_dropping_it_makes_room",
+            one_monitor,
+        ),
+        (
+            "a_folder_that_cannot_be_written_is_an_error_that_names_it",
+            bad_folder,
+        ),
+        ("old_reports_make_room_for_new_ones", limits),
+        ("a_library_loaded_later_is_named_in_the_stack", loaded_later),
+    ];
+    let trials = tests.map(|(name, test)| {
+        Trial::test(name, move || {
+            test();
+            Ok(())
+        })
+    });
+    libtest_mimic::run(&args, trials.into()).exit();
+}
+
+/// A monitor for stalls, and the paths of its reports.
+fn install(folder: &Path) -> (Monitor, mpsc::Receiver<std::path::PathBuf>) {
+    let (tell, told) = mpsc::channel();
+    let monitor = Monitor::builder("monitor test", "1.0")
+        .directory(folder)
+        .stall(Stall::default())
+        .on_report(move |path| drop(tell.send(path.to_owned())))
+        .install()
+        .unwrap();
+    // The launch is watched too: end it.
+    monitor.heartbeat().turn(|| {});
+    std::thread::sleep(Duration::from_millis(20));
+    (monitor, told)
+}
+
+fn roles(role: &str, folder: &Path) {
+    match role {
+        "long_freeze" => {
+            let (monitor, told) = install(folder);
+            monitor
+                .heartbeat()
+                .turn(|| outer(Duration::from_millis(400)));
+            told.recv_timeout(Duration::from_secs(5)).unwrap();
+            for _ in 0..20 {
+                monitor
+                    .heartbeat()
+                    .turn(|| std::thread::sleep(Duration::from_millis(2)));
+            }
+            assert!(told.try_recv().is_err());
+        }
+        "short_freezes" => {
+            let (monitor, told) = install(folder);
+            let heart = monitor.heartbeat();
+            for _ in 0..6 {
+                heart.begin();
+                outer(Duration::from_millis(60));
+                heart.end();
+            }
+            told.recv_timeout(Duration::from_secs(5)).unwrap();
+        }
+        "idle" => {
+            let (monitor, told) = install(folder);
+            for _ in 0..10 {
+                monitor
+                    .heartbeat()
+                    .turn(|| outer(Duration::from_millis(20)));
+                std::thread::sleep(Duration::from_millis(30));
+            }
+            std::thread::sleep(Duration::from_millis(1500));
+            assert!(told.try_recv().is_err());
+        }
+        "live" => {
+            let (monitor, _told) = install(folder);
+            let ready = std::sync::Barrier::new(3);
+            std::thread::scope(|scope| {
+                let waits = || {
+                    std::thread::Builder::new()
+                        .name("a-worker".into())
+                        .spawn_scoped(scope, || worker(&ready))
+                        .unwrap()
+                };
+                let workers = [waits(), waits()];
+                ready.wait();
+                std::thread::sleep(Duration::from_millis(50));
+                let path = asks(&monitor);
+                assert!(
+                    path.extension().is_some_and(|ending| ending == "wedjat"),
+                    "{path:?}"
+                );
+                workers.iter().for_each(|worker| worker.thread().unpark());
+            });
+        }
+        "killed" => {
+            let (monitor, _told) = install(folder);
+            monitor.heartbeat().turn(|| outer(Duration::from_secs(60)));
+        }
+        "dropped" => {
+            let (monitor, told) = install(folder);
+            monitor.heartbeat().begin();
+            outer(Duration::from_millis(500));
+            drop(monitor);
+            told.try_recv().unwrap();
+        }
+        "one_monitor" => {
+            let (monitor, told) = install(folder);
+            let heart = monitor.heartbeat();
+            let second = Monitor::builder("second", "1").directory(folder).install();
+            assert!(matches!(second, Err(InstallError::AlreadyInstalled)));
+            drop(monitor);
+            heart.turn(|| outer(Duration::from_millis(400)));
+            assert!(told.try_recv().is_err(), "a heartbeat left over is a no-op");
+            let again = Monitor::builder("again", "1")
+                .directory(folder)
+                .crash(Crash::default())
+                .install();
+            again.unwrap().record("again").unwrap();
+        }
+        "loaded_later" => {
+            let library = Folder::new("library");
+            let source = library.0.join("later.c");
+            std::fs::write(
+                &source,
+                "void slow_in_library(void (*f)(void *), void *p) { f(p); __asm__ volatile(\"\"); }\n",
+            )
+            .unwrap();
+            let object = library.0.join("liblater.so");
+            let made = std::process::Command::new("cc")
+                .args([
+                    "-g",
+                    "-O1",
+                    "-fno-optimize-sibling-calls",
+                    "-shared",
+                    "-fPIC",
+                    "-o",
+                ])
+                .args([&object, &source])
+                .status()
+                .unwrap();
+            assert!(made.success());
+            let (monitor, told) = install(folder);
+            let path = std::ffi::CString::new(object.to_str().unwrap()).unwrap();
+            extern "C" fn freeze(_: *mut libc::c_void) {
+                outer(Duration::from_millis(400));
+            }
+            // SAFETY: the library was just made; its one function has the type given here.
+            let slow: extern "C" fn(extern "C" fn(*mut libc::c_void), *mut libc::c_void) = unsafe {
+                let handle = libc::dlopen(path.as_ptr(), libc::RTLD_NOW);
+                assert!(!handle.is_null());
+                std::mem::transmute(libc::dlsym(handle, c"slow_in_library".as_ptr()))
+            };
+            monitor
+                .heartbeat()
+                .turn(|| slow(freeze, std::ptr::null_mut()));
+            let path = told.recv_timeout(Duration::from_secs(5)).unwrap();
+            // Read while the library's file is still there.
+            let report = wedjat::report::read(&std::fs::read(path).unwrap())
+                .unwrap()
+                .report;
+            let stack = stack(&report, 0);
+            assert!(
+                calls(&stack, &["outer", "freeze", "slow_in_library"]),
+                "{stack:#?}"
+            );
+        }
+        "bad_folder" => {
+            assert!(Monitor::builder("a", "1").install().is_err());
+            let made = folder.join("made/for/us");
+            drop(
+                Monitor::builder("a", "1")
+                    .directory(&made)
+                    .install()
+                    .unwrap(),
+            );
+            assert!(made.is_dir());
+        }
+        "limits" => {
+            let limits = store::Limits::default().reports(3);
+            let monitor = Monitor::builder("a", "1")
+                .directory(folder)
+                .limits(limits)
+                .install()
+                .unwrap();
+            let paths: Vec<_> = (0..5)
+                .map(|n| monitor.record(&n.to_string()).unwrap())
+                .collect();
+            let kept: Vec<bool> = paths.iter().map(|path| path.exists()).collect();
+            assert_eq!(kept, [false, false, true, true, true]);
+        }
+        other => panic!("no role {other}"),
+    }
+}
+
+#[inline(never)]
+fn outer(time: Duration) {
+    busy(time);
+    std::hint::black_box(time);
+}
+
+#[inline(never)]
+fn busy(time: Duration) {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        spin();
+    }
+}
+
+#[inline(always)]
+fn spin() {
+    for step in 0..10_000 {
+        std::hint::black_box(step);
+    }
+}
+
+#[inline(never)]
+fn worker(ready: &std::sync::Barrier) {
+    ready.wait();
+    std::thread::park();
+    std::hint::black_box(ready);
+}
+
+#[inline(never)]
+fn asks(monitor: &Monitor) -> std::path::PathBuf {
+    let path = monitor.record("support button").unwrap();
+    std::hint::black_box(path)
+}
+
+fn one_stall(report: &Report) {
+    let event = report.event.as_ref().unwrap();
+    assert_eq!((event.kind, event.fatal), (EventKind::Stall, false));
+    let thresholds = event.thresholds.as_ref().unwrap();
+    assert_eq!((thresholds.timeout, thresholds.strikes), (50_000_000, 5));
+    assert!(report.threads[0].main);
+    assert!(report.capture.as_ref().unwrap().stopped.unwrap() > 0);
+    assert!(
+        report
+            .vitals
+            .as_ref()
+            .unwrap()
+            .memory
+            .as_ref()
+            .unwrap()
+            .resident
+            .unwrap()
+            > 100_000
+    );
+}
+
+fn long_freeze() {
+    let ended = play("long_freeze");
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let report = ended.report();
+    one_stall(&report);
+    let end = report.stall_end.as_ref().unwrap();
+    assert_eq!(end.how, "recovered");
+    // To within one period of the truth; a loaded machine may stretch the freeze itself.
+    assert!(
+        (350_000_000..1_500_000_000).contains(&end.duration),
+        "{}",
+        end.duration
+    );
+    let stack = stack(&report, 0);
+    assert!(calls(&stack, &["busy", "outer"]), "{stack:#?}");
+    let busy = stack
+        .iter()
+        .find(|(function, ..)| function.ends_with("busy"))
+        .unwrap();
+    let text = include_str!("monitor.rs")
+        .lines()
+        .nth(busy.2 as usize - 1)
+        .unwrap();
+    assert_eq!(busy.1, "monitor.rs");
+    assert!(
+        text.contains("spin()") || text.contains("Instant::now()"),
+        "line {}: {text}",
+        busy.2
+    );
+}
+
+fn short_freezes() {
+    let ended = play("short_freezes");
+    assert!(ended.status.success(), "{}", ended.stderr);
+    one_stall(&ended.report());
+}
+
+fn idle() {
+    let ended = play("idle");
+    assert!(ended.status.success(), "{}", ended.stderr);
+    assert!(ended.readings().is_empty());
+}
+
+fn live() {
+    let ended = play("live");
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let report = ended.report();
+    let event = report.event.as_ref().unwrap();
+    assert_eq!(
+        (event.kind, event.reason.as_deref()),
+        (EventKind::Live, Some("support button"))
+    );
+    let first = stack(&report, 0);
+    assert!(
+        first
+            .iter()
+            .any(|(function, ..)| function.ends_with("asks")),
+        "{first:#?}"
+    );
+    let workers: Vec<usize> = (0..report.threads.len())
+        .filter(|&index| report.threads[index].name.as_deref() == Some("a-worker"))
+        .collect();
+    assert_eq!(workers.len(), 2, "{:#?}", report.threads);
+    for index in workers {
+        let stack = stack(&report, index);
+        assert!(
+            stack
+                .iter()
+                .any(|(function, ..)| function.ends_with("worker")),
+            "{stack:#?}"
+        );
+    }
+}
+
+fn killed() {
+    let folder = Folder::new("killed");
+    let mut child = command("killed", &folder.0).spawn().unwrap();
+    let partial = || {
+        let files = std::fs::read_dir(&folder.0).unwrap();
+        files
+            .filter_map(|file| Some(file.ok()?.path()))
+            .any(|path| path.to_string_lossy().contains("-stall-"))
+    };
+    while !partial() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(
+        store::reports(&folder.0).unwrap().is_empty(),
+        "its writer is alive and has it locked"
+    );
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let found = store::reports(&folder.0).unwrap();
+    assert_eq!(found.len(), 1);
+    let reading = found[0].read().unwrap();
+    assert!(reading.damage.is_empty(), "{:?}", reading.damage);
+    one_stall(&reading.report);
+    assert_eq!(
+        reading.report.stall_end, None,
+        "it was the last thing that the app did"
+    );
+    assert_eq!(reading.report.end.unwrap().closed_by, "next_launch");
+}
+
+fn dropped() {
+    let ended = play("dropped");
+    assert!(ended.status.success(), "{}", ended.stderr);
+    assert_eq!(ended.report().stall_end.unwrap().how, "uninstalled");
+}
+
+fn one_monitor() {
+    let ended = play("one_monitor");
+    assert!(ended.status.success(), "{}", ended.stderr);
+    assert_eq!(
+        ended.report().event.unwrap().reason.as_deref(),
+        Some("again")
+    );
+}
+
+fn bad_folder() {
+    let folder = Folder::new("bad");
+    let file = folder.0.join("file");
+    std::fs::write(&file, b"").unwrap();
+    let error = Monitor::builder("a", "1")
+        .directory(&file)
+        .install()
+        .unwrap_err();
+    assert!(
+        error.to_string().contains(file.to_str().unwrap()),
+        "{error}"
+    );
+    let error = Monitor::builder("a", "1").install().unwrap_err();
+    assert!(matches!(error, InstallError::NoDirectory));
+    assert!(
+        play("bad_folder").status.success(),
+        "neither leaves anything installed"
+    );
+}
+
+fn limits() {
+    let ended = play("limits");
+    assert!(ended.status.success(), "{}", ended.stderr);
+}
+
+fn loaded_later() {
+    let ended = play("loaded_later");
+    assert!(ended.status.success(), "{}", ended.stderr);
+}
