@@ -1,34 +1,18 @@
 //! Captures of live threads, against chains of calls that the test itself made.
 #![cfg(target_os = "linux")]
 
+#[path = "capture_support/mod.rs"]
+mod support;
+
 use std::hint::black_box;
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use support::range_of;
 use wedjat::capture::{CaptureLimits, Captured, Capturer, ImageTable, ImagesGuard, StopError};
 use wedjat::platform::Thread;
 use wedjat::unwind::{Found, WalkEnd};
-
-/// Where a function of this program lies: its symbol's size is read by an independent library.
-fn range_of(function: *const ()) -> Range<u64> {
-    use object::{Object, ObjectSymbol};
-    let bytes = std::fs::read("/proc/self/exe").unwrap();
-    let file = object::File::parse(&*bytes).unwrap();
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let exe = std::fs::read_link("/proc/self/exe").unwrap();
-    let line = maps
-        .lines()
-        .find(|line| line.ends_with(exe.to_str().unwrap()))
-        .unwrap();
-    let slide = u64::from_str_radix(line.split('-').next().unwrap(), 16).unwrap();
-    let symbol = file
-        .symbols()
-        .find(|symbol| symbol.size() != 0 && symbol.address() + slide == function as u64)
-        .expect("the executable has a symbol table");
-    function as u64..function as u64 + symbol.size()
-}
 
 #[derive(Default)]
 struct Flags {
@@ -57,6 +41,15 @@ fn inner(flags: &Flags) -> u64 {
     n
 }
 
+/// Lets the busy thread end whatever happens to the test.
+struct StopOnDrop<'a>(&'a Flags);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.stop.store(true, Ordering::Relaxed);
+    }
+}
+
 #[inline(never)]
 fn blocked(wait: &mpsc::Receiver<()>) -> bool {
     black_box(wait.recv().is_err())
@@ -64,7 +57,10 @@ fn blocked(wait: &mpsc::Receiver<()>) -> bool {
 
 fn capturer() -> Capturer {
     ImageTable::refresh();
-    Capturer::new(&CaptureLimits::default()).unwrap()
+    // Patient: the machine that runs the tests may be busy.
+    let mut limits = CaptureLimits::default();
+    limits.answer = 10_000_000_000;
+    Capturer::new(&limits).unwrap()
 }
 
 /// The functions called one another, innermost first, and the innermost is on the stack; what it
@@ -102,6 +98,7 @@ fn a_busy_thread_is_in_exactly_the_functions_it_called() {
     std::thread::scope(|scope| {
         let (tell, told) = mpsc::channel();
         let flags = &flags;
+        let _stop = StopOnDrop(flags);
         scope.spawn(move || {
             tell.send(Thread::current()).unwrap();
             outer(flags);
@@ -126,7 +123,6 @@ fn a_busy_thread_is_in_exactly_the_functions_it_called() {
                 &[inner as *const (), middle as *const (), outer as *const ()],
             );
         }
-        flags.stop.store(true, Ordering::Relaxed);
     });
 }
 
@@ -177,7 +173,7 @@ fn a_thread_that_blocks_the_signal_is_unresponsive_and_its_late_answer_is_nothin
     let start = Instant::now();
     let result = capturer.capture(thread, &images).map(|_| ());
     assert!(matches!(result, Err(StopError::Unresponsive)), "{result:?}");
-    assert!(start.elapsed() >= Duration::from_millis(20));
+    assert!(start.elapsed() < Duration::from_secs(10));
     unmask.send(()).unwrap();
     done.recv().unwrap();
     // It answers again, and what it says is of now.

@@ -24,7 +24,8 @@ pub struct CaptureLimits {
     pub rootward: usize,
     /// A copy that takes longer is cut short, nanoseconds.
     pub stopped: u64,
-    /// A thread that has not answered after this long is unresponsive, nanoseconds.
+    /// A thread that has not answered after this long is unresponsive, nanoseconds; one that turns
+    /// out to block the signal is so after 8 ms.
     pub answer: u64,
     /// The real-time signal to use; the first free one where `None`. The first capturer of a
     /// process decides.
@@ -32,14 +33,14 @@ pub struct CaptureLimits {
 }
 
 impl Default for CaptureLimits {
-    /// 1 MiB of stack, 448 + 64 frames, 1 ms stopped, 20 ms for an answer.
+    /// 1 MiB of stack, 448 + 64 frames, 1 ms stopped, 100 ms for an answer.
     fn default() -> CaptureLimits {
         CaptureLimits {
             stack: 1 << 20,
             leafward: 448,
             rootward: 64,
             stopped: 1_000_000,
-            answer: 20_000_000,
+            answer: 100_000_000,
             signal: None,
         }
     }

@@ -23,3 +23,8 @@ pub use unwind::{Unwinder, Walk};
 
 #[cfg(target_os = "linux")]
 pub use crate::platform::stop::StopError;
+
+/// How much stack a capture needs at most, bytes, whatever it captures: handlers that capture in
+/// place need an alternate stack of this size beyond what the kernel puts there
+/// (`getauxval(AT_MINSIGSTKSZ)`).
+pub const STACK_NEED: usize = 48 << 10;

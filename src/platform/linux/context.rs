@@ -54,6 +54,30 @@ pub unsafe fn registers(context: *const libc::ucontext_t) -> [u64; REGISTERS] {
     file
 }
 
+/// The calling thread's thread pointer: where its control block lies. Signal-safe.
+///
+/// Source: ELF Handling For Thread-Local Storage, 3.4.2 (x86-64: `%fs:0` holds its own address);
+/// on arm64 it is `tpidr_el0`.
+pub fn thread_pointer() -> u64 {
+    let pointer: u64;
+    // SAFETY: reads the calling thread's own thread pointer and changes nothing.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        std::arch::asm!(
+            "mov {}, fs:0",
+            out(reg) pointer,
+            options(nostack, preserves_flags, readonly)
+        );
+        #[cfg(target_arch = "aarch64")]
+        std::arch::asm!(
+            "mrs {}, tpidr_el0",
+            out(reg) pointer,
+            options(nostack, preserves_flags, nomem)
+        );
+    }
+    pointer
+}
+
 /// The registers of the calling function: those that calls preserve, sp and pc. Signal-safe.
 ///
 /// Inlined, so that pc and sp are those of the function that calls it.

@@ -12,7 +12,7 @@
 use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use super::clock::monotonic as now;
 use super::context::{self, REGISTERS};
@@ -25,6 +25,9 @@ pub const SLOTS: usize = 32;
 /// Bytes below the stack pointer that a leaf function may use without moving it (System V psABI
 /// for x86-64, 3.2.2; the Arm ABI has none).
 const RED_ZONE: u64 = if cfg!(target_arch = "x86_64") { 128 } else { 0 };
+
+/// How large a thread's own stack may be thought, where only its top is known.
+const OWN_STACK: u64 = 64 << 20;
 
 /// How much is copied between two looks at the clock.
 const CHUNK: usize = 64 << 10;
@@ -254,7 +257,10 @@ impl Stopper {
                 .store((generation << GENERATION) | IDLE, Ordering::Release);
             return Err(error);
         }
-        if !wait(&slot.state, budget.answer) {
+        let signal = self.signal;
+        // Our own handler blocks the signal too while it runs, and soon returns.
+        let withheld = || HANDLERS.load(Ordering::Relaxed) == 0 && thread.withholds(signal);
+        if !wait(&slot.state, budget.answer, withheld) {
             return Err(StopError::Unresponsive);
         }
         // SAFETY: DONE, seen with Acquire: the handler has let the request go.
@@ -296,8 +302,9 @@ impl Drop for Stopper {
 /// The signal's value has 8 bits for the slot and the rest for the generation.
 const GENERATIONS: u64 = (1 << 56) - 1;
 
-/// Waits until the slot is DONE; takes the request back and says `false` when that takes too long.
-fn wait(state: &AtomicU64, patience: u64) -> bool {
+/// Waits until the slot is DONE; takes the request back and says `false` when that takes too long,
+/// or when it looks hopeless at two times.
+fn wait(state: &AtomicU64, patience: u64, hopeless: impl Fn() -> bool) -> bool {
     let start = now();
     // Most answers come within microseconds from another core.
     for _ in 0..4096 {
@@ -306,6 +313,8 @@ fn wait(state: &AtomicU64, patience: u64) -> bool {
         }
         std::hint::spin_loop();
     }
+    let mut looks = 0;
+    let mut look_at = LOOK;
     let mut patience = patience;
     let mut graced = false;
     loop {
@@ -314,6 +323,13 @@ fn wait(state: &AtomicU64, patience: u64) -> bool {
             return true;
         }
         let waited = now().saturating_sub(start);
+        if waited >= look_at {
+            looks = if hopeless() { looks + 1 } else { 0 };
+            look_at = waited.saturating_add(LOOK);
+            if looks == 2 {
+                patience = 0;
+            }
+        }
         if waited >= patience {
             if seen & PHASE == ASKED {
                 let idle = (seen & !(PHASE | WAITING)) | IDLE;
@@ -340,15 +356,22 @@ fn wait(state: &AtomicU64, patience: u64) -> bool {
         {
             continue;
         }
-        futex_wait(state, sleepy, patience - waited);
+        futex_wait(state, sleepy, patience.min(look_at).saturating_sub(waited));
     }
 }
+
+/// How often the kernel is asked whether there can be an answer at all, nanoseconds.
+const LOOK: u64 = 4_000_000;
+
+/// Handlers that run just now.
+static HANDLERS: AtomicU32 = AtomicU32::new(0);
 
 /// How long a handler that has begun to copy is waited for beyond the budget, nanoseconds.
 const GRACE: u64 = 50_000_000;
 
 /// The handler: a copy of the context and of the stack, and nothing else.
 extern "C" fn answer(_signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    HANDLERS.fetch_add(1, Ordering::Relaxed);
     let errno = super::errno();
     // SAFETY: the kernel gives a valid siginfo; a queued signal carries a value.
     let (code, value) = unsafe { ((*info).si_code, (*info).si_value().sival_ptr as u64) };
@@ -382,6 +405,7 @@ extern "C" fn answer(_signal: libc::c_int, info: *mut libc::siginfo_t, context: 
         }
     }
     super::set_errno(errno);
+    HANDLERS.fetch_sub(1, Ordering::Relaxed);
 }
 
 /// Copies the stack of the interrupted thread, which is the calling one, into `request`.
@@ -402,9 +426,18 @@ fn copy_stack(request: &mut Request, start: u64) {
     };
     request.base = red & !7;
     if !known {
+        // A thread's control block lies at the top of its stack (glibc and musl alike), so that on
+        // its own stack nothing beyond is wanted; on another one, what the kernel can read is.
+        let beyond = context::thread_pointer().wrapping_sub(request.base);
+        let wanted = if beyond < OWN_STACK {
+            beyond as usize
+        } else {
+            request.room
+        };
+        let length = wanted.min(request.room);
         // SAFETY: the memory is the request's, `room` bytes of it.
-        request.bytes = unsafe { memory::read_raw(request.base, request.into, request.room) };
-        request.cut = request.bytes == request.room;
+        request.bytes = unsafe { memory::read_raw(request.base, request.into, length) };
+        request.cut = request.bytes == length && length < wanted;
         return;
     }
     let wanted = (request.known.end - request.base) as usize;

@@ -50,6 +50,33 @@ impl Thread {
         }
     }
 
+    /// Whether a signal waits for the thread, which blocks it. (While its handler runs, a signal is
+    /// blocked but does not wait.) Signal-safe.
+    ///
+    /// Source: proc(5), `SigPnd` and `SigBlk` in `/proc/PID/status`: bit 0 is signal 1.
+    pub fn withholds(self, signal: i32) -> bool {
+        let mut buffer = [0; 2048];
+        let length = read_file(Path::task(self.0, c"status").as_c_str(), &mut buffer);
+        let status = buffer.get(..length).unwrap_or(&[]);
+        let bit = u32::try_from(signal)
+            .ok()
+            .and_then(|signal| signal.checked_sub(1));
+        [&b"\nSigPnd:\t"[..], b"\nSigBlk:\t"]
+            .into_iter()
+            .all(|key| {
+                let at = status.windows(key.len()).position(|window| window == key);
+                let digits = at
+                    .and_then(|at| status.get(at.saturating_add(key.len())..))
+                    .unwrap_or(&[]);
+                let mask = digits
+                    .iter()
+                    .map_while(|byte| (*byte as char).to_digit(16))
+                    .fold(0u64, |mask, digit| mask << 4 | u64::from(digit));
+                bit.and_then(|bit| mask.checked_shr(bit))
+                    .is_some_and(|mask| mask & 1 != 0)
+            })
+    }
+
     /// What tells whether the thread has run since it was last asked: while two answers are equal
     /// and the thread is not running now, its stack cannot have changed. `None` where the kernel
     /// does not say. Signal-safe.
