@@ -58,6 +58,8 @@ pub enum ReadError {
     Empty,
     /// The bytes are something else, or nothing known.
     NotAReport {
+        /// Where they begin, in bytes from the start of the file or stream.
+        offset: u64,
         /// What they look like, as `a JPEG image`.
         looks_like: Option<&'static str>,
     },
@@ -89,15 +91,19 @@ impl fmt::Display for ReadError {
                  or the copy failed: fetch it again or delete it"
             ),
             ReadError::NotAReport {
+                offset,
                 looks_like: Some(what),
             } => write!(
                 f,
-                "not a wedjat report: at byte 0 it looks like {what}; give a file that the recorder wrote \
+                "not a wedjat report: at byte {offset} it looks like {what}; give a file that the recorder wrote \
                  (.wedjat or .partial)"
             ),
-            ReadError::NotAReport { looks_like: None } => write!(
+            ReadError::NotAReport {
+                offset,
+                looks_like: None,
+            } => write!(
                 f,
-                "not a wedjat report: at byte 0 there is no section `head`, nor any section behind; give \
+                "not a wedjat report: at byte {offset} there is no section `head`, nor any section behind; give \
                  a file that the recorder wrote (.wedjat or .partial)"
             ),
             ReadError::CutInHead { bytes } => write!(

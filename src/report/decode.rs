@@ -14,7 +14,7 @@ pub(crate) struct Damages {
     list: Vec<Damage>,
     more: u64,
     /// What is added to each offset: where the bytes stand in their stream.
-    base: u64,
+    pub(crate) base: u64,
 }
 
 impl Damages {

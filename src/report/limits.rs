@@ -10,7 +10,7 @@ pub const DEPTH: usize = 32;
 pub const SECTION_BYTES: usize = 16 << 20;
 
 /// Bytes of one report in a stream.
-pub const REPORT_BYTES: usize = 256 << 20;
+pub const REPORT_BYTES: usize = 64 << 20;
 
 /// Bytes of text that are not a report which a stream may hold before its reader gives up.
 pub const GARBAGE_BYTES: usize = 16 << 20;

@@ -358,6 +358,7 @@ impl<'a> Reader<'a> {
         }
         let not_a_report = || {
             Err(ReadError::NotAReport {
+                offset: self.damages.base,
                 looks_like: looks_like(self.bytes),
             })
         };

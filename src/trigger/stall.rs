@@ -89,8 +89,9 @@ pub struct Look {
     pub beat: Beat,
     /// CPU time of the watched thread.
     pub cpu: u64,
-    /// How long the watched thread was ready to run but had no CPU.
-    pub delay: u64,
+    /// How long the watched thread was ready to run but had no CPU; needed only while its beat
+    /// stands nearly still.
+    pub delay: Option<u64>,
     /// The same of the watchdog's own thread.
     pub own_delay: u64,
     /// Whether a tracer is attached to the watched thread.
@@ -289,7 +290,7 @@ struct Row {
     first: u64,
     /// CPU and delay at its first look.
     cpu: u64,
-    delay: u64,
+    delay: Option<u64>,
     launch: bool,
     turns: u32,
     /// Upper bound of the present turn's start.
@@ -430,6 +431,7 @@ impl Detector {
             return self.broken(row, look, now, interval);
         }
         self.count(&mut row, look, now, interval, steps == 0);
+        row.delay = row.delay.or(look.delay);
         row.modal = match look.held {
             Held::Modal => Some(row.modal.filter(|_| steps == 0).unwrap_or(now)),
             _ => None,
@@ -595,7 +597,10 @@ impl Detector {
             row.not_counted.iter().sum::<u64>() - row.not_counted[Reason::Sleep as usize];
         let lasted = now.saturating_sub(start).saturating_sub(lost);
         let cpu = look.cpu.saturating_sub(row.cpu);
-        let delay = look.delay.saturating_sub(row.delay);
+        let delay = match (look.delay, row.delay) {
+            (Some(now), Some(then)) => now.saturating_sub(then),
+            _ => 0,
+        };
         let class = if row.launch {
             Class::Launch
         } else if cpu >= lasted / 2 || cpu > delay && cpu >= lasted / 3 {

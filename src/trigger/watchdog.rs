@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use super::heartbeat::Pulse;
+use super::heartbeat::{Beat, Pulse};
 use super::stall::{Decision, Detector, Held, Look, Next, Reason, Stall, StallEndInfo, StallInfo};
 use crate::platform::{ThreadGauge, clock};
 
@@ -66,7 +66,7 @@ impl Watchdog {
             due: now,
             boot: clock::boottime(),
             cpu: watched.cpu(),
-            delay: watched.delay(),
+            delay: Some(watched.delay()),
             ..Look::default()
         };
         // The new thread inherits the mask: no signal of the app's is ever delivered to it.
@@ -136,16 +136,16 @@ impl Eyes {
             if self.stop.load(Ordering::SeqCst) {
                 break;
             }
-            let look = self.look(&next);
+            let look = self.look(&next, last);
             last = look.beat;
             let (decision, then) = detector.look(&look);
             tell(&mut watcher, decision);
             next = then;
         }
-        tell(&mut watcher, detector.stop(&self.look(&next)));
+        tell(&mut watcher, detector.stop(&self.look(&next, last)));
     }
 
-    fn look(&self, next: &Next) -> Look {
+    fn look(&self, next: &Next, last: Beat) -> Look {
         let beat = self.pulse.beat();
         let now = clock::monotonic();
         let mut look = Look {
@@ -159,8 +159,12 @@ impl Eyes {
             return look;
         }
         look.cpu = self.watched.cpu();
-        look.delay = self.watched.delay();
         look.own_delay = self.own.delay();
+        if beat.since(last) > 2 {
+            // It runs. What follows costs more, and is of use only when it stands nearly still.
+            return look;
+        }
+        look.delay = Some(self.watched.delay());
         let state = self.watched.state();
         if matches!(state, Some(b'T' | b't')) {
             look.held = Held::Stopped;

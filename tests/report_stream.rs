@@ -1,0 +1,181 @@
+//! Reports out of streams: several, cut, with garbage between them, in small pieces, without an end.
+
+mod report_support;
+
+use std::io::{self, Read};
+
+use report_support::full_report;
+use wedjat::report::{self, DamageKind, ReadError, Reading, Report, ReportReader, limits};
+
+fn small(pid: u64) -> Vec<u8> {
+    let mut report = Report::default();
+    report.head.version = 1;
+    report.head.pid = pid;
+    report.end = Some(report::End {
+        closed_by: "writer".to_owned(),
+        ..Default::default()
+    });
+    report::to_bytes(&report)
+}
+
+fn without_end(pid: u64) -> Vec<u8> {
+    let bytes = small(pid);
+    let end = bytes
+        .windows(5)
+        .rposition(|window| window == b"\x92\xa3end")
+        .unwrap();
+    bytes[..end].to_vec()
+}
+
+fn read_all(stream: &[u8]) -> Vec<Result<Reading, ReadError>> {
+    ReportReader::new(stream).collect()
+}
+
+fn pids(readings: &[Result<Reading, ReadError>]) -> Vec<u64> {
+    readings
+        .iter()
+        .flatten()
+        .map(|reading| reading.report.head.pid)
+        .collect()
+}
+
+/// Gives one byte at a time.
+struct Drip<'a>(&'a [u8]);
+
+impl Read for Drip<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.0.len().min(buffer.len()).min(1);
+        buffer[..count].copy_from_slice(&self.0[..count]);
+        self.0 = &self.0[count..];
+        Ok(count)
+    }
+}
+
+#[test]
+fn a_stream_of_one_report_reads_as_its_bytes_do() {
+    let bytes = report::to_bytes(&full_report());
+    for stream in [&bytes[..], &bytes[..bytes.len() / 2]] {
+        let expected = report::read(stream).unwrap();
+        let readings: Vec<Reading> = ReportReader::new(Drip(stream))
+            .map(Result::unwrap)
+            .collect();
+        assert_eq!(readings, [expected]);
+    }
+}
+
+#[test]
+fn reports_behind_each_other_are_read_one_by_one() {
+    let full = report::to_bytes(&full_report());
+    let stream = [small(1), full.clone(), without_end(3), small(4), small(5)].concat();
+    let readings = read_all(&stream);
+    assert_eq!(pids(&readings), [1, 4711, 3, 4, 5]);
+    let kinds: Vec<Vec<DamageKind>> = readings
+        .iter()
+        .map(|reading| {
+            reading
+                .as_ref()
+                .unwrap()
+                .damage
+                .iter()
+                .map(|damage| damage.kind)
+                .collect()
+        })
+        .collect();
+    assert_eq!(
+        kinds,
+        [vec![], vec![], vec![DamageKind::NoEnd], vec![], vec![]]
+    );
+    let cut_at = small(1).len() + full.len() + without_end(3).len();
+    assert_eq!(
+        readings[2].as_ref().unwrap().damage[0].offset,
+        cut_at as u64
+    );
+    assert_eq!(
+        pids(&ReportReader::new(Drip(&stream)).collect::<Vec<_>>()),
+        [1, 4711, 3, 4, 5]
+    );
+}
+
+#[test]
+fn garbage_between_reports_costs_no_report() {
+    let stream = [
+        &b"\n\xc1\xc1garbage"[..],
+        &small(1),
+        b"more\n",
+        &small(2),
+        &small(3),
+    ]
+    .concat();
+    let readings = read_all(&stream);
+    assert_eq!(pids(&readings), [1, 2, 3]);
+    let damage = &readings[1].as_ref().unwrap().damage;
+    assert_eq!(damage[0].offset, 10 + small(1).len() as u64);
+}
+
+#[test]
+fn a_length_that_lies_costs_its_section_only() {
+    let mut first = without_end(1);
+    // A text that claims 4 GB.
+    first.extend(b"\x92\xa5event\x81\xa4type\xdb\xff\xff\xff\xff");
+    let stream = [first, small(2), small(3)].concat();
+    assert_eq!(pids(&read_all(&stream)), [1, 2, 3]);
+}
+
+#[test]
+fn a_report_is_given_out_before_the_stream_ends() {
+    struct ThenPanic(Option<Vec<u8>>);
+    impl Read for ThenPanic {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let bytes = self.0.take().expect("the report was there already");
+            buffer[..bytes.len()].copy_from_slice(&bytes);
+            Ok(bytes.len())
+        }
+    }
+    let mut reader = ReportReader::new(ThenPanic(Some(small(9))));
+    assert_eq!(reader.next().unwrap().unwrap().report.head.pid, 9);
+}
+
+#[test]
+fn an_error_of_the_stream_comes_after_what_was_read() {
+    struct Fail;
+    impl Read for Fail {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::Error::other("the disk is gone"))
+        }
+    }
+    let cut = without_end(7);
+    let mut reader = ReportReader::new(cut.as_slice().chain(Fail));
+    assert_eq!(reader.next().unwrap().unwrap().report.head.pid, 7);
+    let error = reader.next().unwrap().unwrap_err();
+    assert!(error.to_string().contains("the disk is gone"), "{error}");
+    assert!(reader.next().is_none());
+}
+
+#[test]
+fn an_empty_stream_is_an_error() {
+    let readings = read_all(b"");
+    assert!(
+        matches!(readings[..], [Err(ReadError::Empty)]),
+        "{readings:?}"
+    );
+}
+
+#[test]
+fn endless_garbage_comes_to_an_end() {
+    let mut reader = ReportReader::new(io::repeat(0));
+    assert!(matches!(
+        reader.next(),
+        Some(Err(ReadError::NotAReport { .. }))
+    ));
+    assert!(reader.next().is_none());
+    // A text without end, in a section: the reader does not wait for it for ever.
+    let head = without_end(1);
+    let lie = b"\x92\xa5event\x81\xa4type\xdb\xff\xff\xff\xff";
+    let endless = head
+        .chain(&lie[..])
+        .chain(io::repeat(b'x').take(3 * limits::REPORT_BYTES as u64));
+    let mut reader = ReportReader::new(endless);
+    let first = reader.next().unwrap().unwrap();
+    assert_eq!(first.report.head.pid, 1);
+    assert!(reader.all(|reading| reading.is_err()));
+}
