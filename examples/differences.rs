@@ -1,0 +1,323 @@
+//! Where wedjat, `llvm-symbolizer` and the addr2line crate differ, over real debug files.
+//!
+//! ```text
+//! cargo run --release --example differences -- [--addresses N] [--show KIND] DEBUG_FILE[:ARCH]...
+//! ```
+//! prints a table: for each file, N addresses drawn over its functions and N over its whole text
+//! (seeded, so that a run can be repeated), and how often each pair agrees on the whole chain of
+//! inlined frames: linkage name, file and line of each. `--show KIND` prints examples of one kind.
+//! `docs/differences.md` is made with it.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use object::{Object, ObjectSection};
+use wedjat::symbolicate::{Addresses, DebugFiles};
+
+/// A frame as all three have it: linkage name, file, line.
+type Frame = (String, String, u32);
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut count = 100_000;
+    let mut show = None;
+    let mut files = Vec::new();
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--addresses" => count = args.next().ok_or("--addresses N")?.parse()?,
+            "--show" => show = Some(args.next().ok_or("--show KIND")?),
+            _ => files.push(arg),
+        }
+    }
+    println!(
+        "| file | drawn over | addresses | same as llvm-symbolizer | same as addr2line | what differs from llvm-symbolizer |"
+    );
+    println!("| --- | --- | --- | --- | --- | --- |");
+    for file in &files {
+        let (path, arch) = match file.rsplit_once(':') {
+            Some((path, arch)) => (PathBuf::from(path), Some(arch)),
+            None => (PathBuf::from(file), None),
+        };
+        compare(&path, arch, count, show.as_deref())?;
+    }
+    Ok(())
+}
+
+fn compare(
+    path: &Path,
+    arch: Option<&str>,
+    count: usize,
+    show: Option<&str>,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let mut files = DebugFiles::new().system(false);
+    files.add(path)?;
+    let ours = Addresses::new(&files, arch, None)?;
+    let data = std::fs::read(path)?;
+    let slice = slice(&data, arch)?;
+    let object = object::File::parse(slice)?;
+    // For the whole run: the reader of addr2line then needs no owner.
+    let load = |id: gimli::SectionId| -> Result<Reader, gimli::Error> {
+        let data = object
+            .section_by_name(id.name())
+            .and_then(|s| s.uncompressed_data().ok())
+            .unwrap_or_default();
+        Ok(Reader::new(
+            Vec::leak(data.into_owned()),
+            gimli::RunTimeEndian::Little,
+        ))
+    };
+    let dwarf = gimli::Dwarf::load(load)?;
+    let mut functions = Vec::new();
+    let mut units = dwarf.units();
+    while let Some(header) = units.next()? {
+        let unit = dwarf.unit(header)?;
+        let mut entries = unit.entries();
+        while let Some(entry) = entries.next_dfs()? {
+            if entry.tag() == gimli::DW_TAG_subprogram {
+                let mut ranges = dwarf.die_ranges(&unit, entry)?;
+                while let Some(range) = ranges.next()? {
+                    functions.push((range.begin, range.end));
+                }
+            }
+        }
+    }
+    let text: Vec<(u64, u64)> = object
+        .sections()
+        .filter(|s| s.kind() == object::SectionKind::Text && s.size() > 0)
+        .map(|s| (s.address(), s.address() + s.size()))
+        .collect();
+    functions
+        .retain(|&(start, end)| start < end && text.iter().any(|&(a, b)| a <= start && start < b));
+    let context = addr2line::Context::from_dwarf(dwarf)?;
+    for (over, ranges) in [("functions", &functions), ("text", &text)] {
+        let addresses = draw(ranges, count);
+        let theirs = llvm(path, arch, &addresses)?;
+        let mut kinds: BTreeMap<&'static str, usize> = BTreeMap::new();
+        let (mut same_llvm, mut same_addr2line) = (0, 0);
+        for (&address, llvm) in addresses.iter().zip(&theirs) {
+            let wedjat = ours_at(&ours, address);
+            let addr2line = addr2line_at(&context, address);
+            same_addr2line += usize::from(wedjat == addr2line);
+            let kind = kind(&wedjat, llvm);
+            if kind == "same" {
+                same_llvm += 1;
+            } else {
+                let seen = kinds.entry(kind).or_default();
+                *seen += 1;
+                if show.is_some_and(|show| kind.contains(show)) && *seen <= 8 {
+                    eprintln!(
+                        "{kind} {address:#x}\n  wedjat    {wedjat:?}\n  llvm      {llvm:?}\n  addr2line {addr2line:?}"
+                    );
+                }
+            }
+        }
+        let kinds: Vec<String> = kinds
+            .iter()
+            .map(|(kind, n)| format!("{n} {kind}"))
+            .collect();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        println!(
+            "| {name} | {over} | {} | {same_llvm} | {same_addr2line} | {} |",
+            addresses.len(),
+            kinds.join(", ")
+        );
+    }
+    Ok(())
+}
+
+type Reader = gimli::EndianSlice<'static, gimli::RunTimeEndian>;
+
+fn slice<'a>(data: &'a [u8], arch: Option<&str>) -> Result<&'a [u8], Box<dyn std::error::Error>> {
+    use object::read::macho::FatArch;
+    let wanted = match arch {
+        Some("x86_64") => object::Architecture::X86_64,
+        _ => object::Architecture::Aarch64,
+    };
+    if let Ok(fat) = object::read::macho::MachOFatFile32::parse(data) {
+        let arch = fat
+            .arches()
+            .iter()
+            .find(|a| a.architecture() == wanted)
+            .ok_or("no such slice")?;
+        return Ok(arch.data(data)?);
+    }
+    Ok(data)
+}
+
+/// Addresses drawn uniformly over the bytes of `ranges`, by a fixed seed.
+fn draw(ranges: &[(u64, u64)], count: usize) -> Vec<u64> {
+    let mut ends = Vec::with_capacity(ranges.len());
+    let mut total = 0u64;
+    for (start, end) in ranges {
+        total += end - start;
+        ends.push(total);
+    }
+    let mut seed = 0x9e37_79b9_7f4a_7c15u64;
+    let mut next = || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
+    };
+    if total == 0 {
+        return Vec::new();
+    }
+    (0..count)
+        .map(|_| {
+            let at = next() % total;
+            let index = ends.partition_point(|&end| end <= at);
+            ranges[index].1 - (ends[index] - at)
+        })
+        .collect()
+}
+
+fn ours_at(addresses: &Addresses, address: u64) -> Vec<Frame> {
+    let text = |text: &Option<std::sync::Arc<str>>| text.as_deref().unwrap_or("").to_owned();
+    let frames = addresses.frames(address);
+    frames
+        .iter()
+        .map(|f| (text(&f.mangled), text(&f.file), f.line.unwrap_or(0)))
+        .collect()
+}
+
+fn addr2line_at(context: &addr2line::Context<Reader>, address: u64) -> Vec<Frame> {
+    let mut result = Vec::new();
+    let Ok(mut frames) = context.find_frames(address).skip_all_loads() else {
+        return result;
+    };
+    while let Ok(Some(frame)) = frames.next() {
+        let name = frame
+            .function
+            .and_then(|f| Some(f.raw_name().ok()?.into_owned()))
+            .unwrap_or_default();
+        let (file, line) = frame.location.map_or((String::new(), 0), |l| {
+            (l.file.unwrap_or_default().to_owned(), l.line.unwrap_or(0))
+        });
+        result.push((name, file, line));
+    }
+    result
+}
+
+fn llvm(
+    path: &Path,
+    arch: Option<&str>,
+    addresses: &[u64],
+) -> Result<Vec<Vec<Frame>>, Box<dyn std::error::Error>> {
+    let mut command = Command::new("llvm-symbolizer");
+    command.args([
+        "--inlines",
+        "--no-demangle",
+        "--functions=linkage",
+        "--output-style=LLVM",
+    ]);
+    command.arg("--obj").arg(path);
+    if let Some(arch) = arch {
+        command.arg(format!("--default-arch={arch}"));
+    }
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut input = child.stdin.take().ok_or("no stdin")?;
+    let lines: String = addresses.iter().map(|a| format!("{a:#x}\n")).collect();
+    let writer = std::thread::spawn(move || input.write_all(lines.as_bytes()));
+    let mut result = Vec::with_capacity(addresses.len());
+    let mut frames = Vec::new();
+    let mut name: Option<String> = None;
+    for line in BufReader::new(child.stdout.take().ok_or("no stdout")?).lines() {
+        let line = line?;
+        match name.take() {
+            _ if line.is_empty() => result.push(std::mem::take(&mut frames)),
+            None => name = Some(line),
+            Some(function) => {
+                let known = |text: &str| {
+                    if text == "??" {
+                        String::new()
+                    } else {
+                        text.to_owned()
+                    }
+                };
+                let mut parts = line.rsplitn(3, ':');
+                let (_column, number, file) = (parts.next(), parts.next(), parts.next());
+                frames.push((
+                    known(&function),
+                    known(file.unwrap_or("")),
+                    number.unwrap_or("0").parse().unwrap_or(0),
+                ));
+            }
+        }
+    }
+    if !frames.is_empty() {
+        result.push(frames);
+    }
+    writer.join().map_err(|_| "writer panicked")??;
+    child.wait()?;
+    if result.len() != addresses.len() {
+        return Err(format!(
+            "llvm-symbolizer answered {} of {}",
+            result.len(),
+            addresses.len()
+        )
+        .into());
+    }
+    Ok(result)
+}
+
+/// In one word, how two chains differ.
+fn kind(ours: &[Frame], llvm: &[Frame]) -> &'static str {
+    let unknown = |frames: &[Frame]| frames.iter().all(|f| f.0.is_empty() && f.1.is_empty());
+    let plain = |frames: &[Frame]| -> Vec<Frame> {
+        let name = |n: &str| {
+            n.strip_prefix('_')
+                .filter(|n| n.starts_with('_') || n.starts_with('$'))
+                .unwrap_or(n)
+                .to_owned()
+        };
+        frames
+            .iter()
+            .map(|f| (name(&f.0), normal(&f.1), f.2))
+            .collect()
+    };
+    match (unknown(ours), unknown(llvm)) {
+        (true, true) => return "same",
+        (true, false) if llvm.iter().all(|f| f.1.is_empty()) => {
+            return "only llvm, from the nearest symbol";
+        }
+        (true, false) => return "only llvm",
+        (false, true) => return "only wedjat",
+        _ => {}
+    }
+    let (ours, llvm) = (plain(ours), plain(llvm));
+    if ours == llvm {
+        return "same";
+    }
+    if ours.len() != llvm.len() {
+        return "other chain";
+    }
+    let pairs = || ours.iter().zip(&llvm);
+    if pairs().all(|(a, b)| a.1 == b.1 && a.2 == b.2) {
+        let last_alone = ours[..ours.len() - 1] == llvm[..llvm.len() - 1];
+        return if last_alone {
+            "other name of the outermost function"
+        } else {
+            "other name of an inlined function"
+        };
+    }
+    if pairs().all(|(a, b)| a.0 == b.0 && a.1 == b.1) {
+        return "other line";
+    }
+    if pairs().all(|(a, b)| a.0 == b.0 && a.2 == b.2) {
+        return "other file";
+    }
+    if llvm.iter().all(|f| f.1.is_empty()) {
+        return "only wedjat has lines";
+    }
+    "other function"
+}
+
+/// Paths without `.` and doubled slashes.
+fn normal(path: &str) -> String {
+    path.replace("/./", "/").replace("//", "/")
+}
