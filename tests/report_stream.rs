@@ -113,6 +113,20 @@ fn garbage_between_reports_costs_no_report() {
 }
 
 #[test]
+fn pieces_do_not_matter() {
+    // What looks like a section and is long: a reader that begins anew with each piece tires of it.
+    let mut lie = b"\x92\xa5event\xdf\x00\x01\x00\x00".to_vec();
+    lie.extend(vec![0x01; 3000]);
+    let stream = [b"\xc1", &lie[..], &small(1), &small(2)].concat();
+    let shown = |readings: Vec<Result<Reading, ReadError>>| format!("{readings:?}");
+    assert_eq!(
+        shown(ReportReader::new(Drip(&stream)).collect()),
+        shown(read_all(&stream))
+    );
+    assert_eq!(pids(&read_all(&stream)), [1, 2]);
+}
+
+#[test]
 fn a_length_that_lies_costs_its_section_only() {
     let mut first = without_end(1);
     // A text that claims 4 GB.

@@ -8,15 +8,24 @@ use wedjat::report::{self, ReportReader};
 
 fuzz_target!(|input: (u8, &[u8])| {
     let (piece, bytes) = input;
-    let whole: Vec<String> = ReportReader::new(bytes).map(|found| format!("{found:?}")).collect();
-    let pieces: Vec<String> =
-        ReportReader::new(Pieces(usize::from(piece).max(1), bytes)).map(|found| format!("{found:?}")).collect();
-    assert_eq!(whole, pieces);
+    let whole: Vec<String> = ReportReader::new(bytes)
+        .map(|found| format!("{found:?}"))
+        .collect();
+    let pieces = ReportReader::new(Pieces(usize::from(piece).max(1), bytes));
+    let pieces: Vec<String> = pieces.map(|found| format!("{found:?}")).collect();
+    // Patience with what only looks like sections grows with what was read: in long inputs it may run
+    // out sooner in pieces.
+    if bytes.len() <= 1024 {
+        assert_eq!(whole, pieces);
+    }
     assert!(whole.len() <= bytes.len().max(1));
     if let Ok(reading) = report::read(bytes)
         && reading.damage.is_empty()
     {
-        assert_eq!(whole, [format!("{:?}", Ok::<_, report::ReadError>(reading))]);
+        assert_eq!(
+            whole,
+            [format!("{:?}", Ok::<_, report::ReadError>(reading))]
+        );
     }
 });
 

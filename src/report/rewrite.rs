@@ -34,7 +34,7 @@ pub fn to_bytes(report: &Report) -> Vec<u8> {
     let mut file = File {
         bytes: Vec::new(),
         sections: 0,
-        buffer: vec![0; 1 << 16],
+        buffer: vec![0; 1 << 12],
         checked,
     };
     file.section(HeadView::KIND, |m| head(m, &report.head));

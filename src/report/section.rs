@@ -62,7 +62,7 @@ pub(crate) struct Pieces<'a> {
 
 impl<'a> Pieces<'a> {
     pub(crate) fn new(bytes: &'a [u8], checks: Checks) -> Pieces<'a> {
-        let patience = bytes.len().saturating_mul(8).saturating_add(1 << 22);
+        let patience = bytes.len().saturating_mul(8).saturating_add(1 << 18);
         Pieces {
             bytes,
             at: 0,

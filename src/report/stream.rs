@@ -45,8 +45,8 @@ pub struct ReportReader<R> {
     at: usize,
     /// How far that section was looked at.
     skim: Skim,
-    /// Whether `at` is not known to be the start of a section: it has to be searched for.
-    is_searching: bool,
+    /// What is at `at`.
+    look: Look,
     /// Whether the report has a section yet.
     has_section: bool,
     /// How many bytes may still be looked at in vain.
@@ -54,6 +54,17 @@ pub struct ReportReader<R> {
     state: State,
     error: Option<std::io::Error>,
     has_given: bool,
+}
+
+/// What begins where the reader looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// A section should: the one before ended there.
+    Section,
+    /// Nothing is known: the next section has to be searched for.
+    Search,
+    /// Something that may be a section, found in the search.
+    Candidate,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,9 +94,9 @@ impl<R: Read> ReportReader<R> {
             base: 0,
             at: 0,
             skim: Skim::new(0),
-            is_searching: false,
+            look: Look::Section,
             has_section: false,
-            patience: 1 << 22,
+            patience: 1 << 18,
             state: State::Open,
             error: None,
             has_given: false,
@@ -110,9 +121,9 @@ impl<R: Read> ReportReader<R> {
     /// Goes on over the buffer's sections, to the report's end or the buffer's.
     fn border(&mut self) -> Border {
         loop {
-            if self.is_searching {
+            if self.look == Look::Search {
                 match candidate(&self.buffer, self.at) {
-                    Some(found) => self.look_at(found),
+                    Some(found) => self.look_at(found, Look::Candidate),
                     None => {
                         self.at = self.at.max(self.buffer.len().saturating_sub(LONGEST_START));
                         return Border::Unknown;
@@ -121,7 +132,7 @@ impl<R: Read> ReportReader<R> {
             }
             let before = self.skim.at;
             let end = self.skim.run(&self.buffer);
-            if self.is_searching {
+            if self.look == Look::Candidate {
                 self.patience = self.patience.saturating_sub((self.skim.at - before) as u64);
                 if self.patience == 0 {
                     return Border::At(self.buffer.len());
@@ -136,8 +147,7 @@ impl<R: Read> ReportReader<R> {
                 }
                 (Ok(_), Ok((kind, _))) => kind,
                 _ => {
-                    self.look_at(self.at + 1);
-                    self.is_searching = true;
+                    self.look_at(self.at + 1, Look::Search);
                     continue;
                 }
             };
@@ -145,17 +155,17 @@ impl<R: Read> ReportReader<R> {
                 return Border::At(self.at);
             }
             self.has_section = true;
-            self.is_searching = false;
             let is_end = kind == view::END_KIND;
-            self.look_at(self.skim.at);
+            self.look_at(self.skim.at, Look::Section);
             if is_end {
                 return Border::At(self.at);
             }
         }
     }
 
-    fn look_at(&mut self, at: usize) {
+    fn look_at(&mut self, at: usize, look: Look) {
         self.at = at;
+        self.look = look;
         self.skim = Skim::new(at);
     }
 
@@ -174,8 +184,7 @@ impl<R: Read> ReportReader<R> {
         }
         self.buffer.drain(..len);
         self.base += len as u64;
-        self.look_at(0);
-        self.is_searching = false;
+        self.look_at(0, Look::Section);
         self.has_section = false;
         self.has_given = true;
         reading
@@ -200,7 +209,7 @@ impl<R: Read> Iterator for ReportReader<R> {
                     return Some(self.give(len, false));
                 }
                 if len > limits::REPORT_BYTES {
-                    let whole = if self.has_section && !self.is_searching {
+                    let whole = if self.has_section && self.look == Look::Section {
                         self.at
                     } else {
                         len
