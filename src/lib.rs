@@ -3,6 +3,7 @@
 
 #[doc(hidden)]
 pub mod capture;
+pub mod context;
 #[cfg(target_os = "linux")]
 mod monitor;
 #[doc(hidden)]

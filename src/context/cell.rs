@@ -1,0 +1,138 @@
+//! A few words that one thread writes while another reads, without a lock on either side.
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// Words in two copies: the published one, and one to be written. A writer that is interrupted for
+/// good (its thread froze or died there) leaves the published copy as it was.
+///
+/// The state is `version × 2 + 1 while somebody writes`; the version's last bit says which copy is
+/// published. After Boehm, "Can seqlocks get along with programming language memory models?" (2012).
+#[derive(Debug)]
+pub(super) struct Cell<const N: usize> {
+    state: AtomicU64,
+    copies: [[AtomicU64; N]; 2],
+}
+
+/// A reader gives up after so many writes came in between.
+const PATIENCE: u32 = 16;
+
+impl<const N: usize> Cell<N> {
+    /// All words zero.
+    pub const fn new() -> Cell<N> {
+        Cell {
+            state: AtomicU64::new(0),
+            copies: [const { [const { AtomicU64::new(0) }; N] }; 2],
+        }
+    }
+
+    /// Publishes new words, made from the present ones; `false`, and nothing is changed, when
+    /// another writer is at it and does not leave soon, or when `change` says so.
+    pub fn update(&self, change: impl FnOnce(&mut [u64; N]) -> bool) -> bool {
+        let Some(state) = self.claim() else {
+            return false;
+        };
+        let published = (state >> 1) & 1;
+        let (now, next) = match published {
+            0 => (&self.copies[0], &self.copies[1]),
+            _ => (&self.copies[1], &self.copies[0]),
+        };
+        let mut words = [0; N];
+        for (word, from) in words.iter_mut().zip(now) {
+            *word = from.load(Ordering::Relaxed);
+        }
+        if !change(&mut words) {
+            self.state.store(state, Ordering::Release);
+            return false;
+        }
+        // A reader that sees one of the words stored below sees the state stored above.
+        fence(Ordering::Release);
+        for (word, into) in words.iter().zip(next) {
+            into.store(*word, Ordering::Relaxed);
+        }
+        self.state.store(state.wrapping_add(2), Ordering::Release);
+        true
+    }
+
+    /// The state before this thread became the writer. Never waits for longer than a write takes.
+    fn claim(&self) -> Option<u64> {
+        for _ in 0..PATIENCE * 16 {
+            let state = self.state.load(Ordering::Relaxed);
+            if state & 1 == 0
+                && self
+                    .state
+                    .compare_exchange(state, state | 1, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+            {
+                return Some(state);
+            }
+            std::hint::spin_loop();
+        }
+        None
+    }
+
+    /// The published words; `None` where too many writes came in between. Signal-safe.
+    pub fn read(&self) -> Option<[u64; N]> {
+        for _ in 0..PATIENCE {
+            let before = self.state.load(Ordering::Acquire);
+            let copy = match (before >> 1) & 1 {
+                0 => &self.copies[0],
+                _ => &self.copies[1],
+            };
+            let mut words = [0; N];
+            for (word, from) in words.iter_mut().zip(copy) {
+                *word = from.load(Ordering::Relaxed);
+            }
+            fence(Ordering::Acquire);
+            // The writer of the next version leaves this copy alone, the one after that does not.
+            if self.state.load(Ordering::Relaxed) >> 1 == before >> 1 {
+                return Some(words);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_never_see_half_of_a_write() {
+        static CELL: Cell<8> = Cell::new();
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                for round in 1..=20_000u64 {
+                    assert!(CELL.update(|words| {
+                        words.fill(round);
+                        true
+                    }));
+                }
+            });
+            while !writer.is_finished() {
+                if let Some(words) = CELL.read() {
+                    assert!(words.iter().all(|&word| word == words[0]), "{words:?}");
+                }
+            }
+        });
+        assert_eq!(CELL.read(), Some([20_000; 8]));
+    }
+
+    #[test]
+    fn what_was_published_stays_while_a_writer_is_stuck() {
+        let cell = Cell::<2>::new();
+        cell.update(|words| {
+            *words = [1, 2];
+            true
+        });
+        cell.update(|words| {
+            *words = [3, 4];
+            assert_eq!(cell.read(), Some([1, 2]), "as a signal handler here would");
+            assert!(
+                !cell.update(|_| true),
+                "a second writer does not wait for ever"
+            );
+            false
+        });
+        assert_eq!(cell.read(), Some([1, 2]));
+    }
+}

@@ -1,0 +1,366 @@
+//! What the app says of its own state: keys, breadcrumbs, gauges, timed marks. Bounded; lock-free
+//! to write; readable at any instant, by a capture and by a crash handler.
+
+mod cell;
+mod record;
+mod snapshot;
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use self::cell::Cell;
+use self::record::{Record, hash};
+pub use self::snapshot::Snapshot;
+use crate::platform::clock;
+use crate::report::ValueView;
+
+/// Keys at most; later ones are left out, and counted.
+pub const KEYS: usize = 64;
+/// Breadcrumbs that are kept; the oldest make room.
+pub const BREADCRUMBS: usize = 64;
+/// Gauges at most.
+pub const GAUGES: usize = 64;
+/// Timed marks that are kept; the oldest make room.
+pub const MARKS: usize = 64;
+/// Bytes of a name or key; longer ones are cut at a character.
+pub const NAME: usize = 64;
+/// Bytes of a text value or breadcrumb; longer ones are cut at a character.
+pub const TEXT: usize = 240;
+
+/// Words of a record with a text, and of one without.
+const LONG: usize = 2 + (NAME + TEXT) / 8;
+const SHORT: usize = 2 + NAME / 8;
+
+/// What the app says of its own state, for the next report. All methods take `&self`, may be called
+/// from any thread, never wait for another and never allocate.
+///
+/// ```
+/// use wedjat::context::{Context, Snapshot};
+/// static CONTEXT: Context = Context::new();
+/// CONTEXT.set("screen", "Checkout");
+/// CONTEXT.set("items", 3);
+/// CONTEXT.breadcrumb("tapped Buy");
+/// let load = CONTEXT.mark("load prices");
+/// CONTEXT.gauge("queue", 3.5);
+/// drop(load); // the mark's time ends here
+///
+/// let mut snapshot = Snapshot::new();
+/// CONTEXT.read(&mut snapshot);
+/// assert_eq!(snapshot.gauges().next(), Some(("queue", 3.5)));
+/// ```
+pub struct Context {
+    keys: [Slot<LONG>; KEYS],
+    gauges: [Slot<SHORT>; GAUGES],
+    breadcrumbs: [Cell<LONG>; BREADCRUMBS],
+    marks: [Cell<SHORT>; MARKS],
+    next_breadcrumb: AtomicU64,
+    next_mark: AtomicU64,
+    left_out: AtomicU64,
+}
+
+/// A place that belongs to one name for good: the hash of it, 0 while free.
+#[derive(Debug)]
+struct Slot<const N: usize> {
+    name: AtomicU64,
+    cell: Cell<N>,
+}
+
+impl<const N: usize> Slot<N> {
+    const fn new() -> Slot<N> {
+        Slot {
+            name: AtomicU64::new(0),
+            cell: Cell::new(),
+        }
+    }
+}
+
+/// The process' own.
+pub static CONTEXT: Context = Context::new();
+
+impl Context {
+    /// With nothing in it.
+    pub const fn new() -> Context {
+        Context {
+            keys: [const { Slot::new() }; KEYS],
+            gauges: [const { Slot::new() }; GAUGES],
+            breadcrumbs: [const { Cell::new() }; BREADCRUMBS],
+            marks: [const { Cell::new() }; MARKS],
+            next_breadcrumb: AtomicU64::new(0),
+            next_mark: AtomicU64::new(0),
+            left_out: AtomicU64::new(0),
+        }
+    }
+
+    /// Sets a key: a text, a number or a `bool`.
+    pub fn set<'a>(&self, key: &str, value: impl Into<ValueView<'a>>) {
+        let value = value.into();
+        self.put(&self.keys, key, |words| Record(words).set_value(key, value));
+    }
+
+    /// Takes a key away.
+    pub fn remove(&self, key: &str) {
+        if let Some(slot) = find(&self.keys, key) {
+            self.update(&slot.cell, |words| words.fill(0));
+        }
+    }
+
+    /// Sets a gauge: a number by name, as a queue's length.
+    pub fn gauge(&self, name: &str, value: f64) {
+        self.put(&self.gauges, name, |words| {
+            Record(words).set_number(name, value.to_bits(), 0)
+        });
+    }
+
+    /// Leaves a breadcrumb: one line about what just happened, with the time.
+    pub fn breadcrumb(&self, text: &str) {
+        let ticket = self.next_breadcrumb.fetch_add(1, Ordering::Relaxed);
+        let cell = &self.breadcrumbs[ticket as usize % BREADCRUMBS];
+        self.update(cell, |words| {
+            Record(words).set_line(ticket, clock::monotonic(), text)
+        });
+    }
+
+    /// Starts a timed mark, as a network call or a page; it ends when the result is dropped.
+    pub fn mark(&self, name: &str) -> Mark<'_> {
+        let ticket = self.next_mark.fetch_add(1, Ordering::Relaxed);
+        let start = clock::monotonic();
+        let mark = Mark {
+            context: self,
+            ticket,
+            start,
+        };
+        self.update(mark.cell(), |words| {
+            Record(words).set_number(name, start, open(ticket));
+        });
+        mark
+    }
+
+    /// How much was left out for want of room, or because two threads wrote to one place at the
+    /// same instant.
+    pub fn left_out(&self) -> u64 {
+        self.left_out.load(Ordering::Relaxed)
+    }
+
+    /// Copies all that is known now into `snapshot`. Signal-safe.
+    pub fn read(&self, snapshot: &mut Snapshot) {
+        snapshot.fill(self);
+    }
+
+    fn put<const N: usize>(
+        &self,
+        slots: &[Slot<N>],
+        name: &str,
+        write: impl FnOnce(&mut [u64; N]),
+    ) {
+        match claim(slots, name) {
+            Some(slot) => self.update(&slot.cell, write),
+            None => self.count_left_out(),
+        }
+    }
+
+    fn update<const N: usize>(&self, cell: &Cell<N>, write: impl FnOnce(&mut [u64; N])) {
+        let done = cell.update(|words| {
+            write(words);
+            true
+        });
+        if !done {
+            self.count_left_out();
+        }
+    }
+
+    fn count_left_out(&self) {
+        self.left_out.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Default for Context {
+    fn default() -> Context {
+        Context::new()
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("left_out", &self.left_out())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A timed mark that lasts until it is dropped.
+#[derive(Debug)]
+#[must_use = "the mark's time ends when this is dropped"]
+pub struct Mark<'a> {
+    context: &'a Context,
+    ticket: u64,
+    start: u64,
+}
+
+impl Mark<'_> {
+    fn cell(&self) -> &Cell<SHORT> {
+        &self.context.marks[self.ticket as usize % MARKS]
+    }
+}
+
+impl Drop for Mark<'_> {
+    fn drop(&mut self) {
+        let lasted = clock::monotonic().saturating_sub(self.start);
+        // If newer marks have taken the place, nothing is changed.
+        self.cell()
+            .update(|words| Record(words).close(open(self.ticket), closed(lasted)));
+    }
+}
+
+/// A mark's second number: odd, with its ticket, while it lasts; even, with its length, after.
+const fn open(ticket: u64) -> u64 {
+    (ticket << 1) | 1
+}
+
+const fn closed(lasted: u64) -> u64 {
+    lasted << 1
+}
+
+/// The slot of this name, if it has one.
+fn find<'a, const N: usize>(slots: &'a [Slot<N>], name: &str) -> Option<&'a Slot<N>> {
+    let hash = hash(name);
+    let from = hash as usize % slots.len();
+    let mut slots = slots.iter().cycle().skip(from).take(slots.len());
+    slots.find(|slot| slot.name.load(Ordering::Acquire) == hash)
+}
+
+/// The slot of this name, claimed now if need be; `None` when all are taken.
+fn claim<'a, const N: usize>(slots: &'a [Slot<N>], name: &str) -> Option<&'a Slot<N>> {
+    let hash = hash(name);
+    let from = hash as usize % slots.len();
+    let mut slots = slots.iter().cycle().skip(from).take(slots.len());
+    slots.find(|slot| {
+        match slot
+            .name
+            .compare_exchange(0, hash, Ordering::AcqRel, Ordering::Acquire)
+        {
+            Ok(_) => true,
+            Err(taken) => taken == hash,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(context: &Context) -> Snapshot {
+        let mut snapshot = Snapshot::new();
+        context.read(&mut snapshot);
+        snapshot
+    }
+
+    #[test]
+    fn what_was_said_last_is_read() {
+        static CONTEXT: Context = Context::new();
+        CONTEXT.set("screen", "Cart");
+        CONTEXT.set("screen", "Checkout");
+        CONTEXT.set("signed in", true);
+        CONTEXT.set("items", 3u32);
+        CONTEXT.set("balance", -5i64);
+        CONTEXT.set("ratio", 0.5);
+        CONTEXT.set("gone", "x");
+        CONTEXT.remove("gone");
+        let snapshot = read(&CONTEXT);
+        let mut keys: Vec<_> = snapshot.keys().collect();
+        keys.sort_by_key(|(key, _)| *key);
+        let expected = [
+            ("balance", ValueView::Signed(-5)),
+            ("items", ValueView::Unsigned(3)),
+            ("ratio", ValueView::Float(0.5)),
+            ("screen", ValueView::Text("Checkout")),
+            ("signed in", ValueView::Bool(true)),
+        ];
+        assert_eq!(keys, expected);
+    }
+
+    #[test]
+    fn the_newest_breadcrumbs_are_kept_oldest_first() {
+        static CONTEXT: Context = Context::new();
+        for step in 0..BREADCRUMBS + 10 {
+            CONTEXT.breadcrumb(&format!("step {step}"));
+        }
+        let snapshot = read(&CONTEXT);
+        let texts: Vec<_> = snapshot
+            .breadcrumbs()
+            .map(|(_, text)| text.to_owned())
+            .collect();
+        let expected: Vec<_> = (10..BREADCRUMBS + 10)
+            .map(|step| format!("step {step}"))
+            .collect();
+        assert_eq!(texts, expected);
+        let times: Vec<_> = snapshot.breadcrumbs().map(|(time, _)| time).collect();
+        assert!(times.is_sorted() && times[0] > 0);
+    }
+
+    #[test]
+    fn marks_last_until_they_are_dropped() {
+        static CONTEXT: Context = Context::new();
+        let page = CONTEXT.mark("page");
+        drop(CONTEXT.mark("request"));
+        let snapshot = read(&CONTEXT);
+        let marks: Vec<_> = snapshot.marks().collect();
+        assert_eq!((marks[0].0, marks[0].2), ("page", None));
+        assert!(marks[1].0 == "request" && marks[1].2.is_some());
+        for _ in 0..MARKS {
+            drop(CONTEXT.mark("later"));
+        }
+        drop(page);
+        assert!(
+            read(&CONTEXT)
+                .marks()
+                .all(|(name, _, lasted)| name == "later" && lasted.is_some())
+        );
+    }
+
+    #[test]
+    fn long_texts_are_cut_at_a_character_and_too_many_keys_counted() {
+        static CONTEXT: Context = Context::new();
+        CONTEXT.set("key", "ä".repeat(500).as_str());
+        let snapshot = read(&CONTEXT);
+        assert_eq!(
+            snapshot.keys().next().unwrap().1,
+            ValueView::Text(&"ä".repeat(TEXT / 2))
+        );
+        for key in 0..2 * KEYS {
+            CONTEXT.set(&format!("key {key}"), key as u64);
+        }
+        assert_eq!(read(&CONTEXT).keys().count(), KEYS);
+        assert_eq!(CONTEXT.left_out() as usize, KEYS + 1);
+    }
+
+    #[test]
+    fn many_threads_write_while_one_reads() {
+        static CONTEXT: Context = Context::new();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                scope.spawn(move || {
+                    for round in 0..2_000u64 {
+                        CONTEXT.set(&format!("thread {thread}"), round);
+                        CONTEXT.breadcrumb(&format!("{thread} {thread} {thread}"));
+                        CONTEXT.gauge("shared", round as f64);
+                        drop(CONTEXT.mark("work"));
+                    }
+                });
+            }
+            for _ in 0..200 {
+                let snapshot = read(&CONTEXT);
+                for (_, text) in snapshot.breadcrumbs() {
+                    let words: Vec<_> = text.split(' ').collect();
+                    assert!(words.len() == 3 && words.iter().all(|&word| word == words[0]));
+                }
+            }
+        });
+        let snapshot = read(&CONTEXT);
+        assert_eq!(snapshot.keys().count(), 4);
+        assert!(
+            snapshot
+                .keys()
+                .all(|(_, value)| value == ValueView::Unsigned(1_999))
+        );
+    }
+}

@@ -1,0 +1,111 @@
+//! A copy of the context, taken into memory that was reserved before.
+
+use super::cell::Cell;
+use super::record::Read;
+use super::{BREADCRUMBS, Context, GAUGES, KEYS, MARKS};
+use crate::report::{ContextView, ValueView};
+
+/// A copy of a [`Context`]. Made once; read into as often as needed, without allocating.
+#[derive(Debug)]
+pub struct Snapshot {
+    keys: Box<[Read]>,
+    gauges: Box<[Read]>,
+    breadcrumbs: Box<[Read]>,
+    marks: Box<[Read]>,
+}
+
+impl Snapshot {
+    /// Reserves and touches the memory.
+    pub fn new() -> Snapshot {
+        let room = |count: usize| vec![Read::EMPTY; count].into_boxed_slice();
+        Snapshot {
+            keys: room(KEYS),
+            gauges: room(GAUGES),
+            breadcrumbs: room(BREADCRUMBS),
+            marks: room(MARKS),
+        }
+    }
+
+    /// Signal-safe.
+    pub(super) fn fill(&mut self, context: &Context) {
+        copy(&mut self.keys, context.keys.iter().map(|slot| &slot.cell));
+        copy(
+            &mut self.gauges,
+            context.gauges.iter().map(|slot| &slot.cell),
+        );
+        copy(&mut self.breadcrumbs, context.breadcrumbs.iter());
+        copy(&mut self.marks, context.marks.iter());
+        // Oldest first: by ticket, as two may have the same time. In place, without allocating.
+        self.breadcrumbs
+            .sort_unstable_by_key(|read| (read.kind == 0, read.second));
+        self.marks
+            .sort_unstable_by_key(|read| (read.kind == 0, read.number));
+    }
+
+    /// Whether the app has said nothing.
+    pub fn is_empty(&self) -> bool {
+        let all = [&self.keys, &self.gauges, &self.breadcrumbs, &self.marks];
+        all.iter()
+            .all(|reads| reads.iter().all(|read| read.kind == 0))
+    }
+
+    /// Keys and their values.
+    pub fn keys(&self) -> impl Iterator<Item = (&str, ValueView<'_>)> + Clone {
+        known(&self.keys).filter_map(|read| Some((read.name(), read.value()?)))
+    }
+
+    /// Gauges by name.
+    pub fn gauges(&self) -> impl Iterator<Item = (&str, f64)> + Clone {
+        known(&self.gauges).map(|read| (read.name(), f64::from_bits(read.number)))
+    }
+
+    /// Breadcrumbs, oldest first: time (monotonic, nanoseconds) and text.
+    pub fn breadcrumbs(&self) -> impl Iterator<Item = (u64, &str)> + Clone {
+        known(&self.breadcrumbs).map(|read| (read.number, read.line()))
+    }
+
+    /// Marks, by their start: name, start (monotonic, nanoseconds), length (`None` while it lasts).
+    pub fn marks(&self) -> impl Iterator<Item = (&str, u64, Option<u64>)> + Clone {
+        known(&self.marks).map(|read| {
+            let lasted = (read.second & 1 == 0).then_some(read.second >> 1);
+            (read.name(), read.number, lasted)
+        })
+    }
+
+    /// As the report's `context` section takes it.
+    #[expect(clippy::type_complexity, reason = "four iterators, which have no names")]
+    pub fn view(
+        &self,
+    ) -> ContextView<
+        impl Iterator<Item = (&str, ValueView<'_>)>,
+        impl Iterator<Item = (u64, &str)> + Clone,
+        impl Iterator<Item = (&str, f64)>,
+        impl Iterator<Item = (&str, u64, Option<u64>)>,
+    > {
+        ContextView {
+            keys: self.keys(),
+            breadcrumbs: self.breadcrumbs(),
+            gauges: self.gauges(),
+            marks: self.marks(),
+        }
+    }
+}
+
+impl Default for Snapshot {
+    fn default() -> Snapshot {
+        Snapshot::new()
+    }
+}
+
+fn known(reads: &[Read]) -> impl Iterator<Item = &Read> + Clone {
+    reads.iter().filter(|read| read.kind != 0)
+}
+
+fn copy<'a, const N: usize>(into: &mut [Read], cells: impl Iterator<Item = &'a Cell<N>>) {
+    for (read, cell) in into.iter_mut().zip(cells) {
+        match cell.read() {
+            Some(words) => read.fill(&words),
+            None => read.kind = 0,
+        }
+    }
+}
