@@ -73,7 +73,10 @@ impl Snapshot {
     }
 
     /// As the report's `context` section takes it.
-    #[expect(clippy::type_complexity, reason = "four iterators, which have no names")]
+    #[expect(
+        clippy::type_complexity,
+        reason = "four iterators, which have no names"
+    )]
     pub fn view(
         &self,
     ) -> ContextView<

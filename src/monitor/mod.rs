@@ -10,6 +10,7 @@ use std::sync::Arc;
 pub use builder::MonitorBuilder;
 pub use error::InstallError;
 
+use crate::context::{CONTEXT, Context};
 use crate::platform::file::Folder;
 use crate::recorder::{Helper, LiveDesk};
 use crate::store::{self, Limits};
@@ -84,6 +85,27 @@ impl Monitor {
         // A folder that cannot be tidied up now can be at the next report.
         let _ = store::prune(&self.directory, self.limits);
         Ok(self.directory.join(name.as_str()))
+    }
+
+    /// What the app says of its own state: it stands in every report from now on. It belongs to the
+    /// process: another monitor that is installed later finds it as it was.
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("wedjat-context-{}", std::process::id()));
+    /// # let monitor = wedjat::Monitor::builder("MyApp", "1").directory(&dir).install()?;
+    /// monitor.context().set("screen", "Checkout");
+    /// monitor.context().breadcrumb("tapped Buy");
+    /// let page = monitor.context().mark("render prices");
+    /// # drop(page);
+    /// let path = monitor.record("look")?;
+    /// let report = wedjat::report::read(&std::fs::read(&path)?)?.report;
+    /// assert_eq!(report.context.unwrap().breadcrumbs[0].1, "tapped Buy");
+    /// # drop(monitor);
+    /// # std::fs::remove_dir_all(&dir)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn context(&self) -> &'static Context {
+        &CONTEXT
     }
 
     /// The folder of the reports.

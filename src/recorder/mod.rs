@@ -206,4 +206,8 @@ impl Recording {
 /// Writes `vitals` and `context`. Signal-safe.
 fn vitals_and_context(recording: &mut Recording, bench: &mut Workbench) {
     recording.write(bench, |writer| writer.vitals(&GAUGES.read()));
+    let (buffer, context) = bench.context();
+    if !context.is_empty() {
+        recording.write_from(buffer, |writer| writer.context(context.view()));
+    }
 }

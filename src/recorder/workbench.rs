@@ -1,6 +1,7 @@
 //! The memory that a report is made in: reserved at install, one for each thread that writes.
 
 use crate::capture::ImagesGuard;
+use crate::context::{CONTEXT, Snapshot};
 use crate::report::RawFrame;
 
 /// Sections are made in this much memory before they go out whole.
@@ -16,6 +17,7 @@ pub(crate) struct Workbench {
     buffer: Box<[u8]>,
     indices: ImageIndices,
     frames: Box<[RawFrame]>,
+    context: Snapshot,
 }
 
 impl Workbench {
@@ -33,6 +35,7 @@ impl Workbench {
                 MAX_FRAMES
             ]
             .into_boxed_slice(),
+            context: Snapshot::new(),
         }
     }
 
@@ -41,7 +44,13 @@ impl Workbench {
         &mut self.buffer
     }
 
-    /// All parts at once. Signal-safe.
+    /// Where a section is made, and the app's context as it is now. Signal-safe.
+    pub fn context(&mut self) -> (&mut [u8], &Snapshot) {
+        CONTEXT.read(&mut self.context);
+        (&mut self.buffer, &self.context)
+    }
+
+    /// All parts at once, but the context. Signal-safe.
     pub fn parts(&mut self) -> (&mut [u8], &mut ImageIndices, &mut [RawFrame]) {
         (&mut self.buffer, &mut self.indices, &mut self.frames)
     }
