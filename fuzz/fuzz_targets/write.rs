@@ -1,0 +1,276 @@
+//! The recorder's writer, with any content and a buffer of any size: what goes out is whole, whatever did
+//! not fit.
+#![no_main]
+
+#[path = "../../tests/report_support/any_report.rs"]
+mod any_report;
+
+use arbitrary::{Arbitrary, Result, Unstructured};
+use libfuzzer_sys::fuzz_target;
+use wedjat::report::*;
+
+#[derive(Debug)]
+struct Input {
+    report: Report,
+    buffer: u16,
+    resume_at: u8,
+}
+
+impl<'a> Arbitrary<'a> for Input {
+    fn arbitrary(u: &mut Unstructured<'a>) -> Result<Input> {
+        let (buffer, resume_at): (u16, u8) = u.arbitrary()?;
+        Ok(Input {
+            buffer: buffer & 0x1fff,
+            resume_at,
+            report: any_report::report(u)?,
+        })
+    }
+}
+
+fuzz_target!(|input: Input| {
+    let mut buffer = vec![0; usize::from(input.buffer)];
+    let mut bytes: Vec<u8> = Vec::new();
+    let mut writer = ReportWriter::new(&mut buffer, &mut bytes);
+    write(&mut writer, &input.report);
+    let written = writer.sections();
+    writer.finish(ClosedBy::Writer).expect("a Vec takes all");
+
+    let survey = survey(&bytes);
+    assert_eq!(survey.len, bytes.len() as u64);
+    assert!(
+        survey.sections == written + 1 || buffer.len() < 128,
+        "{survey:?}"
+    );
+    if !survey.has_head {
+        return;
+    }
+    let Ok(reading) = read(&bytes) else {
+        assert!(buffer.len() < 256, "a small head holds what a reader needs");
+        return;
+    };
+    if buffer.len() >= 256 {
+        // Frames of the input may name images that there is no room for.
+        let is_known = |kind| kind == DamageKind::Image;
+        assert!(
+            reading.damage.iter().all(|damage| is_known(damage.kind)),
+            "{:?}",
+            reading.damage
+        );
+        for (written, given) in reading.report.threads.iter().zip(&input.report.threads) {
+            let omitted = written.omitted.map_or(0, |gap| gap.count);
+            let missing = omitted - given.omitted.map_or(0, |gap| gap.count).min(omitted);
+            assert_eq!(
+                written.frames.len() as u64 + missing,
+                given.frames.len() as u64
+            );
+        }
+    }
+
+    // Cut anywhere, and carried on by the next launch.
+    let cut = usize::from(input.resume_at) * bytes.len() / 256;
+    let survey = wedjat::report::survey(&bytes[..cut]);
+    if survey.has_head && buffer.len() >= 256 {
+        let mut rest = bytes[..survey.len as usize].to_vec();
+        let writer = ReportWriter::resume(&mut buffer, &mut rest, survey.crc, survey.sections);
+        writer
+            .finish(ClosedBy::NextLaunch)
+            .expect("a Vec takes all");
+        let closed = read(&rest).expect("the head is whole");
+        assert!(
+            closed
+                .damage
+                .iter()
+                .all(|damage| damage.kind == DamageKind::Image),
+            "{:?}",
+            closed.damage
+        );
+    }
+});
+
+fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
+    let head = &report.head;
+    let head = HeadView {
+        id: head.id,
+        launch: head.launch,
+        time: head.time,
+        clock: head.clock,
+        app_name: &head.app.name,
+        app_version: &head.app.version,
+        os_name: &head.os.name,
+        os_version: &head.os.version,
+        os_build: head.os.build.as_deref(),
+        device: head.device.as_deref(),
+        arch: &head.arch,
+        pid: head.pid,
+    };
+    let all_went = "a Vec takes all";
+    writer.head(&head).expect(all_went);
+    if let Some(event) = &report.event {
+        let signal = event.signal.as_ref().map(|signal| SignalView {
+            number: signal.number,
+            name: &signal.name,
+            code: signal.code,
+            code_name: signal.code_name.as_deref(),
+            address: signal.address,
+        });
+        let thresholds = event.thresholds.as_ref().map(|found| ThresholdsView {
+            timeout: found.timeout,
+            strikes: found.strikes,
+        });
+        let view = EventView {
+            kind: event.kind,
+            fatal: event.fatal,
+            reason: event.reason.as_deref(),
+            signal,
+            name: event.name.as_deref(),
+            message: event.message.as_deref(),
+            location: event.location.as_deref(),
+            class: event.class.as_deref(),
+            thresholds,
+        };
+        writer.event(&view).expect(all_went);
+    }
+    for thread in &report.threads {
+        let registers: Vec<(&str, u64)> = thread
+            .registers
+            .iter()
+            .map(|(name, value)| (name.as_str(), *value))
+            .collect();
+        let view = ThreadView {
+            id: thread.id,
+            name: thread.name.as_deref(),
+            main: thread.main,
+            crashed: thread.crashed,
+            state: thread.state.as_deref(),
+            syscall: thread.syscall.as_deref(),
+            cpu: thread.cpu,
+            registers: &registers,
+            frames: &raw(&thread.frames),
+            end: thread.end,
+            omitted: thread.omitted,
+        };
+        writer.thread(&view).expect(all_went);
+    }
+    for image in &report.images {
+        let view = ImageView {
+            name: &image.name,
+            id: &image.id,
+            base: image.base,
+            stated: image.stated,
+            size: image.size,
+            arch: image.arch.as_deref(),
+            text_hash: image.text_hash.as_deref(),
+        };
+        writer.image(&view).expect(all_went);
+    }
+    for sample in &report.samples {
+        let view = SampleView {
+            at: sample.at,
+            state: sample.state.as_deref(),
+            count: sample.count,
+            keep: sample.keep,
+            frames: &raw(&sample.frames),
+            omitted: sample.omitted,
+        };
+        writer.sample(&view).expect(all_went);
+    }
+    if let Some(vitals) = &report.vitals {
+        let cpu = vitals.cpu.as_ref();
+        let memory = vitals.memory.as_ref();
+        let view = VitalsView {
+            cpu: CpuView {
+                process: cpu.and_then(|cpu| cpu.process),
+                watchdog: cpu.and_then(|cpu| cpu.watchdog),
+                device: cpu.and_then(|cpu| cpu.device),
+                cores: cpu.and_then(|cpu| cpu.cores),
+            },
+            memory: MemoryView {
+                resident: memory.and_then(|memory| memory.resident),
+                footprint: memory.and_then(|memory| memory.footprint),
+                peak: memory.and_then(|memory| memory.peak),
+                device_total: memory.and_then(|memory| memory.device_total),
+                device_free: memory.and_then(|memory| memory.device_free),
+            },
+            frame_rate: vitals.frame_rate,
+            uptime: vitals.uptime,
+            launch_time: vitals.launch_time,
+            launch_kind: vitals.launch_kind.as_deref(),
+            battery: vitals.battery,
+            thermal: vitals.thermal.as_deref(),
+            low_power: vitals.low_power,
+        };
+        writer.vitals(&view).expect(all_went);
+    }
+    if let Some(context) = &report.context {
+        let view = ContextView {
+            keys: context
+                .keys
+                .iter()
+                .map(|(key, value)| (key.as_str(), borrowed(value))),
+            breadcrumbs: context
+                .breadcrumbs
+                .iter()
+                .map(|(time, text)| (*time, text.as_str())),
+            gauges: context
+                .gauges
+                .iter()
+                .map(|(name, value)| (name.as_str(), *value)),
+            marks: context
+                .marks
+                .iter()
+                .map(|(name, start, time)| (name.as_str(), *start, *time)),
+        };
+        writer.context(view).expect(all_went);
+    }
+    if let Some(capture) = &report.capture {
+        let view = CaptureView {
+            stopped: capture.stopped,
+            unwind: capture.unwind,
+            bytes: capture.bytes,
+            samples: capture.samples,
+            cut: capture.cut.as_ref().map(|_| "budget"),
+            unanswered: capture.unanswered,
+        };
+        writer.capture(&view).expect(all_went);
+    }
+    if let Some(loss) = &report.loss {
+        let counts: Vec<(&str, u64)> = loss
+            .counts
+            .iter()
+            .map(|(reason, count)| (reason.as_str(), *count))
+            .collect();
+        writer.loss(&LossView { counts: &counts }).expect(all_went);
+    }
+    if let Some(end) = &report.stall_end {
+        writer
+            .stall_end(&StallEndView {
+                duration: end.duration,
+                how: &end.how,
+            })
+            .expect(all_went);
+    }
+}
+
+fn raw(frames: &[Frame]) -> Vec<RawFrame> {
+    let image = |frame: &Frame| frame.image.unwrap_or(RawFrame::NO_IMAGE);
+    frames
+        .iter()
+        .map(|frame| RawFrame {
+            pc: frame.pc,
+            found: frame.found,
+            image: image(frame),
+        })
+        .collect()
+}
+
+fn borrowed(value: &Value) -> ValueView<'_> {
+    match value {
+        Value::Bool(value) => ValueView::Bool(*value),
+        Value::Unsigned(value) => ValueView::Unsigned(*value),
+        Value::Signed(value) => ValueView::Signed(*value),
+        Value::Float(value) => ValueView::Float(*value),
+        Value::Text(value) => ValueView::Text(value),
+        Value::Bytes(value) => ValueView::Bytes(value),
+        _ => ValueView::Nil,
+    }
+}
