@@ -1,4 +1,59 @@
-//! wedjat: what was the main thread doing when the app froze or died?
+//! What was the main thread doing when the app froze or died — in which function, file and line?
+//!
+//! wedjat is a recorder for apps and a desk for their developers:
+//!
+//! - [`Monitor`] watches the thread that installs it. On a stall, a fatal signal, a panic, or when
+//!   asked, it writes a report: the threads' registers and stacks, the images (executable and
+//!   libraries) with their ids, vitals and the app's own context.
+//! - [`report`] reads reports back, whatever became of them on the way.
+//! - [`symbolicate`] (feature of the same name, on by default) turns their addresses into functions,
+//!   inlined frames, files and lines; the binary `symbolicate` is its command.
+//! - [`unwind`] is the unwinder alone.
+//!
+//! # The contract
+//! What the app does:
+//! - calls [`MonitorBuilder::install`] on the thread to be watched, early, and keeps the [`Monitor`];
+//! - beats: [`Heartbeat::begin`] when the thread has something to do, [`Heartbeat::end`] before it
+//!   waits;
+//! - ships with unwind tables (the compilers' default) and keeps the debug files of each build.
+//!
+//! What wedjat does:
+//! - stops a thread only to copy its registers and stack, and unwinds after it runs again;
+//! - in a crashing process, and while anything is stopped, allocates nothing, takes no lock, and makes
+//!   async-signal-safe calls only;
+//! - writes each section whole and in order of worth, so that a report cut anywhere holds all before
+//!   the cut;
+//! - lets the process die as it would have died: same exit status, same core dump.
+//!
+//! What it does not do: send reports anywhere, or guess. A frame says how it was found, a walk says
+//! why it ended, and an address without a known function stays `image + offset`.
+//!
+//! # Example
+//! ```
+//! use wedjat::{Monitor, report::EventKind};
+//! # let dir = std::env::temp_dir().join(format!("wedjat-lib-{}", std::process::id()));
+//! let monitor = Monitor::builder("MyApp", "1.2.3").directory(&dir).install()?;
+//! let path = monitor.record("support button")?;
+//!
+//! let report = wedjat::report::read(&std::fs::read(path)?)?.report;
+//! assert_eq!(report.event.unwrap().kind, EventKind::Live);
+//! assert!(report.threads[0].frames.len() > 3);
+//! # drop(monitor);
+//! # std::fs::remove_dir_all(&dir)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # House map
+//! | room | job |
+//! | --- | --- |
+//! | [`Monitor`], `monitor/` | what an app installs; wires the rooms below together |
+//! | `trigger/` | what decides that now is the time: heartbeat, detector, watchdog, signals, panics |
+//! | `recorder/` | composes a report: which sections, in which order, into which file |
+//! | `capture/`, [`unwind`] | a thread, to its registers and stack, to its frames |
+//! | [`store`] | the folder of reports, and what the last launch left in it |
+//! | [`report`] | the format: model, writer, reader |
+//! | `platform/` | the only place with calls to the operating system |
+//! | [`symbolicate`] | the desk |
 #![deny(unsafe_op_in_unsafe_fn)]
 
 #[doc(hidden)]
@@ -25,3 +80,8 @@ pub use monitor::{InstallError, Monitor, MonitorBuilder};
 #[cfg(target_os = "linux")]
 pub use trigger::Crash;
 pub use trigger::{Heartbeat, Stall};
+
+/// The README's examples are compiled.
+#[cfg(all(doctest, target_os = "linux"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,150 @@
+//! Data flows one way: which room may import which, and where operating-system calls may stand.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Each room, and the rooms that it may import. `ARCHITECTURE.md` says why.
+const ROOMS: &[(&str, &[&str])] = &[
+    ("report", &[]),
+    ("platform", &[]),
+    ("capture", &["platform", "report"]),
+    ("unwind", &["capture", "report"]),
+    ("context", &["platform", "report"]),
+    ("vitals", &["platform", "report"]),
+    ("store", &["platform", "report"]),
+    ("trigger", &["capture", "platform", "report"]),
+    (
+        "recorder",
+        &[
+            "capture", "context", "platform", "report", "store", "trigger", "vitals",
+        ],
+    ),
+    (
+        "monitor",
+        &[
+            "capture", "context", "platform", "recorder", "report", "store", "trigger", "vitals",
+        ],
+    ),
+    ("ffi", &["context", "monitor", "report", "store", "trigger"]),
+    ("symbolicate", &["report"]),
+    ("bin", &["symbolicate"]),
+];
+
+#[test]
+fn rooms_import_only_what_lies_below_them() {
+    let mut wrong = Vec::new();
+    for file in sources() {
+        let room = room_of(&file);
+        if room == "lib" {
+            continue;
+        }
+        let allowed = ROOMS.iter().find(|(name, _)| *name == room);
+        let (_, allowed) = allowed.unwrap_or_else(|| panic!("{room} is a room without a place"));
+        for import in imports(&code_of(&file)) {
+            let known = ROOMS.iter().any(|(name, _)| *name == import);
+            if known && import != room && !allowed.contains(&import.as_str()) {
+                wrong.push(format!(
+                    "{}: {room} must not import {import}",
+                    file.display()
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn system_calls_stand_in_platform_alone() {
+    // Constants and types of libc are no calls; extern functions are.
+    let calls = [
+        "libc::open(",
+        "libc::write(",
+        "libc::mmap(",
+        "libc::syscall(",
+        "libc::kill(",
+        "libc::sigaction(",
+        "libc::close(",
+        "libc::read(",
+        "libc::ioctl(",
+        "std::arch::asm!",
+    ];
+    let mut wrong = Vec::new();
+    for file in sources() {
+        if room_of(&file) == "platform" {
+            continue;
+        }
+        let code = code_of(&file);
+        for call in calls.iter().filter(|call| code.contains(**call)) {
+            wrong.push(format!("{}: {call}", file.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_file_says_its_one_job_in_its_first_line() {
+    for file in sources() {
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(text.starts_with("//! "), "{} does not", file.display());
+    }
+}
+
+fn sources() -> Vec<PathBuf> {
+    fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                walk(&path, found);
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(Path::new("src"), &mut found);
+    assert!(found.len() > 20, "the sources were not found");
+    found
+}
+
+fn room_of(file: &Path) -> String {
+    let first = file
+        .components()
+        .nth(1)
+        .unwrap()
+        .as_os_str()
+        .to_str()
+        .unwrap();
+    first.trim_end_matches(".rs").to_owned()
+}
+
+/// The file without its tests and without comments.
+fn code_of(file: &Path) -> String {
+    let text = std::fs::read_to_string(file).unwrap();
+    let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    code.lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// The rooms that `crate::…` and, in the binary, `wedjat::…` paths name.
+fn imports(code: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for start in ["crate::", "wedjat::"] {
+        for part in code.split(start).skip(1) {
+            let word = |text: &str| {
+                let end = text
+                    .find(|c: char| !c.is_alphanumeric() && c != '_')
+                    .unwrap_or(text.len());
+                text[..end].to_owned()
+            };
+            if let Some(list) = part.strip_prefix('{') {
+                let list = list.split('}').next().unwrap_or_default();
+                found.extend(list.split(',').map(|item| word(item.trim_start())));
+            } else {
+                found.insert(word(part));
+            }
+        }
+    }
+    found
+}
