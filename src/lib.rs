@@ -6,7 +6,7 @@
 //!   asked, it writes a report: the threads' registers and stacks, the images (executable and
 //!   libraries) with their ids, vitals and the app's own context.
 //! - [`report`] reads reports back, whatever became of them on the way.
-//! - [`symbolicate`] (feature of the same name, on by default) turns their addresses into functions,
+//! - `symbolicate` (feature of the same name, on by default) turns their addresses into functions,
 //!   inlined frames, files and lines; the binary `symbolicate` is its command.
 //! - [`unwind`] is the unwinder alone.
 //!
@@ -53,7 +53,7 @@
 //! | [`store`] | the folder of reports, and what the last launch left in it |
 //! | [`report`] | the format: model, writer, reader |
 //! | `platform/` | the only place with calls to the operating system |
-//! | [`symbolicate`] | the desk |
+//! | `symbolicate` | the desk |
 #![deny(unsafe_op_in_unsafe_fn)]
 
 #[doc(hidden)]
