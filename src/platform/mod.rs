@@ -13,6 +13,8 @@ use apple as os;
 use linux as os;
 
 // Kept sorted. Each name exists on every platform, with the same meaning.
+#[cfg(target_os = "linux")]
+pub use os::calls;
 pub use os::clock;
 #[cfg(target_os = "linux")]
 pub use os::context;

@@ -7,6 +7,7 @@ mod crash;
 mod facts;
 mod helper;
 mod live;
+mod sampler;
 mod stall;
 mod threads;
 mod workbench;
@@ -22,10 +23,11 @@ pub(crate) use workbench::Workbench;
 use crate::capture::{Captured, ImagesGuard};
 use crate::platform::{clock, file};
 use crate::report::{
-    CaptureView, ClosedBy, EventKind, EventView, HeadView, ImageView, ReportWriter, Sink,
-    SinkError, ThreadView,
+    CaptureView, ClosedBy, EventKind, EventView, HeadView, ImageView, ReportWriter, SampleView,
+    Sink, SinkError, ThreadView,
 };
 use crate::store::{Name, PARTIAL, WHOLE, fresh_id};
+use crate::trigger::sampling::Section;
 use crate::vitals::GAUGES;
 
 impl Sink for &file::File {
@@ -136,6 +138,24 @@ impl Recording {
                 end: Some(captured.end),
                 omitted: captured.omitted,
                 ..*thread
+            })
+        });
+        self.images(bench, images);
+    }
+
+    /// Writes a stack taken during a stall, and behind it the images that its frames are the first
+    /// to need. Signal-safe.
+    pub fn sample(&mut self, bench: &mut Workbench, images: &ImagesGuard, sample: &Section<'_>) {
+        let (buffer, indices, frames) = bench.parts();
+        let frames = indices.number(sample.frames, images, frames);
+        self.write_from(buffer, |writer| {
+            writer.sample(&SampleView {
+                at: sample.at,
+                state: sample.state,
+                count: sample.count,
+                keep: sample.keep,
+                frames,
+                omitted: None,
             })
         });
         self.images(bench, images);

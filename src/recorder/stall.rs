@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use super::sampler::Sampler;
 use super::{Facts, Recording, Workbench};
-use crate::capture::{CaptureLimits, Capturer, ImageTable};
+use crate::capture::{CaptureLimits, ImageTable};
 use crate::platform::{Thread, file};
 use crate::report::{
-    CaptureView, EventKind, EventView, LossView, StallEndView, ThreadView, ThresholdsView, WalkEnd,
+    EventKind, EventView, LossView, StallEndView, ThreadView, ThresholdsView, WalkEnd,
 };
 use crate::store::Name;
 use crate::trigger::crash;
@@ -19,9 +20,8 @@ pub(crate) struct StallDesk {
     folder: Arc<file::Folder>,
     watched: Thread,
     bench: Workbench,
-    capturer: Capturer,
+    sampler: Sampler,
     open: Option<Recording>,
-    samples: u64,
     loss: [u64; Reason::ALL.len()],
     /// Asks for a fresh image table, without waiting for it.
     refresh: Box<dyn Fn() + Send>,
@@ -43,9 +43,8 @@ impl StallDesk {
             folder,
             watched,
             bench: Workbench::new(),
-            capturer: Capturer::new(limits).map_err(std::io::Error::other)?,
+            sampler: Sampler::new(watched, limits)?,
             open: None,
-            samples: 0,
             loss: Default::default(),
             refresh,
             done,
@@ -56,6 +55,17 @@ impl StallDesk {
         let place = Reason::ALL.iter().position(|&known| known == reason);
         if let Some(count) = place.and_then(|place| self.loss.get_mut(place)) {
             *count = count.saturating_add(1);
+        }
+    }
+
+    /// Writes the samples that the open report lacks.
+    fn write_samples(&mut self, all: bool) {
+        let Some(recording) = &mut self.open else {
+            return;
+        };
+        let images = ImageTable::enter();
+        while let Some(section) = self.sampler.samples.next_section(all) {
+            recording.sample(&mut self.bench, &images, &section);
         }
     }
 
@@ -81,29 +91,18 @@ impl StallDesk {
         let name = name
             .get(..length)
             .and_then(|name| std::str::from_utf8(name).ok());
-        let progress = self.watched.progress();
         let view = ThreadView {
             id: self.watched.id(),
             name: name.filter(|name| !name.is_empty()),
             main: true,
-            state: progress.map(|now| if now.running { "running" } else { "blocked" }),
-            cpu: progress.map(|now| now.cpu),
+            state: self.sampler.state,
+            syscall: self.sampler.syscall,
+            cpu: Some(self.sampler.gauge.cpu()),
             ..ThreadView::default()
         };
-        let mut cost = CaptureView {
-            samples: Some(1),
-            ..CaptureView::default()
-        };
-        match self.capturer.capture(self.watched, &images) {
-            Ok(captured) => {
-                cost.stopped = Some(captured.stopped);
-                cost.unwind = Some(captured.unwind);
-                cost.bytes = Some(captured.bytes);
-                cost.cut = captured.cut.then_some("limit");
-                recording.thread(bench, &images, &view, &captured);
-            }
-            Err(_) => {
-                cost.unanswered = Some(1);
+        match self.sampler.stack() {
+            Some(captured) => recording.thread(bench, &images, &view, &captured),
+            None => {
                 let (state, end) = (Some("unresponsive"), Some(WalkEnd::Unreadable));
                 recording.write(bench, |writer| {
                     writer.thread(&ThreadView { state, end, ..view })
@@ -112,31 +111,45 @@ impl StallDesk {
         }
         recording.main_image(bench, &images);
         super::vitals_and_context(&mut recording, bench);
-        recording.cost(bench, &cost);
+        recording.cost(bench, &self.sampler.cost());
+        while let Some(section) = self.sampler.samples.next_section(false) {
+            recording.sample(bench, &images, &section);
+        }
         Ok(recording)
     }
 }
 
 impl Watcher for StallDesk {
-    fn first_miss(&mut self, _at: u64) {
+    fn first_miss(&mut self, at: u64) {
         // A library that was loaded since is known by the time the stall is sure.
         (self.refresh)();
-        self.samples = 0;
+        self.sampler.take(at);
     }
 
-    fn sample(&mut self, _at: u64) {}
+    fn sample(&mut self, at: u64) {
+        if crash::in_progress() {
+            return;
+        }
+        self.sampler.take(at);
+        self.write_samples(false);
+    }
 
-    fn forget(&mut self) {}
+    fn forget(&mut self) {
+        self.sampler.clear();
+    }
 
     fn stalled(&mut self, info: &StallInfo) {
         if crash::in_progress() {
             return;
         }
+        self.sampler.take(info.lasted);
         // A folder that takes no report now may take the next one: nothing is kept.
         self.open = self.begin(info).ok();
     }
 
     fn ended(&mut self, end: &StallEndInfo) {
+        self.write_samples(true);
+        self.sampler.clear();
         let Some(mut recording) = self.open.take() else {
             return;
         };
@@ -161,6 +174,7 @@ impl Watcher for StallDesk {
     }
 
     fn dropped(&mut self, reason: Reason) {
+        self.sampler.clear();
         self.count_loss(reason);
     }
 }

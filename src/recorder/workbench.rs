@@ -2,7 +2,7 @@
 
 use crate::capture::ImagesGuard;
 use crate::context::{CONTEXT, Snapshot};
-use crate::report::RawFrame;
+use crate::report::{Found, RawFrame};
 
 /// Sections are made in this much memory before they go out whole.
 const BUFFER: usize = 64 << 10;
@@ -107,6 +107,28 @@ impl ImageIndices {
         let base = self.bases.get(self.written).copied();
         self.written += 1;
         base
+    }
+
+    /// As [`ImageIndices::renumber`], for frames whose images are not known yet. Signal-safe.
+    pub fn number<'s>(
+        &mut self,
+        frames: &[RawFrame],
+        images: &ImagesGuard,
+        scratch: &'s mut [RawFrame],
+    ) -> &'s [RawFrame] {
+        let count = frames.len().min(scratch.len());
+        for (slot, frame) in scratch.iter_mut().zip(frames) {
+            // A call may be the last instruction of its image: the address behind it is not in it.
+            let back = u64::from(frame.found != Found::Context);
+            let image = images.find(frame.pc.saturating_sub(back));
+            let image = image.and_then(|index| images.images().get(index as usize));
+            let number = image.map_or(RawFrame::NO_IMAGE, |image| self.index_of(image.base));
+            *slot = RawFrame {
+                image: number,
+                ..*frame
+            };
+        }
+        scratch.get(..count).unwrap_or_default()
     }
 
     /// Copies `frames` into `scratch` with the file's image numbers. Signal-safe.

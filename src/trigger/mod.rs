@@ -5,6 +5,7 @@ pub(crate) mod crash;
 pub mod heartbeat;
 #[cfg(target_os = "linux")]
 pub(crate) mod panic;
+pub mod sampling;
 #[cfg(target_os = "linux")]
 pub(crate) mod signal_names;
 pub mod stall;

@@ -593,8 +593,12 @@ impl Detector {
 
     fn info(&self, row: &Row, look: &Look, now: u64) -> StallInfo {
         let start = row.from.midpoint(row.first);
-        let lost: u64 =
-            row.not_counted.iter().sum::<u64>() - row.not_counted[Reason::Sleep as usize];
+        // The monotonic clock leaves the machine's sleep out by itself; and if only the watchdog was
+        // late, the thread's time went on.
+        let lost: u64 = [Reason::Debugger, Reason::Background, Reason::Modal]
+            .iter()
+            .map(|&reason| row.not_counted[reason as usize])
+            .sum();
         let lasted = now.saturating_sub(start).saturating_sub(lost);
         let cpu = look.cpu.saturating_sub(row.cpu);
         let delay = match (look.delay, row.delay) {

@@ -1,5 +1,6 @@
 //! Linux: what `platform` offers, by libc and raw system calls.
 
+pub mod calls;
 pub mod clock;
 pub mod context;
 pub mod file;

@@ -1,0 +1,376 @@
+//! The stacks taken during a stall: a fixed ring, equal ones folded, and the heaviest of them.
+//!
+//! Pure: it takes stacks and gives back what to write. Memory is reserved when it is made; nothing
+//! allocates later, however long the stall.
+
+use crate::report::RawFrame;
+
+/// Runs of equal stacks that are kept before the stall is sure; then the oldest make room.
+const RUNS: usize = 32;
+/// Frames of one stack; of longer ones the leafward part is kept.
+const FRAMES: usize = 256;
+/// Different stacks that are weighed against each other.
+const WEIGHED: usize = 64;
+
+/// The samples of one stall at a time.
+#[derive(Debug)]
+pub struct Samples {
+    runs: Box<[Run]>,
+    /// Index of the oldest run, and how many there are.
+    first: usize,
+    len: usize,
+    /// Runs up to here are in the report.
+    written: usize,
+    /// The stack of the sample that was written last.
+    before: Run,
+    taken: u64,
+    weights: [Weight; WEIGHED],
+    last: Option<(u64, u64)>,
+}
+
+/// Equal stacks in a row.
+#[derive(Debug, Clone)]
+struct Run {
+    at: u64,
+    state: Option<&'static str>,
+    count: u64,
+    /// Of them, so many are in the report.
+    told: u64,
+    frames: Box<[RawFrame]>,
+    len: usize,
+}
+
+/// How long a stack was seen, by all of it but the pc of its first frame: one call, wherever in it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Weight {
+    key: u64,
+    time: u64,
+}
+
+/// What goes into a `sample` section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Section<'a> {
+    /// Since the stall's start, nanoseconds.
+    pub at: u64,
+    /// State of the thread.
+    pub state: Option<&'static str>,
+    /// So many samples in a row.
+    pub count: u64,
+    /// So many rootward frames are those of the section before.
+    pub keep: u64,
+    /// The rest, innermost first.
+    pub frames: &'a [RawFrame],
+}
+
+impl Run {
+    fn new() -> Run {
+        // Not zeroes: those would be pages that the kernel has yet to give.
+        let frame = RawFrame {
+            pc: u64::MAX,
+            ..RawFrame::default()
+        };
+        Run {
+            at: 0,
+            state: None,
+            count: 0,
+            told: 0,
+            frames: vec![frame; FRAMES].into_boxed_slice(),
+            len: 0,
+        }
+    }
+
+    fn stack(&self) -> &[RawFrame] {
+        self.frames.get(..self.len).unwrap_or_default()
+    }
+
+    fn is(&self, stack: &[RawFrame]) -> bool {
+        let mut both = self.stack().iter().zip(stack);
+        self.len == stack.len()
+            && both.all(|(one, other)| (one.pc, one.found) == (other.pc, other.found))
+    }
+
+    fn set(&mut self, at: u64, state: Option<&'static str>, stack: &[RawFrame]) {
+        (self.at, self.state, self.count, self.told) = (at, state, 1, 0);
+        self.len = stack.len().min(FRAMES);
+        for (to, from) in self.frames.iter_mut().zip(stack) {
+            *to = RawFrame {
+                image: RawFrame::NO_IMAGE,
+                ..*from
+            };
+        }
+    }
+}
+
+impl Samples {
+    /// Reserves and touches the memory.
+    pub fn new() -> Samples {
+        Samples {
+            runs: (0..RUNS).map(|_| Run::new()).collect(),
+            first: 0,
+            len: 0,
+            written: 0,
+            before: Run::new(),
+            taken: 0,
+            weights: [Weight::default(); WEIGHED],
+            last: None,
+        }
+    }
+
+    /// Forgets the stall before.
+    pub fn clear(&mut self) {
+        (self.first, self.len, self.written, self.taken) = (0, 0, 0, 0);
+        self.before.len = 0;
+        self.weights = [Weight::default(); WEIGHED];
+        self.last = None;
+    }
+
+    /// Takes a stack, innermost frame first. What it says of images is not kept: they are numbered
+    /// anew when a section is written.
+    pub fn add(&mut self, at: u64, state: Option<&'static str>, stack: &[RawFrame]) {
+        let stack = stack.get(..FRAMES).unwrap_or(stack);
+        self.weigh(at, key(stack));
+        if let Some(run) = self.newest()
+            && run.is(stack)
+            && run.state == state
+        {
+            run.count = run.count.saturating_add(1);
+            return;
+        }
+        if self.len == RUNS {
+            self.first = (self.first + 1) % RUNS;
+            self.len -= 1;
+            self.written = self.written.saturating_sub(1);
+        }
+        let place = (self.first + self.len) % RUNS;
+        self.len += 1;
+        if let Some(run) = self.runs.get_mut(place) {
+            run.set(at, state, stack);
+        }
+    }
+
+    /// The stack is still the one that was added last: nobody had to look. `false` if there is none.
+    pub fn repeat(&mut self, at: u64) -> bool {
+        let Some(run) = self.newest() else {
+            return false;
+        };
+        run.count = run.count.saturating_add(1);
+        let key = key(run.stack());
+        self.weigh(at, key);
+        true
+    }
+
+    fn newest(&mut self) -> Option<&mut Run> {
+        let place = (self.first + self.len.checked_sub(1)?) % RUNS;
+        self.runs.get_mut(place)
+    }
+
+    /// How many samples were taken.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// The next section that the report lacks. A run that goes on is written when it begins, and
+    /// what is added to it when it is over, or if `all`.
+    pub fn next_section(&mut self, all: bool) -> Option<Section<'_>> {
+        while self.written < self.len {
+            let place = (self.first + self.written) % RUNS;
+            let newest = self.written + 1 == self.len;
+            let run = self.runs.get_mut(place)?;
+            let due = run.count - run.told;
+            let begins = run.told == 0;
+            if due == 0 || newest && !begins && !all {
+                if newest {
+                    return None;
+                }
+                self.written += 1;
+                continue;
+            }
+            run.told = run.count;
+            let at = run.at;
+            let keep = if begins {
+                let same = run
+                    .stack()
+                    .iter()
+                    .rev()
+                    .zip(self.before.stack().iter().rev());
+                same.take_while(|(one, other)| one == other).count()
+            } else {
+                run.len
+            };
+            self.before.set(at, run.state, run.stack());
+            let run = self.runs.get(place)?;
+            return Some(Section {
+                at,
+                state: run.state,
+                count: due,
+                keep: keep as u64,
+                frames: run.stack().get(..run.len - keep).unwrap_or_default(),
+            });
+        }
+        None
+    }
+
+    /// What tells the heaviest stack from others in this launch: the calls that took the longest
+    /// time together. `None` without samples.
+    pub fn heaviest(&self) -> Option<u64> {
+        let heaviest = self.weights.iter().max_by_key(|weight| weight.time)?;
+        (self.taken > 0).then_some(heaviest.key)
+    }
+
+    /// Gives the time since the sample before to the stack that is seen now. When there are too
+    /// many, the lightest makes room and leaves its weight, so that a heavy one is never missed
+    /// (Metwally, Agrawal, El Abbadi 2005, "space-saving").
+    fn weigh(&mut self, at: u64, key: u64) {
+        self.taken = self.taken.saturating_add(1);
+        let time = match self.last {
+            // A first stack counts for what it was taken for: one period or so.
+            None => 1,
+            Some((before, _)) => at.saturating_sub(before).max(1),
+        };
+        self.last = Some((at, key));
+        let known = self
+            .weights
+            .iter()
+            .position(|weight| weight.time > 0 && weight.key == key);
+        let lightest = (0..WEIGHED)
+            .min_by_key(|&index| self.weights[index].time)
+            .unwrap_or(0);
+        if let Some(weight) = self.weights.get_mut(known.unwrap_or(lightest)) {
+            weight.key = key;
+            weight.time = weight.time.saturating_add(time);
+        }
+    }
+}
+
+impl Default for Samples {
+    fn default() -> Samples {
+        Samples::new()
+    }
+}
+
+/// FNV-1a over the return addresses: all pcs but the first frame's, which wanders.
+fn key(stack: &[RawFrame]) -> u64 {
+    let callers = match stack {
+        [only] => std::slice::from_ref(only),
+        stack => stack.get(1..).unwrap_or_default(),
+    };
+    callers
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, frame| {
+            (hash ^ frame.pc).wrapping_mul(0x0000_0100_0000_01b3)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stack(pcs: &[u64]) -> Vec<RawFrame> {
+        pcs.iter()
+            .map(|&pc| RawFrame {
+                pc,
+                ..RawFrame::default()
+            })
+            .collect()
+    }
+
+    /// What a reader makes of the sections: the whole stacks again, each as often as it was seen.
+    fn read(samples: &mut Samples, all: bool, before: &mut Vec<u64>) -> Vec<Vec<u64>> {
+        let mut stacks = Vec::new();
+        while let Some(section) = samples.next_section(all) {
+            let kept = before.split_off(before.len() - section.keep as usize);
+            *before = section
+                .frames
+                .iter()
+                .map(|frame| frame.pc)
+                .chain(kept)
+                .collect();
+            stacks.extend((0..section.count).map(|_| before.clone()));
+        }
+        stacks
+    }
+
+    #[test]
+    fn what_is_read_back_is_what_was_taken() {
+        // Random walks over a small tree of calls; written at random moments.
+        let mut random = 7u64;
+        let mut next = |below: u64| {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (random >> 33) % below
+        };
+        for _ in 0..200 {
+            let mut samples = Samples::new();
+            let (mut taken, mut written, mut before) = (Vec::new(), Vec::new(), Vec::new());
+            let mut now = vec![1u64];
+            for at in 0..next(25) {
+                match next(4) {
+                    0 if now.len() > 1 => _ = now.remove(0),
+                    1 => now.insert(0, 10 * at + next(3)),
+                    2 => now[0] = next(5),
+                    _ => {}
+                }
+                samples.add(at, None, &stack(&now));
+                taken.push(now.clone());
+                if next(3) == 0 {
+                    written.extend(read(&mut samples, false, &mut before));
+                }
+            }
+            written.extend(read(&mut samples, true, &mut before));
+            assert_eq!(written, taken);
+            assert_eq!(samples.taken() as usize, taken.len());
+        }
+    }
+
+    #[test]
+    fn a_run_is_told_when_it_begins_and_its_rest_when_it_is_over() {
+        let mut samples = Samples::new();
+        samples.add(0, None, &stack(&[2, 1]));
+        assert_eq!(
+            samples.next_section(false).map(|section| section.count),
+            Some(1)
+        );
+        samples.repeat(50);
+        samples.repeat(100);
+        assert_eq!(samples.next_section(false), None);
+        samples.add(150, None, &stack(&[3, 1]));
+        let rest = samples.next_section(false).unwrap();
+        assert_eq!((rest.count, rest.keep, rest.frames.len()), (2, 2, 0));
+        let next = samples.next_section(false).unwrap();
+        assert_eq!((next.count, next.keep, next.frames.len()), (1, 1, 1));
+    }
+
+    #[test]
+    fn only_the_newest_are_kept_when_too_many_come_before_the_stall_is_sure() {
+        let mut samples = Samples::new();
+        for at in 0..100 {
+            samples.add(at, None, &stack(&[at, 1]));
+        }
+        let stacks = read(&mut samples, true, &mut Vec::new());
+        assert_eq!(stacks.len(), RUNS);
+        assert_eq!((stacks[0][0], stacks[RUNS - 1][0]), (100 - RUNS as u64, 99));
+    }
+
+    #[test]
+    fn the_heaviest_is_the_longest_in_time_not_the_last() {
+        let mut samples = Samples::new();
+        samples.add(0, None, &stack(&[90, 1]));
+        for at in 1..=5 {
+            // One call, seen at different places in it.
+            samples.add(at * 50, None, &stack(&[20 + at, 2, 1]));
+        }
+        for at in 6..8 {
+            samples.add(at * 50, None, &stack(&[30, 3, 1]));
+        }
+        assert_eq!(samples.heaviest(), Some(key(&stack(&[0, 2, 1]))));
+        for at in 0..1_000 {
+            samples.add(400 + at, None, &stack(&[1, 1_000 + at]));
+        }
+        assert_eq!(
+            samples.heaviest(),
+            Some(key(&stack(&[0, 2, 1]))),
+            "many light ones do not win"
+        );
+    }
+}
