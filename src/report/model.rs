@@ -4,11 +4,8 @@
 //! that this version does not know is kept in `extra`, so that reading and writing again loses
 //! nothing.
 
-use serde::{Deserialize, Serialize};
-
 /// The value of a key that has no field of its own: any MessagePack value.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// `nil`
     Nil,
