@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustc_hash::FxHashMap;
 
+use super::cache::Cache;
 use super::dwarf::{Chain, DwarfFile, NONE, UnitIndex, UnitTable};
 use super::frame::{Frame, Source};
 use super::names;
@@ -24,7 +25,20 @@ pub(crate) struct DebugFile {
     /// The table of the whole file, once somebody made or mapped it.
     whole: OnceLock<Table>,
     answers: [Mutex<FxHashMap<u32, Answer>>; SHARDS],
+    making: Mutex<()>,
+    work: Arc<Work>,
 }
+
+/// How debug files go about their work.
+#[derive(Debug, Clone)]
+pub(crate) struct Work {
+    /// Threads to make a table with.
+    pub jobs: usize,
+    pub cache: Option<Cache>,
+}
+
+/// Once so many units were flattened for single answers, the whole file is worth it.
+const ENOUGH_UNITS: usize = 24;
 
 /// What is known of an address.
 #[derive(Debug, Clone)]
@@ -43,7 +57,13 @@ const ANSWERS_KEPT: usize = 1 << 17;
 const MAX_CHAIN: usize = 512;
 
 impl DebugFile {
-    pub(crate) fn new(object: ObjectFile, sup: Option<ObjectFile>) -> DebugFile {
+    pub(crate) fn new(object: ObjectFile, sup: Option<ObjectFile>, work: Arc<Work>) -> DebugFile {
+        let whole = OnceLock::new();
+        if let Some(cache) = work.cache.as_ref().filter(|_| Cache::is_worth_it(&object))
+            && let Some(table) = cache.load(&object)
+        {
+            let _ = whole.set(table);
+        }
         DebugFile {
             object,
             sup,
@@ -52,30 +72,92 @@ impl DebugFile {
             quick: OnceLock::new(),
             complete: OnceLock::new(),
             units: Mutex::default(),
-            whole: OnceLock::new(),
+            whole,
             answers: Default::default(),
+            making: Mutex::default(),
+            work,
         }
     }
 
     /// The answer for a stated address; `None` where the truth is unknown.
     pub(crate) fn lookup(&self, svma: u64) -> Option<Answer> {
         self.object.code_end(svma)?;
-        if let Some(table) = self.whole.get() {
-            let relative = u32::try_from(svma.checked_sub(self.object.base)?).ok()?;
-            let chain = table.chain_at(relative)?;
-            let shard = &self.answers[chain as usize % SHARDS];
-            if let Some(answer) = lock(shard).get(&chain) {
-                return Some(answer.clone());
+        if self.whole.get().is_none() && self.flattened() >= ENOUGH_UNITS {
+            self.make_whole();
+        }
+        if let Some(table) = self.whole.get().filter(|table| !table.is_damaged()) {
+            let answer = self.lookup_in(table, svma);
+            if !table.is_damaged() {
+                return answer;
             }
-            let answer = self.answer(table, chain, None)?;
-            let mut shard = lock(shard);
-            if shard.len() >= ANSWERS_KEPT / SHARDS {
-                shard.clear();
+            if let Some(cache) = &self.work.cache {
+                cache.remove(&self.object);
             }
-            shard.insert(chain, answer.clone());
-            return Some(answer);
         }
         self.lookup_directly(svma)
+    }
+
+    /// The answer of the whole file's table.
+    fn lookup_in(&self, table: &Table, svma: u64) -> Option<Answer> {
+        let relative = u32::try_from(svma.checked_sub(self.object.base)?).ok()?;
+        let chain = table.chain_at(relative)?;
+        let shard = &self.answers[chain as usize % SHARDS];
+        if let Some(answer) = lock(shard).get(&chain) {
+            return Some(answer.clone());
+        }
+        let answer = self.answer(table, chain, None)?;
+        let mut shard = lock(shard);
+        if shard.len() >= ANSWERS_KEPT / SHARDS {
+            shard.clear();
+        }
+        shard.insert(chain, answer.clone());
+        Some(answer)
+    }
+
+    /// Makes the table of the whole file, unless another thread is at it, and keeps it for the next
+    /// process, too.
+    fn make_whole(&self) {
+        let Ok(_making) = self.making.try_lock() else {
+            return;
+        };
+        if self.whole.get().is_some() {
+            return;
+        }
+        let table = self.build(self.work.jobs);
+        if let Some(cache) = self
+            .work
+            .cache
+            .as_ref()
+            .filter(|_| Cache::is_worth_it(&self.object))
+        {
+            cache.store(&self.object, &table);
+        }
+        let _ = self.whole.set(table);
+    }
+
+    /// Whether answers came straight from DWARF, where a table on disk would have been quicker.
+    pub(crate) fn wants_table(&self) -> bool {
+        self.work.cache.is_some()
+            && self.flattened() > 0
+            && !self.is_whole()
+            && Cache::is_worth_it(&self.object)
+    }
+
+    /// Makes the table on disk, unless it is there or another process is at it.
+    pub(crate) fn make_table(&self) {
+        let Some(cache) = self
+            .work
+            .cache
+            .as_ref()
+            .filter(|_| Cache::is_worth_it(&self.object))
+        else {
+            return;
+        };
+        if !self.is_whole()
+            && let Some(_lock) = cache.lock(&self.object)
+        {
+            self.make_whole();
+        }
     }
 
     /// Reads a chain out of `table`. For a unit's own table, `svma` settles names by the symbol table.
@@ -129,11 +211,6 @@ impl DebugFile {
 
     pub(crate) fn is_whole(&self) -> bool {
         self.whole.get().is_some()
-    }
-
-    /// Serves from `table` from now on.
-    pub(crate) fn set_whole(&self, table: Table) {
-        let _ = self.whole.set(table);
     }
 
     /// The object's symbols.

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustc_hash::FxHashMap;
 
 use super::Error;
-use super::debug_file::{Answer, DebugFile};
+use super::cache::Cache;
+use super::debug_file::{Answer, DebugFile, Work};
 use super::frame::image_file_name;
 use super::object_file::{self, ObjectFile};
 use crate::report::model::Image;
@@ -23,6 +24,7 @@ pub struct DebugFiles {
     index: FxHashMap<Vec<u8>, Vec<Entry>>,
     system: bool,
     open: Mutex<Open>,
+    work: Arc<Work>,
 }
 
 /// An object that was found.
@@ -80,6 +82,10 @@ impl DebugFiles {
             index: FxHashMap::default(),
             system: true,
             open: Mutex::new(open),
+            work: Arc::new(Work {
+                jobs: 1,
+                cache: None,
+            }),
         }
     }
 
@@ -89,6 +95,38 @@ impl DebugFiles {
     pub fn system(mut self, system: bool) -> DebugFiles {
         self.system = system;
         self
+    }
+
+    /// Keeps lookup tables in `cache`, and uses those that are there. None by default.
+    #[must_use]
+    pub fn cache(mut self, cache: Option<Cache>) -> DebugFiles {
+        Arc::make_mut(&mut self.work).cache = cache;
+        self
+    }
+
+    /// How many threads may work on one debug file (1 by default).
+    #[must_use]
+    pub fn jobs(mut self, jobs: usize) -> DebugFiles {
+        Arc::make_mut(&mut self.work).jobs = jobs.max(1);
+        self
+    }
+
+    /// Debug files that answered straight from their DWARF, where a table in the cache would be
+    /// quicker the next time.
+    pub(crate) fn without_table(&self) -> Vec<PathBuf> {
+        let open = self.lock();
+        let images = open.images.values().filter_map(|(image, _)| image.as_ref());
+        let files = images.flat_map(|image| image.files().iter().filter(|file| file.wants_table()));
+        files.map(|file| file.object.path.clone()).collect()
+    }
+
+    /// Makes the tables in the cache of all debug files that were added.
+    pub(crate) fn make_tables(&self) {
+        for image in self.images() {
+            if let Some(files) = self.find_by_id(&image.id, &image.name) {
+                files.files().iter().for_each(DebugFile::make_table);
+            }
+        }
     }
 
     /// How many images to keep open at most (64 by default); the one that was not used for longest
@@ -264,7 +302,7 @@ impl DebugFiles {
                 .find(|object| object.id == image.id && !image.id.is_empty());
             if let Some(object) = matching {
                 let sup = self.dwz_file(&object);
-                files.push(DebugFile::new(object, sup));
+                files.push(DebugFile::new(object, sup, self.work.clone()));
             }
         };
         for entry in self.index.get(&image.id).into_iter().flatten() {
@@ -299,7 +337,7 @@ impl DebugFiles {
         let object = object_file::open(path).ok()?.into_iter().next()?;
         object.id.is_empty().then(|| {
             let sup = self.dwz_file(&object);
-            DebugFile::new(object, sup)
+            DebugFile::new(object, sup, self.work.clone())
         })
     }
 

@@ -3,6 +3,7 @@
 
 mod addresses;
 mod bytes;
+mod cache;
 #[doc(hidden)]
 pub mod command;
 mod debug_file;
@@ -20,6 +21,7 @@ mod symbols;
 mod table;
 
 pub use addresses::{Addresses, Ambiguous};
+pub use cache::Cache;
 pub use debug_files::{Added, DebugFiles};
 pub use error::Error;
 pub use frame::{

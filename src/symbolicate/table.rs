@@ -13,6 +13,8 @@
 //! | files | path |
 //! | strings | length, then so many bytes of UTF-8; the others refer to the offset of the length |
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
 use rustc_hash::FxHashMap;
 
 use super::bytes::Bytes;
@@ -31,11 +33,24 @@ pub(crate) const WANTS_SYMBOL: u32 = 1;
 pub(crate) const FROM_SYMBOLS: u32 = 2;
 
 /// A table to look things up in.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Table {
     bytes: Bytes,
+    /// For tables that come from disk.
+    checks: Option<Checks>,
     counts: [usize; 6],
     offsets: [usize; 6],
+}
+
+/// Tables from disk are checked in blocks of so many bytes, each when it is first read.
+pub(crate) const BLOCK: usize = 1 << 14;
+
+#[derive(Debug)]
+struct Checks {
+    crcs: Vec<u32>,
+    /// A bit for each block found whole.
+    whole: Vec<AtomicU64>,
+    damaged: AtomicBool,
 }
 
 const STARTS: usize = 0;
@@ -59,6 +74,30 @@ pub(crate) struct FunctionRef<'a> {
 }
 
 impl Table {
+    /// As [`Table::open`], with the CRC-32 of each block.
+    pub(crate) fn open_checked(bytes: Bytes, crcs: Vec<u32>) -> Result<Table, &'static str> {
+        if crcs.first() != bytes.chunks(BLOCK).next().map(crc32fast::hash).as_ref() {
+            return Err("its first block is damaged");
+        }
+        let mut table = Table::open(bytes)?;
+        let whole = (0..crcs.len().div_ceil(64))
+            .map(|_| AtomicU64::new(0))
+            .collect();
+        table.checks = Some(Checks {
+            crcs,
+            whole,
+            damaged: AtomicBool::new(false),
+        });
+        Ok(table)
+    }
+
+    /// Whether a block that was read turned out damaged: answers of this table may be missing.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.checks
+            .as_ref()
+            .is_some_and(|checks| checks.damaged.load(Relaxed))
+    }
+
     /// Checks the header and that all parts are there.
     pub(crate) fn open(bytes: Bytes) -> Result<Table, &'static str> {
         let data: &[u8] = &bytes;
@@ -89,6 +128,7 @@ impl Table {
         }
         Ok(Table {
             bytes,
+            checks: None,
             counts,
             offsets,
         })
@@ -96,17 +136,16 @@ impl Table {
 
     /// The chain at an address relative to the image's base.
     pub(crate) fn chain_at(&self, address: u32) -> Option<u32> {
-        let starts = self.part(STARTS);
         let (mut low, mut high) = (0, self.counts[STARTS]);
         while low < high {
             let middle = low + (high - low) / 2;
-            if u32_at(starts, middle * 4)? <= address {
-                low = middle + 1
+            if u32_at(self.read(STARTS, middle * 4, 4)?, 0)? <= address {
+                low = middle + 1;
             } else {
-                high = middle
+                high = middle;
             }
         }
-        let value = u32_at(self.part(VALUES), low.checked_sub(1)? * 4)?;
+        let value = u32_at(self.read(VALUES, low.checked_sub(1)? * 4, 4)?, 0)?;
         (value != NONE).then_some(value)
     }
 
@@ -144,23 +183,47 @@ impl Table {
     }
 
     fn entry(&self, part: usize, index: u32) -> Option<&[u8]> {
-        let size = SIZES[part];
-        let start = (index as usize).checked_mul(size)?;
-        self.part(part).get(start..start + size)
+        self.read(
+            part,
+            (index as usize).checked_mul(SIZES[part])?,
+            SIZES[part],
+        )
     }
 
     fn string(&self, offset: u32) -> Option<&str> {
-        let strings = self.part(STRINGS);
         let start = offset as usize;
-        let len = u32_at(strings, start)? as usize;
-        std::str::from_utf8(strings.get(start + 4..start.checked_add(4)?.checked_add(len)?)?).ok()
+        let len = u32_at(self.read(STRINGS, start, 4)?, 0)? as usize;
+        std::str::from_utf8(self.read(STRINGS, start.checked_add(4)?, len)?).ok()
     }
 
-    fn part(&self, part: usize) -> &[u8] {
-        let start = self.offsets[part];
-        self.bytes
-            .get(start..start + self.counts[part] * SIZES[part])
-            .unwrap_or(&[])
+    /// `len` bytes at `start` of a part, once their blocks are known to be whole.
+    #[inline]
+    fn read(&self, part: usize, start: usize, len: usize) -> Option<&[u8]> {
+        let end = start.checked_add(len)?;
+        if end > self.counts[part] * SIZES[part] {
+            return None;
+        }
+        let (start, end) = (self.offsets[part] + start, self.offsets[part] + end);
+        if let Some(checks) = &self.checks {
+            for block in start / BLOCK..=end.saturating_sub(1).max(start) / BLOCK {
+                let (word, bit) = (checks.whole.get(block / 64)?, 1u64 << (block % 64));
+                if word.load(Relaxed) & bit == 0 {
+                    self.check(checks, block)?;
+                    word.fetch_or(bit, Relaxed);
+                }
+            }
+        }
+        self.bytes.get(start..end)
+    }
+
+    #[cold]
+    fn check(&self, checks: &Checks, block: usize) -> Option<()> {
+        let data = self.bytes.chunks(BLOCK).nth(block)?;
+        if checks.crcs.get(block) == Some(&crc32fast::hash(data)) {
+            return Some(());
+        }
+        checks.damaged.store(true, Relaxed);
+        None
     }
 }
 

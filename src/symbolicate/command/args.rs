@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
+use crate::symbolicate::Cache;
 use clap::{ArgAction, ColorChoice, CommandFactory, Parser, ValueEnum};
 
 /// Turns crash and stall reports into functions, files and lines.
@@ -23,7 +24,7 @@ use clap::{ArgAction, ColorChoice, CommandFactory, Parser, ValueEnum};
 )]
 pub struct Args {
     /// Reports: files, folders of them, or - for standard input
-    #[arg(value_name = "REPORT", required_unless_present_any = ["address", "inspect", "generate"])]
+    #[arg(value_name = "REPORT", required_unless_present_any = ["address", "inspect", "generate", "make_tables"])]
     pub reports: Vec<PathBuf>,
 
     /// Where debug files are: a dSYM, an .xcarchive, a Mach-O or ELF file, or a folder searched for
@@ -46,6 +47,15 @@ pub struct Args {
     /// Print to a file instead of standard output
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+
+    /// Where to keep lookup tables of debug files, so that the next answer comes sooner [default: a
+    /// folder of the user's caches]
+    #[arg(long, value_name = "DIR", conflicts_with = "no_cache")]
+    pub cache: Option<PathBuf>,
+
+    /// Neither use nor keep such tables
+    #[arg(long)]
+    pub no_cache: bool,
 
     /// Exit with 1 when a debug file is missing
     ///
@@ -84,6 +94,10 @@ pub struct Args {
     /// Say what a debug file or a report holds
     #[arg(long, value_name = "FILE", exclusive = true)]
     pub inspect: Option<PathBuf>,
+
+    /// Make the tables of all debug files given, and nothing else
+    #[arg(long, hide = true, requires = "debug", conflicts_with_all = ["address", "reports"])]
+    pub make_tables: bool,
 
     /// Print the man page or shell completions
     #[arg(long, value_name = "WHAT", hide = true, exclusive = true)]
@@ -129,6 +143,21 @@ pub enum Generate {
     Zsh,
     /// Completions for fish
     Fish,
+}
+
+impl Args {
+    pub(super) fn cache(&self) -> Option<Cache> {
+        match &self.cache {
+            _ if self.no_cache => None,
+            Some(folder) => Some(Cache::new(folder)),
+            None => Cache::of_user(),
+        }
+    }
+
+    pub(super) fn jobs(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.jobs.map_or_else(cores, usize::from)
+    }
 }
 
 /// The command as clap knows it.

@@ -10,8 +10,8 @@ use std::process::ExitCode;
 
 pub use args::{Args, FormatName, command};
 
-use super::DebugFiles;
 use super::format::plain;
+use super::{DebugFiles, Symbolicator};
 
 /// 0: done.
 const DONE: u8 = 0;
@@ -41,7 +41,7 @@ fn run(args: &Args, input: &mut dyn Read, errors: &mut dyn Write) -> u8 {
     if let Some(what) = args.generate {
         return done(args::generate(what, &mut io::stdout().lock()), &mut say);
     }
-    let mut files = DebugFiles::new();
+    let mut files = DebugFiles::new().cache(args.cache()).jobs(args.jobs());
     if let Some(path) = &args.inspect {
         return match inspect::inspect(path) {
             Ok(text) => done(
@@ -79,10 +79,50 @@ fn run(args: &Args, input: &mut dyn Read, errors: &mut dyn Write) -> u8 {
             }
         }
     }
-    if !args.address.is_empty() {
-        return address::run(args, &files.system(false), input, &mut say);
+    if args.make_tables {
+        files.make_tables();
+        return DONE;
     }
-    reports::run(args, files, input, &mut say)
+    if !args.address.is_empty() {
+        let files = files.system(false);
+        let code = address::run(args, &files, input, &mut say);
+        make_tables_behind(args, &files);
+        return code;
+    }
+    let desk = Symbolicator::new(files);
+    let code = reports::run(args, &desk, input, &mut say);
+    make_tables_behind(args, desk.files());
+    code
+}
+
+/// Leaves it to a process of its own to make the tables that would have been quicker: the answers are
+/// there, and nobody should wait.
+fn make_tables_behind(args: &Args, files: &DebugFiles) {
+    use std::process::{Command, Stdio};
+    let (paths, Ok(program)) = (files.without_table(), std::env::current_exe()) else {
+        return;
+    };
+    if paths.is_empty() {
+        return;
+    }
+    let mut command = Command::new(program);
+    command
+        .arg("--make-tables")
+        .arg("--jobs")
+        .arg(args.jobs().min(2).to_string());
+    if let Some(folder) = &args.cache {
+        command.arg("--cache").arg(folder);
+    }
+    for path in paths {
+        command.arg("--debug").arg(path);
+    }
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0); // Ctrl-C is not for it
+    let _ = command.spawn();
 }
 
 /// Messages to people, on standard error.

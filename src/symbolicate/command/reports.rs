@@ -10,10 +10,9 @@ use super::args::{Args, FormatName};
 use super::{DAMAGED, DONE, NOTHING, Say, done, output};
 use crate::report;
 use crate::symbolicate::format::{Folded, Format, Json, Ndjson, Style, Text, missing_text};
-use crate::symbolicate::{DebugFiles, Missing, Symbolicated, Symbolicator};
+use crate::symbolicate::{Missing, Symbolicated, Symbolicator};
 
-pub(super) fn run(args: &Args, files: DebugFiles, input: &mut dyn Read, say: &mut Say<'_>) -> u8 {
-    let desk = Symbolicator::new(files);
+pub(super) fn run(args: &Args, desk: &Symbolicator, input: &mut dyn Read, say: &mut Say<'_>) -> u8 {
     let style = Style {
         demangle: !args.no_demangle,
         color: colors(args),
@@ -31,7 +30,7 @@ pub(super) fn run(args: &Args, files: DebugFiles, input: &mut dyn Read, say: &mu
     };
     let mut run = Run {
         args,
-        desk: &desk,
+        desk,
         seen: 0,
         damaged: 0,
         missing: BTreeMap::new(),

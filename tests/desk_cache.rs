@@ -1,0 +1,184 @@
+//! Lookup tables on disk: the same answers with and without, whatever happened to the file.
+//!
+//! The debug file is a program made by gcc on the spot.
+#![cfg(all(feature = "symbolicate", target_os = "linux"))]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, OnceLock};
+
+use object::{Object, ObjectSection};
+use wedjat::symbolicate::{Addresses, Cache, DebugFiles, Frame};
+
+fn desk(cache: Option<Cache>) -> Addresses {
+    let mut files = DebugFiles::new().system(false).cache(cache).jobs(2);
+    files.add(&program()).unwrap();
+    Addresses::new(&files, None, None).unwrap()
+}
+
+/// A program of many small units, more than a megabyte with its debug information, made once.
+fn program() -> PathBuf {
+    static PROGRAM: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
+    let made = PROGRAM.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-g3", "-O1", "-Wl,--build-id=sha1", "-o", "program"]).current_dir(folder.path());
+        for unit in 0..40 {
+            let mut source = format!("volatile int sink{unit};\n");
+            for f in 0..60 {
+                source += &format!(
+                    "static inline __attribute__((always_inline)) int a_small_part_{unit}_{f}(int n) {{\n  \
+                     sink{unit} += n * {f};\n  return sink{unit} / (n | 1);\n}}\n\
+                     int a_function_with_a_rather_long_name_{unit}_{f}(int n) {{\n  \
+                     int m = a_small_part_{unit}_{f}(n);\n  return m + a_small_part_{unit}_{f}(m);\n}}\n"
+                );
+            }
+            let name = format!("unit{unit}.c");
+            std::fs::write(folder.path().join(&name), source).unwrap();
+            gcc.arg(name);
+        }
+        std::fs::write(folder.path().join("main.c"), "int main(void) { return 0; }\n").unwrap();
+        assert!(gcc.arg("main.c").status().expect("gcc is needed for this test").success());
+        let path = folder.path().join("program");
+        assert!(path.metadata().unwrap().len() > 1 << 20, "{:?}", path.metadata());
+        (folder, path)
+    });
+    made.1.clone()
+}
+
+/// So many addresses, evenly over the program's code.
+fn addresses(count: u64) -> Vec<u64> {
+    let data = std::fs::read(program()).unwrap();
+    let file = object::File::parse(&*data).unwrap();
+    let text = file.section_by_name(".text").unwrap();
+    (0..count)
+        .map(|i| text.address() + text.size() * i / count)
+        .collect()
+}
+
+fn answers(desk: &Addresses, addresses: &[u64]) -> Vec<Arc<[Frame]>> {
+    addresses
+        .iter()
+        .map(|&address| desk.frames(address))
+        .collect()
+}
+
+/// The one table in a cache.
+fn table(folder: &Path) -> PathBuf {
+    let files: Vec<PathBuf> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    let [table] = &files[..] else {
+        panic!("{files:?}")
+    };
+    table.clone()
+}
+
+/// Every address has the same answer straight from DWARF, from a table just made, and from one on disk.
+#[test]
+fn the_same_answers_with_and_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::new(folder.path());
+    let all = addresses(4000);
+    // A desk of its own for each few addresses never has cause to make the table of the whole file.
+    let straight: Vec<_> = all[..600]
+        .chunks(2)
+        .flat_map(|few| answers(&desk(None), few))
+        .collect();
+    let made = answers(&desk(Some(cache.clone())), &all);
+    assert!(table(folder.path()).metadata().unwrap().len() > 30_000);
+    let from_disk = answers(&desk(Some(cache)), &all);
+    assert!(made.iter().filter(|frames| frames.len() > 1).count() > 100);
+    for (i, address) in all.iter().enumerate() {
+        assert_eq!(made[i], from_disk[i], "{address:#x}");
+        if let Some(straight) = straight.get(i) {
+            assert_eq!(straight, &made[i], "{address:#x}");
+        }
+    }
+}
+
+#[test]
+fn a_damaged_table_is_never_believed() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::new(folder.path());
+    let all = addresses(300);
+    let truth = answers(&desk(Some(cache.clone())), &all);
+    let path = table(folder.path());
+    let whole = std::fs::read(&path).unwrap();
+    let len = whole.len();
+    let damages: Vec<Vec<u8>> = vec![
+        Vec::new(),
+        whole[..len / 2].to_vec(),
+        whole[..len - 1].to_vec(),
+        [&whole[..], b"more"].concat(),
+        vec![0; len],
+    ];
+    let flips = (1..16).map(|i| {
+        let mut flipped = whole.clone();
+        flipped[len / 16 * i] ^= 1 << (i % 8);
+        flipped
+    });
+    for (i, damaged) in damages.into_iter().chain(flips).enumerate() {
+        std::fs::write(&path, &damaged).unwrap();
+        let desk = desk(Some(cache.clone()));
+        assert_eq!(
+            answers(
+                &desk,
+                &all[..300].iter().step_by(25).copied().collect::<Vec<_>>()
+            ),
+            truth.iter().step_by(25).cloned().collect::<Vec<_>>(),
+            "damage {i}"
+        );
+    }
+}
+
+#[test]
+fn many_at_once_and_never_a_half_written_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let all = addresses(400);
+    let truth = answers(&desk(None), &all);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let desk = desk(Some(Cache::new(folder.path())));
+                assert_eq!(answers(&desk, &all), truth);
+            });
+        }
+    });
+    let from_disk = desk(Some(Cache::new(folder.path())));
+    assert_eq!(answers(&from_disk, &all), truth);
+    table(folder.path()); // one file, and no temporary one beside it
+}
+
+#[test]
+fn the_folder_is_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = folder.path().join("00-1-v0.table");
+    std::fs::write(&old, vec![0; 1 << 20]).unwrap();
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(1 << 20);
+    std::fs::File::options()
+        .append(true)
+        .open(&old)
+        .unwrap()
+        .set_modified(long_ago)
+        .unwrap();
+    answers(
+        &desk(Some(Cache::new(folder.path()).limit(1 << 20))),
+        &addresses(400),
+    );
+    assert!(!old.exists());
+    table(folder.path());
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_is_done_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, b"in the way").unwrap();
+    let all = addresses(200);
+    assert_eq!(
+        answers(&desk(Some(Cache::new(&file))), &all),
+        answers(&desk(None), &all)
+    );
+}
