@@ -59,25 +59,19 @@
 #[doc(hidden)]
 pub mod capture;
 pub mod context;
-#[cfg(target_os = "linux")]
 mod monitor;
 #[doc(hidden)]
 pub mod platform;
-#[cfg(target_os = "linux")]
 mod recorder;
 pub mod report;
-#[cfg(target_os = "linux")]
 pub mod store;
 #[cfg(feature = "symbolicate")]
 pub mod symbolicate;
 pub mod trigger;
 pub mod unwind;
-#[cfg(target_os = "linux")]
 mod vitals;
 
-#[cfg(target_os = "linux")]
 pub use monitor::{InstallError, Monitor, MonitorBuilder};
-#[cfg(target_os = "linux")]
 pub use trigger::Crash;
 pub use trigger::{Heartbeat, Stall};
 

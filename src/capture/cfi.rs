@@ -392,6 +392,10 @@ fn build_index(section: &Section, bases: &BaseAddresses) -> Vec<(u64, u32)> {
 }
 
 /// Where `.eh_frame` lies, as `.eh_frame_hdr` says.
+#[cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "only ELF has the header")
+)]
 pub(crate) fn eh_frame_of(header: &Section) -> Option<u64> {
     let bases = BaseAddresses::default().set_eh_frame_hdr(header.svma);
     let parsed = gimli::EhFrameHdr::new(&header.bytes, LittleEndian)

@@ -1,6 +1,5 @@
 //! The signal-safe core: a thread, to its registers and stack, to its frames.
 
-#[cfg(target_os = "linux")]
 mod capturer;
 mod cfi;
 mod images;
@@ -8,20 +7,16 @@ mod memory;
 mod registers;
 mod rule;
 mod stack;
-#[cfg(target_os = "linux")]
 mod table;
 mod unwind;
 
-#[cfg(target_os = "linux")]
 pub use capturer::{CaptureLimits, Captured, Capturer};
 pub use images::{Bytes, Images, LoadedImage, Section};
 pub use memory::{Memory, Missing, StackCopy};
 pub use registers::{Arch, Registers};
-#[cfg(target_os = "linux")]
 pub use table::{ImageTable, ImagesGuard};
 pub use unwind::{Unwinder, Walk};
 
-#[cfg(target_os = "linux")]
 pub use crate::platform::stop::StopError;
 
 /// How much stack a capture needs at most, bytes, whatever it captures: handlers that capture in

@@ -122,7 +122,6 @@ impl Registers {
     /// # Safety
     /// - `context` is the third argument of a handler that was installed with `SA_SIGINFO`, and
     ///   that handler has not returned.
-    #[cfg(target_os = "linux")]
     pub unsafe fn from_context(context: *const libc::ucontext_t) -> Registers {
         // SAFETY: the caller vouches for the context.
         Registers::native(unsafe { crate::platform::context::registers(context) })

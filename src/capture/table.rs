@@ -12,7 +12,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::images::{Bytes, Images, LoadedImage, Section};
-use crate::platform::images::{Contents, ImageFacts};
+#[cfg(target_os = "linux")]
+use crate::platform::images::Contents;
+use crate::platform::images::ImageFacts;
 
 /// The images that are loaded in this process.
 #[derive(Debug)]
@@ -145,6 +147,39 @@ impl Drop for ImagesGuard {
     }
 }
 
+/// From what dyld has mapped: `__TEXT` in place, which its owner keeps loaded.
+#[cfg(target_vendor = "apple")]
+fn loaded(facts: ImageFacts) -> LoadedImage {
+    let text = facts.text.map(|text| Section {
+        svma: text.svma,
+        bytes: Bytes::new(text.bytes),
+    });
+    let part = |range: std::ops::Range<u64>| {
+        let text = text.as_ref()?;
+        let start = usize::try_from(range.start.checked_sub(text.svma)?).ok()?;
+        let length = usize::try_from(range.end.checked_sub(range.start)?).ok()?;
+        let bytes = text.bytes.slice(start..start.checked_add(length)?)?;
+        let svma = range.start;
+        Some(Section { svma, bytes })
+    };
+    let base = facts.slide.wrapping_add(facts.stated.start);
+    let size = facts.stated.end.saturating_sub(facts.stated.start);
+    let mut image = LoadedImage::new(facts.name, base, facts.stated.start, size)
+        .with_id(facts.id)
+        .with_code(facts.code.clone());
+    image.main = facts.main;
+    for code in facts.code {
+        if let Some(code) = part(code) {
+            image = image.with_text(code);
+        }
+    }
+    if let Some(eh_frame) = facts.eh_frame.and_then(part) {
+        image = image.with_eh_frame(eh_frame, None);
+    }
+    image
+}
+
+#[cfg(target_os = "linux")]
 fn loaded(facts: ImageFacts) -> LoadedImage {
     let sections: Vec<Section> = match &facts.contents {
         Contents::File { map, segments } => {

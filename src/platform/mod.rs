@@ -4,8 +4,12 @@
 
 #[cfg(target_vendor = "apple")]
 mod apple;
+pub mod file;
 #[cfg(target_os = "linux")]
 mod linux;
+mod mask;
+pub mod registers;
+pub mod signals;
 
 #[cfg(target_vendor = "apple")]
 use apple as os;
@@ -13,35 +17,20 @@ use apple as os;
 use linux as os;
 
 // Kept sorted. Each name exists on every platform, with the same meaning.
-#[cfg(target_os = "linux")]
+pub use mask::SignalMask;
 pub use os::calls;
 pub use os::clock;
-#[cfg(target_os = "linux")]
 pub use os::context;
-#[cfg(target_os = "linux")]
-pub use os::file;
 pub use os::gauge::ThreadGauge;
-#[cfg(target_os = "linux")]
 pub use os::images;
-pub use os::mask::SignalMask;
-#[cfg(target_os = "linux")]
 pub use os::memory;
-#[cfg(target_os = "linux")]
 pub use os::random;
 pub use os::semaphore::Semaphore;
-#[cfg(target_os = "linux")]
-pub use os::signals;
-#[cfg(target_os = "linux")]
 pub use os::stop;
-#[cfg(target_os = "linux")]
 pub use os::system;
-#[cfg(target_os = "linux")]
 pub use os::threads;
-#[cfg(target_os = "linux")]
 pub use os::threads::Thread;
-#[cfg(target_os = "linux")]
 pub use os::vitals;
-#[cfg(target_os = "linux")]
 pub use os::{errno, process_id, set_errno};
 
 /// A system call that failed: which, and the platform's code for why.

@@ -3,14 +3,12 @@
 pub mod calls;
 pub mod clock;
 pub mod context;
-pub mod file;
 pub mod gauge;
 pub mod images;
-pub mod mask;
 pub mod memory;
 pub mod random;
 pub mod semaphore;
-pub mod signals;
+pub mod send;
 pub mod stop;
 pub mod system;
 pub mod threads;

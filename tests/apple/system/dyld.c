@@ -2,6 +2,7 @@
 #include "thread.h"
 #include <dlfcn.h>
 #include <mach-o/dyld.h>
+#include <string.h>
 
 static void (*added[8])(const struct mach_header *, intptr_t);
 static void (*removed[8])(const struct mach_header *, intptr_t);
@@ -31,7 +32,12 @@ void _dyld_register_func_for_remove_image(void (*function)(const struct mach_hea
 }
 
 void *dlopen(const char *path, int mode) {
-  (void)mode;
+  if (mode & RTLD_NOLOAD) {
+    for (uint32_t i = 0; i < _dyld_image_count(); i++)
+      if (strcmp(_dyld_get_image_name(i), path) == 0)
+        return (void *)(uintptr_t)(i + 1);
+    return NULL;
+  }
   word_lock(&lock);
   uint32_t before = _dyld_image_count();
   unsigned long first = __played_open(path);

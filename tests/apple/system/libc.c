@@ -61,6 +61,7 @@ long sysconf(int name) {
 }
 
 void arc4random_buf(void *to, size_t n) { getentropy(to, n); }
+int CCRandomGenerateBytes(void *to, size_t n) { return getentropy(to, n); } // CommonCrypto/CommonRandom.h
 uint32_t arc4random(void) {
   uint32_t word;
   getentropy(&word, sizeof word);

@@ -31,6 +31,14 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
             // KERN_INVALID_RIGHT
             Outcome::Return(if m.ports.release(a[1] as u32) { kern::SUCCESS } else { 17 })
         }
+        // (task, name, right, delta): MACH_PORT_RIGHT_SEND 0
+        "mach_port_mod_refs" if a[2] == 0 => match m.ports.get(a[1] as u32) {
+            Some(port) => {
+                port.references += a[3] as i32 as i64;
+                Outcome::Return(kern::SUCCESS)
+            }
+            None => Outcome::Return(kern::INVALID_ARGUMENT),
+        },
         "mach_port_mod_refs" | "mach_port_destroy" | "mach_port_destruct" => {
             m.wake(Key::Message(a[1] as u32), usize::MAX);
             Outcome::Return(if m.ports.remove(a[1] as u32).is_some() { kern::SUCCESS } else { 15 })

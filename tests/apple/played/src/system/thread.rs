@@ -58,6 +58,10 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
             m.threads[current].name = name;
             Outcome::Return(0)
         }
+        "pthread_from_mach_thread_np" => {
+            let index = m.ports.thread_of(a[0] as u32);
+            Outcome::Return(index.map_or(0, |i| m.threads[i].pthread))
+        }
         "sched_yield" | "swtch_pri" => Outcome::Yield(0),
         _ => return None,
     })

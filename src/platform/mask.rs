@@ -31,6 +31,7 @@ impl SignalMask {
             }
             // Real-time signals stay open: one of them is the capture's, and reports show our own
             // threads too.
+            #[cfg(target_os = "linux")]
             for real_time in libc::SIGRTMIN()..=libc::SIGRTMAX() {
                 libc::sigdelset(all.as_mut_ptr(), real_time);
             }

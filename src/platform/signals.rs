@@ -7,6 +7,7 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::errno;
+use super::os::send;
 
 /// The highest signal number that a handler can be kept for.
 const MAX_SIGNAL: usize = 64;
@@ -179,11 +180,7 @@ pub unsafe fn deliver_again(signal: i32, info: *mut libc::siginfo_t, context: *m
         libc::sigemptyset(set.as_mut_ptr());
         libc::sigaddset(set.as_mut_ptr(), signal);
         libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
-        let process = libc::getpid();
-        let thread = libc::syscall(libc::SYS_gettid);
-        if libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, info) != 0 {
-            libc::syscall(libc::SYS_tgkill, process, thread, signal);
-        }
+        send::again(signal, info);
     }
 }
 
@@ -221,8 +218,8 @@ pub unsafe fn facts(signal: i32, info: *const libc::siginfo_t) -> SignalFacts {
     // as sigaction(2) says.
     unsafe {
         let code = (*info).si_code;
-        let has_address = FAULTS.contains(&signal) && code > 0 && code != SI_KERNEL;
-        let sent = code <= 0;
+        let sent = send::is_sent(code);
+        let has_address = FAULTS.contains(&signal) && !sent && !send::is_without_address(code);
         SignalFacts {
             number: signal,
             code,
@@ -231,9 +228,6 @@ pub unsafe fn facts(signal: i32, info: *const libc::siginfo_t) -> SignalFacts {
         }
     }
 }
-
-/// `SI_KERNEL`: sent by the kernel without an address, as for a non-canonical one.
-pub const SI_KERNEL: i32 = 0x80;
 
 /// Gives the calling thread an alternate signal stack of `size` bytes, with a guard page below, if
 /// it has none; the memory is never given back, since the thread may use it until it ends.
@@ -270,7 +264,7 @@ fn map_stack(size: usize) -> io::Result<*mut u8> {
             std::ptr::null_mut(),
             size + page,
             libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK,
+            libc::MAP_PRIVATE | libc::MAP_ANON,
             -1,
             0,
         );
@@ -372,11 +366,6 @@ pub fn raise_here(signal: i32) {
         libc::sigemptyset(set.as_mut_ptr());
         libc::sigaddset(set.as_mut_ptr(), signal);
         libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), std::ptr::null_mut());
-        libc::syscall(
-            libc::SYS_tgkill,
-            libc::getpid(),
-            libc::syscall(libc::SYS_gettid),
-            signal,
-        );
     }
+    send::to_self(signal);
 }

@@ -1,0 +1,60 @@
+//! The machine context that the kernel hands to a signal handler, and the state that it gives of a
+//! suspended thread.
+//!
+//! Register files are numbered as in [`crate::platform::registers`].
+
+pub use crate::platform::registers::{REGISTERS, here};
+
+/// Bits of an address that a pointer of user code has (`MACH_VM_MAX_ADDRESS` of arm64 is 2^47): what
+/// lies above is a signature (arm64e) or a tag.
+#[cfg(target_arch = "aarch64")]
+const ADDRESS: u64 = (1 << 47) - 1;
+
+/// Words of 64 bits in a thread state (mach/arm/_structs.h, mach/i386/_structs.h).
+pub(super) const STATE_WORDS: usize = if cfg!(target_arch = "aarch64") {
+    34
+} else {
+    21
+};
+
+/// The flavour of `thread_get_state`: `ARM_THREAD_STATE64`, `x86_THREAD_STATE64`.
+pub(super) const STATE_FLAVOR: i32 = if cfg!(target_arch = "aarch64") { 6 } else { 4 };
+
+/// The registers of an interrupted thread. Signal-safe.
+///
+/// # Safety
+/// - `context` is the third argument of a handler that was installed with `SA_SIGINFO`, and that
+///   handler has not returned.
+pub unsafe fn registers(context: *const libc::ucontext_t) -> [u64; REGISTERS] {
+    // SAFETY: the caller vouches for the context; the thread state lies behind the exception state
+    // of 16 bytes on both architectures (sys/_types/_mcontext.h), and has so many words.
+    let state = unsafe {
+        let machine = (*context).uc_mcontext.cast::<u64>();
+        &*machine.add(2).cast::<[u64; STATE_WORDS]>()
+    };
+    from_state(state)
+}
+
+/// From a thread state in the kernel's order. Signal-safe.
+#[cfg(target_arch = "aarch64")]
+pub(super) fn from_state(state: &[u64; STATE_WORDS]) -> [u64; REGISTERS] {
+    let mut file = *state;
+    // fp, lr, sp, pc; then cpsr in the lower half of the last word.
+    for number in [29, 30, 32] {
+        file[number] &= ADDRESS;
+    }
+    file[33] &= 0xffff_ffff;
+    file
+}
+
+/// From a thread state in the kernel's order. Signal-safe.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn from_state(state: &[u64; STATE_WORDS]) -> [u64; REGISTERS] {
+    // rax, rbx, rcx, rdx, rdi, rsi, rbp, rsp, r8 .. r15, rip, rflags, cs, fs, gs
+    const NUMBER: [usize; 18] = [0, 3, 2, 1, 5, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17];
+    let mut file = [0; REGISTERS];
+    for (value, number) in state.iter().zip(NUMBER) {
+        file[number] = *value;
+    }
+    file
+}

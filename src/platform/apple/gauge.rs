@@ -1,0 +1,84 @@
+//! What the kernel says of one thread of this process, read without touching the thread.
+
+use super::{clock, task};
+
+/// `P_TRACED` in `p_flag` (sys/proc.h).
+const P_TRACED: i32 = 0x800;
+
+/// Reads the state of one thread by its port, to which it holds a reference of its own: the name
+/// can't come to stand for another thread meanwhile.
+#[derive(Debug)]
+pub struct ThreadGauge {
+    port: u32,
+}
+
+impl ThreadGauge {
+    /// For the thread whose port has this name.
+    pub fn open(port: i32) -> ThreadGauge {
+        const SEND: u32 = 0; // MACH_PORT_RIGHT_SEND (mach/port.h)
+        // SAFETY: takes names only; of a name that is gone the readings are unknown.
+        unsafe { mach2::mach_port::mach_port_mod_refs(task::own(), port as u32, SEND, 1) };
+        ThreadGauge { port: port as u32 }
+    }
+
+    /// For the calling thread.
+    pub fn current() -> ThreadGauge {
+        // SAFETY: no arguments; the reference that it gives is this gauge's.
+        ThreadGauge {
+            port: unsafe { mach2::mach_init::mach_thread_self() },
+        }
+    }
+
+    /// The name of the thread's port.
+    pub fn tid(&self) -> i32 {
+        self.port as i32
+    }
+
+    /// CPU time used, nanoseconds.
+    pub fn cpu(&self) -> u64 {
+        clock::thread_cpu(self.tid())
+    }
+
+    /// How long it was ready to run but had no CPU; 0, because the kernel does not say.
+    pub fn delay(&self) -> u64 {
+        0
+    }
+
+    /// Its state in Linux's letters: `R`, `S`, `D` (uninterruptible), `T` (stopped); `None` where
+    /// unknown. Source: `TH_STATE_*`, mach/thread_info.h.
+    pub fn state(&self) -> Option<u8> {
+        match task::extended(self.port)?.pth_run_state {
+            1 => Some(b'R'),
+            2 | 5 => Some(b'T'),
+            3 => Some(b'S'),
+            4 => Some(b'D'),
+            _ => None,
+        }
+    }
+
+    /// The system call that it is blocked in; the kernel does not say.
+    pub fn syscall(&self) -> Option<u64> {
+        None
+    }
+
+    /// Whether it sleeps in a call that run loops wait in for events; not known without its
+    /// registers, so the run loop's observer says it instead.
+    pub fn waits_for_events(&self) -> bool {
+        false
+    }
+
+    /// Whether a debugger is attached to the process. Source: Apple's Technical Q&A QA1361.
+    pub fn traced(&self) -> bool {
+        // `kp_proc.p_flag` lies at 32 (sys/proc.h).
+        let mut facts = [0u8; 648];
+        let known = task::kinfo(&mut facts);
+        let flags = facts.get(32..36).and_then(|word| word.try_into().ok());
+        known && flags.map_or(0, i32::from_le_bytes) & P_TRACED != 0
+    }
+}
+
+impl Drop for ThreadGauge {
+    fn drop(&mut self) {
+        task::release(self.port);
+    }
+}

@@ -1,0 +1,236 @@
+//! The images that dyld has loaded, read from their headers in memory (mach-o/loader.h).
+
+use std::ffi::{CStr, c_char, c_void};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use object::LittleEndian;
+use object::macho;
+use object::read::macho::{MachHeader, Section as _, Segment as _};
+
+/// What one image says of itself.
+#[derive(Debug, Clone)]
+pub struct ImageFacts {
+    /// Its path.
+    pub name: String,
+    /// What dyld added to the addresses that the file states.
+    pub slide: u64,
+    /// UUID; empty without one.
+    pub id: Vec<u8>,
+    /// The stated addresses of its segments. Of an image in the shared cache those of `__TEXT`
+    /// alone: its other segments lie elsewhere, between those of others.
+    pub stated: Range<u64>,
+    /// The stated addresses that hold instructions.
+    pub code: Vec<Range<u64>>,
+    /// `__TEXT,__eh_frame`, stated.
+    pub eh_frame: Option<Range<u64>>,
+    /// `__TEXT,__unwind_info`, stated.
+    pub unwind_info: Option<Range<u64>>,
+    /// `__TEXT` as it lies in memory; `None` if it is known already or may go away at any time.
+    pub text: Option<Text>,
+    /// Whether it is the executable.
+    pub main: bool,
+}
+
+/// An image's `__TEXT` in memory, which is never written to; the image stays loaded meanwhile.
+#[derive(Debug, Clone)]
+pub struct Text {
+    /// Where it is stated to lie.
+    pub svma: u64,
+    /// What it holds.
+    pub bytes: Arc<Retained>,
+}
+
+/// Bytes of an image that dyld keeps for us.
+#[derive(Debug)]
+pub struct Retained {
+    bytes: &'static [u8],
+    /// From `dlopen`; null for images that are never unloaded.
+    handle: *mut c_void,
+}
+
+// SAFETY: the bytes are read-only memory of the process; `dlclose` may be called on any thread.
+unsafe impl Send for Retained {}
+// SAFETY: as above.
+unsafe impl Sync for Retained {}
+
+impl AsRef<[u8]> for Retained {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes
+    }
+}
+
+impl Drop for Retained {
+    fn drop(&mut self) {
+        if !self.handle.is_null() {
+            // SAFETY: a handle of our own, closed once.
+            unsafe { libc::dlclose(self.handle) };
+        }
+    }
+}
+
+/// `MH_DYLIB_IN_CACHE` (mach-o/loader.h): in the shared cache, never unloaded.
+const IN_CACHE: u32 = 0x8000_0000;
+
+unsafe extern "C" {
+    // mach-o/dyld.h
+    fn _dyld_image_count() -> u32;
+    fn _dyld_get_image_header(index: u32) -> *const u8;
+    fn _dyld_get_image_vmaddr_slide(index: u32) -> isize;
+    fn _dyld_get_image_name(index: u32) -> *const c_char;
+    fn _dyld_register_func_for_add_image(function: extern "C" fn(*const u8, isize));
+    fn _dyld_register_func_for_remove_image(function: extern "C" fn(*const u8, isize));
+}
+
+static ADDED: AtomicU64 = AtomicU64::new(0);
+static REMOVED: AtomicU64 = AtomicU64::new(0);
+
+/// Lists what is loaded now. `known` says whether an image with its first byte at this address and
+/// with this UUID is held already: then its contents come back empty. Takes dyld's lock; not for
+/// captures.
+pub fn list(known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Vec<ImageFacts> {
+    // SAFETY: no arguments; an index that is no longer there gives null below.
+    let count = unsafe { _dyld_image_count() };
+    (0..count).filter_map(|index| image(index, known)).collect()
+}
+
+/// How many images dyld has added and taken away so far; changes when [`list`] would.
+pub fn loader_counts() -> (u64, u64) {
+    static REGISTERED: Once = Once::new();
+    extern "C" fn added(_header: *const u8, _slide: isize) {
+        ADDED.fetch_add(1, Ordering::Relaxed);
+    }
+    extern "C" fn removed(_header: *const u8, _slide: isize) {
+        REMOVED.fetch_add(1, Ordering::Relaxed);
+    }
+    // dyld keeps the functions for good; they touch statics alone.
+    REGISTERED.call_once(|| {
+        // SAFETY: functions of the type that dyld calls, which live as long as the process.
+        unsafe {
+            _dyld_register_func_for_add_image(added);
+            _dyld_register_func_for_remove_image(removed);
+        }
+    });
+    (
+        ADDED.load(Ordering::Relaxed),
+        REMOVED.load(Ordering::Relaxed),
+    )
+}
+
+fn image(index: u32, known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Option<ImageFacts> {
+    // SAFETY: dyld answers null for an index without an image.
+    let (name, first) = unsafe { (_dyld_get_image_name(index), _dyld_get_image_header(index)) };
+    if name.is_null() || first.is_null() {
+        return None;
+    }
+    // SAFETY: dyld's own string.
+    let name = unsafe { CStr::from_ptr(name) };
+    // Held before anything of it is read: from here on it cannot be unloaded.
+    // SAFETY: a C string; RTLD_NOLOAD loads nothing.
+    let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    // The list may have moved before that.
+    // SAFETY: as above.
+    let (header, slide) = unsafe {
+        let moved = _dyld_get_image_header(index);
+        (moved, _dyld_get_image_vmaddr_slide(index) as u64)
+    };
+    let mut retained = Retained { bytes: &[], handle };
+    if header != first {
+        return None;
+    }
+    // SAFETY: a Mach-O header that dyld has loaded, followed by its load commands; held by the
+    // handle, or never unloaded (the executable and the shared cache).
+    let commands = unsafe {
+        let size = size_of::<macho::MachHeader64<LittleEndian>>();
+        let length = std::ptr::read_unaligned(header.add(20).cast::<u32>());
+        std::slice::from_raw_parts(header, size + length as usize)
+    };
+    let Parsed {
+        mut facts,
+        text,
+        cached,
+    } = parse(commands)?;
+    facts.name = name.to_string_lossy().into_owned();
+    facts.slide = slide;
+    let known = known(slide.wrapping_add(facts.stated.start), &facts.id);
+    let stays = !retained.handle.is_null() || cached || facts.main;
+    if stays && !known {
+        let length = usize::try_from(text.end - text.start).ok()?;
+        // SAFETY: `__TEXT` begins at the header; dyld has mapped it readable, it is held as above,
+        // and nothing writes to it.
+        retained.bytes = unsafe { std::slice::from_raw_parts(header, length) };
+        facts.text = Some(Text {
+            svma: text.start,
+            bytes: Arc::new(retained),
+        });
+    }
+    Some(facts)
+}
+
+/// A header's facts, as far as it states them.
+struct Parsed {
+    facts: ImageFacts,
+    text: Range<u64>,
+    cached: bool,
+}
+
+/// Reads the load commands of a 64-bit image.
+fn parse(commands: &[u8]) -> Option<Parsed> {
+    const CODE: u32 = macho::S_ATTR_PURE_INSTRUCTIONS.0 | macho::S_ATTR_SOME_INSTRUCTIONS.0;
+    let endian = LittleEndian;
+    let header = macho::MachHeader64::<LittleEndian>::parse(commands, 0).ok()?;
+    let cached = header.flags(endian).0 & IN_CACHE != 0;
+    let mut facts = ImageFacts {
+        name: String::new(),
+        slide: 0,
+        id: Vec::new(),
+        stated: 0..0,
+        code: Vec::new(),
+        eh_frame: None,
+        unwind_info: None,
+        text: None,
+        main: header.filetype(endian) == macho::MH_EXECUTE,
+    };
+    let mut text = 0..0;
+    let mut end = 0;
+    let mut rest = header.load_commands(endian, commands, 0).ok()?;
+    while let Ok(Some(command)) = rest.next() {
+        if let Ok(Some(uuid)) = command.uuid() {
+            facts.id = uuid.uuid.to_vec();
+        }
+        let Ok(Some((segment, data))) = command.segment_64() else {
+            continue;
+        };
+        let start = segment.vmaddr(endian);
+        let stated = start..start.saturating_add(segment.vmsize(endian));
+        match segment.name() {
+            b"__PAGEZERO" | b"__LINKEDIT" => {}
+            b"__TEXT" => text = stated.clone(),
+            _ => end = stated.end.max(end),
+        }
+        for section in segment.sections(endian, data).ok()? {
+            let start = section.addr(endian);
+            let stated = start..start.saturating_add(section.size(endian));
+            if section.flags(endian).0 & CODE != 0 {
+                facts.code.push(stated.clone());
+            }
+            match (section.segment_name(), section.name()) {
+                (b"__TEXT", b"__eh_frame") => facts.eh_frame = Some(stated),
+                (b"__TEXT", b"__unwind_info") => facts.unwind_info = Some(stated),
+                _ => {}
+            }
+        }
+    }
+    if text.is_empty() {
+        return None;
+    }
+    let end = if cached { text.end } else { end.max(text.end) };
+    facts.stated = text.start..end;
+    Some(Parsed {
+        facts,
+        text,
+        cached,
+    })
+}

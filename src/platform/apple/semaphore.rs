@@ -1,0 +1,132 @@
+//! A counting semaphore: a word that is counted in user space, and a Mach semaphore to sleep on.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use mach2::kern_return::{KERN_OPERATION_TIMED_OUT, KERN_SUCCESS};
+
+use super::{clock, task};
+
+/// A counting semaphore, made in a `const`.
+///
+/// The Mach semaphore is made by the first that waits, never by one that posts: who posts before
+/// that has counted up first, so that the waiter finds the permit without sleeping.
+#[derive(Debug)]
+pub struct Semaphore {
+    count: AtomicU32,
+    /// 0 until somebody has waited.
+    port: AtomicU32,
+}
+
+impl Semaphore {
+    /// With no permit in it.
+    pub const fn new() -> Semaphore {
+        Semaphore {
+            count: AtomicU32::new(0),
+            port: AtomicU32::new(0),
+        }
+    }
+
+    /// Puts one permit in and wakes one waiter. What was written before it is seen by whoever
+    /// takes the permit. Signal-safe: two atomics and at most one Mach trap.
+    pub fn post(&self) {
+        self.count.fetch_add(1, Ordering::SeqCst);
+        let port = self.port.load(Ordering::SeqCst);
+        if port != 0 {
+            // SAFETY: a name only; the semaphore lives as long as `self`.
+            unsafe { mach2::semaphore::semaphore_signal(port) };
+        }
+    }
+
+    /// Takes one permit, waiting for it as long as it takes.
+    pub fn wait(&self) {
+        let port = self.port();
+        while !self.take() {
+            // SAFETY: a name only. It may return early; the count decides.
+            unsafe { mach2::semaphore::semaphore_wait(port) };
+        }
+    }
+
+    /// Takes one permit; `false` when none came within so many nanoseconds.
+    pub fn wait_timeout(&self, nanoseconds: u64) -> bool {
+        self.wait_until(clock::monotonic().saturating_add(nanoseconds))
+    }
+
+    /// Takes one permit; `false` when none came before [`clock::monotonic`] reached `deadline`.
+    pub fn wait_until(&self, deadline: u64) -> bool {
+        let port = self.port();
+        loop {
+            if self.take() {
+                return true;
+            }
+            let left = deadline.saturating_sub(clock::monotonic());
+            if left == 0 {
+                return false;
+            }
+            let time = mach2::clock_types::mach_timespec_t {
+                tv_sec: (left / 1_000_000_000).min(u64::from(u32::MAX)) as u32,
+                tv_nsec: (left % 1_000_000_000) as i32,
+            };
+            // SAFETY: names and plain values only.
+            let code = unsafe { mach2::semaphore::semaphore_timedwait(port, time) };
+            if code != KERN_SUCCESS && code != KERN_OPERATION_TIMED_OUT {
+                // KERN_ABORTED or a semaphore that is gone: never spin.
+                return self.take();
+            }
+        }
+    }
+
+    fn take(&self) -> bool {
+        let mut count = self.count.load(Ordering::SeqCst);
+        while count > 0 {
+            match self.count.compare_exchange_weak(
+                count,
+                count - 1,
+                Ordering::SeqCst,
+                Ordering::SeqCst,
+            ) {
+                Ok(_) => return true,
+                Err(now) => count = now,
+            }
+        }
+        false
+    }
+
+    /// The Mach semaphore, made where there is none yet.
+    fn port(&self) -> u32 {
+        let port = self.port.load(Ordering::SeqCst);
+        if port != 0 {
+            return port;
+        }
+        let mut made = 0;
+        const FIFO: i32 = 0; // SYNC_POLICY_FIFO (mach/sync_policy.h)
+        // SAFETY: `made` lives across the call.
+        unsafe { mach2::semaphore::semaphore_create(task::own(), &mut made, FIFO, 0) };
+        match self
+            .port
+            .compare_exchange(0, made, Ordering::SeqCst, Ordering::SeqCst)
+        {
+            Ok(_) => made,
+            Err(theirs) => {
+                // SAFETY: made above, seen by nobody.
+                unsafe { mach2::semaphore::semaphore_destroy(task::own(), made) };
+                theirs
+            }
+        }
+    }
+}
+
+impl Default for Semaphore {
+    fn default() -> Semaphore {
+        Semaphore::new()
+    }
+}
+
+impl Drop for Semaphore {
+    fn drop(&mut self) {
+        let port = *self.port.get_mut();
+        if port != 0 {
+            // SAFETY: nobody can post or wait any more: `self` is borrowed by nobody.
+            unsafe { mach2::semaphore::semaphore_destroy(task::own(), port) };
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! This task's Mach names, and what `thread_info` says. All of it is signal-safe: system calls into
+//! memory of the caller's, no lock, no allocation of ours.
+
+use mach2::kern_return::{KERN_SUCCESS, kern_return_t};
+use mach2::mach_types::thread_act_t;
+
+/// This task's own name.
+pub(super) fn own() -> mach2::port::mach_port_t {
+    // SAFETY: a static of libSystem's, set before any of our code runs.
+    unsafe { mach2::traps::mach_task_self() }
+}
+
+/// Gives up a reference that the kernel gave with a name.
+pub(super) fn release(port: thread_act_t) {
+    // SAFETY: takes names only; a name that is gone makes it fail.
+    unsafe { mach2::mach_port::mach_port_deallocate(own(), port) };
+}
+
+/// The id that the system gives a thread for good, by its port's name; `None` once it has ended.
+pub(super) fn thread_id(port: thread_act_t) -> Option<u64> {
+    // SAFETY: all zero is a valid value of this plain struct.
+    let mut facts: libc::thread_identifier_info = unsafe { std::mem::zeroed() };
+    info(port, libc::THREAD_IDENTIFIER_INFO, &mut facts).ok()?;
+    Some(facts.thread_id)
+}
+
+/// CPU time, state and name of a thread; `None` once it has ended.
+pub(super) fn extended(port: thread_act_t) -> Option<libc::thread_extended_info> {
+    // SAFETY: all zero is a valid value of this plain struct.
+    let mut facts: libc::thread_extended_info = unsafe { std::mem::zeroed() };
+    info(port, libc::THREAD_EXTENDED_INFO, &mut facts).ok()?;
+    Some(facts)
+}
+
+/// The kernel's `kinfo_proc` of this process (sys/sysctl.h): 648 bytes.
+pub(super) fn kinfo(facts: &mut [u8; 648]) -> bool {
+    let mut length = facts.len();
+    let mut name = [libc::CTL_KERN, libc::KERN_PROC, libc::KERN_PROC_PID, 0];
+    // SAFETY: no arguments.
+    name[3] = unsafe { libc::getpid() };
+    let errno = super::errno();
+    // SAFETY: names, buffer and length are ours and live across the call.
+    let done = unsafe {
+        libc::sysctl(
+            name.as_mut_ptr(),
+            name.len() as u32,
+            facts.as_mut_ptr().cast(),
+            &mut length,
+            std::ptr::null_mut(),
+            0,
+        )
+    };
+    super::set_errno(errno);
+    done == 0
+}
+
+/// `thread_info` (mach/thread_act.h): `facts` is the structure that belongs to the flavour, made of
+/// plain integers.
+fn info<T>(port: thread_act_t, flavor: i32, facts: &mut T) -> Result<(), kern_return_t> {
+    let mut count = (size_of::<T>() / size_of::<libc::natural_t>()) as libc::mach_msg_type_number_t;
+    // SAFETY: the kernel writes at most `count` words, which is the size of `facts`.
+    let code = unsafe {
+        libc::thread_info(
+            port,
+            flavor as libc::thread_flavor_t,
+            std::ptr::from_mut(facts).cast(),
+            &mut count,
+        )
+    };
+    if code == KERN_SUCCESS {
+        Ok(())
+    } else {
+        Err(code)
+    }
+}

@@ -1,0 +1,148 @@
+//! The threads of this process, listed and named without allocating.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::task;
+
+/// One thread of this process: the system's id, which is never used again, and its port's name,
+/// which may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Thread {
+    id: u64,
+    port: u32,
+}
+
+/// The main thread: its id; its port. 0 until somebody has asked.
+static MAIN: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+impl Thread {
+    /// The calling thread. Signal-safe.
+    pub fn current() -> Thread {
+        let mut id = 0;
+        // SAFETY: a null thread is the calling one; `id` lives across the call. The port is the
+        // pthread library's own reference, which lasts as long as the thread.
+        let port = unsafe {
+            libc::pthread_threadid_np(0, &mut id);
+            libc::pthread_mach_thread_np(libc::pthread_self())
+        };
+        Thread { id, port }
+    }
+
+    /// The thread with which the process began. Signal-safe once it has been asked for at install.
+    pub fn main() -> Thread {
+        let (id, port) = (
+            MAIN[0].load(Ordering::Acquire),
+            MAIN[1].load(Ordering::Relaxed),
+        );
+        if id != 0 {
+            return Thread {
+                id,
+                port: port as u32,
+            };
+        }
+        // SAFETY: no arguments.
+        let main = if unsafe { libc::pthread_main_np() } == 1 {
+            Thread::current()
+        } else {
+            // The kernel lists threads in the order in which they began.
+            let mut first = [Thread { id: 0, port: 0 }];
+            list(&mut first);
+            first[0]
+        };
+        MAIN[1].store(u64::from(main.port), Ordering::Relaxed);
+        MAIN[0].store(main.id, Ordering::Release);
+        main
+    }
+
+    /// From the system's id; a thread that is not there has no port.
+    pub fn from_id(id: u64) -> Thread {
+        let mut all = [Thread { id: 0, port: 0 }; 512];
+        let count = list(&mut all).min(all.len());
+        let found = all.iter().take(count).find(|thread| thread.id == id);
+        found.copied().unwrap_or(Thread { id, port: 0 })
+    }
+
+    /// The system's id of the thread.
+    pub fn id(self) -> u64 {
+        self.id
+    }
+
+    /// The name of its port, as Mach calls take it.
+    pub fn tid(self) -> i32 {
+        self.port as i32
+    }
+
+    /// Whether it is the thread with which the process began.
+    pub fn is_main(self) -> bool {
+        self == Thread::main()
+    }
+
+    /// Its name, cut at 32 bytes; its length is the result. Signal-safe.
+    pub fn name(self, buffer: &mut [u8; 32]) -> usize {
+        let Some(facts) = task::extended(self.port) else {
+            return 0;
+        };
+        let mut length = 0;
+        for (slot, byte) in buffer.iter_mut().zip(facts.pth_name) {
+            if byte == 0 {
+                break;
+            }
+            *slot = byte as u8;
+            length += 1;
+        }
+        length
+    }
+
+    /// What tells whether the thread has run since it was last asked; `None` where the kernel does
+    /// not say. Signal-safe.
+    pub fn progress(self) -> Option<Progress> {
+        const RUNNING: i32 = 1; // TH_STATE_RUNNING (mach/thread_info.h)
+        let facts = task::extended(self.port)?;
+        Some(Progress {
+            running: facts.pth_run_state == RUNNING,
+            cpu: facts.pth_user_time.saturating_add(facts.pth_system_time),
+            slices: 0,
+        })
+    }
+}
+
+/// How far a thread has come, see [`Thread::progress`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Whether it is running or ready to run.
+    pub running: bool,
+    /// Its time on the CPU, nanoseconds.
+    pub cpu: u64,
+    /// How often it was given the CPU; 0, because the kernel does not say.
+    pub slices: u64,
+}
+
+/// Lists the threads of this process into `into` and says how many there are, which may be more
+/// than there was room for.
+///
+/// Signal-safe. The kernel maps the list into this task; it is unmapped, and every reference given
+/// up, before this returns: never call it while a thread is suspended.
+pub fn list(into: &mut [Thread]) -> usize {
+    let mut ports: *mut u32 = std::ptr::null_mut();
+    let mut count = 0;
+    // SAFETY: both results live across the call.
+    let code = unsafe { mach2::task::task_threads(task::own(), &mut ports, &mut count) };
+    if code != mach2::kern_return::KERN_SUCCESS || ports.is_null() {
+        return 0;
+    }
+    let mut listed = 0usize;
+    // SAFETY: the kernel gave an array of `count` names.
+    for &port in unsafe { std::slice::from_raw_parts(ports, count as usize) } {
+        if let Some(id) = task::thread_id(port) {
+            if let Some(slot) = into.get_mut(listed) {
+                *slot = Thread { id, port };
+            }
+            listed += 1;
+        }
+        task::release(port);
+    }
+    let bytes = count as usize * size_of::<u32>();
+    // SAFETY: the kernel's array, given for us to unmap, not used any more.
+    unsafe { mach2::vm::mach_vm_deallocate(task::own(), ports as u64, bytes as u64) };
+    listed
+}

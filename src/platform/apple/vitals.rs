@@ -1,0 +1,159 @@
+//! Gauges of the process and the machine, by Mach calls and `sysctl`. Signal-safe throughout.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use mach2::kern_return::KERN_SUCCESS;
+
+use super::{clock, system, task};
+
+/// Memory of the process and of the machine, bytes; `None` where the kernel does not say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Resident size.
+    pub resident: Option<u64>,
+    /// `phys_footprint`: what the system's limit counts.
+    pub footprint: Option<u64>,
+    /// Highest resident size so far.
+    pub peak: Option<u64>,
+    /// Memory of the machine.
+    pub device_total: Option<u64>,
+    /// Of it, free or easily freed.
+    pub device_free: Option<u64>,
+}
+
+/// The host's port, asked for once.
+#[derive(Debug)]
+pub struct VitalsFiles {
+    host: AtomicU32,
+}
+
+unsafe extern "C" {
+    // mach/mach_host.h
+    fn host_statistics64(host: u32, flavor: i32, info: *mut i32, count: *mut u32) -> i32;
+}
+
+/// `TASK_VM_INFO` and the words of its first revision that has a footprint (mach/task_info.h).
+const TASK_VM_INFO: u32 = 22;
+const TASK_VM_INFO_WORDS: usize = 38;
+/// Offsets in `task_vm_info`, bytes.
+const RESIDENT: usize = 16;
+const RESIDENT_PEAK: usize = 24;
+const FOOTPRINT: usize = 144;
+
+/// `HOST_CPU_LOAD_INFO`, `HOST_VM_INFO64` (mach/host_info.h).
+const HOST_CPU_LOAD_INFO: i32 = 3;
+const HOST_VM_INFO64: i32 = 4;
+/// `HOST_VM_INFO64_COUNT`: words of `vm_statistics64` (mach/vm_statistics.h).
+const HOST_VM_WORDS: usize = 38;
+
+impl VitalsFiles {
+    /// Nothing asked for yet.
+    pub const fn new() -> VitalsFiles {
+        VitalsFiles {
+            host: AtomicU32::new(0),
+        }
+    }
+
+    /// Asks for the host's port, once.
+    pub fn open(&self) {
+        if self.host.load(Ordering::Acquire) == 0 {
+            // SAFETY: no arguments.
+            let host = unsafe { mach2::mach_init::mach_host_self() };
+            self.host.store(host, Ordering::Release);
+        }
+    }
+
+    /// Memory of process and machine. Signal-safe.
+    pub fn memory(&self) -> MemoryUse {
+        let mut words = [0i32; TASK_VM_INFO_WORDS];
+        let mut count = TASK_VM_INFO_WORDS as u32;
+        // SAFETY: the kernel writes at most `count` words, the size of the buffer.
+        let code = unsafe {
+            mach2::task::task_info(task::own(), TASK_VM_INFO, words.as_mut_ptr(), &mut count)
+        };
+        let at = |offset: usize| {
+            let low = *words.get(offset / 4)? as u32;
+            let high = *words.get(offset / 4 + 1)? as u32;
+            (code == KERN_SUCCESS).then_some(u64::from(high) << 32 | u64::from(low))
+        };
+        let mut total = [0; 8];
+        let known = system::value(c"hw.memsize", &mut total) == Some(8);
+        let page = self.page_size();
+        // free, active, inactive (mach/vm_statistics.h): the inactive ones are easily freed.
+        let device = self.host_words::<HOST_VM_WORDS>(HOST_VM_INFO64);
+        let free = device.map(|words| u64::from(words[0]).saturating_add(u64::from(words[2])));
+        MemoryUse {
+            resident: at(RESIDENT),
+            footprint: at(FOOTPRINT),
+            peak: at(RESIDENT_PEAK),
+            device_total: known.then(|| u64::from_le_bytes(total)),
+            device_free: free.map(|pages| pages.saturating_mul(page)),
+        }
+    }
+
+    /// How long the cores of the machine have worked and idled since boot, in ticks of the
+    /// kernel's. Signal-safe.
+    pub fn device_ticks(&self) -> Option<(u64, u64)> {
+        // user, system, idle, nice
+        let [user, system, idle, nice] = self.host_words::<4>(HOST_CPU_LOAD_INFO)?;
+        let busy = u64::from(user) + u64::from(system) + u64::from(nice);
+        Some((busy, u64::from(idle)))
+    }
+
+    fn host_words<const N: usize>(&self, flavor: i32) -> Option<[u32; N]> {
+        let mut words = [0u32; N];
+        let mut count = N as u32;
+        // SAFETY: the kernel writes at most `count` words, the size of the buffer; a port of 0
+        // only makes it fail.
+        let code = unsafe {
+            host_statistics64(
+                self.host.load(Ordering::Acquire),
+                flavor,
+                words.as_mut_ptr().cast(),
+                &mut count,
+            )
+        };
+        (code == KERN_SUCCESS).then_some(words)
+    }
+
+    fn page_size(&self) -> u64 {
+        // SAFETY: a static of libSystem's, set before any of our code runs.
+        unsafe { mach2::vm_page_size::vm_page_size as u64 }
+    }
+}
+
+impl Default for VitalsFiles {
+    fn default() -> VitalsFiles {
+        VitalsFiles::new()
+    }
+}
+
+/// When this process started, on the clock that goes on while the machine sleeps, nanoseconds.
+/// Signal-safe.
+pub fn process_start() -> Option<u64> {
+    // The kernel keeps the wall clock's time: `kp_proc.p_starttime` is a timeval and the first
+    // field of `kinfo_proc` (sys/proc.h).
+    let mut facts = [0u8; 648];
+    if !task::kinfo(&mut facts) {
+        return None;
+    }
+    let seconds = u64::from_le_bytes(facts.get(..8)?.try_into().ok()?);
+    let micros = u32::from_le_bytes(facts.get(8..12)?.try_into().ok()?);
+    let started = seconds
+        .saturating_mul(1_000_000_000)
+        .saturating_add(u64::from(micros) * 1000);
+    let age = clock::realtime().saturating_sub(started);
+    Some(clock::boottime().saturating_sub(age))
+}
+
+/// How long this process has run, time asleep included, nanoseconds. Signal-safe.
+pub fn uptime() -> Option<u64> {
+    Some(clock::boottime().saturating_sub(process_start()?))
+}
+
+/// Cores that are online. Signal-safe.
+pub fn cores() -> Option<u64> {
+    let mut word = [0; 4];
+    let known = system::value(c"hw.activecpu", &mut word) == Some(4);
+    known.then(|| u64::from(u32::from_le_bytes(word)))
+}
