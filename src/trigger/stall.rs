@@ -600,8 +600,9 @@ impl Detector {
             .map(|&reason| row.not_counted[reason as usize])
             .sum();
         let lasted = now.saturating_sub(start).saturating_sub(lost);
-        let cpu = look.cpu.saturating_sub(row.cpu);
-        let delay = match (look.delay, row.delay) {
+        // At the end, the thread is idle again and its clocks are not read any more.
+        let cpu = look.cpu.max(self.last.cpu).saturating_sub(row.cpu);
+        let delay = match (look.delay.or(self.last.delay), row.delay) {
             (Some(now), Some(then)) => now.saturating_sub(then),
             _ => 0,
         };

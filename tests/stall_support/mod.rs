@@ -1,0 +1,129 @@
+//! A test that plays in a process of its own: the test program starts itself again for one test,
+//! which then is the child.
+#![allow(dead_code, reason = "each test program uses a part")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use wedjat::Stall;
+use wedjat::trigger::heartbeat::{Heartbeat, Pulse};
+use wedjat::trigger::stall::{Reason, StallEndInfo, StallInfo};
+use wedjat::trigger::watchdog::{Watchdog, Watcher};
+
+const CHILD: &str = "WEDJAT_TEST_CHILD";
+
+/// The child, from the parent's side. What it prints is what the watchdog called, a line each.
+pub struct Played {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+/// Whether this process is to be the child.
+pub fn is_child() -> bool {
+    std::env::var_os(CHILD).is_some()
+}
+
+/// Starts the child for the test of this name, and waits until it says that it is ready.
+pub fn start(test: &str) -> Played {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .env(CHILD, "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let input = child.stdin.take();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    let mut played = Played {
+        child,
+        input,
+        output,
+    };
+    while played.line() != "ready" {}
+    played
+}
+
+impl Played {
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        assert!(
+            self.output.read_line(&mut line).unwrap() > 0,
+            "the child is gone"
+        );
+        // The test harness writes its own words before the first.
+        line.trim_end().rsplit(" ... ").next().unwrap().to_owned()
+    }
+
+    /// Lets the child go on.
+    pub fn tell(&mut self) {
+        self.input.as_mut().unwrap().write_all(b"\n").unwrap();
+    }
+
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: our own child, which has not been waited for.
+        assert_eq!(unsafe { libc::kill(self.pid(), signal) }, 0);
+    }
+
+    /// All lines until the end, which must be a good one.
+    pub fn rest(mut self) -> Vec<String> {
+        self.input = None;
+        let mut text = String::new();
+        self.output.read_to_string(&mut text).unwrap();
+        assert!(self.child.wait().unwrap().success(), "{text}");
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+/// How many lines begin so.
+pub fn count(lines: &[String], begin: &str) -> usize {
+    lines.iter().filter(|line| line.starts_with(begin)).count()
+}
+
+struct Printer;
+
+impl Watcher for Printer {
+    fn first_miss(&mut self, at: u64) {
+        println!("miss {at}");
+    }
+    fn sample(&mut self, _at: u64) {}
+    fn forget(&mut self) {
+        println!("forget");
+    }
+    fn stalled(&mut self, info: &StallInfo) {
+        println!("stalled {info:?}");
+    }
+    fn ended(&mut self, end: &StallEndInfo) {
+        println!("ended {end:?}");
+    }
+    fn dropped(&mut self, reason: Reason) {
+        println!("dropped {}", reason.as_str());
+    }
+}
+
+/// Watches the calling thread, past its launch, and prints what the watchdog calls.
+pub fn watch() -> (Heartbeat, Watchdog) {
+    let pulse: &'static Pulse = Box::leak(Box::new(Pulse::new()));
+    let heart = pulse.install();
+    let watchdog = Watchdog::spawn(Stall::default(), pulse, Printer).unwrap();
+    heart.turn(|| ());
+    (heart, watchdog)
+}
+
+/// Blocks in `read` until the parent tells.
+pub fn wait_for_parent() {
+    let mut byte = [0];
+    std::io::stdin().read_exact(&mut byte).unwrap();
+}
+
+pub fn burn(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
