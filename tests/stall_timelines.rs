@@ -45,8 +45,9 @@ fn a_short_one_is_none() {
 fn five_short_ones_in_a_row_are_one_stall() {
     for gap in [0, 50_000, MS, 3 * MS] {
         for count in [5, 6, 20] {
-            let row = [Step::Turn(51 * MS), Step::Idle(gap)].repeat(count);
-            always(1, &row);
+            for turn in [Step::Turn(51 * MS), Step::Blocked(51 * MS)] {
+                always(1, &[turn, Step::Idle(gap)].repeat(count));
+            }
         }
     }
 }

@@ -171,7 +171,9 @@ impl MonitorBuilder {
             live,
             directory: directory.clone(),
             limits: self.limits,
+            timeout: None,
             crash: None,
+            ping: Mutex::new(None),
             watchdog: None,
             helper: Some(helper),
             _folder: folder.clone(),
@@ -212,6 +214,7 @@ impl MonitorBuilder {
             .map_err(memory)?;
             let watchdog = Watchdog::spawn(stall, &PULSE, desk).map_err(thread)?;
             GAUGES.set_watchdog(watchdog.thread_id() as u64);
+            monitor.timeout = u64::try_from(stall.timeout.as_nanos()).ok();
             monitor.watchdog = Some(watchdog);
         }
         Ok(monitor)

@@ -5,7 +5,7 @@ mod error;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 pub use builder::MonitorBuilder;
 pub use error::InstallError;
@@ -15,6 +15,7 @@ use crate::platform::file::Folder;
 use crate::recorder::{Helper, LiveDesk};
 use crate::store::{self, Limits};
 use crate::trigger::heartbeat::PULSE;
+use crate::trigger::ping::{Beat, Ping};
 use crate::trigger::watchdog::Watchdog;
 use crate::trigger::{Crash, Heartbeat, crash, panic};
 use crate::vitals::GAUGES;
@@ -51,7 +52,10 @@ pub struct Monitor {
     directory: PathBuf,
     limits: Limits,
     crash: Option<Crash>,
-    // Dropped in this order: the watchdog closes its report before the helper stops.
+    /// One strike of the stall that is watched for, nanoseconds; `None` without a watch.
+    timeout: Option<u64>,
+    // Dropped in this order: pings stop first; the watchdog closes its report before the helper stops.
+    ping: Mutex<Option<Ping>>,
     watchdog: Option<Watchdog>,
     helper: Option<Helper>,
     _folder: Arc<Folder>,
@@ -87,6 +91,51 @@ impl Monitor {
         Ok(self.directory.join(name.as_str()))
     }
 
+    /// Watches a run loop that cannot be observed: `post` puts each beat into the watched thread's
+    /// own queue, and the loop is alive while they come back. In place of [`Monitor::heartbeat`].
+    ///
+    /// A beat is a `fn()`, to be called on the watched thread. There is one under way at a time,
+    /// one every time-out of [`Stall`](crate::Stall), so that the watched thread is woken 20 times
+    /// a second by default, and never left at rest. `post` is called on a thread of the monitor's;
+    /// where it blocks for ever, so does dropping the monitor.
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("wedjat-ping-{}", std::process::id()));
+    /// use std::sync::mpsc;
+    /// use wedjat::{Monitor, Stall};
+    /// # let monitor = Monitor::builder("MyApp", "1").directory(&dir).stall(Stall::default()).install()?;
+    /// let (queue, events) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
+    /// monitor.watch_by_ping(move |beat| {
+    ///     let _ = queue.send(Box::new(beat));
+    /// })?;
+    /// // The run loop of the app:
+    /// for event in events.iter().take(3) {
+    ///     event();
+    /// }
+    /// # drop(monitor);
+    /// # std::fs::remove_dir_all(&dir)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Without [`stall`](MonitorBuilder::stall), if pings are on already, or if their thread cannot
+    /// be started.
+    pub fn watch_by_ping(&self, post: impl FnMut(Beat) + Send + 'static) -> io::Result<()> {
+        let invalid = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
+        let timeout = self.timeout.ok_or_else(|| {
+            invalid("pings find stalls: install the monitor with `.stall(Stall::default())`")
+        })?;
+        let mut ping = self
+            .ping
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        if ping.is_some() {
+            return Err(invalid("this monitor watches by ping already"));
+        }
+        *ping = Some(Ping::spawn(self.heartbeat, timeout, post)?);
+        Ok(())
+    }
+
     /// What the app says of its own state: it stands in every report from now on. It belongs to the
     /// process: another monitor that is installed later finds it as it was.
     ///
@@ -120,7 +169,12 @@ impl Drop for Monitor {
             panic::uninstall();
             crash::uninstall(crash);
         }
+        // An answer that is still under way comes to nothing.
         PULSE.uninstall();
+        *self
+            .ping
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner()) = None;
         self.watchdog = None;
         GAUGES.set_watchdog(0);
         self.helper = None;

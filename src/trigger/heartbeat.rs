@@ -49,6 +49,19 @@ impl Heartbeat {
         }
     }
 
+    /// Of an install of the process' pulse.
+    pub(crate) fn of(install: u32) -> Heartbeat {
+        Heartbeat {
+            pulse: &PULSE,
+            install,
+        }
+    }
+
+    /// The install that it belongs to.
+    pub(crate) fn install(self) -> u32 {
+        self.install
+    }
+
     /// One turn of the run loop: [`begin`](Self::begin), `handle`, [`end`](Self::end), which comes
     /// even if `handle` panics.
     #[inline]

@@ -3,6 +3,7 @@
 pub(crate) mod crash;
 pub mod heartbeat;
 pub(crate) mod panic;
+pub mod ping;
 pub mod sampling;
 pub(crate) mod signal_names;
 pub mod stall;

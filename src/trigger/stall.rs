@@ -93,7 +93,7 @@ pub struct Look {
     /// stands nearly still.
     pub delay: Option<u64>,
     /// The same of the watchdog's own thread.
-    pub own_delay: u64,
+    pub own_delay: Option<u64>,
     /// Whether a tracer is attached to the watched thread.
     pub traced: bool,
     /// What keeps the watched thread for good reason.
@@ -295,6 +295,8 @@ struct Row {
     turns: u32,
     /// Upper bound of the present turn's start.
     turn_from: u64,
+    /// Whether its first turns may have been quick ones with a rest behind them.
+    doubt: Option<Doubt>,
     /// When the last slow turn that is over ended.
     slow_end: Option<u64>,
     /// Since when a nested run loop waits.
@@ -308,6 +310,37 @@ struct Row {
     next_sample: u64,
     /// Whether beats ring.
     exact: bool,
+}
+
+/// A turn that followed another with no CPU used between: either both were blocked, or the thread
+/// was at rest. What it does later tells.
+#[derive(Debug, Clone, Copy)]
+struct Doubt {
+    /// What the row had counted before.
+    before: u64,
+    /// The looks before and after.
+    from: u64,
+    now: u64,
+    cpu: u64,
+}
+
+impl Doubt {
+    fn at(before: u64, from: u64, now: u64, cpu: u64) -> Doubt {
+        Doubt {
+            before,
+            from,
+            now,
+            cpu,
+        }
+    }
+}
+
+/// How much of the time between two turns a thread used. One that only works uses all of it, one
+/// that only blocks nothing; one that used some of it rested.
+enum Used {
+    None,
+    Some,
+    All,
 }
 
 /// The watchdog sleeps for good after so long without a beat.
@@ -358,7 +391,14 @@ impl Detector {
             self.active = now;
         }
         let due = look.due;
-        self.last = Look { now, ..*look };
+        // Clocks that were not read stand where they stood.
+        self.last = Look {
+            now,
+            cpu: look.cpu.max(self.last.cpu),
+            delay: look.delay.or(self.last.delay),
+            own_delay: look.own_delay.or(self.last.own_delay),
+            ..*look
+        };
         (decision, self.next(now, due))
     }
 
@@ -414,6 +454,14 @@ impl Detector {
                 if now - row.turn_from + tolerance < self.timeout {
                     return self.over(row, look, idle);
                 }
+                let proven = row.launch || row.exact || row.stalled || steps == 0;
+                if !proven {
+                    match self.used(look, interval) {
+                        Used::Some => return self.over(row, look, idle),
+                        Used::None => row.doubt = Some(Doubt::at(row.counted, now, now, look.cpu)),
+                        Used::All => {}
+                    }
+                }
                 row.slow_end = Some(idle);
             } else if steps > 0 {
                 return self.over(row, look, idle);
@@ -429,6 +477,15 @@ impl Detector {
         if launched || steps > 2 {
             // The first turn of all ended, or more than one turn did.
             return self.broken(row, look, now, interval);
+        }
+        if steps == 2 && !(row.launch || row.exact || row.stalled || row.idle.is_some()) {
+            match self.used(look, interval) {
+                Used::Some => return self.broken(row, look, now, interval),
+                Used::None => {
+                    row.doubt = Some(Doubt::at(row.counted, self.last.now, now, look.cpu));
+                }
+                Used::All => {}
+            }
         }
         self.count(&mut row, look, now, interval, steps == 0);
         row.delay = row.delay.or(look.delay);
@@ -453,12 +510,22 @@ impl Detector {
             row.turn_from = began;
             row.exact = true;
         }
-        let at = now - row.from;
         let limit = if row.launch {
             self.launch
         } else {
             self.threshold()
         };
+        if let Some(doubt) = row
+            .doubt
+            .take_if(|_| row.counted.saturating_add(tolerance) >= limit)
+            && look.cpu.saturating_sub(doubt.cpu) > (now - doubt.now) / 2
+        {
+            // It works now; so it was at rest then.
+            row.counted -= doubt.before;
+            (row.from, row.first) = (doubt.from, doubt.now);
+            row.turns = row.turns.saturating_sub(1).max(1);
+        }
+        let at = now - row.from;
         let decision = if !row.stalled && row.counted.saturating_add(tolerance) >= limit {
             row.stalled = true;
             row.missed = true;
@@ -478,6 +545,23 @@ impl Detector {
         };
         self.row = Some(row);
         decision
+    }
+
+    /// How much the thread used of the time between two turns, one of which was seen by the last
+    /// look and the other by this.
+    fn used(&self, look: &Look, interval: u64) -> Used {
+        let delay = match (look.delay, self.last.delay) {
+            (Some(now), Some(then)) => now.saturating_sub(then),
+            _ => 0,
+        };
+        let used = look.cpu.saturating_sub(self.last.cpu).saturating_add(delay);
+        if used < interval / 50 {
+            Used::None
+        } else if used < interval - interval / 10 {
+            Used::Some
+        } else {
+            Used::All
+        }
     }
 
     /// Adds the time since the last look to the row, or to the reasons why it is not counted.
@@ -500,19 +584,25 @@ impl Detector {
                 },
             )
         } else if late > self.timeout / 2 {
-            // What the thread's own clock shows was no sleep of the process.
-            let lost = late
-                .min(interval)
-                .saturating_sub(if same { used } else { 0 });
-            let own = look.own_delay.saturating_sub(self.last.own_delay);
-            let reason = if own >= late / 2 {
-                Reason::Late
-            } else if look.traced {
-                Reason::Debugger
-            } else {
-                Reason::Background
+            let own = match (look.own_delay, self.last.own_delay) {
+                (Some(now), Some(then)) => now.saturating_sub(then),
+                _ => 0,
             };
-            (lost, reason)
+            let used = if same { used } else { 0 };
+            if own >= late / 2 {
+                // Only the watchdog was late. A beat that stood still all the time is a freeze even
+                // so; of one that did not, nobody knows how long it did.
+                (if same { 0 } else { late.min(interval) }, Reason::Late)
+            } else {
+                // What the thread's own clock shows was no sleep of the process.
+                let lost = late.min(interval).saturating_sub(used);
+                let reason = if look.traced {
+                    Reason::Debugger
+                } else {
+                    Reason::Background
+                };
+                (lost, reason)
+            }
         } else {
             (0, Reason::Late)
         };
@@ -579,6 +669,7 @@ impl Detector {
             launch,
             turns: 1,
             turn_from: from,
+            doubt: None,
             slow_end: None,
             modal: None,
             idle: None,

@@ -156,10 +156,13 @@ impl Eyes {
             ..Look::default()
         };
         if beat.idle() {
+            if !last.idle() {
+                look.cpu = self.watched.cpu();
+            }
             return look;
         }
         look.cpu = self.watched.cpu();
-        look.own_delay = self.own.delay();
+        look.own_delay = Some(self.own.delay());
         if beat.since(last) > 2 {
             // It runs. What follows costs more, and is of use only when it stands nearly still.
             return look;

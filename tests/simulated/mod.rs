@@ -13,6 +13,8 @@ pub const MS: u64 = 1_000_000;
 pub enum Step {
     /// A turn of so long, on the CPU.
     Turn(u64),
+    /// A turn of so long that sleeps.
+    Blocked(u64),
     /// No event for so long.
     Idle(u64),
 }
@@ -102,9 +104,18 @@ impl Simulation {
                     self.pass(time, true);
                     self.beat(self.beat.ended());
                 }
+                Step::Blocked(time) => {
+                    self.beat(self.beat.begun());
+                    self.pass(time, false);
+                    self.beat(self.beat.ended());
+                }
                 Step::Idle(time) => self.pass(time, false),
             }
         }
+    }
+
+    pub fn now(&self) -> u64 {
+        self.now
     }
 
     fn plan(&mut self, due: Option<u64>, call: bool) {

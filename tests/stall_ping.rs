@@ -1,0 +1,49 @@
+//! Pings through the app's own queue, in place of heartbeats.
+#![cfg(target_os = "linux")]
+
+mod stall_support;
+
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use stall_support::burn;
+use wedjat::{Monitor, Stall};
+
+#[test]
+fn a_freeze_is_found_and_an_idle_loop_is_none() {
+    let directory = std::env::temp_dir().join(format!("wedjat-ping-{}", std::process::id()));
+    let monitor = Monitor::builder("Pinged", "1")
+        .directory(&directory)
+        .stall(Stall::default())
+        .install()
+        .unwrap();
+    let (queue, events) = mpsc::channel();
+    monitor
+        .watch_by_ping(move |beat| {
+            let _ = queue.send(beat);
+        })
+        .unwrap();
+    assert!(monitor.watch_by_ping(|_| ()).is_err());
+    let turn = |time| {
+        let until = Instant::now() + Duration::from_millis(time);
+        while let Some(left) = until.checked_duration_since(Instant::now()) {
+            if let Ok(beat) = events.recv_timeout(left) {
+                beat();
+            }
+        }
+    };
+    turn(700);
+    // Not in a turn of anything that the app would tell us of.
+    burn(Duration::from_millis(500));
+    turn(400);
+    drop(monitor);
+    let reports = wedjat::store::reports(&directory).unwrap();
+    assert_eq!(reports.len(), 1);
+    let report = wedjat::report::read(&std::fs::read(reports[0].path()).unwrap())
+        .unwrap()
+        .report;
+    assert_eq!(report.event.unwrap().class.as_deref(), Some("busy"));
+    let lasted = report.stall_end.unwrap().duration;
+    assert!((400_000_000..1_000_000_000).contains(&lasted), "{lasted}");
+    std::fs::remove_dir_all(&directory).unwrap();
+}
