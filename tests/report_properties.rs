@@ -12,7 +12,10 @@ use arbitrary::Unstructured;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use report_support::{assert_is_part_of, full_report};
-use wedjat::report::{self, DamageKind, Report};
+use wedjat::report::{
+    self, ClosedBy, ContextView, DamageKind, EventView, Found, HeadView, ImageView, LossView,
+    RawFrame, Report, ReportWriter, Sink, SinkError, ThreadView, ValueView, VitalsView,
+};
 
 fn reports() -> impl Strategy<Value = Report> {
     let report = |bytes: Vec<u8>| any_report::report(&mut Unstructured::new(&bytes));
@@ -128,6 +131,77 @@ fn memory_is_bounded_by_the_length_of_the_file() {
     assert_bounded(&report::to_bytes(&full_report()));
 }
 
+#[test]
+fn writing_allocates_nothing() {
+    struct Fixed([u8; 4096], usize);
+    impl Sink for Fixed {
+        fn write(&mut self, bytes: &[u8]) -> Result<(), SinkError> {
+            let to = self
+                .0
+                .get_mut(self.1..self.1 + bytes.len())
+                .ok_or(SinkError { errno: 28 })?;
+            to.copy_from_slice(bytes);
+            self.1 += bytes.len();
+            Ok(())
+        }
+    }
+    let (mut buffer, mut sink) = ([0; 600], Fixed([0; 4096], 0));
+    // More frames than there is room for.
+    let frames = [RawFrame {
+        pc: u64::MAX,
+        found: Found::UnwindInfo,
+        image: 7,
+    }; 200];
+    let before = ALL.with(Cell::get);
+    let mut writer = ReportWriter::new(&mut buffer, &mut sink);
+    let head = HeadView {
+        app_name: "a",
+        ..Default::default()
+    };
+    let mut results = [Ok(()); 8];
+    results[0] = writer.head(&head);
+    results[1] = writer.event(&EventView {
+        message: Some("m"),
+        ..Default::default()
+    });
+    let registers = [("rip", 1), ("rsp", 2)];
+    let thread = ThreadView {
+        frames: &frames,
+        registers: &registers,
+        ..Default::default()
+    };
+    results[2] = writer.thread(&thread);
+    results[3] = writer.image(&ImageView {
+        name: "i",
+        id: &[1; 20],
+        ..Default::default()
+    });
+    results[4] = writer.context(ContextView {
+        keys: [("key", ValueView::Text("value"))].into_iter(),
+        breadcrumbs: [(1, "one"), (2, "two")].into_iter(),
+        gauges: [("gauge", 0.5)].into_iter(),
+        marks: [("mark", 1, None)].into_iter(),
+    });
+    results[5] = writer.vitals(&VitalsView {
+        uptime: Some(1),
+        ..Default::default()
+    });
+    results[6] = writer.loss(&LossView {
+        counts: &[("quota", 1)],
+    });
+    results[7] = writer.finish(ClosedBy::Writer).map(|_| ());
+    assert_eq!(ALL.with(Cell::get), before, "something was allocated");
+    assert_eq!(results, [Ok(()); 8]);
+    assert_eq!(
+        report::read(&sink.0[..sink.1])
+            .unwrap()
+            .report
+            .threads
+            .len(),
+        1
+    );
+}
+
 fn assert_bounded(file: &[u8]) {
     let before = PEAK.with(|peak| {
         peak.set(NOW.with(Cell::get));
@@ -150,6 +224,8 @@ thread_local! {
     /// Bytes that this thread holds, and the most that it held.
     static NOW: Cell<isize> = const { Cell::new(0) };
     static PEAK: Cell<isize> = const { Cell::new(0) };
+    /// How often this thread allocated.
+    static ALL: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Counts what each thread holds.
@@ -159,6 +235,7 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
+        ALL.with(|all| all.set(all.get() + 1));
         // SAFETY: the caller's duties are handed on.
         unsafe { System.alloc(layout) }
     }

@@ -193,7 +193,7 @@ fn a_flipped_byte_is_told_and_nothing_wrong_is_read() {
     let bytes = report::to_bytes(&report);
     let whole = report::read(&bytes).unwrap().report;
     for at in 0..bytes.len() {
-        for flip in [0x01, 0x10, 0x80, 0xff] {
+        for flip in [0x01, 0x80] {
             let mut bytes = bytes.clone();
             bytes[at] ^= flip;
             let Ok(reading) = report::read(&bytes) else {
