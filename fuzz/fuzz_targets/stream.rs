@@ -19,6 +19,13 @@ fuzz_target!(|input: (u8, &[u8])| {
         assert_eq!(whole, pieces);
     }
     assert!(whole.len() <= bytes.len().max(1));
+    // A stream that fails gives out what came before, then the error, and then it ends.
+    let failing = ReportReader::new(bytes.chain(Failing(false)));
+    let failing: Vec<_> = failing
+        .map(|found| found.map_err(|error| error.to_string()))
+        .collect();
+    assert!(failing.last().is_some_and(|last| last.is_err()));
+    assert!(failing.len() == whole.len() + usize::from(!bytes.is_empty()));
     if let Ok(reading) = report::read(bytes)
         && reading.damage.is_empty()
     {
@@ -28,6 +35,21 @@ fuzz_target!(|input: (u8, &[u8])| {
         );
     }
 });
+
+/// Fails at its end, after it was interrupted.
+struct Failing(bool);
+
+impl Read for Failing {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        let kind = if self.0 {
+            io::ErrorKind::BrokenPipe
+        } else {
+            io::ErrorKind::Interrupted
+        };
+        self.0 = true;
+        Err(kind.into())
+    }
+}
 
 struct Pieces<'a>(usize, &'a [u8]);
 
