@@ -25,6 +25,8 @@ pub struct DebugFiles {
     system: bool,
     open: Mutex<Open>,
     work: Arc<Work>,
+    #[cfg(feature = "debuginfod")]
+    debuginfod: Option<super::Debuginfod>,
 }
 
 /// An object that was found.
@@ -86,6 +88,8 @@ impl DebugFiles {
                 jobs: 1,
                 cache: None,
             }),
+            #[cfg(feature = "debuginfod")]
+            debuginfod: None,
         }
     }
 
@@ -101,6 +105,14 @@ impl DebugFiles {
     #[must_use]
     pub fn cache(mut self, cache: Option<Cache>) -> DebugFiles {
         Arc::make_mut(&mut self.work).cache = cache;
+        self
+    }
+
+    /// Asks these servers for debug files that are found nowhere else. None by default.
+    #[cfg(feature = "debuginfod")]
+    #[must_use]
+    pub fn debuginfod(mut self, debuginfod: Option<super::Debuginfod>) -> DebugFiles {
+        self.debuginfod = debuginfod;
         self
     }
 
@@ -327,6 +339,15 @@ impl DebugFiles {
                     take(&path, &mut files);
                 }
             }
+        }
+        #[cfg(feature = "debuginfod")]
+        if !has_dwarf(&files)
+            && let Some(path) = self
+                .debuginfod
+                .as_ref()
+                .and_then(|servers| servers.find(&image.id))
+        {
+            take(&path, &mut files);
         }
         files.sort_by_key(|file| !file.object.has_dwarf);
         (!files.is_empty()).then_some(ImageFiles { files })

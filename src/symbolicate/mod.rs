@@ -8,6 +8,8 @@ mod cache;
 pub mod command;
 mod debug_file;
 mod debug_files;
+#[cfg(feature = "debuginfod")]
+mod debuginfod;
 mod dwarf;
 mod error;
 pub mod format;
@@ -23,6 +25,8 @@ mod table;
 pub use addresses::{Addresses, Ambiguous};
 pub use cache::Cache;
 pub use debug_files::{Added, DebugFiles};
+#[cfg(feature = "debuginfod")]
+pub use debuginfod::Debuginfod;
 pub use error::Error;
 pub use frame::{
     Frame, Missing, PhysicalFrame, Source, Stack, Symbolicated, id_text, image_file_name,

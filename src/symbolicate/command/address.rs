@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::args::{Args, FormatName, parse_address};
 use super::{NOTHING, Say, USAGE, done, output};
-use crate::symbolicate::format::{Style, plain};
+use crate::symbolicate::format::{FrameJson, Style, plain};
 use crate::symbolicate::{Addresses, DebugFiles, image_file_name};
 
 pub(super) fn run(args: &Args, files: &DebugFiles, input: &mut dyn Read, say: &mut Say<'_>) -> u8 {
@@ -106,18 +106,25 @@ impl Lines<'_> {
     }
 
     fn json(&mut self, text: &str) -> io::Result<()> {
-        let object = match parse_address(text) {
+        let line = &mut self.line;
+        match parse_address(text) {
             Ok(address) => {
                 let (frames, _) = self.addresses.answer(address);
-                json!({
-                    "address": format!("{address:#x}"),
-                    "frames": crate::symbolicate::format::frames_json(&frames, &self.style),
-                })
+                write!(line, "{{\"address\":\"{address:#x}\",\"frames\":[")?;
+                for (index, frame) in frames.iter().enumerate() {
+                    if index > 0 {
+                        line.push(b',');
+                    }
+                    serde_json::to_writer(&mut *line, &FrameJson::new(frame, &self.style))?;
+                }
+                line.extend(b"]}");
             }
-            Err(error) => json!({"address": text, "frames": [], "error": error}),
-        };
-        serde_json::to_writer(&mut self.line, &object)?;
-        self.line.push(b'\n');
+            Err(error) => serde_json::to_writer(
+                &mut *line,
+                &json!({"address": text, "frames": [], "error": error}),
+            )?,
+        }
+        line.push(b'\n');
         Ok(())
     }
 

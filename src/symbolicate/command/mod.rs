@@ -89,6 +89,8 @@ fn run(args: &Args, input: &mut dyn Read, errors: &mut dyn Write) -> u8 {
         make_tables_behind(args, &files);
         return code;
     }
+    #[cfg(feature = "debuginfod")]
+    let files = files.debuginfod(super::Debuginfod::from_environment());
     let desk = Symbolicator::new(files);
     let code = reports::run(args, &desk, input, &mut say);
     make_tables_behind(args, desk.files());

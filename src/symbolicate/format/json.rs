@@ -80,19 +80,36 @@ impl Format for Ndjson {
     }
 }
 
-/// Source frames, innermost first, as they stand in every JSON of ours.
-pub fn frames_json(frames: &[Frame], style: &Style) -> Json_ {
-    let frame = |frame: &Frame| {
-        json!({
-            "function": style.name(frame),
-            "mangled": frame.mangled.as_deref(),
-            "file": frame.file.as_deref(),
-            "line": frame.line,
-            "inlined": frame.inlined,
-            "source": frame.source.as_str(),
-        })
-    };
-    frames.iter().map(frame).collect()
+/// A source frame as it stands in every JSON of ours.
+#[derive(Debug, serde::Serialize)]
+pub struct FrameJson<'a> {
+    function: Option<&'a str>,
+    mangled: Option<&'a str>,
+    file: Option<&'a str>,
+    line: Option<u32>,
+    inlined: bool,
+    source: &'static str,
+}
+
+impl<'a> FrameJson<'a> {
+    /// This frame, named in this style.
+    pub fn new(frame: &'a Frame, style: &Style) -> FrameJson<'a> {
+        FrameJson {
+            function: style.name(frame),
+            mangled: frame.mangled.as_deref(),
+            file: frame.file.as_deref(),
+            line: frame.line,
+            inlined: frame.inlined,
+            source: frame.source.as_str(),
+        }
+    }
+}
+
+fn frames_json(frames: &[Frame], style: &Style) -> Json_ {
+    let frames = frames
+        .iter()
+        .map(|frame| json!(FrameJson::new(frame, style)));
+    frames.collect()
 }
 
 fn report_json(origin: &str, symbolicated: &Symbolicated, style: &Style) -> Json_ {

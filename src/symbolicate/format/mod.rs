@@ -8,7 +8,7 @@ mod text;
 use std::io;
 
 pub use folded::Folded;
-pub use json::{Json, Ndjson, frames_json};
+pub use json::{FrameJson, Json, Ndjson};
 pub use plain::plain;
 pub use text::Text;
 pub(crate) use text::missing_text;
