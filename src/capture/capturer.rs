@@ -140,7 +140,7 @@ impl Capturer {
         let mut walk = self.unwinder.walk(&here, images.set(), &mut self.live);
         // This function itself, then its caller.
         walk.next();
-        let caller = walk.next().map(|_| *walk.registers());
+        let caller = walk.next().map(|_| walk.registers());
         match caller {
             Some(caller) => self.walk_in_place(&caller, images, false),
             None => self.walk_in_place(&here, images, true),

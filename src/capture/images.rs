@@ -44,6 +44,12 @@ impl Deref for Bytes {
     }
 }
 
+impl Default for Bytes {
+    fn default() -> Bytes {
+        Bytes::from(Vec::new())
+    }
+}
+
 impl From<Vec<u8>> for Bytes {
     fn from(bytes: Vec<u8>) -> Bytes {
         Bytes::new(Arc::new(bytes))
@@ -94,6 +100,7 @@ pub struct LoadedImage {
     /// Instructions, svma; empty where that is not known: then all of it.
     code: Vec<Range<u64>>,
     text: Vec<Section>,
+    entry: Option<u64>,
     pub(crate) cfi: Option<Cfi>,
 }
 
@@ -111,6 +118,7 @@ impl LoadedImage {
             arch: Arch::NATIVE,
             code: Vec::new(),
             text: Vec::new(),
+            entry: None,
             cfi: None,
         }
     }
@@ -140,6 +148,13 @@ impl LoadedImage {
         self
     }
 
+    /// With the stated address of its entry point (`e_entry`): code there that has no unwind
+    /// information, as the loader's own has none, is known to have no caller.
+    pub fn with_entry(mut self, entry: u64) -> LoadedImage {
+        self.entry = Some(entry).filter(|entry| *entry != 0);
+        self
+    }
+
     /// With `.eh_frame`, and `.eh_frame_hdr` where there is one; without, or where its table is
     /// of another shape than linkers make, an index is built here.
     pub fn with_eh_frame(mut self, eh_frame: Section, header: Option<Section>) -> LoadedImage {
@@ -162,6 +177,13 @@ impl LoadedImage {
         let svma = self.svma(avma);
         self.contains(avma)
             && (self.code.is_empty() || self.code.iter().any(|range| range.contains(&svma)))
+    }
+
+    /// The entry point (svma), if an address (svma) lies in its own code: a few dozen bytes of
+    /// assembly.
+    pub(crate) fn entry_at(&self, svma: u64) -> Option<u64> {
+        self.entry
+            .filter(|entry| svma.checked_sub(*entry).is_some_and(|past| past < 80))
     }
 
     /// The instruction bytes from this avma on, as far as they are known.
@@ -198,7 +220,8 @@ impl Images {
         Images::from_shared(images.into_iter().map(Arc::new).collect())
     }
 
-    pub(crate) fn from_shared(list: Vec<Arc<LoadedImage>>) -> Images {
+    /// As [`Images::new`], of images that other sets hold too.
+    pub fn from_shared(list: Vec<Arc<LoadedImage>>) -> Images {
         /// 0 is no generation, so that an empty cache belongs to none.
         static GENERATION: AtomicU64 = AtomicU64::new(1);
         let mut ranges: Vec<(u64, u64, u32)> = list

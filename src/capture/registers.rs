@@ -50,11 +50,6 @@ impl Arch {
         }
     }
 
-    /// The alignment of every frame's stack pointer at a call, bytes.
-    pub(crate) const fn word(self) -> u64 {
-        8
-    }
-
     const fn names(self) -> &'static [(&'static str, usize)] {
         match self {
             Arch::X86_64 => &X86_64_NAMES,

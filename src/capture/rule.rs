@@ -105,6 +105,62 @@ pub(crate) struct RuleCache {
     generation: u64,
 }
 
+/// A rule as the cache keeps it, and its image; unpacked where it is not of the usual kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Known {
+    word: u64,
+    /// Plus one; 0 for none.
+    image: u32,
+}
+
+/// A frame whose caller is found from sp or fp and two words of the stack.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Usual {
+    pub(crate) by_fp: bool,
+    pub(crate) cfa: u16,
+    ra: i16,
+    fp: i16,
+}
+
+impl Usual {
+    pub(crate) fn ra(self) -> Option<i16> {
+        Some(self.ra).filter(|words| *words != UNCHANGED)
+    }
+
+    pub(crate) fn fp(self) -> Option<i16> {
+        Some(self.fp).filter(|words| *words != UNCHANGED)
+    }
+}
+
+impl Known {
+    pub(crate) fn new(rule: Rule, image: Option<u32>) -> Known {
+        Known {
+            word: rule.pack(),
+            image: image.map_or(0, |image| image.saturating_add(1)),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn usual(self) -> Option<Usual> {
+        let offset = |word: u64| word as u16 as i16;
+        (self.word & 6 == 0).then(|| Usual {
+            by_fp: self.word & 1 != 0,
+            cfa: (self.word >> 16) as u16,
+            ra: offset(self.word >> 32),
+            fp: offset(self.word >> 48),
+        })
+    }
+
+    pub(crate) fn rule(self) -> Rule {
+        Rule::unpack(self.word)
+    }
+
+    #[inline]
+    pub(crate) fn image(self) -> Option<u32> {
+        self.image.checked_sub(1)
+    }
+}
+
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(64))]
 struct Set([(u64, u64); WAYS]);
@@ -112,6 +168,9 @@ struct Set([(u64, u64); WAYS]);
 const WAYS: usize = 4;
 const SETS: usize = 2048;
 const ADDRESS: u64 = (1 << 48) - 1;
+/// Bits of a rule's word that its kind does not use: 3 to 15.
+const GENERATION_BITS: u32 = 13;
+const TAG: u64 = ((1 << GENERATION_BITS) - 1) << 3;
 
 impl RuleCache {
     /// Room for 8192 rules in 128 KiB.
@@ -122,43 +181,51 @@ impl RuleCache {
         }
     }
 
-    /// Empties the cache if it was filled under another generation of images. Signal-safe.
+    /// Has the cache forget what was learnt under another generation of images. Signal-safe.
+    ///
+    /// Each rule carries the low bits of its generation; all are wiped when those come round.
     pub(crate) fn use_generation(&mut self, generation: u64) {
         if self.generation != generation {
-            self.sets.fill(Set::default());
+            if self.generation >> GENERATION_BITS != generation >> GENERATION_BITS {
+                self.sets.fill(Set::default());
+            }
             self.generation = generation;
         }
     }
 
+    /// The low bits of the generation, where a rule's word has room for them.
+    fn tag(&self) -> u64 {
+        (self.generation << 3) & TAG
+    }
+
     /// The rule and image of an address. Signal-safe.
     #[inline]
-    pub(crate) fn get(&self, address: u64) -> Option<(Rule, Option<u32>)> {
+    pub(crate) fn get(&self, address: u64) -> Option<Known> {
         if address > ADDRESS {
             return None;
         }
         let set = self.sets.get(set_of(address))?;
-        for (key, rule) in set.0 {
-            if key & ADDRESS == address && key != 0 {
-                let image = (key >> 48) as u32;
-                return Some((Rule::unpack(rule), image.checked_sub(1)));
+        let tag = self.tag();
+        for (key, word) in set.0 {
+            if key & ADDRESS == address && word & TAG == tag && key != 0 {
+                return Some(Known {
+                    word: word & !TAG,
+                    image: (key >> 48) as u32,
+                });
             }
         }
         None
     }
 
     /// Keeps a rule, in place of the one that its set was given first. Signal-safe.
-    pub(crate) fn insert(&mut self, address: u64, image: Option<u32>, rule: Rule) {
-        let image = match image {
-            None => 0,
-            Some(index) if index < 0xffff => u64::from(index) + 1,
-            Some(_) => return,
-        };
-        if address > ADDRESS || address == 0 {
+    pub(crate) fn insert(&mut self, address: u64, known: Known) {
+        let tag = self.tag();
+        if address > ADDRESS || address == 0 || known.image > 0xffff {
             return;
         }
         if let Some(set) = self.sets.get_mut(set_of(address)) {
             set.0.rotate_right(1);
-            set.0[0] = (image << 48 | address, rule.pack());
+            set.0[0] = (u64::from(known.image) << 48 | address, known.word | tag);
         }
     }
 }
@@ -188,17 +255,24 @@ mod tests {
         let mut cache = RuleCache::new();
         cache.use_generation(1);
         for (rule, at) in rules.iter().zip(1u64..) {
-            cache.insert(at * 0x1234, Some(at as u32), *rule);
+            cache.insert(at * 0x1234, Known::new(*rule, Some(at as u32)));
         }
         for (rule, at) in rules.iter().zip(1u64..) {
-            assert_eq!(cache.get(at * 0x1234), Some((*rule, Some(at as u32))));
+            let known = cache.get(at * 0x1234).unwrap();
+            assert_eq!((known.rule(), known.image()), (*rule, Some(at as u32)));
+            assert_eq!(known.usual().is_some(), matches!(rule, Rule::Frame { .. }));
         }
-        cache.insert(77, None, Rule::Full);
-        assert_eq!(cache.get(77), Some((Rule::Full, None)));
+        cache.insert(77, Known::new(Rule::Full, None));
+        assert_eq!(
+            cache.get(77).map(|known| (known.rule(), known.image())),
+            Some((Rule::Full, None))
+        );
         assert_eq!(cache.get(78), None);
         assert_eq!(cache.get(u64::MAX), None);
-        cache.use_generation(2);
-        assert_eq!(cache.get(77), None);
+        for other in [2, 1 + (1 << GENERATION_BITS)] {
+            cache.use_generation(other);
+            assert_eq!(cache.get(77), None);
+        }
     }
 
     #[test]

@@ -230,6 +230,14 @@ fn loaded(facts: ImageFacts) -> LoadedImage {
     .with_id(facts.id)
     .with_code(facts.code.clone());
     image.main = facts.main;
+    // e_entry, where the file's header is mapped (gABI, ELF header).
+    let header_entry = part(facts.stated.start, Some(64))
+        .filter(|header| header.bytes.starts_with(b"\x7fELF"))
+        .and_then(|header| header.bytes.get(24..32)?.try_into().ok())
+        .map(u64::from_le_bytes);
+    if let Some(entry) = header_entry {
+        image = image.with_entry(entry);
+    }
     for code in &facts.code {
         if let Some(text) = part(code.start, Some(code.end - code.start)) {
             image = image.with_text(text);

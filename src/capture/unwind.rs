@@ -4,7 +4,7 @@ use super::cfi::{self, Context, Fault, Left};
 use super::images::Images;
 use super::memory::{Memory, Missing};
 use super::registers::{Arch, Registers};
-use super::rule::{Base, Rule, RuleCache};
+use super::rule::{Known, Rule, RuleCache, Usual};
 use crate::report::model::{Found, RawFrame, WalkEnd};
 
 /// How many frames a walk has at most: a stack of 8 MiB has no more.
@@ -87,6 +87,8 @@ impl Unwinder {
             unwinder: self,
             images,
             memory,
+            arch: start.registers.arch(),
+            here: Known::new(Rule::Nothing, None),
             initial: start.registers,
             exact: start.exact,
             state: start,
@@ -103,9 +105,12 @@ pub struct Walk<'a, M> {
     unwinder: &'a mut Unwinder,
     images: &'a Images,
     memory: M,
+    arch: Arch,
     initial: Registers,
     exact: bool,
     state: State,
+    /// The rule and the image of the frame that was given last.
+    here: Known,
     /// Whether every preserved register is followed, not only the two that most frames need.
     full: bool,
     given: u32,
@@ -115,6 +120,10 @@ pub struct Walk<'a, M> {
 /// Where a walk stands.
 #[derive(Debug, Clone)]
 struct State {
+    pc: u64,
+    sp: u64,
+    fp: u64,
+    /// All registers, but for the three above, which are kept up to date apart.
     registers: Registers,
     /// Bits of the registers whose values are known.
     known: u64,
@@ -132,11 +141,37 @@ impl State {
             Found::UnwindInfo
         };
         State {
+            pc: registers.pc(),
+            sp: registers.sp(),
+            fp: registers.fp(),
             registers: *registers,
             known: u64::MAX,
             found,
             exact,
             switches: 0,
+        }
+    }
+
+    /// All registers, the three that are kept apart among them.
+    fn all(&self) -> Registers {
+        let mut registers = self.registers;
+        registers.set_frame(self.pc, self.sp, self.fp);
+        registers
+    }
+
+    /// Takes over all registers.
+    fn set_all(&mut self, registers: Registers) {
+        (self.pc, self.sp, self.fp) = (registers.pc(), registers.sp(), registers.fp());
+        self.registers = registers;
+    }
+
+    /// The address that tables are searched for: that of the call, not of what follows it.
+    #[inline]
+    fn lookup(&self) -> u64 {
+        if self.exact {
+            self.pc
+        } else {
+            self.pc.wrapping_sub(1)
         }
     }
 }
@@ -160,10 +195,10 @@ impl<M: Memory> Iterator for Walk<'_, M> {
             return None;
         }
         self.given += 1;
-        let pc = self.state.registers.pc();
-        let image = self.image_here().unwrap_or(RawFrame::NO_IMAGE);
+        self.here = self.rule_here();
+        let image = self.here.image().unwrap_or(RawFrame::NO_IMAGE);
         Some(RawFrame {
-            pc,
+            pc: self.state.pc,
             found: self.state.found,
             image,
         })
@@ -177,31 +212,24 @@ impl<M: Memory> Walk<'_, M> {
     }
 
     /// The registers of the frame that was given last, as far as they are known.
-    pub fn registers(&self) -> &Registers {
-        &self.state.registers
+    pub fn registers(&self) -> Registers {
+        self.state.all()
     }
 
-    fn image_here(&mut self) -> Option<u32> {
-        self.rule_here().1
-    }
-
-    /// The address that tables are searched for: that of the call, not of what follows it.
-    fn lookup(&self) -> u64 {
-        let pc = self.state.registers.pc();
-        if self.state.exact {
-            pc
-        } else {
-            pc.wrapping_sub(1)
+    /// Leaves the frame that the state stands at, by the rule that holds there.
+    #[inline]
+    fn step(&mut self) -> Result<(), WalkEnd> {
+        match self.here.usual() {
+            Some(usual) if !self.full => self.leave_by_frame(usual),
+            _ => self.leave_otherwise(),
         }
     }
 
-    /// Leaves the frame that the state stands at.
-    fn step(&mut self) -> Result<(), WalkEnd> {
-        let (rule, image) = self.rule_here();
-        match rule {
-            Rule::Frame { base, cfa, ra, fp } if !self.full => {
-                self.leave_by_frame(base, cfa, ra, fp)
-            }
+    #[cold]
+    #[inline(never)]
+    fn leave_otherwise(&mut self) -> Result<(), WalkEnd> {
+        let image = self.here.image();
+        match self.here.rule() {
             Rule::Frame { .. } | Rule::Full => match self.leave_by_row(image) {
                 Err(Fault::UnknownRegister) if !self.full => self.again_in_full(),
                 Err(Fault::UnknownRegister | Fault::Bad) => Err(WalkEnd::NoUnwindInfo),
@@ -217,8 +245,8 @@ impl<M: Memory> Walk<'_, M> {
 
     /// The rule and the image of where the state stands.
     #[inline]
-    fn rule_here(&mut self) -> (Rule, Option<u32>) {
-        let address = self.lookup();
+    fn rule_here(&mut self) -> Known {
+        let address = self.state.lookup();
         match self.unwinder.cache.get(address) {
             Some(known) => known,
             None => self.find_rule(address),
@@ -226,66 +254,64 @@ impl<M: Memory> Walk<'_, M> {
     }
 
     #[cold]
-    fn find_rule(&mut self, address: u64) -> (Rule, Option<u32>) {
+    #[inline(never)]
+    fn find_rule(&mut self, address: u64) -> Known {
         let index = self.images.find(address);
         let image = index.and_then(|index| self.images.get(index));
+        let arch = self.arch;
+        let context = &mut self.unwinder.context;
         let mut rule = Rule::Nothing;
-        if let Some(image) = image {
+        if let Some((image, cfi)) = image.and_then(|image| Some((image, image.cfi.as_ref()?))) {
             let svma = image.svma(address);
-            let row = image
-                .cfi
-                .as_ref()
-                .and_then(|cfi| cfi.find(svma, &mut self.unwinder.context));
-            if let Some(row) = row {
-                rule = cfi::rule(&row, self.state.registers.arch());
+            if let Some(row) = cfi.find(svma, context) {
+                rule = cfi::rule(&row, arch);
+            } else if let Some(entry) = image.entry_at(svma)
+                && cfi.find(entry, context).is_none()
+            {
+                rule = Rule::Root;
             }
         }
-        self.unwinder.cache.insert(address, index, rule);
-        (rule, index)
+        let known = Known::new(rule, index);
+        self.unwinder.cache.insert(address, known);
+        known
     }
 
     #[inline]
-    fn leave_by_frame(
-        &mut self,
-        base: Base,
-        cfa: u16,
-        ra: Option<i16>,
-        fp: Option<i16>,
-    ) -> Result<(), WalkEnd> {
-        let arch = self.state.registers.arch();
-        let sp = self.state.registers.sp();
-        let from = match base {
-            Base::Sp => sp,
-            Base::Fp => self.state.registers.fp(),
-        };
-        let cfa = from.wrapping_add(u64::from(cfa) * 8);
+    fn leave_by_frame(&mut self, rule: Usual) -> Result<(), WalkEnd> {
+        let (sp, fp) = (self.state.sp, self.state.fp);
+        let from = if rule.by_fp { fp } else { sp };
+        let cfa = from.wrapping_add(u64::from(rule.cfa) * 8);
         let slot = |words: i16| cfa.wrapping_add_signed(i64::from(words) * 8);
-        let return_address = match ra {
+        let return_address = match rule.ra() {
             Some(words) => self.memory.read(slot(words)).map_err(end_of)?,
             None if self.state.exact => self.state.registers.lr(),
             // The link register of a frame that has made a call is not its own.
             None => return Err(WalkEnd::NoUnwindInfo),
         };
-        let new_fp = match fp {
-            None => self.state.registers.fp(),
-            Some(words) => match self.memory.read(slot(words)) {
-                Ok(value) => value,
+        if let Some(words) = rule.fp() {
+            match self.memory.read(slot(words)) {
+                Ok(value) => self.state.fp = value,
                 // Popped already: the register has the caller's value.
-                Err(_) if self.state.exact && slot(words) < sp => self.state.registers.fp(),
+                Err(_) if self.state.exact && slot(words) < sp => {}
                 Err(missing) => return Err(end_of(missing)),
-            },
-        };
-        self.check_advance(cfa, base == Base::Fp)?;
+            }
+        }
+        self.check_advance(cfa, rule.by_fp)?;
         self.arrive(return_address, cfa, Found::UnwindInfo)?;
-        self.state.registers.set(arch.fp(), new_fp);
-        self.state.known = 1 << arch.sp() | 1 << arch.fp() | 1 << arch.pc();
+        self.state.known = self.three();
         Ok(())
+    }
+
+    /// The bits of pc, sp and fp.
+    #[inline]
+    fn three(&self) -> u64 {
+        1 << self.arch.sp() | 1 << self.arch.fp() | 1 << self.arch.pc()
     }
 
     /// Leaves by all of the row; `Some` where the walk ends in good order.
     #[cold]
     fn leave_by_row(&mut self, image: Option<u32>) -> Result<Option<WalkEnd>, Fault> {
-        let address = self.lookup();
+        let address = self.state.lookup();
         let image = image
             .and_then(|index| self.images.get(index))
             .ok_or(Fault::Bad)?;
@@ -293,7 +319,7 @@ impl<M: Memory> Walk<'_, M> {
         let row = cfi
             .find(image.svma(address), &mut self.unwinder.context)
             .ok_or(Fault::Bad)?;
-        let mut registers = self.state.registers;
+        let mut registers = self.state.all();
         let mut known = self.state.known;
         let left = cfi.evaluate(&row, &mut registers, &mut known, &mut self.memory)?;
         let return_address = match left {
@@ -304,7 +330,7 @@ impl<M: Memory> Walk<'_, M> {
         if let Err(end) = self.check_advance(cfa, true) {
             return Ok(Some(end));
         }
-        self.state.registers = registers;
+        self.state.set_all(registers);
         self.state.known = known;
         let arrived = self.arrive(return_address, cfa, Found::UnwindInfo);
         self.state.known |= 1 << registers.arch().pc();
@@ -317,6 +343,7 @@ impl<M: Memory> Walk<'_, M> {
         self.full = true;
         self.state = State::new(&self.initial, self.exact);
         for _ in 0..self.given {
+            self.here = self.rule_here();
             self.step()?;
         }
         Ok(())
@@ -330,8 +357,8 @@ impl<M: Memory> Walk<'_, M> {
     #[cold]
     fn leave_by_signal_frame(&mut self) -> Result<(), WalkEnd> {
         const X86_64: [usize; 17] = [8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16];
-        let arch = self.state.registers.arch();
-        let sp = self.state.registers.sp();
+        let arch = self.arch;
+        let sp = self.state.sp;
         let mut registers = Registers::new(arch);
         let mut read = |offset: u64| self.memory.read(sp.wrapping_add(offset)).map_err(end_of);
         match arch {
@@ -349,7 +376,7 @@ impl<M: Memory> Walk<'_, M> {
         if registers.sp() <= sp {
             self.count_switch()?;
         }
-        self.state.registers = registers;
+        self.state.set_all(registers);
         self.state.known = u64::MAX;
         self.state.found = Found::Context;
         self.state.exact = true;
@@ -360,8 +387,8 @@ impl<M: Memory> Walk<'_, M> {
     /// frame record; whichever leads behind a call in known code.
     #[cold]
     fn leave_by_guess(&mut self, image: Option<u32>) -> Result<(), WalkEnd> {
-        let arch = self.state.registers.arch();
-        let (sp, fp) = (self.state.registers.sp(), self.state.registers.fp());
+        let arch = self.arch;
+        let (sp, fp) = (self.state.sp, self.state.fp);
         if self.is_signal_trampoline(image) {
             return self.leave_by_signal_frame();
         }
@@ -376,7 +403,7 @@ impl<M: Memory> Walk<'_, M> {
                 return Ok(());
             }
         }
-        let aligned = fp != 0 && fp % arch.word() == 0 && fp >= sp;
+        let aligned = fp != 0 && fp % 8 == 0 && fp >= sp;
         if !aligned {
             return Err(WalkEnd::NoUnwindInfo);
         }
@@ -387,19 +414,19 @@ impl<M: Memory> Walk<'_, M> {
             return Err(WalkEnd::NoUnwindInfo);
         }
         self.arrive(target, fp.wrapping_add(16), Found::FramePointer)?;
-        self.state.registers.set(arch.fp(), new_fp);
-        self.state.known = 1 << arch.sp() | 1 << arch.fp() | 1 << arch.pc();
+        self.state.fp = new_fp;
+        self.state.known = self.three();
         Ok(())
     }
 
     /// Whether the instructions at pc are those by which a handler returns to the kernel, where
     /// no unwind information says so: `mov $15, %rax; syscall` and `mov x8, #139; svc #0`.
     fn is_signal_trampoline(&self, image: Option<u32>) -> bool {
-        let pc = self.state.registers.pc();
+        let pc = self.state.pc;
         let code = image
             .and_then(|index| self.images.get(index))
             .and_then(|image| image.instructions(pc, 9));
-        match (self.state.registers.arch(), code) {
+        match (self.arch, code) {
             (Arch::X86_64, Some(code)) => code == b"\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05",
             (Arch::Arm64, Some(code)) => code.starts_with(b"\x68\x11\x80\xd2\x01\x00\x00\xd4"),
             _ => false,
@@ -419,7 +446,7 @@ impl<M: Memory> Walk<'_, M> {
         if !image.is_code(before) {
             return false;
         }
-        match self.state.registers.arch() {
+        match self.arch {
             Arch::X86_64 => {
                 let at = |back: u64| image.instructions(address.wrapping_sub(back), 2);
                 if at(1).is_none() {
@@ -441,7 +468,7 @@ impl<M: Memory> Walk<'_, M> {
     /// Callers' stack pointers lie above their callees', but where stacks were switched.
     #[inline]
     fn check_advance(&mut self, cfa: u64, may_switch: bool) -> Result<(), WalkEnd> {
-        let sp = self.state.registers.sp();
+        let sp = self.state.sp;
         if cfa > sp || (cfa == sp && self.state.exact) {
             return Ok(());
         }
@@ -463,16 +490,15 @@ impl<M: Memory> Walk<'_, M> {
 
     #[inline]
     fn arrive(&mut self, return_address: u64, sp: u64, found: Found) -> Result<(), WalkEnd> {
-        let arch = self.state.registers.arch();
-        let pc = match arch {
+        let pc = match self.arch {
             Arch::X86_64 => return_address,
             Arch::Arm64 => self.images.strip(return_address),
         };
         if pc == 0 {
             return Err(WalkEnd::Root);
         }
-        self.state.registers.set(arch.pc(), pc);
-        self.state.registers.set(arch.sp(), sp);
+        self.state.pc = pc;
+        self.state.sp = sp;
         self.state.found = found;
         self.state.exact = false;
         Ok(())

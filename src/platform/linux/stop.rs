@@ -306,12 +306,20 @@ const GENERATIONS: u64 = (1 << 56) - 1;
 /// or when it looks hopeless at two times.
 fn wait(state: &AtomicU64, patience: u64, hopeless: impl Fn() -> bool) -> bool {
     let start = now();
-    // Most answers come within microseconds from another core.
-    for _ in 0..4096 {
+    // Most answers come within microseconds from another core. Where the thread needs this core,
+    // it must have it: after a short while this one only looks now and then, and is not woken by
+    // the handler, whose time is what counts.
+    let mut pauses = 0u32;
+    while now().saturating_sub(start) < DOZE.min(patience) {
         if state.load(Ordering::Acquire) & PHASE == DONE {
             return true;
         }
-        std::hint::spin_loop();
+        if now().saturating_sub(start) < SPIN {
+            std::hint::spin_loop();
+        } else {
+            doze(10_000u64 << pauses.min(5));
+            pauses += 1;
+        }
     }
     let mut looks = 0;
     let mut look_at = LOOK;
@@ -359,6 +367,12 @@ fn wait(state: &AtomicU64, patience: u64, hopeless: impl Fn() -> bool) -> bool {
         futex_wait(state, sleepy, patience.min(look_at).saturating_sub(waited));
     }
 }
+
+/// How long an answer is waited for without letting go of the core, nanoseconds.
+const SPIN: u64 = 5_000;
+
+/// How long it is waited for without being woken by it, nanoseconds.
+const DOZE: u64 = 2_000_000;
 
 /// How often the kernel is asked whether there can be an answer at all, nanoseconds.
 const LOOK: u64 = 4_000_000;
@@ -537,6 +551,19 @@ fn futex_wait(state: &AtomicU64, seen: u64, nanoseconds: u64) {
             &raw const time,
         )
     };
+    super::set_errno(errno);
+}
+
+fn doze(nanoseconds: u64) {
+    let time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: nanoseconds as libc::c_long,
+    };
+    let errno = super::errno();
+    // SAFETY: the time lives across the call.
+    unsafe {
+        libc::clock_nanosleep(libc::CLOCK_MONOTONIC, 0, &time, std::ptr::null_mut());
+    }
     super::set_errno(errno);
 }
 

@@ -1,0 +1,230 @@
+//! How long a capture stops the watched thread, as that thread itself sees it:
+//! `cargo bench --bench stop`.
+//!
+//! The main thread reads the clock without pause under a stack of a given shape; another thread
+//! captures it. Whatever gap in its time lies within a capture is what the capture took from it.
+//! The two are kept on two cores. Beside it, in the same run: a handler that does nothing, a handler that unwinds, and a plain
+//! copy of as many bytes.
+
+#[cfg(target_os = "linux")]
+mod stacks;
+
+#[cfg(target_os = "linux")]
+mod bench {
+    use std::cell::UnsafeCell;
+    use std::hint::black_box;
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    use std::time::Duration;
+
+    use wedjat::capture::{CaptureLimits, Capturer, ImageTable};
+    use wedjat::platform::Thread;
+    use wedjat::platform::clock::monotonic;
+    use wedjat::unwind::Registers;
+
+    use crate::stacks::deep;
+
+    const ROUNDS: usize = 400;
+
+    static STOP: AtomicBool = AtomicBool::new(false);
+    static ANSWERS: AtomicU64 = AtomicU64::new(0);
+
+    struct InHandler(UnsafeCell<Option<Capturer>>);
+    // SAFETY: used by the watched thread's handler alone while a signal is under way, and set while
+    // none is.
+    unsafe impl Sync for InHandler {}
+    static IN_HANDLER: InHandler = InHandler(UnsafeCell::new(None));
+
+    extern "C" fn empty(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+        ANSWERS.fetch_add(1, Ordering::Release);
+    }
+
+    extern "C" fn unwinds(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        // SAFETY: see `InHandler`; the context is this handler's.
+        unsafe {
+            if let Some(capturer) = &mut *IN_HANDLER.0.get() {
+                let registers = Registers::from_context(context.cast());
+                black_box(
+                    capturer
+                        .capture_context(&registers, &ImageTable::enter())
+                        .frames
+                        .len(),
+                );
+            }
+        }
+        ANSWERS.fetch_add(1, Ordering::Release);
+    }
+
+    fn handle(
+        signal: i32,
+        handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void),
+    ) {
+        // SAFETY: a plain struct; both handlers keep to the rules of handlers.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handler as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+            libc::sigaction(signal, &action, std::ptr::null_mut());
+        }
+    }
+
+    fn signal_and_wait(signal: i32) {
+        let before = ANSWERS.load(Ordering::Acquire);
+        // SAFETY: a signal to the main thread of this process, which has a handler for it.
+        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::getpid(), signal) };
+        while ANSWERS.load(Ordering::Acquire) == before {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Gaps that the watched thread saw: from, to.
+    fn watch(gaps: &mut Vec<(u64, u64)>) {
+        gaps.clear();
+        let mut last = monotonic();
+        while !STOP.load(Ordering::Relaxed) {
+            let now = monotonic();
+            if now - last > 400 && gaps.len() < gaps.capacity() {
+                gaps.push((last, now));
+            }
+            last = now;
+        }
+    }
+
+    /// The middle of what the rounds took from the watched thread, nanoseconds.
+    fn measure<const PAD: usize>(frames: usize, mut round: impl FnMut() + Send) -> u64 {
+        let mut gaps = Vec::with_capacity(1 << 20);
+        STOP.store(false, Ordering::Relaxed);
+        let rounds = std::thread::scope(|scope| {
+            let other = scope.spawn(move || {
+                let mut rounds = Vec::with_capacity(ROUNDS);
+                pin(1);
+                std::thread::sleep(Duration::from_millis(5));
+                for _ in 0..ROUNDS {
+                    let start = monotonic();
+                    round();
+                    rounds.push((start, monotonic() + 2_000));
+                    std::thread::sleep(Duration::from_micros(100));
+                }
+                STOP.store(true, Ordering::Relaxed);
+                rounds
+            });
+            deep::<PAD>(frames, &mut || watch(&mut gaps));
+            other.join().expect("no panic")
+        });
+        // The first gap that a handler could make: later ones belong to whatever else runs here.
+        let mut taken: Vec<u64> = rounds
+            .iter()
+            .filter_map(|(start, end)| {
+                let within = gaps.iter().filter(|(from, to)| to > start && from < end);
+                within.map(|(from, to)| to - from).find(|gap| *gap > 1_200)
+            })
+            .collect();
+        taken.sort_unstable();
+        taken.get(taken.len() / 2).copied().unwrap_or(0)
+    }
+
+    fn shape<const PAD: usize>(frames: usize, dropped: bool) {
+        let mut limits = CaptureLimits::default();
+        limits.stack = 1 << 20;
+        limits.answer = 1_000_000_000;
+        let mut capturer = Capturer::new(&limits).expect("a capturer");
+        // SAFETY: no signal is under way.
+        unsafe { *IN_HANDLER.0.get() = Capturer::new(&limits).ok() };
+        let main = Thread::main();
+        let mut bytes = 0;
+        let nothing = measure::<PAD>(frames, || signal_and_wait(libc::SIGUSR1));
+        let captured = measure::<PAD>(frames, || {
+            if dropped {
+                drop_tables();
+            }
+            let images = ImageTable::enter();
+            if let Ok(captured) = capturer.capture(main, &images) {
+                bytes = captured.bytes;
+            }
+        });
+        let unwinding = measure::<PAD>(frames, || {
+            if dropped {
+                drop_tables();
+            }
+            signal_and_wait(libc::SIGUSR2);
+        });
+        let (from, mut to) = (vec![1u8; bytes as usize], vec![0u8; bytes as usize]);
+        let mut copies: Vec<u64> = (0..200)
+            .map(|_| {
+                let start = monotonic();
+                to.copy_from_slice(black_box(&from));
+                black_box(&mut to);
+                monotonic() - start
+            })
+            .collect();
+        copies.sort_unstable();
+        let copy = copies[copies.len() / 2];
+        let us = |time: u64| time as f64 / 1000.0;
+        println!(
+            "| {frames} | {:.0} | {} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} |",
+            bytes as f64 / 1024.0,
+            if dropped { "dropped" } else { "warm" },
+            us(nothing),
+            us(captured),
+            us(unwinding),
+            us(copy),
+            captured as f64 / nothing.max(1) as f64,
+            captured.saturating_sub(nothing) as f64 / copy.max(1) as f64,
+        );
+    }
+
+    /// Has the kernel forget the pages of the images' files, as far as it will.
+    fn drop_tables() {
+        for image in ImageTable::enter().images() {
+            if let Ok(file) = std::fs::File::open(&image.name) {
+                use std::os::fd::AsRawFd;
+                // SAFETY: an open descriptor; a hint.
+                unsafe {
+                    libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED);
+                }
+            }
+        }
+    }
+
+    /// Keeps the calling thread on one core, so that watched and watching thread never want the
+    /// same one. Does nothing on a machine without that core.
+    fn pin(core: usize) {
+        // SAFETY: an all-zero set is a valid value of that plain struct; it lives across the call.
+        unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(core, &mut set);
+            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
+        }
+    }
+
+    pub fn run() {
+        pin(0);
+        handle(libc::SIGUSR1, empty);
+        handle(libc::SIGUSR2, unwinds);
+        ImageTable::refresh();
+        println!(
+            "| frames | stack KiB | tables | empty handler µs | capture µs | unwinding in the \
+             handler µs | memcpy µs | capture / empty | (capture - empty) / memcpy |"
+        );
+        println!("| --: | --: | --- | --: | --: | --: | --: | --: | --: |");
+        shape::<64>(10, false);
+        shape::<64>(64, false);
+        shape::<200>(64, false);
+        shape::<200>(64, true);
+        shape::<900>(64, false);
+        shape::<140>(300, false);
+        shape::<6400>(10, false);
+        shape::<52000>(10, false);
+        shape::<8100>(64, false);
+        shape::<1650>(300, false);
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn main() {
+    bench::run();
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() {
+    eprintln!("this bench measures the Linux stop");
+}

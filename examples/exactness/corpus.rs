@@ -1,0 +1,104 @@
+//! The programs: sources in `testdata/exactness`, and how each is built.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+type Error = Box<dyn std::error::Error>;
+
+/// One row of the table.
+pub struct Corpus {
+    pub name: &'static str,
+    /// Whether `--check` runs it too.
+    pub small: bool,
+    compiler: &'static str,
+    source: &'static str,
+    options: &'static [&'static [&'static str]],
+}
+
+pub struct Build {
+    pub what: String,
+    pub program: PathBuf,
+}
+
+pub fn all() -> Vec<Corpus> {
+    const KEEP: &str = "-fno-omit-frame-pointer";
+    const OMIT: &str = "-fomit-frame-pointer";
+    vec![
+        Corpus {
+            name: "assembly",
+            small: true,
+            compiler: "gcc",
+            source: "hand.s",
+            options: &[&[]],
+        },
+        Corpus {
+            name: "C",
+            small: false,
+            compiler: "gcc",
+            source: "plain.c",
+            options: &[
+                &["-O0", KEEP],
+                &["-O0", OMIT],
+                &["-O1", OMIT],
+                &["-O2", KEEP],
+                &["-O2", OMIT],
+                &["-O3", OMIT],
+                &["-Os", KEEP],
+                &["-Os", OMIT],
+            ],
+        },
+        Corpus {
+            name: "C++",
+            small: false,
+            compiler: "g++",
+            source: "plain.cpp",
+            options: &[&["-O0"], &["-O2"]],
+        },
+        Corpus {
+            name: "Rust",
+            small: false,
+            compiler: "rustc",
+            source: "plain.rs",
+            options: &[&["-O"], &["-Copt-level=0"]],
+        },
+        Corpus {
+            name: "signal handlers",
+            small: true,
+            compiler: "gcc",
+            source: "signals.c",
+            options: &[&["-O2"]],
+        },
+        Corpus {
+            name: "C library",
+            small: false,
+            compiler: "gcc",
+            source: "libc.c",
+            options: &[&["-O2", "-Wl,-z,lazy"], &["-O2", "-Wl,-z,now", "-fno-plt"]],
+        },
+    ]
+}
+
+impl Corpus {
+    pub fn builds(&self, folder: &Path) -> Result<Vec<Build>, Error> {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/exactness");
+        let mut builds = Vec::new();
+        for (options, number) in self.options.iter().zip(0..) {
+            let program = folder.join(format!("{}-{number}", self.source));
+            let mut command = Command::new(self.compiler);
+            command
+                .args(*options)
+                .arg(source.join(self.source))
+                .arg("-o")
+                .arg(&program);
+            if self.compiler != "rustc" {
+                command.args(["-g", "-lm", "-pthread"]);
+            }
+            if !command.status()?.success() {
+                return Err(format!("{command:?} failed").into());
+            }
+            let what = format!("{} {} {}", self.compiler, options.join(" "), self.source);
+            builds.push(Build { what, program });
+        }
+        Ok(builds)
+    }
+}

@@ -1,0 +1,78 @@
+//! How exact the unwinder is: programs stopped after every instruction, their true chain of callers
+//! known from the calls and returns that were seen.
+//!
+//! `cargo run --release --example exactness` writes the table into `docs/exactness.md`; with
+//! `--check` it runs the small corpora alone and fails where they miss what the table promises.
+//! It needs `gcc`, `g++` and `rustc`, Linux, and x86_64.
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod corpus;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod remote;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod shadow;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod table;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod trace;
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn main() -> std::process::ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let check = words.iter().any(|word| word == "--check");
+    let verbose = words.iter().any(|word| word == "--misses");
+    let only: Vec<&str> = words
+        .iter()
+        .filter(|word| !word.starts_with("--"))
+        .map(String::as_str)
+        .collect();
+    match run(check, verbose, &only) {
+        Ok(true) => std::process::ExitCode::SUCCESS,
+        Ok(false) => std::process::ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("exactness: {error}");
+            std::process::ExitCode::from(3)
+        }
+    }
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn run(check: bool, verbose: bool, only: &[&str]) -> Result<bool, Box<dyn std::error::Error>> {
+    let folder = std::env::temp_dir().join(format!("exactness-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    let mut table = table::Table::default();
+    for corpus in corpus::all() {
+        if (check && !corpus.small) || (!only.is_empty() && !only.contains(&corpus.name)) {
+            continue;
+        }
+        for build in corpus.builds(&folder)? {
+            let start = std::time::Instant::now();
+            let counts = trace::run(&build.program, &mut table)?;
+            eprintln!(
+                "{}: {} stops in {:.1?}",
+                build.what,
+                counts,
+                start.elapsed()
+            );
+            table.close(corpus.name);
+        }
+    }
+    std::fs::remove_dir_all(&folder)?;
+    if verbose {
+        table.print_misses();
+    }
+    print!("{}", table.rows());
+    if check {
+        return table.check("docs/exactness.md");
+    }
+    if only.is_empty() {
+        table.write("docs/exactness.md")?;
+    }
+    Ok(true)
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+fn main() {
+    eprintln!("exactness: needs Linux on x86_64");
+    std::process::exit(2);
+}

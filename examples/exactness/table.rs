@@ -1,0 +1,163 @@
+//! What was counted, as the table of `docs/exactness.md`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+
+/// How a walk compares with the truth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The very chain of callers, to the root.
+    Exact,
+    /// A true part of it, with a reason why no more.
+    Early,
+    /// A wrong frame, all of them presented as certain.
+    Wrong,
+    /// A wrong frame, found by a frame pointer or by what lay on the stack, and marked so.
+    Doubtful,
+}
+
+#[derive(Default, Clone)]
+struct Row {
+    stops: u64,
+    exact: u64,
+    early: u64,
+    wrong: u64,
+    doubtful: u64,
+    their_exact: u64,
+    their_early: u64,
+    their_wrong: u64,
+    addresses: HashMap<u64, bool>,
+    distinct: u64,
+    distinct_wrong: u64,
+}
+
+#[derive(Default)]
+pub struct Table {
+    now: Row,
+    rows: Vec<(String, Row)>,
+    misses: BTreeMap<String, u64>,
+}
+
+impl Table {
+    pub fn count(&mut self, ours: Outcome, theirs: Outcome, pc: u64, what: impl Fn() -> String) {
+        let row = &mut self.now;
+        row.stops += 1;
+        match ours {
+            Outcome::Exact => row.exact += 1,
+            Outcome::Early => row.early += 1,
+            Outcome::Wrong => row.wrong += 1,
+            Outcome::Doubtful => row.doubtful += 1,
+        }
+        match theirs {
+            Outcome::Exact => row.their_exact += 1,
+            Outcome::Early => row.their_early += 1,
+            Outcome::Wrong | Outcome::Doubtful => row.their_wrong += 1,
+        }
+        let bad = matches!(ours, Outcome::Wrong | Outcome::Doubtful);
+        *row.addresses.entry(pc).or_default() |= bad;
+        if ours != Outcome::Exact {
+            *self.misses.entry(what()).or_default() += 1;
+        }
+    }
+
+    /// A build of this corpus is done.
+    pub fn close(&mut self, name: &str) {
+        let mut row = std::mem::take(&mut self.now);
+        row.distinct = row.addresses.len() as u64;
+        row.distinct_wrong = row.addresses.values().filter(|bad| **bad).count() as u64;
+        row.addresses.clear();
+        match self.rows.last_mut().filter(|(last, _)| last == name) {
+            Some((_, sum)) => sum.add(&row),
+            None => self.rows.push((name.to_string(), row)),
+        }
+    }
+
+    pub fn print_misses(&self) {
+        let mut misses: Vec<_> = self.misses.iter().collect();
+        misses.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        for (what, count) in misses.iter().take(80) {
+            eprintln!("{count:8} {what}");
+        }
+    }
+
+    pub fn rows(&self) -> String {
+        let mut text = String::from(
+            "| arch | corpus | unwinder | stops | exact | stopped early | wrong, said to be certain \
+             | wrong, said to be a guess | addresses ever wrong |\n| --- | --- | --- | --: | --: | --: | --: | --: | --: |\n",
+        );
+        let mut all = Row::default();
+        for (name, row) in &self.rows {
+            all.add(row);
+            row.write(name, &mut text);
+        }
+        all.write("all", &mut text);
+        text
+    }
+
+    pub fn write(&self, path: &str) -> std::io::Result<()> {
+        let head = include_str!("head.md");
+        std::fs::write(path, format!("{head}\n{}", self.rows()))
+    }
+
+    /// Whether every corpus that ran is as exact as promised, and stands in the document.
+    pub fn check(&self, path: &str) -> Result<bool, Box<dyn std::error::Error>> {
+        let document = std::fs::read_to_string(path)?;
+        let mut good = true;
+        if !document.starts_with(include_str!("head.md")) {
+            eprintln!("{path} is not what this program writes: run it without --check");
+            good = false;
+        }
+        for (name, row) in &self.rows {
+            if !document.contains(&format!("| x86_64 | {name} | wedjat |")) {
+                eprintln!("{path} has no row for {name}: run this without --check");
+                good = false;
+            }
+            if row.wrong > 0 || row.exact * 10_000 < row.stops * 9_999 {
+                eprintln!(
+                    "{name}: {} of {} exact, {} wrong",
+                    row.exact, row.stops, row.wrong
+                );
+                good = false;
+            }
+        }
+        Ok(good)
+    }
+}
+
+impl Row {
+    fn add(&mut self, other: &Row) {
+        self.stops += other.stops;
+        self.exact += other.exact;
+        self.early += other.early;
+        self.wrong += other.wrong;
+        self.doubtful += other.doubtful;
+        self.their_exact += other.their_exact;
+        self.their_early += other.their_early;
+        self.their_wrong += other.their_wrong;
+        self.distinct += other.distinct;
+        self.distinct_wrong += other.distinct_wrong;
+    }
+
+    fn write(&self, name: &str, text: &mut String) {
+        let of = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
+        let share = |part| of(part, self.stops);
+        let _ = writeln!(
+            text,
+            "| x86_64 | {name} | wedjat | {} | {:.3} % | {:.3} % | {:.3} % | {:.3} % | {:.3} % |",
+            self.stops,
+            share(self.exact),
+            share(self.early),
+            share(self.wrong),
+            share(self.doubtful),
+            of(self.distinct_wrong, self.distinct),
+        );
+        let _ = writeln!(
+            text,
+            "| x86_64 | {name} | framehop 0.16 | {} | {:.3} % | {:.3} % | {:.3} % | | |",
+            self.stops,
+            share(self.their_exact),
+            share(self.their_early),
+            share(self.their_wrong),
+        );
+    }
+}

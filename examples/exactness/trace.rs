@@ -1,0 +1,283 @@
+//! Runs a program one instruction at a time, all of its threads, and compares at each stop.
+
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64};
+use framehop::{MustNotAllocateDuringUnwind, Unwinder as _};
+use wedjat::unwind::{Arch, Found, Registers, Unwinder, WalkEnd};
+
+use crate::remote::{Mapped, Remote};
+use crate::shadow::Shadow;
+use crate::table::{Outcome, Table};
+
+type Error = Box<dyn std::error::Error>;
+
+#[derive(Default)]
+struct Thread {
+    shadow: Shadow,
+    /// What stood at the last stop: pc, sp, kind of instruction, length where it is a call.
+    before: Option<(u64, u64, Kind)>,
+    /// A signal is being delivered: its handler may be entered by the next step.
+    delivering: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Call,
+    Return,
+    /// A system call, by number.
+    System(u64),
+    Other,
+}
+
+/// Steps through all of a program; says how many stops there were.
+pub fn run(program: &Path, table: &mut Table) -> Result<u64, Error> {
+    let pid = spawn(program)?;
+    let mut remote = Remote::new(pid);
+    let mut mapped = Mapped::new();
+    let mut threads: HashMap<i32, Thread> = HashMap::new();
+    threads.insert(pid, Thread::default());
+    let mut unwinder = Unwinder::new();
+    let mut cache = CacheX86_64::<MustNotAllocateDuringUnwind>::new_in();
+    let (mut chain, mut frames, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
+    let mut stale = true;
+    let mut stops = 0u64;
+    let mut tid = pid;
+    // The stop of exec itself comes first, already waited for.
+    let mut pending = 0;
+    loop {
+        if let Some(thread) = threads.get_mut(&tid) {
+            let user = registers(tid)?;
+            if stale {
+                mapped.refresh(&remote);
+                stale = false;
+            }
+            remote.forget();
+            let code = remote.bytes(user.rip, 15);
+            if code.is_empty() && pending == 0 {
+                pending = libc::SIGSEGV;
+            }
+            follow(thread, &user, &remote);
+            let kind = kind_of(&code, user.rax);
+            if matches!(kind, Kind::System(9..=11 | 25)) {
+                stale = true;
+            }
+            if !code.is_empty() {
+                stops += 1;
+                let target = (kind == Kind::Return)
+                    .then(|| remote.bytes(user.rsp, 8))
+                    .and_then(|bytes| bytes.try_into().ok())
+                    .map(u64::from_le_bytes);
+                thread.shadow.chain(user.rip, user.rsp, target, &mut chain);
+                let registers = to_registers(&user);
+                let mut walk = unwinder.walk(&registers, &mapped.images, &mut remote);
+                frames.clear();
+                frames.extend(walk.by_ref());
+                let end = walk.end();
+                let outcome = judge(&chain, &frames, end);
+                theirs.clear();
+                let regs = UnwindRegsX86_64::new(user.rip, user.rsp, user.rbp);
+                let mut read =
+                    |address| wedjat::unwind::Memory::read(&mut remote, address).map_err(|_| ());
+                let mut walk = mapped
+                    .framehop
+                    .iter_frames(user.rip, regs, &mut cache, &mut read);
+                while theirs.len() < 4096 {
+                    match walk.next() {
+                        Ok(Some(frame)) => theirs.push(frame.address()),
+                        Ok(None) | Err(_) => break,
+                    }
+                }
+                let other = judge_plain(&chain, &theirs);
+                table.count(outcome, other, user.rip, || {
+                    let name = mapped.name(user.rip);
+                    let end = end.map_or("?", WalkEnd::as_str);
+                    let known = chain.iter().zip(&frames).take_while(|(a, b)| **a == b.pc).count();
+                    let at = chain.get(known.saturating_sub(1)).copied().unwrap_or(0);
+                    let place = |address: u64| {
+                        let name = mapped.name(address);
+                        let image = mapped.images.find(address).and_then(|i| {
+                            mapped.images.list().get(i as usize).map(|image| image.svma(address))
+                        });
+                        format!("{}+{:#x}", name.rsplit('/').next().unwrap_or(name), image.unwrap_or(0))
+                    };
+                    format!(
+                        "{outcome:?} at {} ({name}); good to {} of {}, left at {}: {end}; want {}, got {}",
+                        place(user.rip),
+                        known,
+                        chain.len(),
+                        place(at),
+                        chain.get(known).map_or("root".into(), |a| place(*a)),
+                        frames.get(known).map_or("nothing".into(), |f| place(f.pc)),
+                    )
+                });
+            }
+            thread.before = Some((user.rip, user.rsp, kind));
+            thread.delivering = pending != 0;
+            step(tid, pending);
+        }
+        // The next thread that has stopped.
+        let mut status = 0;
+        // SAFETY: `status` lives across the call.
+        tid = unsafe { libc::waitpid(-1, &mut status, libc::__WALL) };
+        if tid < 0 {
+            return Ok(stops);
+        }
+        pending = 0;
+        if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
+            threads.remove(&tid);
+            if tid == pid {
+                if libc::WIFSIGNALED(status) || libc::WEXITSTATUS(status) != 0 {
+                    return Err(format!("{} ended with {status:#x}", program.display()).into());
+                }
+                return Ok(stops);
+            }
+            tid = 0;
+            continue;
+        }
+        let signal = libc::WSTOPSIG(status);
+        let new = !threads.contains_key(&tid);
+        threads.entry(tid).or_default();
+        if !new && signal != libc::SIGTRAP {
+            pending = signal;
+        }
+    }
+}
+
+/// Keeps the shadow stack in step with what the last instruction did.
+fn follow(thread: &mut Thread, user: &libc::user_regs_struct, remote: &Remote) {
+    let word = |address| {
+        remote
+            .bytes(address, 8)
+            .try_into()
+            .map_or(0, u64::from_le_bytes)
+    };
+    let Some((pc, sp, kind)) = thread.before else {
+        return;
+    };
+    if std::mem::take(&mut thread.delivering) && (user.rip, user.rsp) != (pc, sp) {
+        // A handler's first instruction: its return address, and what was interrupted (ucontext's
+        // own words, as the kernel has just put them there).
+        let saved = word(user.rsp + 8 + 40 + 16 * 8);
+        let saved_sp = word(user.rsp + 8 + 40 + 15 * 8);
+        thread
+            .shadow
+            .signal(user.rsp, word(user.rsp), saved, saved_sp);
+        return;
+    }
+    match kind {
+        Kind::Call if user.rsp == sp.wrapping_sub(8) => {
+            thread.shadow.call(user.rsp, word(user.rsp));
+        }
+        Kind::System(15) => thread.shadow.returned_from_signal(),
+        _ => thread.shadow.at(user.rsp),
+    }
+}
+
+fn judge(chain: &[u64], frames: &[wedjat::unwind::RawFrame], end: Option<WalkEnd>) -> Outcome {
+    let known = chain
+        .iter()
+        .zip(frames)
+        .take_while(|(a, b)| **a == b.pc)
+        .count();
+    if known == frames.len() {
+        return match (known == chain.len(), end == Some(WalkEnd::Root)) {
+            (true, true) => Outcome::Exact,
+            (_, false) => Outcome::Early,
+            (false, true) => Outcome::Wrong,
+        };
+    }
+    let certain = frames[..=known]
+        .iter()
+        .all(|f| matches!(f.found, Found::Context | Found::UnwindInfo));
+    if certain {
+        Outcome::Wrong
+    } else {
+        Outcome::Doubtful
+    }
+}
+
+/// It does not always know the root when it is there: that much is not held against it.
+fn judge_plain(chain: &[u64], frames: &[u64]) -> Outcome {
+    if chain == frames {
+        Outcome::Exact
+    } else if chain.starts_with(frames) {
+        Outcome::Early
+    } else {
+        Outcome::Wrong
+    }
+}
+
+/// Calls, returns and system calls (Intel SDM volume 2).
+fn kind_of(code: &[u8], rax: u64) -> Kind {
+    let prefixes = |byte: &&u8| matches!(**byte, 0x66 | 0x3e | 0xf2 | 0xf3 | 0x40..=0x4f);
+    let skip = code.iter().take_while(prefixes).count();
+    match code.get(skip..) {
+        Some([0xe8, ..]) => Kind::Call,
+        Some([0xff, modrm, ..]) if modrm & 0x38 == 0x10 => Kind::Call,
+        Some([0xc3 | 0xc2, ..]) => Kind::Return,
+        Some([0x0f, 0x05, ..]) => Kind::System(rax),
+        _ => Kind::Other,
+    }
+}
+
+fn to_registers(user: &libc::user_regs_struct) -> Registers {
+    let mut registers = Registers::new(Arch::X86_64);
+    let values = [
+        user.rax, user.rdx, user.rcx, user.rbx, user.rsi, user.rdi, user.rbp, user.rsp, user.r8,
+        user.r9, user.r10, user.r11, user.r12, user.r13, user.r14, user.r15, user.rip,
+    ];
+    for (value, number) in values.into_iter().zip(0..) {
+        registers.set(number, value);
+    }
+    registers
+}
+
+fn registers(tid: i32) -> Result<libc::user_regs_struct, Error> {
+    // SAFETY: a plain struct of integers; the kernel fills it.
+    unsafe {
+        let mut user: libc::user_regs_struct = std::mem::zeroed();
+        if libc::ptrace(libc::PTRACE_GETREGS, tid, 0, &mut user) != 0 {
+            return Err(std::io::Error::last_os_error().into());
+        }
+        Ok(user)
+    }
+}
+
+fn step(tid: i32, signal: i32) {
+    // SAFETY: the thread is ours and stopped; where it is gone, the call fails and that is all.
+    unsafe { libc::ptrace(libc::PTRACE_SINGLESTEP, tid, 0, signal as usize) };
+}
+
+/// Starts the program, stopped at its first instruction; its output is thrown away.
+fn spawn(program: &Path) -> Result<i32, Error> {
+    let path = CString::new(program.as_os_str().as_bytes())?;
+    let arguments = [path.as_ptr(), std::ptr::null()];
+    let environment = [c"LC_ALL=C".as_ptr(), std::ptr::null()];
+    // SAFETY: the child calls only async-signal-safe functions before it becomes another program.
+    unsafe {
+        let pid = libc::fork();
+        if pid == 0 {
+            libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
+            libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
+            let null = libc::open(c"/dev/null".as_ptr(), libc::O_WRONLY);
+            libc::dup2(null, 1);
+            libc::execve(path.as_ptr(), arguments.as_ptr(), environment.as_ptr());
+            libc::_exit(127);
+        }
+        if pid < 0 {
+            return Err(std::io::Error::last_os_error().into());
+        }
+        let mut status = 0;
+        libc::waitpid(pid, &mut status, 0);
+        if !libc::WIFSTOPPED(status) {
+            return Err(format!("{} did not start: {status:#x}", program.display()).into());
+        }
+        let options = libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_EXITKILL;
+        libc::ptrace(libc::PTRACE_SETOPTIONS, pid, 0, options as usize);
+        Ok(pid)
+    }
+}
