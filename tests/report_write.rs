@@ -150,6 +150,28 @@ fn a_gap_of_the_capture_s_own_is_grown_to_one_gap() {
 }
 
 #[test]
+fn a_gap_is_told_however_little_room_there_is() {
+    let frames = deep(10);
+    for length in 0..600 {
+        let (name, gap) = ("n".repeat(length), Omitted { at: 5, count: 7 });
+        let view = ThreadView {
+            name: Some(&name),
+            frames: &frames,
+            omitted: Some(gap),
+            ..Default::default()
+        };
+        let map = thread_in(&mut [0; 512], &view);
+        let kept = field(&map, "frames")
+            .and_then(Value::as_array)
+            .map_or(0, Vec::len);
+        let told = field(&map, "omitted")
+            .and_then(Value::as_array)
+            .expect("a gap");
+        assert_eq!(told[1].as_u64(), Some(7 + 10 - kept as u64), "{length}");
+    }
+}
+
+#[test]
 fn every_size_of_buffer_gives_whole_sections() {
     let frames = deep(20);
     let registers = [("rip", u64::MAX), ("rsp", 1), ("rbp", 0)];

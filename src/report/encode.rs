@@ -328,6 +328,16 @@ impl<'b> MapEncoder<'_, 'b> {
         self.encoder.reserve(bytes);
     }
 
+    /// Keeps `bytes` more bytes from being used, until they are released.
+    pub(crate) fn hold(&mut self, bytes: usize) {
+        self.encoder.reserved = self.encoder.reserved.saturating_add(bytes);
+    }
+
+    /// Lets `bytes` bytes that were held be used.
+    pub(crate) fn release(&mut self, bytes: usize) {
+        self.encoder.reserved = self.encoder.reserved.saturating_sub(bytes);
+    }
+
     /// A `true` or `false`.
     pub fn bool(&mut self, key: &str, value: bool) {
         self.entry(key, |e| e.bool(value));

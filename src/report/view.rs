@@ -208,6 +208,7 @@ impl ThreadView<'_> {
         registers: impl Iterator<Item = (&'r str, u64)> + Clone,
         frames: &F,
     ) {
+        m.hold(GAP);
         m.unsigned("id", self.id);
         flag(m, "main", self.main);
         flag(m, "crashed", self.crashed);
@@ -291,6 +292,7 @@ impl SampleView<'_> {
     pub(crate) const KIND: &'static str = "sample";
 
     pub(crate) fn encode<F: Frames + ?Sized>(&self, m: &mut MapEncoder<'_, '_>, frames: &F) {
+        m.hold(GAP);
         m.unsigned("at", self.at);
         m.unsigned("count", self.count);
         m.unsigned("keep", self.keep);
@@ -655,15 +657,18 @@ fn frame_len<F: Frames + ?Sized>(frames: &F, index: usize) -> usize {
     (1 + unsigned_len(pc) + unsigned_len(u64::from(found)) + image).saturating_add(name)
 }
 
+/// Bytes that `omitted` may take: they are held from the section's start, so that a gap is always told.
+const GAP: usize = (8 + 1 + 9 + 9) + 4;
+
 /// `frames`, and `omitted` where some are missing. Of a stack that does not fit, three leafward frames
-/// are kept for each rootward one.
+/// are kept for each rootward one. [`GAP`] bytes are held, and released here.
 fn encode_frames<F: Frames + ?Sized>(
     m: &mut MapEncoder<'_, '_>,
     frames: &F,
     omitted: Option<Omitted>,
 ) {
-    /// `frames` with its longest header, `omitted` with its longest values, the map's widening.
-    const OVERHEAD: usize = (7 + 5) + (8 + 1 + 9 + 9) + 4;
+    /// `frames` with its longest header, and the map's widening.
+    const OVERHEAD: usize = (7 + 5) + 4;
     let count = frames.len();
     let room = m.room().saturating_sub(OVERHEAD);
     let (mut leaf, mut root) = (0, count);
@@ -724,6 +729,7 @@ fn encode_frames<F: Frames + ?Sized>(
             count: before.count.saturating_add(cut),
         }),
     };
+    m.release(GAP);
     if let Some(omitted) = omitted {
         m.entry("omitted", |e| {
             e.put(&[0x92]);
