@@ -42,7 +42,9 @@ fn a_freeze_is_found_and_an_idle_loop_is_none() {
     let report = wedjat::report::read(&std::fs::read(reports[0].path()).unwrap())
         .unwrap()
         .report;
-    assert_eq!(report.event.unwrap().class.as_deref(), Some("busy"));
+    let class = report.event.unwrap().class.unwrap();
+    // On a machine under load, it may not get the CPU that it wants.
+    assert!(class == "busy" || class == "starved", "{class}");
     let lasted = report.stall_end.unwrap().duration;
     assert!((400_000_000..1_000_000_000).contains(&lasted), "{lasted}");
     std::fs::remove_dir_all(&directory).unwrap();

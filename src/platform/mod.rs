@@ -21,6 +21,7 @@ pub use mask::SignalMask;
 pub use os::calls;
 pub use os::clock;
 pub use os::context;
+pub use os::gauge;
 pub use os::gauge::ThreadGauge;
 pub use os::images;
 pub use os::memory;

@@ -7,6 +7,7 @@ mod crash;
 mod facts;
 mod helper;
 mod live;
+mod lock;
 mod sampler;
 mod stall;
 mod threads;

@@ -122,6 +122,11 @@ impl Sampler {
         }
     }
 
+    /// What takes the stacks; for other threads too.
+    pub fn capturer(&mut self) -> &mut Capturer {
+        &mut self.capturer
+    }
+
     /// The last stack; `None` if the thread did not answer.
     pub fn stack(&self) -> Option<Captured<'_>> {
         Some(Captured {

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::lock::{Line, Waiting};
 use super::sampler::Sampler;
-use super::{Facts, Recording, Workbench};
+use super::{Facts, Recording, Threads, Workbench};
 use crate::capture::{CaptureLimits, ImageTable};
 use crate::platform::{Thread, file};
 use crate::report::{
@@ -11,7 +12,7 @@ use crate::report::{
 };
 use crate::store::Name;
 use crate::trigger::crash;
-use crate::trigger::stall::{Reason, StallEndInfo, StallInfo};
+use crate::trigger::stall::{Class, Reason, StallEndInfo, StallInfo};
 use crate::trigger::watchdog::Watcher;
 
 /// What the watchdog's thread writes with.
@@ -21,6 +22,7 @@ pub(crate) struct StallDesk {
     watched: Thread,
     bench: Workbench,
     sampler: Sampler,
+    threads: Threads,
     open: Option<Recording>,
     loss: [u64; Reason::ALL.len()],
     /// Asks for a fresh image table, without waiting for it.
@@ -44,6 +46,7 @@ impl StallDesk {
             watched,
             bench: Workbench::new(),
             sampler: Sampler::new(watched, limits)?,
+            threads: Threads::new(),
             open: None,
             loss: Default::default(),
             refresh,
@@ -71,12 +74,18 @@ impl StallDesk {
 
     fn begin(&mut self, info: &StallInfo) -> Result<Recording, i32> {
         let bench = &mut self.bench;
+        let waiting = match info.class {
+            Class::Busy | Class::Starved => None,
+            _ => Waiting::of(self.watched, &self.sampler.gauge),
+        };
+        let line = waiting.as_ref().map(|waiting| waiting.tell(self.watched));
+        let never = info.never_beat.then_some("no heartbeat ever came");
         let mut recording = Recording::begin(&self.folder, &self.facts, EventKind::Stall, bench)?;
         recording.event(
             bench,
             &EventView {
                 kind: EventKind::Stall,
-                reason: info.never_beat.then_some("no heartbeat ever came"),
+                reason: never.or(line.as_ref().map(Line::as_str)),
                 class: Some(info.class.as_str()),
                 thresholds: Some(ThresholdsView {
                     timeout: info.timeout,
@@ -111,7 +120,21 @@ impl StallDesk {
         }
         recording.main_image(bench, &images);
         super::vitals_and_context(&mut recording, bench);
-        recording.cost(bench, &self.sampler.cost());
+        let mut cost = self.sampler.cost();
+        if let Some(waiting) = &waiting {
+            // Those who hold what it waits for; where that is unknown, all, as any of them may.
+            let (watched, own) = (self.watched, Thread::current());
+            let wanted = |thread| {
+                let holds = waiting.holders().any(|holder| holder == thread);
+                (holds || waiting.unknown()) && thread != watched && thread != own
+            };
+            let capturer = self.sampler.capturer();
+            let threads = &mut self.threads;
+            let tally = threads.write_some(&mut recording, bench, capturer, &images, wanted);
+            let unanswered = tally.unanswered + cost.unanswered.unwrap_or(0);
+            cost.unanswered = (unanswered > 0).then_some(unanswered);
+        }
+        recording.cost(bench, &cost);
         while let Some(section) = self.sampler.samples.next_section(false) {
             recording.sample(bench, &images, &section);
         }

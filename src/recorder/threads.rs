@@ -44,6 +44,20 @@ impl Threads {
         images: &ImagesGuard,
         done: &[Thread],
     ) -> Tally {
+        self.write_some(recording, bench, capturer, images, |thread| {
+            !done.contains(&thread)
+        })
+    }
+
+    /// As [`Threads::write_others`], those that are wanted. Signal-safe, if `wanted` is.
+    pub fn write_some(
+        &mut self,
+        recording: &mut Recording,
+        bench: &mut Workbench,
+        capturer: &mut Capturer,
+        images: &ImagesGuard,
+        wanted: impl Fn(Thread) -> bool,
+    ) -> Tally {
         let count = platform::threads::list(&mut self.list);
         let mut tally = Tally {
             left_out: count.saturating_sub(self.list.len()) as u64,
@@ -58,7 +72,7 @@ impl Threads {
         }
         let mut waited = 0;
         for &mut thread in listed {
-            if done.contains(&thread) {
+            if !wanted(thread) {
                 continue;
             }
             let mut name = [0; 32];

@@ -3,6 +3,7 @@
 use std::ffi::CString;
 
 use super::clock;
+use super::threads::{Path, Thread, read_file};
 
 /// Reads the state of one thread through descriptors that were opened once: later readings
 /// neither allocate nor look up a path.
@@ -78,6 +79,13 @@ impl ThreadGauge {
         Some(decimal(first))
     }
 
+    /// The futex that it waits on: address, operation and value of the call; `None` while it does
+    /// not. Source: proc(5), `/proc/PID/syscall`; futex(2).
+    pub fn futex(&self) -> Option<Futex> {
+        let mut buffer = [0; 256];
+        Futex::parse(read(self.syscall, &mut buffer))
+    }
+
     /// Whether it sleeps in a call that run loops wait in for events: `poll`, `select`, `epoll_wait`
     /// and their kin.
     pub fn waits_for_events(&self) -> bool {
@@ -120,6 +128,53 @@ impl Drop for ThreadGauge {
             }
         }
     }
+}
+
+/// A futex that a thread waits on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Futex {
+    /// Where its word is.
+    pub address: u64,
+    /// What it does there, with its flags.
+    pub operation: i32,
+    /// The value that the word had to have.
+    pub value: u32,
+}
+
+impl Futex {
+    /// That of any thread of this process, without opening anything before. Signal-safe.
+    pub fn of(thread: Thread) -> Option<Futex> {
+        let mut buffer = [0; 256];
+        let length = read_file(Path::task(thread.tid(), c"syscall").as_c_str(), &mut buffer);
+        Futex::parse(buffer.get(..length)?)
+    }
+
+    fn parse(text: &[u8]) -> Option<Futex> {
+        let mut words = text.split(|&byte| byte == b' ' || byte == b'\n');
+        let number = words
+            .next()
+            .filter(|word| word.first().is_some_and(u8::is_ascii_digit))?;
+        if decimal(number) != libc::SYS_futex as u64 {
+            return None;
+        }
+        let mut next = || words.next().map(hexadecimal);
+        Some(Futex {
+            address: next()?,
+            operation: next()? as i32,
+            value: next()? as u32,
+        })
+    }
+}
+
+/// The number that the text says, with or without `0x`.
+fn hexadecimal(text: &[u8]) -> u64 {
+    let digits = text.strip_prefix(b"0x").unwrap_or(text);
+    digits
+        .iter()
+        .map_while(|&digit| char::from(digit).to_digit(16))
+        .fold(0u64, |number, digit| {
+            number.wrapping_shl(4) | u64::from(digit)
+        })
 }
 
 /// What a file of `/proc` says now, from its start; empty where it cannot be read. Signal-safe.

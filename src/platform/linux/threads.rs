@@ -178,12 +178,12 @@ fn number(text: &[u8]) -> Option<u64> {
 }
 
 /// A path under `/proc/self/task`, built without allocating.
-struct Path {
+pub(super) struct Path {
     bytes: [u8; 64],
 }
 
 impl Path {
-    fn task(tid: i32, file: &CStr) -> Path {
+    pub(super) fn task(tid: i32, file: &CStr) -> Path {
         let mut path = Path { bytes: [0; 64] };
         let mut digits = [0u8; 12];
         let mut at = digits.len();
@@ -210,13 +210,13 @@ impl Path {
         path
     }
 
-    fn as_c_str(&mut self) -> &CStr {
+    pub(super) fn as_c_str(&mut self) -> &CStr {
         CStr::from_bytes_until_nul(&self.bytes).unwrap_or(c"")
     }
 }
 
 /// Reads the beginning of a file; 0 where it cannot be read. Signal-safe.
-fn read_file(path: &CStr, buffer: &mut [u8]) -> usize {
+pub(super) fn read_file(path: &CStr, buffer: &mut [u8]) -> usize {
     let errno = super::errno();
     // SAFETY: a C string; the descriptor is closed below.
     let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };

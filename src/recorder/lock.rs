@@ -1,0 +1,175 @@
+//! Which lock a blocked thread waits for, and who holds it.
+
+use std::fmt::{self, Write};
+
+use crate::platform::gauge::Futex;
+use crate::platform::{Thread, ThreadGauge, memory};
+
+/// Holders that are followed from one to the next, at most.
+const CHAIN: usize = 8;
+
+/// Who holds the lock that a thread waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holder {
+    /// This thread does.
+    Known(Thread),
+    /// The lock does not say; Rust's `Mutex`, parking_lot's and bare futexes never do.
+    Unknown,
+}
+
+/// What the watched thread waits for, and what those wait for who hold it.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    chain: [Option<Thread>; CHAIN],
+    /// The thread of the chain, or the watched one, that the last of the chain waits for.
+    deadlock: Option<Thread>,
+    /// Whether the last one of the chain waits for a lock whose holder is unknown.
+    unknown: bool,
+}
+
+impl Waiting {
+    /// Of a thread; `None` if it waits for no lock.
+    pub fn of(watched: Thread, gauge: &ThreadGauge) -> Option<Waiting> {
+        let mut holder = holder(gauge.futex()?)?;
+        let mut waiting = Waiting {
+            chain: [None; CHAIN],
+            deadlock: None,
+            unknown: false,
+        };
+        for index in 0..CHAIN {
+            let Holder::Known(thread) = holder else {
+                waiting.unknown = true;
+                break;
+            };
+            if thread == watched || waiting.holders().any(|known| known == thread) {
+                waiting.deadlock = Some(thread);
+                break;
+            }
+            *waiting.chain.get_mut(index)? = Some(thread);
+            match Futex::of(thread).and_then(self::holder) {
+                Some(next) => holder = next,
+                None => break,
+            }
+        }
+        Some(waiting)
+    }
+
+    /// The threads that hold, each waiting for the next.
+    pub fn holders(&self) -> impl Iterator<Item = Thread> + '_ {
+        self.chain.iter().flatten().copied()
+    }
+
+    /// Whether anybody else might hold what is waited for.
+    pub fn unknown(&self) -> bool {
+        self.unknown
+    }
+
+    /// One line about it.
+    pub fn tell(&self, watched: Thread) -> Line {
+        let mut line = Line::default();
+        // Where the line is full, the rest is left out.
+        let _ = self.write(watched, &mut line);
+        line
+    }
+
+    fn write(&self, watched: Thread, line: &mut Line) -> fmt::Result {
+        if self.deadlock.is_some() {
+            write!(line, "deadlock: ")?;
+        }
+        match self.chain.first().copied().flatten() {
+            None if self.deadlock.is_some() => {
+                write!(line, "thread {} waits for itself", watched.id())?
+            }
+            None => write!(line, "waits on a lock or an event, holder unknown")?,
+            Some(first) => {
+                write!(line, "waits for a lock held by thread {}", first.id())?;
+                for next in self.holders().skip(1) {
+                    write!(line, ", which waits for thread {}", next.id())?;
+                }
+                if let Some(thread) = self.deadlock {
+                    write!(line, ", which waits for thread {}", thread.id())?;
+                } else if self.unknown {
+                    write!(line, ", which waits for a lock, holder unknown")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Who holds the lock of this futex; `None` if it is no lock.
+///
+/// glibc's `pthread_mutex_t` begins with `__lock`, `__count`, `__owner`, `__nusers`, `__kind`, four
+/// bytes each (`sysdeps/x86/nptl/bits/struct_mutex.h`), and waits by plain FUTEX_WAIT for the word 2
+/// (`lowlevellock.h`); a robust or priority-inheriting one has the owner in the word itself. Rust's
+/// standard library waits by FUTEX_WAIT_BITSET. Only what fits in every field is believed.
+fn holder(futex: Futex) -> Option<Holder> {
+    const WAITERS: u32 = libc::FUTEX_WAITERS;
+    let operation = futex.operation & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
+    let mut fields = [0u8; 20];
+    let read = memory::read(futex.address, &mut fields) == fields.len();
+    let field = |index: usize| {
+        let bytes = fields.chunks_exact(4).nth(index)?;
+        Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+    };
+    let (word, owner, users, kind) = (field(0)?, field(2)?, field(3)?, field(4)?);
+    // PTHREAD_MUTEX_ROBUST_NORMAL_NP and PTHREAD_MUTEX_PRIO_INHERIT_NP of the `__kind`.
+    let (robust, inherits) = (kind & 16 != 0, kind & 32 != 0);
+    let owner = match operation {
+        _ if !read => None,
+        libc::FUTEX_LOCK_PI | libc::FUTEX_LOCK_PI2 if inherits => Some(word & libc::FUTEX_TID_MASK),
+        libc::FUTEX_WAIT if robust && futex.value & WAITERS != 0 => {
+            Some(word & libc::FUTEX_TID_MASK)
+        }
+        libc::FUTEX_WAIT if futex.value == 2 && word == 2 && users >= 1 && kind <= 3 => Some(owner),
+        libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET => None,
+        libc::FUTEX_LOCK_PI | libc::FUTEX_LOCK_PI2 => None,
+        _ => return None,
+    };
+    let known = owner.filter(|&tid| tid != 0 && is_ours(tid));
+    Some(known.map_or(Holder::Unknown, |tid| {
+        Holder::Known(Thread::from_id(u64::from(tid)))
+    }))
+}
+
+/// Whether there is such a thread in this process.
+fn is_ours(tid: u32) -> bool {
+    let (Ok(tid), Ok(process)) = (i32::try_from(tid), i32::try_from(std::process::id())) else {
+        return false;
+    };
+    // SAFETY: signal 0 is sent to nobody; the call only says whether the thread is there.
+    unsafe { libc::syscall(libc::SYS_tgkill, process, tid, 0) == 0 }
+}
+
+/// A line of text in fixed room.
+#[derive(Debug)]
+pub(super) struct Line {
+    bytes: [u8; 240],
+    len: usize,
+}
+
+impl Default for Line {
+    fn default() -> Line {
+        Line {
+            bytes: [0; 240],
+            len: 0,
+        }
+    }
+}
+
+impl Line {
+    pub fn as_str(&self) -> &str {
+        let bytes = self.bytes.get(..self.len).unwrap_or_default();
+        std::str::from_utf8(bytes).unwrap_or_default()
+    }
+}
+
+impl Write for Line {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = self.len.saturating_add(text.len());
+        let room = self.bytes.get_mut(self.len..end).ok_or(fmt::Error)?;
+        room.copy_from_slice(text.as_bytes());
+        self.len = end;
+        Ok(())
+    }
+}
