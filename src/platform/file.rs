@@ -1,20 +1,27 @@
 //! The report folder kept as a descriptor, and files in it: create, lock, write, rename.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use super::errno;
+use super::{errno, signals};
 
 /// A folder that is written to by descriptor, so that the app may change its working directory, or
 /// its root, without a report going astray.
 #[derive(Debug)]
 pub struct Folder {
     fd: OwnedFd,
-    /// A descriptor kept only to be given up when the process has no other left.
-    spare: AtomicI32,
+    /// Where it was, to be made again if somebody removes it.
+    path: CString,
+    /// Descriptors kept only to be given up when the process has no other left: one for the report,
+    /// one for what is read meanwhile.
+    spares: [AtomicI32; 2],
+    /// A file without a name that only takes up room, to be given up when the disk is full.
+    reserve: Option<OwnedFd>,
 }
 
 impl Folder {
@@ -24,13 +31,33 @@ impl Folder {
         std::fs::create_dir_all(path)?;
         let fd: OwnedFd = std::fs::File::open(path)?.into();
         // SAFETY: `fd` is open; the call only duplicates it.
-        let spare = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) };
+        let spare = || unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) };
+        let spares = [AtomicI32::new(spare()), AtomicI32::new(spare())];
         let folder = Folder {
             fd,
-            spare: AtomicI32::new(spare),
+            path: CString::new(path.as_os_str().as_bytes())?,
+            spares,
+            reserve: None,
         };
         folder.probe()?;
         Ok(folder)
+    }
+
+    /// Keeps so many bytes of the disk for files of this folder: they are given up when it is full.
+    /// A file system that cannot do that keeps none.
+    #[must_use]
+    pub fn with_reserve(mut self, bytes: u32) -> Folder {
+        let name = format!(".reserve-{}", std::process::id());
+        if let Ok(name) = CString::new(name) {
+            let _ = self.remove(&name);
+            if let Ok(file) = self.create(&name) {
+                let _ = self.remove(&name);
+                // SAFETY: a plain call on an open descriptor.
+                let kept = unsafe { libc::fallocate(file.fd.as_raw_fd(), 0, 0, bytes.into()) } == 0;
+                self.reserve = kept.then_some(file.fd);
+            }
+        }
+        self
     }
 
     fn probe(&self) -> io::Result<()> {
@@ -47,42 +74,97 @@ impl Folder {
 
     /// Creates `name`, which must not be there, and locks it. The error is an `errno`.
     ///
+    /// What stands in the way is helped as far as can be: spare descriptors and reserved room are
+    /// given up, a folder that was removed is made again.
+    ///
     /// Signal-safe.
     pub fn create(&self, name: &CStr) -> Result<File, i32> {
+        let file = self.create_unlocked(name)?;
+        // A folder on a file system without locks still takes reports. Another launch may hold the
+        // lock for a moment, to see whether the file's writer is gone.
+        for _ in 0..LOCK_TRIES {
+            if file.lock() || errno() != libc::EWOULDBLOCK {
+                break;
+            }
+            signals::pause(1_000_000);
+        }
+        Ok(file)
+    }
+
+    fn create_unlocked(&self, name: &CStr) -> Result<File, i32> {
+        const FLAGS: i32 =
+            libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC | libc::O_NOFOLLOW;
         let open = || {
             // SAFETY: `name` is a C string and the descriptor is open while `self` lives.
             let fd = unsafe {
                 libc::openat(
                     self.fd.as_raw_fd(),
                     name.as_ptr(),
-                    libc::O_RDWR
-                        | libc::O_CREAT
-                        | libc::O_EXCL
-                        | libc::O_CLOEXEC
-                        | libc::O_NOFOLLOW,
+                    FLAGS,
                     0o600 as libc::c_uint,
                 )
             };
             if fd < 0 { Err(errno()) } else { Ok(fd) }
         };
         let fd = match open() {
-            Err(libc::EMFILE | libc::ENFILE) => {
-                let spare = self.spare.swap(-1, Ordering::AcqRel);
-                if spare < 0 {
-                    return Err(libc::EMFILE);
-                }
-                // SAFETY: the swap made this call the only owner of `spare`.
-                unsafe { libc::close(spare) };
+            Err(libc::EMFILE | libc::ENFILE) if self.give_up_spares() => open()?,
+            Err(libc::ENOSPC | libc::EDQUOT) if give_up(self.reserve()) => open()?,
+            Err(libc::ENOENT) => {
+                self.make_again()?;
                 open()?
             }
             other => other?,
         };
         // SAFETY: `fd` was just opened and has no other owner.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        let file = File { fd };
-        // A folder on a file system without locks still takes reports.
-        file.lock();
-        Ok(file)
+        let reserve = AtomicI32::new(self.reserve());
+        Ok(File { fd, reserve })
+    }
+
+    fn reserve(&self) -> RawFd {
+        self.reserve.as_ref().map_or(-1, |file| file.as_raw_fd())
+    }
+
+    fn give_up_spares(&self) -> bool {
+        let mut any = false;
+        for spare in &self.spares {
+            let spare = spare.swap(-1, Ordering::AcqRel);
+            if spare >= 0 {
+                any = true;
+                // SAFETY: the swap made this call the only owner of `spare`.
+                unsafe { libc::close(spare) };
+            }
+        }
+        any
+    }
+
+    /// Makes the folder and its parents where they were when it was opened, and from now on means
+    /// the new one.
+    fn make_again(&self) -> Result<(), i32> {
+        let mut part = [0u8; libc::PATH_MAX as usize];
+        let path = self.path.as_bytes();
+        for (at, &byte) in path.iter().enumerate() {
+            if byte == b'/' && at > 0 {
+                // SAFETY: `part` ends with a 0 as long as the path is shorter than it, which the
+                // system saw to when it opened it.
+                unsafe { libc::mkdir(part.as_ptr().cast(), 0o777) };
+            }
+            *part.get_mut(at).ok_or(libc::ENAMETOOLONG)? = byte;
+        }
+        // SAFETY: C strings and descriptors that are open; `dup3` puts the new folder where the old
+        // one was, at once for all threads.
+        unsafe {
+            libc::mkdir(self.path.as_ptr(), 0o777);
+            let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+            let new = libc::open(self.path.as_ptr(), flags);
+            if new < 0 {
+                return Err(errno());
+            }
+            let moved = libc::dup3(new, self.fd.as_raw_fd(), libc::O_CLOEXEC);
+            let error = errno();
+            libc::close(new);
+            if moved < 0 { Err(error) } else { Ok(()) }
+        }
     }
 
     /// Renames `from` to `to`, both in this folder. The error is an `errno`.
@@ -110,33 +192,48 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        let spare = self.spare.swap(-1, Ordering::AcqRel);
-        if spare >= 0 {
-            // SAFETY: the swap made this call the only owner of `spare`.
-            unsafe { libc::close(spare) };
-        }
+        self.give_up_spares();
     }
 }
 
-/// An open report file, locked against the next launch while it is open.
+/// How often the lock of a new file is asked for.
+const LOCK_TRIES: u32 = 20;
+
+/// Gives up the room that a reserve holds. Signal-safe.
+fn give_up(reserve: RawFd) -> bool {
+    // SAFETY: a plain call; a descriptor that is none is refused.
+    reserve >= 0 && unsafe { libc::ftruncate(reserve, 0) } == 0
+}
+
+/// An open report file, locked against the next launch while it is open. Its folder must outlive
+/// it.
 #[derive(Debug)]
 pub struct File {
     fd: OwnedFd,
+    /// The folder's reserve, until it is given up.
+    reserve: AtomicI32,
 }
 
 impl File {
-    /// Writes all of `bytes`, or fails with an `errno`.
+    /// Writes all of `bytes`, or fails with an `errno`; part of them may be written then.
+    ///
+    /// A file that would become larger than it may is an error, and no death by SIGXFSZ.
     ///
     /// Signal-safe.
     pub fn write(&self, mut bytes: &[u8]) -> Result<(), i32> {
+        let _quiet = NoSizeSignal::begin();
         while !bytes.is_empty() {
             // SAFETY: the pointer and length are those of a live slice.
             let n = unsafe { libc::write(self.fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) };
             match n {
                 n if n > 0 => bytes = bytes.get(n as usize..).unwrap_or_default(),
                 0 => return Err(libc::EIO),
-                _ if errno() == libc::EINTR => {}
-                _ => return Err(errno()),
+                _ => match errno() {
+                    libc::EINTR => {}
+                    libc::ENOSPC | libc::EDQUOT
+                        if give_up(self.reserve.swap(-1, Ordering::Relaxed)) => {}
+                    error => return Err(error),
+                },
             }
         }
         Ok(())
@@ -174,4 +271,45 @@ fn lock_now(fd: RawFd) -> bool {
 
 fn check(result: libc::c_int) -> Result<(), i32> {
     if result == 0 { Ok(()) } else { Err(errno()) }
+}
+
+/// Keeps SIGXFSZ (a write beyond RLIMIT_FSIZE) from the calling thread while it lives.
+struct NoSizeSignal {
+    set: libc::sigset_t,
+    before: libc::sigset_t,
+}
+
+impl NoSizeSignal {
+    fn begin() -> NoSizeSignal {
+        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: the sets are filled in by the calls before they are read.
+        unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            libc::sigaddset(set.as_mut_ptr(), libc::SIGXFSZ);
+            libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), before.as_mut_ptr());
+            NoSizeSignal {
+                set: set.assume_init(),
+                before: before.assume_init(),
+            }
+        }
+    }
+}
+
+impl Drop for NoSizeSignal {
+    fn drop(&mut self) {
+        let error = errno();
+        let at_once = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: the sets and the time live across the calls; the kernel's set has 8 bytes.
+        unsafe {
+            // One that has come meanwhile is taken.
+            let none = std::ptr::null_mut::<libc::siginfo_t>();
+            libc::syscall(libc::SYS_rt_sigtimedwait, &self.set, none, &at_once, 8usize);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut());
+        }
+        super::set_errno(error);
+    }
 }

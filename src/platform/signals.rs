@@ -89,41 +89,67 @@ const FAULTS: [i32; 7] = [
     libc::SIGSYS,
 ];
 
-/// Puts back who handled `signal` before [`install`]; nothing if nobody was kept.
+/// Puts back who handled `signal` before [`install`], or the default action if nobody was kept.
+/// Calling it again does the same again: several threads may be dying at once, and a child of
+/// `vfork` shares this memory.
 ///
 /// Signal-safe.
 pub fn restore(signal: i32) {
-    let Some(before) = slot(signal) else { return };
-    if !before.kept.swap(false, Ordering::AcqRel) {
-        return;
+    let kept = slot(signal).filter(|before| before.kept.load(Ordering::Acquire));
+    match kept {
+        // SAFETY: `kept` was set, so `install` has filled the action in, and nobody writes it now.
+        Some(before) => unsafe {
+            libc::sigaction(
+                signal,
+                (*before.action.get()).as_ptr(),
+                std::ptr::null_mut(),
+            );
+        },
+        None => set_default(signal),
     }
-    // SAFETY: `kept` was set, so `install` has filled the action in, and nobody writes it now.
-    unsafe {
-        libc::sigaction(
-            signal,
-            (*before.action.get()).as_ptr(),
-            std::ptr::null_mut(),
-        )
-    };
 }
 
-/// Puts back who handled each signal before [`install`].
+/// Gives `signal` its default action.
+///
+/// Signal-safe.
+pub fn set_default(signal: i32) {
+    // SAFETY: an all-zero action is SIG_DFL without flags, and outlives the call.
+    unsafe {
+        let action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, &action, std::ptr::null_mut());
+    }
+}
+
+/// Puts back who handled each signal for which somebody was kept.
 ///
 /// Signal-safe.
 pub fn restore_all() {
     for signal in 1..=MAX_SIGNAL as i32 {
-        restore(signal);
+        if slot(signal).is_some_and(|before| before.kept.load(Ordering::Acquire)) {
+            restore(signal);
+        }
     }
 }
 
 /// Puts back who handled `signal` before, but only if `handler` is still the one in place: a
-/// handler that somebody installed over ours stays. Gives whether ours was still there.
+/// handler that somebody installed over ours stays, and who was there before us is still kept for
+/// it. Gives whether ours was still there.
 pub fn restore_if_ours(signal: i32, handler: Handler) -> bool {
-    let ours = disposition(signal).is_some_and(|now| now.sa_sigaction == handler as usize);
+    let ours = is_in_place(signal, handler);
     if ours {
         restore(signal);
+        if let Some(before) = slot(signal) {
+            before.kept.store(false, Ordering::Release);
+        }
     }
     ours
+}
+
+/// Whether `handler` is what is called now when `signal` comes.
+///
+/// Signal-safe.
+pub fn is_in_place(signal: i32, handler: Handler) -> bool {
+    disposition(signal).is_some_and(|now| now.sa_sigaction == handler as usize)
 }
 
 fn slot(signal: i32) -> Option<&'static Before> {

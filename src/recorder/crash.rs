@@ -86,7 +86,7 @@ fn write(crashed: &Crashed<'_>) {
         recording,
     } = work;
     let pending = Pending::of(crashed.thread);
-    let kind = if pending.is_some() {
+    let kind = if pending.is_some() && crashed.signal.number == libc::SIGABRT {
         EventKind::Panic
     } else {
         EventKind::Crash
@@ -173,6 +173,8 @@ fn salvage(phase: Phase) {
     // one that was in use.
     let (work, bench) = unsafe { (&mut *desk.work.get(), &mut *desk.salvage.get()) };
     if let Some(mut recording) = work.recording.take() {
+        // A section may be in the file that was not counted yet.
+        recording.settle();
         recording.cost(
             bench,
             &CaptureView {

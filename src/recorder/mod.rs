@@ -46,8 +46,12 @@ pub(crate) struct Recording {
     id: [u8; 16],
     crc: u32,
     sections: u64,
-    /// Sections that did not get through: the disk is full, say.
+    /// Bytes of whole sections.
+    length: u64,
+    /// The last section that did not get through: the disk is full, say.
     failed: Option<SinkError>,
+    /// Whether part of such a section is in the file.
+    torn: bool,
 }
 
 impl Recording {
@@ -70,7 +74,9 @@ impl Recording {
             id,
             crc: 0,
             sections: 0,
+            length: 0,
             failed: None,
+            torn: false,
         };
         recording.write(bench, |writer| {
             writer.head(&HeadView {
@@ -89,13 +95,16 @@ impl Recording {
             })
         });
         match recording.failed {
-            Some(error) => Err(error.errno),
+            Some(error) => {
+                let _ = folder.remove(recording.name().as_c_str());
+                Err(error.errno)
+            }
             None => Ok(recording),
         }
     }
 
-    /// Writes sections. What fails is kept in mind and told by [`Recording::finish`]; later
-    /// sections are still tried, since a full disk may have room again. Signal-safe.
+    /// Writes sections. One that fails is taken back, so that what stands is whole, and later ones
+    /// are still tried: a smaller one may have room. Signal-safe.
     pub fn write(
         &mut self,
         bench: &mut Workbench,
@@ -112,9 +121,16 @@ impl Recording {
         let mut writer = ReportWriter::resume(buffer, &self.file, self.crc, self.sections);
         let result = sections(&mut writer);
         (self.crc, self.sections) = (writer.crc(), writer.sections());
+        self.length = self.length.saturating_add(writer.bytes());
         if let Err(error) = result {
             self.failed = Some(error);
+            self.settle();
         }
+    }
+
+    /// Cuts the file to the whole sections that are counted. Signal-safe.
+    fn settle(&mut self) {
+        self.torn = self.file.truncate(self.length).is_err();
     }
 
     /// Writes `event`. Signal-safe.
@@ -198,19 +214,26 @@ impl Recording {
         self.images(bench, images);
     }
 
-    /// Writes what the capture cost. Signal-safe.
+    /// Writes what the capture cost, and that sections are missing if some are. Signal-safe.
     pub fn cost(&mut self, bench: &mut Workbench, cost: &CaptureView<'_>) {
-        self.write(bench, |writer| writer.capture(cost));
+        let cut = match self.failed {
+            None => cost.cut,
+            Some(_) => Some("the disk took no more"),
+        };
+        self.write(bench, |writer| {
+            writer.capture(&CaptureView { cut, ..*cost })
+        });
     }
 
     /// Writes `end` and gives the file its final name. Where that fails the file stays as it is,
     /// for the next launch to close. Signal-safe.
     pub fn finish(mut self, folder: &file::Folder, bench: &mut Workbench) -> Result<Name, i32> {
+        if self.torn {
+            return Err(self.failed.map_or(libc::EIO, |error| error.errno));
+        }
         let writer = ReportWriter::resume(bench.buffer(), &self.file, self.crc, self.sections);
         if let Err(error) = writer.finish(ClosedBy::Writer) {
-            self.failed = Some(error);
-        }
-        if let Some(error) = self.failed {
+            self.settle();
             return Err(error.errno);
         }
         let whole = Name::new(self.time, self.kind.as_str(), &self.id, WHOLE);

@@ -193,6 +193,9 @@ pub(crate) fn close_partials(directory: &Path) -> io::Result<usize> {
     Ok(closed)
 }
 
+/// A file that is empty for so long has no writer.
+const EMPTY_FOR: std::time::Duration = std::time::Duration::from_secs(60);
+
 fn close_partial(path: &Path) -> io::Result<bool> {
     use std::io::{Seek, Write};
     let mut file = std::fs::File::options().read(true).write(true).open(path)?;
@@ -205,8 +208,12 @@ fn close_partial(path: &Path) -> io::Result<bool> {
     }
     let bytes = std::fs::read(path)?;
     if bytes.is_empty() {
-        // The process was gone before the first byte: there is nothing to keep.
-        std::fs::remove_file(path)?;
+        // The process was gone before the first byte: there is nothing to keep. One that is young
+        // may have been made this very moment by a process that has not locked it yet.
+        let age = file.metadata()?.modified()?.elapsed();
+        if age.is_ok_and(|age| age > EMPTY_FOR) {
+            std::fs::remove_file(path)?;
+        }
         return Ok(false);
     }
     let survey = report::survey(&bytes);

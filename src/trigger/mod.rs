@@ -10,5 +10,8 @@ pub mod stall;
 pub mod watchdog;
 
 pub use crash::Crash;
+#[cfg(target_os = "linux")]
+#[doc(hidden)]
+pub use crash::set_phase_hook;
 pub use heartbeat::Heartbeat;
 pub use stall::Stall;

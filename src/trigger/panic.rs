@@ -2,9 +2,10 @@
 
 use std::cell::UnsafeCell;
 use std::sync::Once;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use crate::platform::{Thread, file};
+use super::crash;
+use crate::platform::{Thread, file, process_id};
 use crate::report::name::Name;
 
 /// Panics that are kept in mind at once, one a thread.
@@ -62,10 +63,13 @@ pub(crate) struct Panic<'a> {
 pub(crate) type Handler = fn(&Panic<'_>) -> Option<Name>;
 
 static HANDLER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+/// The process that installed; a child of `fork` has another id.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
 static HOOK: Once = Once::new();
 
 /// Puts our hook before the one that is there. It stays for good; [`uninstall`] makes it idle.
 pub(crate) fn install(handler: Handler) {
+    PROCESS.store(process_id(), Ordering::Release);
     HANDLER.store(handler as *mut (), Ordering::Release);
     HOOK.call_once(|| {
         let before = std::panic::take_hook();
@@ -83,7 +87,9 @@ pub(crate) fn uninstall() {
 
 fn noted(info: &std::panic::PanicHookInfo<'_>) {
     let handler = HANDLER.load(Ordering::Acquire);
-    if handler.is_null() {
+    // A child of `fork` is not what is recorded; a crash that is being reported is reported once.
+    if handler.is_null() || PROCESS.load(Ordering::Acquire) != process_id() || crash::in_progress()
+    {
         return;
     }
     // SAFETY: only `install` stores a pointer that is not null, and it is a `Handler`.
