@@ -1,11 +1,19 @@
 //! Every way to die leaves one whole report that names the culprit, and the process dies as it
 //! would have died without us. Each death is that of a child process of its own.
 
+#[path = "crash/c.rs"]
+mod c;
 mod child;
+#[path = "crash/disk.rs"]
+mod disk;
+#[path = "crash/panics.rs"]
+mod panics;
+#[path = "crash/within.rs"]
+mod within;
 
 use std::path::Path;
 
-use child::{calls, play, role, stack};
+use child::{calls, functions, in_order, play, role, stack};
 use libtest_mimic::{Arguments, Trial};
 use wedjat::report::{EventKind, Found, WalkEnd};
 use wedjat::{Crash, Monitor};
@@ -52,6 +60,17 @@ fn main() {
         ),
     ];
     trials.extend(others.map(|(name, test)| {
+        Trial::test(name, move || {
+            test();
+            Ok(())
+        })
+    }));
+    let more = c::trials()
+        .into_iter()
+        .chain(disk::trials())
+        .chain(panics::trials())
+        .chain(within::trials());
+    trials.extend(more.map(|(name, test)| {
         Trial::test(name, move || {
             test();
             Ok(())
@@ -204,6 +223,14 @@ impl Death {
             Address::Pc => assert_eq!(signal.address, Some(pc)),
             Address::Any => assert!(signal.address.is_some()),
         }
+        let functions = functions(&report, 0);
+        assert!(
+            in_order(&functions, &["culprit", "middle", "outer", "roles", "main"]),
+            "{functions:#?}"
+        );
+        if !["null", "abort", "trap"].contains(&self.role) {
+            return;
+        }
         // The names of the functions that led there, and lines of this very file.
         let stack = stack(&report, 0);
         assert!(calls(&stack, &["outer", "roles", "main"]), "{stack:#?}");
@@ -297,11 +324,25 @@ fn roles(role: &str, folder: &Path) {
             counting::begin(folder);
             outer(Way::Null);
         }
+        _ if c::role(role, folder)
+            || disk::role(role, folder)
+            || panics::role(role, folder)
+            || within::role(role, folder) => {}
         _ => {
             let _monitor = install(folder);
             outer(Way::from(role));
         }
     }
+}
+
+/// Tests by name.
+type Tests = Vec<(String, Box<dyn Fn() + Send>)>;
+
+fn tests(list: &[(&str, fn())]) -> Tests {
+    let boxed = |&(name, test): &(&str, fn())| -> (String, Box<dyn Fn() + Send>) {
+        (name.to_owned(), Box::new(test))
+    };
+    list.iter().map(boxed).collect()
 }
 
 #[inline(never)]

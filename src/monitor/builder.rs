@@ -1,20 +1,25 @@
 //! From the wish to the installed monitor.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Once};
 
 use super::{InstallError, Monitor};
 use crate::capture::{CaptureLimits, ImageTable};
-use crate::platform::Thread;
 use crate::platform::file::Folder;
-use crate::recorder::{CRASH_WRITER, CrashDesk, Facts, Helper, LiveDesk, StallDesk, prepare_crash};
+use crate::platform::{Thread, abort, exit, process_id};
+use crate::recorder::{
+    CRASH_WRITER, CrashDesk, Facts, Helper, LiveDesk, StallDesk, TERMINATE, prepare_crash,
+};
 use crate::report::name::Name;
 use crate::store::{self, Limits};
 use crate::trigger::heartbeat::PULSE;
 use crate::trigger::watchdog::Watchdog;
-use crate::trigger::{Crash, Stall, crash, panic};
+use crate::trigger::{Crash, Stall, crash, panic, terminate};
 use crate::vitals::GAUGES;
+
+/// Room on the disk that is kept for the report of a crash, bytes.
+const CRASH_RESERVE: u32 = 256 << 10;
 
 type OnReport = Arc<Mutex<dyn FnMut(&Path) + Send>>;
 
@@ -65,22 +70,31 @@ impl Drop for Claim {
     }
 }
 
-/// Where the panic hook finds the desk; it is never freed.
-static LIVE: AtomicPtr<LiveDesk> = AtomicPtr::new(std::ptr::null_mut());
-/// The folder's path, for the panic hook.
-static DIRECTORY: Mutex<Option<PathBuf>> = Mutex::new(None);
+/// What the panic hook writes with, and where.
+static ON_PANIC: Mutex<Option<(Arc<LiveDesk>, PathBuf, Limits)>> = Mutex::new(None);
+
+fn for_panics() -> Option<(Arc<LiveDesk>, PathBuf, Limits)> {
+    // `try_lock`: a panic may come from anywhere, and `install` panics nowhere below.
+    ON_PANIC.try_lock().ok()?.clone()
+}
 
 fn on_panic(panic: &panic::Panic<'_>) -> Option<Name> {
-    // SAFETY: only `install` stores here, references that live for ever.
-    let live = unsafe { LIVE.load(Ordering::Acquire).as_ref() }?;
+    let (live, directory, limits) = for_panics()?;
     let name = live.panicked(panic)?.ok()?;
-    if let Some(directory) = &*DIRECTORY
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
-    {
-        Helper::tell(directory.join(name.as_str()));
-    }
+    // A folder that cannot be tidied up now can be at the next report.
+    let _ = store::prune(&directory, limits);
+    Helper::tell(directory.join(name.as_str()));
     Some(name)
+}
+
+/// The process exits: a panic that escaped from `main` was fatal, as is known only now.
+fn leaving(status: i32) {
+    if let Some(name) = panic::ends_process(status)
+        && let Some((_, directory, _)) = for_panics()
+    {
+        // One that cannot be written again stays as it is.
+        let _ = store::make_fatal(&directory.join(name.as_str()));
+    }
 }
 
 impl MonitorBuilder {
@@ -161,14 +175,15 @@ impl MonitorBuilder {
         GAUGES.install();
 
         let live = LiveDesk::new(facts.clone(), folder.clone(), &limits).map_err(memory)?;
-        let live: &'static LiveDesk = Box::leak(Box::new(live));
+        let live = Arc::new(live);
 
         let told = self.on_report.clone();
         let helper = Helper::spawn(move |path| tell(&told, &path)).map_err(thread)?;
         let heartbeat = PULSE.install();
         let mut monitor = Monitor {
             heartbeat,
-            live,
+            live: live.clone(),
+            process: process_id(),
             directory: directory.clone(),
             limits: self.limits,
             timeout: None,
@@ -182,17 +197,28 @@ impl MonitorBuilder {
         store::set_launch(Some(facts.launch));
 
         if let Some(wanted) = self.crash {
-            let desk = CrashDesk::new(facts.clone(), open()?, &limits).map_err(memory)?;
-            prepare_crash(Box::leak(Box::new(desk)));
+            // Threads that do not answer may hold a dying process up for so long.
+            let limits = CaptureLimits {
+                answer: 50_000_000,
+                ..CaptureLimits::default()
+            };
+            let folder = open()?.with_reserve(CRASH_RESERVE);
+            let desk = CrashDesk::new(facts.clone(), folder, &limits).map_err(memory)?;
+            prepare_crash(desk);
+            abort::install();
+            terminate::install();
+            TERMINATE.store(true, Ordering::SeqCst);
             crash::install(&wanted, &CRASH_WRITER)
                 .map_err(|(signal, source)| InstallError::Signal { signal, source })?;
             monitor.crash = Some(wanted);
             if wanted.panics {
-                LIVE.store(std::ptr::from_ref(live).cast_mut(), Ordering::Release);
-                *DIRECTORY
+                *ON_PANIC
                     .lock()
-                    .unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(directory.clone());
+                    .unwrap_or_else(|poisoned| poisoned.into_inner()) =
+                    Some((live, directory.clone(), self.limits));
                 panic::install(on_panic);
+                static ONCE: Once = Once::new();
+                ONCE.call_once(|| exit::call(leaving));
             }
         }
         if let Some(stall) = self.stall {

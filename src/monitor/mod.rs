@@ -12,7 +12,8 @@ pub use error::InstallError;
 
 use crate::context::{CONTEXT, Context};
 use crate::platform::file::Folder;
-use crate::recorder::{Helper, LiveDesk};
+use crate::platform::process_id;
+use crate::recorder::{Helper, LiveDesk, retire_crash};
 use crate::store::{self, Limits};
 use crate::trigger::heartbeat::PULSE;
 use crate::trigger::ping::{Beat, Ping};
@@ -48,7 +49,9 @@ use crate::vitals::GAUGES;
 #[derive(Debug)]
 pub struct Monitor {
     heartbeat: Heartbeat,
-    live: &'static LiveDesk,
+    live: Arc<LiveDesk>,
+    /// The process that installed; a child of `fork` has another id.
+    process: u32,
     directory: PathBuf,
     limits: Limits,
     crash: Option<Crash>,
@@ -157,6 +160,22 @@ impl Monitor {
         &CONTEXT
     }
 
+    /// The signals whose handler somebody has replaced since [`MonitorBuilder::install`]: a crash by
+    /// one of them is reported only if that handler passes it on.
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("wedjat-replaced-{}", std::process::id()));
+    /// # let builder = wedjat::Monitor::builder("MyApp", "1").directory(&dir);
+    /// let monitor = builder.crash(wedjat::Crash::default()).install()?;
+    /// assert!(monitor.replaced_signals().is_empty());
+    /// # drop(monitor);
+    /// # std::fs::remove_dir_all(&dir)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn replaced_signals(&self) -> Vec<i32> {
+        self.crash.as_ref().map(crash::replaced).unwrap_or_default()
+    }
+
     /// The folder of the reports.
     pub fn directory(&self) -> &Path {
         &self.directory
@@ -167,14 +186,24 @@ impl Drop for Monitor {
     fn drop(&mut self) {
         if let Some(crash) = &self.crash {
             panic::uninstall();
-            crash::uninstall(crash);
+            if crash::uninstall(crash) {
+                // SAFETY: `uninstall` said that no handler looks at it any more.
+                unsafe { retire_crash() };
+            }
         }
         // An answer that is still under way comes to nothing.
         PULSE.uninstall();
-        *self
+        let ping = self
             .ping
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner()) = None;
+            .get_mut()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+            .take();
+        if self.process != process_id() {
+            // In a child of `fork` there are no such threads: nobody could be waited for.
+            std::mem::forget((ping, self.watchdog.take(), self.helper.take()));
+            return;
+        }
+        drop(ping);
         self.watchdog = None;
         GAUGES.set_watchdog(0);
         self.helper = None;

@@ -52,9 +52,7 @@ impl Folder {
             let _ = self.remove(&name);
             if let Ok(file) = self.create(&name) {
                 let _ = self.remove(&name);
-                // SAFETY: a plain call on an open descriptor.
-                let kept = unsafe { libc::fallocate(file.fd.as_raw_fd(), 0, 0, bytes.into()) } == 0;
-                self.reserve = kept.then_some(file.fd);
+                self.reserve = allocate(file.fd.as_raw_fd(), bytes).then_some(file.fd);
             }
         }
         self
@@ -151,7 +149,7 @@ impl Folder {
             }
             *part.get_mut(at).ok_or(libc::ENAMETOOLONG)? = byte;
         }
-        // SAFETY: C strings and descriptors that are open; `dup3` puts the new folder where the old
+        // SAFETY: C strings and descriptors that are open; `replace` puts the new folder where the old
         // one was, at once for all threads.
         unsafe {
             libc::mkdir(self.path.as_ptr(), 0o777);
@@ -160,10 +158,9 @@ impl Folder {
             if new < 0 {
                 return Err(errno());
             }
-            let moved = libc::dup3(new, self.fd.as_raw_fd(), libc::O_CLOEXEC);
-            let error = errno();
+            let replaced = replace(new, self.fd.as_raw_fd());
             libc::close(new);
-            if moved < 0 { Err(error) } else { Ok(()) }
+            replaced
         }
     }
 
@@ -193,6 +190,42 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         self.give_up_spares();
+    }
+}
+
+/// Gives an empty file so much room on the disk, if the file system can.
+fn allocate(fd: RawFd, bytes: u32) -> bool {
+    #[cfg(target_os = "linux")]
+    // SAFETY: a plain call on an open descriptor.
+    let done = unsafe { libc::fallocate(fd, 0, 0, bytes.into()) } == 0;
+    #[cfg(target_vendor = "apple")]
+    let done = {
+        let mut wanted = libc::fstore_t {
+            fst_flags: libc::F_ALLOCATEALL,
+            fst_posmode: libc::F_PEOFPOSMODE,
+            fst_offset: 0,
+            fst_length: bytes.into(),
+            fst_bytesalloc: 0,
+        };
+        // SAFETY: an open descriptor, and a structure that lives across the call.
+        unsafe { libc::fcntl(fd, libc::F_PREALLOCATE, &raw mut wanted) != -1 }
+    };
+    done
+}
+
+/// Puts what `from` is open on in the place of `to`. Signal-safe.
+fn replace(from: RawFd, to: RawFd) -> Result<(), i32> {
+    // SAFETY: plain calls on open descriptors.
+    unsafe {
+        #[cfg(target_os = "linux")]
+        let moved = libc::dup3(from, to, libc::O_CLOEXEC);
+        #[cfg(target_vendor = "apple")]
+        let moved = {
+            let moved = libc::dup2(from, to);
+            libc::fcntl(to, libc::F_SETFD, libc::FD_CLOEXEC);
+            moved
+        };
+        if moved < 0 { Err(errno()) } else { Ok(()) }
     }
 }
 
@@ -299,15 +332,28 @@ impl NoSizeSignal {
 impl Drop for NoSizeSignal {
     fn drop(&mut self) {
         let error = errno();
-        let at_once = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
         // SAFETY: the sets and the time live across the calls; the kernel's set has 8 bytes.
         unsafe {
             // One that has come meanwhile is taken.
-            let none = std::ptr::null_mut::<libc::siginfo_t>();
-            libc::syscall(libc::SYS_rt_sigtimedwait, &self.set, none, &at_once, 8usize);
+            #[cfg(target_os = "linux")]
+            {
+                let at_once = libc::timespec {
+                    tv_sec: 0,
+                    tv_nsec: 0,
+                };
+                let none = std::ptr::null_mut::<libc::siginfo_t>();
+                libc::syscall(libc::SYS_rt_sigtimedwait, &self.set, none, &at_once, 8usize);
+            }
+            #[cfg(target_vendor = "apple")]
+            {
+                let mut pending = MaybeUninit::<libc::sigset_t>::uninit();
+                let mut taken = 0;
+                if libc::sigpending(pending.as_mut_ptr()) == 0
+                    && libc::sigismember(pending.as_ptr(), libc::SIGXFSZ) == 1
+                {
+                    libc::sigwait(&self.set, &mut taken);
+                }
+            }
             libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut());
         }
         super::set_errno(error);

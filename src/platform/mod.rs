@@ -2,8 +2,11 @@
 //!
 //! Not part of the public interface: hidden from the docs, and free to change in any release.
 
+pub mod abort;
 #[cfg(target_vendor = "apple")]
 mod apple;
+pub mod cxx;
+pub mod exit;
 pub mod file;
 #[cfg(target_os = "linux")]
 mod linux;

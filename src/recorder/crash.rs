@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::{Facts, Helper, Recording, Threads, Workbench};
 use crate::capture::{CaptureLimits, Capturer, ImageTable};
-use crate::platform::{file, signals::SignalFacts};
+use crate::platform::{abort, file, signals::SignalFacts};
 use crate::report::{CaptureView, EventKind, EventView, SignalView, ThreadView};
 use crate::trigger::crash::{Crashed, Phase, Writer};
 use crate::trigger::panic::Pending;
 use crate::trigger::signal_names::{code_name, signal_name};
+use crate::trigger::terminate::Exception;
 
-/// Everything that a crash report needs, made at install and never freed.
+/// Everything that a crash report needs, made at install.
 #[derive(Debug)]
 pub(crate) struct CrashDesk {
     pub facts: Facts,
@@ -62,9 +63,22 @@ const REFRESH_WAIT: u64 = 50_000_000;
 
 static DESK: AtomicPtr<CrashDesk> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Puts `desk` where the handler finds it, for good.
-pub(crate) fn prepare_crash(desk: &'static CrashDesk) {
-    DESK.store(std::ptr::from_ref(desk).cast_mut(), Ordering::Release);
+/// Puts `desk` where the handler finds it, until [`retire_crash`].
+pub(crate) fn prepare_crash(desk: CrashDesk) {
+    DESK.store(Box::into_raw(Box::new(desk)), Ordering::Release);
+}
+
+/// Frees what [`prepare_crash`] took.
+///
+/// # Safety
+/// - No handler is looking at it, and none will: `trigger::crash::uninstall` said so.
+pub(crate) unsafe fn retire_crash() {
+    let desk = DESK.swap(std::ptr::null_mut(), Ordering::AcqRel);
+    if !desk.is_null() {
+        // SAFETY: it came out of a box in `prepare_crash`, and by the caller's word nobody else
+        // has it.
+        drop(unsafe { Box::from_raw(desk) });
+    }
 }
 
 /// What the crash trigger calls.
@@ -72,7 +86,7 @@ pub(crate) static CRASH_WRITER: Writer = Writer { write, salvage };
 
 /// Writes the report. Signal-safe; called by the one thread that the crash trigger let in.
 fn write(crashed: &Crashed<'_>) {
-    // SAFETY: only `prepare_crash` stores here, a reference that lives for ever.
+    // SAFETY: only `prepare_crash` stores here, and nothing is freed while a handler runs.
     let Some(desk) = (unsafe { DESK.load(Ordering::Acquire).as_ref() }) else {
         return;
     };
@@ -85,12 +99,8 @@ fn write(crashed: &Crashed<'_>) {
         threads,
         recording,
     } = work;
-    let pending = Pending::of(crashed.thread);
-    let kind = if pending.is_some() && crashed.signal.number == libc::SIGABRT {
-        EventKind::Panic
-    } else {
-        EventKind::Crash
-    };
+    let cause = Cause::of(crashed);
+    let kind = cause.kind();
     crashed.phase(Phase::Open);
     let Ok(begun) = Recording::begin(&desk.folder, &desk.facts, kind, bench) else {
         return;
@@ -98,7 +108,7 @@ fn write(crashed: &Crashed<'_>) {
     let recording = recording.insert(begun);
 
     crashed.phase(Phase::Event);
-    write_event(recording, bench, kind, &crashed.signal, pending.as_ref());
+    write_event(recording, bench, &cause, &crashed.signal);
 
     crashed.phase(Phase::Thread);
     let mut images = ImageTable::enter();
@@ -153,9 +163,10 @@ fn write(crashed: &Crashed<'_>) {
             ..CaptureView::default()
         },
     );
+    super::loss(recording, bench);
     if let Some(recording) = work.recording.take()
         && recording.finish(&desk.folder, &mut work.bench).is_ok()
-        && let Some(pending) = pending
+        && let Some(pending) = cause.panic
     {
         // One death, one report: what the panic hook wrote is part of this one.
         pending.remove_file(&desk.folder);
@@ -187,18 +198,70 @@ fn salvage(phase: Phase) {
     }
 }
 
+/// What led to the signal, as far as others have noted it.
+struct Cause {
+    panic: Option<Pending>,
+    exception: Option<Exception>,
+    /// What libc said before it aborted.
+    said: [u8; 1024],
+    said_len: usize,
+    aborted: bool,
+}
+
+impl Cause {
+    /// Signal-safe.
+    fn of(crashed: &Crashed<'_>) -> Cause {
+        let aborted = crashed.signal.number == libc::SIGABRT;
+        let mut said = [0; 1024];
+        let said_len = if aborted {
+            abort::message(&mut said)
+        } else {
+            0
+        };
+        Cause {
+            panic: Pending::of(crashed.thread),
+            exception: Exception::of(crashed.thread).filter(|_| aborted),
+            said,
+            said_len,
+            aborted,
+        }
+    }
+
+    fn kind(&self) -> EventKind {
+        match (self.aborted, &self.panic, &self.exception) {
+            (true, _, Some(_)) => EventKind::Exception,
+            (true, Some(_), None) => EventKind::Panic,
+            _ => EventKind::Crash,
+        }
+    }
+
+    fn message(&self) -> Option<&str> {
+        if let Some(exception) = &self.exception {
+            return exception.what();
+        }
+        if let Some(panic) = &self.panic {
+            return Some(panic.message());
+        }
+        let said = self.said.get(..self.said_len)?;
+        let said = match std::str::from_utf8(said) {
+            Ok(said) => said,
+            Err(error) => std::str::from_utf8(said.get(..error.valid_up_to())?).ok()?,
+        };
+        Some(said).filter(|said| !said.is_empty())
+    }
+}
+
 fn write_event(
     recording: &mut Recording,
     bench: &mut Workbench,
-    kind: EventKind,
+    cause: &Cause,
     signal: &SignalFacts,
-    pending: Option<&Pending>,
 ) {
     let code = code_name(signal.number, signal.code);
     recording.event(
         bench,
         &EventView {
-            kind,
+            kind: cause.kind(),
             fatal: true,
             signal: Some(SignalView {
                 number: signal.number.unsigned_abs().into(),
@@ -207,8 +270,9 @@ fn write_event(
                 code_name: code,
                 address: signal.address,
             }),
-            message: pending.map(Pending::message),
-            location: pending.map(Pending::location),
+            name: cause.exception.as_ref().map(Exception::name),
+            message: cause.message(),
+            location: cause.panic.as_ref().map(Pending::location),
             ..EventView::default()
         },
     );

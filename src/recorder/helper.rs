@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::capture::ImageTable;
 use crate::platform::{Semaphore, SignalMask, clock};
+use crate::trigger::terminate;
 
 /// A report of a panic is told of only after so long: if the panic aborts, the crash handler
 /// replaces it.
@@ -17,6 +18,8 @@ const PANIC_SETTLES: Duration = Duration::from_millis(200);
 
 /// Rung when there is something to do.
 static BELL: Semaphore = Semaphore::new();
+/// Whether `std::terminate` is to be noted.
+pub(crate) static TERMINATE: AtomicBool = AtomicBool::new(false);
 static STOP: AtomicBool = AtomicBool::new(false);
 /// How many refreshes were asked for, and how many of those are done.
 static ASKED: AtomicU64 = AtomicU64::new(0);
@@ -93,6 +96,10 @@ fn run(tell: impl Fn(PathBuf)) {
         let asked = ASKED.load(Ordering::SeqCst);
         if asked != ANSWERED.load(Ordering::SeqCst) {
             ImageTable::refresh();
+            if TERMINATE.load(Ordering::SeqCst) {
+                // C++ may have come with a library.
+                terminate::install();
+            }
             ANSWERED.store(asked, Ordering::SeqCst);
         }
         let paths =

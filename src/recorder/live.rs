@@ -119,6 +119,7 @@ impl LiveDesk {
             }
         }
         recording.cost(bench, &cost);
+        super::loss(&mut recording, bench);
         recording.finish(&self.folder, bench).map_err(from)
     }
 }

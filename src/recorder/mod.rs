@@ -13,9 +13,9 @@ mod stall;
 mod threads;
 mod workbench;
 
-pub(crate) use crash::{CRASH_WRITER, CrashDesk, prepare_crash};
+pub(crate) use crash::{CRASH_WRITER, CrashDesk, prepare_crash, retire_crash};
 pub(crate) use facts::Facts;
-pub(crate) use helper::Helper;
+pub(crate) use helper::{Helper, TERMINATE};
 pub(crate) use live::LiveDesk;
 pub(crate) use stall::StallDesk;
 pub(crate) use threads::Threads;
@@ -24,10 +24,11 @@ pub(crate) use workbench::Workbench;
 use crate::capture::{Captured, ImagesGuard};
 use crate::platform::{clock, file};
 use crate::report::{
-    CaptureView, ClosedBy, EventKind, EventView, HeadView, ImageView, ReportWriter, SampleView,
-    Sink, SinkError, ThreadView,
+    CaptureView, ClosedBy, EventKind, EventView, HeadView, ImageView, LossView, ReportWriter,
+    SampleView, Sink, SinkError, ThreadView,
 };
 use crate::store::{Name, PARTIAL, WHOLE, fresh_id};
+use crate::trigger::panic;
 use crate::trigger::sampling::Section;
 use crate::vitals::GAUGES;
 
@@ -253,5 +254,17 @@ fn vitals_and_context(recording: &mut Recording, bench: &mut Workbench) {
     let (buffer, context) = bench.context();
     if !context.is_empty() {
         recording.write_from(buffer, |writer| writer.context(context.view()));
+    }
+}
+
+/// Writes `loss`, if panics went unreported. Signal-safe.
+fn loss(recording: &mut Recording, bench: &mut Workbench) {
+    let skipped = panic::skipped();
+    if skipped > 0 {
+        recording.write(bench, |writer| {
+            writer.loss(&LossView {
+                counts: &[("quota", skipped)],
+            })
+        });
     }
 }

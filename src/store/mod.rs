@@ -95,6 +95,27 @@ impl StoredReport {
         })
     }
 
+    /// What it tells of the launch that wrote it.
+    ///
+    /// # Errors
+    /// As [`StoredReport::read`].
+    pub fn previous_launch(&self) -> io::Result<PreviousLaunch> {
+        let report = self.read()?.report;
+        let event = report.event.unwrap_or_default();
+        let cut = report
+            .end
+            .is_none_or(|end| end.closed_by != report::ClosedBy::Writer.as_str());
+        Ok(PreviousLaunch {
+            launch: report.head.launch,
+            app_version: report.head.app.version,
+            pid: report.head.pid,
+            at: report.head.time,
+            fatal: event.fatal,
+            stalled: event.kind == report::EventKind::Stall && report.stall_end.is_none(),
+            cut,
+        })
+    }
+
     /// Removes it, as a sender does once it was accepted.
     ///
     /// # Errors
@@ -113,6 +134,37 @@ impl StoredReport {
         let reading = report::read(&bytes).map_err(io::Error::other)?;
         Ok(reading.report.head)
     }
+}
+
+/// How a launch came to its end, as far as one report of it tells.
+///
+/// ```
+/// # let directory = std::env::temp_dir().join("wedjat-doc-none");
+/// for old in wedjat::store::reports(&directory)? {
+///     let launch = old.previous_launch()?;
+///     if launch.fatal || launch.stalled {
+///         println!("version {} did not end well", launch.app_version);
+///     }
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PreviousLaunch {
+    /// Identifies the launch; the same in all its reports.
+    pub launch: [u8; 16],
+    /// The app's version then.
+    pub app_version: String,
+    /// The process' id then.
+    pub pid: u64,
+    /// When the report was begun, nanoseconds since the Unix epoch.
+    pub at: u64,
+    /// The process died of what the report tells.
+    pub fatal: bool,
+    /// It is a stall that never ended: the last thing that the app did.
+    pub stalled: bool,
+    /// The process was gone before it had closed the report.
+    pub cut: bool,
 }
 
 /// How much a folder of reports may hold; the oldest go first.
@@ -153,6 +205,19 @@ impl Limits {
         self.bytes = bytes;
         self
     }
+}
+
+/// Says in a whole report that the process died of what it tells.
+pub(crate) fn make_fatal(path: &Path) -> io::Result<()> {
+    let mut report = report::read(&std::fs::read(path)?)
+        .map_err(io::Error::other)?
+        .report;
+    if let Some(event) = &mut report.event {
+        event.fatal = true;
+    }
+    let fresh = path.with_extension("fatal");
+    std::fs::write(&fresh, report::to_bytes(&report))?;
+    std::fs::rename(&fresh, path)
 }
 
 /// Removes the oldest whole reports until the rest is within `limits`; the newest one always stays.

@@ -7,6 +7,8 @@ pub mod ping;
 pub mod sampling;
 pub(crate) mod signal_names;
 pub mod stall;
+#[cfg(target_os = "linux")]
+pub(crate) mod terminate;
 pub mod watchdog;
 
 pub use crash::Crash;

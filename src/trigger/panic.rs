@@ -67,9 +67,36 @@ static HANDLER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 static HOOK: Once = Once::new();
 
+/// Panics that a launch reports at most before one kills it; the rest are counted.
+const MAX_REPORTS: u64 = 10;
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
+static SKIPPED: AtomicU64 = AtomicU64::new(0);
+
+/// How many panics were not reported since launch, there being reports of others enough.
+/// Signal-safe.
+pub(crate) fn skipped() -> u64 {
+    SKIPPED.load(Ordering::Relaxed)
+}
+
+/// The exit status of a process whose main thread panicked (std::process: `lang_start`).
+const PANICKED: i32 = 101;
+
+/// The report of the main thread's last panic, if the process is exiting with `status` because of
+/// it: it escaped from `main`.
+pub(crate) fn ends_process(status: i32) -> Option<Name> {
+    let here = PROCESS.load(Ordering::Acquire) == process_id() && Thread::current().is_main();
+    if here && status == PANICKED {
+        own_note().and_then(|note| note.report)
+    } else {
+        None
+    }
+}
+
 /// Puts our hook before the one that is there. It stays for good; [`uninstall`] makes it idle.
 pub(crate) fn install(handler: Handler) {
     PROCESS.store(process_id(), Ordering::Release);
+    WRITTEN.store(0, Ordering::Relaxed);
+    SKIPPED.store(0, Ordering::Relaxed);
     HANDLER.store(handler as *mut (), Ordering::Release);
     HOOK.call_once(|| {
         let before = std::panic::take_hook();
@@ -104,6 +131,10 @@ fn noted(info: &std::panic::PanicHookInfo<'_>) {
     note(message, &location);
     // With `panic = "abort"` the SIGABRT is certain, and its report has all of this.
     if cfg!(panic = "unwind") {
+        if WRITTEN.fetch_add(1, Ordering::Relaxed) >= MAX_REPORTS {
+            SKIPPED.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
         let report = handler(&Panic {
             message,
             location: &location,

@@ -58,11 +58,14 @@ pub fn command(role: &str, folder: &Path) -> Command {
 
 /// Plays a role to its end.
 pub fn play(role: &str) -> Ended {
+    play_with(role, |command| command)
+}
+
+/// Plays a role to its end, with changes to how it is started.
+pub fn play_with(role: &str, change: impl FnOnce(&mut Command) -> &mut Command) -> Ended {
     let folder = Folder::new(role);
-    let mut child = command(role, &folder.0)
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut command = command(role, &folder.0);
+    let mut child = change(&mut command).stderr(Stdio::piped()).spawn().unwrap();
     let mut stderr = String::new();
     child
         .stderr
@@ -146,6 +149,66 @@ pub fn calls(stack: &[(String, String, u64)], wanted: &[&str]) -> bool {
                 .unwrap_or_default()
                 .ends_with(wanted)
                 || function.ends_with(wanted)
+        })
+    })
+}
+
+/// The functions of a thread, innermost first, as the symbol tables of its images name them (not
+/// our desk): mangled, without inlined ones; empty where no symbol covers the address.
+#[allow(dead_code, reason = "not every test program asks for them")]
+pub fn functions(report: &Report, thread: usize) -> Vec<String> {
+    let frames = &report.threads[thread].frames;
+    let name = |frame: &wedjat::report::Frame| {
+        let image = &report.images[frame.image? as usize];
+        let back = u64::from(frame.found != wedjat::report::Found::Context);
+        let address = frame.pc - back - image.base + image.stated;
+        symbols(&image.name)
+            .iter()
+            .find(|(range, _)| range.contains(&address))
+            .map(|(_, name)| name.clone())
+    };
+    frames
+        .iter()
+        .map(|frame| name(frame).unwrap_or_default())
+        .collect()
+}
+
+type Symbols = Vec<(std::ops::Range<u64>, String)>;
+
+fn symbols(path: &str) -> std::sync::Arc<Symbols> {
+    use object::{Object, ObjectSymbol};
+    use std::collections::HashMap;
+    use std::sync::{Arc, Mutex};
+    static KNOWN: Mutex<Option<HashMap<String, Arc<Symbols>>>> = Mutex::new(None);
+    let mut known = KNOWN
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let known = known.get_or_insert_with(HashMap::new);
+    if let Some(symbols) = known.get(path) {
+        return symbols.clone();
+    }
+    let bytes = std::fs::read(path).unwrap_or_default();
+    let mut found = Symbols::new();
+    if let Ok(file) = object::File::parse(&*bytes) {
+        for symbol in file.symbols().chain(file.dynamic_symbols()) {
+            if symbol.kind() == object::SymbolKind::Text && symbol.size() > 0 {
+                let range = symbol.address()..symbol.address() + symbol.size();
+                found.push((range, symbol.name().unwrap_or_default().to_owned()));
+            }
+        }
+    }
+    let found = Arc::new(found);
+    known.insert(path.to_owned(), found.clone());
+    found
+}
+
+/// Whether functions of these names stand in the stack in this order, nothing in between. A name is
+/// that of a C function, or the last part of a Rust function's path.
+#[allow(dead_code, reason = "not every test program asks for them")]
+pub fn in_order(functions: &[String], wanted: &[&str]) -> bool {
+    functions.windows(wanted.len()).any(|part| {
+        part.iter().zip(wanted).all(|(function, wanted)| {
+            function == wanted || function.contains(&format!("{}{wanted}", wanted.len()))
         })
     })
 }

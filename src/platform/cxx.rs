@@ -1,0 +1,161 @@
+//! The C++ runtime, where there is one: who is told of `std::terminate`, and of which exception.
+//!
+//! Nothing here links to it: its functions are looked up by the names that the Itanium C++ ABI
+//! gives them, which libstdc++ and libc++ share.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// What is called when C++ gives up.
+pub type Terminate = extern "C" fn();
+
+type ExceptionType = unsafe extern "C" fn() -> *const TypeInfo;
+type CurrentException = unsafe extern "C" fn() -> ExceptionPointer;
+type Demangle =
+    unsafe extern "C" fn(*const c_char, *mut c_char, *mut usize, *mut c_int) -> *mut c_char;
+
+/// The runtime's functions and the type of `std::exception`.
+struct Runtime {
+    exception_type: ExceptionType,
+    exception: CurrentException,
+    demangle: Demangle,
+    base: *const TypeInfo,
+}
+
+/// `std::type_info` (Itanium C++ ABI, 2.9.4): its virtual table, its name.
+#[repr(C)]
+struct TypeInfo {
+    virtuals: *const *const c_void,
+    name: *const c_char,
+}
+
+/// `std::exception_ptr`: one pointer, to the exception. It is given back in memory, being no
+/// trivial class (Itanium C++ ABI, 3.1.3.1); made large here so that Rust expects it there.
+#[repr(C)]
+struct ExceptionPointer {
+    exception: *mut c_void,
+    _rest: [usize; 7],
+}
+
+static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
+static BEFORE: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+#[cfg(not(target_vendor = "apple"))]
+const LIBRARIES: [&CStr; 3] = [c"libstdc++.so.6", c"libc++.so.1", c"libc++abi.so.1"];
+#[cfg(target_vendor = "apple")]
+const LIBRARIES: [&CStr; 1] = [c"/usr/lib/libc++abi.dylib"];
+
+/// Where in a `type_info`'s virtual table the question is answered whether a thrown object can be
+/// caught as that type: `__do_catch` in libstdc++, `can_catch` in libc++abi.
+const CAN_CATCH: usize = 4;
+/// Where in an exception's virtual table `what()` stands: behind the two destructors.
+const WHAT: usize = 2;
+
+/// Has `terminate` called when C++ gives up, if its runtime is loaded; once a process. Allocates.
+pub fn on_terminate(terminate: Terminate) -> bool {
+    if !RUNTIME.load(Ordering::Acquire).is_null() {
+        return true;
+    }
+    let mut handles = vec![libc::RTLD_DEFAULT];
+    for name in LIBRARIES {
+        // SAFETY: a C string; only a library that is loaded already is given.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        if !handle.is_null() {
+            handles.push(handle);
+        }
+    }
+    let find = |name: &CStr| {
+        handles
+            .iter()
+            // SAFETY: a C string and a handle that is open.
+            .map(|&handle| unsafe { libc::dlsym(handle, name.as_ptr()) })
+            .find(|found| !found.is_null())
+    };
+    let found = (|| {
+        // SAFETY: the ABI gives the functions of these names these types.
+        unsafe {
+            let runtime = Runtime {
+                exception_type: std::mem::transmute::<*mut c_void, ExceptionType>(find(
+                    c"__cxa_current_exception_type",
+                )?),
+                exception: std::mem::transmute::<*mut c_void, CurrentException>(find(
+                    c"_ZSt17current_exceptionv",
+                )?),
+                demangle: std::mem::transmute::<*mut c_void, Demangle>(find(c"__cxa_demangle")?),
+                base: find(c"_ZTISt9exception")?.cast(),
+            };
+            let set = std::mem::transmute::<
+                *mut c_void,
+                unsafe extern "C" fn(Terminate) -> *mut c_void,
+            >(find(c"_ZSt13set_terminatePFvvE")?);
+            Some((runtime, set))
+        }
+    })();
+    let Some((runtime, set)) = found else {
+        return false;
+    };
+    RUNTIME.store(Box::into_raw(Box::new(runtime)), Ordering::Release);
+    // SAFETY: `terminate` stays for ever.
+    BEFORE.store(unsafe { set(terminate) }, Ordering::Release);
+    true
+}
+
+/// Whoever was called on `std::terminate` before us; does not return.
+pub fn terminate_as_before() -> ! {
+    let before = BEFORE.load(Ordering::Acquire);
+    if !before.is_null() {
+        // SAFETY: what `set_terminate` gave is such a function.
+        unsafe { std::mem::transmute::<*mut c_void, Terminate>(before)() };
+    }
+    std::process::abort()
+}
+
+/// The exception that the calling thread is in the middle of: its type, and what it says if it is
+/// a `std::exception`. Allocates; runs code of the exception's class.
+pub fn current_exception(told: &mut dyn FnMut(&CStr, Option<&CStr>)) {
+    // SAFETY: only `on_terminate` stores here, for ever.
+    let Some(runtime) = (unsafe { RUNTIME.load(Ordering::Acquire).as_ref() }) else {
+        return;
+    };
+    // SAFETY: the ABI's own functions, called as the ABI says, on the thread that throws: the type
+    // and the exception live until that thread is done with it, which it never is any more. The
+    // virtual tables are those of their classes.
+    unsafe {
+        let Some(kind) = (runtime.exception_type)().as_ref() else {
+            return;
+        };
+        let mut what = None;
+        let mut object = (runtime.exception)().exception;
+        if !object.is_null() {
+            let question = *(*runtime.base).virtuals.add(CAN_CATCH);
+            let can_catch = std::mem::transmute::<
+                *const c_void,
+                unsafe extern "C" fn(
+                    *const TypeInfo,
+                    *const TypeInfo,
+                    *mut *mut c_void,
+                    u32,
+                ) -> bool,
+            >(question);
+            if can_catch(runtime.base, kind, &mut object, 1) {
+                let virtuals = *object.cast::<*const *const c_void>();
+                let says = std::mem::transmute::<
+                    *const c_void,
+                    unsafe extern "C" fn(*const c_void) -> *const c_char,
+                >(*virtuals.add(WHAT));
+                let text = says(object);
+                what = (!text.is_null()).then(|| CStr::from_ptr(text));
+            }
+        }
+        let mut status = 0;
+        let name = (runtime.demangle)(
+            kind.name,
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            &mut status,
+        );
+        // What it gave stays allocated: the process ends here.
+        let name = if name.is_null() { kind.name } else { name };
+        told(CStr::from_ptr(name), what);
+    }
+}

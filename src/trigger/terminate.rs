@@ -1,0 +1,111 @@
+//! `std::terminate`: what it notes for the crash handler, so that one death is one report.
+
+use std::cell::UnsafeCell;
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::platform::{Thread, cxx};
+
+const NAME: usize = 256;
+const WHAT: usize = 1024;
+
+struct Note {
+    name: [u8; NAME],
+    name_len: usize,
+    what: [u8; WHAT],
+    what_len: usize,
+}
+
+struct Place {
+    /// The first thread that came to `std::terminate`; it alone writes the note, once.
+    writer: AtomicU64,
+    /// The same, once the note is whole.
+    owner: AtomicU64,
+    note: UnsafeCell<Note>,
+}
+
+// SAFETY: `note` is written once, by the thread that set `writer` by compare-and-swap, and read
+// only by that thread after it set `owner`.
+unsafe impl Sync for Place {}
+
+static NOTED: Place = Place {
+    writer: AtomicU64::new(0),
+    owner: AtomicU64::new(0),
+    note: UnsafeCell::new(Note {
+        name: [0; NAME],
+        name_len: 0,
+        what: [0; WHAT],
+        what_len: 0,
+    }),
+};
+
+/// Asks to be told, if C++ is in the process. Again and again is fine: it may be loaded later.
+/// Not signal-safe.
+pub(crate) fn install() {
+    cxx::on_terminate(terminated);
+}
+
+extern "C" fn terminated() {
+    let thread = Thread::current().id();
+    let first = NOTED
+        .writer
+        .compare_exchange(0, thread, Ordering::AcqRel, Ordering::Relaxed)
+        .is_ok();
+    if first {
+        cxx::current_exception(&mut |name, what| {
+            // SAFETY: this thread is the writer, and nobody reads before `owner` is set.
+            let note = unsafe { &mut *NOTED.note.get() };
+            note.name_len = copy(&mut note.name, name);
+            note.what_len = what.map_or(0, |what| copy(&mut note.what, what));
+            NOTED.owner.store(thread, Ordering::Release);
+        });
+    }
+    cxx::terminate_as_before()
+}
+
+/// As much as there is room for, up to what is no UTF-8.
+fn copy(into: &mut [u8], text: &CStr) -> usize {
+    let mut length = 0;
+    for (slot, byte) in into.iter_mut().zip(text.to_bytes()) {
+        *slot = *byte;
+        length += 1;
+    }
+    match std::str::from_utf8(into.get(..length).unwrap_or_default()) {
+        Ok(_) => length,
+        Err(error) => error.valid_up_to(),
+    }
+}
+
+/// The C++ exception that ends the process.
+#[derive(Clone, Copy)]
+pub(crate) struct Exception {
+    note: &'static Note,
+}
+
+impl Exception {
+    /// That which `thread`, which must be the calling one, came to `std::terminate` with.
+    /// Signal-safe.
+    pub fn of(thread: Thread) -> Option<Exception> {
+        (NOTED.owner.load(Ordering::Acquire) == thread.id()).then(|| Exception {
+            // SAFETY: the note is whole, and is not written again.
+            note: unsafe { &*NOTED.note.get() },
+        })
+    }
+
+    /// Its type, as C++ writes it. Signal-safe.
+    pub fn name(&self) -> &str {
+        text(&self.note.name, self.note.name_len)
+    }
+
+    /// What it says; nothing where it is no `std::exception`. Signal-safe.
+    pub fn what(&self) -> Option<&str> {
+        Some(text(&self.note.what, self.note.what_len)).filter(|what| !what.is_empty())
+    }
+}
+
+fn text(bytes: &[u8], length: usize) -> &str {
+    bytes
+        .get(..length)
+        .and_then(|bytes| std::str::from_utf8(bytes).ok())
+        .unwrap_or_default()
+}

@@ -1,0 +1,180 @@
+//! Folders and disks that do not take a report as they should.
+
+use std::path::Path;
+
+use wedjat::report::EventKind;
+use wedjat::{Monitor, store};
+
+use crate::child::{command, play};
+use crate::{Tests, Way, install, outer, tests};
+
+pub fn trials() -> Tests {
+    tests(&[
+        ("a_full_disk_takes_the_report_all_the_same", full_disk),
+        ("a_file_size_limit_cuts_the_report_and_no_more", size_limit),
+        ("a_folder_that_was_removed_is_made_again", removed),
+        (
+            "a_folder_that_became_read_only_changes_nothing_else",
+            read_only,
+        ),
+        ("without_descriptors_there_is_a_report", no_descriptors),
+        (
+            "a_folder_that_takes_no_file_is_an_error_at_install",
+            refused,
+        ),
+    ])
+}
+
+fn limit(resource: libc::__rlimit_resource_t, to: u64) {
+    let limit = libc::rlimit {
+        rlim_cur: to,
+        rlim_max: to,
+    };
+    // SAFETY: the structure lives across the call.
+    assert_eq!(unsafe { libc::setrlimit(resource, &limit) }, 0);
+}
+
+/// A file system of 1 MiB at `folder`, for this process and its children alone.
+fn small_disk(folder: &Path) {
+    let path = std::ffi::CString::new(folder.to_str().unwrap()).unwrap();
+    // SAFETY: C strings; the calls change this process' own view of the files.
+    unsafe {
+        let own = libc::unshare(libc::CLONE_NEWNS) == 0
+            || libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS) == 0;
+        assert!(
+            own,
+            "no mount namespace: {}",
+            std::io::Error::last_os_error()
+        );
+        let (none, root) = (std::ptr::null(), c"/".as_ptr());
+        libc::mount(
+            none,
+            root,
+            none,
+            libc::MS_REC | libc::MS_PRIVATE,
+            none.cast(),
+        );
+        let tmpfs = c"tmpfs".as_ptr();
+        let size = c"size=1m".as_ptr().cast();
+        let mounted = libc::mount(tmpfs, path.as_ptr(), tmpfs, 0, size);
+        assert_eq!(mounted, 0, "{}", std::io::Error::last_os_error());
+    }
+}
+
+pub fn role(role: &str, folder: &Path) -> bool {
+    match role {
+        "full_disk" => {
+            small_disk(folder);
+            let mut child = command("fills_the_disk", folder).spawn().unwrap();
+            let status = child.wait().unwrap();
+            use std::os::unix::process::ExitStatusExt;
+            assert_eq!(status.signal(), Some(libc::SIGSEGV), "{status:?}");
+            let found = store::reports(folder).unwrap();
+            assert_eq!(found.len(), 1);
+            let reading = found[0].read().unwrap();
+            assert!(reading.damage.is_empty(), "{:?}", reading.damage);
+            let report = reading.report;
+            assert_eq!(report.end.unwrap().closed_by, "writer");
+            assert_eq!(report.event.unwrap().kind, EventKind::Crash);
+            assert!(report.threads.len() >= 2 && report.capture.unwrap().cut.is_none());
+        }
+        "fills_the_disk" => {
+            use std::io::Write;
+            let _monitor = install(folder);
+            let mut file = std::fs::File::create(folder.join("everything")).unwrap();
+            while file.write_all(&[1; 512]).is_ok() {}
+            outer(Way::Null);
+        }
+        "size_limit" => {
+            let _monitor = install(folder);
+            limit(libc::RLIMIT_FSIZE, 4000);
+            outer(Way::Null);
+        }
+        "removed" => {
+            let _monitor = Monitor::builder("a", "1")
+                .directory(folder.join("some/where"))
+                .crash(wedjat::Crash::default())
+                .install()
+                .unwrap();
+            std::fs::remove_dir_all(folder.join("some")).unwrap();
+            std::env::set_current_dir("/").unwrap();
+            outer(Way::Null);
+        }
+        "read_only" => {
+            let _monitor = install(folder);
+            // An inode that cannot be changed stops even root; where that is not to be had, the
+            // mode stops everybody else.
+            use std::os::unix::fs::PermissionsExt;
+            let mode = std::fs::Permissions::from_mode(0o500);
+            std::fs::set_permissions(folder, mode).unwrap();
+            // SAFETY: gives up root's rights, if there are any.
+            unsafe { libc::setuid(65534) };
+            outer(Way::Null);
+        }
+        "no_descriptors" => {
+            let ready = std::sync::Barrier::new(2);
+            let _monitor = install(folder);
+            limit(libc::RLIMIT_NOFILE, 40);
+            std::thread::scope(|scope| {
+                std::thread::Builder::new()
+                    .name("a-witness".into())
+                    .spawn_scoped(scope, || crate::asleep(&ready))
+                    .unwrap();
+                ready.wait();
+                // SAFETY: opens what is never closed.
+                while unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY) } >= 0 {}
+                outer(Way::Null);
+            });
+        }
+        _ => return false,
+    }
+    true
+}
+
+fn full_disk() {
+    let ended = play("full_disk");
+    assert!(ended.status.success(), "{}", ended.stderr);
+}
+
+fn size_limit() {
+    let ended = play("size_limit");
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{:?}", ended.status);
+    let mut readings = ended.readings();
+    assert_eq!(readings.len(), 1);
+    let reading = readings.remove(0);
+    assert!(reading.damage.is_empty(), "{:?}", reading.damage);
+    assert!(reading.report.threads[0].crashed);
+    assert_eq!(
+        reading.report.event.unwrap().signal.unwrap().name,
+        "SIGSEGV"
+    );
+}
+
+fn removed() {
+    let ended = play("removed");
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{:?}", ended.status);
+    let found = store::reports(ended.folder.0.join("some/where")).unwrap();
+    assert_eq!(found.len(), 1);
+    let launch = found[0].previous_launch().unwrap();
+    assert!(launch.fatal && !launch.cut && !launch.stalled);
+}
+
+fn read_only() {
+    let ended = play("read_only");
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{:?}", ended.status);
+    assert!(ended.readings().is_empty());
+}
+
+fn no_descriptors() {
+    let ended = play("no_descriptors");
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{:?}", ended.status);
+    let report = ended.report();
+    let witness = |thread: &wedjat::report::Thread| thread.name.as_deref() == Some("a-witness");
+    assert!(report.threads.iter().any(witness), "{:#?}", report.threads);
+}
+
+fn refused() {
+    let error = Monitor::builder("a", "1").directory("/proc/1").install();
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("/proc/1"), "{error}");
+}

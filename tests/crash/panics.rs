@@ -1,0 +1,119 @@
+//! Panics: which are fatal, and how many are reported.
+
+use std::path::Path;
+
+use wedjat::report::{EventKind, Report};
+
+use crate::child::play;
+use crate::{Tests, install, tests};
+
+pub fn trials() -> Tests {
+    tests(&[
+        ("a_panic_that_escapes_from_main_is_fatal", escapes),
+        ("a_panic_of_a_thread_is_not_fatal", of_a_thread),
+        ("caught_panics_are_under_a_quota", quota),
+        ("a_child_of_fork_reports_no_panic", forked),
+        ("a_crash_while_unwinding_is_a_crash", while_unwinding),
+    ])
+}
+
+pub fn role(role: &str, folder: &Path) -> bool {
+    match role {
+        "escapes" => {
+            let _monitor = install(folder);
+            panic!("nobody catches this");
+        }
+        "of_a_thread" => {
+            let _monitor = install(folder);
+            let ended = std::thread::spawn(|| panic!("the worker gave up")).join();
+            assert!(ended.is_err());
+        }
+        "quota" => {
+            let monitor = install(folder);
+            for round in 0..50 {
+                assert!(std::panic::catch_unwind(|| panic!("round {round}")).is_err());
+            }
+            monitor.record("look").unwrap();
+        }
+        "forked" => {
+            let _monitor = install(folder);
+            // SAFETY: the child panics, catches that, and leaves.
+            unsafe {
+                let child = libc::fork();
+                if child == 0 {
+                    let caught = std::panic::catch_unwind(|| panic!("in the child"));
+                    libc::_exit(i32::from(caught.is_ok()));
+                }
+                libc::waitpid(child, std::ptr::null_mut(), 0);
+            }
+        }
+        "while_unwinding" => {
+            struct Breaks;
+            impl Drop for Breaks {
+                fn drop(&mut self) {
+                    crate::outer(crate::Way::Null);
+                }
+            }
+            let _monitor = install(folder);
+            let _breaks = Breaks;
+            panic!("this came first");
+        }
+        _ => return false,
+    }
+    true
+}
+
+fn only(ended: &crate::child::Ended) -> Report {
+    let report = ended.report();
+    assert_eq!(report.event.as_ref().unwrap().kind, EventKind::Panic);
+    report
+}
+
+fn escapes() {
+    let ended = play("escapes");
+    assert_eq!(ended.status.code(), Some(101), "{}", ended.stderr);
+    let event = only(&ended).event.unwrap();
+    assert!(event.fatal);
+    assert_eq!(event.message.as_deref(), Some("nobody catches this"));
+    let line = include_str!("panics.rs")
+        .lines()
+        .position(|line| line.contains("nobody catches this"));
+    let location = event.location.unwrap();
+    let wanted = format!("tests/crash/panics.rs:{}:13", line.unwrap() + 1);
+    assert_eq!(location, wanted);
+}
+
+fn of_a_thread() {
+    let ended = play("of_a_thread");
+    assert!(ended.status.success(), "{}", ended.stderr);
+    assert!(!only(&ended).event.unwrap().fatal);
+}
+
+fn quota() {
+    let ended = play("quota");
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let readings = ended.readings();
+    let panics = readings
+        .iter()
+        .filter(|reading| reading.report.event.as_ref().unwrap().kind == EventKind::Panic);
+    assert_eq!(panics.count(), 10);
+    let live = &readings[10].report;
+    let loss = live.loss.as_ref().unwrap();
+    assert_eq!(loss.counts, [("quota".to_owned(), 40)]);
+}
+
+fn forked() {
+    let ended = play("forked");
+    assert!(ended.status.success(), "{}", ended.stderr);
+    assert!(ended.readings().is_empty());
+}
+
+fn while_unwinding() {
+    let ended = play("while_unwinding");
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    let report = ended.report();
+    let event = report.event.unwrap();
+    assert_eq!((event.kind, event.fatal), (EventKind::Crash, true));
+    assert_eq!(event.message.as_deref(), Some("this came first"));
+    assert_eq!(event.signal.unwrap().name, "SIGSEGV");
+}

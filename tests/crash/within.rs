@@ -1,0 +1,249 @@
+//! Crashes and kills in the middle of writing a report: what stands is kept, says so, and the
+//! process dies of what it died of first.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+
+use wedjat::report::Report;
+
+use crate::child::play;
+use crate::{Tests, Way, install, outer, tests};
+
+/// What `capture.cut` says after a crash in each phase.
+const PHASES: [&str; 6] = [
+    "crashed while opening the file",
+    "crashed while writing the event",
+    "crashed while unwinding the crashed thread",
+    "crashed while reading vitals and context",
+    "crashed while capturing the other threads",
+    "crashed while closing the report",
+];
+/// Sections that must stand when a phase begins: head, event, thread, image, vitals.
+const STANDING: [[bool; 4]; 6] = [
+    [false; 4],
+    [false; 4],
+    [true, false, false, false],
+    [true, true, true, false],
+    [true, true, true, true],
+    [true, true, true, true],
+];
+const CAUSES: [(&str, i32); 4] = [
+    ("null", libc::SIGSEGV),
+    ("abort", libc::SIGABRT),
+    ("divide", libc::SIGFPE),
+    ("illegal", libc::SIGILL),
+];
+
+pub fn trials() -> Tests {
+    let mut all = tests(&[
+        ("an_outsiders_signal_does_not_cut_the_report", outsider),
+        ("a_child_of_fork_may_drop_the_monitor", fork_drops),
+        ("a_child_of_vfork_leaves_its_parents_handlers", vfork),
+        (
+            "a_monitor_may_be_installed_a_hundred_times",
+            again_and_again,
+        ),
+        (
+            "leaving_main_waits_for_a_report_that_is_written",
+            leaving_main,
+        ),
+    ]);
+    // Every phase with one cause, and every ordered pair of causes in one phase.
+    for (phase, cut) in PHASES.into_iter().enumerate() {
+        let name = format!("{cut} keeps what stands").replace(' ', "_");
+        all.push((name, Box::new(move || crash_in(phase, 0, 1))));
+        let name = format!("killed when it would have {cut}").replace(' ', "_");
+        all.push((name, Box::new(move || killed_in(phase))));
+    }
+    for (first, (cause, _)) in CAUSES.into_iter().enumerate() {
+        let name = format!("crashes_within_a_crash_by_{cause}");
+        all.push((
+            name,
+            Box::new(move || (0..CAUSES.len()).for_each(|then| crash_in(2, first, then))),
+        ));
+    }
+    all
+}
+
+static AT: AtomicUsize = AtomicUsize::new(usize::MAX);
+static THEN: AtomicUsize = AtomicUsize::new(0);
+static CHILD: AtomicI32 = AtomicI32::new(0);
+
+fn hook(phase: &'static str) {
+    if PHASES.get(AT.load(Ordering::Relaxed)) != Some(&phase) {
+        return;
+    }
+    match CAUSES.get(THEN.load(Ordering::Relaxed)) {
+        Some((cause, _)) => crate::culprit(Way::from(*cause)),
+        // SAFETY: no arguments that could be wrong.
+        None => unsafe {
+            libc::kill(libc::getpid(), libc::SIGKILL);
+        },
+    }
+}
+
+fn slow(phase: &'static str) {
+    if phase == PHASES[4] {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+    }
+}
+
+fn sent_from_outside(phase: &'static str) {
+    if phase == PHASES[4] {
+        // SAFETY: the child only sends a signal; async-signal-safe calls alone.
+        unsafe {
+            let process = libc::getpid();
+            let child = libc::fork();
+            if child == 0 {
+                libc::kill(process, libc::SIGABRT);
+                libc::_exit(0);
+            }
+            CHILD.store(child, Ordering::Relaxed);
+            libc::waitpid(child, std::ptr::null_mut(), 0);
+        }
+    }
+}
+
+pub fn role(role: &str, folder: &Path) -> bool {
+    let words: Vec<&str> = role.split('-').collect();
+    match words[..] {
+        ["within", first, at, then] => {
+            AT.store(at.parse().unwrap(), Ordering::Relaxed);
+            THEN.store(then.parse().unwrap(), Ordering::Relaxed);
+            let _monitor = install(folder);
+            wedjat::trigger::set_phase_hook(hook);
+            outer(Way::from(first));
+        }
+        ["outsider"] => {
+            let _monitor = install(folder);
+            wedjat::trigger::set_phase_hook(sent_from_outside);
+            outer(Way::Null);
+        }
+        ["fork_drops"] => {
+            let monitor = install(folder);
+            // SAFETY: the child drops what it has and leaves.
+            unsafe {
+                let child = libc::fork();
+                if child == 0 {
+                    drop(monitor);
+                    libc::_exit(7);
+                }
+                let mut status = 0;
+                libc::alarm(20);
+                libc::waitpid(child, &mut status, 0);
+                assert_eq!(libc::WEXITSTATUS(status), 7);
+            }
+            outer(Way::Null);
+        }
+        ["vfork"] => {
+            let _monitor = install(folder);
+            let mut status = 0;
+            // SAFETY: as vfork(2) wants it, the child calls nothing but one function that does not
+            // return; its memory is the parent's, which is the point.
+            unsafe {
+                let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+                extern "C" fn dies(_: *mut libc::c_void) -> i32 {
+                    crate::culprit(Way::Null);
+                    0
+                }
+                let mut stack = vec![0u8; 256 << 10];
+                let top = stack.as_mut_ptr().add(stack.len() & !15).cast();
+                let child = libc::clone(dies, top, flags, std::ptr::null_mut());
+                libc::waitpid(child, &mut status, 0);
+            }
+            assert_eq!(libc::WTERMSIG(status), libc::SIGSEGV);
+            outer(Way::Null);
+        }
+        ["again_and_again"] => {
+            let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+            drop(install(folder));
+            let before = open();
+            (0..100).for_each(|_| drop(install(folder)));
+            assert!(open() <= before, "{before} descriptors became {}", open());
+            let _monitor = install(folder);
+            outer(Way::Null);
+        }
+        ["leaving_main"] => {
+            let monitor = install(folder);
+            wedjat::trigger::set_phase_hook(slow);
+            std::thread::spawn(|| outer(Way::Null));
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            drop(monitor);
+            std::thread::sleep(std::time::Duration::from_secs(5));
+        }
+        _ => return false,
+    }
+    true
+}
+
+fn standing(report: &Report, phase: usize) {
+    let [event, thread, image, vitals] = STANDING[phase];
+    assert_eq!(report.event.is_some(), event);
+    assert_eq!(report.threads.iter().any(|thread| thread.crashed), thread);
+    assert!(report.images.is_empty() != image);
+    assert_eq!(report.vitals.is_some(), vitals);
+}
+
+fn crash_in(phase: usize, first: usize, then: usize) {
+    let (cause, signal) = CAUSES[first];
+    let ended = play(&format!("within-{cause}-{phase}-{then}"));
+    assert_eq!(ended.signal(), Some(signal), "{:?}", ended.status);
+    if phase == 0 {
+        assert!(ended.readings().is_empty(), "nothing was begun");
+        return;
+    }
+    let report = ended.report();
+    standing(&report, phase);
+    let cut = report.capture.as_ref().unwrap().cut.as_ref().unwrap();
+    assert_eq!(*cut, wedjat::report::Value::Text(PHASES[phase].to_owned()));
+    if let Some(event) = &report.event {
+        assert_eq!(event.signal.as_ref().unwrap().number, signal as u64);
+    }
+}
+
+fn killed_in(phase: usize) {
+    let ended = play(&format!("within-null-{phase}-99"));
+    assert_eq!(ended.signal(), Some(libc::SIGKILL));
+    let mut readings = ended.readings();
+    if phase == 0 {
+        assert!(readings.is_empty(), "nothing was begun");
+        return;
+    }
+    let reading = readings.remove(0);
+    assert!(readings.is_empty() && reading.damage.is_empty());
+    standing(&reading.report, phase);
+    assert_eq!(reading.report.end.unwrap().closed_by, "next_launch");
+}
+
+fn dies_whole(role: &str) -> Report {
+    let ended = play(role);
+    let said = &ended.stderr;
+    assert_eq!(
+        ended.signal(),
+        Some(libc::SIGSEGV),
+        "{:?} {said}",
+        ended.status
+    );
+    ended.report()
+}
+
+fn outsider() {
+    let report = dies_whole("outsider");
+    assert_eq!(report.capture.unwrap().cut, None);
+}
+
+fn fork_drops() {
+    dies_whole("fork_drops");
+}
+
+fn vfork() {
+    dies_whole("vfork");
+}
+
+fn again_and_again() {
+    dies_whole("again_and_again");
+}
+
+fn leaving_main() {
+    dies_whole("leaving_main");
+}
