@@ -448,6 +448,12 @@ impl ImageFiles {
         self.files.first().map_or(0, |file| file.object.base)
     }
 
+    pub(crate) fn is_mach_o(&self) -> bool {
+        self.files
+            .first()
+            .is_some_and(|file| file.object.is_mach_o())
+    }
+
     pub(crate) fn has_debug_info(&self) -> bool {
         has_dwarf(&self.files)
     }

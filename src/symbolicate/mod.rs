@@ -12,6 +12,7 @@ mod debug_files;
 mod debuginfod;
 mod dwarf;
 mod error;
+pub mod foreign;
 pub mod format;
 mod frame;
 mod names;

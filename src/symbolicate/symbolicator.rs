@@ -120,12 +120,18 @@ impl Run<'_> {
             result.frames = recorded();
             return result;
         };
-        let stated = |avma: u64| avma.wrapping_sub(image.base).wrapping_add(image.stated);
-        result.svma = Some(stated(frame.pc));
         let files = self
             .images
             .entry(at)
             .or_insert_with(|| self.desk.files.find(image));
+        // Other recorders don't say where an image's file says it lies: the file itself does. Of an
+        // ELF file nought is the common answer, and is taken as it stands.
+        let base = match files {
+            Some(files) if image.stated == 0 && files.is_mach_o() => files.base(),
+            _ => image.stated,
+        };
+        let stated = |avma: u64| avma.wrapping_sub(image.base).wrapping_add(base);
+        result.svma = Some(stated(frame.pc));
         match files
             .as_ref()
             .and_then(|files| files.lookup(stated(pc.lookup())))

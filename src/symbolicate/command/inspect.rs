@@ -8,7 +8,7 @@ use crate::symbolicate::bytes::Bytes;
 use crate::symbolicate::format::plain;
 use crate::symbolicate::object_file::{self, ObjectFile};
 use crate::symbolicate::symbols::Symbols;
-use crate::symbolicate::{Error, id_text};
+use crate::symbolicate::{Error, foreign, id_text};
 
 pub(super) fn inspect(path: &Path) -> Result<String, Error> {
     let mut text = String::new();
@@ -33,6 +33,14 @@ pub(super) fn inspect(path: &Path) -> Result<String, Error> {
     if object_file::looks_like_object(&bytes) {
         for object in object_file::open_bytes(path, bytes)? {
             describe(&object, &mut text);
+        }
+        return Ok(text);
+    }
+    if let Some(layout) = foreign::detect(&bytes) {
+        let readings = foreign::read(&bytes).map_err(|error| Error::bad_file(path, error))?;
+        for reading in &readings {
+            let _ = writeln!(text, "  layout: {}", layout.as_str());
+            describe_report(reading, &mut text);
         }
         return Ok(text);
     }

@@ -8,7 +8,8 @@ use clap::ColorChoice;
 
 use super::args::{Args, FormatName};
 use super::{DAMAGED, DONE, NOTHING, Say, done, output};
-use crate::report;
+use crate::report::{self, Reading};
+use crate::symbolicate::foreign;
 use crate::symbolicate::format::{Folded, Format, Json, Ndjson, Style, Text, missing_text};
 use crate::symbolicate::{Missing, Symbolicated, Symbolicator};
 
@@ -93,7 +94,7 @@ impl Run<'_> {
         collect(path, 0, &mut reports);
         if reports.is_empty() {
             say.warning(&format!(
-                "{}: no reports (*.wedjat, *.partial) in it",
+                "{}: no reports (*.wedjat, *.partial, *.ips, *.crash, *.plcrash, or *.json of a known layout) in it",
                 path.display()
             ));
         }
@@ -126,13 +127,34 @@ impl Run<'_> {
         out: &mut dyn Write,
         say: &mut Say<'_>,
     ) -> io::Result<()> {
-        let reading = match report::read(bytes) {
-            Ok(reading) => reading,
+        if foreign::detect(bytes).is_some() {
+            return match foreign::read(bytes) {
+                Ok(readings) => readings
+                    .into_iter()
+                    .try_for_each(|reading| self.reading(origin, reading, format, out, say)),
+                Err(error) => {
+                    self.unreadable(&format!("{origin}: {error}"), say);
+                    Ok(())
+                }
+            };
+        }
+        match report::read(bytes) {
+            Ok(reading) => self.reading(origin, reading, format, out, say),
             Err(error) => {
                 self.unreadable(&format!("{origin}: {error}"), say);
-                return Ok(());
+                Ok(())
             }
-        };
+        }
+    }
+
+    fn reading(
+        &mut self,
+        origin: &str,
+        reading: Reading,
+        format: &mut dyn Format,
+        out: &mut dyn Write,
+        say: &mut Say<'_>,
+    ) -> io::Result<()> {
         self.seen += 1;
         if !reading.damage.is_empty() {
             self.damaged += 1;
@@ -199,12 +221,22 @@ fn collect(folder: &Path, depth: usize, reports: &mut Vec<PathBuf>) {
             if depth < 64 && !path.is_symlink() {
                 collect(&path, depth + 1, reports);
             }
-        } else if path
-            .extension()
-            .is_some_and(|ext| ext == "wedjat" || ext == "partial")
-        {
+        } else if is_report(&path) {
             reports.push(path);
         }
+    }
+}
+
+/// By its name; JSON and plain text also by what they hold.
+fn is_report(path: &Path) -> bool {
+    let Some(ext) = path.extension().and_then(|ext| ext.to_str()) else {
+        return false;
+    };
+    match ext {
+        "wedjat" | "partial" | "ips" | "crash" | "plcrash" => true,
+        "json" | "txt" => crate::symbolicate::bytes::Bytes::map(path)
+            .is_ok_and(|bytes| foreign::detect(&bytes).is_some()),
+        _ => false,
     }
 }
 

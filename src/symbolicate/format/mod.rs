@@ -8,6 +8,8 @@ mod text;
 use std::io;
 
 pub use folded::Folded;
+#[cfg(test)]
+pub(crate) use json::value_json;
 pub use json::{FrameJson, Json, Ndjson};
 pub use plain::plain;
 pub use text::Text;

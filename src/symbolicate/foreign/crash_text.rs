@@ -1,0 +1,599 @@
+//! Apple's older crash reports: text for people, line by line.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use super::draft::{Draft, frame};
+use super::fields::Fields;
+use super::ips::{code_name, fault_address, joined};
+use super::{LAST_EXCEPTION, Layout, values};
+use crate::report::{DamageKind, EventKind, Frame, Image, Reading, Signal, Thread, Value, limits};
+
+/// Whether the text looks like one: two of its labels at the beginning of lines.
+pub(super) fn is_one(text: &[u8]) -> bool {
+    const LABELS: [&[u8]; 11] = [
+        b"Incident Identifier:",
+        b"CrashReporter Key:",
+        b"Process:",
+        b"Identifier:",
+        b"Exception Type:",
+        b"Code Type:",
+        b"OS Version:",
+        b"Report Version:",
+        b"Date/Time:",
+        b"Thread 0",
+        b"Binary Images:",
+    ];
+    let front = &text[..text.len().min(1 << 16)];
+    let lines = front.split(|c| *c == b'\n').map(<[u8]>::trim_ascii_start);
+    let labelled = lines.filter(|line| LABELS.iter().any(|label| line.starts_with(label)));
+    labelled.take(2).count() == 2
+}
+
+pub(super) fn read(text: &[u8], mut header: Fields) -> Reading {
+    let text: Cow<'_, str> = String::from_utf8_lossy(text);
+    let mut draft = Draft::new();
+    images(&mut draft, &text);
+    let mut page = Page {
+        labels: Vec::new(),
+        threads: Vec::new(),
+        current: None,
+        rest: Vec::new(),
+        state: State::Head,
+        exception: Vec::new(),
+        by_number: BTreeMap::new(),
+        bases: BTreeMap::new(),
+        kept: 0,
+    };
+    text.lines().for_each(|line| page.line(line));
+    let had_images = !draft.report.images.is_empty();
+    page.stacks(&mut draft);
+    page.head(&mut draft, &mut header);
+    let mut left = Fields::of(Value::Map(
+        page.labels
+            .into_iter()
+            .map(|(k, v)| (Value::Text(k), Value::Text(v)))
+            .collect(),
+    ));
+    if !page.rest.is_empty() {
+        let lines = page.rest.into_iter().map(Value::Text).collect();
+        let lines = vec![(Value::Text("lines".into()), Value::Array(lines))];
+        left.keep("text", Fields::of(Value::Map(lines)));
+    }
+    left.keep("header", header);
+    if !had_images {
+        draft.damage(
+            DamageKind::Cut,
+            text.len(),
+            "the list `Binary Images:` is missing: without its UUIDs no debug file can be told for certain",
+        );
+    }
+    draft.finish(Layout::CrashText, left)
+}
+
+/// Where in the text we are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum State {
+    Head,
+    Thread,
+    Exception,
+    Registers,
+    Images,
+    Other,
+}
+
+/// A line of a stack.
+#[derive(Debug, PartialEq)]
+struct Line<'a> {
+    image: &'a str,
+    pc: u64,
+    /// The image's base, where the line gives it.
+    base: Option<u64>,
+    name: Option<&'a str>,
+}
+
+struct Page {
+    labels: Vec<(String, String)>,
+    /// With the number that each has in the text.
+    threads: Vec<(u64, Thread)>,
+    current: Option<usize>,
+    rest: Vec<String>,
+    state: State,
+    exception: Vec<Frame>,
+    /// Where each number stands in `threads`.
+    by_number: BTreeMap<u64, usize>,
+    /// Images as frames tell of them: by base, the name and the highest address seen in it.
+    bases: BTreeMap<u64, (String, u64)>,
+    kept: usize,
+}
+
+impl Page {
+    fn line(&mut self, line: &str) {
+        let trimmed = line.trim();
+        if trimmed.is_empty() {
+            if self.state == State::Thread || self.state == State::Exception {
+                self.state = State::Other;
+            }
+            return;
+        }
+        if line.starts_with("Thread ") && self.thread_title(trimmed) {
+            return;
+        }
+        match trimmed {
+            "Binary Images:" => {
+                self.state = State::Images;
+                return;
+            }
+            "Last Exception Backtrace:"
+            | "Application Specific Backtrace 0:"
+            | "Application Specific Backtrace 1:" => {
+                self.state = State::Exception;
+                return;
+            }
+            _ => {}
+        }
+        let state = self.state;
+        match state {
+            State::Thread | State::Exception => {
+                if let Some(found) = stack_line(trimmed) {
+                    self.frame(&found);
+                } else if self.state == State::Exception && trimmed.starts_with('(') {
+                    self.bare_addresses(trimmed);
+                } else {
+                    self.keep(line);
+                }
+            }
+            State::Registers if self.registers(trimmed) => {}
+            State::Images if image_line(trimmed).is_some() => {}
+            State::Head | State::Other => match label(line) {
+                Some((key, value)) => self.labels.push((key.to_owned(), value.to_owned())),
+                None => self.keep(line),
+            },
+            _ => {
+                self.keep(line);
+            }
+        }
+    }
+
+    fn keep(&mut self, line: &str) {
+        self.kept += line.len();
+        if self.kept < limits::TEXT_BYTES {
+            self.rest.push(line.to_owned());
+        }
+    }
+
+    /// `Thread 0 name:  …`, `Thread 0 Crashed:: Dispatch queue: …`, `Thread 0:`,
+    /// `Thread 0 crashed with ARM Thread State (64-bit):`.
+    fn thread_title(&mut self, line: &str) -> bool {
+        let Some(rest) = line.strip_prefix("Thread ") else {
+            return false;
+        };
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let Ok(number) = rest[..digits].parse::<u64>() else {
+            return false;
+        };
+        let rest = rest[digits..].trim_start();
+        if let Some(name) = rest.strip_prefix("name:") {
+            let at = self.numbered(number);
+            self.threads[at].1.name = Some(name.trim().to_owned()).filter(|n| !n.is_empty());
+            return true;
+        }
+        if rest.starts_with("crashed with") {
+            self.current = Some(self.numbered(number));
+            self.state = State::Registers;
+            return true;
+        }
+        let (crashed, rest) = match rest.strip_prefix("Crashed:") {
+            Some(rest) => (true, rest),
+            None => match rest.strip_prefix(':') {
+                Some(rest) => (false, rest),
+                None => return false,
+            },
+        };
+        let at = self.numbered(number);
+        let thread = &mut self.threads[at].1;
+        thread.crashed |= crashed;
+        let name = rest.trim_start_matches(':').trim();
+        if !name.is_empty() && thread.name.is_none() {
+            thread.name = Some(name.to_owned());
+        }
+        self.current = Some(at);
+        self.state = State::Thread;
+        true
+    }
+
+    fn numbered(&mut self, number: u64) -> usize {
+        if let Some(at) = self.by_number.get(&number) {
+            return *at;
+        }
+        self.by_number.insert(number, self.threads.len());
+        self.threads.push((
+            number,
+            Thread {
+                id: number,
+                main: number == 0,
+                ..Thread::default()
+            },
+        ));
+        self.threads.len() - 1
+    }
+
+    fn frame(&mut self, line: &Line<'_>) {
+        let found = frame(line.pc, None, line.name.map(str::to_owned));
+        if let Some(base) = line.base.filter(|base| *base != 0 && line.image != "???") {
+            let known = self
+                .bases
+                .entry(base)
+                .or_insert_with(|| (line.image.to_owned(), line.pc));
+            known.1 = known.1.max(line.pc);
+        }
+        if self.state == State::Exception {
+            if self.exception.len() < limits::FRAMES {
+                self.exception.push(found);
+            }
+        } else if let Some((_, thread)) = self.current.and_then(|at| self.threads.get_mut(at)) {
+            // An inlined function's line repeats the address of the function it was inlined into.
+            let repeats = thread.frames.last().is_some_and(|last| last.pc == line.pc)
+                && thread.frames.len() > 1;
+            if !repeats {
+                thread.frames.push(found);
+            }
+        }
+    }
+
+    /// `(0x18 0x19 …)`: return addresses alone.
+    fn bare_addresses(&mut self, line: &str) {
+        for word in line.trim_matches(['(', ')']).split_whitespace() {
+            if let (Some(pc), true) = (values::number(word), self.exception.len() < limits::FRAMES)
+            {
+                self.exception.push(frame(pc, None, None));
+            }
+        }
+    }
+
+    /// `x0: 0x0000000000000001   x1: …`.
+    fn registers(&mut self, line: &str) -> bool {
+        let Some((_, thread)) = self.current.and_then(|at| self.threads.get_mut(at)) else {
+            return false;
+        };
+        let mut found = Vec::new();
+        let mut words = line.split_whitespace();
+        while let Some(name) = words.next() {
+            let (Some(name), Some(value)) = (name.strip_suffix(':'), words.next()) else {
+                break;
+            };
+            match values::number(value).filter(|_| value.starts_with("0x")) {
+                Some(value) => found.push((name.to_owned(), value)),
+                None => break,
+            }
+        }
+        let any = !found.is_empty();
+        thread.registers.extend(found);
+        any
+    }
+
+    fn stacks(&mut self, draft: &mut Draft) {
+        draft.index_images();
+        // Images that only frames tell of have no UUID, and end where the text doesn't say.
+        let bases = std::mem::take(&mut self.bases);
+        let unlisted = bases
+            .into_iter()
+            .filter(|(base, _)| draft.image_at(*base).is_none())
+            .collect::<Vec<_>>();
+        for (base, (name, highest)) in unlisted {
+            draft.image(Image {
+                name,
+                base,
+                size: (highest - base).saturating_add(1),
+                ..Image::default()
+            });
+        }
+        draft.index_images();
+        for (_, thread) in std::mem::take(&mut self.threads) {
+            draft.thread(thread);
+        }
+        if !self.exception.is_empty() {
+            draft.thread(Thread {
+                name: Some(LAST_EXCEPTION.into()),
+                frames: std::mem::take(&mut self.exception),
+                ..Thread::default()
+            });
+            let last = draft.report.threads.last_mut();
+            if let Some(first) = last.and_then(|thread| thread.frames.first_mut()) {
+                first.found = super::UNSAID;
+            }
+            draft.event().kind = EventKind::Exception;
+        }
+    }
+
+    fn take(&mut self, key: &str) -> Option<String> {
+        let at = self.labels.iter().position(|(k, _)| k == key)?;
+        Some(self.labels.remove(at).1)
+    }
+
+    fn head(&mut self, draft: &mut Draft, header: &mut Fields) {
+        let head = &mut draft.report.head;
+        let id = self
+            .take("Incident Identifier")
+            .or_else(|| header.text("incident_id"));
+        head.id = values::report_id(&id.unwrap_or_default());
+        let time = self.take("Date/Time").or_else(|| header.text("timestamp"));
+        head.time = time.and_then(|time| values::time(&time)).unwrap_or(0);
+        let process = self.take("Process").or_else(|| header.text("app_name"));
+        let process = process.unwrap_or_default();
+        let (name, pid) = match process.rsplit_once(" [") {
+            Some((name, pid)) => (name.trim(), pid.trim_end_matches(']').parse().unwrap_or(0)),
+            None => (process.trim(), 0),
+        };
+        head.app.name = name.to_owned();
+        head.pid = pid;
+        head.app.version = self
+            .take("Version")
+            .unwrap_or_else(|| joined(header.text("app_version"), header.text("build_version")));
+        let os = self
+            .take("OS Version")
+            .or_else(|| header.text("os_version"));
+        head.os = values::os(&os.unwrap_or_default());
+        head.device = self.take("Hardware Model");
+        head.arch = values::arch(&self.take("Code Type").unwrap_or_default());
+        self.event(draft);
+    }
+
+    fn event(&mut self, draft: &mut Draft) {
+        let kind = self.take("Exception Type");
+        let subtype = self.take("Exception Subtype");
+        let codes = self
+            .take("Exception Codes")
+            .or_else(|| self.take("Exception Codes (raw)"));
+        let reason = self
+            .take("Termination Reason")
+            .or_else(|| self.take("Termination Signal"));
+        let crashed = self
+            .take("Triggered by Thread")
+            .or_else(|| self.take("Crashed Thread"));
+        let hang = self.labels.iter().any(|(key, value)| {
+            key == "Event" && (value.contains("hang") || value.contains("spin"))
+        });
+        let message = self.application_says();
+        let number = crashed.and_then(|text| {
+            text.split_whitespace()
+                .next()
+                .and_then(|word| word.parse::<u64>().ok())
+        });
+        if let Some(number) = number.filter(|_| draft.report.threads.iter().all(|t| !t.crashed)) {
+            let found = draft
+                .report
+                .threads
+                .iter_mut()
+                .find(|thread| thread.id == number);
+            found.into_iter().for_each(|thread| thread.crashed = true);
+        }
+        let event = draft.event();
+        if event.kind != EventKind::Exception {
+            event.kind = if hang {
+                EventKind::Stall
+            } else {
+                EventKind::Crash
+            };
+        }
+        event.fatal = !hang;
+        event.reason = reason;
+        event.message = message;
+        let Some(kind) = kind else {
+            return;
+        };
+        // `EXC_BAD_ACCESS (SIGSEGV)`, or the signal alone.
+        let (name, signal) = match kind.split_once(" (") {
+            Some((name, signal)) => (name.trim(), Some(signal.trim_end_matches(')').to_owned())),
+            None if kind.starts_with("SIG") => ("", Some(kind.trim().to_owned())),
+            None => (
+                kind.trim(),
+                values::signal_of_exception(kind.trim()).map(str::to_owned),
+            ),
+        };
+        event.name = Some(name.to_owned()).filter(|name| !name.is_empty());
+        // `0x0000000000000001, 0x000000018a98520c`, `KERN_INVALID_ADDRESS at 0x10`, `SEGV_MAPERR at 0x88`
+        let numbers: Vec<u64> = codes
+            .iter()
+            .flat_map(|codes| codes.split(','))
+            .filter_map(|code| values::number(code).filter(|_| code.contains("0x")))
+            .collect();
+        let words = subtype.as_deref().or(codes.as_deref());
+        if let Some(signal) = signal {
+            event.signal = Some(Signal {
+                number: values::signal_number(&signal),
+                name: signal,
+                code: numbers.first().map_or(0, |code| *code as i64),
+                code_name: words.and_then(code_name),
+                address: fault_address(event.name.as_deref(), words, &numbers),
+                extra: Vec::new(),
+            });
+        }
+        let codes = codes.map(|codes| ("exception_codes".to_owned(), Value::Text(codes)));
+        let subtype = subtype.map(|text| ("exception_subtype".to_owned(), Value::Text(text)));
+        event.extra.extend(codes.into_iter().chain(subtype));
+    }
+
+    /// The lines behind `Application Specific Information:`, which has no value of its own.
+    fn application_says(&mut self) -> Option<String> {
+        let title = "Application Specific Information:";
+        let at = self.rest.iter().position(|line| line.trim() == title)?;
+        let end = self.rest[at + 1..]
+            .iter()
+            .position(|line| line.trim().ends_with(':'))
+            .map_or(self.rest.len(), |len| at + 1 + len);
+        let lines: Vec<String> = self.rest.drain(at..end).skip(1).collect();
+        let lines: Vec<&str> = lines.iter().map(|line| line.trim()).collect();
+        Some(lines.join("\n")).filter(|text| !text.is_empty())
+    }
+}
+
+/// `Label:   value`.
+fn label(line: &str) -> Option<(&str, &str)> {
+    let (key, value) = line.split_once(':')?;
+    let is_label = key.len() < 40
+        && !value.trim().is_empty()
+        && value.starts_with(' ')
+        && key.starts_with(|c: char| c.is_ascii_uppercase())
+        && key
+            .bytes()
+            .all(|c| c.is_ascii_alphanumeric() || b" /()-_".contains(&c));
+    is_label.then(|| (key.trim(), value.trim()))
+}
+
+/// `2   MyApp   0x00000001022364bc 0x102230000 + 25788`, or a name behind the address.
+fn stack_line(line: &str) -> Option<Line<'_>> {
+    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+    if digits == 0 || digits > 6 || !line[digits..].starts_with([' ', '\t']) {
+        return None;
+    }
+    let rest = line[digits..].trim_start();
+    // Names of images hold spaces: the address is the first word that is one.
+    let (at, word) = words(rest).find(|(_, word)| is_address(word))?;
+    let image = rest[..at].trim();
+    let pc = values::number(word)?;
+    let what = rest[at + word.len()..].trim();
+    let mut line = Line {
+        image,
+        pc,
+        base: None,
+        name: None,
+    };
+    let (name, offset) = match what.rsplit_once(" + ") {
+        // The name of a source file may follow the offset.
+        Some((name, tail)) => (name.trim(), tail.split_whitespace().next()),
+        None => (what, None),
+    };
+    match values::number(name).filter(|_| is_address(name)) {
+        Some(base) => {
+            // Told apart from the offset by which of them gives the address.
+            let offset = offset.and_then(values::number).unwrap_or(0);
+            line.base = Some(base).filter(|base| *base <= pc && base.wrapping_add(offset) == pc);
+        }
+        None => {
+            let name = name
+                .split(" (")
+                .next()
+                .filter(|_| offset.is_none())
+                .unwrap_or(name);
+            let name = name.split(" (in ").next().unwrap_or(name);
+            line.name = Some(name.trim()).filter(|name| !name.is_empty());
+        }
+    }
+    Some(line)
+}
+
+fn is_address(word: &str) -> bool {
+    word.len() > 2 && word.starts_with("0x") && word[2..].bytes().all(|c| c.is_ascii_hexdigit())
+}
+
+fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut at = 0;
+    text.split([' ', '\t']).filter_map(move |word| {
+        let start = at;
+        at += word.len() + 1;
+        (!word.is_empty()).then_some((start, word))
+    })
+}
+
+fn images(draft: &mut Draft, text: &str) {
+    let mut inside = false;
+    for line in text.lines() {
+        let line = line.trim();
+        if line == "Binary Images:" {
+            inside = true;
+        } else if inside && let Some(image) = image_line(line) {
+            draft.image(image);
+        }
+    }
+}
+
+/// `0x102230000 - 0x102237fff MyApp arm64  <82d13d98…> /private/…/MyApp`, or, on macOS,
+/// `0x102230000 - 0x102237fff +com.example.MyApp (1.0 - 17) <82D13D98-…> /Applications/…`.
+fn image_line(line: &str) -> Option<Image> {
+    let (first, rest) = line.split_once(" - ")?;
+    let base = values::number(first).filter(|_| is_address(first.trim()))?;
+    let rest = rest.trim_start();
+    let (last, rest) = rest.split_once(char::is_whitespace)?;
+    let end = values::number(last).filter(|_| is_address(last))?;
+    let (front, path, id) = match (rest.find('<'), rest.find('>')) {
+        (Some(open), Some(close)) if open < close => (
+            &rest[..open],
+            rest[close + 1..].trim(),
+            values::id(&rest[open + 1..close]),
+        ),
+        _ => match rest.find(" /") {
+            Some(at) => (&rest[..at], rest[at..].trim(), Vec::new()),
+            None => (rest, "", Vec::new()),
+        },
+    };
+    let front = front.trim().trim_start_matches('+');
+    let (front, version) = match front.rsplit_once(" (") {
+        Some((front, version)) => (front.trim(), Some(version.trim_end_matches(')'))),
+        None => (front, None),
+    };
+    const ARCHS: [&str; 8] = [
+        "arm64", "arm64e", "arm64_32", "armv7", "armv7s", "x86_64", "x86_64h", "i386",
+    ];
+    let (name, arch) = match front.rsplit_once(' ') {
+        Some((name, arch)) if ARCHS.contains(&arch) => (name.trim(), Some(arch.to_owned())),
+        _ => (front, None),
+    };
+    Some(Image {
+        name: if path.is_empty() { name } else { path }.to_owned(),
+        id,
+        base,
+        size: end.checked_sub(base)?.saturating_add(1),
+        arch,
+        extra: version
+            .map(|version| ("version".to_owned(), Value::Text(version.to_owned())))
+            .into_iter()
+            .collect(),
+        ..Image::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn stack_lines_of_every_shape() {
+        let line = stack_line("2   My App \t0x1022364bc 0x102230000 + 25788").expect("a frame");
+        assert_eq!(
+            (line.image, line.pc, line.base),
+            ("My App", 0x1022364bc, Some(0x102230000))
+        );
+        let line = stack_line("10  UIKit  0x2152896e4 -[UIWindow _orderFront:] + 92").expect("one");
+        assert_eq!(line.name, Some("-[UIWindow _orderFront:]"));
+        let line = stack_line("13  App  0x00000000000ea004 main (main.m:16)").expect("a frame");
+        assert_eq!(line.name, Some("main"));
+        let line = stack_line("0   ???   0x0000000054485244 0x0 + 0").expect("a frame");
+        assert_eq!((line.base, line.name), (None, None));
+        let line = stack_line("3 App 0x1000 operator+(Foo, Bar) + 12 (foo.cpp:3)").expect("one");
+        assert_eq!(line.name, Some("operator+(Foo, Bar)"));
+        assert_eq!(stack_line("Thread 3"), None);
+    }
+
+    #[test]
+    fn image_lines_of_every_shape() {
+        let image = image_line("0x10864e000 -        0x10ee0ffff +Yet Another x86_64 (400.9.4 - 1.0.0) <2d903291397d3d14bfca52c7fb8c5e00> /Users/a/Yet Another")
+            .expect("an image");
+        assert_eq!((image.base, image.size), (0x10864e000, 0x67c2000));
+        assert_eq!(image.arch.as_deref(), Some("x86_64"));
+        assert_eq!(image.name, "/Users/a/Yet Another");
+        let image = image_line(
+            "0x1 - 0x2 com.example.App (1.0 - 17) <82D13D98-219E-3040-B62A-07A297007A7C> /App",
+        )
+        .expect("an image");
+        assert_eq!((image.id.len(), image.arch), (16, None));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in "(Thread [0-9]{0,3}( name| Crashed)?:|[0-9]{1,2} +[a-z?]{0,4} +0x[0-9a-f]{0,4} ?[+a-z0-9() ]{0,9}|Binary Images:|0x[0-9a-f]{0,3} - 0x[0-9a-f]{0,3} [+a-zé<>() /]{0,9}|\n|[A-Za-zé: (]{0,9}){0,20}") {
+            let _ = read(text.as_bytes(), Fields::default());
+        }
+    }
+}

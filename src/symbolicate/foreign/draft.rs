@@ -1,0 +1,134 @@
+//! A report being put together from another layout's parts.
+
+use super::{Fields, Layout, UNSAID};
+use crate::report::{
+    Damage, DamageKind, Event, Found, Frame, Image, Reading, Report, Thread, Value, limits,
+};
+
+/// A report, and what was found wrong on the way.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    pub report: Report,
+    damage: Vec<Damage>,
+    /// Images by address: base, end, index.
+    ranges: Vec<(u64, u64, u32)>,
+}
+
+impl Draft {
+    pub fn new() -> Draft {
+        let mut draft = Draft::default();
+        draft.report.head.version = 1;
+        draft
+    }
+
+    pub fn event(&mut self) -> &mut Event {
+        self.report.event.get_or_insert_default()
+    }
+
+    pub fn damage(&mut self, kind: DamageKind, offset: usize, message: &str) {
+        if self.damage.len() < limits::DAMAGES {
+            self.damage.push(Damage {
+                offset: offset as u64,
+                kind,
+                message: message.to_owned(),
+            });
+        }
+    }
+
+    pub fn image(&mut self, image: Image) -> u32 {
+        self.report.images.push(image);
+        (self.report.images.len() - 1) as u32
+    }
+
+    /// Makes [`Draft::image_at`] know the images so far.
+    pub fn index_images(&mut self) {
+        let images = self.report.images.iter().zip(0..);
+        self.ranges = images
+            .map(|(image, at)| (image.base, image.base.saturating_add(image.size), at))
+            .collect();
+        self.ranges.sort_unstable();
+    }
+
+    pub fn image_at(&self, address: u64) -> Option<u32> {
+        let at = self.ranges.partition_point(|(base, ..)| *base <= address);
+        let (_, end, index) = *self.ranges.get(at.checked_sub(1)?)?;
+        (address < end).then_some(index)
+    }
+
+    /// Adds a thread; frames without an image get the one their address lies in.
+    pub fn thread(&mut self, mut thread: Thread) {
+        if thread.frames.len() > limits::FRAMES {
+            thread.frames.truncate(limits::FRAMES);
+            let message =
+                "a thread has more frames than a report may have; the outermost are left out";
+            self.damage(DamageKind::Limit, 0, message);
+        }
+        for (index, frame) in thread.frames.iter_mut().enumerate() {
+            if frame.image.is_none() {
+                frame.image = self.image_at(address_in_call(frame.pc, frame.found));
+            }
+            if index == 0 && frame.found == UNSAID {
+                frame.found = Found::Context;
+            }
+        }
+        self.report.threads.push(thread);
+    }
+
+    /// The report; what was not understood goes into a section of the layout's name.
+    pub fn finish(mut self, layout: Layout, left: Fields) -> Reading {
+        if self.report.event.is_none() {
+            self.event();
+        }
+        let left = left.into_value();
+        self.report.unknown.push((layout.as_str().to_owned(), left));
+        if self
+            .report
+            .threads
+            .iter()
+            .all(|thread| thread.frames.is_empty())
+        {
+            self.damage(DamageKind::Section, 0, "there are no frames in it");
+        }
+        Reading {
+            report: self.report,
+            damage: self.damage,
+        }
+    }
+}
+
+fn address_in_call(pc: u64, found: Found) -> u64 {
+    match found {
+        Found::Context => pc,
+        _ => pc.saturating_sub(1),
+    }
+}
+
+/// A frame of which the address is known.
+pub(super) fn frame(pc: u64, image: Option<u32>, name: Option<String>) -> Frame {
+    Frame {
+        pc,
+        found: UNSAID,
+        image,
+        name: name.filter(|name| !name.is_empty() && name != "<redacted>" && name != "???"),
+    }
+}
+
+/// What single frames had left over: kept by the thread, as an object for each frame that had some.
+pub(super) fn keep_frames(thread: &mut Thread, left: Vec<(usize, Fields)>) {
+    let kept: Vec<Value> = left
+        .into_iter()
+        .filter(|(_, fields)| !fields.is_empty())
+        .map(|(index, fields)| {
+            let mut entries = vec![(Value::Text("frame".into()), Value::Unsigned(index as u64))];
+            if let Value::Map(rest) = fields.into_value() {
+                entries.extend(rest);
+            }
+            Value::Map(entries)
+        })
+        .collect();
+    if !kept.is_empty() {
+        thread
+            .extra
+            .push(("frame_fields".into(), Value::Array(kept)));
+    }
+}

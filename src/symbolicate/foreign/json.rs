@@ -1,0 +1,319 @@
+//! JSON from strangers: bounded, without recursion, and keeping what stands before a cut.
+//!
+//! MetricKit nests two levels a frame, far past the recursion that a general parser allows, and a
+//! report that was cut must still give its front: so this reader, into the report's own [`Value`].
+
+use crate::report::Value;
+
+/// Deeper nesting is refused: 1,000 nested frames of MetricKit.
+const DEPTH: usize = 2048;
+
+/// What could be read of one document.
+#[derive(Debug)]
+pub(super) struct Document {
+    pub value: Value,
+    /// The first byte behind it.
+    pub end: usize,
+    /// Where reading stopped early, and why.
+    pub damage: Option<(usize, &'static str)>,
+}
+
+/// Reads the document that begins at `start`; `None` if none does.
+pub(super) fn read(bytes: &[u8], start: usize) -> Option<Document> {
+    let mut reader = Reader { bytes, at: start };
+    reader.space();
+    let mut open: Vec<Open> = Vec::new();
+    let mut damage = None;
+    let mut top = None;
+    loop {
+        match reader.step(&mut open, &mut top) {
+            Ok(true) => break,
+            Ok(false) => {}
+            Err(what) => {
+                damage = Some((reader.at, what));
+                break;
+            }
+        }
+    }
+    // What is still open is closed where reading stopped.
+    while let Some(container) = open.pop() {
+        let value = container.close();
+        match open.last_mut() {
+            Some(outer) => outer.add(value),
+            None => top = Some(value),
+        }
+    }
+    Some(Document {
+        value: top?,
+        end: reader.at,
+        damage,
+    })
+}
+
+/// A container being read.
+enum Open {
+    Array(Vec<Value>),
+    Map(Vec<(Value, Value)>, Option<String>),
+}
+
+impl Open {
+    fn add(&mut self, value: Value) {
+        match self {
+            Open::Array(values) => values.push(value),
+            Open::Map(entries, key) => {
+                let key = key.take().unwrap_or_default();
+                entries.push((Value::Text(key), value));
+            }
+        }
+    }
+
+    fn close(self) -> Value {
+        match self {
+            Open::Array(values) => Value::Array(values),
+            Open::Map(entries, _) => Value::Map(entries),
+        }
+    }
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n')) {
+            self.at += 1;
+        }
+    }
+
+    /// Reads on by one value or bracket; `true` when the document is complete.
+    fn step(
+        &mut self,
+        open: &mut Vec<Open>,
+        top: &mut Option<Value>,
+    ) -> Result<bool, &'static str> {
+        self.space();
+        let c = self.peek().ok_or("it ends here")?;
+        let closes = match open.last() {
+            Some(Open::Array(_)) => c == b']',
+            Some(Open::Map(_, key)) => key.is_none() && c == b'}',
+            None => false,
+        };
+        if closes {
+            self.at += 1;
+            let value = open.pop().map_or(Value::Nil, Open::close);
+            return self.put(value, open, top);
+        }
+        if let Some(Open::Map(_, key @ None)) = open.last_mut() {
+            if c != b'"' {
+                return Err("there should be a key in quotation marks");
+            }
+            *key = Some(self.text()?);
+            self.space();
+            if self.peek() != Some(b':') {
+                return Err("there should be a colon");
+            }
+            self.at += 1;
+            return Ok(false);
+        }
+        let value = match c {
+            b'{' | b'[' => {
+                if open.len() >= DEPTH {
+                    return Err("it nests deeper than 2048 levels");
+                }
+                self.at += 1;
+                open.push(if c == b'{' {
+                    Open::Map(Vec::new(), None)
+                } else {
+                    Open::Array(Vec::new())
+                });
+                return Ok(false);
+            }
+            b'"' => Value::Text(self.text()?),
+            b't' => self.word("true", Value::Bool(true))?,
+            b'f' => self.word("false", Value::Bool(false))?,
+            b'n' => self.word("null", Value::Nil)?,
+            b'-' | b'0'..=b'9' => self.number()?,
+            _ => return Err("there should be a value"),
+        };
+        self.put(value, open, top)
+    }
+
+    fn put(
+        &mut self,
+        value: Value,
+        open: &mut [Open],
+        top: &mut Option<Value>,
+    ) -> Result<bool, &'static str> {
+        let Some(outer) = open.last_mut() else {
+            *top = Some(value);
+            return Ok(true);
+        };
+        outer.add(value);
+        self.space();
+        match (self.peek(), outer) {
+            (Some(b','), _) => {
+                self.at += 1;
+                Ok(false)
+            }
+            (Some(b']'), Open::Array(_)) | (Some(b'}'), Open::Map(..)) => Ok(false),
+            (None, _) => Err("it ends here"),
+            _ => Err("there should be a comma"),
+        }
+    }
+
+    fn word(&mut self, word: &str, value: Value) -> Result<Value, &'static str> {
+        if self.bytes[self.at..].starts_with(word.as_bytes()) {
+            self.at += word.len();
+            Ok(value)
+        } else {
+            Err("there should be a value")
+        }
+    }
+
+    fn number(&mut self) -> Result<Value, &'static str> {
+        let start = self.at;
+        while matches!(
+            self.peek(),
+            Some(b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9')
+        ) {
+            self.at += 1;
+        }
+        // A number at the very end may have lost digits.
+        if self.at == self.bytes.len() && start > 0 {
+            return Err("it ends here");
+        }
+        let text = std::str::from_utf8(&self.bytes[start..self.at]).unwrap_or("");
+        if let Ok(n) = text.parse() {
+            return Ok(Value::Unsigned(n));
+        }
+        if let Ok(n) = text.parse() {
+            return Ok(Value::Signed(n));
+        }
+        text.parse()
+            .map(Value::Float)
+            .map_err(|_| "there should be a number")
+    }
+
+    fn text(&mut self) -> Result<String, &'static str> {
+        self.at += 1;
+        let mut text: Vec<u8> = Vec::new();
+        loop {
+            let run = self.bytes[self.at..]
+                .iter()
+                .position(|&c| c == b'"' || c == b'\\')
+                .ok_or("it ends here")?;
+            text.extend(&self.bytes[self.at..self.at + run]);
+            self.at += run + 1;
+            if self.bytes[self.at - 1] == b'"' {
+                return Ok(String::from_utf8(text)
+                    .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()));
+            }
+            let c = match self.peek().ok_or("it ends here")? {
+                b'n' => '\n',
+                b't' => '\t',
+                b'r' => '\r',
+                b'b' => '\u{8}',
+                b'f' => '\u{c}',
+                c @ (b'"' | b'\\' | b'/') => c as char,
+                b'u' => {
+                    let c = self.escape()?;
+                    text.extend(c.encode_utf8(&mut [0; 4]).as_bytes());
+                    continue;
+                }
+                _ => return Err("there is no such escape"),
+            };
+            self.at += 1;
+            text.extend(c.encode_utf8(&mut [0; 4]).as_bytes());
+        }
+    }
+
+    /// `u` and four digits; twice with a backslash between for what lies beyond them.
+    fn escape(&mut self) -> Result<char, &'static str> {
+        let high = self.hex()?;
+        if !(0xd800..0xdc00).contains(&high) {
+            return Ok(char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER));
+        }
+        let before = self.at;
+        if self.bytes[self.at..].starts_with(b"\\u") {
+            self.at += 1;
+            let low = self.hex()?;
+            if (0xdc00..0xe000).contains(&low) {
+                let code = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
+                return Ok(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
+            }
+            self.at = before;
+        }
+        Ok(char::REPLACEMENT_CHARACTER)
+    }
+
+    fn hex(&mut self) -> Result<u32, &'static str> {
+        let digits = self
+            .bytes
+            .get(self.at + 1..self.at + 5)
+            .ok_or("it ends here")?;
+        let digits = std::str::from_utf8(digits).map_err(|_| "there is no such escape")?;
+        let code = u32::from_str_radix(digits, 16).map_err(|_| "there is no such escape")?;
+        self.at += 5;
+        Ok(code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::symbolicate::format::value_json;
+    use proptest::prelude::*;
+
+    fn parsed(text: &str) -> serde_json::Value {
+        value_json(&read(text.as_bytes(), 0).expect("a document").value)
+    }
+
+    #[test]
+    fn what_serde_json_reads_is_read_the_same() {
+        for text in [
+            r#"{"a":[1,-2,3.5,true,false,null],"b":{"c":"\u00e9\n\ud83d\ude00\/"}} "#,
+            "[] ",
+            "{} ",
+            r#"[[[{}]]] "#,
+            r#"{"big":18446744073709551615,"neg":-9223372036854775808,"exp":1e3} "#,
+        ] {
+            let theirs: serde_json::Value = serde_json::from_str(text).expect("theirs");
+            assert_eq!(parsed(text), theirs, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_cut_document_keeps_its_front() {
+        let cut = read(br#"{"a":1,"b":[1,2,{"c":"lo"#, 0).expect("a document");
+        assert!(cut.damage.is_some());
+        assert_eq!(
+            value_json(&cut.value).to_string(),
+            r#"{"a":1,"b":[1,2,{}]}"#
+        );
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        let deep = "[".repeat(1 << 20);
+        let cut = read(deep.as_bytes(), 0).expect("a document");
+        assert_eq!(cut.damage, Some((2048, "it nests deeper than 2048 levels")));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = read(&bytes, 0);
+        }
+
+        #[test]
+        fn no_near_json_makes_it_panic(text in "[\\[\\]{}:,\"\\\\u0-9a-ftruelsn. -]{0,120}") {
+            let _ = read(text.as_bytes(), 0);
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! How other recorders write numbers, ids, times, processors and signals.
+
+use crate::report::Os;
+
+/// A decimal number, or a hexadecimal one behind `0x`.
+pub(super) fn number(text: &str) -> Option<u64> {
+    let text = text.trim();
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// A UUID, with hyphens or without; empty where the text is none or all zeros.
+pub(super) fn id(text: &str) -> Vec<u8> {
+    let digits: Vec<u8> = text
+        .bytes()
+        .filter(|c| *c != b'-')
+        .map(|c| (c as char).to_digit(16).map_or(u8::MAX, |d| d as u8))
+        .collect();
+    if digits.is_empty() || digits.len() % 2 == 1 || digits.contains(&u8::MAX) {
+        return Vec::new();
+    }
+    let id: Vec<u8> = digits
+        .chunks(2)
+        .map(|pair| pair[0] << 4 | pair[1])
+        .collect();
+    if id.iter().all(|byte| *byte == 0) {
+        Vec::new()
+    } else {
+        id
+    }
+}
+
+/// The same, of a report.
+pub(super) fn report_id(text: &str) -> [u8; 16] {
+    id(text).try_into().unwrap_or_default()
+}
+
+/// Nanoseconds since the epoch, from `2022-09-18 15:28:37.3451 +0900` or `2017-01-26T10:49:18Z`.
+pub(super) fn time(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let field = |range: std::ops::Range<usize>| text.get(range)?.parse::<i64>().ok();
+    let (year, month, day) = (field(0..4)?, field(5..7)?, field(8..10)?);
+    let (hour, minute, second) = (field(11..13)?, field(14..16)?, field(17..19)?);
+    if !(1..=12).contains(&month) || !(1..=31).contains(&day) || !(1970..=2500).contains(&year) {
+        return None;
+    }
+    let mut rest = text.get(19..).unwrap_or("");
+    let mut fraction = 0;
+    if let Some(digits) = rest.strip_prefix('.') {
+        let len = digits.bytes().take_while(u8::is_ascii_digit).count();
+        let padded: String = digits[..len]
+            .chars()
+            .chain("000000000".chars())
+            .take(9)
+            .collect();
+        fraction = padded.parse().unwrap_or(0);
+        rest = &digits[len..];
+    }
+    let zone = rest.trim().replace(':', "");
+    let offset = match (zone.get(..1), zone.get(1..5).map(str::parse::<i64>)) {
+        (Some(sign @ ("+" | "-")), Some(Ok(hhmm))) => {
+            (hhmm / 100 * 3600 + hhmm % 100 * 60) * if sign == "-" { -1 } else { 1 }
+        }
+        _ => 0,
+    };
+    // Howard Hinnant's days_from_civil.
+    let (y, m) = if month <= 2 {
+        (year - 1, month + 9)
+    } else {
+        (year, month - 3)
+    };
+    let of_era = (y % 400) * 365 + y % 400 / 4 - y % 400 / 100 + (153 * m + 2) / 5 + day - 1;
+    let days = y / 400 * 146_097 + of_era - 719_468;
+    let seconds = days * 86_400 + hour * 3600 + minute * 60 + second - offset;
+    u64::try_from(seconds)
+        .ok()?
+        .checked_mul(1_000_000_000)?
+        .checked_add(fraction)
+}
+
+/// `arm64`, `arm64e`, `x86_64` and the like, from the many words for them.
+pub(super) fn arch(text: &str) -> String {
+    let word = text
+        .split_whitespace()
+        .next()
+        .unwrap_or("")
+        .to_ascii_lowercase();
+    match word.as_str() {
+        "arm-64" | "aarch64" => "arm64".into(),
+        "x86-64" => "x86_64".into(),
+        "x86" | "i386" => "i386".into(),
+        _ => word,
+    }
+}
+
+/// The same, from Mach's `cputype` and `cpusubtype`.
+pub(super) fn mach_arch(cpu: u64, subtype: u64) -> Option<&'static str> {
+    // Bits above 24 hold flags, as the version of pointer authentication.
+    Some(match (cpu as u32, subtype & 0x00ff_ffff) {
+        (0x0100_000c, 2) => "arm64e",
+        (0x0100_000c, _) => "arm64",
+        (0x0200_000c, _) => "arm64_32",
+        (0x0100_0007, _) => "x86_64",
+        (7, _) => "i386",
+        (12, 9) => "armv7",
+        (12, 11) => "armv7s",
+        (12, _) => "arm",
+        _ => return None,
+    })
+}
+
+/// `iPhone OS 16.0 (20A362)`.
+pub(super) fn os(text: &str) -> Os {
+    let (text, build) = match text.split_once(" (") {
+        Some((front, build)) => (front, Some(build.trim_end_matches(')').to_owned())),
+        None => (text, None),
+    };
+    let at = text
+        .split_whitespace()
+        .find(|word| word.starts_with(|c: char| c.is_ascii_digit()))
+        .and_then(|word| text.find(word));
+    let (name, version) = text.split_at(at.unwrap_or(text.len()));
+    Os {
+        name: name.trim().to_owned(),
+        version: version.trim().to_owned(),
+        build,
+        ..Os::default()
+    }
+}
+
+/// The signals of Darwin, where these reports come from.
+const SIGNALS: [(u64, &str); 16] = [
+    (1, "SIGHUP"),
+    (2, "SIGINT"),
+    (3, "SIGQUIT"),
+    (4, "SIGILL"),
+    (5, "SIGTRAP"),
+    (6, "SIGABRT"),
+    (7, "SIGEMT"),
+    (8, "SIGFPE"),
+    (9, "SIGKILL"),
+    (10, "SIGBUS"),
+    (11, "SIGSEGV"),
+    (12, "SIGSYS"),
+    (13, "SIGPIPE"),
+    (15, "SIGTERM"),
+    (24, "SIGXCPU"),
+    (25, "SIGXFSZ"),
+];
+
+pub(super) fn signal_number(name: &str) -> u64 {
+    let found = SIGNALS.iter().find(|(_, known)| *known == name);
+    found.map_or(0, |(number, _)| *number)
+}
+
+pub(super) fn signal_name(number: u64) -> Option<&'static str> {
+    let found = SIGNALS.iter().find(|(known, _)| *known == number);
+    found.map(|(_, name)| *name)
+}
+
+/// The Mach exceptions (`mach/exception_types.h`).
+pub(super) fn exception_name(number: u64) -> Option<&'static str> {
+    Some(match number {
+        1 => "EXC_BAD_ACCESS",
+        2 => "EXC_BAD_INSTRUCTION",
+        3 => "EXC_ARITHMETIC",
+        4 => "EXC_EMULATION",
+        5 => "EXC_SOFTWARE",
+        6 => "EXC_BREAKPOINT",
+        7 => "EXC_SYSCALL",
+        8 => "EXC_MACH_SYSCALL",
+        9 => "EXC_RPC_ALERT",
+        10 => "EXC_CRASH",
+        11 => "EXC_RESOURCE",
+        12 => "EXC_GUARD",
+        13 => "EXC_CORPSE_NOTIFY",
+        _ => return None,
+    })
+}
+
+/// The signal that a Mach exception becomes where nobody takes it (xnu's `ux_exception`).
+pub(super) fn signal_of_exception(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "EXC_BAD_ACCESS" => "SIGSEGV",
+        "EXC_BAD_INSTRUCTION" => "SIGILL",
+        "EXC_ARITHMETIC" => "SIGFPE",
+        "EXC_BREAKPOINT" => "SIGTRAP",
+        "EXC_CRASH" => "SIGABRT",
+        _ => return None,
+    })
+}
+
+/// Nanoseconds, from `20 sec`, `1,250 ms`.
+pub(super) fn duration(text: &str) -> Option<u64> {
+    let text = text.replace(',', "");
+    let (amount, unit) = text.trim().split_once(char::is_whitespace)?;
+    let amount: f64 = amount.parse().ok()?;
+    let unit = match unit.trim().to_ascii_lowercase().as_str() {
+        "ns" => 1.0,
+        "us" | "µs" => 1e3,
+        "ms" => 1e6,
+        "s" | "sec" | "secs" | "second" | "seconds" => 1e9,
+        "min" | "mins" | "minute" | "minutes" => 60e9,
+        _ => return None,
+    };
+    (amount >= 0.0).then_some((amount * unit) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_date() {
+        // `date -u -d '2022-09-18 15:28:37 +0900' +%s`
+        assert_eq!(
+            time("2022-09-18 15:28:37.3451 +0900"),
+            Some(1_663_482_517_345_100_000)
+        );
+        assert_eq!(
+            time("2017-01-26T10:49:18Z"),
+            Some(1_485_427_758_000_000_000)
+        );
+        assert_eq!(
+            time("2019-01-09 17:42:22 +0000"),
+            Some(1_547_055_742_000_000_000)
+        );
+        assert_eq!(time("yesterday"), None);
+        assert_eq!(time("2019-é1-09 17:42:22 +0000"), None);
+    }
+
+    #[test]
+    fn ids_have_hyphens_or_not() {
+        assert_eq!(id("2d903291397d3d14bfca52c7fb8c5e00").len(), 16);
+        assert_eq!(
+            id("82D13D98-219E-3040-B62A-07A297007A7C")[..2],
+            [0x82, 0xd1]
+        );
+        assert!(id("00000000-0000-0000-0000-000000000000").is_empty());
+        assert!(id("none").is_empty());
+    }
+
+    #[test]
+    fn systems_have_a_name_of_several_words() {
+        let os = os("iPhone OS 16.0 (20A362)");
+        assert_eq!(
+            (os.name.as_str(), os.version.as_str()),
+            ("iPhone OS", "16.0")
+        );
+        assert_eq!(os.build.as_deref(), Some("20A362"));
+        assert_eq!(super::os("macOS 14.5").version, "14.5");
+    }
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!(duration("20 sec"), Some(20_000_000_000));
+        assert_eq!(duration("1,250 ms"), Some(1_250_000_000));
+        assert_eq!(duration("long"), None);
+    }
+}
