@@ -228,10 +228,13 @@ impl Cfi {
             }
         }
         *known = now | 1 << arch.sp();
-        match return_address {
-            None => Ok(Left::Root),
-            Some(address) => Ok(Left::To(address)),
-        }
+        let column = Register(arch.return_address() as u16);
+        let in_register = matches!(found.row.register(column), Some(RegisterRule::Register(_)));
+        Ok(match return_address {
+            None => Left::Root,
+            Some(address) if in_register => Left::Jump(address),
+            Some(address) => Left::To(address),
+        })
     }
 }
 
@@ -241,6 +244,8 @@ pub(crate) enum Left {
     Root,
     /// This return address.
     To(u64),
+    /// This address, which was in a register: the function is about to jump there, as `longjmp` is.
+    Jump(u64),
 }
 
 /// Why a row could not be evaluated.

@@ -322,9 +322,10 @@ impl<M: Memory> Walk<'_, M> {
         let mut registers = self.state.all();
         let mut known = self.state.known;
         let left = cfi.evaluate(&row, &mut registers, &mut known, &mut self.memory)?;
-        let return_address = match left {
+        let (return_address, found) = match left {
             Left::Root => return Ok(Some(WalkEnd::Root)),
-            Left::To(address) => address,
+            Left::To(address) => (address, Found::UnwindInfo),
+            Left::Jump(address) => (address, Found::LinkRegister),
         };
         let cfa = registers.sp();
         if let Err(end) = self.check_advance(cfa, true) {
@@ -332,7 +333,7 @@ impl<M: Memory> Walk<'_, M> {
         }
         self.state.set_all(registers);
         self.state.known = known;
-        let arrived = self.arrive(return_address, cfa, Found::UnwindInfo);
+        let arrived = self.arrive(return_address, cfa, found);
         self.state.known |= 1 << registers.arch().pc();
         Ok(arrived.err())
     }
