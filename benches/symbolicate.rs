@@ -1,0 +1,262 @@
+//! The desk against its peers, in one run: llvm-symbolizer, the addr2line crate, bare symbolic.
+//!
+//! ```text
+//! cargo bench --bench symbolicate
+//! WEDJAT_DEBUG_FILE=target/corpus/…/DWARF/NativeScript:arm64 cargo bench --bench symbolicate
+//! ```
+//! Without the variable it works on the benched program itself. `distinct`: addresses drawn evenly
+//! over the code, each once, names demangled, nothing remembered from before. `fleet`: addresses as a
+//! fleet repeats them, by a Zipf law over 2,000. Each iteration looks up [`COUNT`] addresses; that of
+//! llvm-symbolizer starts its process, too, as it has no other way.
+
+use std::collections::HashMap;
+use std::hint::black_box;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use object::{Object, ObjectSection};
+use wedjat::symbolicate::{Addresses, Cache, DebugFiles};
+
+const COUNT: usize = 20_000;
+
+type Reader = gimli::EndianSlice<'static, gimli::RunTimeEndian>;
+
+struct Input {
+    path: PathBuf,
+    arch: Option<String>,
+    slice: &'static [u8],
+}
+
+fn input() -> Input {
+    let (path, arch) = match std::env::var("WEDJAT_DEBUG_FILE") {
+        Ok(file) => match file.rsplit_once(':') {
+            Some((path, arch)) => (PathBuf::from(path), Some(arch.to_owned())),
+            None => (PathBuf::from(file), None),
+        },
+        Err(_) => (std::env::current_exe().expect("the benched program"), None),
+    };
+    let data = Vec::leak(std::fs::read(&path).expect("the debug file"));
+    let wanted = match arch.as_deref() {
+        Some("x86_64") => object::Architecture::X86_64,
+        _ => object::Architecture::Aarch64,
+    };
+    use object::read::macho::FatArch;
+    let slice = match object::read::macho::MachOFatFile32::parse(&*data) {
+        Ok(fat) => {
+            let arch = fat
+                .arches()
+                .iter()
+                .find(|a| a.architecture() == wanted)
+                .expect("the slice");
+            arch.data(&*data).expect("the slice")
+        }
+        Err(_) => &*data,
+    };
+    Input { path, arch, slice }
+}
+
+/// Addresses drawn over the code by a fixed seed: evenly, or repeating by a Zipf law.
+fn draw(slice: &[u8], zipf: bool) -> Vec<u64> {
+    let file = object::File::parse(slice).expect("an object");
+    let text = file
+        .sections()
+        .filter(|s| s.kind() == object::SectionKind::Text)
+        .max_by_key(|s| s.size())
+        .expect("code");
+    let mut seed = 0x9e37_79b9_7f4a_7c15u64;
+    let mut random = || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
+    };
+    if !zipf {
+        return (0..COUNT)
+            .map(|_| text.address() + random() % text.size())
+            .collect();
+    }
+    let hot: Vec<u64> = (0..2_000)
+        .map(|_| text.address() + random() % text.size())
+        .collect();
+    let weights: Vec<f64> = (1..=hot.len()).map(|rank| 1.0 / rank as f64).collect();
+    let total: f64 = weights.iter().sum();
+    let sums: Vec<f64> = weights
+        .iter()
+        .scan(0.0, |sum, weight| {
+            *sum += weight / total;
+            Some(*sum)
+        })
+        .collect();
+    let mut one = || {
+        let at = (random() >> 11) as f64 / (1u64 << 53) as f64;
+        hot[sums.partition_point(|&sum| sum < at).min(hot.len() - 1)]
+    };
+    (0..COUNT).map(|_| one()).collect()
+}
+
+fn desk(input: &Input, cache: &Path) -> Addresses {
+    let mut files = DebugFiles::new()
+        .system(false)
+        .cache(Some(Cache::new(cache)));
+    files.add(&input.path).expect("debug files");
+    Addresses::new(&files, input.arch.as_deref(), None).expect("one image")
+}
+
+fn peers(c: &mut Criterion) {
+    let input = input();
+    let folder = tempfile::tempdir().expect("a folder");
+    // Makes the table on disk, as the first answer of another process would.
+    let warm = desk(&input, folder.path());
+    for address in draw(input.slice, false) {
+        black_box(warm.frames(address));
+    }
+
+    let object = object::File::parse(input.slice).expect("an object");
+    let dwarf = gimli::Dwarf::load(|id| -> Result<Reader, gimli::Error> {
+        let data = object
+            .section_by_name(id.name())
+            .and_then(|s| s.uncompressed_data().ok())
+            .unwrap_or_default();
+        Ok(Reader::new(
+            Vec::leak(data.into_owned()),
+            gimli::RunTimeEndian::Little,
+        ))
+    });
+    let context = addr2line::Context::from_dwarf(dwarf.expect("DWARF")).expect("DWARF");
+
+    let archive = symbolic::debuginfo::Object::parse(input.slice).expect("an object");
+    let mut converter = symbolic::symcache::SymCacheConverter::new();
+    converter.process_object(&archive).expect("a SymCache");
+    let mut symcache = Vec::new();
+    converter.serialize(&mut symcache).expect("a SymCache");
+    let symcache = symbolic::symcache::SymCache::parse(&symcache).expect("a SymCache");
+
+    for (name, zipf) in [("distinct", false), ("fleet", true)] {
+        let addresses = draw(input.slice, zipf);
+        let mut group = c.benchmark_group(name);
+        group
+            .throughput(Throughput::Elements(COUNT as u64))
+            .sample_size(10);
+        group.bench_function(BenchmarkId::from_parameter("wedjat"), |b| {
+            // A new desk each time, so that `distinct` remembers nothing.
+            b.iter_batched_ref(
+                || {
+                    if zipf {
+                        None
+                    } else {
+                        Some(desk(&input, folder.path()))
+                    }
+                },
+                |fresh| {
+                    let desk = fresh.as_ref().unwrap_or(&warm);
+                    addresses
+                        .iter()
+                        .map(|&address| black_box(desk.frames(address)).len())
+                        .sum::<usize>()
+                },
+                criterion::BatchSize::PerIteration,
+            );
+        });
+        group.bench_function(
+            BenchmarkId::from_parameter("symbolic, names as stored"),
+            |b| {
+                b.iter(|| {
+                    let mut count = 0;
+                    for &address in &addresses {
+                        for location in symcache.lookup(address) {
+                            black_box((
+                                location.function().name(),
+                                location.file().map(|f| f.full_path()),
+                                location.line(),
+                            ));
+                            count += 1;
+                        }
+                    }
+                    count
+                });
+            },
+        );
+        group.bench_function(
+            BenchmarkId::from_parameter("symbolic, each name demangled once"),
+            |b| {
+                use symbolic::demangle::{Demangle, DemangleOptions};
+                b.iter(|| {
+                    let mut names: HashMap<String, String> = HashMap::new();
+                    for &address in &addresses {
+                        for location in symcache.lookup(address) {
+                            let function = location.function();
+                            if !names.contains_key(function.name()) {
+                                let name = function.name_for_demangling();
+                                let demangled =
+                                    name.try_demangle(DemangleOptions::complete()).into_owned();
+                                names.insert(function.name().to_owned(), demangled);
+                            }
+                            black_box((
+                                names.get(function.name()),
+                                location.file().map(|f| f.full_path()),
+                                location.line(),
+                            ));
+                        }
+                    }
+                    names.len()
+                });
+            },
+        );
+        group.bench_function(BenchmarkId::from_parameter("addr2line crate"), |b| {
+            b.iter(|| {
+                let mut count = 0;
+                for &address in &addresses {
+                    let Ok(mut frames) = context.find_frames(address).skip_all_loads() else {
+                        continue;
+                    };
+                    while let Ok(Some(frame)) = frames.next() {
+                        let name = frame.function.as_ref().and_then(|f| f.demangle().ok());
+                        black_box((name, frame.location.and_then(|l| l.line)));
+                        count += 1;
+                    }
+                }
+                count
+            });
+        });
+        if Command::new("llvm-symbolizer")
+            .arg("--version")
+            .output()
+            .is_err()
+        {
+            eprintln!("llvm-symbolizer is not installed: no bench of it");
+        } else {
+            let lines: String = addresses
+                .iter()
+                .map(|address| format!("{address:#x}\n"))
+                .collect();
+            group.bench_function(BenchmarkId::from_parameter("llvm-symbolizer"), |b| {
+                b.iter(|| llvm(&input, &lines))
+            });
+        }
+        group.finish();
+    }
+}
+
+fn llvm(input: &Input, lines: &str) -> usize {
+    let mut command = Command::new("llvm-symbolizer");
+    command.args(["--inlines", "--obj"]).arg(&input.path);
+    if let Some(arch) = &input.arch {
+        command.arg(format!("--default-arch={arch}"));
+    }
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("llvm-symbolizer");
+    let mut stdin = child.stdin.take().expect("stdin");
+    let lines = lines.to_owned();
+    let writer = std::thread::spawn(move || stdin.write_all(lines.as_bytes()));
+    let output = child.wait_with_output().expect("llvm-symbolizer");
+    writer.join().expect("the writer").expect("its input");
+    output.stdout.len()
+}
+
+criterion_group!(benches, peers);
+criterion_main!(benches);
