@@ -73,7 +73,7 @@ mod vitals;
 
 pub use monitor::{InstallError, Monitor, MonitorBuilder};
 pub use trigger::Crash;
-pub use trigger::{Heartbeat, Stall};
+pub use trigger::{Heartbeat, Restraint, Stall};
 
 /// The README's examples are compiled.
 #[cfg(all(doctest, target_os = "linux"))]

@@ -95,10 +95,8 @@ fn hold(threads: &[i32]) {
         assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
         let mut status = 0;
         // SAFETY: `status` is valid for the write.
-        assert_eq!(
-            unsafe { libc::waitpid(thread, &mut status, libc::__WALL) },
-            thread
-        );
+        let waited = unsafe { libc::waitpid(thread, &mut status, libc::__WALL) };
+        assert_eq!(waited, thread);
     }
     sleep(HELD);
     for &thread in threads {

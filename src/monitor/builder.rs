@@ -15,7 +15,7 @@ use crate::report::name::Name;
 use crate::store::{self, Limits};
 use crate::trigger::heartbeat::PULSE;
 use crate::trigger::watchdog::Watchdog;
-use crate::trigger::{Crash, Stall, crash, panic, terminate};
+use crate::trigger::{Crash, Restraint, Stall, crash, panic, terminate};
 use crate::vitals::GAUGES;
 
 /// Room on the disk that is kept for the report of a crash, bytes.
@@ -32,6 +32,7 @@ pub struct MonitorBuilder {
     stall: Option<Stall>,
     crash: Option<Crash>,
     limits: Limits,
+    restraint: Restraint,
     on_report: Option<OnReport>,
 }
 
@@ -106,6 +107,7 @@ impl MonitorBuilder {
             stall: None,
             crash: None,
             limits: Limits::default(),
+            restraint: Restraint::default(),
             on_report: None,
         }
     }
@@ -131,6 +133,13 @@ impl MonitorBuilder {
     /// How much the folder may hold; the oldest reports go first.
     pub fn limits(mut self, limits: Limits) -> MonitorBuilder {
         self.limits = limits;
+        self
+    }
+
+    /// How many reports of stalls are written: the same one ever more rarely, and only so many an
+    /// hour.
+    pub fn restraint(mut self, restraint: Restraint) -> MonitorBuilder {
+        self.restraint = restraint;
         self
     }
 
@@ -228,6 +237,7 @@ impl MonitorBuilder {
                 folder,
                 Thread::current(),
                 &limits,
+                self.restraint,
                 Box::new(|| {
                     Helper::refresh_soon();
                 }),

@@ -6,12 +6,13 @@ use super::lock::{Line, Waiting};
 use super::sampler::Sampler;
 use super::{Facts, Recording, Threads, Workbench};
 use crate::capture::{CaptureLimits, ImageTable};
-use crate::platform::{Thread, file};
+use crate::platform::{Thread, clock, file};
 use crate::report::{
     EventKind, EventView, LossView, StallEndView, ThreadView, ThresholdsView, WalkEnd,
 };
 use crate::store::Name;
 use crate::trigger::crash;
+use crate::trigger::restraint::{Gate, Restraint};
 use crate::trigger::stall::{Class, Reason, StallEndInfo, StallInfo};
 use crate::trigger::watchdog::Watcher;
 
@@ -25,6 +26,7 @@ pub(crate) struct StallDesk {
     threads: Threads,
     open: Option<Recording>,
     loss: [u64; Reason::ALL.len()],
+    gate: Gate,
     /// Asks for a fresh image table, without waiting for it.
     refresh: Box<dyn Fn() + Send>,
     /// Told of each whole report.
@@ -37,6 +39,7 @@ impl StallDesk {
         folder: Arc<file::Folder>,
         watched: Thread,
         limits: &CaptureLimits,
+        restraint: Restraint,
         refresh: Box<dyn Fn() + Send>,
         done: Box<dyn FnMut(Name) + Send>,
     ) -> std::io::Result<StallDesk> {
@@ -49,6 +52,7 @@ impl StallDesk {
             threads: Threads::new(),
             open: None,
             loss: Default::default(),
+            gate: Gate::new(restraint),
             refresh,
             done,
         })
@@ -166,6 +170,10 @@ impl Watcher for StallDesk {
             return;
         }
         self.sampler.take(info.lasted);
+        let heaviest = self.sampler.samples.heaviest();
+        if !self.gate.passes(clock::monotonic(), heaviest) {
+            return;
+        }
         // A folder that takes no report now may take the next one: nothing is kept.
         self.open = self.begin(info).ok();
     }
@@ -176,10 +184,11 @@ impl Watcher for StallDesk {
         let Some(mut recording) = self.open.take() else {
             return;
         };
-        let counts = Reason::ALL.map(Reason::as_str);
-        let mut losses = [("", 0); Reason::ALL.len()];
-        for ((slot, word), count) in losses.iter_mut().zip(counts).zip(self.loss) {
-            *slot = (word, count);
+        let held_back = [("back_off", self.gate.back_off), ("quota", self.gate.quota)];
+        let counts = Reason::ALL.map(Reason::as_str).into_iter().zip(self.loss);
+        let mut losses = [("", 0); Reason::ALL.len() + 2];
+        for (slot, loss) in losses.iter_mut().zip(counts.chain(held_back)) {
+            *slot = loss;
         }
         recording.write(&mut self.bench, |writer| {
             writer.stall_end(&StallEndView {

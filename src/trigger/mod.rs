@@ -4,6 +4,7 @@ pub(crate) mod crash;
 pub mod heartbeat;
 pub(crate) mod panic;
 pub mod ping;
+pub mod restraint;
 pub mod sampling;
 pub(crate) mod signal_names;
 pub mod stall;
@@ -16,4 +17,5 @@ pub use crash::Crash;
 #[doc(hidden)]
 pub use crash::set_phase_hook;
 pub use heartbeat::Heartbeat;
+pub use restraint::Restraint;
 pub use stall::Stall;
