@@ -170,6 +170,10 @@ impl Watcher for StallDesk {
             return;
         }
         self.sampler.take(info.lasted);
+        if self.sampler.stack().is_none() {
+            // On a machine under load it may not have had the CPU to answer.
+            self.sampler.take(info.lasted);
+        }
         let heaviest = self.sampler.samples.heaviest();
         if !self.gate.passes(clock::monotonic(), heaviest) {
             return;
