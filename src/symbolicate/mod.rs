@@ -15,6 +15,7 @@ mod error;
 pub mod foreign;
 pub mod format;
 mod frame;
+pub mod group;
 mod names;
 mod object_file;
 mod overlay;

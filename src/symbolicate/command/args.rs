@@ -75,6 +75,14 @@ pub struct Args {
     #[arg(long)]
     pub no_demangle: bool,
 
+    /// Print the N groups of reports that cost most [default: 10]
+    ///
+    /// Reports are of one group if their heaviest stack is the same, whatever the build. As text, json
+    /// or ndjson.
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "10",
+          value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = ["address", "inspect", "list_missing"])]
+    pub top: Option<u32>,
+
     /// Print only which debug files to look for
     #[arg(long, conflicts_with_all = ["address", "inspect"])]
     pub list_missing: bool,
@@ -130,6 +138,10 @@ pub enum FormatName {
     Ndjson,
     /// Stacks with their counts, for flame graph tools
     Folded,
+    /// A picture: one SVG
+    Flamegraph,
+    /// For speedscope.app
+    Speedscope,
 }
 
 /// What `--generate` prints.
@@ -168,8 +180,36 @@ pub fn command() -> clap::Command {
 pub(super) fn parse(args: impl Iterator<Item = OsString>) -> Result<Args, clap::Error> {
     let mut command = command();
     command = command.mut_arg("address", |arg| arg.action(ArgAction::Append));
-    let mut matches = command.try_get_matches_from(args)?;
-    <Args as clap::FromArgMatches>::from_arg_matches_mut(&mut matches)
+    let mut matches = command.clone().try_get_matches_from(with_top(args))?;
+    let parsed = <Args as clap::FromArgMatches>::from_arg_matches_mut(&mut matches)?;
+    let groups = [FormatName::Text, FormatName::Json, FormatName::Ndjson];
+    if parsed.top.is_some() && !groups.contains(&parsed.format) {
+        let message = "--top prints groups as text, json or ndjson";
+        return Err(command.error(clap::error::ErrorKind::ArgumentConflict, message));
+    }
+    Ok(parsed)
+}
+
+/// `--top 5` as `--top=5`; what follows a bare `--top` and is no number is a report.
+fn with_top(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut result: Vec<OsString> = Vec::new();
+    let mut args = args.peekable();
+    let mut options = true;
+    while let Some(mut arg) = args.next() {
+        options &= arg != "--";
+        if options && arg == "--top" {
+            let is_number = |next: &OsString| {
+                next.to_str()
+                    .is_some_and(|next| next.parse::<i64>().is_ok())
+            };
+            if let Some(number) = args.next_if(is_number) {
+                arg.push("=");
+                arg.push(number);
+            }
+        }
+        result.push(arg);
+    }
+    result
 }
 
 /// A hexadecimal address, with or without `0x`.

@@ -10,7 +10,9 @@ use super::args::{Args, FormatName};
 use super::{DAMAGED, DONE, NOTHING, Say, done, output};
 use crate::report::{self, Reading};
 use crate::symbolicate::foreign;
-use crate::symbolicate::format::{Folded, Format, Json, Ndjson, Style, Text, missing_text};
+use crate::symbolicate::format::{
+    FlameGraph, Folded, Format, Json, Ndjson, Speedscope, Style, Text, Top, TopLayout, missing_text,
+};
 use crate::symbolicate::{Missing, Symbolicated, Symbolicator};
 
 pub(super) fn run(args: &Args, desk: &Symbolicator, input: &mut dyn Read, say: &mut Say<'_>) -> u8 {
@@ -19,7 +21,13 @@ pub(super) fn run(args: &Args, desk: &Symbolicator, input: &mut dyn Read, say: &
         color: colors(args),
     };
     let single = matches!(&args.reports[..], [one] if !one.is_dir());
+    let top = |n: u32, layout| Box::new(Top::new(n as usize, layout, style.clone()));
     let mut format: Box<dyn Format> = match args.format {
+        FormatName::Json if args.top.is_some() => top(args.top.unwrap_or(10), TopLayout::Json),
+        FormatName::Ndjson if args.top.is_some() => top(args.top.unwrap_or(10), TopLayout::Ndjson),
+        _ if args.top.is_some() => top(args.top.unwrap_or(10), TopLayout::Text),
+        FormatName::Flamegraph => Box::new(FlameGraph::new(style)),
+        FormatName::Speedscope => Box::new(Speedscope::new(style)),
         FormatName::Text => Box::new(Text::new(style)),
         FormatName::Json => Box::new(Json::new(style, !single)),
         FormatName::Ndjson => Box::new(Ndjson::new(style)),

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use super::stacks::{rootward, weighed};
 use super::{Format, Style};
-use crate::symbolicate::frame::{Stack, Symbolicated, image_file_name};
+use crate::symbolicate::frame::Symbolicated;
 
 /// All reports' stacks together, equal ones as one line with their count.
 ///
@@ -25,32 +26,12 @@ impl Folded {
         }
     }
 
-    fn add(&mut self, of: &Symbolicated, stack: &Stack, count: u64) {
-        let mut line = String::new();
-        for physical in stack.frames.iter().rev() {
-            let unnamed = || match of.image(physical) {
-                Some(image) => {
-                    format!(
-                        "{}+{:#x}",
-                        image_file_name(&image.name),
-                        physical.pc.wrapping_sub(image.base)
-                    )
-                }
-                None => format!("{:#x}", physical.pc),
-            };
-            if physical.frames.is_empty() {
-                push(&mut line, &unnamed());
-            }
-            for frame in physical.frames.iter().rev() {
-                match self.style.name(frame) {
-                    Some(name) => push(&mut line, name),
-                    None => push(&mut line, &unnamed()),
-                }
-            }
-        }
-        if !line.is_empty() {
-            *self.counts.entry(line).or_default() += count;
-        }
+    /// `main;run;work 12`, in order of their text.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let lines = self.counts.iter();
+        lines
+            .map(|(line, count)| format!("{line} {count}"))
+            .collect()
     }
 }
 
@@ -61,25 +42,13 @@ impl Format for Folded {
         report: &Symbolicated,
         _out: &mut dyn io::Write,
     ) -> io::Result<()> {
-        if !report.samples.is_empty() {
-            for (sample, stack) in report.report.samples.iter().zip(&report.samples) {
-                self.add(report, stack, sample.count.max(1));
+        for weighed in weighed(report) {
+            let mut line = String::new();
+            for (name, ..) in rootward(report, weighed.stack, &self.style) {
+                push(&mut line, &name);
             }
-            return Ok(());
-        }
-        let threads = &report.report.threads;
-        let about = threads
-            .iter()
-            .position(|t| t.crashed)
-            .or_else(|| threads.iter().position(|t| t.main));
-        let live = report
-            .report
-            .event
-            .as_ref()
-            .is_some_and(|e| e.kind == crate::report::model::EventKind::Live);
-        for (index, stack) in report.threads.iter().enumerate() {
-            if live || about.unwrap_or(0) == index {
-                self.add(report, stack, 1);
+            if !line.is_empty() {
+                *self.counts.entry(line).or_default() += weighed.count;
             }
         }
         Ok(())

@@ -1,19 +1,26 @@
 //! Symbolicated reports as people and programs want them: one file per format.
 
+mod flamegraph;
 mod folded;
 mod json;
 mod plain;
+mod speedscope;
+mod stacks;
 mod text;
+mod top;
 
 use std::io;
 
+pub use flamegraph::FlameGraph;
 pub use folded::Folded;
 #[cfg(test)]
 pub(crate) use json::value_json;
 pub use json::{FrameJson, Json, Ndjson};
 pub use plain::plain;
+pub use speedscope::Speedscope;
 pub use text::Text;
 pub(crate) use text::missing_text;
+pub use top::{Top, TopLayout};
 
 use super::frame::{Frame, Symbolicated};
 

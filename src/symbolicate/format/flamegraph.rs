@@ -1,0 +1,58 @@
+//! A flame graph: one SVG that holds all it needs, drawn by inferno.
+
+use std::io;
+
+use inferno::flamegraph::{self, Options, TextTruncateDirection};
+
+use super::{Folded, Format, Style};
+use crate::symbolicate::frame::Symbolicated;
+
+/// All reports' stacks in one flame graph.
+#[derive(Debug, Clone, Default)]
+pub struct FlameGraph {
+    stacks: Folded,
+    reports: u64,
+}
+
+impl FlameGraph {
+    /// Stacks named in this style.
+    pub fn new(style: Style) -> FlameGraph {
+        FlameGraph {
+            stacks: Folded::new(style),
+            reports: 0,
+        }
+    }
+}
+
+impl Format for FlameGraph {
+    fn report(
+        &mut self,
+        origin: &str,
+        report: &Symbolicated,
+        out: &mut dyn io::Write,
+    ) -> io::Result<()> {
+        self.reports += 1;
+        self.stacks.report(origin, report, out)
+    }
+
+    fn finish(&mut self, out: &mut dyn io::Write) -> io::Result<()> {
+        let mut options = Options::default();
+        options.title = match self.reports {
+            1 => "Where the time went: 1 report".to_owned(),
+            n => format!("Where the time went: {n} reports"),
+        };
+        options.count_name = "samples".to_owned();
+        options.text_truncate_direction = TextTruncateDirection::Right;
+        // Colours by name, so that the same function looks the same in every picture.
+        options.hash = true;
+        let lines = self.stacks.lines();
+        if lines.is_empty() {
+            return Err(io::Error::other(
+                "a flame graph needs at least one stack, and there is none",
+            ));
+        }
+        let lines = lines.iter().map(String::as_str);
+        flamegraph::from_lines(&mut options, lines, &mut *out).map_err(io::Error::other)?;
+        out.flush()
+    }
+}

@@ -1,0 +1,79 @@
+//! Which stacks of a report a picture shows, how heavy each is, and what its frames are called.
+
+use super::Style;
+use crate::report::EventKind;
+use crate::symbolicate::frame::{Frame, PhysicalFrame, Stack, Symbolicated, image_file_name};
+use crate::symbolicate::group::thread_in_question;
+
+/// A stack of a report.
+pub(super) struct Weighed<'a> {
+    pub stack: &'a Stack,
+    /// How often it was seen.
+    pub count: u64,
+    /// Since the stall began, nanoseconds.
+    pub at: u64,
+}
+
+/// A stall with samples shows each of them; a live report, every thread; any other, the thread that it
+/// is about.
+pub(super) fn weighed(of: &Symbolicated) -> Vec<Weighed<'_>> {
+    if !of.report.samples.is_empty() {
+        let samples = of.report.samples.iter().zip(&of.samples);
+        return samples
+            .map(|(sample, stack)| Weighed {
+                stack,
+                count: sample.count.max(1),
+                at: sample.at,
+            })
+            .collect();
+    }
+    let live = of
+        .report
+        .event
+        .as_ref()
+        .is_some_and(|event| event.kind == EventKind::Live);
+    let about = thread_in_question(&of.report);
+    let threads = of.threads.iter().enumerate();
+    threads
+        .filter(|(index, _)| live || about == Some(*index))
+        .map(|(_, stack)| Weighed {
+            stack,
+            count: 1,
+            at: 0,
+        })
+        .collect()
+}
+
+/// Every source frame of a stack, outermost first, with its name.
+pub(super) fn rootward<'a>(
+    of: &'a Symbolicated,
+    stack: &'a Stack,
+    style: &'a Style,
+) -> impl Iterator<Item = (String, Option<&'a Frame>, &'a PhysicalFrame)> {
+    stack.frames.iter().rev().flat_map(move |physical| {
+        let frames: Vec<Option<&Frame>> = if physical.frames.is_empty() {
+            vec![None]
+        } else {
+            physical.frames.iter().rev().map(Some).collect()
+        };
+        frames.into_iter().map(move |frame| {
+            let name = frame.and_then(|frame| style.name(frame)).map(str::to_owned);
+            (
+                name.unwrap_or_else(|| unnamed(of, physical)),
+                frame,
+                physical,
+            )
+        })
+    })
+}
+
+fn unnamed(of: &Symbolicated, physical: &PhysicalFrame) -> String {
+    match of.image(physical) {
+        Some(image) => format!(
+            "{}+{:#x}",
+            image_file_name(&image.name),
+            physical.pc.wrapping_sub(image.base)
+        ),
+        None => format!("{:#x}", physical.pc),
+    }
+}

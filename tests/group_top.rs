@@ -1,0 +1,192 @@
+//! `--top`: which reports are the same fault.
+#![cfg(feature = "symbolicate")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use wedjat::report::{Event, EventKind, Frame, Image, Report, Sample, StallEnd, Thread};
+use wedjat::symbolicate::group::{Groups, normalised};
+use wedjat::symbolicate::{DebugFiles, Symbolicated, Symbolicator};
+
+fn testdata(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("testdata")
+        .join(path)
+}
+
+/// A stall whose stack the recorder named: innermost first, the app's frames and, with `/`, the
+/// system's.
+fn stall(version: &str, base: u64, stack: &[&str]) -> Symbolicated {
+    let mut report = Report::default();
+    report.head.app.name = "app".into();
+    report.head.app.version = version.into();
+    report.event = Some(Event {
+        kind: EventKind::Stall,
+        ..Event::default()
+    });
+    report.stall_end = Some(StallEnd {
+        duration: base,
+        ..StallEnd::default()
+    });
+    for name in ["/opt/app/app", "/usr/lib/libsystem.so"] {
+        report.images.push(Image {
+            name: name.into(),
+            base,
+            size: 1 << 20,
+            ..Image::default()
+        });
+    }
+    report.threads.push(Thread {
+        main: true,
+        frames: frames(base, stack),
+        ..Thread::default()
+    });
+    Symbolicator::new(DebugFiles::new().system(false)).symbolicate(report)
+}
+
+fn frames(base: u64, stack: &[&str]) -> Vec<Frame> {
+    let frames = stack.iter().zip(0u64..).map(|(name, index)| Frame {
+        pc: base + index,
+        image: Some(u32::from(name.starts_with('/'))),
+        name: Some(name.trim_start_matches('/').to_owned()),
+        ..Frame::default()
+    });
+    frames.collect()
+}
+
+#[test]
+fn builds_depths_and_system_frames_do_not_tell_faults_apart() {
+    let mut groups = Groups::new();
+    let same = [
+        stall(
+            "1.0",
+            1000,
+            &["/read", "decode", "draw", "app::main", "/start"],
+        ),
+        stall(
+            "1.1",
+            9000,
+            &["/futex", "/wait", "decode.llvm.77", "draw", "main"],
+        ),
+        stall(
+            "1.2",
+            5000,
+            &[
+                "decode",
+                "decode",
+                "decode",
+                "draw",
+                "/CFRunLoopRun",
+                "main",
+                "/start",
+            ],
+        ),
+        stall(
+            "1.2",
+            5000,
+            &["std::io::read", "decode", "draw", "draw", "main", "/start"],
+        ),
+    ];
+    let keys: Vec<u128> = same.iter().map(|report| groups.add("a", report)).collect();
+    assert!(
+        keys.iter().all(|key| *key == keys[0]),
+        "{:?}",
+        same.each_ref().map(normalised)
+    );
+    let other = stall("1.0", 1, &["decode", "print", "main"]);
+    assert_ne!(groups.add("b", &other), keys[0]);
+    let top = groups.top(10);
+    assert_eq!(top.len(), 2);
+    assert_eq!(
+        (top[0].count, top[0].total, top[0].worst),
+        (4, 20_000, 9_000)
+    );
+    assert_eq!(top[0].versions["1.2"], 2);
+    assert_eq!(top[0].stack, ["decode", "draw"]);
+}
+
+#[test]
+fn the_samples_outweigh_the_moment_of_detection() {
+    let mut report = stall("1.0", 1000, &["innocent", "draw", "main"]).report;
+    let sample = |count, stack: &[&str]| Sample {
+        count,
+        frames: frames(1000, stack),
+        ..Sample::default()
+    };
+    report.samples = vec![
+        sample(1, &["innocent", "draw", "main"]),
+        sample(5, &["guilty", "draw", "main"]),
+        sample(3, &["/memcpy", "guilty", "draw", "main"]),
+    ];
+    let report = Symbolicator::new(DebugFiles::new().system(false)).symbolicate(report);
+    assert_eq!(normalised(&report), ["guilty", "draw"]);
+}
+
+#[test]
+fn groups_are_bounded_and_keep_the_frequent() {
+    let mut groups = Groups::new();
+    let often = stall("1.0", 1, &["often", "main"]);
+    for index in 0..70_000 {
+        if index % 100 == 0 {
+            groups.add("often", &often);
+        }
+        groups.add("rare", &stall("1.0", 1, &[&format!("rare{index}"), "main"]));
+    }
+    assert!(groups.len() <= 1 << 16);
+    assert_eq!(groups.top(1)[0].count, 700);
+    let kept: u64 = groups.top(usize::MAX).iter().map(|group| group.count).sum();
+    assert_eq!(kept + groups.dropped(), groups.reports());
+}
+
+#[test]
+fn the_command_groups_layouts_together() {
+    let run = |args: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_symbolicate"))
+            .arg("--debug")
+            .arg(testdata("macho/arm64/kiosk.dSYM"))
+            .args(args)
+            .output()
+            .unwrap()
+    };
+    let folder = testdata("foreign");
+    let folder = folder.to_str().unwrap();
+    // A bare `--top` does not swallow the report behind it.
+    let out = run(&["--format", "ndjson", "--top", folder]);
+    assert_eq!(
+        out.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    let groups: Vec<Value> = String::from_utf8(out.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    // Seven crashes in seven files of six layouts are one group.
+    let crash = groups
+        .iter()
+        .find(|group| group["type"] == "crash")
+        .unwrap();
+    assert_eq!(crash["count"], 7);
+    assert_eq!(crash["stack"], serde_json::json!(["kiosk_fault"]));
+    assert_eq!(crash["devices"]["iPhone15,2"], 7);
+    assert_eq!(
+        groups
+            .iter()
+            .map(|g| g["count"].as_u64().unwrap())
+            .sum::<u64>(),
+        13
+    );
+    let out = run(&["--top", "1", folder]);
+    assert_eq!(
+        String::from_utf8(out.stdout)
+            .unwrap()
+            .matches("; group ")
+            .count(),
+        1
+    );
+    let out = run(&["--top", "1", "--format", "folded", folder]);
+    assert_eq!(out.status.code(), Some(2));
+}
