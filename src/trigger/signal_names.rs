@@ -28,7 +28,12 @@ pub fn code_name(signal: i32, code: i32) -> Option<&'static str> {
         -4 => Some("SI_ASYNCIO"),
         -5 => Some("SI_SIGIO"),
         -6 => Some("SI_TKILL"),
+        #[cfg(target_os = "linux")]
         0x80 => Some("SI_KERNEL"),
+        #[cfg(target_vendor = "apple")]
+        0x10001 => Some("SI_USER"),
+        #[cfg(target_vendor = "apple")]
+        0x10002 => Some("SI_QUEUE"),
         _ => None,
     };
     if general.is_some() {

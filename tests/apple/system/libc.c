@@ -35,6 +35,8 @@ void (*signal(int number, void (*handler)(int)))(int) {
 int sigemptyset(sigset_t *set) { *set = 0; return 0; }
 int sigfillset(sigset_t *set) { *set = ~0u; return 0; }
 int sigaddset(sigset_t *set, int number) { *set |= 1u << (number - 1); return 0; }
+#undef sigdelset
+int sigdelset(sigset_t *set, int number) { *set &= ~(1u << (number - 1)); return 0; }
 int sigismember(const sigset_t *set, int number) { return *set >> (number - 1) & 1; }
 
 int usleep(useconds_t micros) {

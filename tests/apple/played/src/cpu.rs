@@ -52,23 +52,77 @@ pub struct Registers {
 }
 
 const ARM: [A; 33] = [
-    A::X0, A::X1, A::X2, A::X3, A::X4, A::X5, A::X6, A::X7, A::X8, A::X9, A::X10, A::X11, A::X12, A::X13, A::X14, A::X15,
-    A::X16, A::X17, A::X18, A::X19, A::X20, A::X21, A::X22, A::X23, A::X24, A::X25, A::X26, A::X27, A::X28, A::X29, A::X30,
-    A::SP, A::PC,
+    A::X0,
+    A::X1,
+    A::X2,
+    A::X3,
+    A::X4,
+    A::X5,
+    A::X6,
+    A::X7,
+    A::X8,
+    A::X9,
+    A::X10,
+    A::X11,
+    A::X12,
+    A::X13,
+    A::X14,
+    A::X15,
+    A::X16,
+    A::X17,
+    A::X18,
+    A::X19,
+    A::X20,
+    A::X21,
+    A::X22,
+    A::X23,
+    A::X24,
+    A::X25,
+    A::X26,
+    A::X27,
+    A::X28,
+    A::X29,
+    A::X30,
+    A::SP,
+    A::PC,
 ];
 const X86: [X; 21] = [
-    X::RAX, X::RBX, X::RCX, X::RDX, X::RDI, X::RSI, X::RBP, X::RSP, X::R8, X::R9, X::R10, X::R11, X::R12, X::R13, X::R14,
-    X::R15, X::RIP, X::EFLAGS, X::CS, X::FS, X::GS,
+    X::RAX,
+    X::RBX,
+    X::RCX,
+    X::RDX,
+    X::RDI,
+    X::RSI,
+    X::RBP,
+    X::RSP,
+    X::R8,
+    X::R9,
+    X::R10,
+    X::R11,
+    X::R12,
+    X::R13,
+    X::R14,
+    X::R15,
+    X::RIP,
+    X::EFLAGS,
+    X::CS,
+    X::FS,
+    X::GS,
 ];
 const ARM_ARGUMENTS: [A; 8] = [A::X0, A::X1, A::X2, A::X3, A::X4, A::X5, A::X6, A::X7];
 const X86_ARGUMENTS: [X; 6] = [X::RDI, X::RSI, X::RDX, X::RCX, X::R8, X::R9];
 
 /// A CPU of that architecture.
 pub fn new(arm: bool) -> Uc {
-    let (arch, mode) = if arm { (Arch::ARM64, Mode::LITTLE_ENDIAN) } else { (Arch::X86, Mode::MODE_64) };
+    let (arch, mode) = if arm {
+        (Arch::ARM64, Mode::LITTLE_ENDIAN)
+    } else {
+        (Arch::X86, Mode::MODE_64)
+    };
     let mut uc = Unicorn::new_with_data(arch, mode, Stopped::default()).expect("Unicorn starts");
     // UC_CPU_ARM64_MAX, UC_CPU_X86_HASWELL: what compilers for these targets may assume.
-    uc.ctl_set_cpu_model(if arm { 3 } else { 19 }).expect("a CPU model that Unicorn has");
+    uc.ctl_set_cpu_model(if arm { 3 } else { 19 })
+        .expect("a CPU model that Unicorn has");
     uc
 }
 
@@ -76,9 +130,19 @@ pub fn new(arm: bool) -> Uc {
 pub fn registers(uc: &Unicorn<'_, Stopped>, arm: bool) -> Registers {
     let read = |r: i32| uc.reg_read(r).expect("a register that there is");
     if arm {
-        Registers { pc: read(A::PC as i32), sp: read(A::SP as i32), fp: read(A::X29 as i32), lr: read(A::LR as i32) }
+        Registers {
+            pc: read(A::PC as i32),
+            sp: read(A::SP as i32),
+            fp: read(A::X29 as i32),
+            lr: read(A::LR as i32),
+        }
     } else {
-        Registers { pc: read(X::RIP as i32), sp: read(X::RSP as i32), fp: read(X::RBP as i32), lr: 0 }
+        Registers {
+            pc: read(X::RIP as i32),
+            sp: read(X::RSP as i32),
+            fp: read(X::RBP as i32),
+            lr: 0,
+        }
     }
 }
 
@@ -87,26 +151,37 @@ pub fn argument(uc: &Uc, arm: bool, index: usize) -> u64 {
     if arm {
         uc.reg_read(ARM_ARGUMENTS[index]).unwrap_or(0)
     } else {
-        X86_ARGUMENTS.get(index).map_or(0, |r| uc.reg_read(*r).unwrap_or(0))
+        X86_ARGUMENTS
+            .get(index)
+            .map_or(0, |r| uc.reg_read(*r).unwrap_or(0))
     }
 }
 
 /// Sets an argument.
 pub fn set_argument(uc: &mut Uc, arm: bool, index: usize, value: u64) {
-    let done = if arm { uc.reg_write(ARM_ARGUMENTS[index], value) } else { uc.reg_write(X86_ARGUMENTS[index], value) };
+    let done = if arm {
+        uc.reg_write(ARM_ARGUMENTS[index], value)
+    } else {
+        uc.reg_write(X86_ARGUMENTS[index], value)
+    };
     done.expect("a register that there is");
 }
 
 /// Sets the roles given.
 pub fn set(uc: &mut Uc, arm: bool, pc: u64, sp: u64) {
-    let (p, s) = if arm { (A::PC as i32, A::SP as i32) } else { (X::RIP as i32, X::RSP as i32) };
+    let (p, s) = if arm {
+        (A::PC as i32, A::SP as i32)
+    } else {
+        (X::RIP as i32, X::RSP as i32)
+    };
     uc.reg_write(p, pc).expect("pc is there");
     uc.reg_write(s, sp).expect("sp is there");
 }
 
 /// Sets the frame pointer.
 pub fn set_fp(uc: &mut Uc, arm: bool, fp: u64) {
-    uc.reg_write(if arm { A::X29 as i32 } else { X::RBP as i32 }, fp).expect("fp is there");
+    uc.reg_write(if arm { A::X29 as i32 } else { X::RBP as i32 }, fp)
+        .expect("fp is there");
 }
 
 /// Sets the link register of arm64.
@@ -116,19 +191,35 @@ pub fn set_lr(uc: &mut Uc, lr: u64) {
 
 /// What the function returns.
 pub fn set_result(uc: &mut Uc, arm: bool, value: u64) {
-    uc.reg_write(if arm { A::X0 as i32 } else { X::RAX as i32 }, value).expect("a register that there is");
+    uc.reg_write(if arm { A::X0 as i32 } else { X::RAX as i32 }, value)
+        .expect("a register that there is");
 }
 
 /// Where `pthread_self` looks.
 pub fn set_thread_pointer(uc: &mut Uc, arm: bool, value: u64) {
-    uc.reg_write(if arm { A::TPIDRRO_EL0 as i32 } else { X::GS_BASE as i32 }, value).expect("a register that there is");
+    uc.reg_write(
+        if arm {
+            A::TPIDRRO_EL0 as i32
+        } else {
+            X::GS_BASE as i32
+        },
+        value,
+    )
+    .expect("a register that there is");
 }
 
 /// `ARM_THREAD_STATE64` (68 words) or `x86_THREAD_STATE64` (42 words) of a thread that is not
 /// running.
 pub fn thread_state(context: &Context, arm: bool) -> Vec<u8> {
-    let numbers: Vec<i32> = if arm { ARM.map(|r| r as i32).to_vec() } else { X86.map(|r| r as i32).to_vec() };
-    let mut state: Vec<u8> = numbers.iter().flat_map(|r| context.reg_read(*r).unwrap_or(0).to_le_bytes()).collect();
+    let numbers: Vec<i32> = if arm {
+        ARM.map(|r| r as i32).to_vec()
+    } else {
+        X86.map(|r| r as i32).to_vec()
+    };
+    let mut state: Vec<u8> = numbers
+        .iter()
+        .flat_map(|r| context.reg_read(*r).unwrap_or(0).to_le_bytes())
+        .collect();
     if arm {
         state.extend((context.reg_read(A::NZCV).unwrap_or(0) as u32).to_le_bytes());
         state.extend([0; 4]);
@@ -138,11 +229,18 @@ pub fn thread_state(context: &Context, arm: bool) -> Vec<u8> {
 
 /// Sets live registers from a state in Darwin's form.
 pub fn set_thread_state(uc: &mut Uc, arm: bool, state: &[u8]) {
-    let words = state.chunks_exact(8).map(|c| u64::from_le_bytes(c.try_into().unwrap()));
+    let words = state
+        .chunks_exact(8)
+        .map(|c| u64::from_le_bytes(c.try_into().unwrap()));
     // Neither flags nor segments of x86_64: no guest edits those.
-    let numbers: Vec<i32> = if arm { ARM.map(|r| r as i32).to_vec() } else { X86[..17].iter().map(|r| *r as i32).collect() };
+    let numbers: Vec<i32> = if arm {
+        ARM.map(|r| r as i32).to_vec()
+    } else {
+        X86[..17].iter().map(|r| *r as i32).collect()
+    };
     for (register, value) in numbers.into_iter().zip(words) {
-        uc.reg_write(register, value).expect("a register that there is");
+        uc.reg_write(register, value)
+            .expect("a register that there is");
     }
 }
 

@@ -26,7 +26,10 @@ impl Image {
 
     /// Where `__TEXT` lies.
     pub fn text(&self) -> Range<u64> {
-        let text = self.file.segment_named("__TEXT").map_or(0..0, |s| s.svma.clone());
+        let text = self
+            .file
+            .segment_named("__TEXT")
+            .map_or(0..0, |s| s.svma.clone());
         text.start + self.slide..text.end + self.slide
     }
 
@@ -50,14 +53,36 @@ pub fn load(m: &mut Machine, path: &str, name: &str) -> Result<Vec<usize>, Strin
     }
     let index = m.images.len();
     let wanted = file.libraries.clone();
-    let span = file.segments.iter().filter(|s| s.name != "__PAGEZERO").map(|s| s.svma.end).max().unwrap_or(0);
+    let span = file
+        .segments
+        .iter()
+        .filter(|s| s.name != "__PAGEZERO")
+        .map(|s| s.svma.end)
+        .max()
+        .unwrap_or(0);
     // The program at an address of its own, as address space layout randomisation would; libraries
     // where the system's libraries are.
-    let slide = if file.kind == 2 { 0x0400_0000 } else { 0x1_9000_0000 + 0x100_0000 * index as u64 - file.base() };
-    assert!(file.kind == 2 || span - file.base() < 0x100_0000, "{path} is larger than its place");
-    for segment in file.segments.iter().filter(|s| s.name != "__PAGEZERO" && s.svma.end > s.svma.start) {
+    let slide = if file.kind == 2 {
+        0x0400_0000
+    } else {
+        0x1_9000_0000 + 0x100_0000 * index as u64 - file.base()
+    };
+    assert!(
+        file.kind == 2 || span - file.base() < 0x100_0000,
+        "{path} is larger than its place"
+    );
+    for segment in file
+        .segments
+        .iter()
+        .filter(|s| s.name != "__PAGEZERO" && s.svma.end > s.svma.start)
+    {
         let at = segment.svma.start + slide;
-        m.memory.map(&mut m.uc, Some(at), segment.svma.end - segment.svma.start, segment.protection);
+        m.memory.map(
+            &mut m.uc,
+            Some(at),
+            segment.svma.end - segment.svma.start,
+            segment.protection,
+        );
         let bytes = file.bytes[segment.file.clone()].to_vec();
         m.write(at, &bytes);
     }
@@ -67,22 +92,29 @@ pub fn load(m: &mut Machine, path: &str, name: &str) -> Result<Vec<usize>, Strin
             m.traps.insert(address + slide, symbol.clone());
         }
         let arm = m.arm;
-        m.uc
-            .add_code_hook(range.start, range.end - 1, move |uc, pc, _| {
-                let sp = crate::cpu::registers(uc, arm).sp;
-                let stopped = uc.get_data_mut();
-                if stopped.watching {
-                    stopped.shadow.settle(arm, sp);
-                }
-                stopped.trap = Some(pc);
-                let _ = uc.emu_stop();
-            })
-            .map_err(|e| format!("{path}: {e:?}"))?;
+        m.uc.add_code_hook(range.start, range.end - 1, move |uc, pc, _| {
+            let sp = crate::cpu::registers(uc, arm).sp;
+            let stopped = uc.get_data_mut();
+            if stopped.watching {
+                stopped.shadow.settle(arm, sp);
+            }
+            stopped.trap = Some(pc);
+            let _ = uc.emu_stop();
+        })
+        .map_err(|e| format!("{path}: {e:?}"))?;
     }
-    m.images.push(Image { path: name.into(), file, slide, name_at: 0 });
+    m.images.push(Image {
+        path: name.into(),
+        file,
+        slide,
+        name_at: 0,
+    });
     let mut new = vec![];
     for library in wanted {
-        if m.images.iter().any(|i| i.path == library || i.file.id.as_ref() == Some(&library)) {
+        if m.images
+            .iter()
+            .any(|i| i.path == library || i.file.id.as_ref() == Some(&library))
+        {
             continue;
         }
         let found = find(m, &library).ok_or_else(|| format!("{path}: no library {library}"))?;
@@ -97,8 +129,12 @@ pub fn load(m: &mut Machine, path: &str, name: &str) -> Result<Vec<usize>, Strin
 pub fn find(m: &Machine, name: &str) -> Option<String> {
     let last = Path::new(name).file_name()?;
     let folders = m.library_path.iter();
-    let mut tried = folders.map(|f| Path::new(f).join(last)).chain(std::iter::once(name.into()));
-    tried.find(|p| p.is_file()).map(|p| p.to_string_lossy().into_owned())
+    let mut tried = folders
+        .map(|f| Path::new(f).join(last))
+        .chain(std::iter::once(name.into()));
+    tried
+        .find(|p| p.is_file())
+        .map(|p| p.to_string_lossy().into_owned())
 }
 
 fn bind(m: &mut Machine, index: usize) -> Result<(), String> {
@@ -109,7 +145,12 @@ fn bind(m: &mut Machine, index: usize) -> Result<(), String> {
             Fixup::Rebase { at, to } => {
                 m.write_u64(at + slide, to + slide);
             }
-            Fixup::Bind { at, name, addend, weak } => {
+            Fixup::Bind {
+                at,
+                name,
+                addend,
+                weak,
+            } => {
                 let address = match resolve(m, name) {
                     Some(address) => address + addend,
                     None if *weak => 0,
@@ -120,14 +161,24 @@ fn bind(m: &mut Machine, index: usize) -> Result<(), String> {
         }
     }
     // Thread-local variables: the key of a descriptor {thunk, key, offset} is its image.
-    let variables: Vec<_> = m.images[index].file.sections.iter().filter(|s| s.kind() == 0x13).map(|s| s.svma.clone()).collect();
+    let variables: Vec<_> = m.images[index]
+        .file
+        .sections
+        .iter()
+        .filter(|s| s.kind() == 0x13)
+        .map(|s| s.svma.clone())
+        .collect();
     for descriptor in variables.into_iter().flat_map(|r| r.step_by(24)) {
         m.write_u64(descriptor + slide + 8, index as u64 + 1);
     }
     // What was writable only for the fixing of pointers.
-    let constant = m.images[index].file.segment_named("__DATA_CONST").map(|s| s.svma.clone());
+    let constant = m.images[index]
+        .file
+        .segment_named("__DATA_CONST")
+        .map(|s| s.svma.clone());
     if let Some(range) = constant {
-        m.memory.protect(&mut m.uc, range.start + slide, range.end - range.start, 1);
+        m.memory
+            .protect(&mut m.uc, range.start + slide, range.end - range.start, 1);
     }
     Ok(())
 }
@@ -144,7 +195,14 @@ fn unknown(m: &mut Machine, name: &str) -> u64 {
     }
     let page = m.memory.map(&mut m.uc, None, 16, 5);
     // A return instruction, never executed.
-    m.write(page, if m.arm { &[0xc0, 0x03, 0x5f, 0xd6] } else { &[0xc3] });
+    m.write(
+        page,
+        if m.arm {
+            &[0xc0, 0x03, 0x5f, 0xd6]
+        } else {
+            &[0xc3]
+        },
+    );
     m.traps.insert(page, name.into());
     let _ = m.uc.add_code_hook(page, page + 3, |uc, pc, _| {
         uc.get_data_mut().trap = Some(pc);

@@ -239,34 +239,68 @@ impl Machine {
         if ready.is_empty() {
             return None;
         }
-        let index = if self.random == 0 { 0 } else { self.draw() as usize % ready.len() };
+        let index = if self.random == 0 {
+            0
+        } else {
+            self.draw() as usize % ready.len()
+        };
         Some(ready[index])
     }
 
     fn next_deadline(&self) -> Option<u64> {
         let waiting = self.threads.iter().filter(|t| t.suspended == 0);
-        waiting.filter_map(|t| if let Turn::Waiting(_, deadline, _) = t.turn { deadline } else { None }).min()
+        waiting
+            .filter_map(|t| {
+                if let Turn::Waiting(_, deadline, _) = t.turn {
+                    deadline
+                } else {
+                    None
+                }
+            })
+            .min()
     }
 
     fn all_waits(&self) -> String {
         let one = |(i, t): (usize, &Thread)| match &t.turn {
             Turn::Over => None,
             Turn::Waiting(key, ..) => Some(format!("thread {i} '{}' waits for {key:x?}", t.name)),
-            _ => Some(format!("thread {i} '{}' is suspended {} deep", t.name, t.suspended)),
+            _ => Some(format!(
+                "thread {i} '{}' is suspended {} deep",
+                t.name, t.suspended
+            )),
         };
-        self.threads.iter().enumerate().filter_map(one).collect::<Vec<_>>().join("; ")
+        self.threads
+            .iter()
+            .enumerate()
+            .filter_map(one)
+            .collect::<Vec<_>>()
+            .join("; ")
     }
 
     /// One turn of one thread.
     fn turn(&mut self, thread: usize) {
         self.current = thread;
-        let slice = if self.random == 0 { self.slice } else { 1 + self.draw() as usize % self.slice };
-        let mut context = self.threads[thread].context.take().expect("a thread that is not running has a context");
-        self.uc.context_restore(&context).expect("a context of this CPU");
-        std::mem::swap(&mut self.uc.get_data_mut().shadow, &mut self.threads[thread].shadow);
+        let slice = if self.random == 0 {
+            self.slice
+        } else {
+            1 + self.draw() as usize % self.slice
+        };
+        let mut context = self.threads[thread]
+            .context
+            .take()
+            .expect("a thread that is not running has a context");
+        self.uc
+            .context_restore(&context)
+            .expect("a context of this CPU");
+        std::mem::swap(
+            &mut self.uc.get_data_mut().shadow,
+            &mut self.threads[thread].shadow,
+        );
         let started = self.now;
         let mut going = true;
-        if let Turn::Woken(then, woken) = std::mem::replace(&mut self.threads[thread].turn, Turn::Ready) {
+        if let Turn::Woken(then, woken) =
+            std::mem::replace(&mut self.threads[thread].turn, Turn::Ready)
+        {
             let outcome = then(self, woken);
             going = self.settle(outcome);
         }
@@ -281,8 +315,12 @@ impl Machine {
             let pc = self.registers().pc;
             let result = self.uc.emu_start(pc, u64::MAX, 0, left as usize);
             let stopped = self.uc.get_data_mut();
-            let (trap, fault, interrupt, watched) =
-                (stopped.trap.take(), stopped.fault.take(), stopped.interrupt.take(), stopped.watched.take());
+            let (trap, fault, interrupt, watched) = (
+                stopped.trap.take(),
+                stopped.fault.take(),
+                stopped.interrupt.take(),
+                stopped.watched.take(),
+            );
             if let Some(address) = trap {
                 self.now += TRAP;
                 left -= 200;
@@ -305,8 +343,13 @@ impl Machine {
                 left = 0;
             }
         }
-        self.uc.context_save(&mut context).expect("a context of this CPU");
-        std::mem::swap(&mut self.uc.get_data_mut().shadow, &mut self.threads[thread].shadow);
+        self.uc
+            .context_save(&mut context)
+            .expect("a context of this CPU");
+        std::mem::swap(
+            &mut self.uc.get_data_mut().shadow,
+            &mut self.threads[thread].shadow,
+        );
         let ran = self.now - started;
         let thread = &mut self.threads[thread];
         thread.context = Some(context);
@@ -325,12 +368,23 @@ impl Machine {
             *value = cpu::argument(&self.uc, self.arm, index);
         }
         if self.trace {
-            eprintln!("[{:>12} t{}] {name}({:x}, {:x}, {:x}, {:x}) from {}", self.now, self.current, a[0], a[1], a[2], a[3], self.place(self.return_address()));
+            eprintln!(
+                "[{:>12} t{}] {name}({:x}, {:x}, {:x}, {:x}) from {}",
+                self.now,
+                self.current,
+                a[0],
+                a[1],
+                a[2],
+                a[3],
+                self.place(self.return_address())
+            );
         }
         match system::call(self, &name, &a) {
             Outcome::Unknown => {
                 let from = self.place(self.return_address());
-                self.exit = Some(Exit::Stuck(format!("unknown import {name}, called from {from}")));
+                self.exit = Some(Exit::Stuck(format!(
+                    "unknown import {name}, called from {from}"
+                )));
                 false
             }
             outcome => self.settle(outcome),
@@ -381,7 +435,11 @@ impl Machine {
     /// Where the function returns that the CPU stands at the entry of.
     pub fn return_address(&self) -> u64 {
         let registers = self.registers();
-        if self.arm { registers.lr } else { self.read_u64(registers.sp).unwrap_or(0) }
+        if self.arm {
+            registers.lr
+        } else {
+            self.read_u64(registers.sp).unwrap_or(0)
+        }
     }
 
     /// Wakes up to `count` threads that wait for `key`; returns how many.
@@ -405,7 +463,9 @@ impl Machine {
     pub fn spawn(&mut self, pc: u64, sp: u64, pthread: u64, arguments: &[u64]) -> usize {
         // Written through the live CPU, which gets its own registers back.
         let mut saved = self.uc.context_alloc().expect("memory for a context");
-        self.uc.context_save(&mut saved).expect("a context of this CPU");
+        self.uc
+            .context_save(&mut saved)
+            .expect("a context of this CPU");
         cpu::set(&mut self.uc, self.arm, pc, sp);
         cpu::set_fp(&mut self.uc, self.arm, 0);
         if self.arm {
@@ -416,8 +476,12 @@ impl Machine {
             cpu::set_argument(&mut self.uc, self.arm, index, *value);
         }
         let mut context = self.uc.context_alloc().expect("memory for a context");
-        self.uc.context_save(&mut context).expect("a context of this CPU");
-        self.uc.context_restore(&saved).expect("a context of this CPU");
+        self.uc
+            .context_save(&mut context)
+            .expect("a context of this CPU");
+        self.uc
+            .context_restore(&saved)
+            .expect("a context of this CPU");
         let index = self.threads.len();
         let port = self.ports.thread(index);
         self.threads.push(Thread {
@@ -494,7 +558,9 @@ impl Machine {
                 let svma = avma - image.slide;
                 let after = symbols.partition_point(|s| s.0 <= svma);
                 let near = after.checked_sub(1).map(|i| &symbols[i]);
-                return near.map_or(format!("{svma:#x}"), |s| format!("{}+{:#x}", s.1, svma - s.0));
+                return near.map_or(format!("{svma:#x}"), |s| {
+                    format!("{}+{:#x}", s.1, svma - s.0)
+                });
             }
         }
         format!("{avma:#x}")

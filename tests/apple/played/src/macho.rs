@@ -134,18 +134,28 @@ impl File {
         let (mut chained, mut at) = (None, 32);
         for _ in 0..u32_at(&bytes, 16) {
             let (command, size) = (u32_at(&bytes, at), u32_at(&bytes, at + 4) as usize);
-            let name = |field: usize| text(&bytes[at + u32_at(&bytes, at + field) as usize..at + size]);
+            let name =
+                |field: usize| text(&bytes[at + u32_at(&bytes, at + field) as usize..at + size]);
             match command {
                 0x19 => file.segment(&bytes, at),
                 0x2 => file.symbol_table(&bytes, at),
                 0x0c | 0x8000_0018 => file.libraries.push(name(8)),
                 0x0d => file.id = Some(name(8)),
                 0x1b => file.uuid.copy_from_slice(&bytes[at + 8..at + 24]),
-                0x22 | 0x8000_0022 if (0..5).any(|k| u32_at(&bytes, at + 12 + 8 * k) != 0 && k < 4) => {
-                    return Err(format!("{path}: bound by opcodes; link it for macOS 13 or with -fixup_chains"));
+                0x22 | 0x8000_0022
+                    if (0..5).any(|k| u32_at(&bytes, at + 12 + 8 * k) != 0 && k < 4) =>
+                {
+                    return Err(format!(
+                        "{path}: bound by opcodes; link it for macOS 13 or with -fixup_chains"
+                    ));
                 }
                 0x8000_0028 => file.entry = Some(u64_at(&bytes, at + 8)),
-                0x8000_0034 => chained = Some((u32_at(&bytes, at + 8) as usize, u32_at(&bytes, at + 12) as usize)),
+                0x8000_0034 => {
+                    chained = Some((
+                        u32_at(&bytes, at + 8) as usize,
+                        u32_at(&bytes, at + 12) as usize,
+                    ))
+                }
                 _ => {}
             }
             at += size;
@@ -171,12 +181,15 @@ impl File {
 
     /// The section of that name.
     pub fn section(&self, segment: &str, name: &str) -> Option<&Section> {
-        self.sections.iter().find(|s| s.segment == segment && s.name == name)
+        self.sections
+            .iter()
+            .find(|s| s.segment == segment && s.name == name)
     }
 
     /// A section's bytes.
     pub fn data(&self, section: &Section) -> &[u8] {
-        &self.bytes[section.offset..section.offset + (section.svma.end - section.svma.start) as usize]
+        &self.bytes
+            [section.offset..section.offset + (section.svma.end - section.svma.start) as usize]
     }
 
     fn segment(&mut self, b: &[u8], at: usize) {
@@ -222,7 +235,11 @@ impl File {
 
     /// `dyld_chained_fixups_header`, pointer formats 2 and 6, imports formats 1 and 2.
     fn chains(&mut self, file: &[u8], b: &[u8]) -> Result<(), String> {
-        let (starts, imports, symbols) = (u32_at(b, 4) as usize, u32_at(b, 8) as usize, u32_at(b, 12) as usize);
+        let (starts, imports, symbols) = (
+            u32_at(b, 4) as usize,
+            u32_at(b, 8) as usize,
+            u32_at(b, 12) as usize,
+        );
         let stride = match u32_at(b, 20) {
             1 => 4,
             2 => 8,
@@ -230,8 +247,16 @@ impl File {
         };
         let import = |k: usize| {
             let word = u32_at(b, imports + stride * k);
-            let addend = if stride == 8 { u32_at(b, imports + stride * k + 4) } else { 0 };
-            (text(&b[symbols + (word >> 9) as usize..]), u64::from(addend), word >> 8 & 1 == 1)
+            let addend = if stride == 8 {
+                u32_at(b, imports + stride * k + 4)
+            } else {
+                0
+            };
+            (
+                text(&b[symbols + (word >> 9) as usize..]),
+                u64::from(addend),
+                word >> 8 & 1 == 1,
+            )
         };
         for index in 0..u32_at(b, starts) as usize {
             let offset = u32_at(b, starts + 4 + 4 * index) as usize;
@@ -241,9 +266,14 @@ impl File {
             let at = starts + offset;
             let (page, format) = (u64::from(u16_at(b, at + 4)), u16_at(b, at + 6));
             if format != 2 && format != 6 {
-                return Err(format!("chained pointers of format {format} are not played"));
+                return Err(format!(
+                    "chained pointers of format {format} are not played"
+                ));
             }
-            let (svma, from) = (self.segments[index].svma.start, self.segments[index].file.start);
+            let (svma, from) = (
+                self.segments[index].svma.start,
+                self.segments[index].file.start,
+            );
             for k in 0..u16_at(b, at + 20) as usize {
                 let first = u16_at(b, at + 22 + 2 * k);
                 if first == 0xffff {
@@ -254,7 +284,12 @@ impl File {
                     let word = u64_at(file, from + at as usize);
                     self.fixups.push(if word >> 63 == 1 {
                         let (name, addend, weak) = import((word & 0xff_ffff) as usize);
-                        Fixup::Bind { at: svma + at, name, addend: addend + (word >> 24 & 0xff), weak }
+                        Fixup::Bind {
+                            at: svma + at,
+                            name,
+                            addend: addend + (word >> 24 & 0xff),
+                            weak,
+                        }
                     } else {
                         let base = if format == 6 { self.base() } else { 0 };
                         let to = (word & 0xf_ffff_ffff) + base | (word >> 36 & 0xff) << 56;

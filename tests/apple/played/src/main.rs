@@ -22,7 +22,12 @@ fn main() {
     let mut trace = false;
     while let Some(option) = arguments.next_if(|a| a.starts_with("--")) {
         match option.as_str() {
-            "--seed" => seed = arguments.next().and_then(|n| n.parse().ok()).unwrap_or_else(|| usage()),
+            "--seed" => {
+                seed = arguments
+                    .next()
+                    .and_then(|n| n.parse().ok())
+                    .unwrap_or_else(|| usage())
+            }
             "--library-path" => library_path.push(arguments.next().unwrap_or_else(|| usage())),
             "--trace" => trace = true,
             _ => usage(),
@@ -54,7 +59,11 @@ fn main() {
         }
         Exit::Stuck(why) => {
             let registers = machine.registers();
-            eprintln!("played: {why}; pc {} sp {:#x}", machine.place(registers.pc), registers.sp);
+            eprintln!(
+                "played: {why}; pc {} sp {:#x}",
+                machine.place(registers.pc),
+                registers.sp
+            );
             std::process::exit(125);
         }
     }
@@ -70,12 +79,20 @@ fn start(guest: &[String], seed: u64, library_path: Vec<String>) -> Result<Machi
     let arm = macho::File::parse(&guest[0])?.arm;
     let mut m = Machine::new(arm, seed);
     let name = if arm { "arm64" } else { "x86_64" };
-    m.library_path = library_path.iter().map(|p| p.replace("{arch}", name)).collect();
+    m.library_path = library_path
+        .iter()
+        .map(|p| p.replace("{arch}", name))
+        .collect();
     let path = std::fs::canonicalize(&guest[0]).map_err(|e| format!("{}: {e}", guest[0]))?;
     let path = path.to_string_lossy().into_owned();
     loader::load(&mut m, &guest[0], &path)?;
-    let entry = m.images.iter().find_map(|i| i.file.entry.map(|e| e + i.slide)).ok_or("no entry point")?;
-    let first = loader::resolve(&m, "_played_start").ok_or("no libSystem: run tests/apple/run first")?;
+    let entry = m
+        .images
+        .iter()
+        .find_map(|i| i.file.entry.map(|e| e + i.slide))
+        .ok_or("no entry point")?;
+    let first =
+        loader::resolve(&m, "_played_start").ok_or("no libSystem: run tests/apple/run first")?;
 
     let Machine { memory, uc, .. } = &mut m;
     let base = memory.map(uc, Some(STACK), STACK_SIZE, 3);
@@ -90,19 +107,32 @@ fn start(guest: &[String], seed: u64, library_path: Vec<String>) -> Result<Machi
         place
     };
     let arguments: Vec<u64> = guest.iter().map(|text| put(&mut m, text)).collect();
-    let kept = std::env::vars().filter(|(k, v)| (k.starts_with("RUST_") || k.starts_with("WEDJAT_")) && v.len() < 200);
-    let environment: Vec<u64> = kept.map(|(k, v)| put(&mut m, &format!("{k}={v}"))).collect();
+    let kept = std::env::vars()
+        .filter(|(k, v)| (k.starts_with("RUST_") || k.starts_with("WEDJAT_")) && v.len() < 200);
+    let environment: Vec<u64> = kept
+        .map(|(k, v)| put(&mut m, &format!("{k}={v}")))
+        .collect();
     if at >= top {
         return Err("arguments and environment are too long".into());
     }
     let vectors = pthread - 0x1000;
-    let words = arguments.iter().copied().chain([0]).chain(environment.iter().copied()).chain([0, 0]);
+    let words = arguments
+        .iter()
+        .copied()
+        .chain([0])
+        .chain(environment.iter().copied())
+        .chain([0, 0]);
     for (k, word) in words.enumerate() {
         m.write_u64(vectors + 8 * k as u64, word);
     }
     let sp = vectors - 0x100 - if arm { 0 } else { 8 };
     let count = guest.len() as u64;
-    let index = m.spawn(first, sp, pthread, &[entry, count, vectors, pthread, top, STACK_SIZE]);
+    let index = m.spawn(
+        first,
+        sp,
+        pthread,
+        &[entry, count, vectors, pthread, top, STACK_SIZE],
+    );
     system::thread::introduce(&mut m, index);
     m.uc.get_data_mut().shadow = shadow::Shadow::new();
     Ok(m)

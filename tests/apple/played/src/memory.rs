@@ -46,7 +46,8 @@ impl Memory {
             at
         });
         self.unmap(uc, at, size);
-        uc.mem_map(at, size, prot(bits)).unwrap_or_else(|e| panic!("mapping {size:#x} bytes at {at:#x}: {e:?}"));
+        uc.mem_map(at, size, prot(bits))
+            .unwrap_or_else(|e| panic!("mapping {size:#x} bytes at {at:#x}: {e:?}"));
         self.regions.insert(at, (size, bits));
         at
     }
@@ -64,7 +65,8 @@ impl Memory {
         let mut found = false;
         self.carve(at & !(GRAIN - 1), at + round(size), |start, end, _| {
             found = true;
-            uc.mem_protect(start, end - start, prot(bits)).expect("a range that is mapped");
+            uc.mem_protect(start, end - start, prot(bits))
+                .expect("a range that is mapped");
             Some(bits)
         });
         found
@@ -72,14 +74,20 @@ impl Memory {
 
     /// Start, size and rights of the region at or above an address.
     pub fn region(&self, at: u64) -> Option<(u64, u64, u32)> {
-        let below = self.regions.range(..=at).next_back().filter(|(start, (size, _))| at < **start + size);
+        let below = self
+            .regions
+            .range(..=at)
+            .next_back()
+            .filter(|(start, (size, _))| at < **start + size);
         let found = below.or_else(|| self.regions.range(at..).next())?;
         Some((*found.0, found.1.0, found.1.1))
     }
 
     /// Whether a read of all these bytes would succeed.
     pub fn readable(&self, at: u64, size: u64) -> bool {
-        let Some(end) = at.checked_add(size) else { return false };
+        let Some(end) = at.checked_add(size) else {
+            return false;
+        };
         let mut at = at;
         while at < end {
             match self.region(at) {

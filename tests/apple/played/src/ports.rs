@@ -44,9 +44,24 @@ pub const HOST: u32 = 0x303;
 impl Default for Ports {
     fn default() -> Ports {
         let mut names = BTreeMap::new();
-        names.insert(TASK, Port { object: Object::Task, references: 1 });
-        names.insert(HOST, Port { object: Object::Host, references: 0 });
-        Ports { names, next: 0x1103 }
+        names.insert(
+            TASK,
+            Port {
+                object: Object::Task,
+                references: 1,
+            },
+        );
+        names.insert(
+            HOST,
+            Port {
+                object: Object::Host,
+                references: 0,
+            },
+        );
+        Ports {
+            names,
+            next: 0x1103,
+        }
     }
 }
 
@@ -102,6 +117,10 @@ impl Ports {
 
     /// Names with more references than `most`: what a leak looks like.
     pub fn hoarded(&self, most: i64) -> Vec<(u32, i64)> {
-        self.names.iter().filter(|(_, p)| p.references > most).map(|(n, p)| (*n, p.references)).collect()
+        self.names
+            .iter()
+            .filter(|(_, p)| p.references > most)
+            .map(|(n, p)| (*n, p.references))
+            .collect()
     }
 }

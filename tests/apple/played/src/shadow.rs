@@ -37,7 +37,10 @@ impl Shadow {
     pub fn settle(&mut self, arm: bool, sp: u64) {
         match std::mem::take(&mut self.next) {
             Next::Nothing => {}
-            Next::Call(to) => self.calls.push(Call { to, sp: if arm { sp } else { sp + 8 } }),
+            Next::Call(to) => self.calls.push(Call {
+                to,
+                sp: if arm { sp } else { sp + 8 },
+            }),
             Next::Return => {
                 self.calls.pop();
             }
@@ -66,7 +69,8 @@ impl Shadow {
             }
         } else {
             let prefix = usize::from(code[0] & 0xf0 == 0x40);
-            let indirect = code.get(prefix) == Some(&0xff) && code.get(prefix + 1).is_some_and(|m| m >> 3 & 7 == 2);
+            let indirect = code.get(prefix) == Some(&0xff)
+                && code.get(prefix + 1).is_some_and(|m| m >> 3 & 7 == 2);
             match code[0] {
                 0xe8 => Next::Call(pc + code.len() as u64),
                 0xc3 | 0xc2 => Next::Return,

@@ -38,7 +38,11 @@ extern "C" fn handler(signal: i32, info: *const u8, context: *mut u8) {
         let here = 0u8;
         ON_STACK.store(&raw const here as u64, Ordering::Relaxed);
         let state = (*context.add(48).cast::<*mut u64>()).add(2);
-        let pc = state.add(if cfg!(target_arch = "aarch64") { 32 } else { 16 });
+        let pc = state.add(if cfg!(target_arch = "aarch64") {
+            32
+        } else {
+            16
+        });
         if signal != 30 {
             *pc += LENGTH.load(Ordering::Relaxed);
         }
@@ -49,25 +53,50 @@ fn main() {
     // SAFETY: plain calls of the C library with memory that lives on.
     unsafe {
         let stack = mmap(std::ptr::null_mut(), 0x10000, 3, 0x1002, -1, 0);
-        assert_eq!(sigaltstack(&Stack { base: stack, size: 0x10000, flags: 0 }, std::ptr::null_mut()), 0);
+        assert_eq!(
+            sigaltstack(
+                &Stack {
+                    base: stack,
+                    size: 0x10000,
+                    flags: 0
+                },
+                std::ptr::null_mut()
+            ),
+            0
+        );
         for signal in [4, 5, 10, 11, 30] {
-            let action = Action { handler: handler as *const () as usize, mask: 0, flags: 0x41 };
+            let action = Action {
+                handler: handler as *const () as usize,
+                mask: 0,
+                flags: 0x41,
+            };
             assert_eq!(sigaction(signal, &action, std::ptr::null_mut()), 0);
         }
         let guarded = mmap(std::ptr::null_mut(), 0x4000, 1, 0x1002, -1, 0);
 
         // A write to a page that may only be read; a read of nothing. x86_64: 3 bytes each.
-        LENGTH.store(if cfg!(target_arch = "aarch64") { 4 } else { 3 }, Ordering::Relaxed);
+        LENGTH.store(
+            if cfg!(target_arch = "aarch64") { 4 } else { 3 },
+            Ordering::Relaxed,
+        );
         #[cfg(target_arch = "aarch64")]
         std::arch::asm!("str xzr, [{0}, #16]", in(reg) guarded);
         #[cfg(target_arch = "x86_64")]
         std::arch::asm!(".byte 0x48, 0x89, 0x08", in("rax") guarded.add(16), in("rcx") 0u64);
-        println!("write to a read-only page: SIGBUS {} at +{}", SEEN[10].load(Ordering::Relaxed), ADDRESS.load(Ordering::Relaxed) - guarded as u64);
+        println!(
+            "write to a read-only page: SIGBUS {} at +{}",
+            SEEN[10].load(Ordering::Relaxed),
+            ADDRESS.load(Ordering::Relaxed) - guarded as u64
+        );
         #[cfg(target_arch = "aarch64")]
         std::arch::asm!("ldr {1}, [{0}]", in(reg) 0x1238u64, out(reg) _);
         #[cfg(target_arch = "x86_64")]
         std::arch::asm!(".byte 0x48, 0x8b, 0x08", in("rax") 0x1238u64, out("rcx") _);
-        println!("read of nothing: SIGSEGV {} at {:#x}", SEEN[11].load(Ordering::Relaxed), ADDRESS.load(Ordering::Relaxed));
+        println!(
+            "read of nothing: SIGSEGV {} at {:#x}",
+            SEEN[11].load(Ordering::Relaxed),
+            ADDRESS.load(Ordering::Relaxed)
+        );
         let on = ON_STACK.load(Ordering::Relaxed).wrapping_sub(stack as u64) < 0x10000;
         println!("on the alternate stack: {on}");
         #[cfg(target_arch = "aarch64")]
@@ -79,7 +108,11 @@ fn main() {
             LENGTH.store(0, Ordering::Relaxed);
             std::arch::asm!("int3");
         }
-        println!("SIGILL {} SIGTRAP {}", SEEN[4].load(Ordering::Relaxed), SEEN[5].load(Ordering::Relaxed));
+        println!(
+            "SIGILL {} SIGTRAP {}",
+            SEEN[4].load(Ordering::Relaxed),
+            SEEN[5].load(Ordering::Relaxed)
+        );
         raise(30);
         println!("raised: {}", SEEN[30].load(Ordering::Relaxed));
         assert_eq!(mprotect(guarded, 0x4000, 3), 0);

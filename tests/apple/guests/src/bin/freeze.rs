@@ -47,13 +47,28 @@ fn main() {
         }
         std::thread::sleep(std::time::Duration::from_millis(50));
         let images = ImageTable::enter();
-        let captured = capturer.capture(main, &images).expect("the main thread can be stopped");
-        println!("end {} cut {} bytes>64 {}", captured.end.as_str(), captured.cut, captured.bytes > 64);
+        let captured = capturer
+            .capture(main, &images)
+            .expect("the main thread can be stopped");
+        println!(
+            "end {} cut {} bytes>64 {}",
+            captured.end.as_str(),
+            captured.cut,
+            captured.bytes > 64
+        );
         for frame in captured.frames {
-            let lookup = if frame.found == Found::Context { frame.pc } else { frame.pc - 1 };
+            let lookup = if frame.found == Found::Context {
+                frame.pc
+            } else {
+                frame.pc - 1
+            };
             let image = images.images().get(frame.image as usize);
             match image {
-                Some(image) if image.main => println!("frame {:#x} found {}", image.svma(lookup), frame.found.code()),
+                Some(image) if image.main => println!(
+                    "frame {:#x} found {}",
+                    image.svma(lookup),
+                    frame.found.code()
+                ),
                 Some(image) => println!("other {} found {}", image.name, frame.found.code()),
                 None => println!("nowhere {lookup:#x}"),
             }

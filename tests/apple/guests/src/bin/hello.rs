@@ -8,7 +8,10 @@ fn main() {
     let threads: Vec<_> = (0..8)
         .map(|n| {
             let tx = tx.clone();
-            std::thread::Builder::new().name(format!("worker {n}")).spawn(move || tx.send(n * n).unwrap()).unwrap()
+            std::thread::Builder::new()
+                .name(format!("worker {n}"))
+                .spawn(move || tx.send(n * n).unwrap())
+                .unwrap()
         })
         .collect();
     for thread in threads {
@@ -31,7 +34,10 @@ fn main() {
     }
     drop(done);
     thread.join().unwrap();
-    println!("slept an hour: {}", start.elapsed() >= Duration::from_secs(3600));
+    println!(
+        "slept an hour: {}",
+        start.elapsed() >= Duration::from_secs(3600)
+    );
 
     let caught = std::panic::catch_unwind(|| panic!("on purpose"));
     println!("caught: {}", caught.is_err());

@@ -10,7 +10,9 @@ const EPOCH: u64 = 1_704_067_200_000_000_000;
 pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
     let now = m.now;
     Some(match name {
-        "mach_absolute_time" | "mach_continuous_time" | "mach_approximate_time" => Outcome::Return(now),
+        "mach_absolute_time" | "mach_continuous_time" | "mach_approximate_time" => {
+            Outcome::Return(now)
+        }
         "mach_timebase_info" => {
             m.write_u32(a[0], 1);
             m.write_u32(a[0] + 4, 1);
@@ -26,7 +28,11 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
         "nanosleep" => {
             let seconds = m.read_u64(a[0]).unwrap_or(0);
             let length = seconds.saturating_mul(1_000_000_000) + m.read_u64(a[0] + 8).unwrap_or(0);
-            Outcome::Wait(Key::Time, Some(now.saturating_add(length)), Box::new(|_, _| Outcome::Return(0)))
+            Outcome::Wait(
+                Key::Time,
+                Some(now.saturating_add(length)),
+                Box::new(|_, _| Outcome::Return(0)),
+            )
         }
         _ => return None,
     })

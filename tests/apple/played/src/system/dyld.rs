@@ -15,10 +15,15 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
         "_dyld_get_image_header" | "_dyld_get_image_vmaddr_slide" | "_dyld_get_image_name" => 0,
         // (address, struct dyld_unwind_sections {header, dwarf, length, compact, length})
         "_dyld_find_unwind_sections" => {
-            let Some(found) = m.images.iter().find(|i| i.text().contains(&a[0])) else { return Some(Outcome::Return(0)) };
+            let Some(found) = m.images.iter().find(|i| i.text().contains(&a[0])) else {
+                return Some(Outcome::Return(0));
+            };
             let mut words = vec![found.base()];
             for section in ["__eh_frame", "__unwind_info"] {
-                let range = found.file.section("__TEXT", section).map(|s| s.svma.clone());
+                let range = found
+                    .file
+                    .section("__TEXT", section)
+                    .map(|s| s.svma.clone());
                 words.push(range.clone().map_or(0, |r| r.start + found.slide));
                 words.push(range.map_or(0, |r| r.end - r.start));
             }
@@ -29,7 +34,9 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
         }
         // (address, Dl_info {fname, fbase, sname, saddr})
         "dladdr" => {
-            let Some(index) = m.images.iter().position(|i| i.text().contains(&a[0])) else { return Some(Outcome::Return(0)) };
+            let Some(index) = m.images.iter().position(|i| i.text().contains(&a[0])) else {
+                return Some(Outcome::Return(0));
+            };
             let name = name_of(m, index);
             let base = m.images[index].base();
             for (k, word) in [name, base, 0, 0].into_iter().enumerate() {
@@ -81,7 +88,9 @@ fn initializer(m: &Machine, index: usize, k: u64) -> u64 {
         let size = section.svma.end - section.svma.start;
         match section.kind() {
             9 if 8 * k < size => return m.read_u64(at + 8 * k).unwrap_or(0),
-            0x16 if 4 * k < size => return image.base() + u64::from(m.read_u32(at + 4 * k).unwrap_or(0)),
+            0x16 if 4 * k < size => {
+                return image.base() + u64::from(m.read_u32(at + 4 * k).unwrap_or(0));
+            }
             _ => {}
         }
     }
@@ -98,7 +107,11 @@ fn local(m: &mut Machine, descriptor: u64) -> u64 {
     }
     // S_THREAD_LOCAL_REGULAR 0x11, S_THREAD_LOCAL_ZEROFILL 0x12
     let file = &m.images[key - 1].file;
-    let sections: Vec<_> = file.sections.iter().filter(|s| matches!(s.kind(), 0x11 | 0x12)).collect();
+    let sections: Vec<_> = file
+        .sections
+        .iter()
+        .filter(|s| matches!(s.kind(), 0x11 | 0x12))
+        .collect();
     let start = sections.iter().map(|s| s.svma.start).min().unwrap_or(0);
     let end = sections.iter().map(|s| s.svma.end).max().unwrap_or(0);
     let mut bytes = vec![0; (end - start) as usize];

@@ -22,7 +22,9 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
         // (task, mask, port, behavior, flavor)
         "task_set_exception_ports" => {
             for kind in (1..14).filter(|k| a[1] >> k & 1 == 1) {
-                m.signals.exception_ports.insert(kind, (a[2] as u32, a[3] as u32, a[4] as u32));
+                m.signals
+                    .exception_ports
+                    .insert(kind, (a[2] as u32, a[3] as u32, a[4] as u32));
             }
             Outcome::Return(kern::SUCCESS)
         }
@@ -30,8 +32,15 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
         "task_get_exception_ports" => {
             let mut count = 0;
             for kind in (1..14u32).filter(|k| a[1] >> k & 1 == 1) {
-                if let Some((port, behavior, flavor)) = m.signals.exception_ports.get(&kind).copied() {
-                    for (at, value) in [(a[2], 1 << kind), (a[4], port), (a[5], behavior), (a[6], flavor)] {
+                if let Some((port, behavior, flavor)) =
+                    m.signals.exception_ports.get(&kind).copied()
+                {
+                    for (at, value) in [
+                        (a[2], 1 << kind),
+                        (a[4], port),
+                        (a[5], behavior),
+                        (a[6], flavor),
+                    ] {
                         m.write_u32(at + 4 * count, value);
                     }
                     count += 1;
@@ -45,7 +54,12 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
 }
 
 /// Raises what stopped the CPU. Returns whether the thread goes on at once.
-pub fn raise(m: &mut Machine, fault: Option<Fault>, interrupt: Option<u32>, error: Option<uc_error>) -> bool {
+pub fn raise(
+    m: &mut Machine,
+    fault: Option<Fault>,
+    interrupt: Option<u32>,
+    error: Option<uc_error>,
+) -> bool {
     let pc = m.registers().pc;
     let (kind, code, subcode, signal) = match (fault, interrupt, m.arm) {
         // KERN_PROTECTION_FAILURE 2 is SIGBUS, KERN_INVALID_ADDRESS 1 SIGSEGV; the kernel's own rule
@@ -58,23 +72,36 @@ pub fn raise(m: &mut Machine, fault: Option<Fault>, interrupt: Option<u32>, erro
         (_, Some(0), false) => (EXC_ARITHMETIC, 1, 0, signal::SIGFPE),
         (_, Some(3), false) => (EXC_BREAKPOINT, 2, 0, signal::SIGTRAP),
         (_, Some(6), false) => (EXC_BAD_INSTRUCTION, 1, 0, signal::SIGILL),
-        (None, None, _) if error == Some(uc_error::INSN_INVALID) || error == Some(uc_error::EXCEPTION) => {
+        (None, None, _)
+            if error == Some(uc_error::INSN_INVALID) || error == Some(uc_error::EXCEPTION) =>
+        {
             (EXC_BAD_INSTRUCTION, 1, 0, signal::SIGILL)
         }
         other => {
             let place = m.place(pc);
-            m.exit = Some(Exit::Stuck(format!("the CPU stopped at {place}: {other:?} {error:?}")));
+            m.exit = Some(Exit::Stuck(format!(
+                "the CPU stopped at {place}: {other:?} {error:?}"
+            )));
             return false;
         }
     };
-    let signal = signal::Signal::fault(signal, code as u32, if kind == EXC_BAD_ACCESS { subcode } else { pc });
+    let signal = signal::Signal::fault(
+        signal,
+        code as u32,
+        if kind == EXC_BAD_ACCESS { subcode } else { pc },
+    );
     if m.trace {
         let place = m.place(pc);
-        eprintln!("[{:>12} t{}] exception {kind} code {code} {subcode:#x} at {place}", m.now, m.current);
+        eprintln!(
+            "[{:>12} t{}] exception {kind} code {code} {subcode:#x} at {place}",
+            m.now, m.current
+        );
     }
     let current = m.current;
     let own = m.threads[current].exception_ports.get(&kind).copied();
-    let port = own.or_else(|| m.signals.exception_ports.get(&kind).copied()).filter(|p| p.0 != 0);
+    let port = own
+        .or_else(|| m.signals.exception_ports.get(&kind).copied())
+        .filter(|p| p.0 != 0);
     match port {
         Some(port) => post(m, kind, [code, subcode], port, signal),
         None => {
@@ -85,11 +112,20 @@ pub fn raise(m: &mut Machine, fault: Option<Fault>, interrupt: Option<u32>, erro
 }
 
 /// Sends the exception's message and leaves the thread waiting for the answer.
-fn post(m: &mut Machine, kind: u32, codes: [u64; 2], (port, behavior, flavor): (u32, u32, u32), signal: signal::Signal) -> bool {
+fn post(
+    m: &mut Machine,
+    kind: u32,
+    codes: [u64; 2],
+    (port, behavior, flavor): (u32, u32, u32),
+    signal: signal::Signal,
+) -> bool {
     let current = m.current;
     let reply = m.ports.add(Object::Reply(current), 1);
     let wide = behavior & MACH_EXCEPTION_CODES != 0;
-    let identity = matches!(behavior & 0xff, EXCEPTION_DEFAULT | EXCEPTION_STATE_IDENTITY);
+    let identity = matches!(
+        behavior & 0xff,
+        EXCEPTION_DEFAULT | EXCEPTION_STATE_IDENTITY
+    );
     let with_state = behavior & 0xff != EXCEPTION_DEFAULT;
     let mut body: Vec<u8> = vec![];
     let mut word = |value: u32| body.extend(value.to_le_bytes());
@@ -116,7 +152,8 @@ fn post(m: &mut Machine, kind: u32, codes: [u64; 2], (port, behavior, flavor): (
     }
     if with_state {
         let mut context = m.uc.context_alloc().expect("memory for a context");
-        m.uc.context_save(&mut context).expect("a context of this CPU");
+        m.uc.context_save(&mut context)
+            .expect("a context of this CPU");
         let state = cpu::thread_state(&context, m.arm);
         word(flavor);
         word(state.len() as u32 / 4);
@@ -140,12 +177,20 @@ fn post(m: &mut Machine, kind: u32, codes: [u64; 2], (port, behavior, flavor): (
     }
     m.wake(Key::Message(port), 1);
     m.signals.unanswered.insert(current, signal);
-    m.settle(Outcome::Wait(Key::Exception(current), None, Box::new(|_, _| Outcome::Jump)))
+    m.settle(Outcome::Wait(
+        Key::Exception(current),
+        None,
+        Box::new(|_, _| Outcome::Jump),
+    ))
 }
 
 /// The server has answered: `RetCode` says whether the thread goes on as it stands.
 pub fn answered(m: &mut Machine, thread: usize, message: &[u8]) {
-    let word = |at: usize| message.get(at..at + 4).map_or(5, |b| u32::from_le_bytes(b.try_into().unwrap()));
+    let word = |at: usize| {
+        message
+            .get(at..at + 4)
+            .map_or(5, |b| u32::from_le_bytes(b.try_into().unwrap()))
+    };
     // header 24, NDR 8, RetCode
     if word(32) != 0
         && let Some(signal) = m.signals.unanswered.remove(&thread)

@@ -27,7 +27,11 @@ fn path(m: &Machine, at: u64) -> CString {
 
 fn folder(fd: u64) -> i32 {
     // Darwin's AT_FDCWD is -2.
-    if fd as i32 == -2 { libc::AT_FDCWD } else { fd as i32 }
+    if fd as i32 == -2 {
+        libc::AT_FDCWD
+    } else {
+        fd as i32
+    }
 }
 
 fn flags(darwin: u64) -> i32 {
@@ -52,7 +56,11 @@ fn flags(darwin: u64) -> i32 {
 
 /// The mode of `open` and `openat` is variadic: on arm64 it lies on the stack.
 fn mode(m: &Machine, a: &[u64; 8], index: usize) -> u64 {
-    if m.arm { m.read_u64(m.registers().sp).unwrap_or(0) } else { a[index] }
+    if m.arm {
+        m.read_u64(m.registers().sp).unwrap_or(0)
+    } else {
+        a[index]
+    }
 }
 
 /// Plays its functions.
@@ -62,10 +70,19 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
     // through it.
     let result: i64 = unsafe {
         match name {
-            "open" => libc::open(path(m, a[0]).as_ptr(), flags(a[1]), mode(m, a, 2) as libc::c_uint).into(),
-            "openat" => {
-                libc::openat(folder(a[0]), path(m, a[1]).as_ptr(), flags(a[2]), mode(m, a, 3) as libc::c_uint).into()
-            }
+            "open" => libc::open(
+                path(m, a[0]).as_ptr(),
+                flags(a[1]),
+                mode(m, a, 2) as libc::c_uint,
+            )
+            .into(),
+            "openat" => libc::openat(
+                folder(a[0]),
+                path(m, a[1]).as_ptr(),
+                flags(a[2]),
+                mode(m, a, 3) as libc::c_uint,
+            )
+            .into(),
             "close" if fd <= 2 => 0,
             "close" => libc::close(fd).into(),
             "dup" => libc::dup(fd).into(),
@@ -78,7 +95,9 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
                 read as i64
             }
             "write" | "pwrite" => {
-                let Some(bytes) = m.read(a[1], a[2]) else { return Some(error(m, 14)) };
+                let Some(bytes) = m.read(a[1], a[2]) else {
+                    return Some(error(m, 14));
+                };
                 libc::write(fd, bytes.as_ptr().cast(), bytes.len()) as i64
             }
             "writev" => {
@@ -96,9 +115,13 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
             "unlink" => libc::unlink(path(m, a[0]).as_ptr()).into(),
             "unlinkat" => libc::unlinkat(folder(a[0]), path(m, a[1]).as_ptr(), 0).into(),
             "rename" => libc::rename(path(m, a[0]).as_ptr(), path(m, a[1]).as_ptr()).into(),
-            "renameat" => {
-                libc::renameat(folder(a[0]), path(m, a[1]).as_ptr(), folder(a[2]), path(m, a[3]).as_ptr()).into()
-            }
+            "renameat" => libc::renameat(
+                folder(a[0]),
+                path(m, a[1]).as_ptr(),
+                folder(a[2]),
+                path(m, a[3]).as_ptr(),
+            )
+            .into(),
             "mkdir" => libc::mkdir(path(m, a[0]).as_ptr(), a[1] as u32).into(),
             "rmdir" => libc::rmdir(path(m, a[0]).as_ptr()).into(),
             "fchmod" => libc::fchmod(fd, a[1] as u32).into(),
@@ -144,7 +167,11 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
         }
     };
     // A stat's symbol has a suffix on x86_64; the stubs leave it away.
-    Some(if result < 0 { failed(m) } else { Outcome::Return(result as u64) })
+    Some(if result < 0 {
+        failed(m)
+    } else {
+        Outcome::Return(result as u64)
+    })
 }
 
 /// `struct stat` with 64-bit inodes.
@@ -157,7 +184,12 @@ fn darwin_stat(host: &libc::stat) -> Vec<u8> {
     put(8, &host.st_ino.to_le_bytes());
     put(16, &host.st_uid.to_le_bytes());
     put(20, &host.st_gid.to_le_bytes());
-    for (at, seconds) in [(32, host.st_atime), (48, host.st_mtime), (64, host.st_ctime), (80, host.st_ctime)] {
+    for (at, seconds) in [
+        (32, host.st_atime),
+        (48, host.st_mtime),
+        (64, host.st_ctime),
+        (80, host.st_ctime),
+    ] {
         put(at, &seconds.to_le_bytes());
     }
     put(96, &host.st_size.to_le_bytes());
@@ -168,10 +200,17 @@ fn darwin_stat(host: &libc::stat) -> Vec<u8> {
 
 /// `struct dirent`: d_ino, d_seekoff, d_reclen, d_namlen, d_type, d_name.
 fn entry(m: &mut Machine, fd: i32, index: usize, at: u64) -> i32 {
-    let Ok(folder) = std::fs::read_dir(format!("/proc/self/fd/{fd}")) else { return 0 };
-    let mut names: Vec<String> = folder.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+    let Ok(folder) = std::fs::read_dir(format!("/proc/self/fd/{fd}")) else {
+        return 0;
+    };
+    let mut names: Vec<String> = folder
+        .flatten()
+        .map(|e| e.file_name().to_string_lossy().into_owned())
+        .collect();
     names.sort();
-    let Some(name) = names.get(index) else { return 0 };
+    let Some(name) = names.get(index) else {
+        return 0;
+    };
     let mut out = vec![];
     out.extend((index as u64 + 100).to_le_bytes());
     out.extend(0u64.to_le_bytes());

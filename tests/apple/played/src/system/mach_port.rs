@@ -29,7 +29,11 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
         },
         "mach_port_deallocate" => {
             // KERN_INVALID_RIGHT
-            Outcome::Return(if m.ports.release(a[1] as u32) { kern::SUCCESS } else { 17 })
+            Outcome::Return(if m.ports.release(a[1] as u32) {
+                kern::SUCCESS
+            } else {
+                17
+            })
         }
         // (task, name, right, delta): MACH_PORT_RIGHT_SEND 0
         "mach_port_mod_refs" if a[2] == 0 => match m.ports.get(a[1] as u32) {
@@ -41,7 +45,11 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
         },
         "mach_port_mod_refs" | "mach_port_destroy" | "mach_port_destruct" => {
             m.wake(Key::Message(a[1] as u32), usize::MAX);
-            Outcome::Return(if m.ports.remove(a[1] as u32).is_some() { kern::SUCCESS } else { 15 })
+            Outcome::Return(if m.ports.remove(a[1] as u32).is_some() {
+                kern::SUCCESS
+            } else {
+                15
+            })
         }
         // (message, options, send size, receive limit, receive name, timeout in ms, notify)
         "mach_msg" => {
@@ -54,7 +62,8 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
             if a[1] & MACH_RCV_MSG == 0 {
                 return Some(Outcome::Return(kern::SUCCESS));
             }
-            let deadline = (a[1] & MACH_RCV_TIMEOUT != 0).then(|| m.now + (a[5] & 0xffff_ffff) * 1_000_000);
+            let deadline =
+                (a[1] & MACH_RCV_TIMEOUT != 0).then(|| m.now + (a[5] & 0xffff_ffff) * 1_000_000);
             receive(m, a[4] as u32, a[0], a[3], deadline)
         }
         _ => return None,
@@ -63,7 +72,9 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
 
 fn send(m: &mut Machine, message: u64, size: u64) -> u64 {
     let bytes = m.read(message, size).unwrap_or_default();
-    let Some(to) = m.read_u32(message + 8) else { return kern::INVALID_ADDRESS };
+    let Some(to) = m.read_u32(message + 8) else {
+        return kern::INVALID_ADDRESS;
+    };
     match m.ports.get(to).map(|p| &mut p.object) {
         Some(Object::Receive(queue)) => {
             queue.push_back(bytes);

@@ -19,8 +19,12 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
         }
         // (task, &list, &count): memory and references are the caller's
         "task_threads" => {
-            let alive: Vec<u32> =
-                m.threads.iter().filter(|t| !matches!(t.turn, Turn::Over)).map(|t| t.port).collect();
+            let alive: Vec<u32> = m
+                .threads
+                .iter()
+                .filter(|t| !matches!(t.turn, Turn::Over))
+                .map(|t| t.port)
+                .collect();
             let Machine { memory, uc, .. } = m;
             let list = memory.map(uc, None, 4 * alive.len() as u64, 3);
             for (index, port) in alive.iter().enumerate() {
@@ -68,9 +72,24 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
 
 fn task_info(m: &mut Machine, a: &[u64; 8]) -> u64 {
     let room = m.read_u32(a[3]).unwrap_or(0) as usize * 4;
-    let cpu: u64 = m.threads.iter().filter(|t| !matches!(t.turn, Turn::Over)).map(|t| t.cpu).sum();
-    let dead: u64 = m.threads.iter().filter(|t| matches!(t.turn, Turn::Over)).map(|t| t.cpu).sum();
-    let time = |ns: u64| ((ns / 1_000_000_000) as u32, (ns % 1_000_000_000 / 1000) as u32);
+    let cpu: u64 = m
+        .threads
+        .iter()
+        .filter(|t| !matches!(t.turn, Turn::Over))
+        .map(|t| t.cpu)
+        .sum();
+    let dead: u64 = m
+        .threads
+        .iter()
+        .filter(|t| matches!(t.turn, Turn::Over))
+        .map(|t| t.cpu)
+        .sum();
+    let time = |ns: u64| {
+        (
+            (ns / 1_000_000_000) as u32,
+            (ns % 1_000_000_000 / 1000) as u32,
+        )
+    };
     let mut out: Vec<u8> = vec![];
     match a[1] {
         // TASK_THREAD_TIMES_INFO: user_time, system_time of living threads

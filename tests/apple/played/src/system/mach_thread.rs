@@ -6,7 +6,15 @@ use crate::machine::{Machine, Outcome, Turn};
 
 /// Plays its functions.
 pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
-    let known = ["thread_suspend", "thread_resume", "thread_get_state", "thread_set_state", "thread_info", "thread_abort_safely", "thread_policy_set"];
+    let known = [
+        "thread_suspend",
+        "thread_resume",
+        "thread_get_state",
+        "thread_set_state",
+        "thread_info",
+        "thread_abort_safely",
+        "thread_policy_set",
+    ];
     if name == "mach_thread_self" {
         let port = m.threads[m.current].port;
         m.ports.retain(port);

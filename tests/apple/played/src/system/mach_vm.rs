@@ -38,7 +38,11 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
         }
         "mprotect" => {
             let Machine { memory, uc, .. } = m;
-            if memory.protect(uc, a[0], a[1], a[2] as u32) { Outcome::Return(0) } else { error(m, ENOMEM) }
+            if memory.protect(uc, a[0], a[1], a[2] as u32) {
+                Outcome::Return(0)
+            } else {
+                error(m, ENOMEM)
+            }
         }
         "madvise" | "mlock" | "munlock" | "minherit" => Outcome::Return(0),
         "mach_vm_allocate" | "vm_allocate" => {
@@ -55,13 +59,21 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
         "mach_vm_protect" | "vm_protect" => {
             let Machine { memory, uc, .. } = m;
             let done = memory.protect(uc, a[1], a[2], a[4] as u32);
-            Outcome::Return(if done { kern::SUCCESS } else { kern::INVALID_ADDRESS })
+            Outcome::Return(if done {
+                kern::SUCCESS
+            } else {
+                kern::INVALID_ADDRESS
+            })
         }
         // (task, address, size, data, out size)
         "mach_vm_read_overwrite" | "vm_read_overwrite" => {
             if !m.memory.readable(a[1], a[2]) {
                 let known = m.memory.region(a[1]).is_some_and(|r| r.0 <= a[1]);
-                let code = if known { kern::PROTECTION_FAILURE } else { kern::INVALID_ADDRESS };
+                let code = if known {
+                    kern::PROTECTION_FAILURE
+                } else {
+                    kern::INVALID_ADDRESS
+                };
                 return Some(Outcome::Return(code));
             }
             let bytes = m.read(a[1], a[2]).unwrap_or_default();
@@ -73,7 +85,8 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
         }
         // (task, &address, &size, flavor, info, &count, &object): VM_REGION_BASIC_INFO_64
         "mach_vm_region" => {
-            let Some((start, size, bits)) = m.read_u64(a[1]).and_then(|at| m.memory.region(at)) else {
+            let Some((start, size, bits)) = m.read_u64(a[1]).and_then(|at| m.memory.region(at))
+            else {
                 return Some(Outcome::Return(kern::INVALID_ADDRESS));
             };
             m.write_u64(a[1], start);

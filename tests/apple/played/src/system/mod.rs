@@ -47,7 +47,10 @@ pub fn call(m: &mut Machine, symbol: &str, a: &[u64; 8]) -> Outcome {
         signal::call,
         thread::call,
     ];
-    rooms.iter().find_map(|room| room(m, name, a)).unwrap_or(Outcome::Unknown)
+    rooms
+        .iter()
+        .find_map(|room| room(m, name, a))
+        .unwrap_or(Outcome::Unknown)
 }
 
 /// Sets the calling thread's `errno` (Darwin's number) and returns -1 (`sys/errno.h`).

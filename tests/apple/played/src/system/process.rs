@@ -40,7 +40,9 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
         }
         // (mib, count, old, &old length, ..)
         "sysctl" => {
-            let mib: Vec<u32> = (0..a[1] & 0xf).filter_map(|k| m.read_u32(a[0] + 4 * k)).collect();
+            let mib: Vec<u32> = (0..a[1] & 0xf)
+                .filter_map(|k| m.read_u32(a[0] + 4 * k))
+                .collect();
             match mib[..] {
                 // KERN_PROC_PID: a kinfo_proc of 648 bytes; p_flag at 32 has P_TRACED 0x800
                 [CTL_KERN, KERN_PROC, 1, _] => {

@@ -9,7 +9,6 @@ use crate::machine::{Exit, Machine, Outcome};
 
 pub const SIGILL: u32 = 4;
 pub const SIGTRAP: u32 = 5;
-pub const SIGABRT: u32 = 6;
 pub const SIGFPE: u32 = 8;
 pub const SIGBUS: u32 = 10;
 pub const SIGSEGV: u32 = 11;
@@ -45,12 +44,22 @@ impl Signal {
             SIGSEGV => code,
             _ => 1,
         };
-        Signal { number, code, address, synchronous: true }
+        Signal {
+            number,
+            code,
+            address,
+            synchronous: true,
+        }
     }
 
     /// Sent by a call.
     pub fn sent(number: u32) -> Signal {
-        Signal { number, code: 0x10001, address: 0, synchronous: false }
+        Signal {
+            number,
+            code: 0x10001,
+            address: 0,
+            synchronous: false,
+        }
     }
 }
 
@@ -81,7 +90,12 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
             if a[0] == 0 || a[0] > 31 || a[0] == 9 || a[0] == 17 {
                 return Some(error(m, EINVAL));
             }
-            let old = m.signals.actions.get(&(a[0] as u32)).copied().unwrap_or_default();
+            let old = m
+                .signals
+                .actions
+                .get(&(a[0] as u32))
+                .copied()
+                .unwrap_or_default();
             if a[2] != 0 {
                 m.write_u64(a[2], old.handler);
                 m.write_u32(a[2] + 8, old.mask);
@@ -89,15 +103,31 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
             }
             if a[1] != 0 {
                 let handler = m.read_u64(a[1]).unwrap_or(0);
-                let (mask, flags) = (m.read_u32(a[1] + 8).unwrap_or(0), m.read_u32(a[1] + 12).unwrap_or(0));
-                m.signals.actions.insert(a[0] as u32, Action { handler, mask, flags });
+                let (mask, flags) = (
+                    m.read_u32(a[1] + 8).unwrap_or(0),
+                    m.read_u32(a[1] + 12).unwrap_or(0),
+                );
+                m.signals.actions.insert(
+                    a[0] as u32,
+                    Action {
+                        handler,
+                        mask,
+                        flags,
+                    },
+                );
             }
             Outcome::Return(0)
         }
         // stack_t {sp, size, flags}
         "sigaltstack" => {
             let (thread, old) = (&m.threads[current], m.threads[current].alternate);
-            let flags = if old.1 == 0 { SS_DISABLE } else if thread.on_alternate { SS_ONSTACK } else { 0 };
+            let flags = if old.1 == 0 {
+                SS_DISABLE
+            } else if thread.on_alternate {
+                SS_ONSTACK
+            } else {
+                0
+            };
             if a[1] != 0 {
                 m.write_u64(a[1], old.0);
                 m.write_u64(a[1] + 8, old.1);
@@ -105,7 +135,10 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
             }
             if a[0] != 0 {
                 let disable = m.read_u32(a[0] + 16).unwrap_or(0) & SS_DISABLE != 0;
-                let new = (m.read_u64(a[0]).unwrap_or(0), m.read_u64(a[0] + 8).unwrap_or(0));
+                let new = (
+                    m.read_u64(a[0]).unwrap_or(0),
+                    m.read_u64(a[0] + 8).unwrap_or(0),
+                );
                 if !disable && new.1 < 0x8000 {
                     return Some(error(m, 12)); // less than MINSIGSTKSZ: ENOMEM
                 }
@@ -130,7 +163,9 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
         }
         "kill" => {
             if a[1] != 0 {
-                m.threads[current].pending.push_back(Signal::sent(a[1] as u32));
+                m.threads[current]
+                    .pending
+                    .push_back(Signal::sent(a[1] as u32));
             }
             Outcome::Return(0)
         }
@@ -138,7 +173,9 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
         "__pthread_kill" => match m.ports.thread_of(a[0] as u32) {
             Some(index) => {
                 if a[1] != 0 {
-                    m.threads[index].pending.push_back(Signal::sent(a[1] as u32));
+                    m.threads[index]
+                        .pending
+                        .push_back(Signal::sent(a[1] as u32));
                 }
                 Outcome::Return(0)
             }
@@ -163,7 +200,9 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
 pub fn deliver_pending(m: &mut Machine) {
     let mask = m.threads[m.current].mask;
     let pending = &mut m.threads[m.current].pending;
-    let ready = pending.iter().position(|s| s.synchronous || mask >> (s.number - 1) & 1 == 0);
+    let ready = pending
+        .iter()
+        .position(|s| s.synchronous || mask >> (s.number - 1) & 1 == 0);
     if let Some(signal) = ready.and_then(|i| pending.remove(i)) {
         deliver(m, signal);
     }
@@ -171,7 +210,12 @@ pub fn deliver_pending(m: &mut Machine) {
 
 /// Delivers a signal to the running thread: its handler, or the default action.
 pub fn deliver(m: &mut Machine, signal: Signal) {
-    let action = m.signals.actions.get(&signal.number).copied().unwrap_or_default();
+    let action = m
+        .signals
+        .actions
+        .get(&signal.number)
+        .copied()
+        .unwrap_or_default();
     let blocked = m.threads[m.current].mask >> (signal.number - 1) & 1 == 1;
     // SIGURG, SIGCONT, SIGCHLD, SIGIO, SIGWINCH, SIGINFO: nothing by default
     let harmless = matches!(signal.number, 16 | 19 | 20 | 23 | 28 | 29);
@@ -192,9 +236,14 @@ fn enter(m: &mut Machine, handler: u64, action: Action, signal: Signal) {
     let (base, size) = m.threads[current].alternate;
     let was = m.threads[current].on_alternate;
     let alternate = action.flags & SA_ONSTACK != 0 && size != 0 && !was;
-    let top = if alternate { base + size } else { registers.sp - 128 };
+    let top = if alternate {
+        base + size
+    } else {
+        registers.sp - 128
+    };
     let mut context = m.uc.context_alloc().expect("memory for a context");
-    m.uc.context_save(&mut context).expect("a context of this CPU");
+    m.uc.context_save(&mut context)
+        .expect("a context of this CPU");
     let state = cpu::thread_state(&context, m.arm);
     // mcontext64: exception state 16, thread state, floating point state
     let rest = if m.arm { 528 } else { 524 };
@@ -207,7 +256,14 @@ fn enter(m: &mut Machine, handler: u64, action: Action, signal: Signal) {
     let mut ucontext = vec![];
     ucontext.extend(u32::from(was).to_le_bytes());
     ucontext.extend(m.threads[current].mask.to_le_bytes());
-    for word in [if alternate { base } else { 0 }, if alternate { size } else { 0 }, 0, 0, mcontext.len() as u64, mcontext_at] {
+    for word in [
+        if alternate { base } else { 0 },
+        if alternate { size } else { 0 },
+        0,
+        0,
+        mcontext.len() as u64,
+        mcontext_at,
+    ] {
         ucontext.extend(word.to_le_bytes());
     }
     let ucontext_at = (mcontext_at - 64) & !15;
@@ -218,8 +274,13 @@ fn enter(m: &mut Machine, handler: u64, action: Action, signal: Signal) {
     info[12..16].copy_from_slice(&(if signal.synchronous { 0u32 } else { 4242 }).to_le_bytes());
     info[24..32].copy_from_slice(&signal.address.to_le_bytes());
     let info_at = (ucontext_at - 112) & !15;
-    let written = m.write(mcontext_at, &mcontext) && m.write(ucontext_at, &ucontext) && m.write(info_at, &info);
-    let writable = m.memory.region(info_at).is_some_and(|(start, _, bits)| start <= info_at && bits & 2 != 0);
+    let written = m.write(mcontext_at, &mcontext)
+        && m.write(ucontext_at, &ucontext)
+        && m.write(info_at, &info);
+    let writable = m
+        .memory
+        .region(info_at)
+        .is_some_and(|(start, _, bits)| start <= info_at && bits & 2 != 0);
     let trampoline = crate::loader::resolve(m, "__sigtramp");
     let (Some(trampoline), true, true) = (trampoline, written, writable) else {
         // No stack to handle it on: the kernel kills.
@@ -234,7 +295,14 @@ fn enter(m: &mut Machine, handler: u64, action: Action, signal: Signal) {
     if action.flags & SA_RESETHAND != 0 {
         m.signals.actions.remove(&signal.number);
     }
-    let arguments = [handler, u64::from(action.flags), u64::from(signal.number), info_at, ucontext_at, 0];
+    let arguments = [
+        handler,
+        u64::from(action.flags),
+        u64::from(signal.number),
+        info_at,
+        ucontext_at,
+        0,
+    ];
     for (index, value) in arguments.into_iter().enumerate() {
         cpu::set_argument(&mut m.uc, m.arm, index, value);
     }

@@ -12,7 +12,11 @@ const TID: u64 = 16;
 
 /// Tells a new thread's structure what the kernel knows of it.
 pub fn introduce(m: &mut Machine, index: usize) {
-    let (at, port, tid) = (m.threads[index].pthread, m.threads[index].port, m.threads[index].tid);
+    let (at, port, tid) = (
+        m.threads[index].pthread,
+        m.threads[index].port,
+        m.threads[index].tid,
+    );
     m.write_u64(at, at);
     m.write_u32(at + PORT, port);
     m.write_u64(at + TID, tid);
@@ -48,7 +52,13 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
             Outcome::Wait(
                 Key::Word(a[0]),
                 deadline,
-                Box::new(|_, woken| Outcome::Return(if woken == crate::machine::Woken::Up { 0 } else { u64::MAX })),
+                Box::new(|_, woken| {
+                    Outcome::Return(if woken == crate::machine::Woken::Up {
+                        0
+                    } else {
+                        u64::MAX
+                    })
+                }),
             )
         }
         "__played_word_wake" => Outcome::Return(m.wake(Key::Word(a[0]), a[1] as usize) as u64),

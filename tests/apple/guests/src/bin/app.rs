@@ -1,0 +1,111 @@
+//! An app with a monitor: `app FOLDER stall|live|SIGNAL|panic|overflow`. What it does happens in
+//! functions with names, one of them inlined, so that the reports can be held against them.
+use std::hint::black_box;
+use std::path::PathBuf;
+
+use wedjat::{Crash, Monitor, Stall};
+
+#[inline(never)]
+fn spin_until(end: std::time::Instant) -> u64 {
+    let mut turns = 0u64;
+    while std::time::Instant::now() < end {
+        turns = black_box(turns + 1);
+    }
+    turns
+}
+
+#[inline(always)]
+fn convert(length: u64) -> u64 {
+    let end = std::time::Instant::now() + std::time::Duration::from_millis(length);
+    black_box(spin_until(end) ^ 1)
+}
+
+#[inline(never)]
+fn load_document(length: u64) -> u64 {
+    black_box(convert(length) + 2)
+}
+
+#[inline(never)]
+fn handle_click(length: u64) -> u64 {
+    black_box(load_document(length) + 3)
+}
+
+#[inline(never)]
+fn overflow(depth: u64) -> u64 {
+    let room = black_box([depth; 64]);
+    if depth == u64::MAX {
+        0
+    } else {
+        black_box(overflow(depth + 1)) + room[(depth % 64) as usize]
+    }
+}
+
+#[inline(never)]
+fn misbehave(what: &str) -> u64 {
+    // SAFETY: none: this is what the test is about.
+    unsafe {
+        match what {
+            "SIGSEGV" => drop(black_box(black_box(0x1238 as *const u64).read_volatile())),
+            #[cfg(target_arch = "aarch64")]
+            "SIGILL" => std::arch::asm!("udf #0"),
+            #[cfg(target_arch = "x86_64")]
+            "SIGILL" => std::arch::asm!("ud2"),
+            #[cfg(target_arch = "aarch64")]
+            "SIGTRAP" => std::arch::asm!("brk #1"),
+            #[cfg(target_arch = "x86_64")]
+            "SIGTRAP" => std::arch::asm!("int3"),
+            "SIGBUS" => (misbehave as *const () as *mut u64).write_volatile(1),
+            "SIGABRT" => libc_abort(),
+            "panic" => panic!("the guest gives up"),
+            "overflow" => return black_box(overflow(0)) + 1,
+            _ => {}
+        }
+    }
+    black_box(1)
+}
+
+unsafe fn libc_abort() {
+    unsafe extern "C" {
+        fn abort() -> !;
+    }
+    // SAFETY: it ends the process.
+    unsafe { abort() }
+}
+
+#[inline(never)]
+fn handle_event(what: &str) -> u64 {
+    black_box(misbehave(what) + 1)
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let [_, folder, what] = &arguments[..] else {
+        panic!("app FOLDER WHAT")
+    };
+    let mut builder = Monitor::builder("app", "1.0").directory(PathBuf::from(folder));
+    builder = if what == "stall" {
+        builder.stall(Stall::default())
+    } else {
+        builder.crash(Crash::default())
+    };
+    let monitor = builder.install().expect("the monitor installs");
+    let heart = monitor.heartbeat();
+    match what.as_str() {
+        "stall" => {
+            for _ in 0..3 {
+                heart.turn(|| ());
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            heart.turn(|| black_box(handle_click(400)));
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        "live" => {
+            monitor.record("asked for").expect("a live report");
+        }
+        _ => {
+            black_box(handle_event(what));
+        }
+    }
+    drop(monitor);
+    println!("done");
+}
