@@ -103,6 +103,7 @@ impl Waiting {
 /// bytes each (`sysdeps/x86/nptl/bits/struct_mutex.h`), and waits by plain FUTEX_WAIT for the word 2
 /// (`lowlevellock.h`); a robust or priority-inheriting one has the owner in the word itself. Rust's
 /// standard library waits by FUTEX_WAIT_BITSET. Only what fits in every field is believed.
+#[cfg(target_os = "linux")]
 fn holder(futex: Futex) -> Option<Holder> {
     const WAITERS: u32 = libc::FUTEX_WAITERS;
     let operation = futex.operation & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
@@ -132,7 +133,14 @@ fn holder(futex: Futex) -> Option<Holder> {
     }))
 }
 
+/// Nobody says what a thread waits for here.
+#[cfg(not(target_os = "linux"))]
+fn holder(_futex: Futex) -> Option<Holder> {
+    None
+}
+
 /// Whether there is such a thread in this process.
+#[cfg(target_os = "linux")]
 fn is_ours(tid: u32) -> bool {
     let (Ok(tid), Ok(process)) = (i32::try_from(tid), i32::try_from(std::process::id())) else {
         return false;

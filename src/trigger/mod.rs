@@ -8,7 +8,6 @@ pub mod restraint;
 pub mod sampling;
 pub(crate) mod signal_names;
 pub mod stall;
-#[cfg(target_os = "linux")]
 pub(crate) mod terminate;
 pub mod watchdog;
 

@@ -61,6 +61,11 @@ impl ThreadGauge {
         None
     }
 
+    /// The lock that it waits on; the kernel does not say.
+    pub fn futex(&self) -> Option<Futex> {
+        None
+    }
+
     /// Whether it sleeps in a call that run loops wait in for events; not known without its
     /// registers, so the run loop's observer says it instead.
     pub fn waits_for_events(&self) -> bool {
@@ -80,5 +85,23 @@ impl ThreadGauge {
 impl Drop for ThreadGauge {
     fn drop(&mut self) {
         task::release(self.port);
+    }
+}
+
+/// A lock that a thread waits on in the kernel; never known here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Futex {
+    /// Where its word is.
+    pub address: u64,
+    /// What it does there, with its flags.
+    pub operation: i32,
+    /// The value that the word had to have.
+    pub value: u32,
+}
+
+impl Futex {
+    /// That of any thread of this process.
+    pub fn of(_thread: crate::platform::Thread) -> Option<Futex> {
+        None
     }
 }

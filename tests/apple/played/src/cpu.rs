@@ -12,16 +12,8 @@ pub struct Stopped {
     pub fault: Option<Fault>,
     /// Number of the CPU's own exception.
     pub interrupt: Option<u32>,
-    /// Called before each instruction of the guest's images, with its address.
+    /// The shadow stack is kept.
     pub watching: bool,
-    /// Instructions seen while watching.
-    pub seen: u64,
-    /// The instruction that watching stopped before.
-    pub watched: Option<u64>,
-    /// Ranges to stop in before each instruction.
-    pub stops: Vec<std::ops::Range<u64>>,
-    /// Don't stop before the next one: it has just been judged.
-    pub pass: bool,
     /// The running thread's shadow stack.
     pub shadow: crate::shadow::Shadow,
 }

@@ -135,8 +135,6 @@ pub struct Machine {
     pub library_path: Vec<String>,
     /// Prints each trap.
     pub trace: bool,
-    /// Called where watching has stopped the CPU.
-    pub watcher: Option<Box<dyn FnMut(&mut Machine, Registers)>>,
     random: u64,
     slice: usize,
 }
@@ -189,7 +187,6 @@ impl Machine {
             calls: BTreeMap::new(),
             library_path: vec![],
             trace: false,
-            watcher: None,
             random: seed,
             slice: 20_000,
         }
@@ -315,25 +312,15 @@ impl Machine {
             let pc = self.registers().pc;
             let result = self.uc.emu_start(pc, u64::MAX, 0, left as usize);
             let stopped = self.uc.get_data_mut();
-            let (trap, fault, interrupt, watched) = (
+            let (trap, fault, interrupt) = (
                 stopped.trap.take(),
                 stopped.fault.take(),
                 stopped.interrupt.take(),
-                stopped.watched.take(),
             );
             if let Some(address) = trap {
                 self.now += TRAP;
                 left -= 200;
                 going = self.trap(address);
-            } else if watched.is_some() {
-                left -= 1;
-                self.now += INSTRUCTION;
-                if let Some(mut watcher) = self.watcher.take() {
-                    let registers = self.registers();
-                    watcher(self, registers);
-                    self.watcher.get_or_insert(watcher);
-                }
-                self.uc.get_data_mut().pass = true;
             } else if result.is_err() || interrupt.is_some() {
                 self.now += TRAP;
                 left -= 200;

@@ -1,7 +1,8 @@
-//! `played [--seed N] [--library-path DIR] [--trace] PROGRAM [ARGUMENTS]`: runs a Mach-O program as
+//! `played [--seed N] [--library-path DIR] [--trace] [--exact] PROGRAM [ARGUMENTS]`: runs a Mach-O program as
 //! Darwin would, deterministically, and ends as it ended.
 
 mod cpu;
+mod exact;
 mod loader;
 mod machine;
 mod macho;
@@ -20,6 +21,7 @@ fn main() {
     let mut seed = 0;
     let mut library_path = vec![];
     let mut trace = false;
+    let mut exact = false;
     while let Some(option) = arguments.next_if(|a| a.starts_with("--")) {
         match option.as_str() {
             "--seed" => {
@@ -30,6 +32,7 @@ fn main() {
             }
             "--library-path" => library_path.push(arguments.next().unwrap_or_else(|| usage())),
             "--trace" => trace = true,
+            "--exact" => exact = true,
             _ => usage(),
         }
     }
@@ -51,7 +54,13 @@ fn main() {
         }
     };
     machine.trace = trace || std::env::var_os("PLAYED_TRACE").is_some();
-    match machine.run() {
+    let table = exact.then(|| exact::watch(&mut machine));
+    let end = machine.run();
+    if let Some(table) = table {
+        let name = guest[0].rsplit('/').next().unwrap_or_default();
+        table.borrow().print(name, &machine);
+    }
+    match end {
         Exit::Status(status) => std::process::exit(status),
         Exit::Signal(number) => {
             eprintln!("played: killed by signal {number} (Darwin's number)");
@@ -70,7 +79,9 @@ fn main() {
 }
 
 fn usage() -> ! {
-    eprintln!("usage: played [--seed N] [--library-path DIR] [--trace] PROGRAM [ARGUMENTS]");
+    eprintln!(
+        "usage: played [--seed N] [--library-path DIR] [--trace] [--exact] PROGRAM [ARGUMENTS]"
+    );
     std::process::exit(2)
 }
 
