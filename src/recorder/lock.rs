@@ -3,12 +3,15 @@
 use std::fmt::{self, Write};
 
 use crate::platform::gauge::Futex;
-use crate::platform::{Thread, ThreadGauge, memory};
+#[cfg(target_os = "linux")]
+use crate::platform::memory;
+use crate::platform::{Thread, ThreadGauge};
 
 /// Holders that are followed from one to the next, at most.
 const CHAIN: usize = 8;
 
 /// Who holds the lock that a thread waits for.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux says"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holder {
     /// This thread does.
