@@ -85,6 +85,7 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
             .into(),
             "close" if fd <= 2 => 0,
             "close" => libc::close(fd).into(),
+            "dup2" => libc::dup2(fd, a[1] as i32).into(),
             "dup" => libc::dup(fd).into(),
             "read" => {
                 let mut bytes = vec![0; a[2] as usize];

@@ -161,6 +161,23 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
             }
             Outcome::Return(0)
         }
+        "sigpending" => {
+            let waiting = m.threads[current].pending.iter();
+            let set = waiting.fold(0u32, |set, s| set | 1 << (s.number - 1));
+            m.write_u32(a[0], set);
+            Outcome::Return(0)
+        }
+        // (set, &signal): only for one that is pending already
+        "sigwait" => {
+            let set = m.read_u32(a[0]).unwrap_or(0);
+            let pending = &mut m.threads[current].pending;
+            let Some(at) = pending.iter().position(|s| set >> (s.number - 1) & 1 == 1) else {
+                return None;
+            };
+            let number = pending.remove(at).map_or(0, |s| s.number);
+            m.write_u32(a[1], number);
+            Outcome::Return(0)
+        }
         "kill" => {
             if a[1] != 0 {
                 m.threads[current]
