@@ -213,7 +213,7 @@ fn judge_plain(chain: &[u64], frames: &[u64]) -> Outcome {
 
 /// Calls, returns and system calls (Intel SDM volume 2).
 fn kind_of(code: &[u8], rax: u64) -> Kind {
-    let prefixes = |byte: &&u8| matches!(**byte, 0x66 | 0x3e | 0xf2 | 0xf3 | 0x40..=0x4f);
+    let prefixes = |byte: &&u8| matches!(**byte, 0x66 | 0x67 | 0x3e | 0xf2 | 0xf3 | 0x40..=0x4f);
     let skip = code.iter().take_while(prefixes).count();
     match code.get(skip..) {
         Some([0xe8, ..]) => Kind::Call,
