@@ -145,11 +145,7 @@ fn holder(_futex: Futex) -> Option<Holder> {
 /// Whether there is such a thread in this process.
 #[cfg(target_os = "linux")]
 fn is_ours(tid: u32) -> bool {
-    let (Ok(tid), Ok(process)) = (i32::try_from(tid), i32::try_from(std::process::id())) else {
-        return false;
-    };
-    // SAFETY: signal 0 is sent to nobody; the call only says whether the thread is there.
-    unsafe { libc::syscall(libc::SYS_tgkill, process, tid, 0) == 0 }
+    crate::platform::Thread::from_id(u64::from(tid)).is_alive()
 }
 
 /// A line of text in fixed room.

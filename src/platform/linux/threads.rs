@@ -39,6 +39,12 @@ impl Thread {
         self == Thread::main()
     }
 
+    /// Whether this process has such a thread now. Signal-safe.
+    pub fn is_alive(self) -> bool {
+        // SAFETY: signal 0 is sent to nobody; the call only says whether the thread is there.
+        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), self.0, 0) == 0 }
+    }
+
     /// Its name, as `/proc` says (at most 15 bytes); its length is the result. Signal-safe.
     pub fn name(self, buffer: &mut [u8; 32]) -> usize {
         let mut path = Path::task(self.0, c"comm");
