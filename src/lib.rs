@@ -54,11 +54,14 @@
 //! | [`report`] | the format: model, writer, reader |
 //! | `platform/` | the only place with calls to the operating system |
 //! | `symbolicate` | the desk |
+//! | `ffi` (feature of the same name) | the C interface, `include/wedjat.h` |
 #![deny(unsafe_op_in_unsafe_fn)]
 
 #[doc(hidden)]
 pub mod capture;
 pub mod context;
+#[cfg(feature = "ffi")]
+pub mod ffi;
 mod monitor;
 #[doc(hidden)]
 pub mod platform;

@@ -202,6 +202,28 @@ impl Mark<'_> {
     }
 }
 
+#[cfg(feature = "ffi")]
+impl Mark<'_> {
+    /// Its ticket and start, for those who cannot keep it; it goes on.
+    pub(crate) fn into_parts(self) -> (u64, u64) {
+        let parts = (self.ticket, self.start);
+        std::mem::forget(self);
+        parts
+    }
+}
+
+#[cfg(feature = "ffi")]
+impl Context {
+    /// The mark that was taken apart.
+    pub(crate) fn mark_from_parts(&self, ticket: u64, start: u64) -> Mark<'_> {
+        Mark {
+            context: self,
+            ticket,
+            start,
+        }
+    }
+}
+
 impl Drop for Mark<'_> {
     fn drop(&mut self) {
         let lasted = clock::monotonic().saturating_sub(self.start);

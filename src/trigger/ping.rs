@@ -78,6 +78,6 @@ impl Drop for Ping {
 }
 
 /// The watched thread is alive.
-fn answer() {
+pub(crate) fn answer() {
     Heartbeat::of(INSTALL.load(Ordering::SeqCst)).end();
 }
