@@ -1,6 +1,11 @@
 //! Walking a stack: from registers to the chain of callers.
 
-use super::cfi::{self, Context, Fault, Left};
+mod calls;
+mod guess;
+mod row;
+mod signal;
+
+use super::cfi::{self, Context, Fault};
 use super::images::Images;
 use super::memory::{Memory, Missing};
 use super::registers::{Arch, Registers};
@@ -308,164 +313,6 @@ impl<M: Memory> Walk<'_, M> {
         1 << self.arch.sp() | 1 << self.arch.fp() | 1 << self.arch.pc()
     }
 
-    /// Leaves by all of the row; `Some` where the walk ends in good order.
-    #[cold]
-    fn leave_by_row(&mut self, image: Option<u32>) -> Result<Option<WalkEnd>, Fault> {
-        let address = self.state.lookup();
-        let image = image
-            .and_then(|index| self.images.get(index))
-            .ok_or(Fault::Bad)?;
-        let cfi = image.cfi.as_ref().ok_or(Fault::Bad)?;
-        let row = cfi
-            .find(image.svma(address), &mut self.unwinder.context)
-            .ok_or(Fault::Bad)?;
-        let mut registers = self.state.all();
-        let mut known = self.state.known;
-        let left = cfi.evaluate(&row, &mut registers, &mut known, &mut self.memory)?;
-        let (return_address, found) = match left {
-            Left::Root => return Ok(Some(WalkEnd::Root)),
-            Left::To(address) => (address, Found::UnwindInfo),
-            Left::Jump(address) => (address, Found::LinkRegister),
-        };
-        let cfa = registers.sp();
-        if let Err(end) = self.check_advance(cfa, true) {
-            return Ok(Some(end));
-        }
-        self.state.set_all(registers);
-        self.state.known = known;
-        let arrived = self.arrive(return_address, cfa, found);
-        self.state.known |= 1 << registers.arch().pc();
-        Ok(arrived.err())
-    }
-
-    /// Walks again from the start with every register, to where it stands.
-    #[cold]
-    fn again_in_full(&mut self) -> Result<(), WalkEnd> {
-        self.full = true;
-        self.state = State::new(&self.initial, self.exact);
-        for _ in 0..self.given {
-            self.here = self.rule_here();
-            self.step()?;
-        }
-        Ok(())
-    }
-
-    /// From the registers that the kernel has put on the stack of a handler.
-    ///
-    /// Source: `struct rt_sigframe` in arch/x86/include/asm/sigframe.h (the stack pointer is at
-    /// its `ucontext` once the handler has returned) and arch/arm64/kernel/signal.c (the stack
-    /// pointer is at its `siginfo`, 128 bytes before); asm/sigcontext.h for what is inside.
-    #[cold]
-    fn leave_by_signal_frame(&mut self) -> Result<(), WalkEnd> {
-        const X86_64: [usize; 17] = [8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16];
-        let arch = self.arch;
-        let sp = self.state.sp;
-        let mut registers = Registers::new(arch);
-        let mut read = |offset: u64| self.memory.read(sp.wrapping_add(offset)).map_err(end_of);
-        match arch {
-            Arch::X86_64 => {
-                for (number, at) in X86_64.into_iter().zip(0u64..) {
-                    registers.set(number, read(40 + 8 * at)?);
-                }
-            }
-            Arch::Arm64 => {
-                for number in 0..33usize {
-                    registers.set(number, read(312 + 8 * number as u64)?);
-                }
-            }
-        }
-        if registers.sp() <= sp {
-            self.count_switch()?;
-        }
-        self.state.set_all(registers);
-        self.state.known = u64::MAX;
-        self.state.found = Found::Context;
-        self.state.exact = true;
-        Ok(())
-    }
-
-    /// Without unwind information: the return address where a call has just put it, or else a
-    /// frame record; whichever leads behind a call in known code.
-    #[cold]
-    fn leave_by_guess(&mut self, image: Option<u32>) -> Result<(), WalkEnd> {
-        let arch = self.arch;
-        let (sp, fp) = (self.state.sp, self.state.fp);
-        if self.is_signal_trampoline(image) {
-            return self.leave_by_signal_frame();
-        }
-        if self.state.exact {
-            let (target, new_sp) = match arch {
-                Arch::X86_64 => (self.memory.read(sp).ok(), sp.wrapping_add(8)),
-                Arch::Arm64 => (Some(self.images.strip(self.state.registers.lr())), sp),
-            };
-            if let Some(target) = target.filter(|target| self.is_behind_call(*target)) {
-                self.arrive(target, new_sp, Found::LinkRegister)?;
-                self.state.known &= cfi_preserved(arch);
-                return Ok(());
-            }
-        }
-        let aligned = fp != 0 && fp % 8 == 0 && fp >= sp;
-        if !aligned {
-            return Err(WalkEnd::NoUnwindInfo);
-        }
-        let target = self.memory.read(fp.wrapping_add(8)).map_err(end_of)?;
-        let target = self.images.strip(target);
-        let new_fp = self.memory.read(fp).map_err(end_of)?;
-        if !self.is_behind_call(target) {
-            return Err(WalkEnd::NoUnwindInfo);
-        }
-        self.arrive(target, fp.wrapping_add(16), Found::FramePointer)?;
-        self.state.fp = new_fp;
-        self.state.known = self.three();
-        Ok(())
-    }
-
-    /// Whether the instructions at pc are those by which a handler returns to the kernel, where
-    /// no unwind information says so: `mov $15, %rax; syscall` and `mov x8, #139; svc #0`.
-    fn is_signal_trampoline(&self, image: Option<u32>) -> bool {
-        let pc = self.state.pc;
-        let code = image
-            .and_then(|index| self.images.get(index))
-            .and_then(|image| image.instructions(pc, 9));
-        match (self.arch, code) {
-            (Arch::X86_64, Some(code)) => code == b"\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05",
-            (Arch::Arm64, Some(code)) => code.starts_with(b"\x68\x11\x80\xd2\x01\x00\x00\xd4"),
-            _ => false,
-        }
-    }
-
-    /// Whether an address is in known code and, where its instructions are known, behind a call.
-    fn is_behind_call(&self, address: u64) -> bool {
-        let before = address.wrapping_sub(1);
-        let Some(image) = self
-            .images
-            .find(before)
-            .and_then(|index| self.images.get(index))
-        else {
-            return false;
-        };
-        if !image.is_code(before) {
-            return false;
-        }
-        match self.arch {
-            Arch::X86_64 => {
-                let at = |back: u64| image.instructions(address.wrapping_sub(back), 2);
-                if at(1).is_none() {
-                    return true;
-                }
-                ends_in_call(&at)
-            }
-            Arch::Arm64 => {
-                let Some(code) = image.instructions(address.wrapping_sub(4), 4) else {
-                    return true;
-                };
-                let word = code.try_into().map(u32::from_le_bytes).unwrap_or(0);
-                // bl; blr and its authenticating kin (Arm ARM, C4.1).
-                word >> 26 == 0x25 || word & 0xfebf_f000 == 0xd63f_0000 & 0xfebf_f000
-            }
-        }
-    }
-
     /// Callers' stack pointers lie above their callees', but where stacks were switched.
     #[inline]
     fn check_advance(&mut self, cfa: u64, may_switch: bool) -> Result<(), WalkEnd> {
@@ -506,37 +353,9 @@ impl<M: Memory> Walk<'_, M> {
     }
 }
 
-/// What is still known behind a guess that the callee had not saved anything.
-fn cfi_preserved(arch: Arch) -> u64 {
-    cfi::preserved(arch) | 1 << arch.sp() | 1 << arch.pc()
-}
-
 fn end_of(missing: Missing) -> WalkEnd {
     match missing {
         Missing::Truncated => WalkEnd::Truncated,
         Missing::Unreadable => WalkEnd::Unreadable,
     }
-}
-
-/// Whether an x86_64 call ends where `at(back)`, the two bytes so far before, say: `e8 rel32`, or
-/// `ff /2` with its operand's length (Intel SDM volume 2, CALL and table 2-2).
-fn ends_in_call<'a>(at: &dyn Fn(u64) -> Option<&'a [u8]>) -> bool {
-    if at(5).is_some_and(|code| code.first() == Some(&0xe8)) {
-        return true;
-    }
-    [2u64, 3, 4, 6, 7, 8].into_iter().any(|length| {
-        let Some([0xff, modrm, ..]) = at(length) else {
-            return false;
-        };
-        let (mode, rm) = (modrm >> 6, modrm & 7);
-        let sib = u64::from(mode != 3 && rm == 4);
-        let displacement = match (mode, rm) {
-            (0, 5) | (2, _) => 4,
-            (1, _) => 1,
-            _ => 0,
-        };
-        // Without a base, `[index * scale + disp32]`, it is 7 bytes.
-        let fits = length == 2 + sib + displacement || (mode == 0 && sib == 1 && length == 7);
-        modrm & 0x38 == 0x10 && fits
-    })
 }

@@ -1,0 +1,180 @@
+//! Leaving a frame by all of its row: every rule evaluated.
+
+use gimli::{
+    CfaRule, Encoding, Evaluation, EvaluationResult, Location, Register, RegisterRule, Value,
+};
+
+use super::{Cfi, Fixed, Found, Slice};
+use crate::capture::memory::{Memory, Missing};
+use crate::capture::registers::{self, Arch, Registers};
+
+impl Cfi {
+    /// Leaves the frame by evaluating all of a row. On success `registers` are the caller's and
+    /// `known` says which of them are known. Signal-safe.
+    pub(crate) fn evaluate<M: Memory>(
+        &self,
+        found: &Found<'_>,
+        registers: &mut Registers,
+        known: &mut u64,
+        memory: &mut M,
+    ) -> Result<Left, Fault> {
+        let arch = registers.arch();
+        let section = self.eh_frame();
+        let before = *registers;
+        let reader = Reading {
+            registers: &before,
+            known: *known,
+            encoding: found.encoding,
+        };
+        let cfa = match found.row.cfa() {
+            CfaRule::RegisterAndOffset { register, offset } => {
+                reader.register(*register)?.wrapping_add_signed(*offset)
+            }
+            CfaRule::Expression(expression) => {
+                let expression = expression.get(&section).map_err(|_| Fault::Bad)?;
+                reader.evaluate(expression.0, None, memory)?
+            }
+        };
+        let mut now = *known & preserved(arch);
+        let mut return_address = match arch {
+            Arch::X86_64 => None,
+            // Not saved (yet): still in the link register.
+            Arch::Arm64 => Some(before.lr()),
+        };
+        registers.set(arch.sp(), cfa);
+        for (register, rule) in found.row.registers() {
+            let number = usize::from(register.0);
+            let value = match rule {
+                RegisterRule::Undefined => None,
+                RegisterRule::SameValue => match reader.register(*register) {
+                    Ok(value) => Some(value),
+                    Err(_) => continue,
+                },
+                RegisterRule::Offset(offset) => Some(
+                    memory
+                        .read(cfa.wrapping_add_signed(*offset))
+                        .map_err(Fault::Missing)?,
+                ),
+                RegisterRule::ValOffset(offset) => Some(cfa.wrapping_add_signed(*offset)),
+                RegisterRule::Register(other) => Some(reader.register(*other)?),
+                RegisterRule::Expression(expression) => {
+                    let expression = expression.get(&section).map_err(|_| Fault::Bad)?;
+                    let address = reader.evaluate(expression.0, Some(cfa), memory)?;
+                    Some(memory.read(address).map_err(Fault::Missing)?)
+                }
+                RegisterRule::ValExpression(expression) => {
+                    let expression = expression.get(&section).map_err(|_| Fault::Bad)?;
+                    Some(reader.evaluate(expression.0, Some(cfa), memory)?)
+                }
+                RegisterRule::Constant(value) => Some(*value),
+                _ => return Err(Fault::Bad),
+            };
+            if number == arch.return_address() {
+                return_address = value;
+                if value.is_none() {
+                    return Ok(Left::Root);
+                }
+            }
+            if number >= registers::COUNT || number == arch.pc() {
+                continue;
+            }
+            match value {
+                Some(value) => {
+                    registers.set(number, value);
+                    now |= 1 << number;
+                }
+                None => now &= !(1 << number),
+            }
+        }
+        *known = now | 1 << arch.sp();
+        let column = Register(arch.return_address() as u16);
+        let in_register = matches!(found.row.register(column), Some(RegisterRule::Register(_)));
+        Ok(match return_address {
+            None => Left::Root,
+            Some(address) if in_register => Left::Jump(address),
+            Some(address) => Left::To(address),
+        })
+    }
+}
+
+/// Where a frame was left to.
+pub(crate) enum Left {
+    /// It has no caller.
+    Root,
+    /// This return address.
+    To(u64),
+    /// This address, which was in a register: the function is about to jump there, as `longjmp` is.
+    Jump(u64),
+}
+
+/// Why a row could not be evaluated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It needs a register whose value is not known.
+    UnknownRegister,
+    /// It needs memory that cannot be read.
+    Missing(Missing),
+    /// It makes no sense.
+    Bad,
+}
+
+/// The registers that calls preserve (System V psABI, AAPCS64), as bits.
+pub(crate) const fn preserved(arch: Arch) -> u64 {
+    match arch {
+        Arch::X86_64 => 1 << 3 | 1 << 6 | 0xf << 12,
+        Arch::Arm64 => 0x7ff << 19,
+    }
+}
+
+struct Reading<'r> {
+    registers: &'r Registers,
+    known: u64,
+    encoding: Encoding,
+}
+
+impl Reading<'_> {
+    fn register(&self, register: Register) -> Result<u64, Fault> {
+        let number = usize::from(register.0);
+        let is_known = number < registers::COUNT && self.known & (1 << number) != 0;
+        if is_known {
+            Ok(self.registers.get(number))
+        } else {
+            Err(Fault::UnknownRegister)
+        }
+    }
+
+    fn evaluate<M: Memory>(
+        &self,
+        expression: Slice<'_>,
+        initial: Option<u64>,
+        memory: &mut M,
+    ) -> Result<u64, Fault> {
+        let mut evaluation = Evaluation::<_, Fixed>::new_in(expression, self.encoding);
+        if let Some(initial) = initial {
+            evaluation.set_initial_value(initial);
+        }
+        evaluation.set_max_iterations(256);
+        let mut result = evaluation.evaluate().map_err(|_| Fault::Bad)?;
+        loop {
+            result = match result {
+                EvaluationResult::Complete => break,
+                EvaluationResult::RequiresRegister { register, .. } => {
+                    let value = self.register(register)?;
+                    evaluation.resume_with_register(Value::Generic(value))
+                }
+                EvaluationResult::RequiresMemory { address, size, .. } => {
+                    let word = memory.read(address).map_err(Fault::Missing)?;
+                    let bits = u32::from(size.min(8)) * 8;
+                    let value = word & u64::MAX.checked_shr(64 - bits).unwrap_or(0);
+                    evaluation.resume_with_memory(Value::Generic(value))
+                }
+                _ => return Err(Fault::Bad),
+            }
+            .map_err(|_| Fault::Bad)?;
+        }
+        match evaluation.as_result().last().map(|piece| &piece.location) {
+            Some(Location::Address { address }) => Ok(*address),
+            _ => Err(Fault::Bad),
+        }
+    }
+}

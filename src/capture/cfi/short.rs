@@ -1,0 +1,39 @@
+//! The short form of a row, where it has one.
+
+use gimli::{CfaRule, Register, RegisterRule, UnwindTableRow};
+
+use super::{Fixed, Found};
+use crate::capture::registers::Arch;
+use crate::capture::rule::{Base, Rule};
+
+/// The short form of a row, where it has one. Signal-safe.
+pub(crate) fn rule(found: &Found<'_>, arch: Arch) -> Rule {
+    if found.signal {
+        return Rule::Signal;
+    }
+    short(found.row, arch).unwrap_or(Rule::Full)
+}
+
+fn short(row: &UnwindTableRow<usize, Fixed>, arch: Arch) -> Option<Rule> {
+    let return_address = match row.register(Register(arch.return_address() as u16)) {
+        Some(RegisterRule::Undefined) => return Some(Rule::Root),
+        None if arch == Arch::X86_64 => return Some(Rule::Root),
+        None | Some(RegisterRule::SameValue) => None,
+        Some(RegisterRule::Offset(offset)) => Some(offset),
+        Some(_) => return None,
+    };
+    let fp = match row.register(Register(arch.fp() as u16)) {
+        None | Some(RegisterRule::Undefined | RegisterRule::SameValue) => None,
+        Some(RegisterRule::Offset(offset)) => Some(offset),
+        Some(_) => return None,
+    };
+    let CfaRule::RegisterAndOffset { register, offset } = row.cfa() else {
+        return None;
+    };
+    let base = match usize::from(register.0) {
+        number if number == arch.sp() => Base::Sp,
+        number if number == arch.fp() => Base::Fp,
+        _ => return None,
+    };
+    Rule::frame(base, *offset, return_address, fp)
+}

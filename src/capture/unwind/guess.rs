@@ -1,0 +1,52 @@
+//! Leaving code that has no unwind information.
+
+use super::calls::is_behind_call;
+use super::{Walk, end_of};
+use crate::capture::cfi;
+use crate::capture::memory::Memory;
+use crate::capture::registers::Arch;
+use crate::report::model::{Found, WalkEnd};
+
+impl<M: Memory> Walk<'_, M> {
+    /// Without unwind information: the return address where a call has just put it, or else a
+    /// frame record; whichever leads behind a call in known code.
+    #[cold]
+    pub(super) fn leave_by_guess(&mut self, image: Option<u32>) -> Result<(), WalkEnd> {
+        let arch = self.arch;
+        let (sp, fp) = (self.state.sp, self.state.fp);
+        if self.is_signal_trampoline(image) {
+            return self.leave_by_signal_frame();
+        }
+        if self.state.exact {
+            let (target, new_sp) = match arch {
+                Arch::X86_64 => (self.memory.read(sp).ok(), sp.wrapping_add(8)),
+                Arch::Arm64 => (Some(self.images.strip(self.state.registers.lr())), sp),
+            };
+            if let Some(target) = target.filter(|target| is_behind_call(self.images, arch, *target))
+            {
+                self.arrive(target, new_sp, Found::LinkRegister)?;
+                self.state.known &= cfi_preserved(arch);
+                return Ok(());
+            }
+        }
+        let aligned = fp != 0 && fp % 8 == 0 && fp >= sp;
+        if !aligned {
+            return Err(WalkEnd::NoUnwindInfo);
+        }
+        let target = self.memory.read(fp.wrapping_add(8)).map_err(end_of)?;
+        let target = self.images.strip(target);
+        let new_fp = self.memory.read(fp).map_err(end_of)?;
+        if !is_behind_call(self.images, arch, target) {
+            return Err(WalkEnd::NoUnwindInfo);
+        }
+        self.arrive(target, fp.wrapping_add(16), Found::FramePointer)?;
+        self.state.fp = new_fp;
+        self.state.known = self.three();
+        Ok(())
+    }
+}
+
+/// What is still known behind a guess that the callee had not saved anything.
+fn cfi_preserved(arch: Arch) -> u64 {
+    cfi::preserved(arch) | 1 << arch.sp() | 1 << arch.pc()
+}

@@ -1,0 +1,160 @@
+//! The handler: a copy of the machine context and of the stack, and nothing else.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+
+use super::slot::{ASKED, COPYING, DONE, GENERATION, GENERATIONS, Request, SLOT, WAITING};
+use super::wait::futex_wake;
+use crate::platform::SystemError;
+use crate::platform::linux::clock::monotonic as now;
+use crate::platform::linux::{self, context, memory};
+
+/// The signal whose handler is installed; 0 before.
+static SIGNAL: AtomicI32 = AtomicI32::new(0);
+static INSTALL: Mutex<()> = Mutex::new(());
+
+/// Installs the handler, once a process, and says which signal it is: `wanted`, or else the first
+/// real-time signal from `SIGRTMIN + 4` on that nobody handles. Later calls return the same.
+///
+/// It stays installed for the rest of the process: an answer may come at any time later, and
+/// without the handler the signal's default action would end the process.
+pub fn install(wanted: Option<i32>) -> Result<i32, SystemError> {
+    let _one = INSTALL
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let installed = SIGNAL.load(Ordering::Relaxed);
+    if installed != 0 {
+        return Ok(installed);
+    }
+    let signal = match wanted {
+        Some(signal) => signal,
+        None => (libc::SIGRTMIN() + 4..=libc::SIGRTMAX())
+            .find(|&signal| is_default(signal))
+            .unwrap_or_else(|| libc::SIGRTMAX()),
+    };
+    // SAFETY: an all-zero `sigaction` is a valid value of that plain struct.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = answer as *const () as usize;
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
+    // SAFETY: the set lives across the call.
+    unsafe { libc::sigfillset(&mut action.sa_mask) };
+    // SAFETY: `answer` keeps to the rules of handlers: it allocates nothing, takes no lock, calls
+    // only async-signal-safe functions and keeps errno.
+    if unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) } != 0 {
+        return Err(SystemError::last("sigaction"));
+    }
+    SIGNAL.store(signal, Ordering::Release);
+    Ok(signal)
+}
+
+fn is_default(signal: i32) -> bool {
+    // SAFETY: an all-zero `sigaction` is a valid value of that plain struct.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: asks only; `action` lives across the call.
+    let known = unsafe { libc::sigaction(signal, std::ptr::null(), &mut action) } == 0;
+    known && action.sa_sigaction == libc::SIG_DFL
+}
+
+/// Handlers that run just now.
+pub(super) static HANDLERS: AtomicU32 = AtomicU32::new(0);
+
+/// The handler: a copy of the context and of the stack, and nothing else.
+extern "C" fn answer(_signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    HANDLERS.fetch_add(1, Ordering::Relaxed);
+    let errno = linux::errno();
+    // SAFETY: the kernel gives a valid siginfo; a queued signal carries a value.
+    let (code, value) = unsafe { ((*info).si_code, (*info).si_value().sival_ptr as u64) };
+    let slot = SLOT
+        .get((value >> 56) as usize)
+        .filter(|_| code == libc::SI_QUEUE);
+    if let Some(slot) = slot {
+        let generation = value & GENERATIONS;
+        let asked = (generation << GENERATION) | ASKED;
+        let copying = (generation << GENERATION) | COPYING;
+        // The stopper may mark itself as sleeping between the two tries; it never takes that back.
+        let claimed = [(asked, copying), (asked | WAITING, copying | WAITING)]
+            .into_iter()
+            .any(|(from, to)| {
+                slot.state
+                    .compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok()
+            });
+        if claimed {
+            let start = now();
+            // SAFETY: claimed: the request is this handler's alone until it is DONE.
+            let request = unsafe { &mut *slot.request.get() };
+            // SAFETY: the context that the kernel gave to this handler.
+            request.registers = unsafe { context::registers(context.cast()) };
+            copy_stack(request, start);
+            request.stopped = now().saturating_sub(start);
+            let done = (generation << GENERATION) | DONE;
+            if slot.state.swap(done, Ordering::AcqRel) & WAITING != 0 {
+                futex_wake(&slot.state);
+            }
+        }
+    }
+    linux::set_errno(errno);
+    HANDLERS.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// Bytes below the stack pointer that a leaf function may use without moving it (System V psABI
+/// for x86-64, 3.2.2; the Arm ABI has none).
+const RED_ZONE: u64 = if cfg!(target_arch = "x86_64") { 128 } else { 0 };
+
+/// How large a thread's own stack may be thought, where only its top is known.
+const OWN_STACK: u64 = 64 << 20;
+
+/// How much is copied between two looks at the clock.
+const CHUNK: usize = 64 << 10;
+
+/// Copies the stack of the interrupted thread, which is the calling one, into `request`.
+fn copy_stack(request: &mut Request, start: u64) {
+    let sp = request.registers[if cfg!(target_arch = "x86_64") { 7 } else { 31 }];
+    request.bytes = 0;
+    request.cut = false;
+    let known = request.known.start <= sp && sp < request.known.end;
+    let marker = 0u8;
+    let own = &raw const marker as u64;
+    // On the same stack the kernel has put its signal frame below the red zone, so that this much
+    // is there for certain; on an alternate stack the page of sp is.
+    let same = own < sp && sp - own < (64 << 10);
+    let red = if same {
+        sp.saturating_sub(RED_ZONE)
+    } else {
+        sp.saturating_sub(RED_ZONE).max(sp & !4095)
+    };
+    request.base = red & !7;
+    if !known {
+        // A thread's control block lies at the top of its stack (glibc and musl alike), so that on
+        // its own stack nothing beyond is wanted; on another one, what the kernel can read is.
+        let beyond = context::thread_pointer().wrapping_sub(request.base);
+        let wanted = if beyond < OWN_STACK {
+            beyond as usize
+        } else {
+            request.room
+        };
+        let length = wanted.min(request.room);
+        // SAFETY: the memory is the request's, `room` bytes of it.
+        request.bytes = unsafe { memory::read_raw(request.base, request.into, length) };
+        request.cut = request.bytes == length && length < wanted;
+        return;
+    }
+    let wanted = (request.known.end - request.base) as usize;
+    let length = wanted.min(request.room);
+    request.cut = length < wanted;
+    while request.bytes < length {
+        let chunk = CHUNK.min(length - request.bytes);
+        // SAFETY: the source lies between sp (less the red zone, see above) and the end of the
+        // thread's own stack, all of it mapped and readable while this thread is on it; the
+        // destination has `room` bytes. They are different mappings.
+        unsafe {
+            let from = (request.base as *const u8).add(request.bytes);
+            std::ptr::copy_nonoverlapping(from, request.into.add(request.bytes), chunk);
+        }
+        request.bytes += chunk;
+        if request.bytes < length && now().saturating_sub(start) > request.budget {
+            request.cut = true;
+            return;
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Queueing the signal to one thread, with a value.
+
+use super::StopError;
+use crate::platform::{SystemError, Thread, linux};
+
+/// `siginfo_t` as the kernel takes it for a queued signal (include/uapi/asm-generic/siginfo.h).
+#[repr(C)]
+struct QueueInfo {
+    signal: i32,
+    errno: i32,
+    code: i32,
+    pad: i32,
+    pid: i32,
+    uid: u32,
+    value: u64,
+    rest: [u64; 12],
+}
+
+const _: () = assert!(size_of::<QueueInfo>() == size_of::<libc::siginfo_t>());
+
+pub(super) fn queue(
+    signal: i32,
+    thread: Thread,
+    slot: u64,
+    generation: u64,
+) -> Result<(), StopError> {
+    // SAFETY: no arguments, cannot fail.
+    let (pid, uid) = unsafe { (libc::getpid(), libc::getuid()) };
+    let info = QueueInfo {
+        signal,
+        errno: 0,
+        code: libc::SI_QUEUE,
+        pad: 0,
+        pid,
+        uid,
+        value: (slot << 56) | generation,
+        rest: [0; 12],
+    };
+    let errno = linux::errno();
+    // SAFETY: `info` lives across the call and has the layout that the kernel reads.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_rt_tgsigqueueinfo,
+            pid,
+            thread.tid(),
+            signal,
+            &raw const info,
+        )
+    };
+    let failed = (result != 0).then(linux::errno);
+    linux::set_errno(errno);
+    match failed {
+        None => Ok(()),
+        Some(libc::ESRCH) => Err(StopError::Gone),
+        Some(code) => Err(StopError::System(SystemError {
+            call: "rt_tgsigqueueinfo",
+            source: std::io::Error::from_raw_os_error(code),
+        })),
+    }
+}

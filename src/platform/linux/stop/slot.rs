@@ -1,0 +1,63 @@
+//! Where a stopper and a handler meet: a request, handed back and forth by one atomic word.
+
+use std::cell::UnsafeCell;
+use std::ops::Range;
+use std::sync::atomic::AtomicU64;
+
+use super::super::context::REGISTERS;
+
+/// How many stoppers a process can have at a time.
+pub const SLOTS: usize = 32;
+
+/// What a handler fills in: for it alone while the slot is `COPYING`, else for the stopper alone.
+pub(super) struct Request {
+    pub(super) into: *mut u8,
+    pub(super) room: usize,
+    pub(super) known: Range<u64>,
+    pub(super) budget: u64,
+    pub(super) registers: [u64; REGISTERS],
+    pub(super) base: u64,
+    pub(super) bytes: usize,
+    pub(super) stopped: u64,
+    pub(super) cut: bool,
+}
+
+#[repr(align(64))]
+pub(super) struct Slot {
+    /// Generation << 4 | flags | phase.
+    pub(super) state: AtomicU64,
+    pub(super) request: UnsafeCell<Request>,
+}
+
+// SAFETY: `request` is handed back and forth by `state`, see `Request`.
+unsafe impl Sync for Slot {}
+
+pub(super) const FREE: u64 = 0;
+pub(super) const IDLE: u64 = 1;
+pub(super) const ASKED: u64 = 2;
+pub(super) const COPYING: u64 = 3;
+pub(super) const DONE: u64 = 4;
+pub(super) const PHASE: u64 = 7;
+/// The stopper sleeps on the state and wants to be woken.
+pub(super) const WAITING: u64 = 8;
+pub(super) const GENERATION: u32 = 4;
+
+pub(super) static SLOT: [Slot; SLOTS] = [const {
+    Slot {
+        state: AtomicU64::new(FREE),
+        request: UnsafeCell::new(Request {
+            into: std::ptr::null_mut(),
+            room: 0,
+            known: 0..0,
+            budget: 0,
+            registers: [0; REGISTERS],
+            base: 0,
+            bytes: 0,
+            stopped: 0,
+            cut: false,
+        }),
+    }
+}; SLOTS];
+
+/// The signal's value has 8 bits for the slot and the rest for the generation.
+pub(super) const GENERATIONS: u64 = (1 << 56) - 1;

@@ -1,0 +1,139 @@
+//! Waiting for a handler's answer, and giving up on it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::slot::{ASKED, DONE, IDLE, PHASE, WAITING};
+use crate::platform::linux;
+use crate::platform::linux::clock::monotonic as now;
+
+/// Waits until the slot is DONE; takes the request back and says `false` when that takes too long,
+/// or when it looks hopeless at two times.
+pub(super) fn wait(state: &AtomicU64, patience: u64, hopeless: impl Fn() -> bool) -> bool {
+    let start = now();
+    // Most answers come within microseconds from another core. Where the thread needs this core,
+    // it must have it: after a short while this one only looks now and then, and is not woken by
+    // the handler, whose time is what counts.
+    let mut pauses = 0u32;
+    while now().saturating_sub(start) < DOZE.min(patience) {
+        if state.load(Ordering::Acquire) & PHASE == DONE {
+            return true;
+        }
+        if now().saturating_sub(start) < SPIN {
+            std::hint::spin_loop();
+        } else {
+            doze(10_000u64 << pauses.min(5));
+            pauses += 1;
+        }
+    }
+    let mut looks = 0;
+    let mut look_at = LOOK;
+    let mut patience = patience;
+    let mut graced = false;
+    loop {
+        let seen = state.load(Ordering::Acquire);
+        if seen & PHASE == DONE {
+            return true;
+        }
+        let waited = now().saturating_sub(start);
+        if waited >= look_at {
+            looks = if hopeless() { looks + 1 } else { 0 };
+            look_at = waited.saturating_add(LOOK);
+            if looks == 2 {
+                patience = 0;
+            }
+        }
+        if waited >= patience {
+            if seen & PHASE == ASKED {
+                let idle = (seen & !(PHASE | WAITING)) | IDLE;
+                if state
+                    .compare_exchange(seen, idle, Ordering::AcqRel, Ordering::Acquire)
+                    .is_ok()
+                {
+                    return false;
+                }
+            } else if !graced {
+                // It is in the middle of copying: that is never long unless it is held itself.
+                patience = waited.saturating_add(GRACE);
+                graced = true;
+            } else {
+                return false;
+            }
+            continue;
+        }
+        let sleepy = seen | WAITING;
+        if seen != sleepy
+            && state
+                .compare_exchange(seen, sleepy, Ordering::AcqRel, Ordering::Acquire)
+                .is_err()
+        {
+            continue;
+        }
+        futex_wait(state, sleepy, patience.min(look_at).saturating_sub(waited));
+    }
+}
+
+/// How long an answer is waited for without letting go of the core, nanoseconds.
+const SPIN: u64 = 5_000;
+
+/// How long it is waited for without being woken by it, nanoseconds.
+const DOZE: u64 = 2_000_000;
+
+/// How often the kernel is asked whether there can be an answer at all, nanoseconds.
+const LOOK: u64 = 4_000_000;
+
+/// How long a handler that has begun to copy is waited for beyond the budget, nanoseconds.
+const GRACE: u64 = 50_000_000;
+
+/// The low half of a state, as futexes are 32 bits wide.
+fn futex_word(state: &AtomicU64) -> *const u32 {
+    let word: *const u32 = state.as_ptr().cast_const().cast();
+    if cfg!(target_endian = "big") {
+        word.wrapping_add(1)
+    } else {
+        word
+    }
+}
+
+fn futex_wait(state: &AtomicU64, seen: u64, nanoseconds: u64) {
+    let time = libc::timespec {
+        tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
+        tv_nsec: (nanoseconds % 1_000_000_000) as libc::c_long,
+    };
+    let errno = linux::errno();
+    // SAFETY: the word is part of a static; the time lives across the call.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            futex_word(state),
+            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+            seen as u32,
+            &raw const time,
+        )
+    };
+    linux::set_errno(errno);
+}
+
+fn doze(nanoseconds: u64) {
+    let time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: nanoseconds as libc::c_long,
+    };
+    let errno = linux::errno();
+    // SAFETY: the time lives across the call.
+    unsafe {
+        libc::clock_nanosleep(libc::CLOCK_MONOTONIC, 0, &time, std::ptr::null_mut());
+    }
+    linux::set_errno(errno);
+}
+
+pub(super) fn futex_wake(state: &AtomicU64) {
+    // SAFETY: the word is part of a static.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            futex_word(state),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            1,
+        )
+    };
+}
