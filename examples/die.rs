@@ -139,11 +139,12 @@ fn show(kind: &Kind) -> Result<(), Box<dyn Error>> {
     println!("It died: {status}\n");
     // The next start: what did the last one leave?
     let desk = Symbolicator::new(DebugFiles::new());
-    let mut text = Text::new(Style::default());
+    let (style, mut text) = (Style::default(), Text::new());
     let mut out = std::io::stdout().lock();
     for report in store::reports(&directory)? {
         let path = report.path().display().to_string();
-        text.report(&path, &desk.symbolicate(report.read()?.report), &mut out)?;
+        let symbolicated = desk.symbolicate(report.read()?.report);
+        text.report(&style, &path, &symbolicated, &mut out)?;
     }
     text.finish(&mut out)?;
     std::fs::remove_dir_all(&directory)?;

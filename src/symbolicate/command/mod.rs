@@ -2,8 +2,12 @@
 
 mod address;
 mod args;
+mod feed;
 mod inspect;
+mod interrupt;
+mod progress;
 mod reports;
+mod walk;
 
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
@@ -21,6 +25,8 @@ const DAMAGED: u8 = 1;
 const USAGE: u8 = 2;
 /// 3: nothing could be read.
 const NOTHING: u8 = 3;
+/// 130: someone pressed Ctrl-C; what was done until then is there.
+const INTERRUPTED: u8 = 130;
 
 /// Runs the command with the process's own arguments and standard streams.
 pub fn main() -> ExitCode {
@@ -32,11 +38,11 @@ pub fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { USAGE } else { DONE });
         }
     };
-    ExitCode::from(run(&args, &mut io::stdin().lock(), &mut io::stderr()))
+    ExitCode::from(run(&args, Box::new(io::stdin()), &mut io::stderr()))
 }
 
 /// Runs the command; output goes to `--output` or standard output.
-fn run(args: &Args, input: &mut dyn Read, errors: &mut dyn Write) -> u8 {
+fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> u8 {
     let mut say = Say { errors };
     if let Some(what) = args.generate {
         return done(args::generate(what, &mut io::stdout().lock()), &mut say);
@@ -85,7 +91,7 @@ fn run(args: &Args, input: &mut dyn Read, errors: &mut dyn Write) -> u8 {
     }
     if !args.address.is_empty() {
         let files = files.system(false);
-        let code = address::run(args, &files, input, &mut say);
+        let code = address::run(args, &files, &mut input, &mut say);
         make_tables_behind(args, &files);
         return code;
     }

@@ -2,186 +2,334 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Read, Write};
-use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
+use std::time::Duration;
 
 use clap::ColorChoice;
 
 use super::args::{Args, FormatName};
-use super::{DAMAGED, DONE, NOTHING, Say, done, output};
-use crate::report::{self, Reading};
+use super::feed::{Item, feed};
+use super::interrupt::Interrupt;
+use super::progress::Progress;
+use super::{DAMAGED, DONE, INTERRUPTED, NOTHING, Say, done, output};
+use crate::report::{self, ReadError, Reading, ReportReader};
 use crate::symbolicate::foreign;
 use crate::symbolicate::format::{
     FlameGraph, Folded, Format, Json, Ndjson, Speedscope, Style, Text, Top, TopLayout, missing_text,
 };
 use crate::symbolicate::{Missing, Symbolicated, Symbolicator};
 
-pub(super) fn run(args: &Args, desk: &Symbolicator, input: &mut dyn Read, say: &mut Say<'_>) -> u8 {
+/// Batches that are worked on or wait for their turn, for each worker.
+const AHEAD: usize = 4;
+/// How often those who wait look whether they should.
+const TICK: Duration = Duration::from_millis(100);
+
+pub(super) fn run(
+    args: &Args,
+    desk: &Symbolicator,
+    input: Box<dyn Read + Send>,
+    say: &mut Say<'_>,
+) -> u8 {
     let style = Style {
         demangle: !args.no_demangle,
         color: colors(args),
     };
-    let single = matches!(&args.reports[..], [one] if !one.is_dir());
-    let top = |n: u32, layout| Box::new(Top::new(n as usize, layout, style.clone()));
-    let mut format: Box<dyn Format> = match args.format {
-        FormatName::Json if args.top.is_some() => top(args.top.unwrap_or(10), TopLayout::Json),
-        FormatName::Ndjson if args.top.is_some() => top(args.top.unwrap_or(10), TopLayout::Ndjson),
-        _ if args.top.is_some() => top(args.top.unwrap_or(10), TopLayout::Text),
-        FormatName::Flamegraph => Box::new(FlameGraph::new(style)),
-        FormatName::Speedscope => Box::new(Speedscope::new(style)),
-        FormatName::Text => Box::new(Text::new(style)),
-        FormatName::Json => Box::new(Json::new(style, !single)),
-        FormatName::Ndjson => Box::new(Ndjson::new(style)),
-        FormatName::Folded => Box::new(Folded::new(style)),
-    };
-    let mut out = match output(args) {
-        Ok(out) => out,
-        Err(error) => return done(Err(error), say),
-    };
-    let mut run = Run {
+    let single = matches!(&args.reports[..], [one] if !one.is_dir() && one.as_os_str() != "-");
+    let job = Job {
         args,
         desk,
-        seen: 0,
-        damaged: 0,
-        missing: BTreeMap::new(),
+        style,
+        interrupt: Interrupt::install(),
     };
-    let mut result = Ok(());
-    for path in &args.reports {
-        result = run.path(path, input, format.as_mut(), &mut out, say);
-        if result.is_err() {
-            break;
-        }
+    if let Some(n) = args.top {
+        let layout = match args.format {
+            FormatName::Json => TopLayout::Json,
+            FormatName::Ndjson => TopLayout::Ndjson,
+            _ => TopLayout::Text,
+        };
+        let top = Top::new(n as usize, layout, job.style.clone());
+        return job.run(top, input, say);
     }
-    if args.list_missing {
-        result = result.and_then(|()| {
-            run.missing
-                .values()
-                .try_for_each(|m| writeln!(out, "{}", missing_text(m)))
-        });
-    } else if run.seen > 0 {
-        result = result.and_then(|()| format.finish(&mut out));
+    match args.format {
+        FormatName::Flamegraph => job.run(FlameGraph::new(), input, say),
+        FormatName::Speedscope => job.run(Speedscope::new(), input, say),
+        FormatName::Text => job.run(Text::new(), input, say),
+        FormatName::Json => job.run(Json::new(!single), input, say),
+        FormatName::Ndjson => job.run(Ndjson::new(), input, say),
+        FormatName::Folded => job.run(Folded::new(), input, say),
     }
-    let code = done(result.and_then(|()| out.flush()), say);
-    if code != DONE {
-        return code;
-    }
-    run.conclude(say)
 }
 
-struct Run<'a> {
+/// What is to be done with every report.
+struct Job<'a> {
     args: &'a Args,
     desk: &'a Symbolicator,
+    style: Style,
+    interrupt: Interrupt,
+}
+
+/// What came of a batch.
+struct Batch<P> {
+    /// Parts of the output and messages, in the order of the reports.
+    outcomes: Vec<Outcome<P>>,
+    tally: Tally,
+}
+
+enum Outcome<P> {
+    Part(P),
+    Warning(String),
+    Error(String),
+}
+
+/// What is told at the end.
+#[derive(Default)]
+struct Tally {
     /// Reports of which something could be read.
-    seen: usize,
-    damaged: usize,
+    seen: u64,
+    damaged: u64,
     missing: BTreeMap<(String, Vec<u8>), Missing>,
 }
 
-impl Run<'_> {
-    fn path(
-        &mut self,
-        path: &Path,
-        input: &mut dyn Read,
-        format: &mut dyn Format,
-        out: &mut dyn Write,
+impl Job<'_> {
+    /// Reads, names and prints all reports: one thread finds them, some work on them, this one puts
+    /// their parts together in order. However many there are, only a few batches are held at a time.
+    fn run<F: Format>(
+        &self,
+        mut format: F,
+        mut input: Box<dyn Read + Send>,
         say: &mut Say<'_>,
-    ) -> io::Result<()> {
-        if path == Path::new("-") {
-            let mut bytes = Vec::new();
-            return match input.read_to_end(&mut bytes) {
-                Ok(_) => self.bytes("standard input", &bytes, format, out, say),
-                Err(error) => {
-                    self.unreadable(&format!("standard input: {error}"), say);
-                    Ok(())
+    ) -> u8 {
+        let mut out = match output(self.args) {
+            Ok(out) => out,
+            Err(error) => return done(Err(error), say),
+        };
+        let paths = self.args.reports.clone();
+        let many = paths.len() > 1 || paths.iter().any(|p| p.is_dir() || p.as_os_str() == "-");
+        let workers = if many { self.args.jobs() } else { 1 };
+        let (to_do, batches) = sync_channel::<(u64, Vec<Item>)>(workers * AHEAD);
+        // One permit for each batch that may be under way.
+        let (give_back, permits) = sync_channel::<()>(workers * AHEAD);
+        for _ in 0..workers * AHEAD {
+            let _ = give_back.try_send(());
+        }
+        // Not one of the scope's: it may hang in reading a stream when nobody wants more of it.
+        std::thread::spawn(move || {
+            let mut number = 0;
+            feed(&paths, &mut input, &mut |batch| {
+                number += 1;
+                permits.recv().is_ok() && to_do.send((number - 1, batch)).is_ok()
+            });
+        });
+        // Never more in it than there are permits.
+        let (to_print, results) = channel();
+        let batches = Mutex::new(batches);
+        let stop = AtomicBool::new(false);
+        let mut tally = Tally::default();
+        let mut progress = Progress::new(
+            &self.args.reports,
+            self.args.output.is_some(),
+            &self.interrupt,
+        );
+        let written = std::thread::scope(|scope| {
+            for _ in 0..workers {
+                let (to_print, batches, stop) = (to_print.clone(), &batches, &stop);
+                scope.spawn(move || self.work::<F>(batches, &to_print, stop));
+            }
+            drop(to_print);
+            let mut inbox = Inbox::new(&results);
+            let mut print = || -> io::Result<()> {
+                while let Some(batch) = inbox.next(&self.interrupt, &mut out)? {
+                    let _ = give_back.try_send(());
+                    progress.add(batch.outcomes.len() as u64);
+                    tally.add(batch.tally);
+                    for outcome in batch.outcomes {
+                        match outcome {
+                            Outcome::Part(part) => format.add(part, &mut out)?,
+                            Outcome::Warning(text) => progress.aside(|| say.warning(&text)),
+                            Outcome::Error(text) => progress.aside(|| say.error(&text)),
+                        }
+                    }
                 }
+                Ok(())
             };
+            let written = print();
+            stop.store(true, Ordering::SeqCst);
+            drop(give_back);
+            written
+        });
+        progress.finish();
+        let mut result = written;
+        if self.args.list_missing {
+            let mut missing = tally.missing.values();
+            result = result
+                .and_then(|()| missing.try_for_each(|m| writeln!(out, "{}", missing_text(m))));
+        } else if tally.seen > 0 {
+            result = result.and_then(|()| format.finish(&mut out));
         }
-        if !path.is_dir() {
-            return self.file(path, format, out, say);
+        let code = done(result.and_then(|()| out.flush()), say);
+        if code != DONE {
+            return code;
         }
-        let mut reports = Vec::new();
-        collect(path, 0, &mut reports);
-        if reports.is_empty() {
-            say.warning(&format!(
-                "{}: no reports (*.wedjat, *.partial, *.ips, *.crash, *.plcrash, or *.json of a known layout) in it",
-                path.display()
-            ));
+        let code = tally.conclude(self.args, say);
+        if self.interrupt.came() {
+            say.warning(&format!("interrupted: {} reports were done", tally.seen));
+            return INTERRUPTED;
         }
-        reports
-            .iter()
-            .try_for_each(|report| self.file(report, format, out, say))
+        code
     }
 
-    fn file(
-        &mut self,
-        path: &Path,
-        format: &mut dyn Format,
-        out: &mut dyn Write,
-        say: &mut Say<'_>,
-    ) -> io::Result<()> {
-        match crate::symbolicate::bytes::Bytes::map(path) {
-            Ok(bytes) => self.bytes(&path.display().to_string(), &bytes, format, out, say),
-            Err(error) => {
-                self.unreadable(&error.to_string(), say);
-                Ok(())
+    fn work<F: Format>(
+        &self,
+        batches: &Mutex<Receiver<(u64, Vec<Item>)>>,
+        results: &Sender<(u64, Batch<F::Part>)>,
+        stop: &AtomicBool,
+    ) {
+        loop {
+            let next = match batches.lock() {
+                Ok(batches) => batches.recv_timeout(TICK),
+                Err(_) => return,
+            };
+            let (number, items) = match next {
+                _ if stop.load(Ordering::SeqCst) || self.interrupt.came() => return,
+                Ok(batch) => batch,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            let mut batch = Batch {
+                outcomes: Vec::with_capacity(items.len()),
+                tally: Tally::default(),
+            };
+            for item in items {
+                self.item::<F>(item, &mut batch);
+            }
+            if results.send((number, batch)).is_err() {
+                return;
             }
         }
     }
 
-    fn bytes(
-        &mut self,
-        origin: &str,
-        bytes: &[u8],
-        format: &mut dyn Format,
-        out: &mut dyn Write,
-        say: &mut Say<'_>,
-    ) -> io::Result<()> {
+    fn item<F: Format>(&self, item: Item, batch: &mut Batch<F::Part>) {
+        match item {
+            Item::File(path) => match crate::symbolicate::bytes::Bytes::map(&path) {
+                Ok(bytes) => self.bytes::<F>(&path.display().to_string(), &bytes, batch),
+                Err(error) => batch.unreadable(error.to_string()),
+            },
+            Item::Bytes(origin, bytes) => self.bytes::<F>(&origin, &bytes, batch),
+            Item::Read(origin, reading) => self.result::<F>(&origin, *reading, batch),
+            Item::Warning(text) => batch.outcomes.push(Outcome::Warning(text)),
+            Item::Error(text) => batch.unreadable(text),
+        }
+    }
+
+    fn bytes<F: Format>(&self, origin: &str, bytes: &[u8], batch: &mut Batch<F::Part>) {
         if foreign::detect(bytes).is_some() {
             return match foreign::read(bytes) {
                 Ok(readings) => readings
                     .into_iter()
-                    .try_for_each(|reading| self.reading(origin, reading, format, out, say)),
-                Err(error) => {
-                    self.unreadable(&format!("{origin}: {error}"), say);
-                    Ok(())
-                }
+                    .for_each(|reading| self.reading::<F>(origin, reading, batch)),
+                Err(error) => batch.unreadable(format!("{origin}: {error}")),
             };
         }
-        match report::read(bytes) {
-            Ok(reading) => self.reading(origin, reading, format, out, say),
-            Err(error) => {
-                self.unreadable(&format!("{origin}: {error}"), say);
-                Ok(())
+        let reading = report::read(bytes);
+        let is_whole = matches!(&reading, Ok(reading) if reading.damage.is_empty());
+        if !is_whole {
+            // Several reports put behind each other look damaged to who wants one.
+            let readings: Vec<_> = ReportReader::new(bytes).collect();
+            if readings.iter().filter(|reading| reading.is_ok()).count() > 1 {
+                for reading in readings {
+                    self.result::<F>(origin, reading, batch);
+                }
+                return;
             }
+        }
+        self.result::<F>(origin, reading, batch);
+    }
+
+    fn result<F: Format>(
+        &self,
+        origin: &str,
+        reading: Result<Reading, ReadError>,
+        batch: &mut Batch<F::Part>,
+    ) {
+        match reading {
+            Ok(reading) => self.reading::<F>(origin, reading, batch),
+            Err(error) => batch.unreadable(format!("{origin}: {error}")),
         }
     }
 
-    fn reading(
-        &mut self,
-        origin: &str,
-        reading: Reading,
-        format: &mut dyn Format,
-        out: &mut dyn Write,
-        say: &mut Say<'_>,
-    ) -> io::Result<()> {
-        self.seen += 1;
-        if !reading.damage.is_empty() {
-            self.damaged += 1;
-            for damage in &reading.damage {
-                say.warning(&format!("{origin}: {damage}"));
-            }
+    fn reading<F: Format>(&self, origin: &str, reading: Reading, batch: &mut Batch<F::Part>) {
+        batch.tally.seen += 1;
+        batch.tally.damaged += u64::from(!reading.damage.is_empty());
+        for damage in &reading.damage {
+            let text = format!("{origin}: {damage}");
+            batch.outcomes.push(Outcome::Warning(text));
         }
         let symbolicated = self.desk.symbolicate_reading(reading);
-        self.note_missing(&symbolicated);
-        if self.args.list_missing {
-            Ok(())
-        } else {
-            format.report(origin, &symbolicated, out)
+        batch.tally.note_missing(&symbolicated);
+        if !self.args.list_missing {
+            let part = F::part(&self.style, origin, &symbolicated);
+            batch.outcomes.push(Outcome::Part(part));
+        }
+    }
+}
+
+impl<P> Batch<P> {
+    fn unreadable(&mut self, text: String) {
+        self.tally.damaged += 1;
+        self.outcomes.push(Outcome::Error(text));
+    }
+}
+
+/// Puts batches back into their order.
+struct Inbox<'a, P> {
+    results: &'a Receiver<(u64, Batch<P>)>,
+    early: BTreeMap<u64, Batch<P>>,
+    next: u64,
+}
+
+impl<'a, P> Inbox<'a, P> {
+    fn new(results: &'a Receiver<(u64, Batch<P>)>) -> Inbox<'a, P> {
+        Inbox {
+            results,
+            early: BTreeMap::new(),
+            next: 0,
         }
     }
 
-    fn unreadable(&mut self, text: &str, say: &mut Say<'_>) {
-        self.damaged += 1;
-        say.error(text);
+    /// The next batch; `None` after the last, and when someone pressed Ctrl-C. Before it waits, what
+    /// was written goes out.
+    fn next(&mut self, interrupt: &Interrupt, out: &mut dyn Write) -> io::Result<Option<Batch<P>>> {
+        loop {
+            if let Some(batch) = self.early.remove(&self.next) {
+                self.next += 1;
+                return Ok(Some(batch));
+            }
+            let (number, batch) = match self.results.try_recv() {
+                Ok(result) => result,
+                Err(_) => {
+                    out.flush()?;
+                    match self.results.recv_timeout(TICK) {
+                        Ok(result) => result,
+                        Err(RecvTimeoutError::Timeout) if interrupt.came() => return Ok(None),
+                        Err(RecvTimeoutError::Timeout) => continue,
+                        Err(RecvTimeoutError::Disconnected) => return Ok(None),
+                    }
+                }
+            };
+            self.early.insert(number, batch);
+        }
+    }
+}
+
+impl Tally {
+    fn add(&mut self, other: Tally) {
+        self.seen += other.seen;
+        self.damaged += other.damaged;
+        for (key, missing) in other.missing {
+            self.missing.entry(key).or_insert(missing);
+        }
     }
 
     fn note_missing(&mut self, report: &Symbolicated) {
@@ -192,7 +340,7 @@ impl Run<'_> {
     }
 
     /// What people are told at the end, and the exit code.
-    fn conclude(&self, say: &mut Say<'_>) -> u8 {
+    fn conclude(&self, args: &Args, say: &mut Say<'_>) -> u8 {
         // The system's own libraries are known to lack debug files: `--list-missing` has them.
         let missing: Vec<&Missing> = self
             .missing
@@ -200,7 +348,7 @@ impl Run<'_> {
             .filter(|m| !(m.system && m.symbols))
             .collect();
         // Text names them itself.
-        if !self.args.list_missing && !missing.is_empty() {
+        if !args.list_missing && !missing.is_empty() {
             say.warning("debug files missing (give them with --debug):");
             for missing in &missing {
                 say.note(&format!("  {}", missing_text(missing)));
@@ -209,42 +357,9 @@ impl Run<'_> {
         match (self.seen, self.damaged) {
             (0, _) => NOTHING,
             (_, 1..) => DAMAGED,
-            _ if self.args.strict && !missing.is_empty() => DAMAGED,
+            _ if args.strict && !missing.is_empty() => DAMAGED,
             _ => DONE,
         }
-    }
-}
-
-/// The reports in a folder and those below it, in order of name.
-fn collect(folder: &Path, depth: usize, reports: &mut Vec<PathBuf>) {
-    let Ok(entries) = std::fs::read_dir(folder) else {
-        return;
-    };
-    let mut paths: Vec<PathBuf> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .collect();
-    paths.sort();
-    for path in paths {
-        if path.is_dir() {
-            if depth < 64 && !path.is_symlink() {
-                collect(&path, depth + 1, reports);
-            }
-        } else if is_report(&path) {
-            reports.push(path);
-        }
-    }
-}
-
-/// By its name; JSON and plain text also by what they hold.
-fn is_report(path: &Path) -> bool {
-    let Some(ext) = path.extension().and_then(|ext| ext.to_str()) else {
-        return false;
-    };
-    match ext {
-        "wedjat" | "partial" | "ips" | "crash" | "plcrash" => true,
-        "json" | "txt" => crate::symbolicate::bytes::Bytes::map(path)
-            .is_ok_and(|bytes| foreign::detect(&bytes).is_some()),
-        _ => false,
     }
 }
 

@@ -15,24 +15,22 @@ pub struct FlameGraph {
 }
 
 impl FlameGraph {
-    /// Stacks named in this style.
-    pub fn new(style: Style) -> FlameGraph {
-        FlameGraph {
-            stacks: Folded::new(style),
-            reports: 0,
-        }
+    /// None yet.
+    pub fn new() -> FlameGraph {
+        FlameGraph::default()
     }
 }
 
 impl Format for FlameGraph {
-    fn report(
-        &mut self,
-        origin: &str,
-        report: &Symbolicated,
-        out: &mut dyn io::Write,
-    ) -> io::Result<()> {
+    type Part = Vec<(String, u64)>;
+
+    fn part(style: &Style, origin: &str, report: &Symbolicated) -> Vec<(String, u64)> {
+        Folded::part(style, origin, report)
+    }
+
+    fn add(&mut self, part: Vec<(String, u64)>, out: &mut dyn io::Write) -> io::Result<()> {
         self.reports += 1;
-        self.stacks.report(origin, report, out)
+        self.stacks.add(part, out)
     }
 
     fn finish(&mut self, out: &mut dyn io::Write) -> io::Result<()> {

@@ -13,17 +13,13 @@ use crate::symbolicate::frame::Symbolicated;
 /// thread it is about once (for a live report, every thread).
 #[derive(Debug, Clone, Default)]
 pub struct Folded {
-    style: Style,
     counts: BTreeMap<String, u64>,
 }
 
 impl Folded {
-    /// Stacks named in this style.
-    pub fn new(style: Style) -> Folded {
-        Folded {
-            style,
-            counts: BTreeMap::new(),
-        }
+    /// None yet.
+    pub fn new() -> Folded {
+        Folded::default()
     }
 
     /// `main;run;work 12`, in order of their text.
@@ -36,20 +32,22 @@ impl Folded {
 }
 
 impl Format for Folded {
-    fn report(
-        &mut self,
-        _origin: &str,
-        report: &Symbolicated,
-        _out: &mut dyn io::Write,
-    ) -> io::Result<()> {
-        for weighed in weighed(report) {
+    type Part = Vec<(String, u64)>;
+
+    fn part(style: &Style, _origin: &str, report: &Symbolicated) -> Vec<(String, u64)> {
+        let stacks = weighed(report).into_iter().map(|weighed| {
             let mut line = String::new();
-            for (name, ..) in rootward(report, weighed.stack, &self.style) {
+            for (name, ..) in rootward(report, weighed.stack, style) {
                 push(&mut line, &name);
             }
-            if !line.is_empty() {
-                *self.counts.entry(line).or_default() += weighed.count;
-            }
+            (line, weighed.count)
+        });
+        stacks.filter(|(line, _)| !line.is_empty()).collect()
+    }
+
+    fn add(&mut self, part: Vec<(String, u64)>, _out: &mut dyn io::Write) -> io::Result<()> {
+        for (line, count) in part {
+            *self.counts.entry(line).or_default() += count;
         }
         Ok(())
     }

@@ -8,38 +8,36 @@ use serde_json::{Map, Value as Json_, json};
 use super::{Format, Style};
 use crate::report::model::{Extra, Report, Thread, Value};
 use crate::symbolicate::frame::{Frame, PhysicalFrame, Stack, Symbolicated, id_text};
+use crate::symbolicate::group::{Member, key_text};
 
 /// One JSON document: the report, or where several are to come, an array of them.
 #[derive(Debug, Clone)]
 pub struct Json {
-    style: Style,
     array: bool,
     written: usize,
 }
 
 impl Json {
     /// `array` says whether more than one report may come.
-    pub fn new(style: Style, array: bool) -> Json {
-        Json {
-            style,
-            array,
-            written: 0,
-        }
+    pub fn new(array: bool) -> Json {
+        Json { array, written: 0 }
     }
 }
 
 impl Format for Json {
-    fn report(
-        &mut self,
-        origin: &str,
-        report: &Symbolicated,
-        out: &mut dyn io::Write,
-    ) -> io::Result<()> {
+    type Part = Vec<u8>;
+
+    fn part(style: &Style, origin: &str, report: &Symbolicated) -> Vec<u8> {
+        let value = report_json(origin, report, style);
+        serde_json::to_vec_pretty(&value).unwrap_or_default() // its keys are all texts
+    }
+
+    fn add(&mut self, part: Vec<u8>, out: &mut dyn io::Write) -> io::Result<()> {
         if self.array {
             out.write_all(if self.written == 0 { b"[\n" } else { b",\n" })?;
         }
         self.written += 1;
-        serde_json::to_writer_pretty(&mut *out, &report_json(origin, report, &self.style))?;
+        out.write_all(&part)?;
         if self.array {
             Ok(())
         } else {
@@ -57,26 +55,28 @@ impl Format for Json {
 
 /// One JSON object a line, a report each.
 #[derive(Debug, Clone, Default)]
-pub struct Ndjson {
-    style: Style,
-}
+#[non_exhaustive]
+pub struct Ndjson;
 
 impl Ndjson {
-    /// Lines in this style.
-    pub fn new(style: Style) -> Ndjson {
-        Ndjson { style }
+    /// Nothing is kept from one line to the next.
+    pub fn new() -> Ndjson {
+        Ndjson
     }
 }
 
 impl Format for Ndjson {
-    fn report(
-        &mut self,
-        origin: &str,
-        report: &Symbolicated,
-        out: &mut dyn io::Write,
-    ) -> io::Result<()> {
-        serde_json::to_writer(&mut *out, &report_json(origin, report, &self.style))?;
-        out.write_all(b"\n")
+    type Part = Vec<u8>;
+
+    fn part(style: &Style, origin: &str, report: &Symbolicated) -> Vec<u8> {
+        let value = report_json(origin, report, style);
+        let mut line = serde_json::to_vec(&value).unwrap_or_default(); // its keys are all texts
+        line.push(b'\n');
+        line
+    }
+
+    fn add(&mut self, part: Vec<u8>, out: &mut dyn io::Write) -> io::Result<()> {
+        out.write_all(&part)
     }
 }
 
@@ -136,6 +136,8 @@ fn report_json(origin: &str, symbolicated: &Symbolicated, style: &Style) -> Json
     top.put("pid", head.pid);
     top.extra(&head.extra);
     top.put("event", event_json(report));
+    let member = Member::new(origin, symbolicated);
+    top.put("group", key_text(member.key));
     let threads = report.threads.iter().zip(&symbolicated.threads);
     top.put(
         "threads",

@@ -25,17 +25,35 @@ pub use top::{Top, TopLayout};
 use super::frame::{Frame, Symbolicated};
 
 /// Writes reports, one after another, to one output.
+///
+/// A report's part of the output is made by [`part`](Format::part), on any thread; the parts are put
+/// together by [`add`](Format::add), in the order of the reports.
 pub trait Format {
-    /// Writes one report. `origin` says where it comes from: a path, or `-`.
+    /// All that the output needs of one report.
+    type Part: Send;
+
+    /// Makes a report's part. `origin` says where the report comes from: a path, or `-`.
+    fn part(style: &Style, origin: &str, report: &Symbolicated) -> Self::Part;
+
+    /// Takes the next part in, and writes what can be written by now.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    fn add(&mut self, part: Self::Part, out: &mut dyn io::Write) -> io::Result<()>;
+
+    /// Makes a report's part and adds it.
     ///
     /// # Errors
     /// Those of `out`.
     fn report(
         &mut self,
+        style: &Style,
         origin: &str,
         report: &Symbolicated,
         out: &mut dyn io::Write,
-    ) -> io::Result<()>;
+    ) -> io::Result<()> {
+        self.add(Self::part(style, origin, report), out)
+    }
 
     /// Writes what stands after the last report.
     ///

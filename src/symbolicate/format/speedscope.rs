@@ -12,64 +12,59 @@ use crate::symbolicate::frame::Symbolicated;
 /// A profile for each report, with one table of frames.
 #[derive(Debug, Default)]
 pub struct Speedscope {
-    style: Style,
     frames: Vec<Value>,
-    indices: FxHashMap<(String, Option<String>, Option<u32>), usize>,
+    indices: FxHashMap<Frame, usize>,
     profiles: Vec<Value>,
 }
 
+/// Name, file, line.
+type Frame = (String, Option<String>, Option<u32>);
+
+/// One report as a profile.
+#[derive(Debug)]
+pub struct Profile {
+    name: String,
+    /// Stacks, outermost frame first, each with its weight.
+    samples: Vec<(Vec<Frame>, u64)>,
+}
+
 impl Speedscope {
-    /// Frames named in this style.
-    pub fn new(style: Style) -> Speedscope {
-        Speedscope {
-            style,
-            ..Speedscope::default()
-        }
+    /// None yet.
+    pub fn new() -> Speedscope {
+        Speedscope::default()
     }
 }
 
 impl Format for Speedscope {
-    fn report(
-        &mut self,
-        origin: &str,
-        report: &Symbolicated,
-        _out: &mut dyn io::Write,
-    ) -> io::Result<()> {
-        let (mut samples, mut weights) = (Vec::new(), Vec::new());
-        for weighed in weighed(report) {
-            let mut sample = Vec::new();
-            for (name, frame, _) in rootward(report, weighed.stack, &self.style) {
+    type Part = Profile;
+
+    fn part(style: &Style, origin: &str, report: &Symbolicated) -> Profile {
+        let event = report.report.event.as_ref();
+        let kind = event.map_or("report", |event| event.kind.as_str());
+        let samples = weighed(report).into_iter().map(|weighed| {
+            let frames = rootward(report, weighed.stack, style).map(|(name, frame, _)| {
                 let file = frame.and_then(|f| f.file.as_deref()).map(str::to_owned);
-                let line = frame.and_then(|f| f.line);
-                let next = self.frames.len();
-                let key = (name, file, line);
-                let index = *self.indices.entry(key.clone()).or_insert(next);
-                if index == next {
-                    let (name, file, line) = key;
-                    let mut value = json!({ "name": name });
-                    if let Some(file) = file {
-                        value["file"] = json!(file);
-                    }
-                    if let Some(line) = line {
-                        value["line"] = json!(line);
-                    }
-                    self.frames.push(value);
-                }
-                sample.push(index);
-            }
-            samples.push(sample);
-            weights.push(weighed.count);
+                (name, file, frame.and_then(|f| f.line))
+            });
+            (frames.collect(), weighed.count)
+        });
+        Profile {
+            name: format!("{kind}: {origin}"),
+            samples: samples.collect(),
         }
-        let kind = report
-            .report
-            .event
-            .as_ref()
-            .map_or("report", |event| event.kind.as_str());
-        let name = format!("{kind}: {origin}");
+    }
+
+    fn add(&mut self, part: Profile, _out: &mut dyn io::Write) -> io::Result<()> {
+        let (mut samples, mut weights) = (Vec::new(), Vec::new());
+        for (frames, weight) in part.samples {
+            let indices = frames.into_iter().map(|frame| self.index(frame));
+            samples.push(indices.collect::<Vec<usize>>());
+            weights.push(weight);
+        }
         let total: u64 = weights.iter().sum();
         self.profiles.push(json!({
             "type": "sampled",
-            "name": name,
+            "name": part.name,
             "unit": "none",
             "startValue": 0,
             "endValue": total,
@@ -91,5 +86,24 @@ impl Format for Speedscope {
         serde_json::to_writer(&mut *out, &document)?;
         out.write_all(b"\n")?;
         out.flush()
+    }
+}
+
+impl Speedscope {
+    /// Where the frame stands in the shared table.
+    fn index(&mut self, frame: Frame) -> usize {
+        if let Some(index) = self.indices.get(&frame) {
+            return *index;
+        }
+        let mut value = json!({ "name": frame.0 });
+        if let Some(file) = &frame.1 {
+            value["file"] = json!(file);
+        }
+        if let Some(line) = frame.2 {
+            value["line"] = json!(line);
+        }
+        self.frames.push(value);
+        self.indices.insert(frame, self.frames.len() - 1);
+        self.frames.len() - 1
     }
 }

@@ -15,32 +15,22 @@ use crate::symbolicate::symbolicator::is_system;
 /// Reports as text for people.
 #[derive(Debug, Clone, Default)]
 pub struct Text {
-    style: Style,
     written: bool,
 }
 
 impl Text {
-    /// Text in this style.
-    pub fn new(style: Style) -> Text {
-        Text {
-            style,
-            written: false,
-        }
+    /// None yet.
+    pub fn new() -> Text {
+        Text::default()
     }
 }
 
 impl Format for Text {
-    fn report(
-        &mut self,
-        _origin: &str,
-        report: &Symbolicated,
-        out: &mut dyn io::Write,
-    ) -> io::Result<()> {
-        if std::mem::replace(&mut self.written, true) {
-            writeln!(out, "\n{}\n", "-".repeat(72))?;
-        }
+    type Part = String;
+
+    fn part(style: &Style, _origin: &str, report: &Symbolicated) -> String {
         let mut page = Page {
-            style: &self.style,
+            style,
             text: String::new(),
             of: report,
         };
@@ -48,20 +38,22 @@ impl Format for Text {
         page.event();
         page.vitals();
         page.context();
-        for (index, (thread, stack)) in report
-            .report
-            .threads
-            .iter()
-            .zip(&report.threads)
-            .enumerate()
-        {
+        let threads = report.report.threads.iter().zip(&report.threads);
+        for (index, (thread, stack)) in threads.enumerate() {
             page.thread(index, thread, stack);
         }
         page.samples();
         page.registers();
         page.images();
         page.remarks();
-        out.write_all(page.text.as_bytes())
+        page.text
+    }
+
+    fn add(&mut self, part: String, out: &mut dyn io::Write) -> io::Result<()> {
+        if std::mem::replace(&mut self.written, true) {
+            writeln!(out, "\n{}\n", "-".repeat(72))?;
+        }
+        out.write_all(part.as_bytes())
     }
 }
 

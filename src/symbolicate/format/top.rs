@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Format, Style, plain};
 use crate::symbolicate::frame::Symbolicated;
-use crate::symbolicate::group::{Group, Groups};
+use crate::symbolicate::group::{Group, Groups, Member, key_text};
 
 /// How groups are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,13 +42,14 @@ impl Top {
 }
 
 impl Format for Top {
-    fn report(
-        &mut self,
-        origin: &str,
-        report: &Symbolicated,
-        _out: &mut dyn Write,
-    ) -> io::Result<()> {
-        self.groups.add(origin, report);
+    type Part = Member;
+
+    fn part(_style: &Style, origin: &str, report: &Symbolicated) -> Member {
+        Member::new(origin, report)
+    }
+
+    fn add(&mut self, part: Member, _out: &mut dyn Write) -> io::Result<()> {
+        self.groups.count(part);
         Ok(())
     }
 
@@ -110,7 +111,7 @@ impl Top {
                 let (total, worst) = (seconds(group.total), seconds(group.worst));
                 write!(out, ", {total:.1} s in all, at worst {worst:.2} s")?;
             }
-            writeln!(out, "; group {:032x}", group.key)?;
+            writeln!(out, "; group {}", key_text(group.key))?;
             writeln!(out, "     versions: {}", plain(&counted(&group.versions)))?;
             writeln!(out, "     devices:  {}", plain(&counted(&group.devices)))?;
             writeln!(out, "     example:  {}", plain(&group.example))?;
@@ -150,7 +151,7 @@ fn counted(counts: &std::collections::BTreeMap<String, u64>) -> String {
 
 fn group_json(group: &Group) -> serde_json::Value {
     json!({
-        "group": format!("{:032x}", group.key),
+        "group": key_text(group.key),
         "type": group.kind.as_str(),
         "stack": group.stack,
         "count": group.count,

@@ -1,0 +1,97 @@
+//! A progress bar on standard error, where that is a terminal and the work takes long.
+
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::interrupt::Interrupt;
+use super::walk;
+
+/// Work that is done sooner needs no bar.
+const LONG: Duration = Duration::from_millis(700);
+
+/// Shows how far the work has come.
+pub(super) struct Progress {
+    bar: Option<ProgressBar>,
+    begun: Instant,
+    /// How many reports there are, as soon as that is known.
+    total: Arc<AtomicU64>,
+    counting: Option<(Vec<PathBuf>, Interrupt)>,
+}
+
+impl Progress {
+    /// Of the reports that `paths` name. Nothing is shown where standard error is no terminal, or
+    /// where standard output is one, which the results scroll by on.
+    pub fn new(paths: &[PathBuf], to_file: bool, interrupt: &Interrupt) -> Progress {
+        let seen = io::stderr().is_terminal() && (to_file || !io::stdout().is_terminal());
+        Progress::shown(paths, seen, interrupt)
+    }
+
+    fn shown(paths: &[PathBuf], seen: bool, interrupt: &Interrupt) -> Progress {
+        Progress {
+            bar: seen.then(|| {
+                let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+                bar.set_style(style("{spinner} {pos} reports, {per_sec}"));
+                bar
+            }),
+            begun: Instant::now(),
+            total: Arc::new(AtomicU64::new(0)),
+            counting: seen.then(|| (paths.to_vec(), interrupt.clone())),
+        }
+    }
+
+    /// So many more reports are done.
+    pub fn add(&mut self, reports: u64) {
+        let Some(bar) = &self.bar else {
+            return;
+        };
+        bar.inc(reports);
+        if self.begun.elapsed() < LONG {
+            return;
+        }
+        if let Some((paths, interrupt)) = self.counting.take() {
+            bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
+            // A stream's length nobody knows.
+            if !paths.iter().any(|path| path.as_os_str() == "-") {
+                let total = self.total.clone();
+                std::thread::spawn(move || {
+                    let count = walk::count(&paths, &|| interrupt.came());
+                    total.store(count, Ordering::Relaxed);
+                });
+            }
+        }
+        let total = self.total.load(Ordering::Relaxed);
+        if total > 0 && bar.length() != Some(total) {
+            bar.set_length(total);
+            bar.set_style(style(
+                "[{bar:40}] {pos} of {len} reports, {per_sec}, {eta} left",
+            ));
+        }
+    }
+
+    /// Does something that writes to the terminal, with the bar out of the way.
+    pub fn aside<R>(&self, what: impl FnOnce() -> R) -> R {
+        match &self.bar {
+            Some(bar) => bar.suspend(what),
+            None => what(),
+        }
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    let style = ProgressStyle::with_template(template);
+    style
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .progress_chars("=> ")
+}
