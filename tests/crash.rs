@@ -6,6 +6,8 @@ mod c;
 mod child;
 #[path = "crash/disk.rs"]
 mod disk;
+#[path = "crash/neighbours.rs"]
+mod neighbours;
 #[path = "crash/panics.rs"]
 mod panics;
 #[path = "crash/within.rs"]
@@ -68,6 +70,7 @@ fn main() {
     let more = c::trials()
         .into_iter()
         .chain(disk::trials())
+        .chain(neighbours::trials())
         .chain(panics::trials())
         .chain(within::trials());
     trials.extend(more.map(|(name, test)| {
@@ -326,6 +329,7 @@ fn roles(role: &str, folder: &Path) {
         }
         _ if c::role(role, folder)
             || disk::role(role, folder)
+            || neighbours::role(role, folder)
             || panics::role(role, folder)
             || within::role(role, folder) => {}
         _ => {

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use super::{errno, signals};
+use super::{errno, forked, signals};
 
 /// A folder that is written to by descriptor, so that the app may change its working directory, or
 /// its root, without a report going astray.
@@ -39,6 +39,7 @@ impl Folder {
             spares,
             reserve: None,
         };
+        forked::install();
         folder.probe()?;
         Ok(folder)
     }
@@ -52,7 +53,10 @@ impl Folder {
             let _ = self.remove(&name);
             if let Ok(file) = self.create(&name) {
                 let _ = self.remove(&name);
-                self.reserve = allocate(file.fd.as_raw_fd(), bytes).then_some(file.fd);
+                // A copy outlives `file`, and needs no lock.
+                self.reserve = allocate(file.fd.as_raw_fd(), bytes)
+                    .then(|| file.fd.try_clone().ok())
+                    .flatten();
             }
         }
         self
@@ -113,6 +117,7 @@ impl Folder {
             }
             other => other?,
         };
+        forked::keep_from_children(fd);
         // SAFETY: `fd` was just opened and has no other owner.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         let reserve = AtomicI32::new(self.reserve());
@@ -289,6 +294,12 @@ impl File {
 
     fn lock(&self) -> bool {
         lock_now(self.fd.as_raw_fd())
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        forked::no_longer(self.fd.as_raw_fd());
     }
 }
 

@@ -8,11 +8,13 @@ mod apple;
 pub mod cxx;
 pub mod exit;
 pub mod file;
+mod forked;
 #[cfg(target_os = "linux")]
 mod linux;
 mod mask;
 pub mod registers;
 pub mod signals;
+pub mod stacks;
 
 #[cfg(target_vendor = "apple")]
 use apple as os;

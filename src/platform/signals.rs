@@ -13,17 +13,17 @@ use super::os::send;
 const MAX_SIGNAL: usize = 64;
 
 /// Who handled a signal before us.
-struct Before {
+struct Kept {
     kept: AtomicBool,
     action: UnsafeCell<MaybeUninit<libc::sigaction>>,
 }
 
 // SAFETY: `action` is written only by `install` (which runs once at a time, under the monitor's
 // claim, and before `kept` is released) and read only after `kept` was acquired.
-unsafe impl Sync for Before {}
+unsafe impl Sync for Kept {}
 
-static BEFORE: [Before; MAX_SIGNAL + 1] = [const {
-    Before {
+static BEFORE: [Kept; MAX_SIGNAL + 1] = [const {
+    Kept {
         kept: AtomicBool::new(false),
         action: UnsafeCell::new(MaybeUninit::uninit()),
     }
@@ -49,18 +49,10 @@ pub fn install(signals: &[i32], handler: Handler) -> Result<(), (i32, io::Error)
 
 fn install_one(signal: i32, handler: Handler) -> io::Result<()> {
     let before = slot(signal).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
-    // SAFETY: the structures are zeroed, which is valid for them, and outlive the calls; the slot
-    // is not read by anybody until `kept` is set below.
+    let action = ours(handler);
+    // SAFETY: the structures outlive the calls; the slot is not read by anybody until `kept` is set
+    // below.
     unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = handler as usize;
-        // NODEFER: a crash inside our own handler must come to us, not end the process unseen.
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
-        // Everything that is not a fault waits until the report is written.
-        libc::sigfillset(&mut action.sa_mask);
-        for fault in FAULTS {
-            libc::sigdelset(&mut action.sa_mask, fault);
-        }
         if libc::sigaction(
             signal,
             std::ptr::null(),
@@ -76,6 +68,35 @@ fn install_one(signal: i32, handler: Handler) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+fn ours(handler: Handler) -> libc::sigaction {
+    // SAFETY: the structure is zeroed, which is valid for it, and outlives the calls.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as usize;
+        // NODEFER: a crash inside our own handler must come to us, not end the process unseen.
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
+        // Everything that is not a fault waits until the report is written.
+        libc::sigfillset(&mut action.sa_mask);
+        for fault in FAULTS {
+            libc::sigdelset(&mut action.sa_mask, fault);
+        }
+        action
+    }
+}
+
+/// Puts `handler` in place again wherever [`install`] had put it, after [`restore_all`].
+///
+/// Signal-safe.
+pub fn install_again(handler: Handler) {
+    let action = ours(handler);
+    for signal in 1..=MAX_SIGNAL as i32 {
+        if kept(signal).is_some() {
+            // SAFETY: the structure outlives the call.
+            unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
+        }
+    }
 }
 
 /// The signals that a fault or an abort raises: these are never masked while we write.
@@ -95,15 +116,10 @@ const FAULTS: [i32; 7] = [
 ///
 /// Signal-safe.
 pub fn restore(signal: i32) {
-    let kept = slot(signal).filter(|before| before.kept.load(Ordering::Acquire));
-    match kept {
-        // SAFETY: `kept` was set, so `install` has filled the action in, and nobody writes it now.
-        Some(before) => unsafe {
-            libc::sigaction(
-                signal,
-                (*before.action.get()).as_ptr(),
-                std::ptr::null_mut(),
-            );
+    match kept(signal) {
+        // SAFETY: an action that was in place before.
+        Some(action) => unsafe {
+            libc::sigaction(signal, action, std::ptr::null_mut());
         },
         None => set_default(signal),
     }
@@ -125,7 +141,7 @@ pub fn set_default(signal: i32) {
 /// Signal-safe.
 pub fn restore_all() {
     for signal in 1..=MAX_SIGNAL as i32 {
-        if slot(signal).is_some_and(|before| before.kept.load(Ordering::Acquire)) {
+        if kept(signal).is_some() {
             restore(signal);
         }
     }
@@ -152,52 +168,102 @@ pub fn is_in_place(signal: i32, handler: Handler) -> bool {
     disposition(signal).is_some_and(|now| now.sa_sigaction == handler as usize)
 }
 
-fn slot(signal: i32) -> Option<&'static Before> {
+fn slot(signal: i32) -> Option<&'static Kept> {
     BEFORE.get(usize::try_from(signal).ok()?)
 }
 
-/// Makes the process die of `signal` (or hands it to whoever was there before), as if we had never
-/// been in the way: call it last in a handler, after [`restore`], and then return.
+/// Who handled a signal before [`install`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Before {
+    /// Nobody: the process dies of it.
+    Default,
+    /// Nobody: it is ignored, unless it is a fault.
+    Ignored,
+    /// A handler.
+    Handler,
+}
+
+/// Who handled `signal` before [`install`].
 ///
-/// A fault comes again by itself when the handler returns. What was sent by `kill`, `raise` or
-/// `abort`, and SIGTRAP and SIGSYS (whose pc lies behind the instruction), would not:
-/// - where the default action is back, the signal is queued again for this thread with the same
-///   facts, and stays blocked until the handler has returned, so that a core dump shows the code
-///   that was hit and not us;
-/// - a handler that is back is called from here. One that gives up its place for the default action
-///   and returns (as Rust's own for SIGSEGV and SIGBUS, which waits for the fault to come again)
-///   wants the process to die of it, so it does.
+/// Signal-safe.
+pub fn before(signal: i32) -> Before {
+    match kept(signal).map(|action| action.sa_sigaction) {
+        None | Some(libc::SIG_DFL) => Before::Default,
+        Some(libc::SIG_IGN) => Before::Ignored,
+        Some(_) => Before::Handler,
+    }
+}
+
+fn kept(signal: i32) -> Option<&'static libc::sigaction> {
+    let before = slot(signal).filter(|before| before.kept.load(Ordering::Acquire))?;
+    // SAFETY: `kept` was set, so `install` has filled the action in, and nobody writes it now.
+    Some(unsafe { (*before.action.get()).assume_init_ref() })
+}
+
+/// Calls the handler that was there before, as the kernel would have. `true` where it returned and
+/// left in place who is called for `signal`: it has dealt with it, and the process goes on. `false`
+/// where it gave way (for the default action, mostly), so that the signal comes again and the
+/// process dies of it; or where there was no handler.
+///
+/// Signal-safe, as far as that handler is.
+///
+/// # Safety
+/// - `info` and `context` are what the kernel gave the handler that calls this, for `signal`.
+pub unsafe fn ask_before(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) -> bool {
+    let Some(action) = kept(signal) else {
+        return false;
+    };
+    if matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN) {
+        return false;
+    }
+    let now = disposition(signal).map(|now| now.sa_sigaction);
+    // SAFETY: the kernel would call the same function with the same arguments; which of the two
+    // types it has is what SA_SIGINFO says (sigaction(2)).
+    unsafe {
+        if action.sa_flags & libc::SA_SIGINFO != 0 {
+            std::mem::transmute::<usize, Handler>(action.sa_sigaction)(signal, info, context);
+        } else {
+            std::mem::transmute::<usize, extern "C" fn(i32)>(action.sa_sigaction)(signal);
+        }
+    }
+    disposition(signal).map(|then| then.sa_sigaction) == now
+}
+
+/// Whether `signal` with these facts is a fault, which comes again by itself when its handler
+/// returns. What was sent by `kill`, `raise` or `abort`, and SIGTRAP and SIGSYS (whose pc lies
+/// behind the instruction), does not.
 ///
 /// Signal-safe.
 ///
 /// # Safety
-/// - `info` and `context` are what the kernel gave the handler that calls this, for `signal`.
-pub unsafe fn deliver_again(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
+/// - `info` is what the kernel gave a handler for `signal`.
+pub unsafe fn comes_again(signal: i32, info: *const libc::siginfo_t) -> bool {
     // SAFETY: the caller vouches for `info`.
     let code = unsafe { (*info).si_code };
-    let is_fault = matches!(
-        signal,
-        libc::SIGSEGV | libc::SIGBUS | libc::SIGFPE | libc::SIGILL
-    ) && code > 0;
-    if is_fault {
+    code > 0
+        && matches!(
+            signal,
+            libc::SIGSEGV | libc::SIGBUS | libc::SIGFPE | libc::SIGILL
+        )
+}
+
+/// Makes the process die of `signal`, if its default action is in place, as if we had never been
+/// in the way: call it last in a handler, and then return.
+///
+/// A fault comes again by itself. Anything else is queued again for this thread with the same
+/// facts, and stays blocked until the handler has returned, so that a core dump shows the code that
+/// was hit and not us.
+///
+/// Signal-safe.
+///
+/// # Safety
+/// - `info` is what the kernel gave the handler that calls this, for `signal`.
+pub unsafe fn deliver_again(signal: i32, info: *mut libc::siginfo_t) {
+    // SAFETY: the caller vouches for `info`.
+    let by_itself = unsafe { comes_again(signal, info) };
+    let is_default = disposition(signal).is_none_or(|now| now.sa_sigaction == libc::SIG_DFL);
+    if by_itself || !is_default {
         return;
-    }
-    let now = disposition(signal);
-    if let Some(action) = now
-        && !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN)
-    {
-        // SAFETY: the kernel would call the same function with the same arguments; which of the two
-        // types it has is what SA_SIGINFO says (sigaction(2)).
-        unsafe {
-            if action.sa_flags & libc::SA_SIGINFO != 0 {
-                std::mem::transmute::<usize, Handler>(action.sa_sigaction)(signal, info, context);
-            } else {
-                std::mem::transmute::<usize, extern "C" fn(i32)>(action.sa_sigaction)(signal);
-            }
-        }
-        if disposition(signal).is_none_or(|then| then.sa_sigaction != libc::SIG_DFL) {
-            return;
-        }
     }
     // SAFETY: plain system calls on this process and thread; the set is initialised by sigemptyset
     // before use, and `info` is valid by the caller's word.
@@ -208,6 +274,22 @@ pub unsafe fn deliver_again(signal: i32, info: *mut libc::siginfo_t, context: *m
         libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
         send::again(signal, info);
     }
+}
+
+/// How much of the alternate stack that the calling handler runs on is left, bytes; all there is
+/// where it runs on another stack, of which nothing is known.
+///
+/// Signal-safe.
+///
+/// # Safety
+/// - `context` is what the kernel gave the handler that calls this.
+pub unsafe fn room_left(context: *const c_void) -> usize {
+    // SAFETY: the caller vouches for the context.
+    let stack = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_stack };
+    let marker = 0u8;
+    let room = (&raw const marker as usize).checked_sub(stack.ss_sp as usize);
+    room.filter(|&room| stack.ss_flags & libc::SS_DISABLE == 0 && room < stack.ss_size)
+        .unwrap_or(usize::MAX)
 }
 
 /// What happens now when `signal` comes. Signal-safe.
@@ -251,121 +333,6 @@ pub unsafe fn facts(signal: i32, info: *const libc::siginfo_t) -> SignalFacts {
             code,
             address: has_address.then(|| (*info).si_addr() as u64),
             sender: sent.then(|| (*info).si_pid() as u32),
-        }
-    }
-}
-
-/// Gives the calling thread an alternate signal stack of `size` bytes, with a guard page below, if
-/// it has none; the memory is never given back, since the thread may use it until it ends.
-pub fn ensure_alternate_stack(size: usize) -> io::Result<()> {
-    // SAFETY: the structures outlive the calls; the mapping is new, of the size given, and leaked.
-    unsafe {
-        let mut now = MaybeUninit::<libc::stack_t>::uninit();
-        if libc::sigaltstack(std::ptr::null(), now.as_mut_ptr()) != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        if now.assume_init_ref().ss_flags & libc::SS_DISABLE == 0 {
-            return Ok(());
-        }
-        let memory = map_stack(size)?;
-        let stack = libc::stack_t {
-            ss_sp: memory.cast(),
-            ss_flags: 0,
-            ss_size: size,
-        };
-        if libc::sigaltstack(&stack, std::ptr::null_mut()) != 0 {
-            return Err(io::Error::last_os_error());
-        }
-    }
-    Ok(())
-}
-
-/// Maps `size` bytes of touched stack with a guard page below; gives the lowest usable byte.
-fn map_stack(size: usize) -> io::Result<*mut u8> {
-    // SAFETY: a new private mapping, one page larger than asked for; its first page is then made
-    // the guard, and the rest is written within its bounds.
-    unsafe {
-        let page = libc::sysconf(libc::_SC_PAGESIZE) as usize;
-        let all = libc::mmap(
-            std::ptr::null_mut(),
-            size + page,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANON,
-            -1,
-            0,
-        );
-        if all == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        if libc::mprotect(all, page, libc::PROT_NONE) != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let usable = all.cast::<u8>().add(page);
-        // Touched now, so that a crash for want of memory does not need a page for its report.
-        for offset in (0..size).step_by(page) {
-            usable.add(offset).write_volatile(0);
-        }
-        Ok(usable)
-    }
-}
-
-/// A stack of our own, on which the crash report is written: the alternate stack that a thread
-/// happens to have (8 KiB from Rust's runtime) is only used to get here.
-#[derive(Debug)]
-pub struct CrashStack {
-    top: *mut u8,
-}
-
-// SAFETY: the memory is owned by this value alone and never unmapped; `run`'s contract lets one
-// thread at a time use it.
-unsafe impl Send for CrashStack {}
-// SAFETY: as above.
-unsafe impl Sync for CrashStack {}
-
-impl CrashStack {
-    /// Maps `size` bytes (a multiple of the page size), touched, with a guard page below.
-    pub fn new(size: usize) -> io::Result<CrashStack> {
-        let bottom = map_stack(size)?;
-        // SAFETY: one past the end of the mapping that was just made.
-        let top = unsafe { bottom.add(size) };
-        Ok(CrashStack { top })
-    }
-
-    /// Runs `body(argument)` on this stack.
-    ///
-    /// Signal-safe, as far as `body` is.
-    ///
-    /// # Safety
-    /// - Nobody else runs on this stack.
-    /// - `body` does not unwind.
-    pub unsafe fn run(&self, body: extern "C" fn(*mut c_void), argument: *mut c_void) {
-        // SAFETY: `top` is 16-aligned (end of a page), as both ABIs want it at a call; the old
-        // stack pointer is kept in a callee-saved register that is declared as written.
-        unsafe {
-            #[cfg(target_arch = "x86_64")]
-            std::arch::asm!(
-                "mov r12, rsp",
-                "mov rsp, {top}",
-                "call {body}",
-                "mov rsp, r12",
-                top = in(reg) self.top,
-                body = in(reg) body,
-                in("rdi") argument,
-                out("r12") _,
-                clobber_abi("C"),
-            );
-            #[cfg(target_arch = "aarch64")]
-            std::arch::asm!(
-                "mov x20, sp",
-                "mov sp, {top}",
-                "blr {body}",
-                "mov sp, x20",
-                top = in(reg) self.top,
-                body = in(reg) body,
-                in("x0") argument,
-                out("x20") _,
-                clobber_abi("C"),
-            );
         }
     }
 }

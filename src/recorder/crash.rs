@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use super::{Facts, Helper, Recording, Threads, Workbench};
 use crate::capture::{CaptureLimits, Capturer, ImageTable};
 use crate::platform::{abort, file, signals::SignalFacts};
+use crate::report::name::Name;
 use crate::report::{CaptureView, EventKind, EventView, SignalView, ThreadView};
 use crate::trigger::crash::{Crashed, Phase, Writer};
 use crate::trigger::panic::Pending;
@@ -29,6 +30,8 @@ struct Work {
     capturer: Capturer,
     threads: Threads,
     recording: Option<Recording>,
+    /// The report that was written last.
+    written: Option<Name>,
 }
 
 // SAFETY: the cells are only entered by the one thread that the crash trigger has let in
@@ -52,6 +55,7 @@ impl CrashDesk {
                 capturer: Capturer::new(limits).map_err(std::io::Error::other)?,
                 threads: Threads::new(),
                 recording: None,
+                written: None,
             }),
             salvage: UnsafeCell::new(Workbench::new()),
         })
@@ -82,7 +86,11 @@ pub(crate) unsafe fn retire_crash() {
 }
 
 /// What the crash trigger calls.
-pub(crate) static CRASH_WRITER: Writer = Writer { write, salvage };
+pub(crate) static CRASH_WRITER: Writer = Writer {
+    write,
+    salvage,
+    retract,
+};
 
 /// Writes the report. Signal-safe; called by the one thread that the crash trigger let in.
 fn write(crashed: &Crashed<'_>) {
@@ -98,7 +106,9 @@ fn write(crashed: &Crashed<'_>) {
         capturer,
         threads,
         recording,
+        written,
     } = work;
+    *written = None;
     let cause = Cause::of(crashed);
     let kind = cause.kind();
     crashed.phase(Phase::Open);
@@ -165,11 +175,27 @@ fn write(crashed: &Crashed<'_>) {
     );
     super::loss(recording, bench);
     if let Some(recording) = work.recording.take()
-        && recording.finish(&desk.folder, &mut work.bench).is_ok()
-        && let Some(pending) = cause.panic
+        && let Ok(name) = recording.finish(&desk.folder, &mut work.bench)
     {
-        // One death, one report: what the panic hook wrote is part of this one.
-        pending.remove_file(&desk.folder);
+        work.written = Some(name);
+        if let Some(pending) = cause.panic {
+            // One death, one report: what the panic hook wrote is part of this one.
+            pending.remove_file(&desk.folder);
+        }
+    }
+}
+
+/// Nobody died of what was reported last. Signal-safe.
+fn retract() {
+    // SAFETY: as in `write`.
+    let Some(desk) = (unsafe { DESK.load(Ordering::Acquire).as_ref() }) else {
+        return;
+    };
+    // SAFETY: the same thread that was in `write`, which has returned.
+    let work = unsafe { &mut *desk.work.get() };
+    if let Some(name) = work.written.take() {
+        // A report that cannot be removed now cannot later either.
+        let _ = desk.folder.remove(name.as_c_str());
     }
 }
 

@@ -4,6 +4,7 @@ use super::{Recording, Workbench};
 use crate::capture::{Capturer, ImagesGuard};
 use crate::platform::{self, Thread, clock};
 use crate::report::{ThreadView, WalkEnd};
+use crate::trigger::crash;
 
 /// Threads in one report, at most; the rest are counted.
 const MAX_THREADS: usize = 1024;
@@ -90,6 +91,14 @@ impl Threads {
                 cpu: thread.progress().map(|now| now.cpu),
                 ..ThreadView::default()
             };
+            if let Some(registers) = crash::crashed_too(thread) {
+                // It waits in our own handler, where it cannot answer; nor need it.
+                let captured = capturer.capture_context(&registers, images);
+                let state = Some("crashed too");
+                let facts = ThreadView { state, ..facts };
+                recording.thread(bench, images, &facts, &captured);
+                continue;
+            }
             let asked = clock::monotonic();
             let captured = if waited < UNANSWERED_BUDGET {
                 capturer.capture(thread, images).ok()

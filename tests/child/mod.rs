@@ -5,6 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use wedjat::report::{Reading, Report};
 use wedjat::symbolicate::{DebugFiles, Symbolicator};
@@ -119,8 +120,12 @@ impl Ended {
 /// The functions of the first thread (or of that of index `thread`), innermost first, with file
 /// name and line, inlined ones among them.
 pub fn stack(report: &Report, thread: usize) -> Vec<(String, String, u64)> {
-    let desk = Symbolicator::new(DebugFiles::new());
+    // One for all: what it has read of a debug file it keeps.
+    static DESK: OnceLock<Mutex<Symbolicator>> = OnceLock::new();
+    let desk = DESK.get_or_init(|| Mutex::new(Symbolicator::new(DebugFiles::new())));
+    let desk = desk.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let named = desk.symbolicate(report.clone());
+    drop(desk);
     let mut stack = Vec::new();
     for frame in named.threads[thread]
         .frames
@@ -178,7 +183,7 @@ type Symbols = Vec<(std::ops::Range<u64>, String)>;
 fn symbols(path: &str) -> std::sync::Arc<Symbols> {
     use object::{Object, ObjectSymbol};
     use std::collections::HashMap;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
     static KNOWN: Mutex<Option<HashMap<String, Arc<Symbols>>>> = Mutex::new(None);
     let mut known = KNOWN
         .lock()

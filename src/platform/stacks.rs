@@ -1,0 +1,132 @@
+//! Stacks for signal handlers: a thread's alternate one, and our own on which a report is written.
+
+use std::ffi::c_void;
+use std::io;
+use std::mem::MaybeUninit;
+
+/// Gives the calling thread an alternate signal stack of `size` bytes, with a guard page below, if
+/// it has none or a smaller one; the memory is never given back, since the thread may use it until
+/// it ends.
+pub fn ensure_alternate_stack(size: usize) -> io::Result<()> {
+    // SAFETY: the structures outlive the calls; the mapping is new, of the size given, and leaked.
+    unsafe {
+        let mut now = MaybeUninit::<libc::stack_t>::uninit();
+        if libc::sigaltstack(std::ptr::null(), now.as_mut_ptr()) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let now = now.assume_init();
+        let enough = now.ss_flags & libc::SS_DISABLE == 0 && now.ss_size >= size;
+        // One that is in use cannot be changed.
+        if enough || now.ss_flags & libc::SS_ONSTACK != 0 {
+            return Ok(());
+        }
+        let memory = map_stack(size)?;
+        let stack = libc::stack_t {
+            ss_sp: memory.cast(),
+            ss_flags: 0,
+            ss_size: size,
+        };
+        if libc::sigaltstack(&stack, std::ptr::null_mut()) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// Maps `size` bytes of touched stack with a guard page below; gives the lowest usable byte.
+fn map_stack(size: usize) -> io::Result<*mut u8> {
+    // SAFETY: a new private mapping, one page larger than asked for; its first page is then made
+    // the guard, and the rest is written within its bounds.
+    unsafe {
+        let page = libc::sysconf(libc::_SC_PAGESIZE) as usize;
+        let all = libc::mmap(
+            std::ptr::null_mut(),
+            size + page,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANON,
+            -1,
+            0,
+        );
+        if all == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        if libc::mprotect(all, page, libc::PROT_NONE) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let usable = all.cast::<u8>().add(page);
+        // Touched now, so that a crash for want of memory does not need a page for its report.
+        for offset in (0..size).step_by(page) {
+            usable.add(offset).write_volatile(0);
+        }
+        Ok(usable)
+    }
+}
+
+/// A stack of our own, on which the crash report is written: the alternate stack that a thread
+/// happens to have (8 KiB from Rust's runtime) is only used to get here.
+#[derive(Debug)]
+pub struct CrashStack {
+    top: *mut u8,
+    size: usize,
+}
+
+// SAFETY: the memory is owned by this value alone and never unmapped; `run`'s contract lets one
+// thread at a time use it.
+unsafe impl Send for CrashStack {}
+// SAFETY: as above.
+unsafe impl Sync for CrashStack {}
+
+impl CrashStack {
+    /// Maps `size` bytes (a multiple of the page size), touched, with a guard page below.
+    pub fn new(size: usize) -> io::Result<CrashStack> {
+        let bottom = map_stack(size)?;
+        // SAFETY: one past the end of the mapping that was just made.
+        let top = unsafe { bottom.add(size) };
+        Ok(CrashStack { top, size })
+    }
+
+    /// Whether `address` lies in it. Signal-safe.
+    pub fn contains(&self, address: usize) -> bool {
+        (self.top as usize)
+            .checked_sub(address)
+            .is_some_and(|below| below <= self.size)
+    }
+
+    /// Runs `body(argument)` on this stack.
+    ///
+    /// Signal-safe, as far as `body` is.
+    ///
+    /// # Safety
+    /// - Nobody else runs on this stack.
+    /// - `body` does not unwind.
+    pub unsafe fn run(&self, body: extern "C" fn(*mut c_void), argument: *mut c_void) {
+        // SAFETY: `top` is 16-aligned (end of a page), as both ABIs want it at a call; the old
+        // stack pointer is kept in a callee-saved register that is declared as written.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            std::arch::asm!(
+                "mov r12, rsp",
+                "mov rsp, {top}",
+                "call {body}",
+                "mov rsp, r12",
+                top = in(reg) self.top,
+                body = in(reg) body,
+                in("rdi") argument,
+                out("r12") _,
+                clobber_abi("C"),
+            );
+            #[cfg(target_arch = "aarch64")]
+            std::arch::asm!(
+                "mov x20, sp",
+                "mov sp, {top}",
+                "blr {body}",
+                "mov sp, x20",
+                top = in(reg) self.top,
+                body = in(reg) body,
+                in("x0") argument,
+                out("x20") _,
+                clobber_abi("C"),
+            );
+        }
+    }
+}

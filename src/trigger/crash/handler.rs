@@ -1,0 +1,466 @@
+//! The handler of fatal signals: who writes, who waits, and who decides what becomes of the process.
+//!
+//! One thread claims the report ([`OWNER`]) and writes it; others that crash meanwhile wait. Then
+//! whoever handled the signal before us is asked. If that handler deals with the fault (it returns
+//! and leaves who is called in place, or jumps out of it), nobody died: the report is taken back,
+//! and we stay installed for the next one. Else the process dies as it would have without us.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use super::{Crash, Crashed, PHASE, Phase, Writer, witness};
+use crate::capture::Registers;
+use crate::platform::signals::{self, Before, SignalFacts};
+use crate::platform::stacks::{self, CrashStack};
+use crate::platform::{Thread, context, errno, process_id, set_errno};
+
+/// The process that installed; 0 while nothing is installed. A child of `fork` has another id.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// The thread that is writing, or has written; 0 for none.
+static OWNER: AtomicU64 = AtomicU64::new(0);
+/// Whether the report is written (or given up).
+static DONE: AtomicBool = AtomicBool::new(false);
+/// The signal that `OWNER` died of.
+static FIRST_SIGNAL: AtomicU32 = AtomicU32::new(0);
+/// Where on its stack `OWNER`'s handler stands while it asks the handler of before; 0 when it does
+/// not.
+static ASKING: AtomicUsize = AtomicUsize::new(0);
+/// How often another signal came to `OWNER` once its report was written.
+static FOLLOWED: AtomicU32 = AtomicU32::new(0);
+/// How often a handler that was there before dealt with what had been reported.
+static DEALT_WITH: AtomicU32 = AtomicU32::new(0);
+/// Handlers that run just now and may look at what is below.
+static INSIDE: AtomicU32 = AtomicU32::new(0);
+/// Handlers that pass on a signal just now that they did not report.
+static PASSING: AtomicU32 = AtomicU32::new(0);
+static WRITER: AtomicPtr<Writer> = AtomicPtr::new(std::ptr::null_mut());
+static STACK: AtomicPtr<CrashStack> = AtomicPtr::new(std::ptr::null_mut());
+/// A stack of its own for [`Writer::salvage`]: what is left of the alternate one may be little.
+static SALVAGE_STACK: AtomicPtr<CrashStack> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The handler's own needs: unwinding, formatting and a section's making, in debug builds too.
+const CRASH_STACK: usize = 512 << 10;
+const SALVAGE_STACK_SIZE: usize = 64 << 10;
+/// What the installing thread is given, if it has no alternate stack or a smaller one.
+const ALTERNATE_STACK: usize = 64 << 10;
+/// A handler of before is asked on our own stack where the alternate one has less room than this:
+/// it may raise a signal itself, whose frame is up to 11 KiB (AT_MINSIGSTKSZ with AMX).
+const ROOM_FOR_ANOTHER: usize = 24 << 10;
+/// Other threads that crash meanwhile wait at most so long for the report.
+const WAIT_STEPS: u32 = 500;
+const WAIT_STEP: i64 = 10_000_000;
+/// And then so long for the first one to die, so that the process dies of its signal.
+const LET_DIE: i64 = 200_000_000;
+/// More passes at a time than any chain of handlers has: it is a ring.
+const A_RING: u32 = 32;
+/// A death is followed by one more signal (a handler of before that aborts), or two.
+const A_RING_OF_DEATHS: u32 = 3;
+/// A handler that has dealt with so many faults is asked first from then on.
+const DEALS_WITH_IT: u32 = 8;
+/// A handler of ours so near below another on the stack was called while that one ran.
+const NEAR: usize = 64 << 10;
+
+/// Installs the handlers. `writer` is called by the dying thread, once for the process.
+pub(crate) fn install(
+    crash: &Crash,
+    writer: &'static Writer,
+) -> Result<(), (Option<i32>, std::io::Error)> {
+    for (place, size) in [(&STACK, CRASH_STACK), (&SALVAGE_STACK, SALVAGE_STACK_SIZE)] {
+        if place.load(Ordering::Acquire).is_null() {
+            let stack = CrashStack::new(size).map_err(|error| (None, error))?;
+            place.store(Box::into_raw(Box::new(stack)), Ordering::Release);
+        }
+    }
+    stacks::ensure_alternate_stack(ALTERNATE_STACK).map_err(|error| (None, error))?;
+    WRITER.store(std::ptr::from_ref(writer).cast_mut(), Ordering::Release);
+    PROCESS.store(process_id(), Ordering::SeqCst);
+    signals::install(crash.signals(), handle).map_err(|(signal, error)| {
+        PROCESS.store(0, Ordering::SeqCst);
+        (Some(signal), error)
+    })
+}
+
+/// Takes the handlers back; one that somebody has replaced since stays with them, and passes on to
+/// what was there before us. Where another thread is writing a report just now, waits for it.
+///
+/// `true` when no handler can look any more at what the writer needs.
+pub(crate) fn uninstall(crash: &Crash) -> bool {
+    let owner = OWNER.load(Ordering::Acquire);
+    if owner == Thread::current().id() {
+        let marker = 0u8;
+        if jumped_out(&raw const marker as usize) {
+            went_on(0);
+        }
+    } else if owner != 0 {
+        wait_for_the_report();
+    }
+    for &signal in crash.signals() {
+        signals::restore_if_ours(signal, handle);
+    }
+    PROCESS.store(0, Ordering::SeqCst);
+    // A handler that comes later finds PROCESS changed; one that came before is counted.
+    INSIDE.load(Ordering::SeqCst) == 0 && !in_progress()
+}
+
+/// The signals asked for whose handler is not ours any more.
+pub(crate) fn replaced(crash: &Crash) -> Vec<i32> {
+    let all = crash.signals().iter().copied();
+    all.filter(|&signal| !signals::is_in_place(signal, handle))
+        .collect()
+}
+
+/// Whether a crash is being reported, so that other triggers hold their tongue. Signal-safe.
+pub(crate) fn in_progress() -> bool {
+    OWNER.load(Ordering::Acquire) != 0
+}
+
+fn wait_for_the_report() {
+    for _ in 0..WAIT_STEPS {
+        if DONE.load(Ordering::Acquire) || !in_progress() {
+            break;
+        }
+        signals::pause(WAIT_STEP);
+    }
+}
+
+/// What becomes of a signal once we are through with it.
+enum Then {
+    /// Whoever was there before us decides.
+    Before,
+    /// It has decided already.
+    Decided,
+    /// The process dies of it.
+    Default,
+    /// Nothing more.
+    Nothing,
+}
+
+/// A signal, as the kernel gave it to the handler.
+#[derive(Clone, Copy)]
+struct Arrived {
+    signal: i32,
+    info: *mut libc::siginfo_t,
+    frame: *mut c_void,
+    /// Where the handler stands on its stack.
+    here: usize,
+}
+
+/// The handler. Signal-safe: everything here and below it.
+extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, frame: *mut c_void) {
+    let marker = 0u8;
+    let errno = errno();
+    let arrived = Arrived {
+        signal,
+        info,
+        frame,
+        here: &raw const marker as usize,
+    };
+    // SAFETY: info and context are what the kernel gave for this signal.
+    unsafe {
+        let then = inside(|| arrived.report()).unwrap_or_else(pass_on);
+        match then {
+            Then::Nothing | Then::Decided => {}
+            Then::Default => signals::set_default(signal),
+            Then::Before => arrived.decide(),
+        }
+        if !matches!(then, Then::Nothing) {
+            signals::deliver_again(signal, info);
+        }
+    }
+    set_errno(errno);
+}
+
+/// Does something that needs the writer to be there; `None` where nothing is installed in this
+/// process (any more).
+fn inside<T>(what: impl FnOnce() -> T) -> Option<T> {
+    INSIDE.fetch_add(1, Ordering::SeqCst);
+    let done = (PROCESS.load(Ordering::SeqCst) == process_id()).then(what);
+    INSIDE.fetch_sub(1, Ordering::SeqCst);
+    done
+}
+
+/// A signal that is not reported goes to who was there before; a handler over ours may be among
+/// those, and pass it on to us again without end.
+fn pass_on() -> Then {
+    if PASSING.load(Ordering::Relaxed) < A_RING {
+        Then::Before
+    } else {
+        Then::Default
+    }
+}
+
+impl Arrived {
+    /// # Safety
+    /// - All fields are what the kernel gave the handler for the signal.
+    unsafe fn report(&self) -> Then {
+        let thread = Thread::current();
+        // SAFETY: the caller vouches for info.
+        let facts = unsafe { signals::facts(self.signal, self.info) };
+        let before = signals::before(self.signal);
+        if facts.sender.is_some() && before == Before::Ignored {
+            // Nobody dies of it.
+            return Then::Nothing;
+        }
+        let mut then = Then::Before;
+        if before == Before::Handler
+            && DEALT_WITH.load(Ordering::Relaxed) >= DEALS_WITH_IT
+            && OWNER.load(Ordering::Acquire) == 0
+            // SAFETY: the caller vouches for the context.
+            && unsafe { signals::room_left(self.frame) } >= ROOM_FOR_ANOTHER
+        {
+            // SAFETY: the caller vouches for what arrived.
+            if unsafe { signals::ask_before(self.signal, self.info, self.frame) } {
+                return Then::Nothing;
+            }
+            // It has decided: what it has put in place is what the signal goes to.
+            then = Then::Decided;
+        }
+        // A few rounds: a report that is waited for may turn out to be about no death.
+        for _ in 0..8 {
+            let claimed =
+                OWNER.compare_exchange(0, thread.id(), Ordering::AcqRel, Ordering::Acquire);
+            match claimed {
+                Ok(_) => {
+                    // SAFETY: the caller vouches for what arrived, and OWNER is this thread now.
+                    unsafe { self.write(thread, facts) };
+                    return then;
+                }
+                Err(owner) if owner == thread.id() => {
+                    if !DONE.load(Ordering::Acquire) {
+                        return self.crashed_while_writing(&facts);
+                    }
+                    if self.was_jumped_out_of() {
+                        went_on(0);
+                        continue;
+                    }
+                    // One death, one report: this one follows of it (Rust aborts after a stack
+                    // overflow). A handler of before that asks us again makes a ring.
+                    return if FOLLOWED.fetch_add(1, Ordering::Relaxed) < A_RING_OF_DEATHS {
+                        Then::Before
+                    } else {
+                        Then::Default
+                    };
+                }
+                Err(owner) => {
+                    // Another thread is at it, and the process will die of that: wait for it.
+                    // SAFETY: the caller vouches for the context.
+                    let registers = unsafe { context::registers(self.frame.cast()) };
+                    witness::note(thread, Registers::native(registers));
+                    wait_for_the_report();
+                    let mut still = OWNER.load(Ordering::Acquire) == owner;
+                    if still {
+                        signals::pause(LET_DIE);
+                        still = OWNER.load(Ordering::Acquire) == owner;
+                    }
+                    if still && Thread::from_id(owner).is_alive() {
+                        return pass_on();
+                    }
+                    witness::leave(thread);
+                    if still {
+                        // It has jumped out of its handler and ended since.
+                        let _ = OWNER.compare_exchange(
+                            owner,
+                            thread.id(),
+                            Ordering::AcqRel,
+                            Ordering::Acquire,
+                        );
+                        if OWNER.load(Ordering::Acquire) == thread.id() {
+                            went_on(0);
+                        }
+                    }
+                }
+            }
+        }
+        pass_on()
+    }
+
+    /// # Safety
+    /// - All fields are what the kernel gave the handler for the signal, and OWNER is this thread.
+    unsafe fn write(&self, thread: Thread, facts: SignalFacts) {
+        FIRST_SIGNAL.store(self.signal.unsigned_abs(), Ordering::Release);
+        // SAFETY: only `install` stores here, references that live for ever.
+        let (writer, stack) = unsafe {
+            (
+                WRITER.load(Ordering::Acquire).as_ref(),
+                STACK.load(Ordering::Acquire).as_ref(),
+            )
+        };
+        if let (Some(writer), Some(stack)) = (writer, stack) {
+            // SAFETY: the caller vouches for the context.
+            let registers = unsafe { context::registers(self.frame.cast()) };
+            let mut call = Call {
+                writer,
+                thread,
+                signal: facts,
+                registers: Registers::native(registers),
+            };
+            // SAFETY: OWNER lets one thread come here, once; `body` cannot unwind, being
+            // `extern "C"`.
+            unsafe { stack.run(body, std::ptr::from_mut(&mut call).cast()) };
+        }
+        DONE.store(true, Ordering::Release);
+    }
+
+    fn crashed_while_writing(&self, facts: &SignalFacts) -> Then {
+        if facts.sender.is_some_and(|sender| sender != process_id()) {
+            // Somebody's impatience is no crash of ours: the report goes on.
+            return Then::Nothing;
+        }
+        DONE.store(true, Ordering::Release);
+        // A fault in our own writing: keep what there is, then die of the first signal, as the
+        // process would have.
+        // SAFETY: only `install` stores here, references that live for ever.
+        if let Some(stack) = unsafe { SALVAGE_STACK.load(Ordering::Acquire).as_ref() } {
+            // SAFETY: DONE lets one thread come here, once; `salvage` cannot unwind.
+            unsafe { stack.run(salvage, std::ptr::null_mut()) };
+        }
+        let first = FIRST_SIGNAL.load(Ordering::Acquire) as i32;
+        signals::restore_all();
+        signals::raise_here(first);
+        // Who was there before thought that the first one would come again.
+        signals::set_default(first);
+        signals::raise_here(first);
+        Then::Default
+    }
+
+    /// Whether the handler that was asked has jumped away, instead of returning, before this
+    /// signal came to the same thread.
+    fn was_jumped_out_of(&self) -> bool {
+        jumped_out(self.here)
+    }
+
+    /// Has whoever was there before us decide; returns where the signal is to be delivered again.
+    ///
+    /// # Safety
+    /// - All fields are what the kernel gave the handler for the signal.
+    unsafe fn decide(&self) {
+        let owner = OWNER.load(Ordering::Acquire) == Thread::current().id();
+        let goes_on = match signals::before(self.signal) {
+            Before::Default => false,
+            // SAFETY: the caller vouches for info.
+            Before::Ignored => unsafe { !signals::comes_again(self.signal, self.info) },
+            Before::Handler => {
+                PASSING.fetch_add(1, Ordering::Relaxed);
+                // SAFETY: the caller vouches for what arrived.
+                let goes_on = unsafe { self.ask() };
+                PASSING.fetch_sub(1, Ordering::Relaxed);
+                if !goes_on {
+                    return;
+                }
+                true
+            }
+        };
+        if !goes_on {
+            signals::set_default(self.signal);
+        } else if owner {
+            went_on(self.signal);
+        }
+    }
+
+    /// Calls the handler of before: whether it dealt with the signal.
+    ///
+    /// # Safety
+    /// - All fields are what the kernel gave the handler for the signal.
+    unsafe fn ask(&self) -> bool {
+        let owner = OWNER.load(Ordering::Acquire) == Thread::current().id();
+        let before = ASKING.load(Ordering::Acquire);
+        if owner {
+            ASKING.store(self.here, Ordering::Release);
+        }
+        // SAFETY: the caller vouches for the context.
+        let scarce = unsafe { signals::room_left(self.frame) } < ROOM_FOR_ANOTHER;
+        // SAFETY: only `install` stores here, references that live for ever.
+        let stack = unsafe { STACK.load(Ordering::Acquire).as_ref() };
+        let goes_on = match stack {
+            Some(stack) if scarce && owner && before == 0 => {
+                // A signal that it raises itself needs none of our handlers, nor the frame of this
+                // one, which lies where that signal's will.
+                signals::restore_all();
+                let mut asked = (*self, false);
+                // SAFETY: OWNER lets one thread come here, and its report is done; a handler that
+                // unwinds out of `ask` would not have been met by its catcher either way.
+                unsafe { stack.run(ask, std::ptr::from_mut(&mut asked).cast()) };
+                if asked.1 {
+                    signals::install_again(handle);
+                }
+                asked.1
+            }
+            // SAFETY: the caller vouches for what arrived.
+            _ => unsafe { signals::ask_before(self.signal, self.info, self.frame) },
+        };
+        if owner {
+            ASKING.store(before, Ordering::Release);
+        }
+        goes_on
+    }
+}
+
+extern "C" fn ask(argument: *mut c_void) {
+    // SAFETY: `Arrived::ask` passes a pointer to such a pair that outlives this run.
+    let asked = unsafe { &mut *argument.cast::<(Arrived, bool)>() };
+    let Arrived {
+        signal,
+        info,
+        frame,
+        ..
+    } = asked.0;
+    // SAFETY: what the kernel gave for this signal.
+    asked.1 = unsafe { signals::ask_before(signal, info, frame) };
+}
+
+/// Whether the handler of before has jumped away while it was asked by the calling thread, which
+/// stands at `here` on its stack now.
+fn jumped_out(here: usize) -> bool {
+    let asking = ASKING.load(Ordering::Acquire);
+    let below = (1..NEAR).contains(&asking.saturating_sub(here));
+    // SAFETY: only `install` stores here, references that live for ever.
+    let stack = unsafe { STACK.load(Ordering::Acquire).as_ref() };
+    asking != 0 && !below && !stack.is_some_and(|stack| stack.contains(here))
+}
+
+/// Nobody died of `signal` (0 for any): the report is taken back, and the next one may come. Only
+/// for OWNER.
+fn went_on(signal: i32) {
+    let retract = || {
+        // SAFETY: only `install` stores here, references that live for ever.
+        if let Some(writer) = unsafe { WRITER.load(Ordering::Acquire).as_ref() } {
+            (writer.retract)();
+        }
+    };
+    // One who was asked to end, and had a handler for that, will. And where it is uninstalled
+    // meanwhile, the report stays.
+    if signal != libc::SIGTERM {
+        inside(retract);
+    }
+    DEALT_WITH.fetch_add(1, Ordering::Relaxed);
+    FOLLOWED.store(0, Ordering::Relaxed);
+    ASKING.store(0, Ordering::Relaxed);
+    PHASE.store(Phase::Open as u32, Ordering::Relaxed);
+    DONE.store(false, Ordering::Relaxed);
+    OWNER.store(0, Ordering::Release);
+}
+
+/// What the handler hands to its body on the crash stack.
+struct Call {
+    writer: &'static Writer,
+    thread: Thread,
+    signal: SignalFacts,
+    registers: Registers,
+}
+
+extern "C" fn body(argument: *mut c_void) {
+    // SAFETY: `Arrived::write` passes a pointer to a `Call` that outlives this run.
+    let call = unsafe { &*argument.cast::<Call>() };
+    (call.writer.write)(&Crashed {
+        thread: call.thread,
+        signal: call.signal,
+        registers: &call.registers,
+    });
+}
+
+extern "C" fn salvage(_: *mut c_void) {
+    // SAFETY: only `install` stores here, references that live for ever.
+    if let Some(writer) = unsafe { WRITER.load(Ordering::Acquire).as_ref() } {
+        (writer.salvage)(Phase::now());
+    }
+}

@@ -1,0 +1,161 @@
+//! Fatal signals: one thread is let in to write, the others wait, and then the process dies as it
+//! would have died without us.
+
+mod handler;
+mod witness;
+
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+pub(crate) use handler::{in_progress, install, replaced, uninstall};
+pub(crate) use witness::crashed_too;
+
+use crate::capture::Registers;
+use crate::platform::Thread;
+use crate::platform::signals::SignalFacts;
+
+/// Which deaths are reported.
+///
+/// ```
+/// let crash = wedjat::Crash::default().sigterm(true).panics(false);
+/// assert!(crash.sigterm && !crash.panics);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Crash {
+    /// SIGTERM too (off): somebody asked the process to end.
+    pub sigterm: bool,
+    /// Rust panics (on).
+    pub panics: bool,
+}
+
+impl Default for Crash {
+    fn default() -> Crash {
+        Crash {
+            sigterm: false,
+            panics: true,
+        }
+    }
+}
+
+impl Crash {
+    /// Sets whether SIGTERM is reported.
+    #[must_use]
+    pub fn sigterm(mut self, on: bool) -> Crash {
+        self.sigterm = on;
+        self
+    }
+
+    /// Sets whether Rust panics are reported.
+    #[must_use]
+    pub fn panics(mut self, on: bool) -> Crash {
+        self.panics = on;
+        self
+    }
+
+    /// The signals that this asks for.
+    pub(crate) fn signals(&self) -> &'static [i32] {
+        const ALL: [i32; 8] = [
+            libc::SIGABRT,
+            libc::SIGBUS,
+            libc::SIGFPE,
+            libc::SIGILL,
+            libc::SIGSEGV,
+            libc::SIGTRAP,
+            libc::SIGSYS,
+            libc::SIGTERM,
+        ];
+        if self.sigterm {
+            &ALL
+        } else {
+            ALL.split_at(7).0
+        }
+    }
+}
+
+/// A crash, as the writer of its report sees it.
+#[derive(Debug)]
+pub(crate) struct Crashed<'a> {
+    /// The thread that crashed: the calling one.
+    pub thread: Thread,
+    /// The signal.
+    pub signal: SignalFacts,
+    /// The registers at the crash.
+    pub registers: &'a Registers,
+}
+
+impl Crashed<'_> {
+    /// Notes how far the writer has come, for a crash of its own. Signal-safe.
+    pub fn phase(&self, phase: Phase) {
+        PHASE.store(phase as u32, Ordering::Relaxed);
+        let hook = PHASE_HOOK.load(Ordering::Relaxed);
+        if !hook.is_null() {
+            // SAFETY: only `set_phase_hook` stores a pointer that is not null: such a function.
+            let hook = unsafe { std::mem::transmute::<*mut (), fn(&'static str)>(hook) };
+            hook(phase.as_str());
+        }
+    }
+}
+
+static PHASE_HOOK: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+/// For tests: has `hook` called, in the handler, at the beginning of each phase of the writing, with
+/// what the report says after a crash in that phase. A test crashes there, or kills the process.
+#[doc(hidden)]
+#[cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "for tests on Linux")
+)]
+pub fn set_phase_hook(hook: fn(&'static str)) {
+    PHASE_HOOK.store(hook as *mut (), Ordering::Relaxed);
+}
+
+/// How far the writing of a crash report has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Phase {
+    Open,
+    Event,
+    Thread,
+    Vitals,
+    Threads,
+    Close,
+}
+
+static PHASE: AtomicU32 = AtomicU32::new(0);
+
+impl Phase {
+    /// What the report's `cut` says. Signal-safe.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Phase::Open => "crashed while opening the file",
+            Phase::Event => "crashed while writing the event",
+            Phase::Thread => "crashed while unwinding the crashed thread",
+            Phase::Vitals => "crashed while reading vitals and context",
+            Phase::Threads => "crashed while capturing the other threads",
+            Phase::Close => "crashed while closing the report",
+        }
+    }
+
+    fn now() -> Phase {
+        match PHASE.load(Ordering::Relaxed) {
+            0 => Phase::Open,
+            1 => Phase::Event,
+            2 => Phase::Thread,
+            3 => Phase::Vitals,
+            4 => Phase::Threads,
+            _ => Phase::Close,
+        }
+    }
+}
+
+/// Who writes the report, and who keeps what is there if that crashes too.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Writer {
+    /// Writes the report. Must be signal-safe.
+    pub write: fn(&Crashed<'_>),
+    /// Closes the report after a crash in `write`, which is not returned to. Must be signal-safe.
+    pub salvage: fn(Phase),
+    /// Removes the report that `write` has written: a handler that was there before has dealt with
+    /// the fault, and nobody died. Must be signal-safe.
+    pub retract: fn(),
+}

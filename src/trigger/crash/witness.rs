@@ -1,0 +1,70 @@
+//! Threads that crash while another one's crash is being reported: where they were.
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::capture::Registers;
+use crate::platform::Thread;
+
+/// Threads that are remembered, at most; those beyond are captured like any other, if they answer.
+const SLOTS: usize = 64;
+
+struct Slot {
+    /// The thread that fills the slot in, 0 while it is free.
+    claimed: AtomicU64,
+    /// The same thread, once the registers stand.
+    thread: AtomicU64,
+    registers: UnsafeCell<Option<Registers>>,
+}
+
+// SAFETY: `registers` is written by the thread that set `claimed` by compare-and-swap, once until
+// `leave`, and read only while `thread` is set, which happens after.
+unsafe impl Sync for Slot {}
+
+static SLOT: [Slot; SLOTS] = [const {
+    Slot {
+        claimed: AtomicU64::new(0),
+        thread: AtomicU64::new(0),
+        registers: UnsafeCell::new(None),
+    }
+}; SLOTS];
+
+/// Notes where the calling thread crashed. It must stay there, in its handler, until the report is
+/// done. Signal-safe.
+pub(super) fn note(thread: Thread, registers: Registers) {
+    for slot in &SLOT {
+        let claimed =
+            slot.claimed
+                .compare_exchange(0, thread.id(), Ordering::AcqRel, Ordering::Acquire);
+        if claimed == Err(thread.id()) {
+            return;
+        }
+        if claimed.is_ok() {
+            // SAFETY: claimed by this thread just now, and nobody reads before `thread` is set.
+            unsafe { *slot.registers.get() = Some(registers) };
+            slot.thread.store(thread.id(), Ordering::Release);
+            return;
+        }
+    }
+}
+
+/// Where `thread` crashed, if it did so while another thread's crash was being reported and waits
+/// for that. Signal-safe.
+pub(crate) fn crashed_too(thread: Thread) -> Option<Registers> {
+    let slot = SLOT
+        .iter()
+        .find(|slot| slot.thread.load(Ordering::Acquire) == thread.id())?;
+    // SAFETY: `thread` is set, so the registers stand and are not written again until `leave`,
+    // which is called only once the report, whose thread reads them here, is done.
+    unsafe { *slot.registers.get() }
+}
+
+/// The calling thread goes on. Only once the report that it waited for is done. Signal-safe.
+pub(super) fn leave(thread: Thread) {
+    for slot in &SLOT {
+        if slot.thread.load(Ordering::Acquire) == thread.id() {
+            slot.thread.store(0, Ordering::Release);
+            slot.claimed.store(0, Ordering::Release);
+        }
+    }
+}

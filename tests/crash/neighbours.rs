@@ -1,0 +1,279 @@
+//! Handlers of others: those that recover from a fault, that jump out of it, or that came later.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use wedjat::store;
+
+use crate::child::{calls, play, stack};
+use crate::{Tests, Way, install, outer, tests};
+
+pub fn trials() -> Tests {
+    tests(&[
+        (
+            "a_fault_that_another_handler_recovers_from_is_no_report_and_leaves_us_installed",
+            recovers,
+        ),
+        (
+            "a_fault_that_another_handler_jumps_out_of_is_no_report_and_leaves_us_installed",
+            jumps_out,
+        ),
+        (
+            "a_handler_that_recovers_often_is_asked_first",
+            recovers_often,
+        ),
+        ("an_ignored_signal_is_no_death", ignored),
+        (
+            "threads_that_crash_at_once_are_all_in_the_report_where_they_were",
+            all_at_once,
+        ),
+        (
+            "a_child_of_fork_does_not_keep_its_parents_report_open",
+            fork_keeps_nothing,
+        ),
+        (
+            "a_child_of_fork_may_have_a_monitor_of_its_own",
+            fork_installs,
+        ),
+    ])
+}
+
+/// Where a fault is mended: a page that the handler makes writable.
+static PAGE: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
+static MENDED: AtomicU32 = AtomicU32::new(0);
+
+fn page() -> *mut u8 {
+    // SAFETY: a new mapping that nobody may touch.
+    unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_NONE, flags, -1, 0).cast()
+    }
+}
+
+/// Makes the page writable, as a garbage collector's barrier does; gives way for anything else.
+extern "C" fn mends(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    let page = PAGE.load(Ordering::SeqCst);
+    // SAFETY: async-signal-safe calls; the info is the kernel's.
+    unsafe {
+        if (*info).si_addr().cast() == page {
+            MENDED.fetch_add(1, Ordering::SeqCst);
+            libc::mprotect(page.cast(), 4096, libc::PROT_READ | libc::PROT_WRITE);
+        } else {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+    }
+}
+
+fn handle(handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void), flags: i32) {
+    // SAFETY: the action is zeroed, which is valid, and lives across the call.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as usize;
+        action.sa_flags = libc::SA_SIGINFO | flags;
+        libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut());
+    }
+}
+
+/// A fault that [`mends`] mends.
+fn mended() {
+    let page = page();
+    PAGE.store(page, Ordering::SeqCst);
+    let before = MENDED.load(Ordering::SeqCst);
+    // SAFETY: the handler makes it writable.
+    unsafe {
+        page.write_volatile(1);
+        libc::munmap(page.cast(), 4096);
+    }
+    assert_eq!(MENDED.load(Ordering::SeqCst), before + 1);
+}
+
+/// `jmp_buf` is 200 bytes in glibc on x86-64, 312 on aarch64.
+static JUMP: AtomicPtr<[u64; 64]> = AtomicPtr::new(std::ptr::null_mut());
+
+unsafe extern "C" {
+    #[link_name = "__sigsetjmp"]
+    fn sigsetjmp(buffer: *mut [u64; 64], mask: i32) -> i32;
+    fn siglongjmp(buffer: *mut [u64; 64], value: i32) -> !;
+}
+
+extern "C" fn jumps(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    let buffer = JUMP.swap(std::ptr::null_mut(), Ordering::SeqCst);
+    if buffer.is_null() {
+        // SAFETY: async-signal-safe.
+        unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
+        return;
+    }
+    // SAFETY: the function that set it is still there.
+    unsafe { siglongjmp(buffer, 1) };
+}
+
+/// A fault that [`jumps`] jumps out of.
+#[inline(never)]
+fn jumped() {
+    let mut buffer = [0; 64];
+    // SAFETY: nothing of this frame is looked at after the jump but `buffer`'s address.
+    unsafe {
+        JUMP.store(&mut buffer, Ordering::SeqCst);
+        if sigsetjmp(&raw mut buffer, 1) == 0 {
+            std::hint::black_box(0x20 as *mut u8).write_volatile(1);
+        }
+    }
+}
+
+pub fn role(role: &str, folder: &Path) -> bool {
+    match role {
+        "recovers" | "recovers_small" => {
+            let small = role == "recovers_small";
+            handle(mends, libc::SA_ONSTACK);
+            let monitor = install(folder);
+            let dies = || {
+                (0..3).for_each(|_| mended());
+                assert!(monitor.replaced_signals().is_empty());
+                assert!(store::reports(folder).unwrap().is_empty());
+                outer(Way::Null);
+            };
+            if small {
+                // A thread with the small alternate stack that Rust gives it.
+                std::thread::scope(|scope| drop(scope.spawn(dies).join()));
+            } else {
+                dies();
+            }
+        }
+        "recovers_often" => {
+            handle(mends, libc::SA_ONSTACK);
+            let monitor = install(folder);
+            (0..200).for_each(|_| mended());
+            assert!(monitor.replaced_signals().is_empty());
+            outer(Way::Null);
+        }
+        "jumps_out" => {
+            handle(jumps, libc::SA_ONSTACK);
+            let monitor = install(folder);
+            (0..3).for_each(|_| jumped());
+            assert!(monitor.replaced_signals().is_empty());
+            outer(Way::Null);
+        }
+        "ignored" => {
+            // SAFETY: as it says.
+            unsafe { libc::signal(libc::SIGTRAP, libc::SIG_IGN) };
+            let monitor = install(folder);
+            // SAFETY: as it says.
+            unsafe { libc::raise(libc::SIGTRAP) };
+            assert!(monitor.replaced_signals().is_empty());
+            outer(Way::Null);
+        }
+        "fork_keeps_nothing" => {
+            let _monitor = install(folder);
+            wedjat::trigger::set_phase_hook(forks);
+            outer(Way::Null);
+        }
+        "fork_installs" => {
+            let monitor = install(folder);
+            // SAFETY: the child does what a program may do that forks before it has threads of its
+            // own, and dies; the parent waits for it.
+            unsafe {
+                let child = libc::fork();
+                if child == 0 {
+                    drop(monitor);
+                    let _own = install(folder);
+                    outer(Way::Abort);
+                }
+                let mut status = 0;
+                libc::waitpid(child, &mut status, 0);
+                assert_eq!(libc::WTERMSIG(status), libc::SIGABRT);
+            }
+            outer(Way::Null);
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// Leaves a child that lives on, in the middle of the writing, and is killed.
+fn forks(phase: &'static str) {
+    if phase == "crashed while capturing the other threads" {
+        // SAFETY: the child only waits; async-signal-safe calls alone.
+        unsafe {
+            if libc::fork() == 0 {
+                // Until the test that reads its standard error is done.
+                libc::close(2);
+                libc::alarm(60);
+                loop {
+                    libc::pause();
+                }
+            }
+            libc::kill(libc::getpid(), libc::SIGKILL);
+        }
+    }
+}
+
+fn recovers() {
+    for role in ["recovers", "recovers_small"] {
+        let ended = play(role);
+        let said = &ended.stderr;
+        assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{said}");
+        let stack = stack(&ended.report(), 0);
+        assert!(calls(&stack, &["culprit", "middle", "outer"]), "{stack:#?}");
+    }
+}
+
+fn recovers_often() {
+    let ended = play("recovers_often");
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    let stack = stack(&ended.report(), 0);
+    assert!(calls(&stack, &["culprit", "middle", "outer"]), "{stack:#?}");
+}
+
+fn jumps_out() {
+    let ended = play("jumps_out");
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    let stack = stack(&ended.report(), 0);
+    assert!(calls(&stack, &["culprit", "middle", "outer"]), "{stack:#?}");
+}
+
+fn ignored() {
+    let ended = play("ignored");
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    let event = ended.report().event.unwrap();
+    assert_eq!(event.signal.unwrap().name, "SIGSEGV");
+}
+
+fn all_at_once() {
+    let ended = play("two_at_once");
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV));
+    let report = ended.report();
+    let crashed = report.threads.iter().filter(|thread| thread.crashed);
+    assert_eq!(crashed.count(), 1, "the one that is reported");
+    // Some of the eight may not have come as far as to crash, none is without a stack for it.
+    for (index, thread) in report.threads.iter().enumerate() {
+        let state = thread.state.as_deref();
+        assert_ne!(state, Some("unresponsive"), "{thread:#?}");
+        if state == Some("crashed too") {
+            let stack = stack(&report, index);
+            assert!(calls(&stack, &["culprit", "middle", "outer"]), "{stack:#?}");
+        }
+    }
+}
+
+fn fork_keeps_nothing() {
+    let ended = play("fork_keeps_nothing");
+    assert_eq!(ended.signal(), Some(libc::SIGKILL), "{}", ended.stderr);
+    let readings = ended.readings();
+    assert_eq!(readings.len(), 1, "closed, though the child lives");
+    let end = readings[0].report.end.as_ref().unwrap();
+    assert_eq!(end.closed_by, "next_launch");
+}
+
+fn fork_installs() {
+    let ended = play("fork_installs");
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    let readings = ended.readings();
+    let mut signals: Vec<String> = Vec::new();
+    for reading in &readings {
+        assert!(reading.damage.is_empty());
+        let event = reading.report.event.clone().unwrap();
+        signals.push(event.signal.unwrap().name);
+    }
+    signals.sort();
+    assert_eq!(signals, ["SIGABRT", "SIGSEGV"]);
+}
