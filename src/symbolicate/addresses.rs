@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::Error;
-use super::debug_files::{DebugFiles, ImageFiles};
+use super::debug_files::{DebugFiles, Listed};
 use super::frame::{Frame, id_text, image_file_name};
+use super::image_files::ImageFiles;
 
 /// One image, to look addresses up in. `Send + Sync`.
 pub struct Addresses {
@@ -26,17 +27,20 @@ impl Addresses {
         load_address: Option<u64>,
     ) -> Result<Addresses, Ambiguous> {
         let all = files.images();
-        let same = |image: &&super::debug_files::Listed| {
+        let same = |image: &&Listed| {
             arch.is_none_or(|arch| {
                 image.arch == arch || (arch == "aarch64" && image.arch == "arm64")
             })
         };
         let fitting: Vec<_> = all.iter().filter(same).collect();
         let [image] = fitting[..] else {
-            let list = |images: &[&super::debug_files::Listed]| {
+            let list = |images: &[&Listed]| {
                 images
                     .iter()
-                    .map(|i| format!("{} {} {}", i.name, i.arch, id_text(&i.id)))
+                    .map(|i| match &i.id[..] {
+                        [] => format!("{} {} without an id: {}", i.name, i.arch, i.path.display()),
+                        id => format!("{} {} {}", i.name, i.arch, id_text(id)),
+                    })
                     .collect::<Vec<_>>()
             };
             return Err(match (fitting.is_empty(), arch) {
@@ -45,7 +49,7 @@ impl Addresses {
                     images: list(&all.iter().collect::<Vec<_>>()),
                 },
                 (true, None) => Ambiguous {
-                    what: "no debug file with an id".into(),
+                    what: "no debug file".into(),
                     images: Vec::new(),
                 },
                 (false, None) if fitting.iter().any(|i| i.arch != fitting[0].arch) => Ambiguous {
@@ -58,7 +62,7 @@ impl Addresses {
                 },
             });
         };
-        let found = files.find_by_id(&image.id, &image.name);
+        let found = files.open_listed(image);
         let Some(files) = found else {
             return Err(Ambiguous {
                 what: "the file can no longer be read".into(),

@@ -8,6 +8,7 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
 use super::bytes::Bytes;
@@ -110,6 +111,20 @@ impl Cache {
         }
     }
 
+    /// A small file of this name, if it is there.
+    pub(crate) fn read(&self, name: &str) -> Option<Vec<u8>> {
+        fs::read(self.folder.join(name)).ok()
+    }
+
+    /// Writes a small file, whole or not at all.
+    pub(crate) fn write_whole(&self, name: &str, data: &[u8]) {
+        let path = self.folder.join(name);
+        let parts: [&[u8]; 1] = [data];
+        if self.write_parts(&path, &parts).is_ok() {
+            self.make_room(&path);
+        }
+    }
+
     /// Takes the right to build the table of `object`; `None` while another process holds it.
     pub(crate) fn lock(&self, object: &ObjectFile) -> Option<Lock> {
         let path = self.path(object)?.with_extension("lock");
@@ -135,10 +150,6 @@ impl Cache {
     }
 
     fn write(&self, path: &Path, table: &Table) -> std::io::Result<()> {
-        static COUNTER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-        fs::create_dir_all(&self.folder)?;
-        let count = COUNTER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let temporary = path.with_extension(format!("{}-{count}.new", std::process::id()));
         let data = table.as_bytes();
         let mut tail: Vec<u8> = data
             .chunks(BLOCK)
@@ -148,10 +159,17 @@ impl Cache {
         let crc = crc32fast::hash(&tail);
         tail.extend(crc.to_le_bytes());
         tail.extend(MAGIC);
-        let written = fs::File::create_new(&temporary).and_then(|mut file| {
-            file.write_all(data)?;
-            file.write_all(&tail)
-        });
+        self.write_parts(path, &[data, &tail])
+    }
+
+    /// Writes under another name first, so that nobody ever sees half a file.
+    fn write_parts(&self, path: &Path, parts: &[&[u8]]) -> std::io::Result<()> {
+        static COUNTER: AtomicU32 = AtomicU32::new(0);
+        fs::create_dir_all(&self.folder)?;
+        let count = COUNTER.fetch_add(1, Relaxed);
+        let temporary = path.with_extension(format!("{}-{count}.new", std::process::id()));
+        let written = fs::File::create_new(&temporary)
+            .and_then(|mut file| parts.iter().try_for_each(|part| file.write_all(part)));
         written
             .and_then(|()| fs::rename(&temporary, path))
             .inspect_err(|_| {

@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use rustc_hash::FxHashMap;
 
 use super::cache::Cache;
-use super::dwarf::{Chain, DwarfFile, NONE, UnitIndex, UnitTable};
+use super::dwarf::{DwarfFile, NONE, UnitIndex};
 use super::frame::{Frame, Source};
 use super::names;
 use super::object_file::ObjectFile;
-use super::overlay::{Claim, overlay};
+use super::overlay::overlay;
 use super::symbols::Symbols;
 use super::table::{Builder, FROM_SYMBOLS, Table, WANTS_SYMBOL};
+use super::whole::{self, add_unit, agreeing};
 
 /// An object with its tables, each made when first needed. Shared between threads.
 pub(crate) struct DebugFile {
@@ -123,7 +124,12 @@ impl DebugFile {
         if self.whole.get().is_some() {
             return;
         }
-        let table = self.build(self.work.jobs);
+        let table = whole::build(
+            self.dwarf(),
+            self.symbols(),
+            self.object.base,
+            self.work.jobs,
+        );
         if let Some(cache) = self
             .work
             .cache
@@ -296,220 +302,8 @@ impl DebugFile {
         lock(&self.units).insert(offset, table.clone());
         table
     }
-
-    /// Makes the table of the whole file, with `jobs` threads.
-    pub(crate) fn build(&self, jobs: usize) -> Table {
-        let base = self.object.base;
-        let symbols = self.symbols();
-        let mut builder = Builder::default();
-        let mut claims = Vec::new();
-        if let Some(dwarf) = self.dwarf() {
-            let units = dwarf.read(|walk| walk.unit_offsets());
-            for (index, unit) in flatten_all(dwarf, &units, jobs).into_iter().enumerate() {
-                let settle = |function: &super::dwarf::Function| {
-                    function
-                        .wants_symbol
-                        .then(|| agreeing(symbols, function.entry, &function.name))
-                        .flatten()
-                };
-                // Among units that claim one address the first wins, if it knows the function.
-                add_unit(
-                    &mut builder,
-                    &mut claims,
-                    &unit,
-                    (units.len() - index) as u64,
-                    base,
-                    settle,
-                );
-            }
-        }
-        self.add_symbols(&mut builder, &mut claims);
-        let segments = overlay(claims);
-        builder.finish(&segments, base)
-    }
-
-    /// Fills with the symbol table what DWARF says nothing about.
-    fn add_symbols(&self, builder: &mut Builder, claims: &mut Vec<Claim<u32>>) {
-        let known = overlay(claims.clone());
-        let mut at = 0;
-        for symbol in self.symbols().all() {
-            let relative = symbol
-                .entry
-                .checked_sub(self.object.base)
-                .and_then(|e| u32::try_from(e).ok());
-            let mut function = None;
-            while at > 0 && known[at - 1].end > symbol.start {
-                at -= 1;
-            }
-            while known
-                .get(at)
-                .is_some_and(|segment| segment.end <= symbol.start)
-            {
-                at += 1;
-            }
-            let mut add = |builder: &mut Builder, start, end, file, line| {
-                let function = *function.get_or_insert_with(|| {
-                    let demangled = names::demangle(symbol.name);
-                    builder.function(symbol.name, Some(&demangled), relative, FROM_SYMBOLS)
-                });
-                let chain = builder.chain(Chain {
-                    function,
-                    file,
-                    line,
-                    caller: NONE,
-                });
-                claims.push(Claim {
-                    start,
-                    end,
-                    rank: u64::MAX,
-                    value: chain,
-                });
-            };
-            let mut from = symbol.start;
-            while from < symbol.end {
-                match known.get(at) {
-                    Some(segment) if segment.start < symbol.end => {
-                        if from < segment.start {
-                            add(builder, from, segment.start, NONE, 0);
-                        }
-                        let end = segment.end.min(symbol.end);
-                        if let Some(chain) = builder.chain_at(segment.value)
-                            && chain.function == NONE
-                            && chain.caller == NONE
-                        {
-                            add(
-                                builder,
-                                segment.start.max(from),
-                                end,
-                                chain.file,
-                                chain.line,
-                            );
-                        }
-                        from = end;
-                        if segment.end <= symbol.end {
-                            at += 1;
-                        }
-                    }
-                    _ => {
-                        add(builder, from, symbol.end, NONE, 0);
-                        from = symbol.end;
-                    }
-                }
-            }
-        }
-    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Flattens all units, on `jobs` threads that take the next one each; in the order of `units`.
-fn flatten_all(dwarf: &DwarfFile, units: &[usize], jobs: usize) -> Vec<UnitTable> {
-    let next = std::sync::atomic::AtomicUsize::new(0);
-    let work = || {
-        dwarf.read(|walk| {
-            let mut done = Vec::new();
-            loop {
-                let index = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                let Some(&offset) = units.get(index) else {
-                    return done;
-                };
-                done.push((index, walk.flatten(offset)));
-            }
-        })
-    };
-    let mut done: Vec<(usize, UnitTable)> = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..jobs.clamp(1, 64)).map(|_| scope.spawn(work)).collect();
-        let mut done = work();
-        for other in others {
-            match other.join() {
-                Ok(more) => done.extend(more),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        done
-    });
-    done.sort_by_key(|&(index, _)| index);
-    done.into_iter().map(|(_, unit)| unit).collect()
-}
-
-/// Puts a unit's answers among those of the others. `settle` gives a function a better name.
-fn add_unit<'s>(
-    builder: &mut Builder,
-    claims: &mut Vec<Claim<u32>>,
-    unit: &UnitTable,
-    rank: u64,
-    base: u64,
-    settle: impl Fn(&super::dwarf::Function) -> Option<&'s str>,
-) {
-    let whole = rank != 0;
-    let mut functions: Vec<Option<u32>> = vec![None; unit.functions.len()];
-    let mut files: Vec<Option<u32>> = vec![None; unit.files.len()];
-    let mut chains: Vec<u32> = Vec::with_capacity(unit.chains.len());
-    for chain in &unit.chains {
-        let function = match unit.functions.get(chain.function as usize) {
-            None => NONE,
-            Some(function) => *functions[chain.function as usize].get_or_insert_with(|| {
-                let entry = function
-                    .entry
-                    .checked_sub(base)
-                    .filter(|_| function.entry != 0);
-                let entry = entry.and_then(|entry| u32::try_from(entry).ok());
-                let better = settle(function);
-                let name = better.unwrap_or(&function.name);
-                let flags = match (better, function.wants_symbol) {
-                    (Some(_), _) => FROM_SYMBOLS,
-                    (None, true) if !whole => WANTS_SYMBOL,
-                    _ => 0,
-                };
-                let demangled = whole.then(|| names::demangle(name));
-                builder.function(name, demangled.as_deref(), entry, flags)
-            }),
-        };
-        let file = match unit.files.get(chain.file as usize) {
-            None => NONE,
-            Some(path) => *files[chain.file as usize].get_or_insert_with(|| builder.file(path)),
-        };
-        // A caller's chain always stands before those inlined into it.
-        let caller = chains.get(chain.caller as usize).copied().unwrap_or(NONE);
-        chains.push(builder.chain(Chain {
-            function,
-            file,
-            line: chain.line,
-            caller,
-        }));
-    }
-    claims.extend(unit.segments.iter().map(|segment| {
-        let chain = unit.chains[segment.value as usize];
-        let known = chain.function != NONE || chain.caller != NONE;
-        let rank = rank + if known { 1 << 40 } else { 0 };
-        Claim {
-            start: segment.start,
-            end: segment.end,
-            rank,
-            value: chains[segment.value as usize],
-        }
-    }));
-}
-
-/// The symbol at a function's entry that agrees with its plain name; any, if it has none.
-fn agreeing<'s>(symbols: &'s Symbols, entry: u64, plain: &str) -> Option<&'s str> {
-    let mut at_entry = symbols.names_at(entry);
-    at_entry.find(|symbol| plain.is_empty() || names::agree(symbol, plain))
-}
-
-/// What `--inspect` says of an object's DWARF.
-#[derive(Debug, Default)]
-pub(crate) struct Survey {
-    pub units: usize,
-    /// DWARF versions, each once.
-    pub versions: std::collections::BTreeSet<u16>,
-    /// `DW_AT_producer`, each once.
-    pub producers: std::collections::BTreeSet<String>,
-}
-
-/// Reads the root of every unit; `None` if there is no DWARF.
-pub(crate) fn survey(object: &ObjectFile) -> Option<Survey> {
-    DwarfFile::load(object, None).map(|dwarf| dwarf.read(|walk| walk.survey()))
 }

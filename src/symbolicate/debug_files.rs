@@ -1,6 +1,5 @@
 //! Debug files by UUID or build id: those that were given, and on Linux those of the system.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,19 +7,19 @@ use rustc_hash::FxHashMap;
 
 use super::Error;
 use super::cache::Cache;
-use super::debug_file::{Answer, DebugFile, Work};
-use super::frame::image_file_name;
+use super::debug_file::{DebugFile, Work};
+use super::image_files::{ImageFiles, has_dwarf};
 use super::object_file::{self, ObjectFile};
+use super::search;
+use super::walk::{self, Found};
 use crate::report::model::Image;
 
 /// So many images are kept open by default.
 const OPEN_IMAGES: usize = 64;
-/// Folders nest no deeper than this.
-const MAX_DEPTH: usize = 64;
 
 /// Where to look for debug information, and what was found there. `Send + Sync`.
 pub struct DebugFiles {
-    /// By UUID or build id.
+    /// By UUID or build id; those that have none together.
     index: FxHashMap<Vec<u8>, Vec<Entry>>,
     system: bool,
     open: Mutex<Open>,
@@ -43,7 +42,9 @@ pub(crate) struct Listed {
     /// File name, without the folder.
     pub name: String,
     pub arch: String,
+    /// Empty where it has none.
     pub id: Vec<u8>,
+    pub path: PathBuf,
 }
 
 /// The images in use, and when each was used last.
@@ -135,7 +136,7 @@ impl DebugFiles {
     /// Makes the tables in the cache of all debug files that were added.
     pub(crate) fn make_tables(&self) {
         for image in self.images() {
-            if let Some(files) = self.find_by_id(&image.id, &image.name) {
+            if let Some(files) = self.open_listed(&image) {
                 files.files().iter().for_each(DebugFile::make_table);
             }
         }
@@ -150,7 +151,9 @@ impl DebugFiles {
     }
 
     /// Adds what `path` holds: a Mach-O or ELF file, a `.dSYM`, an `.xcarchive`, or a folder of any
-    /// of these. Only headers are read.
+    /// of these. Only headers are read. A folder is walked by as many threads as
+    /// [`jobs`](DebugFiles::jobs) said before; what was found in it is remembered in the
+    /// [`cache`](DebugFiles::cache).
     ///
     /// # Errors
     /// If `path` cannot be read, or is a file that is neither Mach-O nor ELF. What is unreadable
@@ -160,61 +163,33 @@ impl DebugFiles {
         let meta = std::fs::metadata(path).map_err(|e| Error::io(path, e))?;
         if meta.is_dir() {
             std::fs::read_dir(path).map_err(|e| Error::io(path, e))?;
-            self.walk(path, &mut HashSet::new(), 0, &mut added);
+            for looked in walk::walk(path, self.work.jobs, self.work.cache.as_ref()) {
+                match looked.objects {
+                    Ok(objects) => added.objects += self.add_objects(&looked.path, objects),
+                    Err(damage) => added.damaged.push(damage),
+                }
+            }
         } else {
-            added.objects += self.add_objects(object_file::open(path)?);
+            let objects = object_file::open(path)?;
+            added.objects += self.add_objects(path, objects.iter().map(Found::of).collect());
         }
         self.lock().images.clear();
         Ok(added)
     }
 
-    fn walk(
-        &mut self,
-        folder: &Path,
-        seen: &mut HashSet<PathBuf>,
-        depth: usize,
-        added: &mut Added,
-    ) {
-        // The canonical path ends symlink loops.
-        let Ok(real) = folder.canonicalize() else {
-            return;
-        };
-        if depth > MAX_DEPTH || !seen.insert(real) {
-            return;
-        }
-        let Ok(entries) = std::fs::read_dir(folder) else {
-            return;
-        };
-        let mut paths: Vec<PathBuf> = entries
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .collect();
-        paths.sort();
-        for path in paths {
-            let Ok(meta) = std::fs::metadata(&path) else {
-                continue;
-            };
-            if meta.is_dir() {
-                self.walk(&path, seen, depth + 1, added);
-            } else if meta.is_file() && may_be_object(&path) {
-                match object_file::open(&path) {
-                    Ok(objects) => added.objects += self.add_objects(objects),
-                    Err(e) => added.damaged.push(e.to_string()),
-                }
-            }
-        }
-    }
-
-    fn add_objects(&mut self, objects: Vec<ObjectFile>) -> usize {
+    /// Adds the objects of one file that have something to name functions by.
+    fn add_objects(&mut self, path: &Path, objects: Vec<Found>) -> usize {
         let mut added = 0;
         for object in objects {
-            if object.id.is_empty() || !(object.has_dwarf || object.has_symbols) {
+            if !(object.has_dwarf || object.has_symbols) {
                 continue;
             }
             added += 1;
             let entries = self.index.entry(object.id).or_default();
-            if !entries.iter().any(|entry| entry.path == object.path) {
+            let same = |entry: &Entry| entry.path == path && entry.arch == object.arch;
+            if !entries.iter().any(same) {
                 entries.push(Entry {
-                    path: object.path,
+                    path: path.to_owned(),
                     arch: object.arch,
                     has_dwarf: object.has_dwarf,
                 });
@@ -226,37 +201,46 @@ impl DebugFiles {
 
     /// The ids of all objects that were added.
     pub fn ids(&self) -> impl Iterator<Item = &[u8]> {
-        self.index.keys().map(Vec::as_slice)
+        self.index
+            .keys()
+            .map(Vec::as_slice)
+            .filter(|id| !id.is_empty())
     }
 
     /// The images of all objects that were added, in order of name and id.
     pub(crate) fn images(&self) -> Vec<Listed> {
-        let listed = self.index.iter().filter_map(|(id, entries)| {
-            let first = entries.first()?;
-            let name = first
-                .path
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
-            Some(Listed {
-                name,
-                arch: first.arch.clone(),
-                id: id.clone(),
+        let listed = self.index.iter().flat_map(|(id, entries)| {
+            // Without an id nothing says that two files are of one image.
+            let count = if id.is_empty() { entries.len() } else { 1 };
+            entries.iter().take(count).map(|entry| {
+                let name = entry.path.file_name().unwrap_or_default();
+                Listed {
+                    name: name.to_string_lossy().into_owned(),
+                    arch: entry.arch.clone(),
+                    id: id.clone(),
+                    path: entry.path.clone(),
+                }
             })
         });
         let mut listed: Vec<Listed> = listed.collect();
-        listed.sort_by(|a, b| (&a.name, &a.id).cmp(&(&b.name, &b.id)));
+        listed.sort_by(|a, b| (&a.name, &a.id, &a.path).cmp(&(&b.name, &b.id, &b.path)));
         listed
     }
 
-    /// The files of the image with this id.
-    pub(crate) fn find_by_id(&self, id: &[u8], name: &str) -> Option<Arc<ImageFiles>> {
-        self.find(&Image {
-            id: id.to_vec(),
-            name: name.to_owned(),
-            ..Image::default()
-        })
+    /// The files of an image that was added.
+    pub(crate) fn open_listed(&self, image: &Listed) -> Option<Arc<ImageFiles>> {
+        if !image.id.is_empty() {
+            return self.find(&Image {
+                id: image.id.clone(),
+                name: image.name.clone(),
+                ..Image::default()
+            });
+        }
+        let mut objects = object_file::open(&image.path).ok()?.into_iter();
+        let object = objects.find(|object| object.id.is_empty() && object.arch == image.arch)?;
+        Some(Arc::new(ImageFiles {
+            files: vec![self.debug_file(object)],
+        }))
     }
 
     /// Ids of files with this name but another id.
@@ -264,7 +248,7 @@ impl DebugFiles {
         let mut others: Vec<Vec<u8>> = Vec::new();
         for (other, entries) in &self.index {
             let same = |entry: &Entry| entry.path.file_name().is_some_and(|file| file == name);
-            if other != id && entries.iter().any(same) {
+            if other != id && !other.is_empty() && entries.iter().any(same) {
                 others.push(other.clone());
             }
         }
@@ -303,20 +287,14 @@ impl DebugFiles {
     fn open_image(&self, image: &Image) -> Option<ImageFiles> {
         let mut files: Vec<DebugFile> = Vec::new();
         let take = |path: &Path, files: &mut Vec<DebugFile>| {
-            if files.iter().any(|file| file.object.path == path) {
+            if image.id.is_empty() || files.iter().any(|file| file.object.path == path) {
                 return;
             }
-            let Ok(objects) = object_file::open(path) else {
-                return;
-            };
-            let matching = objects
-                .into_iter()
-                .find(|object| object.id == image.id && !image.id.is_empty());
-            if let Some(object) = matching {
-                let sup = self.dwz_file(&object);
-                files.push(DebugFile::new(object, sup, self.work.clone()));
-            }
+            let objects = object_file::open(path).unwrap_or_default().into_iter();
+            let matching = objects.into_iter().find(|object| object.id == image.id);
+            files.extend(matching.map(|object| self.debug_file(object)));
         };
+        // Only what was added: without an id, nothing tells whose files those are.
         for entry in self.index.get(&image.id).into_iter().flatten() {
             take(&entry.path, &mut files);
         }
@@ -329,23 +307,17 @@ impl DebugFiles {
                 take(own, &mut files);
             }
             if !has_dwarf(&files) {
-                take(
-                    &build_id_path(Path::new("/usr/lib/debug"), &image.id),
-                    &mut files,
-                );
+                let path = search::build_id_path(Path::new(search::SYSTEM), &image.id);
+                take(&path, &mut files);
             }
             if !has_dwarf(&files) {
-                for path in debuglinks(&files) {
-                    take(&path, &mut files);
-                }
+                let linked = files.iter().find_map(|file| search::linked(&file.object));
+                files.extend(linked.map(|object| self.debug_file(object)));
             }
         }
         #[cfg(feature = "debuginfod")]
-        if !has_dwarf(&files)
-            && let Some(path) = self
-                .debuginfod
-                .as_ref()
-                .and_then(|servers| servers.find(&image.id))
+        if let Some(servers) = self.debuginfod.as_ref().filter(|_| !has_dwarf(&files))
+            && let Some(path) = servers.find(&image.id)
         {
             take(&path, &mut files);
         }
@@ -356,109 +328,22 @@ impl DebugFiles {
     /// The image at its own path, where neither it nor the report knows an id.
     fn without_id(&self, path: &Path) -> Option<DebugFile> {
         let object = object_file::open(path).ok()?.into_iter().next()?;
-        object.id.is_empty().then(|| {
-            let sup = self.dwz_file(&object);
-            DebugFile::new(object, sup, self.work.clone())
-        })
+        object.id.is_empty().then(|| self.debug_file(object))
     }
 
-    /// The dwz file that a debug file shares with others.
+    fn debug_file(&self, object: ObjectFile) -> DebugFile {
+        let sup = self.dwz_file(&object);
+        DebugFile::new(object, sup, self.work.clone())
+    }
+
+    /// Places that a debug file's dwz file may be at, by what was added.
     fn dwz_file(&self, object: &ObjectFile) -> Option<ObjectFile> {
-        let (name, id) = object.altlink.as_ref()?;
-        let mut places = vec![PathBuf::from(name)];
-        if let Some(folder) = object.path.parent() {
-            places.push(folder.join(name));
-            places.push(folder.join(".dwz").join(image_file_name(name)));
-        }
-        places.extend(
-            self.index
-                .get(id)
-                .into_iter()
-                .flatten()
-                .map(|entry| entry.path.clone()),
-        );
-        places.push(build_id_path(Path::new("/usr/lib/debug"), id));
-        let open = |path: &PathBuf| {
-            object_file::open(path)
-                .ok()?
-                .into_iter()
-                .find(|object| object.id == *id)
-        };
-        places.iter().filter(|path| path.is_file()).find_map(open)
+        let (_, id) = object.altlink.as_ref()?;
+        let entries = self.index.get(id).into_iter().flatten();
+        search::dwz_file(object, entries.map(|entry| entry.path.clone()).collect())
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// `/usr/lib/debug/.build-id/ab/cdef.debug`
-fn build_id_path(root: &Path, id: &[u8]) -> PathBuf {
-    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
-    let (first, rest) = hex.split_at(hex.len().min(2));
-    root.join(".build-id")
-        .join(first)
-        .join(format!("{rest}.debug"))
-}
-
-/// Where an ELF file's debuglink may lead. Whether the id agrees is checked by who opens it.
-fn debuglinks(files: &[DebugFile]) -> Vec<PathBuf> {
-    let mut paths = Vec::new();
-    for file in files {
-        let (Some((link, _)), Some(folder)) = (&file.object.debuglink, file.object.path.parent())
-        else {
-            continue;
-        };
-        paths.push(folder.join(link));
-        paths.push(folder.join(".debug").join(link));
-        if let Ok(below) = folder.strip_prefix("/") {
-            paths.push(Path::new("/usr/lib/debug").join(below).join(link));
-        }
-    }
-    paths
-}
-
-fn has_dwarf(files: &[DebugFile]) -> bool {
-    files.iter().any(|file| file.object.has_dwarf)
-}
-
-/// Whether the first bytes are worth a closer look.
-fn may_be_object(path: &Path) -> bool {
-    use std::io::Read;
-    let mut head = [0; 8];
-    let Ok(mut file) = std::fs::File::open(path) else {
-        return false;
-    };
-    file.read_exact(&mut head).is_ok() && object_file::looks_like_object(&head)
-}
-
-/// The files of one image: those with DWARF first, then those with symbols alone.
-pub(crate) struct ImageFiles {
-    files: Vec<DebugFile>,
-}
-
-impl ImageFiles {
-    /// Frames at an address stated in the image.
-    pub(crate) fn lookup(&self, svma: u64) -> Option<Answer> {
-        self.files.iter().find_map(|file| file.lookup(svma))
-    }
-
-    /// The stated address of the image's first byte.
-    pub(crate) fn base(&self) -> u64 {
-        self.files.first().map_or(0, |file| file.object.base)
-    }
-
-    pub(crate) fn is_mach_o(&self) -> bool {
-        self.files
-            .first()
-            .is_some_and(|file| file.object.is_mach_o())
-    }
-
-    pub(crate) fn has_debug_info(&self) -> bool {
-        has_dwarf(&self.files)
-    }
-
-    pub(crate) fn files(&self) -> &[DebugFile] {
-        &self.files
     }
 }

@@ -1,5 +1,30 @@
 //! The desk: turns reports into functions, files and lines.
-#![allow(dead_code)]
+//!
+//! [`DebugFiles`] knows where debug files are, [`Symbolicator`] names a report's frames by them, and
+//! [`Addresses`] single addresses of one image, in place of `atos`. All three are `Send + Sync`: one
+//! desk serves any number of threads. Debug files are opened when a frame first points into them, and
+//! at most [`limit`](DebugFiles::limit) of them stay open; with a [`Cache`] their lookup tables are
+//! kept on disk, to be mapped the next time.
+//!
+//! ```
+//! use wedjat::report::model::{Found, Frame, Image, Report, Thread};
+//! use wedjat::symbolicate::{DebugFiles, Symbolicator};
+//!
+//! let mut files = DebugFiles::new();
+//! files.add("testdata/macho".as_ref())?; // dSYMs, archives, or folders of them
+//! let id = files.ids().next().expect("a debug file").to_vec();
+//! let desk = Symbolicator::new(files);
+//!
+//! // As wedjat::report::read() gives it: one frame, in an image that was loaded at 0x104c3c000.
+//! let mut report = Report::default();
+//! report.images.push(Image { id, base: 0x1_04c3_c000, stated: 0x1_0000_0000, ..Image::default() });
+//! let frame = Frame { pc: 0x1_04c3_c500, found: Found::Context, image: Some(0), ..Frame::default() };
+//! report.threads.push(Thread { frames: vec![frame], ..Thread::default() });
+//! for source in desk.symbolicate(report).threads[0].frames[0].frames.iter() {
+//!     println!("{:?} at {:?}:{:?}", source.function, source.file, source.line);
+//! }
+//! # Ok::<(), wedjat::symbolicate::Error>(())
+//! ```
 
 mod addresses;
 mod bytes;
@@ -16,13 +41,17 @@ pub mod foreign;
 pub mod format;
 mod frame;
 pub mod group;
+mod image_files;
 mod names;
 mod object_file;
 mod overlay;
 mod pc;
+mod search;
 mod symbolicator;
 mod symbols;
 mod table;
+mod walk;
+mod whole;
 
 pub use addresses::{Addresses, Ambiguous};
 pub use cache::Cache;

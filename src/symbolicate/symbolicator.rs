@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::debug_files::{DebugFiles, ImageFiles};
+use super::debug_files::DebugFiles;
 use super::frame::{Frame, Missing, PhysicalFrame, Source, Stack, Symbolicated, image_file_name};
+use super::image_files::ImageFiles;
 use super::pc::Pc;
 use crate::report::Reading;
 use crate::report::model::{self, Image, Report, Thread};

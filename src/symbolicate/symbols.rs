@@ -126,10 +126,6 @@ impl Symbols {
             .map(|s| self.name(s))
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.symbols.is_empty()
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.symbols.len()
     }

@@ -173,10 +173,6 @@ impl Table {
         self.string(u32_at(self.entry(FILES, index)?, 0)?)
     }
 
-    pub(crate) fn functions(&self) -> usize {
-        self.counts[FUNCTIONS]
-    }
-
     /// The whole table, as written to a cache file.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.bytes

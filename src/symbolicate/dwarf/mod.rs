@@ -8,6 +8,7 @@ mod functions;
 mod lines;
 mod names;
 mod split;
+mod survey;
 mod units;
 
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ use super::bytes::Bytes;
 use super::object_file::ObjectFile;
 
 pub(crate) use flatten::{Chain, Function, NONE, UnitTable};
+pub(crate) use survey::survey;
 pub(crate) use units::{UnitIndex, Walk};
 
 /// How gimli reads here: slices of a mapped file.

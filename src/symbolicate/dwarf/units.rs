@@ -9,7 +9,6 @@ use rustc_hash::FxHashMap;
 
 use super::names::Names;
 use super::{DwarfFile, R};
-use crate::symbolicate::debug_file::Survey;
 use crate::symbolicate::object_file::code_end;
 
 /// Ranges of stated addresses with the offset of the unit that claims them, in order of address.
@@ -99,29 +98,6 @@ impl<'a> Walk<'a> {
             .iter()
             .filter_map(|header| Some(header.debug_info_offset()?.0))
             .collect()
-    }
-
-    /// Counts units, their versions and who made them.
-    pub(crate) fn survey(&self) -> Survey {
-        let mut survey = Survey::default();
-        for header in self.headers(false) {
-            survey.units += 1;
-            survey.versions.insert(header.version());
-            let Ok(unit) = self.unit(header) else {
-                continue;
-            };
-            let mut root = gimli::DebuggingInformationEntry::null();
-            let read = unit
-                .entries_raw(None)
-                .and_then(|mut entries| entries.read_entry(&mut root));
-            if read.is_ok()
-                && let Some(producer) = root.attr_value(gimli::DW_AT_producer)
-                && let Some(producer) = self.text(&unit, false, producer)
-            {
-                survey.producers.insert(producer);
-            }
-        }
-        survey
     }
 
     /// The quick index: `.debug_aranges` alone, where there is one.
@@ -226,7 +202,7 @@ impl<'a> Walk<'a> {
         Some(unit)
     }
 
-    fn headers(&self, sup: bool) -> &[UnitHeader<R<'a>>] {
+    pub(super) fn headers(&self, sup: bool) -> &[UnitHeader<R<'a>>] {
         let (cell, dwarf) = match (sup, self.dwarf.sup()) {
             (false, _) => (&self.headers, Some(self.dwarf)),
             (true, sup) => (&self.sup_headers, sup),

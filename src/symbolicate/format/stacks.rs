@@ -10,8 +10,6 @@ pub(super) struct Weighed<'a> {
     pub stack: &'a Stack,
     /// How often it was seen.
     pub count: u64,
-    /// Since the stall began, nanoseconds.
-    pub at: u64,
 }
 
 /// A stall with samples shows each of them; a live report, every thread; any other, the thread that it
@@ -23,7 +21,6 @@ pub(super) fn weighed(of: &Symbolicated) -> Vec<Weighed<'_>> {
             .map(|(sample, stack)| Weighed {
                 stack,
                 count: sample.count.max(1),
-                at: sample.at,
             })
             .collect();
     }
@@ -36,11 +33,7 @@ pub(super) fn weighed(of: &Symbolicated) -> Vec<Weighed<'_>> {
     let threads = of.threads.iter().enumerate();
     threads
         .filter(|(index, _)| live || about == Some(*index))
-        .map(|(_, stack)| Weighed {
-            stack,
-            count: 1,
-            at: 0,
-        })
+        .map(|(_, stack)| Weighed { stack, count: 1 })
         .collect()
 }
 

@@ -1,0 +1,57 @@
+//! Where an image's debug files may lie: its own path, the system's folders, and what links say.
+
+use std::path::{Path, PathBuf};
+
+use super::frame::image_file_name;
+use super::object_file::{self, ObjectFile};
+
+/// Where distributions put debug files.
+pub(super) const SYSTEM: &str = "/usr/lib/debug";
+
+/// `/usr/lib/debug/.build-id/ab/cdef.debug`
+pub(super) fn build_id_path(root: &Path, id: &[u8]) -> PathBuf {
+    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let (first, rest) = hex.split_at(hex.len().min(2));
+    root.join(".build-id")
+        .join(first)
+        .join(format!("{rest}.debug"))
+}
+
+/// The debug files that `object`'s debuginfo link may mean, best first: beside it, in `.debug`, and
+/// below the system's folder. Each has the same build id; where there is none, the CRC-32 that the
+/// link states.
+pub(super) fn linked(object: &ObjectFile) -> Option<ObjectFile> {
+    let ((link, crc), folder) = (object.debuglink.as_ref()?, object.path.parent()?);
+    // gdb follows links of the image's path, too: /lib may be /usr/lib.
+    let real = object.path.canonicalize().ok();
+    let mut places = vec![folder.join(link), folder.join(".debug").join(link)];
+    for folder in [Some(folder), real.as_deref().and_then(Path::parent)] {
+        if let Some(below) = folder.and_then(|folder| folder.strip_prefix("/").ok()) {
+            places.push(Path::new(SYSTEM).join(below).join(link));
+        }
+    }
+    let fits = |other: &ObjectFile| match (&object.id[..], &other.id[..]) {
+        ([], _) | (_, []) => crc32fast::hash(&other.bytes) == *crc,
+        (one, other) => one == other,
+    };
+    let open = |path: &PathBuf| object_file::open(path).ok()?.into_iter().find(fits);
+    let other = |path: &&PathBuf| path.is_file() && **path != object.path;
+    places.iter().filter(other).find_map(open)
+}
+
+/// The dwz file that a debug file shares with others; `more` are places to look at besides.
+pub(super) fn dwz_file(object: &ObjectFile, more: Vec<PathBuf>) -> Option<ObjectFile> {
+    let (name, id) = object.altlink.as_ref()?;
+    let mut places = vec![PathBuf::from(name)];
+    if let Some(folder) = object.path.parent() {
+        places.push(folder.join(name));
+        places.push(folder.join(".dwz").join(image_file_name(name)));
+    }
+    places.extend(more);
+    places.push(build_id_path(Path::new(SYSTEM), id));
+    let open = |path: &PathBuf| {
+        let mut objects = object_file::open(path).ok()?.into_iter();
+        objects.find(|object| object.id == *id)
+    };
+    places.iter().filter(|path| path.is_file()).find_map(open)
+}
