@@ -1,5 +1,6 @@
 //! A thread that is blocked is stopped at most once a stall, in whatever call it waits: the stop's
-//! signal makes some calls return EINTR.
+//! signal makes some calls return EINTR. Where its stack can be read as it lies, it is not stopped
+//! at all.
 #![cfg(target_os = "linux")]
 
 mod stall_support;
@@ -30,54 +31,121 @@ fn timespec(time: Duration) -> libc::timespec {
     }
 }
 
+/// What one play showed.
+#[derive(Debug, Default)]
+struct Shown {
+    interrupted: u64,
+    /// CPU time that the waiting took, nanoseconds.
+    used: u64,
+    /// How long the waiting thread, and the watchdog, were ready to run but had no CPU, nanoseconds.
+    starved: u64,
+    reports: u64,
+    class: String,
+    state: String,
+    syscall: String,
+    /// Samples, counted on although the thread was not stopped again.
+    seen: u64,
+}
+
+/// How often a play whose premise the machine's own load has broken is played again.
+const ATTEMPTS: usize = 8;
+
 fn play(name: &str, call: impl Fn(Duration) -> i64) {
-    let directory = std::env::temp_dir().join(format!("wedjat-{name}-{}", std::process::id()));
     if is_child() {
-        let monitor = Monitor::builder("Blocked", "1")
-            .directory(&directory)
-            .stall(Stall::default())
-            .install()
-            .unwrap();
-        let heart = monitor.heartbeat();
-        heart.turn(|| ());
-        println!("ready");
-        let mut interrupted = 0;
-        heart.turn(|| interrupted = wait(call));
-        println!("interrupted {interrupted}");
-        drop(monitor);
-        let reports = wedjat::store::reports(&directory).unwrap();
-        let mut count = 0;
-        for stored in reports {
-            let bytes = std::fs::read(stored.path()).unwrap();
-            let report = wedjat::report::read(&bytes).unwrap().report;
-            assert_eq!(report.event.unwrap().class.as_deref(), Some("blocked"));
-            assert_eq!(report.threads[0].state.as_deref(), Some("blocked"));
-            println!(
-                "syscall {}",
-                report.threads[0].syscall.as_deref().unwrap_or("none")
-            );
-            // Counted on, although not stopped again.
-            let seen: u64 = report.samples.iter().map(|sample| sample.count).sum();
-            assert!(seen >= 20, "{seen}");
-            count += 1;
-        }
-        assert_eq!(count, 1);
-        std::fs::remove_dir_all(&directory).unwrap();
-        return;
+        return play_child(name, call);
     }
-    let lines = start(name).rest();
-    let number = lines
-        .iter()
-        .find_map(|line| line.strip_prefix("interrupted "));
-    assert!(number.unwrap().parse::<u64>().unwrap() <= 1, "{lines:#?}");
-    let call = lines
-        .iter()
-        .find_map(|line| line.strip_prefix("syscall "))
-        .unwrap();
+    let mut shown = Shown::default();
+    for _ in 0..ATTEMPTS {
+        shown = Shown::read(&start(name).rest());
+        // A machine that keeps a thread from its CPU for so long shows nothing about blocked ones.
+        if shown.used < 2_000_000 && shown.starved < 150_000_000 {
+            break;
+        }
+    }
+    assert_eq!(shown.reports, 1, "{shown:?}");
+    assert!(shown.interrupted <= 1, "{shown:?}");
+    assert_eq!(shown.class, "blocked", "{shown:?}");
+    assert_eq!(shown.state, "blocked", "{shown:?}");
+    assert!(shown.seen >= 20, "{shown:?}");
     assert!(
-        call.contains(name) || name == "sleep" && call == "clock_nanosleep",
-        "{call}"
+        shown.syscall.contains(name) || name == "sleep" && shown.syscall == "clock_nanosleep",
+        "{shown:?}"
     );
+}
+
+impl Shown {
+    fn read(lines: &[String]) -> Shown {
+        let word = |key: &str| {
+            let found = lines
+                .iter()
+                .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
+            found.unwrap_or_default().to_owned()
+        };
+        let number = |key| word(key).parse().unwrap_or(u64::MAX);
+        Shown {
+            interrupted: number("interrupted"),
+            used: number("used"),
+            starved: number("starved"),
+            reports: number("reports"),
+            class: word("class"),
+            state: word("state"),
+            syscall: word("syscall"),
+            seen: number("seen"),
+        }
+    }
+}
+
+fn play_child(name: &str, call: impl Fn(Duration) -> i64) {
+    let directory = std::env::temp_dir().join(format!("wedjat-{name}-{}", std::process::id()));
+    let monitor = Monitor::builder("Blocked", "1")
+        .directory(&directory)
+        .stall(Stall::default())
+        .install()
+        .unwrap();
+    let heart = monitor.heartbeat();
+    heart.turn(|| ());
+    println!("ready");
+    let before = schedule("/proc/thread-self");
+    let watchdog = thread_named("wedjat");
+    let watchdog_before = schedule(&watchdog);
+    let mut interrupted = 0;
+    heart.turn(|| interrupted = wait(call));
+    let after = schedule("/proc/thread-self");
+    let watchdog_after = schedule(&watchdog);
+    println!("interrupted {interrupted}");
+    println!("used {}", after.0 - before.0);
+    let starved = after.1 - before.1 + watchdog_after.1 - watchdog_before.1;
+    println!("starved {starved}");
+    drop(monitor);
+    let reports = wedjat::store::reports(&directory).unwrap();
+    println!("reports {}", reports.len());
+    for stored in reports {
+        let report = stored.read().unwrap().report;
+        let thread = &report.threads[0];
+        println!("class {}", report.event.unwrap().class.unwrap());
+        println!("state {}", thread.state.as_deref().unwrap_or("none"));
+        println!("syscall {}", thread.syscall.as_deref().unwrap_or("none"));
+        let seen: u64 = report.samples.iter().map(|sample| sample.count).sum();
+        println!("seen {seen}");
+    }
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+/// CPU time of a thread, and its time without one although it was ready, nanoseconds.
+fn schedule(folder: &str) -> (u64, u64) {
+    let text = std::fs::read_to_string(format!("{folder}/schedstat")).unwrap();
+    let mut words = text.split_whitespace().map(|word| word.parse().unwrap());
+    (words.next().unwrap(), words.next().unwrap())
+}
+
+fn thread_named(name: &str) -> String {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let mut folders = tasks.map(|task| task.unwrap().path());
+    let named = |folder: &std::path::PathBuf| {
+        std::fs::read_to_string(folder.join("comm")).is_ok_and(|comm| comm.trim() == name)
+    };
+    let folder = folders.find(named).expect(name);
+    folder.to_str().unwrap().to_owned()
 }
 
 #[test]

@@ -3,11 +3,12 @@
 use std::ops::Range;
 
 use super::memory::{LiveMemory, StackCopy};
-use super::registers::Registers;
+use super::registers::{Arch, Registers};
 use super::stack::FrameBuffer;
 use super::table::ImagesGuard;
 use super::unwind::Unwinder;
 use crate::platform::clock::monotonic as now;
+use crate::platform::gauge::Blocked;
 use crate::platform::stop::{StopBudget, StopError, Stopper};
 use crate::platform::{SystemError, Thread, context, memory};
 use crate::report::model::{Omitted, RawFrame, WalkEnd};
@@ -129,6 +130,43 @@ impl Capturer {
             unwind: now().saturating_sub(start),
             bytes: copied.stack.len() as u64,
             cut: copied.cut,
+        })
+    }
+
+    /// The stack of a thread that is blocked, read while it stays so: it is neither stopped nor sent
+    /// a signal. `None` where it runs, has run meanwhile, or where the way to its root needs a
+    /// register that the kernel does not tell. Signal-safe.
+    ///
+    /// A stack that lies still is the same at the end of the reading as at its beginning, when the
+    /// thread has had no CPU between.
+    pub fn capture_blocked(
+        &mut self,
+        thread: Thread,
+        images: &ImagesGuard,
+    ) -> Option<Captured<'_>> {
+        let before = thread.progress().filter(|progress| !progress.running)?;
+        let at = Blocked::of(thread)?;
+        let start = now();
+        self.registers = Registers::new(Arch::NATIVE);
+        self.registers.set_frame(at.pc, at.sp, 0);
+        self.live.forget();
+        let mut walk = self
+            .unwinder
+            .walk_known(&self.registers, 0, images.set(), &mut self.live);
+        self.frames.fill(&mut walk);
+        let (end, lacked) = (walk.end().unwrap_or(WalkEnd::Limit), walk.lacked());
+        if lacked || thread.progress() != Some(before) {
+            return None;
+        }
+        Some(Captured {
+            registers: &self.registers,
+            frames: self.frames.frames(),
+            omitted: self.frames.omitted(),
+            end,
+            stopped: 0,
+            unwind: now().saturating_sub(start),
+            bytes: 0,
+            cut: false,
         })
     }
 

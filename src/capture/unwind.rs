@@ -81,6 +81,24 @@ impl Unwinder {
         self.walk_from(State::new(registers, false), images, memory)
     }
 
+    /// As [`Unwinder::walk`], where of the registers only pc, sp and those of the bits in `known` are
+    /// known: each step is by a whole row, and one that needs another register ends the walk, which
+    /// [`Walk::lacked`] then says. Signal-safe.
+    pub(crate) fn walk_known<'a, M: Memory>(
+        &'a mut self,
+        registers: &Registers,
+        known: u64,
+        images: &'a Images,
+        memory: M,
+    ) -> Walk<'a, M> {
+        let arch = registers.arch();
+        let mut start = State::new(registers, true);
+        start.known = known | 1 << arch.sp() | 1 << arch.pc();
+        let mut walk = self.walk_from(start, images, memory);
+        walk.full = true;
+        walk
+    }
+
     fn walk_from<'a, M: Memory>(
         &'a mut self,
         start: State,
@@ -98,6 +116,7 @@ impl Unwinder {
             exact: start.exact,
             state: start,
             full: false,
+            lacked: false,
             given: 0,
             ended: None,
         }
@@ -118,6 +137,8 @@ pub struct Walk<'a, M> {
     here: Known,
     /// Whether every preserved register is followed, not only the two that most frames need.
     full: bool,
+    /// Whether it ended for want of a register that was not known.
+    lacked: bool,
     given: u32,
     ended: Option<WalkEnd>,
 }
@@ -216,6 +237,11 @@ impl<M: Memory> Walk<'_, M> {
         self.ended
     }
 
+    /// Whether it ended because a rule needs a register that was not known from the start.
+    pub(crate) fn lacked(&self) -> bool {
+        self.lacked
+    }
+
     /// The registers of the frame that was given last, as far as they are known.
     pub fn registers(&self) -> Registers {
         self.state.all()
@@ -237,7 +263,8 @@ impl<M: Memory> Walk<'_, M> {
         match self.here.rule() {
             Rule::Frame { .. } | Rule::Full => match self.leave_by_row(image) {
                 Err(Fault::UnknownRegister) if !self.full => self.again_in_full(),
-                Err(Fault::UnknownRegister | Fault::Bad) => Err(WalkEnd::NoUnwindInfo),
+                Err(Fault::UnknownRegister) => self.lack(),
+                Err(Fault::Bad) => Err(WalkEnd::NoUnwindInfo),
                 Err(Fault::Missing(missing)) => Err(end_of(missing)),
                 Ok(Some(end)) => Err(end),
                 Ok(None) => Ok(()),
@@ -246,6 +273,15 @@ impl<M: Memory> Walk<'_, M> {
             Rule::Signal => self.leave_by_signal_frame(),
             Rule::Nothing => self.leave_by_guess(image),
         }
+    }
+
+    fn lack(&mut self) -> Result<(), WalkEnd> {
+        self.lacked = true;
+        Err(WalkEnd::NoUnwindInfo)
+    }
+
+    fn knows(&self, register: usize) -> bool {
+        self.state.known & (1 << register) != 0
     }
 
     /// The rule and the image of where the state stands.

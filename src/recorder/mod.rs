@@ -173,7 +173,7 @@ impl Recording {
                 count: sample.count,
                 keep: sample.keep,
                 frames,
-                omitted: None,
+                omitted: sample.omitted,
             })
         });
         self.images(bench, images);

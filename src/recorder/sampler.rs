@@ -2,6 +2,7 @@
 
 use crate::capture::{CaptureLimits, Captured, Capturer, ImageTable, Registers};
 use crate::platform::context::REGISTERS;
+use crate::platform::gauge::Blocked;
 use crate::platform::threads::Progress;
 use crate::platform::{Thread, ThreadGauge, calls};
 use crate::report::{CaptureView, Omitted, RawFrame, WalkEnd};
@@ -9,15 +10,16 @@ use crate::trigger::sampling::Samples;
 
 use super::workbench::MAX_FRAMES;
 
-/// A thread that ran for less than this after it answered our signal only went back to where it
-/// was, nanoseconds.
-const WAY_BACK: u64 = 200_000;
+/// A thread that ran for less than this after it answered our signal, and is blocked in the same
+/// place again, only went back to where it was, nanoseconds.
+const WAY_BACK: u64 = 2_000_000;
 
 /// The watched thread's stacks.
 ///
-/// The signal that stops a thread makes some blocked calls return EINTR. So a thread that has
-/// answered once is not asked again while the kernel says that it has not run since: its stack
-/// cannot have changed, and only the count grows.
+/// The signal that stops a thread makes some blocked calls return EINTR. So the stack of a blocked
+/// thread is read as it lies, without one. Only where that does not lead to its root is the thread
+/// asked, once: while the kernel says that it has not run since, its stack cannot have changed, and
+/// only the count grows.
 #[derive(Debug)]
 pub(super) struct Sampler {
     watched: Thread,
@@ -27,11 +29,20 @@ pub(super) struct Sampler {
     /// What was seen before the last stack was taken.
     pub state: Option<&'static str>,
     pub syscall: Option<&'static str>,
+    /// Where it was blocked then.
+    place: Option<(u64, u64)>,
     /// The last stack, whole.
     last: Last,
     /// CPU time and delay at the last look: the one that grew more says whether it runs.
     cpu: u64,
     delay: u64,
+    cost: Cost,
+}
+
+/// What the stacks of a stall have cost so far.
+#[derive(Debug, Default)]
+struct Cost {
+    taken: u64,
     stopped: u64,
     unwind: u64,
     bytes: u64,
@@ -49,8 +60,9 @@ struct Last {
     omitted: Option<Omitted>,
     /// How far the thread had come, just after it answered or at a later look.
     progress: Option<Progress>,
-    /// Whether `progress` was read while the thread was on its way back from our signal.
-    fresh: bool,
+    /// Where it was blocked when it was asked, if `progress` was read while it was on its way back
+    /// from our signal.
+    way_back_to: Option<(u64, u64)>,
 }
 
 impl Sampler {
@@ -67,6 +79,7 @@ impl Sampler {
             samples: Samples::new(),
             state: None,
             syscall: None,
+            place: None,
             last: Last {
                 end: None,
                 registers: Registers::native([0; REGISTERS]),
@@ -74,15 +87,11 @@ impl Sampler {
                 len: 0,
                 omitted: None,
                 progress: None,
-                fresh: false,
+                way_back_to: None,
             },
             cpu: 0,
             delay: 0,
-            stopped: 0,
-            unwind: 0,
-            bytes: 0,
-            cut: false,
-            unanswered: 0,
+            cost: Cost::default(),
         })
     }
 
@@ -91,32 +100,39 @@ impl Sampler {
         self.samples.clear();
         self.last.end = None;
         self.last.progress = None;
-        (self.stopped, self.unwind, self.bytes) = (0, 0, 0);
-        (self.cut, self.unanswered) = (false, 0);
+        self.cost = Cost::default();
     }
 
     /// Takes one sample, `at` nanoseconds after the stall's start.
     pub fn take(&mut self, at: u64) {
         self.look();
         let now = self.watched.progress();
-        if self.last.end.is_some() && self.last.stands_still(now) && self.samples.repeat(at) {
+        let same = self.last.end.is_some() && self.last.stands_still(now, self.place);
+        if same && self.samples.repeat(at) {
             return;
         }
         let images = ImageTable::enter();
+        if self.place.is_some()
+            && let Some(captured) = self.capturer.capture_blocked(self.watched, &images)
+        {
+            self.samples
+                .add(at, self.state, captured.frames, captured.omitted);
+            self.cost.add(&captured);
+            self.last.set(&captured);
+            (self.last.progress, self.last.way_back_to) = (now, None);
+            return;
+        }
         match self.capturer.capture(self.watched, &images) {
             Ok(captured) => {
-                self.samples.add(at, self.state, captured.frames);
-                // Of several stops the longest, as that is what the app may have felt.
-                self.stopped = self.stopped.max(captured.stopped);
-                self.unwind = self.unwind.max(captured.unwind);
-                self.bytes = self.bytes.saturating_add(captured.bytes);
-                self.cut |= captured.cut;
+                self.samples
+                    .add(at, self.state, captured.frames, captured.omitted);
+                self.cost.add(&captured);
                 self.last.set(&captured);
                 self.last.progress = self.watched.progress();
-                self.last.fresh = true;
+                self.last.way_back_to = self.place;
             }
             Err(_) => {
-                self.unanswered = self.unanswered.saturating_add(1);
+                self.cost.unanswered = self.cost.unanswered.saturating_add(1);
                 self.last.end = None;
             }
         }
@@ -134,23 +150,24 @@ impl Sampler {
             frames: self.last.frames.get(..self.last.len).unwrap_or_default(),
             omitted: self.last.omitted,
             end: self.last.end?,
-            stopped: self.stopped,
-            unwind: self.unwind,
-            bytes: self.bytes,
-            cut: self.cut,
+            stopped: self.cost.stopped,
+            unwind: self.cost.unwind,
+            bytes: self.cost.bytes,
+            cut: self.cost.cut,
         })
     }
 
     /// What all of it has cost so far.
     pub fn cost(&self) -> CaptureView<'static> {
-        let answered = self.stopped > 0;
+        let cost = &self.cost;
+        let known = cost.taken > 0;
         CaptureView {
-            stopped: answered.then_some(self.stopped),
-            unwind: answered.then_some(self.unwind),
-            bytes: answered.then_some(self.bytes),
+            stopped: known.then_some(cost.stopped),
+            unwind: known.then_some(cost.unwind),
+            bytes: known.then_some(cost.bytes),
             samples: Some(self.samples.taken()),
-            cut: self.cut.then_some("limit"),
-            unanswered: (self.unanswered > 0).then_some(self.unanswered),
+            cut: cost.cut.then_some("limit"),
+            unanswered: (cost.unanswered > 0).then_some(cost.unanswered),
         }
     }
 
@@ -167,29 +184,41 @@ impl Sampler {
             b'T' | b't' => "stopped",
             _ => "blocked",
         });
-        self.syscall = match self.state {
+        let blocked = match self.state {
             Some("running" | "runnable") => None,
-            _ => self.gauge.syscall().and_then(calls::name),
+            _ => self.gauge.blocked(),
         };
+        self.syscall = blocked.and_then(|at| at.call).and_then(calls::name);
+        self.place = blocked.map(|at: Blocked| (at.sp, at.pc));
+    }
+}
+
+impl Cost {
+    /// Of several stops the longest, as that is what the app may have felt.
+    fn add(&mut self, captured: &Captured<'_>) {
+        self.taken = self.taken.saturating_add(1);
+        self.stopped = self.stopped.max(captured.stopped);
+        self.unwind = self.unwind.max(captured.unwind);
+        self.bytes = self.bytes.saturating_add(captured.bytes);
+        self.cut |= captured.cut;
     }
 }
 
 impl Last {
-    /// Whether the thread has not run since the last stack was taken.
-    fn stands_still(&mut self, now: Option<Progress>) -> bool {
+    /// Whether the thread has not run since the last stack was taken, but for its way back from our
+    /// signal: under load that may have taken it several turns on the CPU.
+    fn stands_still(&mut self, now: Option<Progress>, place: Option<(u64, u64)>) -> bool {
         let (Some(now), Some(then)) = (now, self.progress) else {
             return false;
         };
-        let same = now.slices == then.slices
-            && if self.fresh {
-                now.cpu.saturating_sub(then.cpu) < WAY_BACK
-            } else {
-                now.cpu == then.cpu
-            };
+        let same = match self.way_back_to {
+            Some(before) => place == Some(before) && now.cpu.saturating_sub(then.cpu) < WAY_BACK,
+            None => now.slices == then.slices && now.cpu == then.cpu,
+        };
         if now.running || !same {
             return false;
         }
-        (self.progress, self.fresh) = (Some(now), false);
+        (self.progress, self.way_back_to) = (Some(now), None);
         true
     }
 

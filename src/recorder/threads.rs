@@ -100,6 +100,11 @@ impl Threads {
                 continue;
             }
             let asked = clock::monotonic();
+            // One that is blocked is read as it lies: the signal of a stop might interrupt its call.
+            if let Some(captured) = capturer.capture_blocked(thread, images) {
+                recording.thread(bench, images, &facts, &captured);
+                continue;
+            }
             let captured = if waited < UNANSWERED_BUDGET {
                 capturer.capture(thread, images).ok()
             } else {

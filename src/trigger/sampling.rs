@@ -3,12 +3,15 @@
 //! Pure: it takes stacks and gives back what to write. Memory is reserved when it is made; nothing
 //! allocates later, however long the stall.
 
-use crate::report::RawFrame;
+use crate::report::{Omitted, RawFrame};
 
 /// Runs of equal stacks that are kept before the stall is sure; then the oldest make room.
 const RUNS: usize = 32;
-/// Frames of one stack; of longer ones the leafward part is kept.
-const FRAMES: usize = 256;
+/// Of one stack, so many leafward and so many rootward frames are kept; what a deeper one has between
+/// is counted.
+const LEAFWARD: usize = 208;
+const ROOTWARD: usize = 48;
+const FRAMES: usize = LEAFWARD + ROOTWARD;
 /// Different stacks that are weighed against each other.
 const WEIGHED: usize = 64;
 
@@ -38,6 +41,8 @@ struct Run {
     told: u64,
     frames: Box<[RawFrame]>,
     len: usize,
+    /// Frames between the leafward and the rootward part that are not kept.
+    omitted: u64,
 }
 
 /// How long a stack was seen, by all of it but the pc of its first frame: one call, wherever in it.
@@ -60,6 +65,8 @@ pub struct Section<'a> {
     pub keep: u64,
     /// The rest, innermost first.
     pub frames: &'a [RawFrame],
+    /// What of a deep stack is not among them.
+    pub omitted: Option<Omitted>,
 }
 
 impl Run {
@@ -76,6 +83,7 @@ impl Run {
             told: 0,
             frames: vec![frame; FRAMES].into_boxed_slice(),
             len: 0,
+            omitted: 0,
         }
     }
 
@@ -83,21 +91,81 @@ impl Run {
         self.frames.get(..self.len).unwrap_or_default()
     }
 
-    fn is(&self, stack: &[RawFrame]) -> bool {
-        let mut both = self.stack().iter().zip(stack);
-        self.len == stack.len()
+    fn is(&self, stack: &Kept<'_>) -> bool {
+        let mut both = self.stack().iter().zip(stack.frames());
+        self.omitted == stack.omitted
+            && self.len == stack.len()
             && both.all(|(one, other)| (one.pc, one.found) == (other.pc, other.found))
     }
 
-    fn set(&mut self, at: u64, state: Option<&'static str>, stack: &[RawFrame]) {
+    fn set(&mut self, at: u64, state: Option<&'static str>, stack: &Kept<'_>) {
         (self.at, self.state, self.count, self.told) = (at, state, 1, 0);
         self.len = stack.len().min(FRAMES);
-        for (to, from) in self.frames.iter_mut().zip(stack) {
+        self.omitted = stack.omitted;
+        for (to, from) in self.frames.iter_mut().zip(stack.frames()) {
             *to = RawFrame {
                 image: RawFrame::NO_IMAGE,
                 ..*from
             };
         }
+    }
+
+    fn copy(&mut self, other: &Run) {
+        (self.len, self.omitted) = (other.len, other.omitted);
+        let frames = self.frames.iter_mut().zip(other.stack());
+        frames.for_each(|(to, from)| *to = *from);
+    }
+
+    /// How many rootward frames it has in common with another.
+    fn common(&self, other: &Run) -> usize {
+        let same = self.stack().iter().rev().zip(other.stack().iter().rev());
+        let same = same.take_while(|(one, other)| one == other).count();
+        // What lies leafward of a gap is not at the same depth in both.
+        match (self.omitted, other.omitted) {
+            (0, 0) => same,
+            _ => same.min(ROOTWARD),
+        }
+    }
+}
+
+/// As much of a stack as is kept.
+#[derive(Debug, Clone, Copy)]
+struct Kept<'a> {
+    leafward: &'a [RawFrame],
+    rootward: &'a [RawFrame],
+    omitted: u64,
+}
+
+impl<'a> Kept<'a> {
+    fn new(stack: &'a [RawFrame], omitted: Option<Omitted>) -> Kept<'a> {
+        let before = omitted.map_or(0, |gap| gap.count);
+        let too_many = stack.len().saturating_sub(FRAMES);
+        let (leafward, rootward) = match too_many > 0 || before > 0 {
+            true => {
+                // A gap that is there already lies between the two as well.
+                let from = stack.len().saturating_sub(ROOTWARD);
+                let to = omitted.map_or(from, |gap| from.min(gap.at as usize));
+                (
+                    stack.get(..to.min(LEAFWARD)).unwrap_or_default(),
+                    stack.get(from..).unwrap_or_default(),
+                )
+            }
+            false => (stack, &[][..]),
+        };
+        let kept = leafward.len() + rootward.len();
+        Kept {
+            leafward,
+            rootward,
+            omitted: before.saturating_add(stack.len().saturating_sub(kept) as u64),
+        }
+    }
+
+    fn frames(&self) -> impl Iterator<Item = &'a RawFrame> + Clone + use<'a> {
+        self.leafward.iter().chain(self.rootward)
+    }
+
+    fn len(&self) -> usize {
+        self.leafward.len() + self.rootward.len()
     }
 }
 
@@ -124,13 +192,19 @@ impl Samples {
         self.last = None;
     }
 
-    /// Takes a stack, innermost frame first. What it says of images is not kept: they are numbered
-    /// anew when a section is written.
-    pub fn add(&mut self, at: u64, state: Option<&'static str>, stack: &[RawFrame]) {
-        let stack = stack.get(..FRAMES).unwrap_or(stack);
-        self.weigh(at, key(stack));
+    /// Takes a stack, innermost frame first, and what it lacks already. What it says of images is
+    /// not kept: they are numbered anew when a section is written.
+    pub fn add(
+        &mut self,
+        at: u64,
+        state: Option<&'static str>,
+        stack: &[RawFrame],
+        omitted: Option<Omitted>,
+    ) {
+        let stack = Kept::new(stack, omitted);
+        self.weigh(at, key(stack.frames()));
         if let Some(run) = self.newest()
-            && run.is(stack)
+            && run.is(&stack)
             && run.state == state
         {
             run.count = run.count.saturating_add(1);
@@ -144,7 +218,7 @@ impl Samples {
         let place = (self.first + self.len) % RUNS;
         self.len += 1;
         if let Some(run) = self.runs.get_mut(place) {
-            run.set(at, state, stack);
+            run.set(at, state, &stack);
         }
     }
 
@@ -154,7 +228,7 @@ impl Samples {
             return false;
         };
         run.count = run.count.saturating_add(1);
-        let key = key(run.stack());
+        let key = key(run.stack().iter());
         self.weigh(at, key);
         true
     }
@@ -186,25 +260,25 @@ impl Samples {
                 continue;
             }
             run.told = run.count;
-            let at = run.at;
             let keep = if begins {
-                let same = run
-                    .stack()
-                    .iter()
-                    .rev()
-                    .zip(self.before.stack().iter().rev());
-                same.take_while(|(one, other)| one == other).count()
+                run.common(&self.before)
             } else {
                 run.len
             };
-            self.before.set(at, run.state, run.stack());
+            self.before.copy(run);
             let run = self.runs.get(place)?;
+            let frames = run.stack().get(..run.len - keep).unwrap_or_default();
+            let gap = run.omitted > 0 && !frames.is_empty();
             return Some(Section {
-                at,
+                at: run.at,
                 state: run.state,
                 count: due,
                 keep: keep as u64,
-                frames: run.stack().get(..run.len - keep).unwrap_or_default(),
+                frames,
+                omitted: gap.then_some(Omitted {
+                    at: (run.len - ROOTWARD.min(run.len)) as u64,
+                    count: run.omitted,
+                }),
             });
         }
         None
@@ -248,14 +322,12 @@ impl Default for Samples {
     }
 }
 
-/// FNV-1a over the return addresses: all pcs but the first frame's, which wanders.
-fn key(stack: &[RawFrame]) -> u64 {
-    let callers = match stack {
-        [only] => std::slice::from_ref(only),
-        stack => stack.get(1..).unwrap_or_default(),
-    };
-    callers
-        .iter()
+/// FNV-1a over the return addresses: all pcs but the first frame's, which wanders; of a stack of one
+/// frame that.
+fn key<'a>(stack: impl Iterator<Item = &'a RawFrame> + Clone) -> u64 {
+    let only = stack.clone().nth(1).is_none();
+    stack
+        .skip(usize::from(!only))
         .fold(0xcbf2_9ce4_8422_2325, |hash: u64, frame| {
             (hash ^ frame.pc).wrapping_mul(0x0000_0100_0000_01b3)
         })
@@ -311,7 +383,7 @@ mod tests {
                     2 => now[0] = next(5),
                     _ => {}
                 }
-                samples.add(at, None, &stack(&now));
+                samples.add(at, None, &stack(&now), None);
                 taken.push(now.clone());
                 if next(3) == 0 {
                     written.extend(read(&mut samples, false, &mut before));
@@ -326,7 +398,7 @@ mod tests {
     #[test]
     fn a_run_is_told_when_it_begins_and_its_rest_when_it_is_over() {
         let mut samples = Samples::new();
-        samples.add(0, None, &stack(&[2, 1]));
+        samples.add(0, None, &stack(&[2, 1]), None);
         assert_eq!(
             samples.next_section(false).map(|section| section.count),
             Some(1)
@@ -334,7 +406,7 @@ mod tests {
         samples.repeat(50);
         samples.repeat(100);
         assert_eq!(samples.next_section(false), None);
-        samples.add(150, None, &stack(&[3, 1]));
+        samples.add(150, None, &stack(&[3, 1]), None);
         let rest = samples.next_section(false).unwrap();
         assert_eq!((rest.count, rest.keep, rest.frames.len()), (2, 2, 0));
         let next = samples.next_section(false).unwrap();
@@ -345,7 +417,7 @@ mod tests {
     fn only_the_newest_are_kept_when_too_many_come_before_the_stall_is_sure() {
         let mut samples = Samples::new();
         for at in 0..100 {
-            samples.add(at, None, &stack(&[at, 1]));
+            samples.add(at, None, &stack(&[at, 1]), None);
         }
         let stacks = read(&mut samples, true, &mut Vec::new());
         assert_eq!(stacks.len(), RUNS);
@@ -355,22 +427,58 @@ mod tests {
     #[test]
     fn the_heaviest_is_the_longest_in_time_not_the_last() {
         let mut samples = Samples::new();
-        samples.add(0, None, &stack(&[90, 1]));
+        samples.add(0, None, &stack(&[90, 1]), None);
         for at in 1..=5 {
             // One call, seen at different places in it.
-            samples.add(at * 50, None, &stack(&[20 + at, 2, 1]));
+            samples.add(at * 50, None, &stack(&[20 + at, 2, 1]), None);
         }
         for at in 6..8 {
-            samples.add(at * 50, None, &stack(&[30, 3, 1]));
+            samples.add(at * 50, None, &stack(&[30, 3, 1]), None);
         }
-        assert_eq!(samples.heaviest(), Some(key(&stack(&[0, 2, 1]))));
+        assert_eq!(samples.heaviest(), Some(key(stack(&[0, 2, 1]).iter())));
         for at in 0..1_000 {
-            samples.add(400 + at, None, &stack(&[1, 1_000 + at]));
+            samples.add(400 + at, None, &stack(&[1, 1_000 + at]), None);
         }
         assert_eq!(
             samples.heaviest(),
-            Some(key(&stack(&[0, 2, 1]))),
+            Some(key(stack(&[0, 2, 1]).iter())),
             "many light ones do not win"
         );
+    }
+
+    #[test]
+    fn a_deep_stack_keeps_both_ends_and_says_how_much_it_lacks() {
+        let mut samples = Samples::new();
+        let deep: Vec<u64> = (0..1_000).rev().collect();
+        samples.add(0, None, &stack(&deep), None);
+        let deeper: Vec<u64> = (0..1_100).rev().collect();
+        // Of this one the capture has left out 588 frames behind the first 448.
+        let captured: Vec<u64> = [&deeper[..448], &deeper[1_036..]].concat();
+        let gap = Omitted {
+            at: 448,
+            count: 588,
+        };
+        samples.add(50, None, &stack(&captured), Some(gap));
+        samples.add(100, None, &stack(&[7, 1, 0]), None);
+        let first = samples.next_section(true).unwrap();
+        let pcs: Vec<u64> = first.frames.iter().map(|frame| frame.pc).collect();
+        assert_eq!(pcs, [&deep[..208], &deep[952..]].concat());
+        let omitted = Omitted {
+            at: 208,
+            count: 744,
+        };
+        assert_eq!((first.keep, first.omitted), (0, Some(omitted)));
+        let second = samples.next_section(true).unwrap();
+        let omitted = Omitted {
+            at: 208,
+            count: 844,
+        };
+        assert_eq!(
+            (second.keep, second.frames.len(), second.omitted),
+            (48, 208, Some(omitted))
+        );
+        assert_eq!(second.frames[0].pc, 1_099);
+        let third = samples.next_section(true).unwrap();
+        assert_eq!((third.keep, third.omitted), (2, None));
     }
 }

@@ -17,7 +17,7 @@ impl<M: Memory> Walk<'_, M> {
         if self.is_signal_trampoline(image) {
             return self.leave_by_signal_frame();
         }
-        if self.state.exact {
+        if self.state.exact && (arch == Arch::X86_64 || self.knows(arch.return_address())) {
             let (target, new_sp) = match arch {
                 Arch::X86_64 => (self.memory.read(sp).ok(), sp.wrapping_add(8)),
                 Arch::Arm64 => (Some(self.images.strip(self.state.registers.lr())), sp),
@@ -28,6 +28,9 @@ impl<M: Memory> Walk<'_, M> {
                 self.state.known &= cfi_preserved(arch);
                 return Ok(());
             }
+        }
+        if !self.knows(arch.fp()) {
+            return self.lack();
         }
         let aligned = fp != 0 && fp % 8 == 0 && fp >= sp;
         if !aligned {

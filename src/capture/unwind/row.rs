@@ -3,6 +3,7 @@
 use super::{State, Walk};
 use crate::capture::cfi::{Fault, Left};
 use crate::capture::memory::Memory;
+use crate::capture::registers::Arch;
 use crate::report::model::{Found, WalkEnd};
 
 impl<M: Memory> Walk<'_, M> {
@@ -17,6 +18,12 @@ impl<M: Memory> Walk<'_, M> {
         let row = cfi
             .find(image.svma(address), &mut self.unwinder.context)
             .ok_or(Fault::Bad)?;
+        let column = self.arch.return_address();
+        let in_register = row.row.register(gimli::Register(column as u16)).is_none();
+        let lacks = self.state.known & (1 << column) == 0;
+        if self.arch == Arch::Arm64 && self.state.exact && in_register && lacks {
+            return Err(Fault::UnknownRegister);
+        }
         let mut registers = self.state.all();
         let mut known = self.state.known;
         let left = cfi.evaluate(&row, &mut registers, &mut known, &mut self.memory)?;

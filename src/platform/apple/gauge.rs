@@ -61,6 +61,11 @@ impl ThreadGauge {
         None
     }
 
+    /// Where it is blocked; the kernel does not say.
+    pub fn blocked(&self) -> Option<Blocked> {
+        None
+    }
+
     /// The lock that it waits on; the kernel does not say.
     pub fn futex(&self) -> Option<Futex> {
         None
@@ -85,6 +90,24 @@ impl ThreadGauge {
 impl Drop for ThreadGauge {
     fn drop(&mut self) {
         task::release(self.port);
+    }
+}
+
+/// Where a thread is blocked; never known here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Blocked {
+    /// The number of the system call that it is in; `None` outside of any.
+    pub call: Option<u64>,
+    /// Its stack pointer.
+    pub sp: u64,
+    /// Its program counter.
+    pub pc: u64,
+}
+
+impl Blocked {
+    /// Of any thread of this process.
+    pub fn of(_thread: crate::platform::Thread) -> Option<Blocked> {
+        None
     }
 }
 

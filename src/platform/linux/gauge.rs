@@ -69,14 +69,14 @@ impl ThreadGauge {
     }
 
     /// The number of the system call it is blocked in; `None` while it runs or where unknown.
-    /// Source: proc(5), `/proc/PID/syscall`.
     pub fn syscall(&self) -> Option<u64> {
+        self.blocked()?.call
+    }
+
+    /// Where it is blocked; `None` while it runs or where unknown.
+    pub fn blocked(&self) -> Option<Blocked> {
         let mut buffer = [0; 256];
-        let text = read(self.syscall, &mut buffer);
-        let first = text.split(|&byte| byte == b' ' || byte == b'\n').next()?;
-        // `running`, or -1 for blocked outside a system call.
-        first.first().filter(|byte| byte.is_ascii_digit())?;
-        Some(decimal(first))
+        Blocked::parse(read(self.syscall, &mut buffer))
     }
 
     /// The futex that it waits on: address, operation and value of the call; `None` while it does
@@ -127,6 +127,49 @@ impl Drop for ThreadGauge {
                 unsafe { libc::close(file) };
             }
         }
+    }
+}
+
+/// Where a thread is blocked: what the kernel says of it without touching it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Blocked {
+    /// The number of the system call that it is in; `None` outside of any.
+    pub call: Option<u64>,
+    /// Its stack pointer.
+    pub sp: u64,
+    /// Its program counter: behind the instruction that made the call.
+    pub pc: u64,
+}
+
+impl Blocked {
+    /// Of any thread of this process, without opening anything before. Signal-safe.
+    pub fn of(thread: Thread) -> Option<Blocked> {
+        let mut buffer = [0; 256];
+        let length = read_file(Path::task(thread.tid(), c"syscall").as_c_str(), &mut buffer);
+        Blocked::parse(buffer.get(..length)?)
+    }
+
+    /// Source: proc(5), `/proc/PID/syscall`: the call's number, its six arguments, stack pointer and
+    /// program counter; `-1` and the last two for a thread that is blocked outside a call; `running`.
+    /// The kernel has seen to it that the thread stood still while it wrote that.
+    fn parse(text: &[u8]) -> Option<Blocked> {
+        let mut words = text
+            .split(|&byte| byte == b' ' || byte == b'\n')
+            .filter(|word| !word.is_empty());
+        let number = words.next()?;
+        let call = match number.first()? {
+            b'-' => None,
+            digit if digit.is_ascii_digit() => Some(decimal(number)),
+            _ => return None,
+        };
+        if call.is_some() {
+            words.nth(5)?;
+        }
+        Some(Blocked {
+            call,
+            sp: hexadecimal(words.next()?),
+            pc: hexadecimal(words.next()?),
+        })
     }
 }
 
