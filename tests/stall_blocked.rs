@@ -7,7 +7,7 @@ mod stall_support;
 
 use std::time::{Duration, Instant};
 
-use stall_support::{is_child, start};
+use stall_support::{DISTURBED, is_child, start, undisturbed};
 use wedjat::{Monitor, Stall};
 
 /// Waits in one call for two seconds in all, however often it is interrupted, and counts that.
@@ -47,30 +47,27 @@ struct Shown {
     seen: u64,
 }
 
-/// How often a play whose premise the machine's own load has broken is played again.
-const ATTEMPTS: usize = 8;
-
 fn play(name: &str, call: impl Fn(Duration) -> i64) {
     if is_child() {
         return play_child(name, call);
     }
-    let mut shown = Shown::default();
-    for _ in 0..ATTEMPTS {
-        shown = Shown::read(&start(name).rest());
-        // A machine that keeps a thread from its CPU for so long shows nothing about blocked ones.
-        if shown.used < 2_000_000 && shown.starved < 150_000_000 {
-            break;
-        }
-    }
-    assert_eq!(shown.reports, 1, "{shown:?}");
-    assert!(shown.interrupted <= 1, "{shown:?}");
-    assert_eq!(shown.class, "blocked", "{shown:?}");
-    assert_eq!(shown.state, "blocked", "{shown:?}");
-    assert!(shown.seen >= 20, "{shown:?}");
-    assert!(
-        shown.syscall.contains(name) || name == "sleep" && shown.syscall == "clock_nanosleep",
-        "{shown:?}"
-    );
+    let play = || {
+        let shown = Shown::read(&start(name).rest());
+        // A way back from a signal that took long is one that was interrupted itself.
+        let starved = shown.starved + 100 * shown.used;
+        (shown, starved)
+    };
+    undisturbed(2 * DISTURBED, play, |shown| {
+        assert_eq!(shown.reports, 1, "{shown:?}");
+        assert!(shown.interrupted <= 1, "{shown:?}");
+        assert_eq!(shown.class, "blocked", "{shown:?}");
+        assert_eq!(shown.state, "blocked", "{shown:?}");
+        assert!(shown.seen >= 20, "{shown:?}");
+        assert!(
+            shown.syscall.contains(name) || name == "sleep" && shown.syscall == "clock_nanosleep",
+            "{shown:?}"
+        );
+    });
 }
 
 impl Shown {

@@ -6,7 +6,9 @@ mod stall_support;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use stall_support::{burn, count, is_child, start, wait_for_parent, watch};
+use stall_support::{
+    burn, count, is_child, start, tell_starved, undisturbed_child, wait_for_parent, watch,
+};
 
 const HELD: Duration = Duration::from_millis(800);
 
@@ -21,6 +23,7 @@ fn one_turn() {
         wait_for_parent();
     });
     sleep(Duration::from_millis(200));
+    tell_starved(&watchdog);
     drop(watchdog);
 }
 
@@ -29,14 +32,20 @@ fn a_stopped_process_has_no_stall() {
     if is_child() {
         return one_turn();
     }
-    let mut child = start("a_stopped_process_has_no_stall");
-    child.signal(libc::SIGSTOP);
-    sleep(HELD);
-    child.signal(libc::SIGCONT);
-    child.tell();
-    let lines = child.rest();
-    assert_eq!(count(&lines, "stalled"), 0, "{lines:#?}");
-    assert_eq!(count(&lines, "dropped background"), 1, "{lines:#?}");
+    undisturbed_child(
+        || {
+            let mut child = start("a_stopped_process_has_no_stall");
+            child.signal(libc::SIGSTOP);
+            sleep(HELD);
+            child.signal(libc::SIGCONT);
+            child.tell();
+            child.rest()
+        },
+        |lines| {
+            assert_eq!(count(lines, "stalled"), 0, "{lines:#?}");
+            assert_eq!(count(lines, "dropped background"), 1, "{lines:#?}");
+        },
+    );
 }
 
 #[test]
@@ -48,17 +57,24 @@ fn a_process_that_is_stopped_while_idle_has_none_either() {
             heart.turn(|| burn(Duration::from_millis(2)));
             sleep(Duration::from_millis(8));
         }
+        tell_starved(&watchdog);
         return drop(watchdog);
     }
-    let child = start("a_process_that_is_stopped_while_idle_has_none_either");
-    for _ in 0..3 {
-        child.signal(libc::SIGSTOP);
-        sleep(Duration::from_millis(400));
-        child.signal(libc::SIGCONT);
-        sleep(Duration::from_millis(150));
-    }
-    let lines = child.rest();
-    assert_eq!(count(&lines, "stalled"), 0, "{lines:#?}");
+    undisturbed_child(
+        || {
+            let child = start("a_process_that_is_stopped_while_idle_has_none_either");
+            for _ in 0..3 {
+                child.signal(libc::SIGSTOP);
+                sleep(Duration::from_millis(400));
+                child.signal(libc::SIGCONT);
+                sleep(Duration::from_millis(150));
+            }
+            child.rest()
+        },
+        |lines| {
+            assert_eq!(count(lines, "stalled"), 0, "{lines:#?}");
+        },
+    );
 }
 
 #[test]
@@ -66,25 +82,40 @@ fn a_real_freeze_after_a_stop_is_still_found() {
     if is_child() {
         return one_turn();
     }
-    let mut child = start("a_real_freeze_after_a_stop_is_still_found");
-    child.signal(libc::SIGSTOP);
-    sleep(HELD);
-    child.signal(libc::SIGCONT);
-    sleep(Duration::from_millis(600));
-    child.tell();
-    let lines = child.rest();
-    assert_eq!(count(&lines, "stalled"), 1, "{lines:#?}");
-    // The time of the stop is not part of it.
-    let end = lines.iter().find(|line| line.starts_with("ended")).unwrap();
-    let lasted = end
-        .split("lasted: ")
-        .nth(1)
-        .unwrap()
-        .split(',')
-        .next()
-        .unwrap();
-    let lasted: u64 = lasted.parse().unwrap();
-    assert!((550_000_000..1_200_000_000).contains(&lasted), "{end}");
+    undisturbed_child(
+        || {
+            let mut child = start("a_real_freeze_after_a_stop_is_still_found");
+            child.signal(libc::SIGSTOP);
+            sleep(HELD);
+            child.signal(libc::SIGCONT);
+            let real = Instant::now();
+            sleep(Duration::from_millis(600));
+            child.tell();
+            let real = real.elapsed();
+            let mut lines = child.rest();
+            lines.push(format!("real {}", real.as_nanos()));
+            lines
+        },
+        |lines| {
+            assert_eq!(count(lines, "stalled"), 1, "{lines:#?}");
+            // The time of the stop is not part of it.
+            let end = lines.iter().find(|line| line.starts_with("ended")).unwrap();
+            let lasted = end
+                .split("lasted: ")
+                .nth(1)
+                .unwrap()
+                .split(',')
+                .next()
+                .unwrap();
+            let lasted: u64 = lasted.parse().unwrap();
+            let real = lines.iter().find_map(|line| line.strip_prefix("real "));
+            let real: u64 = real.unwrap().parse().unwrap();
+            assert!(
+                (550_000_000..real + 500_000_000).contains(&lasted),
+                "{end}, not {real}"
+            );
+        },
+    );
 }
 
 /// Holds threads of the child as a debugger does.
@@ -111,13 +142,19 @@ fn a_debugger_that_holds_the_watched_thread_makes_no_stall() {
     if is_child() {
         return one_turn();
     }
-    let mut child = start("a_debugger_that_holds_the_watched_thread_makes_no_stall");
-    let watched = child.line().parse().unwrap();
-    hold(&[watched]);
-    child.tell();
-    let lines = child.rest();
-    assert_eq!(count(&lines, "stalled"), 0, "{lines:#?}");
-    assert_eq!(count(&lines, "dropped debugger"), 1, "{lines:#?}");
+    undisturbed_child(
+        || {
+            let mut child = start("a_debugger_that_holds_the_watched_thread_makes_no_stall");
+            let watched = child.line().parse().unwrap();
+            hold(&[watched]);
+            child.tell();
+            child.rest()
+        },
+        |lines| {
+            assert_eq!(count(lines, "stalled"), 0, "{lines:#?}");
+            assert_eq!(count(lines, "dropped debugger"), 1, "{lines:#?}");
+        },
+    );
 }
 
 #[test]
@@ -125,17 +162,23 @@ fn a_debugger_that_holds_the_whole_process_makes_no_stall() {
     if is_child() {
         return one_turn();
     }
-    let mut child = start("a_debugger_that_holds_the_whole_process_makes_no_stall");
-    let tasks = std::fs::read_dir(format!("/proc/{}/task", child.pid())).unwrap();
-    let name = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name();
-    let threads: Vec<i32> = tasks
-        .map(|entry| name(entry).to_str().unwrap().parse().unwrap())
-        .collect();
-    hold(&threads);
-    child.tell();
-    let lines = child.rest();
-    assert_eq!(count(&lines, "stalled"), 0, "{lines:#?}");
-    assert_eq!(count(&lines, "dropped"), 1, "{lines:#?}");
+    undisturbed_child(
+        || {
+            let mut child = start("a_debugger_that_holds_the_whole_process_makes_no_stall");
+            let tasks = std::fs::read_dir(format!("/proc/{}/task", child.pid())).unwrap();
+            let name = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name();
+            let threads: Vec<i32> = tasks
+                .map(|entry| name(entry).to_str().unwrap().parse().unwrap())
+                .collect();
+            hold(&threads);
+            child.tell();
+            child.rest()
+        },
+        |lines| {
+            assert_eq!(count(lines, "stalled"), 0, "{lines:#?}");
+            assert_eq!(count(lines, "dropped"), 1, "{lines:#?}");
+        },
+    );
 }
 
 #[test]
@@ -210,16 +253,20 @@ fn a_nested_loop_that_waits_for_events_is_no_stall_but_a_freeze_in_it_is() {
             heart.turn(|| ());
         });
         sleep(Duration::from_millis(200));
+        tell_starved(&watchdog);
         return drop(watchdog);
     }
-    let lines =
-        start("a_nested_loop_that_waits_for_events_is_no_stall_but_a_freeze_in_it_is").rest();
-    let stalled = lines
-        .iter()
-        .position(|line| line.starts_with("stalled"))
-        .expect("the freeze");
-    let and_now = lines.iter().position(|line| line == "and now").unwrap();
-    assert!(and_now < stalled, "{lines:#?}");
-    assert_eq!(count(&lines, "stalled"), 1, "{lines:#?}");
-    assert!(count(&lines, "dropped modal") >= 1, "{lines:#?}");
+    undisturbed_child(
+        || start("a_nested_loop_that_waits_for_events_is_no_stall_but_a_freeze_in_it_is").rest(),
+        |lines| {
+            let stalled = lines
+                .iter()
+                .position(|line| line.starts_with("stalled"))
+                .expect("the freeze");
+            let and_now = lines.iter().position(|line| line == "and now").unwrap();
+            assert!(and_now < stalled, "{lines:#?}");
+            assert_eq!(count(lines, "stalled"), 1, "{lines:#?}");
+            assert!(count(lines, "dropped modal") >= 1, "{lines:#?}");
+        },
+    );
 }

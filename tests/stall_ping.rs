@@ -6,14 +6,30 @@ mod stall_support;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use stall_support::burn;
+use stall_support::{DISTURBED, burn, delay, own_tid, undisturbed};
+use wedjat::report::Report;
 use wedjat::{Monitor, Stall};
 
 #[test]
 fn a_freeze_is_found_and_an_idle_loop_is_none() {
-    let directory = std::env::temp_dir().join(format!("wedjat-ping-{}", std::process::id()));
+    undisturbed(DISTURBED, play, |reports| {
+        assert_eq!(reports.len(), 1);
+        let report = &reports[0];
+        let class = report.event.as_ref().unwrap().class.as_deref().unwrap();
+        // On a machine under load, it may not get the CPU that it wants.
+        assert!(class == "busy" || class == "starved", "{class}");
+        let lasted = report.stall_end.as_ref().unwrap().duration;
+        assert!((400_000_000..1_000_000_000).contains(&lasted), "{lasted}");
+    });
+}
+
+/// The reports, and how long the watched thread starved.
+fn play() -> (Vec<Report>, u64) {
+    let before = delay(own_tid());
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path();
     let monitor = Monitor::builder("Pinged", "1")
-        .directory(&directory)
+        .directory(directory)
         .stall(Stall::default())
         .install()
         .unwrap();
@@ -37,15 +53,7 @@ fn a_freeze_is_found_and_an_idle_loop_is_none() {
     burn(Duration::from_millis(500));
     turn(400);
     drop(monitor);
-    let reports = wedjat::store::reports(&directory).unwrap();
-    assert_eq!(reports.len(), 1);
-    let report = wedjat::report::read(&std::fs::read(reports[0].path()).unwrap())
-        .unwrap()
-        .report;
-    let class = report.event.unwrap().class.unwrap();
-    // On a machine under load, it may not get the CPU that it wants.
-    assert!(class == "busy" || class == "starved", "{class}");
-    let lasted = report.stall_end.unwrap().duration;
-    assert!((400_000_000..1_000_000_000).contains(&lasted), "{lasted}");
-    std::fs::remove_dir_all(&directory).unwrap();
+    let reports = wedjat::store::reports(directory).unwrap();
+    let reports = reports.iter().map(|stored| stored.read().unwrap().report);
+    (reports.collect(), delay(own_tid()) - before)
 }

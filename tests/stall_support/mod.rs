@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::panic::AssertUnwindSafe;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -78,6 +79,54 @@ impl Played {
         assert!(self.child.wait().unwrap().success(), "{text}");
         text.lines().map(str::to_owned).collect()
     }
+}
+
+/// A machine that keeps a thread from its CPU for longer than this, nanoseconds, shows nothing about
+/// freezes of a quarter of a second.
+pub const DISTURBED: u64 = 100_000_000;
+
+/// How long a thread was ready to run but had no CPU, nanoseconds.
+pub fn delay(tid: i32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).unwrap();
+    text.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// The calling thread's id.
+pub fn own_tid() -> i32 {
+    // SAFETY: no arguments.
+    unsafe { libc::gettid() }
+}
+
+/// Says how long the calling thread and the watchdog had no CPU; the child's last word.
+pub fn tell_starved(watchdog: &Watchdog) {
+    println!("starved {}", delay(own_tid()) + delay(watchdog.thread_id()));
+}
+
+/// Plays, and checks what the play came to. Where the check fails and the machine's own load was part
+/// of the play (it says for how many nanoseconds), it is played again, a few times.
+pub fn undisturbed<T>(limit: u64, play: impl Fn() -> (T, u64), check: impl Fn(T)) {
+    for attempt in 1.. {
+        let (shown, starved) = play();
+        let checked = std::panic::catch_unwind(AssertUnwindSafe(|| check(shown)));
+        match checked {
+            Ok(()) => return,
+            Err(_) if starved >= limit && attempt < 8 => {
+                eprintln!("starved for {starved} ns: once more");
+            }
+            Err(failure) => std::panic::resume_unwind(failure),
+        }
+    }
+}
+
+/// The same with a child, which says at its end how long it starved.
+pub fn undisturbed_child(play: impl Fn() -> Vec<String>, check: impl Fn(&[String])) {
+    let play = || {
+        let lines = play();
+        let starved = lines.iter().find_map(|line| line.strip_prefix("starved "));
+        let starved = starved.expect("the child's last word").parse().unwrap();
+        (lines, starved)
+    };
+    undisturbed(DISTURBED, play, |lines| check(&lines));
 }
 
 /// How many lines begin so.
