@@ -6,6 +6,8 @@ mod c;
 mod child;
 #[path = "crash/disk.rs"]
 mod disk;
+#[path = "crash/held.rs"]
+mod held;
 #[path = "crash/neighbours.rs"]
 mod neighbours;
 #[path = "crash/panics.rs"]
@@ -28,12 +30,7 @@ fn main() {
     let args = Arguments::from_args();
     let mut trials: Vec<Trial> = DEATHS
         .iter()
-        .map(|death| {
-            Trial::test(death.role, move || {
-                death.check();
-                Ok(())
-            })
-        })
+        .map(|death| trial(death.role, move || death.check()))
         .collect();
     let others: [(&str, fn()); 9] = [
         (
@@ -61,25 +58,28 @@ fn main() {
             malloc_in_use,
         ),
     ];
-    trials.extend(others.map(|(name, test)| {
-        Trial::test(name, move || {
-            test();
-            Ok(())
-        })
-    }));
+    trials.extend(others.map(|(name, test)| trial(name, test)));
     let more = c::trials()
         .into_iter()
         .chain(disk::trials())
+        .chain(held::trials())
         .chain(neighbours::trials())
         .chain(panics::trials())
         .chain(within::trials());
-    trials.extend(more.map(|(name, test)| {
-        Trial::test(name, move || {
-            test();
-            Ok(())
-        })
-    }));
+    trials.extend(more.map(|(name, test)| trial(&name, test)));
     libtest_mimic::run(&args, trials).exit();
+}
+
+/// A test, run `WEDJAT_RUNS` times (once without that variable).
+fn trial(name: &str, test: impl Fn() + Send + 'static) -> Trial {
+    let impossible = name == c::EXECUTE_ONLY && !c::has_protection_keys();
+    let test = Trial::test(name, move || {
+        let runs = std::env::var("WEDJAT_RUNS").unwrap_or("1".into());
+        let runs: u32 = runs.parse().map_err(|_| "WEDJAT_RUNS is no number")?;
+        (0..runs).for_each(|_| test());
+        Ok(())
+    });
+    test.with_ignored_flag(impossible)
 }
 
 /// One way to die and what its report must say.
@@ -99,7 +99,7 @@ enum Address {
     Any,
 }
 
-const DEATHS: [Death; 13] = [
+const DEATHS: [Death; 14] = [
     Death {
         role: "abort",
         signal: libc::SIGABRT,
@@ -141,6 +141,13 @@ const DEATHS: [Death; 13] = [
         name: "SIGSEGV",
         code: "SI_KERNEL",
         address: Address::None,
+    },
+    Death {
+        role: "unmapped",
+        signal: libc::SIGSEGV,
+        name: "SIGSEGV",
+        code: "SEGV_MAPERR",
+        address: Address::Is(UNMAPPED),
     },
     Death {
         role: "readonly",
@@ -192,6 +199,9 @@ const DEATHS: [Death; 13] = [
         address: Address::None,
     },
 ];
+
+/// In the middle of user space, where nothing is ever mapped.
+const UNMAPPED: u64 = 0x2bad_0000_1238;
 
 impl Death {
     fn check(&self) {
@@ -329,6 +339,7 @@ fn roles(role: &str, folder: &Path) {
         }
         _ if c::role(role, folder)
             || disk::role(role, folder)
+            || held::role(role, folder)
             || neighbours::role(role, folder)
             || panics::role(role, folder)
             || within::role(role, folder) => {}
@@ -364,6 +375,7 @@ enum Way {
     Illegal,
     Null,
     Wild,
+    Unmapped,
     Readonly,
     Trap,
     Syscall,
@@ -385,6 +397,7 @@ impl From<&str> for Way {
             "illegal" => Way::Illegal,
             "null" => Way::Null,
             "wild" => Way::Wild,
+            "unmapped" => Way::Unmapped,
             "readonly" => Way::Readonly,
             "trap" => Way::Trap,
             "syscall" => Way::Syscall,
@@ -423,6 +436,7 @@ fn culprit(way: Way) {
             Way::Illegal => drop(illegal()),
             Way::Null => std::hint::black_box(0x10 as *mut u8).write_volatile(1),
             Way::Wild => std::hint::black_box(0x1234_5678_9abc_def0 as *mut u8).write_volatile(1),
+            Way::Unmapped => std::hint::black_box(UNMAPPED as *mut u8).write_volatile(1),
             Way::Readonly => {
                 std::hint::black_box(c"constant".as_ptr().cast_mut()).write_volatile(1)
             }

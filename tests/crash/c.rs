@@ -16,7 +16,9 @@ pub fn trials() -> Tests {
     tests(&[
         ("a_failed_assert_gives_its_message", failed_assert),
         ("a_double_free_gives_what_malloc_said", double_free),
+        ("a_crash_inside_malloc_with_its_lock_held", mallocs_lock),
         ("a_smashed_stack_is_reported", smashed_stack),
+        (EXECUTE_ONLY, execute_only),
         ("a_corrupt_heap_does_not_matter", corrupt_heap),
         ("a_jump_into_data_names_the_caller", not_executable),
         ("a_write_to_code_is_reported", write_to_code),
@@ -49,6 +51,30 @@ pub fn trials() -> Tests {
         ),
         ("a_ring_of_handlers_ends", ring),
     ])
+}
+
+/// Ignored where the CPU has no protection keys: nothing is execute-only there.
+pub const EXECUTE_ONLY: &str = "a_read_of_code_that_may_only_be_run_is_reported";
+
+/// Whether the CPU and the kernel have protection keys (pkeys(7)).
+pub fn has_protection_keys() -> bool {
+    // SAFETY: a plain system call, and its opposite.
+    unsafe {
+        let key = libc::syscall(libc::SYS_pkey_alloc, 0, 0);
+        key >= 0 && libc::syscall(libc::SYS_pkey_free, key) == 0
+    }
+}
+
+fn execute_only() {
+    let report = died(
+        "c_execute_only",
+        libc::SIGSEGV,
+        &["c_execute_only", "dying"],
+    );
+    let signal = report.event.as_ref().unwrap().signal.as_ref().unwrap();
+    assert_eq!(signal.code_name.as_deref(), Some("SEGV_PKUERR"));
+    // It reads the byte behind its first instruction.
+    assert_eq!(signal.address, Some(report.threads[0].frames[0].pc + 6));
 }
 
 fn libraries() -> &'static Path {
@@ -165,6 +191,17 @@ fn double_free() {
     let message = message(&report);
     assert!(message.starts_with("free(): double free"), "{message}");
     assert!(!message.ends_with('\n'));
+}
+
+fn mallocs_lock() {
+    let report = died(
+        "c_mallocs_lock",
+        libc::SIGSEGV,
+        &["c_mallocs_lock", "dying"],
+    );
+    let thread = &report.threads[0];
+    let image = &report.images[thread.frames[0].image.unwrap() as usize];
+    assert!(image.name.contains("libc.so"), "{}", image.name);
 }
 
 fn smashed_stack() {

@@ -98,3 +98,23 @@ void c_handler_over_it(int signal) {
     struct sigaction action = {.sa_sigaction = passes_on, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     sigaction(signal, &action, &ours);
 }
+
+/* A free block's link is turned to garbage: malloc faults on it while it holds its lock. */
+__attribute__((noinline)) void c_mallocs_lock(void) {
+    void *volatile block = malloc(5000);
+    void *volatile keeps_it_from_the_top = malloc(5000);
+    free(block);
+    ((void **)block)[1] = (void *)0x123450;
+    block = malloc(6000);
+    __asm__ volatile("" : : "r"(keeps_it_from_the_top) : "memory");
+}
+
+/* Code that may be run and not be read, as a protection key makes it. */
+__attribute__((noinline)) void c_execute_only(void) {
+    unsigned char *page = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    /* mov (rip + 0), al; ret: it reads itself. */
+    memcpy(page, "\x8a\x05\x00\x00\x00\x00\xc3", 7);
+    mprotect(page, 4096, PROT_EXEC);
+    ((void (*)(void))page)();
+    __asm__ volatile("");
+}

@@ -27,11 +27,17 @@ const STANDING: [[bool; 4]; 6] = [
     [true, true, true, true],
     [true, true, true, true],
 ];
-const CAUSES: [(&str, i32); 4] = [
+const CAUSES: [(&str, i32); 10] = [
     ("null", libc::SIGSEGV),
     ("abort", libc::SIGABRT),
     ("divide", libc::SIGFPE),
     ("illegal", libc::SIGILL),
+    ("bus", libc::SIGBUS),
+    ("trap", libc::SIGTRAP),
+    ("syscall", libc::SIGSYS),
+    ("wild", libc::SIGSEGV),
+    ("readonly", libc::SIGSEGV),
+    ("overflow", libc::SIGSEGV),
 ];
 
 pub fn trials() -> Tests {

@@ -1,0 +1,212 @@
+//! Crashes at bad moments: with a lock held (malloc's, our own), while a stall is being written, with
+//! hundreds of threads about, in code that may not be read.
+
+use std::path::Path;
+use std::sync::Barrier;
+use std::time::Duration;
+
+use wedjat::report::{EventKind, Report};
+use wedjat::{Crash, Monitor, Stall};
+
+use crate::child::{Ended, calls, functions, play, stack};
+use crate::{Tests, Way, install, outer, tests};
+
+pub fn trials() -> Tests {
+    tests(&[
+        (
+            "a_crash_while_a_report_is_asked_for_is_one_whole_report",
+            recording,
+        ),
+        ("a_crash_in_the_apps_own_callback_is_reported", in_callback),
+        (
+            "a_crash_while_a_stall_is_written_leaves_both_reports",
+            while_stalled,
+        ),
+        ("five_hundred_threads_are_all_in_the_report", crowd),
+        (
+            "threads_that_block_the_signal_cost_fifty_milliseconds_in_all",
+            unwilling,
+        ),
+    ])
+}
+
+const CROWD: usize = 500;
+const UNWILLING: usize = 40;
+
+extern "C" fn strikes(_: i32) {
+    outer(Way::Null);
+}
+
+pub fn role(role: &str, folder: &Path) -> bool {
+    match role {
+        "recording" => {
+            let monitor = install(folder);
+            let soon = libc::itimerval {
+                it_interval: libc::timeval {
+                    tv_sec: 0,
+                    tv_usec: 0,
+                },
+                it_value: libc::timeval {
+                    tv_sec: 0,
+                    tv_usec: 30_000,
+                },
+            };
+            // SAFETY: the handler dies; the structure lives across the call.
+            unsafe {
+                libc::signal(libc::SIGALRM, strikes as *const () as libc::sighandler_t);
+                libc::setitimer(libc::ITIMER_REAL, &soon, std::ptr::null_mut());
+            }
+            loop {
+                // The folder keeps what the crash leaves alone.
+                let path = monitor.record("again").unwrap();
+                std::fs::remove_file(path).unwrap();
+            }
+        }
+        "in_callback" => {
+            let _monitor = Monitor::builder("crash test", "1.0")
+                .directory(folder)
+                .crash(Crash::default())
+                .on_report(|_| outer(Way::Null))
+                .install()
+                .unwrap();
+            assert!(std::panic::catch_unwind(|| panic!("told of")).is_err());
+            std::thread::sleep(Duration::from_secs(20));
+        }
+        "while_stalled" => {
+            let monitor = Monitor::builder("crash test", "1.0")
+                .directory(folder)
+                .crash(Crash::default())
+                .stall(Stall::default())
+                .install()
+                .unwrap();
+            let heart = monitor.heartbeat();
+            heart.begin();
+            let is_open = || {
+                let files = std::fs::read_dir(folder).unwrap();
+                let mut names = files.map(|file| file.unwrap().file_name());
+                names.any(|name| name.to_string_lossy().ends_with(".partial"))
+            };
+            // On this thread, which is stalled then: the watchdog has begun and goes on.
+            while !is_open() {
+                std::hint::spin_loop();
+            }
+            outer(Way::Null);
+        }
+        "crowd" => {
+            let _monitor = install(folder);
+            let ready = Barrier::new(CROWD + 1);
+            std::thread::scope(|scope| {
+                for _ in 0..CROWD {
+                    let small = std::thread::Builder::new().stack_size(64 << 10);
+                    small.spawn_scoped(scope, || crate::asleep(&ready)).unwrap();
+                }
+                ready.wait();
+                outer(Way::Null);
+            });
+        }
+        "unwilling" => {
+            let _monitor = install(folder);
+            let ready = Barrier::new(UNWILLING + 2);
+            std::thread::scope(|scope| {
+                for _ in 0..UNWILLING {
+                    scope.spawn(|| {
+                        // SAFETY: the set is filled in before it is read.
+                        unsafe {
+                            let mut all = std::mem::zeroed();
+                            libc::sigfillset(&mut all);
+                            libc::pthread_sigmask(libc::SIG_BLOCK, &all, std::ptr::null_mut());
+                        }
+                        crate::asleep(&ready);
+                    });
+                }
+                scope.spawn(|| crate::asleep(&ready));
+                ready.wait();
+                outer(Way::Null);
+            });
+        }
+        _ => return false,
+    }
+    true
+}
+
+fn culprit_is_first(report: &Report) {
+    let stack = stack(report, 0);
+    assert!(calls(&stack, &["culprit", "middle", "outer"]), "{stack:#?}");
+}
+
+/// The crash among the reports that are there, which is whole.
+fn crash(ended: &Ended) -> (Report, Vec<Report>) {
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    let mut reports = Vec::new();
+    for reading in ended.readings() {
+        assert!(reading.damage.is_empty(), "{:?}", reading.damage);
+        reports.push(reading.report);
+    }
+    let kind = |report: &Report| report.event.as_ref().map(|event| event.kind);
+    let at = reports
+        .iter()
+        .position(|report| kind(report) == Some(EventKind::Crash));
+    let crash = reports.remove(at.unwrap());
+    assert_eq!(crash.end.as_ref().unwrap().closed_by, "writer");
+    assert!(reports.iter().all(|report| kind(report) != kind(&crash)));
+    (crash, reports)
+}
+
+fn recording() {
+    for _ in 0..5 {
+        let ended = play("recording");
+        let (report, others) = crash(&ended);
+        culprit_is_first(&report);
+        // The report that was under way, and one that was not removed yet.
+        assert!(others.len() <= 2);
+    }
+}
+
+fn in_callback() {
+    let ended = play("in_callback");
+    let (report, others) = crash(&ended);
+    culprit_is_first(&report);
+    assert_eq!(others.len(), 1);
+    assert!(!others[0].event.as_ref().unwrap().fatal);
+}
+
+fn while_stalled() {
+    let ended = play("while_stalled");
+    let (report, others) = crash(&ended);
+    culprit_is_first(&report);
+    for stall in &others {
+        assert_eq!(stall.event.as_ref().unwrap().kind, EventKind::Stall);
+        assert!(stall.stall_end.is_none(), "it never ended");
+        assert_eq!(stall.end.as_ref().unwrap().closed_by, "next_launch");
+    }
+    assert!(others.len() <= 1);
+}
+
+fn crowd() {
+    let ended = play("crowd");
+    let report = ended.report();
+    culprit_is_first(&report);
+    let asleep = |index: &usize| {
+        let functions = functions(&report, *index);
+        functions.iter().any(|name| name.contains("asleep"))
+    };
+    let seen = (1..report.threads.len()).filter(asleep).count();
+    let capture = report.capture.as_ref().unwrap();
+    // A thread that had no CPU to answer in time is listed all the same.
+    assert!(report.threads.len() > CROWD, "{}", report.threads.len());
+    assert!(
+        seen as u64 + capture.unanswered.unwrap_or(0) >= CROWD as u64,
+        "{seen} of {CROWD}, {capture:?}"
+    );
+    assert!(seen >= CROWD / 2, "{seen} of {CROWD}, {capture:?}");
+}
+
+fn unwilling() {
+    let ended = play("unwilling");
+    let report = ended.report();
+    culprit_is_first(&report);
+    let silent = |thread: &&wedjat::report::Thread| thread.state.as_deref() == Some("unresponsive");
+    let silent = report.threads.iter().filter(silent).count();
+    assert!(silent >= UNWILLING, "{silent}");
+    assert!(report.threads.len() > UNWILLING + 2);
+}
