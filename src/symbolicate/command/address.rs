@@ -40,6 +40,7 @@ pub(super) fn run(args: &Args, files: &DebugFiles, input: &mut dyn Read, say: &m
         style: Style {
             demangle: !args.no_demangle,
             color: false,
+            ..Style::default()
         },
         first: true,
         line: Vec::new(),

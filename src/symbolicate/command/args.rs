@@ -75,10 +75,16 @@ pub struct Args {
     #[arg(long)]
     pub no_demangle: bool,
 
+    /// Where source code is: a folder searched by the files' own paths; shown by text and html
+    ///
+    /// May be given more than once.
+    #[arg(long, value_name = "DIR")]
+    pub source: Vec<PathBuf>,
+
     /// Print the N groups of reports that cost most [default: 10]
     ///
-    /// Reports are of one group if their heaviest stack is the same, whatever the build. As text, json
-    /// or ndjson.
+    /// Reports are of one group if their heaviest stack is the same, whatever the build. As text, json,
+    /// ndjson or html.
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "10",
           value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = ["address", "inspect", "list_missing"])]
     pub top: Option<u32>,
@@ -142,6 +148,13 @@ pub enum FormatName {
     Flamegraph,
     /// For speedscope.app
     Speedscope,
+    /// For profiler.firefox.com
+    Firefox,
+    /// A page for browsers
+    Html,
+    /// A table for data warehouses, a row a report
+    #[cfg(feature = "parquet")]
+    Parquet,
 }
 
 /// What `--generate` prints.
@@ -182,9 +195,14 @@ pub(super) fn parse(args: impl Iterator<Item = OsString>) -> Result<Args, clap::
     command = command.mut_arg("address", |arg| arg.action(ArgAction::Append));
     let mut matches = command.clone().try_get_matches_from(with_top(args))?;
     let parsed = <Args as clap::FromArgMatches>::from_arg_matches_mut(&mut matches)?;
-    let groups = [FormatName::Text, FormatName::Json, FormatName::Ndjson];
+    let groups = [
+        FormatName::Text,
+        FormatName::Json,
+        FormatName::Ndjson,
+        FormatName::Html,
+    ];
     if parsed.top.is_some() && !groups.contains(&parsed.format) {
-        let message = "--top prints groups as text, json or ndjson";
+        let message = "--top prints groups as text, json, ndjson or html";
         return Err(command.error(clap::error::ErrorKind::ArgumentConflict, message));
     }
     Ok(parsed)

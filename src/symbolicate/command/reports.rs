@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Read, Write};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use clap::ColorChoice;
@@ -17,7 +17,8 @@ use super::{DAMAGED, DONE, INTERRUPTED, NOTHING, Say, done, output};
 use crate::report::{self, ReadError, Reading, ReportReader};
 use crate::symbolicate::foreign;
 use crate::symbolicate::format::{
-    FlameGraph, Folded, Format, Json, Ndjson, Speedscope, Style, Text, Top, TopLayout, missing_text,
+    Firefox, FlameGraph, Folded, Format, Html, Json, Ndjson, Sources, Speedscope, Style, Text, Top,
+    TopLayout, missing_text,
 };
 use crate::symbolicate::{Missing, Symbolicated, Symbolicator};
 
@@ -35,6 +36,7 @@ pub(super) fn run(
     let style = Style {
         demangle: !args.no_demangle,
         color: colors(args),
+        sources: (!args.source.is_empty()).then(|| Arc::new(Sources::new(args.source.clone()))),
     };
     let single = matches!(&args.reports[..], [one] if !one.is_dir() && one.as_os_str() != "-");
     let job = Job {
@@ -43,6 +45,9 @@ pub(super) fn run(
         style,
         interrupt: Interrupt::install(),
     };
+    if let (Some(n), FormatName::Html) = (args.top, args.format) {
+        return job.run(Html::top(n as usize), input, say);
+    }
     if let Some(n) = args.top {
         let layout = match args.format {
             FormatName::Json => TopLayout::Json,
@@ -55,6 +60,10 @@ pub(super) fn run(
     match args.format {
         FormatName::Flamegraph => job.run(FlameGraph::new(), input, say),
         FormatName::Speedscope => job.run(Speedscope::new(), input, say),
+        FormatName::Firefox => job.run(Firefox::new(), input, say),
+        FormatName::Html => job.run(Html::new(), input, say),
+        #[cfg(feature = "parquet")]
+        FormatName::Parquet => job.run(crate::symbolicate::format::Parquet::new(), input, say),
         FormatName::Text => job.run(Text::new(), input, say),
         FormatName::Json => job.run(Json::new(!single), input, say),
         FormatName::Ndjson => job.run(Ndjson::new(), input, say),
@@ -82,6 +91,9 @@ enum Outcome<P> {
     Warning(String),
     Error(String),
 }
+
+/// Missing debug files that are told; who lacks more has another trouble.
+const MISSING: usize = 1 << 14;
 
 /// What is told at the end.
 #[derive(Default)]
@@ -328,7 +340,9 @@ impl Tally {
         self.seen += other.seen;
         self.damaged += other.damaged;
         for (key, missing) in other.missing {
-            self.missing.entry(key).or_insert(missing);
+            if self.missing.len() < MISSING {
+                self.missing.entry(key).or_insert(missing);
+            }
         }
     }
 

@@ -1,25 +1,34 @@
 //! Symbolicated reports as people and programs want them: one file per format.
 
+mod firefox;
 mod flamegraph;
 mod folded;
+mod html;
 mod json;
 mod plain;
+mod remarks;
+mod source;
 mod speedscope;
 mod stacks;
 mod text;
 mod top;
+mod units;
 
 use std::io;
+use std::sync::Arc;
 
+pub use firefox::Firefox;
 pub use flamegraph::FlameGraph;
 pub use folded::Folded;
+pub use html::Html;
 #[cfg(test)]
 pub(crate) use json::value_json;
 pub use json::{FrameJson, Json, Ndjson};
 pub use plain::plain;
+pub(crate) use remarks::missing_text;
+pub use source::{Excerpt, Sources};
 pub use speedscope::Speedscope;
 pub use text::Text;
-pub(crate) use text::missing_text;
 pub use top::{Top, TopLayout};
 
 use super::frame::{Frame, Symbolicated};
@@ -72,6 +81,8 @@ pub struct Style {
     pub demangle: bool,
     /// Mark up text with terminal colours.
     pub color: bool,
+    /// Show source code from here.
+    pub sources: Option<Arc<Sources>>,
 }
 
 impl Default for Style {
@@ -79,6 +90,7 @@ impl Default for Style {
         Style {
             demangle: true,
             color: false,
+            sources: None,
         }
     }
 }

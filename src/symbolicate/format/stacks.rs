@@ -8,19 +8,26 @@ use crate::symbolicate::group::thread_in_question;
 /// A stack of a report.
 pub(super) struct Weighed<'a> {
     pub stack: &'a Stack,
+    /// Index of its thread.
+    pub thread: Option<usize>,
     /// How often it was seen.
     pub count: u64,
+    /// Since the stall began, nanoseconds.
+    pub at: u64,
 }
 
 /// A stall with samples shows each of them; a live report, every thread; any other, the thread that it
 /// is about.
 pub(super) fn weighed(of: &Symbolicated) -> Vec<Weighed<'_>> {
+    let about = thread_in_question(&of.report);
     if !of.report.samples.is_empty() {
         let samples = of.report.samples.iter().zip(&of.samples);
         return samples
             .map(|(sample, stack)| Weighed {
                 stack,
+                thread: about,
                 count: sample.count.max(1),
+                at: sample.at,
             })
             .collect();
     }
@@ -29,11 +36,15 @@ pub(super) fn weighed(of: &Symbolicated) -> Vec<Weighed<'_>> {
         .event
         .as_ref()
         .is_some_and(|event| event.kind == EventKind::Live);
-    let about = thread_in_question(&of.report);
     let threads = of.threads.iter().enumerate();
     threads
         .filter(|(index, _)| live || about == Some(*index))
-        .map(|(_, stack)| Weighed { stack, count: 1 })
+        .map(|(index, stack)| Weighed {
+            stack,
+            thread: Some(index),
+            count: 1,
+            at: 0,
+        })
         .collect()
 }
 

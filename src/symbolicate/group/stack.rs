@@ -111,7 +111,7 @@ fn names(report: &Symbolicated, stack: &Stack, own: bool) -> Vec<String> {
     let mut names = Vec::new();
     for physical in stack.frames.iter().rev() {
         let image = report.image(physical);
-        if own && !image.is_some_and(|image| is_apps(report, image)) {
+        if own && !is_own(report, physical) {
             continue;
         }
         if physical.frames.is_empty() {
@@ -143,8 +143,15 @@ fn unnamed(physical: &PhysicalFrame, image: Option<&Image>) -> String {
     }
 }
 
+/// Whether a frame lies in an image of the app's own.
+pub(crate) fn is_own(report: &Symbolicated, physical: &PhysicalFrame) -> bool {
+    report
+        .image(physical)
+        .is_some_and(|image| is_apps(report, image))
+}
+
 /// Whether an image is the app's own, rather than the system's.
-pub(crate) fn is_apps(report: &Symbolicated, image: &Image) -> bool {
+fn is_apps(report: &Symbolicated, image: &Image) -> bool {
     if image.name.starts_with('[') || is_system(&image.name) {
         return false;
     }

@@ -1,118 +1,23 @@
-//! JSON: everything a report says, with names. Addresses and ids are strings, since 64 bits don't fit
-//! into a JavaScript number; times and sizes are numbers.
+//! A report as a JSON value.
 
-use std::io;
+use serde_json::{Map, Value as Json, json};
 
-use serde_json::{Map, Value as Json_, json};
-
-use super::{Format, Style};
-use crate::report::model::{Extra, Report, Thread, Value};
+use super::FrameJson;
+use super::value::{Object, bytes_hex, extended, hex, value_json};
+use crate::report::model::{Report, Thread};
+use crate::symbolicate::format::Style;
 use crate::symbolicate::frame::{Frame, PhysicalFrame, Stack, Symbolicated, id_text};
 use crate::symbolicate::group::{Member, key_text};
 
-/// One JSON document: the report, or where several are to come, an array of them.
-#[derive(Debug, Clone)]
-pub struct Json {
-    array: bool,
-    written: usize,
-}
-
-impl Json {
-    /// `array` says whether more than one report may come.
-    pub fn new(array: bool) -> Json {
-        Json { array, written: 0 }
-    }
-}
-
-impl Format for Json {
-    type Part = Vec<u8>;
-
-    fn part(style: &Style, origin: &str, report: &Symbolicated) -> Vec<u8> {
-        let value = report_json(origin, report, style);
-        serde_json::to_vec_pretty(&value).unwrap_or_default() // its keys are all texts
-    }
-
-    fn add(&mut self, part: Vec<u8>, out: &mut dyn io::Write) -> io::Result<()> {
-        if self.array {
-            out.write_all(if self.written == 0 { b"[\n" } else { b",\n" })?;
-        }
-        self.written += 1;
-        out.write_all(&part)?;
-        if self.array {
-            Ok(())
-        } else {
-            out.write_all(b"\n")
-        }
-    }
-
-    fn finish(&mut self, out: &mut dyn io::Write) -> io::Result<()> {
-        if self.array {
-            out.write_all(if self.written == 0 { b"[]\n" } else { b"\n]\n" })?;
-        }
-        out.flush()
-    }
-}
-
-/// One JSON object a line, a report each.
-#[derive(Debug, Clone, Default)]
-#[non_exhaustive]
-pub struct Ndjson;
-
-impl Ndjson {
-    /// Nothing is kept from one line to the next.
-    pub fn new() -> Ndjson {
-        Ndjson
-    }
-}
-
-impl Format for Ndjson {
-    type Part = Vec<u8>;
-
-    fn part(style: &Style, origin: &str, report: &Symbolicated) -> Vec<u8> {
-        let value = report_json(origin, report, style);
-        let mut line = serde_json::to_vec(&value).unwrap_or_default(); // its keys are all texts
-        line.push(b'\n');
-        line
-    }
-
-    fn add(&mut self, part: Vec<u8>, out: &mut dyn io::Write) -> io::Result<()> {
-        out.write_all(&part)
-    }
-}
-
-/// A source frame as it stands in every JSON of ours.
-#[derive(Debug, serde::Serialize)]
-pub struct FrameJson<'a> {
-    function: Option<&'a str>,
-    mangled: Option<&'a str>,
-    file: Option<&'a str>,
-    line: Option<u32>,
-    inlined: bool,
-    source: &'static str,
-}
-
-impl<'a> FrameJson<'a> {
-    /// This frame, named in this style.
-    pub fn new(frame: &'a Frame, style: &Style) -> FrameJson<'a> {
-        FrameJson {
-            function: style.name(frame),
-            mangled: frame.mangled.as_deref(),
-            file: frame.file.as_deref(),
-            line: frame.line,
-            inlined: frame.inlined,
-            source: frame.source.as_str(),
-        }
-    }
-}
-
-fn frames_json(frames: &[Frame], style: &Style) -> Json_ {
+fn frames_json(frames: &[Frame], style: &Style) -> Json {
     let frames = frames
         .iter()
         .map(|frame| json!(FrameJson::new(frame, style)));
     frames.collect()
 }
 
-fn report_json(origin: &str, symbolicated: &Symbolicated, style: &Style) -> Json_ {
+/// Everything that the report says, with names.
+pub(super) fn report_json(origin: &str, symbolicated: &Symbolicated, style: &Style) -> Json {
     let report = &symbolicated.report;
     let head = &report.head;
     let mut top = Object::default();
@@ -143,7 +48,7 @@ fn report_json(origin: &str, symbolicated: &Symbolicated, style: &Style) -> Json
         "threads",
         threads
             .map(|(thread, stack)| thread_json(thread, stack, style))
-            .collect::<Json_>(),
+            .collect::<Json>(),
     );
     let samples = report
         .samples
@@ -158,7 +63,7 @@ fn report_json(origin: &str, symbolicated: &Symbolicated, style: &Style) -> Json
             });
             extended(facts, &sample.extra)
         });
-    top.put("samples", samples.collect::<Json_>());
+    top.put("samples", samples.collect::<Json>());
     top.put("images", images_json(report));
     top.put("vitals", vitals_json(report));
     top.put("context", context_json(report));
@@ -190,7 +95,7 @@ fn report_json(origin: &str, symbolicated: &Symbolicated, style: &Style) -> Json
         report.loss.as_ref().map(|loss| {
             loss.counts
                 .iter()
-                .map(|(reason, count)| (reason.clone(), Json_::from(*count)))
+                .map(|(reason, count)| (reason.clone(), Json::from(*count)))
                 .collect::<Map<_, _>>()
         }),
     );
@@ -206,7 +111,7 @@ fn report_json(origin: &str, symbolicated: &Symbolicated, style: &Style) -> Json
         .unknown
         .iter()
         .map(|(kind, value)| json!([kind, value_json(value)]));
-    top.put("unknown", unknown.collect::<Json_>());
+    top.put("unknown", unknown.collect::<Json>());
     let missing = symbolicated.missing.iter().map(|missing| {
         json!({
             "name": missing.name,
@@ -217,12 +122,12 @@ fn report_json(origin: &str, symbolicated: &Symbolicated, style: &Style) -> Json
             "others": missing.others.iter().map(|id| id_text(id)).collect::<Vec<_>>(),
         })
     });
-    top.put("missing", missing.collect::<Json_>());
+    top.put("missing", missing.collect::<Json>());
     top.put("damage", symbolicated.damage.clone());
-    Json_::Object(top.0)
+    Json::Object(top.0)
 }
 
-fn event_json(report: &Report) -> Option<Json_> {
+fn event_json(report: &Report) -> Option<Json> {
     let event = report.event.as_ref()?;
     let signal = event.signal.as_ref().map(|signal| {
         let facts = json!({
@@ -248,11 +153,11 @@ fn event_json(report: &Report) -> Option<Json_> {
     Some(extended(facts, &event.extra))
 }
 
-fn thread_json(thread: &Thread, stack: &Stack, style: &Style) -> Json_ {
+fn thread_json(thread: &Thread, stack: &Stack, style: &Style) -> Json {
     let registers = thread
         .registers
         .iter()
-        .map(|(name, value)| (name.clone(), Json_::from(hex(*value))));
+        .map(|(name, value)| (name.clone(), Json::from(hex(*value))));
     let facts = json!({
         "id": thread.id,
         "name": thread.name,
@@ -268,7 +173,7 @@ fn thread_json(thread: &Thread, stack: &Stack, style: &Style) -> Json_ {
     extended(facts, &thread.extra)
 }
 
-fn stack_json(stack: &Stack, style: &Style) -> Json_ {
+fn stack_json(stack: &Stack, style: &Style) -> Json {
     let physical = |physical: &PhysicalFrame| {
         json!({
             "pc": hex(physical.pc),
@@ -282,7 +187,7 @@ fn stack_json(stack: &Stack, style: &Style) -> Json_ {
     stack.frames.iter().map(physical).collect()
 }
 
-fn images_json(report: &Report) -> Json_ {
+fn images_json(report: &Report) -> Json {
     let image = report.images.iter().map(|image| {
         let facts = json!({
             "name": image.name,
@@ -298,7 +203,7 @@ fn images_json(report: &Report) -> Json_ {
     image.collect()
 }
 
-fn vitals_json(report: &Report) -> Option<Json_> {
+fn vitals_json(report: &Report) -> Option<Json> {
     let vitals = report.vitals.as_ref()?;
     let mut object = Object::default();
     if let Some(cpu) = &vitals.cpu {
@@ -328,10 +233,10 @@ fn vitals_json(report: &Report) -> Option<Json_> {
     object.put_known("thermal", vitals.thermal.clone());
     object.put_known("low_power", vitals.low_power);
     object.extra(&vitals.extra);
-    Some(Json_::Object(object.0))
+    Some(Json::Object(object.0))
 }
 
-fn context_json(report: &Report) -> Option<Json_> {
+fn context_json(report: &Report) -> Option<Json> {
     let context = report.context.as_ref()?;
     let keys: Map<_, _> = context
         .keys
@@ -353,80 +258,9 @@ fn context_json(report: &Report) -> Option<Json_> {
         .map(|(name, start, duration)| json!({"name": name, "start": start, "duration": duration}));
     let facts = json!({
         "keys": keys,
-        "breadcrumbs": breadcrumbs.collect::<Json_>(),
+        "breadcrumbs": breadcrumbs.collect::<Json>(),
         "gauges": gauges,
-        "marks": marks.collect::<Json_>(),
+        "marks": marks.collect::<Json>(),
     });
     Some(extended(facts, &context.extra))
-}
-
-/// Any MessagePack value as JSON; what JSON has no words for becomes a string or an object.
-pub(crate) fn value_json(value: &Value) -> Json_ {
-    match value {
-        Value::Nil => Json_::Null,
-        Value::Bool(b) => json!(b),
-        Value::Unsigned(n) => json!(n),
-        Value::Signed(n) => json!(n),
-        Value::Float(f) => json!(f), // not a number and infinities become null
-        Value::Text(text) => json!(text),
-        Value::Bytes(bytes) => json!(bytes_hex(bytes)),
-        Value::Array(values) => values.iter().map(value_json).collect(),
-        Value::Map(entries) => {
-            let key = |key: &Value| match key {
-                Value::Text(text) => text.clone(),
-                other => value_json(other).to_string(),
-            };
-            Json_::Object(
-                entries
-                    .iter()
-                    .map(|(k, v)| (key(k), value_json(v)))
-                    .collect(),
-            )
-        }
-        Value::Extension(kind, bytes) => json!({"extension": kind, "bytes": bytes_hex(bytes)}),
-    }
-}
-
-fn hex(address: u64) -> String {
-    format!("{address:#x}")
-}
-
-fn bytes_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Adds keys that this version does not know; known ones stay as they are.
-fn extended(mut object: Json_, extra: &Extra) -> Json_ {
-    if let Json_::Object(map) = &mut object {
-        for (key, value) in extra {
-            if !map.contains_key(key) {
-                map.insert(key.clone(), value_json(value));
-            }
-        }
-    }
-    object
-}
-
-/// An object being filled in order.
-#[derive(Default)]
-struct Object(Map<String, Json_>);
-
-impl Object {
-    fn put(&mut self, key: &str, value: impl Into<Json_>) {
-        self.0.insert(key.into(), value.into());
-    }
-
-    fn put_known<T: Into<Json_>>(&mut self, key: &str, value: Option<T>) {
-        if let Some(value) = value {
-            self.put(key, value);
-        }
-    }
-
-    fn extra(&mut self, extra: &Extra) {
-        for (key, value) in extra {
-            if !self.0.contains_key(key) {
-                self.put(key, value_json(value));
-            }
-        }
-    }
 }

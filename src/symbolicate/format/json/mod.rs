@@ -1,0 +1,107 @@
+//! JSON: everything a report says, with names. Addresses and ids are strings, since 64 bits don't fit
+//! into a JavaScript number; times and sizes are numbers.
+
+mod report;
+mod value;
+
+use std::io;
+
+use self::report::report_json;
+pub(crate) use self::value::value_json;
+use super::{Format, Style};
+use crate::symbolicate::frame::{Frame, Symbolicated};
+
+/// One JSON document: the report, or where several are to come, an array of them.
+#[derive(Debug, Clone)]
+pub struct Json {
+    array: bool,
+    written: usize,
+}
+
+impl Json {
+    /// `array` says whether more than one report may come.
+    pub fn new(array: bool) -> Json {
+        Json { array, written: 0 }
+    }
+}
+
+impl Format for Json {
+    type Part = Vec<u8>;
+
+    fn part(style: &Style, origin: &str, report: &Symbolicated) -> Vec<u8> {
+        let value = report_json(origin, report, style);
+        serde_json::to_vec_pretty(&value).unwrap_or_default() // its keys are all texts
+    }
+
+    fn add(&mut self, part: Vec<u8>, out: &mut dyn io::Write) -> io::Result<()> {
+        if self.array {
+            out.write_all(if self.written == 0 { b"[\n" } else { b",\n" })?;
+        }
+        self.written += 1;
+        out.write_all(&part)?;
+        if self.array {
+            Ok(())
+        } else {
+            out.write_all(b"\n")
+        }
+    }
+
+    fn finish(&mut self, out: &mut dyn io::Write) -> io::Result<()> {
+        if self.array {
+            out.write_all(if self.written == 0 { b"[]\n" } else { b"\n]\n" })?;
+        }
+        out.flush()
+    }
+}
+
+/// One JSON object a line, a report each.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Ndjson;
+
+impl Ndjson {
+    /// Nothing is kept from one line to the next.
+    pub fn new() -> Ndjson {
+        Ndjson
+    }
+}
+
+impl Format for Ndjson {
+    type Part = Vec<u8>;
+
+    fn part(style: &Style, origin: &str, report: &Symbolicated) -> Vec<u8> {
+        let value = report_json(origin, report, style);
+        let mut line = serde_json::to_vec(&value).unwrap_or_default(); // its keys are all texts
+        line.push(b'\n');
+        line
+    }
+
+    fn add(&mut self, part: Vec<u8>, out: &mut dyn io::Write) -> io::Result<()> {
+        out.write_all(&part)
+    }
+}
+
+/// A source frame as it stands in every JSON of ours.
+#[derive(Debug, serde::Serialize)]
+pub struct FrameJson<'a> {
+    function: Option<&'a str>,
+    mangled: Option<&'a str>,
+    file: Option<&'a str>,
+    line: Option<u32>,
+    inlined: bool,
+    source: &'static str,
+}
+
+impl<'a> FrameJson<'a> {
+    /// This frame, named in this style.
+    pub fn new(frame: &'a Frame, style: &Style) -> FrameJson<'a> {
+        FrameJson {
+            function: style.name(frame),
+            mangled: frame.mangled.as_deref(),
+            file: frame.file.as_deref(),
+            line: frame.line,
+            inlined: frame.inlined,
+            source: frame.source.as_str(),
+        }
+    }
+}

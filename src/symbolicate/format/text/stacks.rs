@@ -1,0 +1,175 @@
+//! Threads and their stacks, and the heaviest of the samples.
+
+use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Style as Paint};
+
+use super::Page;
+use crate::report::model::{Thread, WalkEnd};
+use crate::symbolicate::format::plain;
+use crate::symbolicate::format::units::duration;
+use crate::symbolicate::frame::{Frame, PhysicalFrame, Stack, image_file_name};
+use crate::symbolicate::group::is_own;
+
+impl Page<'_> {
+    pub(super) fn thread(&mut self, index: usize, thread: &Thread, stack: &Stack) {
+        let mut about: Vec<String> = Vec::new();
+        if thread.main {
+            about.push("main thread".into());
+        }
+        about.extend(thread.state.clone());
+        about.extend(thread.syscall.as_ref().map(|call| format!("in {call}")));
+        let about = if about.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", about.join(", "))
+        };
+        let name = thread.name.as_deref().unwrap_or("");
+        if !name.is_empty() || !about.is_empty() {
+            let line = format!("Thread {index} name:  {name}{about}");
+            self.line(&plain(line.trim_end()));
+        }
+        let title = if thread.crashed {
+            format!("Thread {index} Crashed:")
+        } else {
+            format!("Thread {index}:")
+        };
+        let title = self.paint(Paint::new().bold(), &title);
+        self.line(&title);
+        self.frames(&stack.frames);
+        if let Some(end) = thread.end.filter(|&end| end != WalkEnd::Root) {
+            let line = format!(
+                "    (the stack goes on; the walk stopped here: {})",
+                end.as_str()
+            );
+            self.line(&line);
+        }
+        self.line("");
+    }
+
+    pub(super) fn frames(&mut self, frames: &[PhysicalFrame]) {
+        let mut number = 0;
+        for physical in frames {
+            if physical.frames.is_empty() {
+                self.frame(number, physical, None);
+                number += 1;
+            }
+            for frame in physical.frames.iter() {
+                self.frame(number, physical, Some(frame));
+                number += 1;
+            }
+        }
+    }
+
+    pub(super) fn frame(&mut self, number: usize, physical: &PhysicalFrame, frame: Option<&Frame>) {
+        let image = self.of.image(physical);
+        let name = image.map_or("???".into(), |image| plain(image_file_name(&image.name)));
+        let what = match (
+            frame.and_then(|frame| Some((frame, self.style.name(frame)?))),
+            image,
+        ) {
+            (Some((frame, function)), _) => {
+                let mut what = plain(function).into_owned();
+                if let (Some(offset), false) = (physical.offset, frame.inlined) {
+                    let _ = write!(what, " + {offset}");
+                }
+                self.place(frame, &mut what);
+                what
+            }
+            (None, Some(image)) => {
+                let mut what = format!(
+                    "{:#x} + {}",
+                    image.base,
+                    physical.pc.wrapping_sub(image.base)
+                );
+                if let Some(frame) = frame {
+                    self.place(frame, &mut what);
+                }
+                what
+            }
+            (None, None) => "???".into(),
+        };
+        let own = is_own(self.of, physical);
+        let paint = if own {
+            Paint::new().fg_color(Some(AnsiColor::Cyan.into()))
+        } else {
+            Paint::new().dimmed()
+        };
+        let what = self.paint(paint, &what);
+        let _ = writeln!(
+            self.text,
+            "{number:<4}{name:<30}\t{:#018x} {what}",
+            physical.pc
+        );
+        if own {
+            self.source(frame);
+        }
+    }
+
+    /// The line of source code, where there is some.
+    fn source(&mut self, frame: Option<&Frame>) {
+        let Some(sources) = &self.style.sources else {
+            return;
+        };
+        let Some((file, line)) = frame.and_then(|f| Some((f.file.as_deref()?, f.line?))) else {
+            return;
+        };
+        if let Some(excerpt) = sources.excerpt(file, line, 0) {
+            for code in &excerpt.lines {
+                let _ = writeln!(
+                    self.text,
+                    "{:>34}\t{line:>6} | {}",
+                    "",
+                    plain(code.trim_end())
+                );
+            }
+        }
+    }
+
+    /// ` (file.c:42)`, and whether it was inlined.
+    pub(super) fn place(&self, frame: &Frame, what: &mut String) {
+        if let Some(file) = &frame.file {
+            let file = image_file_name(file);
+            let _ = match frame.line {
+                Some(line) => write!(what, " ({}:{line})", plain(file)),
+                None => write!(what, " ({})", plain(file)),
+            };
+        }
+        if frame.inlined {
+            what.push_str(" [inlined]");
+        }
+    }
+
+    pub(super) fn samples(&mut self) {
+        let samples = &self.report().samples;
+        let total: u64 = samples.iter().map(|sample| sample.count.max(1)).sum();
+        // Equal stacks may stand apart in time.
+        let mut heaviest: Option<(usize, u64)> = None;
+        for (index, stack) in self.of.samples.iter().enumerate() {
+            let same = samples
+                .iter()
+                .zip(&self.of.samples)
+                .filter(|(_, other)| *other == stack);
+            let weight: u64 = same.map(|(sample, _)| sample.count.max(1)).sum();
+            if heaviest.is_none_or(|(_, most)| weight > most) {
+                heaviest = Some((index, weight));
+            }
+        }
+        let Some((index, weight)) = heaviest else {
+            return;
+        };
+        let first = &samples[index];
+        let state = first
+            .state
+            .as_ref()
+            .map_or(String::new(), |state| format!(", {state}"));
+        let line = format!(
+            "Heaviest stack ({weight} of {total} samples, first {} in{state}):",
+            duration(first.at)
+        );
+        self.line(&plain(&line));
+        let frames = self.of.samples[index].frames.clone();
+        self.frames(&frames);
+        self.line("");
+    }
+}

@@ -1,0 +1,57 @@
+//! Durations, sizes and dates for people.
+
+/// Nanoseconds for people.
+pub(super) fn duration(nanoseconds: u64) -> String {
+    let seconds = nanoseconds as f64 / 1e9;
+    match nanoseconds {
+        0..1_000_000 => format!("{:.0} µs", seconds * 1e6),
+        1_000_000..1_000_000_000 => format!("{:.0} ms", seconds * 1e3),
+        1_000_000_000..120_000_000_000 => format!("{seconds:.2} s"),
+        _ => format!("{:.1} min", seconds / 60.0),
+    }
+}
+
+pub(super) fn bytes(count: u64) -> String {
+    match count {
+        0..1_024 => format!("{count} B"),
+        1_024..1_048_576 => format!("{:.1} KiB", count as f64 / 1_024.0),
+        1_048_576..1_073_741_824 => format!("{:.1} MiB", count as f64 / 1_048_576.0),
+        _ => format!("{:.2} GiB", count as f64 / 1_073_741_824.0),
+    }
+}
+
+/// `2026-11-21 10:28:30.123 +0000`, from nanoseconds since the epoch.
+pub(super) fn date_time(nanoseconds: u64) -> String {
+    let seconds = nanoseconds / 1_000_000_000;
+    let millis = nanoseconds % 1_000_000_000 / 1_000_000;
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Howard Hinnant's civil_from_days, for days since 1970 that are never negative.
+    let z = days + 719_468;
+    let (era, of_era) = (z / 146_097, z % 146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let day_of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{millis:03} +0000")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        assert_eq!(date_time(0), "1970-01-01 00:00:00.000 +0000");
+        assert_eq!(
+            date_time(951_782_400_000_000_000),
+            "2000-02-29 00:00:00.000 +0000"
+        );
+        assert_eq!(
+            date_time(1_795_257_510_123_000_000),
+            "2026-11-21 10:38:30.123 +0000"
+        );
+    }
+}
