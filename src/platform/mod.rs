@@ -37,7 +37,7 @@ pub use os::system;
 pub use os::threads;
 pub use os::threads::Thread;
 pub use os::vitals;
-pub use os::{errno, process_id, set_errno};
+pub use os::{errno, process_id, provide_stacks, set_errno};
 
 /// A system call that failed: which, and the platform's code for why.
 #[derive(Debug)]

@@ -20,7 +20,7 @@ pub fn ensure_alternate_stack(size: usize) -> io::Result<()> {
         if enough || now.ss_flags & libc::SS_ONSTACK != 0 {
             return Ok(());
         }
-        let memory = map_stack(size)?;
+        let memory = map_stack(size, size)?;
         let stack = libc::stack_t {
             ss_sp: memory.cast(),
             ss_flags: 0,
@@ -33,8 +33,103 @@ pub fn ensure_alternate_stack(size: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Maps `size` bytes of touched stack with a guard page below; gives the lowest usable byte.
-fn map_stack(size: usize) -> io::Result<*mut u8> {
+/// What a handler of ours needs of an alternate stack, beside the kernel's frame: enough to get to
+/// the stack on which reports are written, and to ask a handler of before.
+#[cfg(all(feature = "thread-stacks", target_os = "linux"))]
+const OUR_NEED: usize = 48 << 10;
+
+/// The size of an [`AlternateStack`], bytes: the kernel's frame, whose size depends on the CPU
+/// (AT_MINSIGSTKSZ of getauxval(3), 2 KiB where the kernel does not say), and our need.
+#[cfg(all(feature = "thread-stacks", target_os = "linux"))]
+pub fn alternate_size() -> usize {
+    const AT_MINSIGSTKSZ: libc::c_ulong = 51;
+    // SAFETY: asks only.
+    let frame = unsafe { libc::getauxval(AT_MINSIGSTKSZ) } as usize;
+    (frame.max(2048) + OUR_NEED).next_multiple_of(4096)
+}
+
+/// An alternate stack for some thread, with a guard page below.
+#[cfg(all(feature = "thread-stacks", target_os = "linux"))]
+#[derive(Debug)]
+pub struct AlternateStack {
+    start: *mut u8,
+}
+
+#[cfg(all(feature = "thread-stacks", target_os = "linux"))]
+impl AlternateStack {
+    /// Maps it; the part that a handler needs first is touched.
+    pub fn new() -> io::Result<AlternateStack> {
+        let start = map_stack(alternate_size(), 16 << 10)?;
+        Ok(AlternateStack { start })
+    }
+
+    /// Its lowest byte; it has [`alternate_size`].
+    pub fn start(&self) -> *mut u8 {
+        self.start
+    }
+
+    /// Makes it the calling thread's, if that has none.
+    pub fn give_to_this_thread(&self) -> bool {
+        let stack = libc::stack_t {
+            ss_sp: self.start.cast(),
+            ss_flags: 0,
+            ss_size: alternate_size(),
+        };
+        let mut now = MaybeUninit::<libc::stack_t>::uninit();
+        // SAFETY: the structures outlive the calls, and the memory is there until it is taken back.
+        unsafe {
+            libc::sigaltstack(std::ptr::null(), now.as_mut_ptr()) == 0
+                && now.assume_init().ss_flags & libc::SS_DISABLE != 0
+                && libc::sigaltstack(&stack, std::ptr::null_mut()) == 0
+        }
+    }
+
+    /// Takes it from the calling thread, if it is still that thread's, and gives the memory back.
+    pub fn take_from_this_thread(self) {
+        let none = libc::stack_t {
+            ss_sp: std::ptr::null_mut(),
+            ss_flags: libc::SS_DISABLE,
+            ss_size: 0,
+        };
+        let mut now = MaybeUninit::<libc::stack_t>::uninit();
+        // SAFETY: the structures outlive the calls.
+        unsafe {
+            if libc::sigaltstack(std::ptr::null(), now.as_mut_ptr()) == 0
+                && now.assume_init().ss_sp == self.start.cast()
+            {
+                libc::sigaltstack(&none, std::ptr::null_mut());
+            }
+        }
+    }
+
+    /// Without an owner, until [`AlternateStack::from_raw`].
+    pub fn into_raw(self) -> *mut u8 {
+        let start = self.start;
+        std::mem::forget(self);
+        start
+    }
+
+    /// # Safety
+    /// - `start` came from [`AlternateStack::into_raw`], once.
+    pub unsafe fn from_raw(start: *mut u8) -> AlternateStack {
+        AlternateStack { start }
+    }
+}
+
+#[cfg(all(feature = "thread-stacks", target_os = "linux"))]
+impl Drop for AlternateStack {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `map_stack` with a guard page below, and nobody's stack any more.
+        unsafe {
+            let page = libc::sysconf(libc::_SC_PAGESIZE) as usize;
+            libc::munmap(self.start.sub(page).cast(), alternate_size() + page);
+        }
+    }
+}
+
+/// Maps `size` bytes of stack with a guard page below, the upper `touched` bytes of it touched;
+/// gives the lowest usable byte.
+fn map_stack(size: usize, touched: usize) -> io::Result<*mut u8> {
     // SAFETY: a new private mapping, one page larger than asked for; its first page is then made
     // the guard, and the rest is written within its bounds.
     unsafe {
@@ -55,7 +150,7 @@ fn map_stack(size: usize) -> io::Result<*mut u8> {
         }
         let usable = all.cast::<u8>().add(page);
         // Touched now, so that a crash for want of memory does not need a page for its report.
-        for offset in (0..size).step_by(page) {
+        for offset in (size.saturating_sub(touched)..size).step_by(page) {
             usable.add(offset).write_volatile(0);
         }
         Ok(usable)
@@ -79,7 +174,7 @@ unsafe impl Sync for CrashStack {}
 impl CrashStack {
     /// Maps `size` bytes (a multiple of the page size), touched, with a guard page below.
     pub fn new(size: usize) -> io::Result<CrashStack> {
-        let bottom = map_stack(size)?;
+        let bottom = map_stack(size, size)?;
         // SAFETY: one past the end of the mapping that was just made.
         let top = unsafe { bottom.add(size) };
         Ok(CrashStack { top, size })

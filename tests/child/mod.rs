@@ -58,6 +58,7 @@ pub fn command(role: &str, folder: &Path) -> Command {
 }
 
 /// Plays a role to its end.
+#[allow(dead_code, reason = "not every test program plays without changes")]
 pub fn play(role: &str) -> Ended {
     play_with(role, |command| command)
 }
@@ -119,6 +120,7 @@ impl Ended {
 
 /// The functions of the first thread (or of that of index `thread`), innermost first, with file
 /// name and line, inlined ones among them.
+#[allow(dead_code, reason = "not every test program asks for them")]
 pub fn stack(report: &Report, thread: usize) -> Vec<(String, String, u64)> {
     // One for all: what it has read of a debug file it keeps.
     static DESK: OnceLock<Mutex<Symbolicator>> = OnceLock::new();
@@ -145,6 +147,7 @@ pub fn stack(report: &Report, thread: usize) -> Vec<(String, String, u64)> {
 }
 
 /// Whether `wanted` (ends of function names) stand in the stack in this order, nothing in between.
+#[allow(dead_code, reason = "not every test program asks for them")]
 pub fn calls(stack: &[(String, String, u64)], wanted: &[&str]) -> bool {
     stack.windows(wanted.len()).any(|part| {
         part.iter().zip(wanted).all(|((function, ..), wanted)| {

@@ -15,6 +15,9 @@ mod task;
 pub mod threads;
 pub mod vitals;
 
+/// Nothing: the feature `thread-stacks` is about Linux.
+pub fn provide_stacks() {}
+
 /// The calling thread's `errno`. Signal-safe.
 pub fn errno() -> i32 {
     // SAFETY: libc gives a valid pointer to the calling thread's own errno.

@@ -5,14 +5,27 @@ pub mod clock;
 pub mod context;
 pub mod gauge;
 pub mod images;
+#[cfg(all(feature = "thread-stacks", target_env = "gnu"))]
+mod interpose;
 pub mod memory;
 pub mod random;
 pub mod semaphore;
 pub mod send;
 pub mod stop;
 pub mod system;
+#[cfg(feature = "thread-stacks")]
+mod thread_stacks;
 pub mod threads;
 pub mod vitals;
+
+/// Sees to it that every thread has an alternate stack, now and from now on: where the feature
+/// `thread-stacks` is on. Not signal-safe.
+pub fn provide_stacks() {
+    #[cfg(all(feature = "thread-stacks", target_env = "gnu"))]
+    interpose::keep();
+    #[cfg(feature = "thread-stacks")]
+    thread_stacks::give_to_all();
+}
 
 /// The calling thread's `errno`. Signal-safe.
 pub fn errno() -> i32 {

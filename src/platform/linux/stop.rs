@@ -19,6 +19,8 @@ use std::sync::atomic::Ordering;
 
 use self::handler::HANDLERS;
 pub use self::handler::install;
+#[cfg(feature = "thread-stacks")]
+pub use self::handler::offer_stack;
 use self::queue::queue;
 pub use self::slot::SLOTS;
 use self::slot::{ASKED, COPYING, FREE, GENERATION, GENERATIONS, IDLE, PHASE, SLOT};

@@ -12,7 +12,7 @@ use super::{Crash, Crashed, PHASE, Phase, Writer, witness};
 use crate::capture::Registers;
 use crate::platform::signals::{self, Before, SignalFacts};
 use crate::platform::stacks::{self, CrashStack};
-use crate::platform::{Thread, context, errno, process_id, set_errno};
+use crate::platform::{Thread, context, errno, process_id, provide_stacks, set_errno};
 
 /// The process that installed; 0 while nothing is installed. A child of `fork` has another id.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -72,6 +72,7 @@ pub(crate) fn install(
         }
     }
     stacks::ensure_alternate_stack(ALTERNATE_STACK).map_err(|error| (None, error))?;
+    provide_stacks();
     WRITER.store(std::ptr::from_ref(writer).cast_mut(), Ordering::Release);
     PROCESS.store(process_id(), Ordering::SeqCst);
     signals::install(crash.signals(), handle).map_err(|(signal, error)| {

@@ -5,7 +5,11 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use super::slot::{ASKED, COPYING, DONE, GENERATION, GENERATIONS, Request, SLOT, WAITING};
 use super::wait::futex_wake;
+#[cfg(feature = "thread-stacks")]
+use super::{StopError, queue::queue};
 use crate::platform::SystemError;
+#[cfg(feature = "thread-stacks")]
+use crate::platform::Thread;
 use crate::platform::linux::clock::monotonic as now;
 use crate::platform::linux::{self, context, memory};
 
@@ -55,6 +59,17 @@ fn is_default(signal: i32) -> bool {
     known && action.sa_sigaction == libc::SIG_DFL
 }
 
+/// In place of a slot's number: an alternate stack is offered, under the generation that follows.
+#[cfg(feature = "thread-stacks")]
+const STACK_OFFER: u64 = 0xff;
+
+/// Tells `thread` that an alternate stack is offered to it.
+#[cfg(feature = "thread-stacks")]
+pub fn offer_stack(thread: Thread, generation: u64) -> Result<(), StopError> {
+    let signal = install(None).map_err(StopError::System)?;
+    queue(signal, thread, STACK_OFFER, generation)
+}
+
 /// Handlers that run just now.
 pub(super) static HANDLERS: AtomicU32 = AtomicU32::new(0);
 
@@ -67,6 +82,11 @@ extern "C" fn answer(_signal: libc::c_int, info: *mut libc::siginfo_t, context: 
     let slot = SLOT
         .get((value >> 56) as usize)
         .filter(|_| code == libc::SI_QUEUE);
+    #[cfg(feature = "thread-stacks")]
+    if value >> 56 == STACK_OFFER && code == libc::SI_QUEUE {
+        // SAFETY: the context that the kernel gave to this handler.
+        unsafe { linux::thread_stacks::take(value & GENERATIONS, context.cast()) };
+    }
     if let Some(slot) = slot {
         let generation = value & GENERATIONS;
         let asked = (generation << GENERATION) | ASKED;

@@ -1,0 +1,101 @@
+//! A `pthread_create` in front of libc's: every new thread begins with an alternate signal stack.
+//!
+//! Linked into a program by the feature `thread-stacks`; threads of Rust, C and whatever else goes
+//! through `pthread_create` come here. A thread gives its stack back when it ends.
+
+use std::ffi::{c_int, c_void};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::platform::stacks::AlternateStack;
+
+type Start = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
+type Create = unsafe extern "C" fn(
+    *mut libc::pthread_t,
+    *const libc::pthread_attr_t,
+    Start,
+    *mut c_void,
+) -> c_int;
+
+/// What the new thread is to run.
+struct Beginning {
+    start: Start,
+    argument: *mut c_void,
+}
+
+/// libc's own.
+fn real() -> Option<Create> {
+    static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+    let mut real = REAL.load(Ordering::Acquire);
+    if real.is_null() {
+        // SAFETY: a C string; the next definition behind ours is libc's.
+        real = unsafe { libc::dlsym(libc::RTLD_NEXT, c"pthread_create".as_ptr()) };
+        REAL.store(real, Ordering::Release);
+    }
+    // SAFETY: null, or a function of this type, by POSIX.
+    unsafe { std::mem::transmute::<*mut c_void, Option<Create>>(real) }
+}
+
+/// `pthread_create(3)`.
+///
+/// # Safety
+/// - As for libc's own, which is called with the same arguments but for the function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_create(
+    thread: *mut libc::pthread_t,
+    attributes: *const libc::pthread_attr_t,
+    start: Start,
+    argument: *mut c_void,
+) -> c_int {
+    let Some(real) = real() else {
+        return libc::EAGAIN;
+    };
+    let beginning = Box::into_raw(Box::new(Beginning { start, argument }));
+    // SAFETY: the caller vouches for its arguments; `begin` takes the box.
+    let result = unsafe { real(thread, attributes, begin, beginning.cast()) };
+    if result != 0 {
+        // SAFETY: there is no thread that could have taken it.
+        drop(unsafe { Box::from_raw(beginning) });
+    }
+    result
+}
+
+/// Runs on the new thread. Nothing here has a destructor when `start` is called: pthread_exit and
+/// cancellation unwind through this frame.
+extern "C-unwind" fn begin(argument: *mut c_void) -> *mut c_void {
+    // SAFETY: `pthread_create` made the box for this call alone.
+    let Beginning { start, argument } = *unsafe { Box::from_raw(argument.cast::<Beginning>()) };
+    give();
+    start(argument)
+}
+
+/// A stack for the calling thread, until it ends. Without memory for it the thread goes without.
+fn give() {
+    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
+    let key = KEY.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: the key lives across the call; `give_back` stays for ever.
+        let made = unsafe { libc::pthread_key_create(&mut key, Some(give_back)) };
+        (made == 0).then_some(key)
+    });
+    let Some(key) = *key else {
+        return;
+    };
+    if let Ok(stack) = AlternateStack::new()
+        && stack.give_to_this_thread()
+    {
+        // SAFETY: a key of ours; the value is taken by `give_back` alone.
+        unsafe { libc::pthread_setspecific(key, stack.into_raw().cast()) };
+    }
+}
+
+unsafe extern "C" fn give_back(stack: *mut c_void) {
+    // SAFETY: `give` stored it for this thread, which calls this once.
+    let stack = unsafe { AlternateStack::from_raw(stack.cast()) };
+    stack.take_from_this_thread();
+}
+
+/// Names `pthread_create` of this file, so that the linker takes it. Not signal-safe.
+pub fn keep() {
+    std::hint::black_box(pthread_create as *const ());
+}
