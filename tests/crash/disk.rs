@@ -22,6 +22,12 @@ pub fn trials() -> Tests {
             "a_folder_that_takes_no_file_is_an_error_at_install",
             refused,
         ),
+        ("a_path_that_is_a_file_is_an_error_at_install", no_folder),
+        ("the_quota_takes_the_oldest_and_keeps_the_newest", quota),
+        (
+            "two_processes_in_one_folder_leave_each_others_reports_alone",
+            two_processes,
+        ),
     ])
 }
 
@@ -126,9 +132,102 @@ pub fn role(role: &str, folder: &Path) -> bool {
                 outer(Way::Null);
             });
         }
+        "quota_of_reports" | "quota_of_bytes" => {
+            let limits = match role {
+                "quota_of_reports" => store::Limits::default().reports(3),
+                _ => store::Limits::default().bytes(1),
+            };
+            let monitor = Monitor::builder("quota", "1")
+                .directory(folder)
+                .limits(limits)
+                .install()
+                .unwrap();
+            for round in 1..=8 {
+                monitor.record(&format!("round {round}")).unwrap();
+            }
+        }
+        "freezes" => {
+            let monitor = Monitor::builder("freezes", "1")
+                .directory(folder)
+                .crash(wedjat::Crash::default())
+                .stall(wedjat::Stall::default())
+                .install()
+                .unwrap();
+            monitor.heartbeat().begin();
+            std::thread::sleep(std::time::Duration::from_secs(60));
+        }
+        "crashes_beside_it" => {
+            let monitor = install(folder);
+            monitor.record("beside it").unwrap();
+            outer(Way::Null);
+        }
         _ => return false,
     }
     true
+}
+
+fn no_folder() {
+    let folder = crate::child::Folder::new("no_folder");
+    let file = folder.0.join("a-file");
+    std::fs::write(&file, "kept").unwrap();
+    let error = Monitor::builder("a", "1").directory(&file).install();
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("a-file"), "{error}");
+    assert_eq!(std::fs::read(&file).unwrap(), b"kept");
+}
+
+fn quota() {
+    // A process of its own: there is one monitor a process.
+    let ended = play("quota_of_reports");
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let reasons = |readings: Vec<wedjat::report::Reading>| -> Vec<String> {
+        let event = |reading: wedjat::report::Reading| reading.report.event.unwrap();
+        let reason = |reading| event(reading).reason.unwrap_or_default();
+        readings.into_iter().map(reason).collect()
+    };
+    assert_eq!(reasons(ended.readings()), ["round 6", "round 7", "round 8"]);
+    let ended = play("quota_of_bytes");
+    assert!(ended.status.success(), "{}", ended.stderr);
+    assert_eq!(reasons(ended.readings()), ["round 8"], "the newest stays");
+}
+
+fn two_processes() {
+    let folder = crate::child::Folder::new("two_processes");
+    let partials = || {
+        let files = std::fs::read_dir(&folder.0).unwrap();
+        let names = files.map(|file| file.unwrap().file_name());
+        let partial = |name: &std::ffi::OsString| name.to_string_lossy().ends_with(".partial");
+        names.filter(partial).count()
+    };
+    let mut frozen = command("freezes", &folder.0).spawn().unwrap();
+    while partials() == 0 {
+        assert!(frozen.try_wait().unwrap().is_none(), "it ended");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    for round in 1..=3 {
+        let status = command("crashes_beside_it", &folder.0).status().unwrap();
+        use std::os::unix::process::ExitStatusExt;
+        assert_eq!(status.signal(), Some(libc::SIGSEGV));
+        // One that is asked for and one of the crash; the frozen one's is not touched.
+        assert_eq!(store::reports(&folder.0).unwrap().len(), 2 * round);
+        assert_eq!(partials(), 1);
+    }
+    frozen.kill().unwrap();
+    frozen.wait().unwrap();
+    let found = store::reports(&folder.0).unwrap();
+    assert_eq!((found.len(), partials()), (7, 0));
+    let launches: Vec<_> = found
+        .iter()
+        .map(|report| report.previous_launch().unwrap())
+        .collect();
+    let stalled: Vec<_> = launches.iter().filter(|launch| launch.stalled).collect();
+    assert_eq!(stalled.len(), 1);
+    assert!(stalled[0].cut && !stalled[0].fatal);
+    assert_eq!(launches.iter().filter(|launch| launch.fatal).count(), 3);
+    for report in found {
+        assert!(report.read().unwrap().damage.is_empty());
+        report.remove().unwrap();
+    }
 }
 
 fn full_disk() {
