@@ -74,8 +74,9 @@ pub mod trigger;
 pub mod unwind;
 mod vitals;
 
-pub use monitor::{InstallError, Monitor, MonitorBuilder};
+pub use monitor::{InstallError, Monitor, MonitorBuilder, StallEvent, Stats, Threads};
 pub use trigger::Crash;
+pub use trigger::{CpuLoad, MemoryLoad, SlowFrames};
 pub use trigger::{Heartbeat, Restraint, Stall};
 
 /// The README's examples are compiled.

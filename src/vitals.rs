@@ -1,8 +1,15 @@
-//! Gauges that stand in every report: CPU, memory, time since start.
+//! Gauges that stand in every report: CPU, memory, frame rate, launch, power, time since start.
+
+mod frames;
+mod launch;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub(crate) use frames::FRAMES;
+pub(crate) use launch::LAUNCHED;
+
 use crate::platform::clock;
+use crate::platform::power::Power;
 use crate::platform::vitals::{self, VitalsFiles};
 use crate::report::{CpuView, MemoryView, VitalsView};
 
@@ -14,7 +21,29 @@ pub(crate) struct Gauges {
     /// The watchdog's thread, 0 while there is none.
     watchdog: AtomicU64,
     last: Reading,
+    power: PowerCache,
 }
+
+/// Battery, heat and low-power mode, as they were when last asked for: asking may take long, and is
+/// not for a handler.
+#[derive(Debug)]
+struct PowerCache {
+    /// When, on the monotonic clock; 0 before the first time.
+    at: AtomicU64,
+    packed: AtomicU64,
+}
+
+impl PowerCache {
+    const fn new() -> PowerCache {
+        PowerCache {
+            at: AtomicU64::new(0),
+            packed: AtomicU64::new(0),
+        }
+    }
+}
+
+/// They are asked for at most so often, nanoseconds.
+const POWER_PERIOD: u64 = 30_000_000_000;
 
 /// What was read at the last mark; shares are taken over the time since.
 #[derive(Debug)]
@@ -37,9 +66,31 @@ pub(crate) static GAUGES: Gauges = Gauges {
         busy: AtomicU64::new(0),
         idle: AtomicU64::new(0),
     },
+    power: PowerCache::new(),
 };
 
 impl Gauges {
+    /// Bytes of memory that are the process' own. Signal-safe.
+    pub fn footprint(&self) -> u64 {
+        self.files.memory().footprint.unwrap_or(0)
+    }
+
+    /// Memory of process and machine. Signal-safe.
+    pub fn memory(&self) -> vitals::MemoryUse {
+        self.files.memory()
+    }
+
+    /// Asks for battery, heat and low-power mode, if that was long ago. Not signal-safe.
+    pub fn refresh_power(&self) {
+        let now = clock::monotonic();
+        let at = self.power.at.load(Ordering::Relaxed);
+        if at == 0 || now.saturating_sub(at) >= POWER_PERIOD {
+            self.power.at.store(now.max(1), Ordering::Relaxed);
+            let power = Power::read().pack();
+            self.power.packed.store(power, Ordering::Relaxed);
+        }
+    }
+
     /// Opens what is read later, and takes the first mark. Not signal-safe.
     pub fn install(&self) {
         self.files.open();
@@ -88,6 +139,7 @@ impl Gauges {
             let all = busy.saturating_add(idle);
             (all > 0).then(|| busy as f64 / all as f64 * cores.unwrap_or(1) as f64)
         });
+        let power = Power::unpack(self.power.packed.load(Ordering::Relaxed));
         let watched = self.watchdog.load(Ordering::Relaxed) != 0;
         VitalsView {
             cpu: CpuView {
@@ -103,8 +155,13 @@ impl Gauges {
                 device_total: memory.device_total,
                 device_free: memory.device_free,
             },
+            frame_rate: FRAMES.rate(clock::monotonic()),
             uptime: vitals::uptime(),
-            ..VitalsView::default()
+            launch_time: LAUNCHED.time(),
+            launch_kind: LAUNCHED.kind(),
+            battery: power.battery,
+            thermal: power.thermal,
+            low_power: power.low_power,
         }
     }
 }
@@ -126,6 +183,7 @@ mod tests {
                 busy: AtomicU64::new(0),
                 idle: AtomicU64::new(0),
             },
+            power: PowerCache::new(),
         };
         OWN.install();
         let begin = clock::monotonic();

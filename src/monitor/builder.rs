@@ -9,14 +9,22 @@ use crate::capture::{CaptureLimits, ImageTable};
 use crate::platform::file::Folder;
 use crate::platform::{Thread, abort, exit, process_id};
 use crate::recorder::{
-    CRASH_WRITER, CrashDesk, Facts, Helper, LiveDesk, StallDesk, TERMINATE, prepare_crash,
+    COUNTERS, CRASH_WRITER, CrashDesk, Facts, Helper, LiveDesk, LoadDesk, OnStall, Shared,
+    StallDesk, StallEvent, TERMINATE, prepare_crash, trace_report,
 };
 use crate::report::name::Name;
+use crate::store::launch;
 use crate::store::{self, Limits};
 use crate::trigger::heartbeat::PULSE;
+use crate::trigger::load::Loads;
+use crate::trigger::load_watch::LoadWatch;
+use crate::trigger::loss::LOSSES;
+use crate::trigger::restraint::Gate;
 use crate::trigger::watchdog::Watchdog;
-use crate::trigger::{Crash, Restraint, Stall, crash, panic, terminate};
-use crate::vitals::GAUGES;
+use crate::trigger::{
+    CpuLoad, Crash, MemoryLoad, Restraint, SlowFrames, Stall, crash, panic, terminate,
+};
+use crate::vitals::{FRAMES, GAUGES, LAUNCHED};
 
 /// Room on the disk that is kept for the report of a crash, bytes.
 const CRASH_RESERVE: u32 = 256 << 10;
@@ -33,6 +41,9 @@ pub struct MonitorBuilder {
     crash: Option<Crash>,
     limits: Limits,
     restraint: Restraint,
+    loads: Loads,
+    names: bool,
+    on_stall: Option<OnStall>,
     on_report: Option<OnReport>,
 }
 
@@ -90,6 +101,7 @@ fn on_panic(panic: &panic::Panic<'_>) -> Option<Name> {
 
 /// The process exits: a panic that escaped from `main` was fatal, as is known only now.
 fn leaving(status: i32) {
+    launch::exits(status);
     if let Some(name) = panic::ends_process(status)
         && let Some((_, directory, _)) = for_panics()
     {
@@ -108,6 +120,9 @@ impl MonitorBuilder {
             crash: None,
             limits: Limits::default(),
             restraint: Restraint::default(),
+            loads: Loads::default(),
+            names: false,
+            on_stall: None,
             on_report: None,
         }
     }
@@ -136,8 +151,46 @@ impl MonitorBuilder {
         self
     }
 
-    /// How many reports of stalls are written: the same one ever more rarely, and only so many an
-    /// hour.
+    /// Reports when the process uses much CPU for long: with the hottest threads, and samples of the
+    /// hottest one.
+    pub fn cpu(mut self, cpu: CpuLoad) -> MonitorBuilder {
+        self.loads.cpu = Some(cpu);
+        self
+    }
+
+    /// Reports when the process has much memory of its own.
+    pub fn memory(mut self, memory: MemoryLoad) -> MonitorBuilder {
+        self.loads.memory = Some(memory);
+        self
+    }
+
+    /// Reports when the frame rate stays low while the installing thread is busy: a stall of the class
+    /// `slow_frames`. The app tells of its frames by [`Monitor::frame`].
+    pub fn slow_frames(mut self, frames: SlowFrames) -> MonitorBuilder {
+        self.loads.frames = Some(frames);
+        self
+    }
+
+    /// Frames get names from the images' own symbol and export tables, in reports of a process that
+    /// goes on. They are looked up after the thread runs again. This allocates: while the watched
+    /// thread stands still for ever inside the allocator, with its lock, so does the watchdog.
+    pub fn names(mut self, names: bool) -> MonitorBuilder {
+        self.names = names;
+        self
+    }
+
+    /// Called when a stall is sure and when it is over, on the watchdog's thread; of those too that
+    /// the restraint keeps from being reported. Don't block: nothing is watched meanwhile.
+    pub fn on_stall(
+        mut self,
+        told: impl FnMut(&StallEvent<'_>) + Send + 'static,
+    ) -> MonitorBuilder {
+        self.on_stall = Some(Box::new(told));
+        self
+    }
+
+    /// How much is recorded: the same stall ever more rarely, and only so many reports, bytes and
+    /// captures an hour.
     pub fn restraint(mut self, restraint: Restraint) -> MonitorBuilder {
         self.restraint = restraint;
         self
@@ -170,6 +223,9 @@ impl MonitorBuilder {
         store::close_partials(&directory).map_err(in_folder)?;
         store::prune(&directory, self.limits).map_err(in_folder)?;
 
+        // A folder whose records cannot be read tells of no launch.
+        let ended = launch::take(&directory).unwrap_or_default();
+
         let facts = Facts::gather(&self.name, &self.version, store::fresh_id());
         let limits = CaptureLimits::default();
         let memory = |source| InstallError::Resources {
@@ -182,9 +238,18 @@ impl MonitorBuilder {
         };
         ImageTable::refresh();
         GAUGES.install();
+        FRAMES.reset();
+        LAUNCHED.reset();
+        LOSSES.reset();
+        COUNTERS.reset();
+        // Without a record the next launch knows less, but this one is recorded.
+        let record = launch::LaunchRecord::begin(&folder, &facts.launch, &self.version).ok();
+        launch::seen(&GAUGES.memory());
 
-        let live = LiveDesk::new(facts.clone(), folder.clone(), &limits).map_err(memory)?;
+        let live = LiveDesk::new(facts.clone(), folder.clone(), &limits, self.names);
         let live = Arc::new(live);
+        static LEAVING: Once = Once::new();
+        LEAVING.call_once(|| exit::call(leaving));
 
         let told = self.on_report.clone();
         let helper = Helper::spawn(move |path| tell(&told, &path)).map_err(thread)?;
@@ -197,10 +262,14 @@ impl MonitorBuilder {
             limits: self.limits,
             timeout: None,
             crash: None,
+            watched: Thread::current(),
+            ended,
+            load: None,
             ping: Mutex::new(None),
             watchdog: None,
             helper: Some(helper),
             _folder: folder.clone(),
+            _record: record,
             _installed: installed,
         };
         store::set_launch(Some(facts.launch));
@@ -226,26 +295,31 @@ impl MonitorBuilder {
                     .unwrap_or_else(|poisoned| poisoned.into_inner()) =
                     Some((live, directory.clone(), self.limits));
                 panic::install(on_panic);
-                static ONCE: Once = Once::new();
-                ONCE.call_once(|| exit::call(leaving));
             }
         }
+        let (told, keep) = (self.on_report, self.limits);
+        let shared = Shared {
+            gate: Arc::new(Mutex::new(Gate::new(self.restraint))),
+            refresh: || {
+                Helper::refresh_soon();
+            },
+            done: Arc::new(move |name: Name| {
+                // A folder that cannot be tidied up now can be at the next report.
+                let _ = store::prune(&directory, keep);
+                let path = directory.join(name.as_str());
+                trace_report(&path);
+                tell(&told, &path);
+            }),
+            names: self.names,
+        };
         if let Some(stall) = self.stall {
-            let (told, keep) = (self.on_report, self.limits);
             let desk = StallDesk::new(
-                facts,
-                folder,
+                facts.clone(),
+                folder.clone(),
                 Thread::current(),
                 &limits,
-                self.restraint,
-                Box::new(|| {
-                    Helper::refresh_soon();
-                }),
-                Box::new(move |name: Name| {
-                    // A folder that cannot be tidied up now can be at the next report.
-                    let _ = store::prune(&directory, keep);
-                    tell(&told, &directory.join(name.as_str()));
-                }),
+                shared.clone(),
+                self.on_stall,
             )
             .map_err(memory)?;
             let watchdog = Watchdog::spawn(stall, &PULSE, desk).map_err(thread)?;
@@ -253,6 +327,15 @@ impl MonitorBuilder {
             monitor.timeout = u64::try_from(stall.timeout.as_nanos()).ok();
             monitor.watchdog = Some(watchdog);
         }
+        if self.loads.any() {
+            let watchdog = monitor.watchdog.as_ref().map(Watchdog::thread_id);
+            let watched = Thread::current();
+            let desk = LoadDesk::new(facts, folder, watched, watchdog, &limits, shared);
+            let load = LoadWatch::spawn(self.loads, desk.map_err(memory)?).map_err(thread)?;
+            monitor.load = Some(load);
+        }
+        // Battery and heat: asking for them may take long.
+        Helper::refresh_soon();
         Ok(monitor)
     }
 }

@@ -2,6 +2,7 @@
 
 mod builder;
 mod error;
+mod stats;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,17 +10,22 @@ use std::sync::{Arc, Mutex};
 
 pub use builder::MonitorBuilder;
 pub use error::InstallError;
+pub use stats::Stats;
+
+pub use crate::recorder::{StallEvent, Which as Threads};
 
 use crate::context::{CONTEXT, Context};
 use crate::platform::file::Folder;
-use crate::platform::process_id;
+use crate::platform::{Thread, clock, process_id};
 use crate::recorder::{Helper, LiveDesk, retire_crash};
-use crate::store::{self, Limits};
+use crate::store::launch::{self, LaunchRecord};
+use crate::store::{self, EndedLaunch, Limits};
 use crate::trigger::heartbeat::PULSE;
+use crate::trigger::load_watch::LoadWatch;
 use crate::trigger::ping::{Beat, Ping};
 use crate::trigger::watchdog::Watchdog;
 use crate::trigger::{Crash, Heartbeat, crash, panic};
-use crate::vitals::GAUGES;
+use crate::vitals::{FRAMES, GAUGES, LAUNCHED};
 
 /// The recorder of this process, from [`MonitorBuilder::install`] until it is dropped.
 ///
@@ -57,11 +63,18 @@ pub struct Monitor {
     crash: Option<Crash>,
     /// One strike of the stall that is watched for, nanoseconds; `None` without a watch.
     timeout: Option<u64>,
+    /// The thread that installed.
+    watched: Thread,
+    /// Earlier launches, oldest first.
+    ended: Vec<EndedLaunch>,
     // Dropped in this order: pings stop first; the watchdog closes its report before the helper stops.
     ping: Mutex<Option<Ping>>,
+    load: Option<LoadWatch>,
     watchdog: Option<Watchdog>,
     helper: Option<Helper>,
     _folder: Arc<Folder>,
+    // After the threads: its last word is that the monitor was uninstalled.
+    _record: Option<LaunchRecord>,
     _installed: builder::Claim,
 }
 
@@ -176,6 +189,105 @@ impl Monitor {
         self.crash.as_ref().map(crash::replaced).unwrap_or_default()
     }
 
+    /// A frame is shown: call it for each one. The frame rate stands in the vitals of every report, and
+    /// [`slow_frames`](MonitorBuilder::slow_frames) watches it. Lock-free; from any thread.
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("wedjat-frame-{}", std::process::id()));
+    /// # let monitor = wedjat::Monitor::builder("MyApp", "1").directory(&dir).install()?;
+    /// monitor.frame();
+    /// let path = monitor.record("look")?;
+    /// let report = wedjat::report::read(&std::fs::read(&path)?)?.report;
+    /// assert_eq!(report.vitals.unwrap().frame_rate, Some(1.0));
+    /// # drop(monitor);
+    /// # std::fs::remove_dir_all(&dir)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn frame(&self) {
+        FRAMES.mark(clock::monotonic());
+    }
+
+    /// The launch is over: the app can be used. How long that took since the process started stands
+    /// in the vitals of every report, and whether the launch was `cold` (code had to be read from the
+    /// disk) or `warm`. Only the first call counts.
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("wedjat-launched-{}", std::process::id()));
+    /// # let monitor = wedjat::Monitor::builder("MyApp", "1").directory(&dir).install()?;
+    /// monitor.launched();
+    /// let path = monitor.record("look")?;
+    /// let vitals = wedjat::report::read(&std::fs::read(&path)?)?.report.vitals.unwrap();
+    /// assert!(vitals.launch_time.is_some() && vitals.launch_kind.is_some());
+    /// # drop(monitor);
+    /// # std::fs::remove_dir_all(&dir)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn launched(&self) {
+        LAUNCHED.mark();
+    }
+
+    /// Says whether the app is in the foreground, as it is taken to be at first: if it is killed, the
+    /// next launch knows ([`Monitor::previous_launch`]).
+    pub fn set_foreground(&self, foreground: bool) {
+        launch::foreground(foreground);
+    }
+
+    /// How the launch before this one ended, even where it left no report. Of several that ended since,
+    /// the one that began last; see [`Monitor::previous_launches`]. `None` the first time.
+    pub fn previous_launch(&self) -> Option<&EndedLaunch> {
+        self.ended.last()
+    }
+
+    /// The launches that have ended since a monitor was last installed on this folder, oldest first.
+    pub fn previous_launches(&self) -> &[EndedLaunch] {
+        &self.ended
+    }
+
+    /// The stacks of threads as text, at once: a line a frame, innermost first, `image address symbol +
+    /// offset`. Names are those of the images' own symbol and export tables, Rust's demangled; where no
+    /// symbol covers an address, the line ends in `image + offset`. A thread is only stopped while its
+    /// stack is copied, one that is blocked not at all.
+    ///
+    /// With [`Threads::All`], each thread is under a line `thread ID NAME`, with an empty line between.
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("wedjat-stacks-{}", std::process::id()));
+    /// # let monitor = wedjat::Monitor::builder("MyApp", "1").directory(&dir).install()?;
+    /// let text = monitor.stacks(wedjat::Threads::Current)?;
+    /// println!("{text}");
+    /// assert!(text.lines().count() > 2);
+    /// # drop(monitor);
+    /// # std::fs::remove_dir_all(&dir)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When memory for the copies cannot be had.
+    // So that the first line is the caller's.
+    #[inline(always)]
+    pub fn stacks(&self, threads: Threads) -> io::Result<String> {
+        // Libraries that were loaded since; a loader that is stuck must not hold us.
+        Helper::refresh_within(50_000_000);
+        self.live.stacks(threads, self.watched)
+    }
+
+    /// What the monitor has seen and done since it was installed.
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("wedjat-stats-{}", std::process::id()));
+    /// # let builder = wedjat::Monitor::builder("MyApp", "1").directory(&dir);
+    /// let monitor = builder.stall(wedjat::Stall::default()).install()?;
+    /// monitor.heartbeat().turn(|| ());
+    /// let stats = monitor.stats();
+    /// assert_eq!((stats.turns, stats.stalls), (1, 0));
+    /// # drop(monitor);
+    /// # std::fs::remove_dir_all(&dir)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stats(&self) -> Stats {
+        Stats::now(self.watchdog.as_ref().map_or(0, Watchdog::cpu))
+    }
+
     /// The folder of the reports.
     pub fn directory(&self) -> &Path {
         &self.directory
@@ -200,10 +312,17 @@ impl Drop for Monitor {
             .take();
         if self.process != process_id() {
             // In a child of `fork` there are no such threads: nobody could be waited for.
-            std::mem::forget((ping, self.watchdog.take(), self.helper.take()));
+            let threads = (
+                ping,
+                self.load.take(),
+                self.watchdog.take(),
+                self.helper.take(),
+            );
+            std::mem::forget(threads);
             return;
         }
         drop(ping);
+        self.load = None;
         self.watchdog = None;
         GAUGES.set_watchdog(0);
         self.helper = None;

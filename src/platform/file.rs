@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use super::{errno, forked, signals};
 
@@ -241,6 +241,63 @@ const LOCK_TRIES: u32 = 20;
 fn give_up(reserve: RawFd) -> bool {
     // SAFETY: a plain call; a descriptor that is none is refused.
     reserve >= 0 && unsafe { libc::ftruncate(reserve, 0) } == 0
+}
+
+/// A small file whose words are memory: what is stored there outlives the process, however that ends.
+/// It is locked against the next launch while this lives; the memory stays for good, because a
+/// handler may look at it at any time.
+#[derive(Debug)]
+pub struct SharedWords {
+    _lock: File,
+    words: &'static [AtomicU64],
+}
+
+impl SharedWords {
+    /// The words. Storing there is signal-safe.
+    pub fn words(&self) -> &'static [AtomicU64] {
+        self.words
+    }
+}
+
+impl Folder {
+    /// Creates `name`, which must not be there, with so many words of zero.
+    ///
+    /// # Errors
+    /// When it cannot be created, given its room or mapped.
+    pub fn create_words(&self, name: &CStr, count: usize) -> io::Result<SharedWords> {
+        let file = self.create(name).map_err(io::Error::from_raw_os_error)?;
+        // Written, not only made longer: a disk that is full must not kill who stores there later.
+        let zeros = vec![0; count * 8];
+        file.write(&zeros).map_err(io::Error::from_raw_os_error)?;
+        // The mapping has an opening of its own: it would keep the lock of the other one for good.
+        // SAFETY: `name` is a C string and the descriptor is open while `self` lives.
+        let again = unsafe {
+            let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW;
+            let fd = libc::openat(self.fd.as_raw_fd(), name.as_ptr(), flags);
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            OwnedFd::from_raw_fd(fd)
+        };
+        // SAFETY: a new mapping of a file of this length, placed by the kernel.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                count * 8,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                again.as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: mapped just now with room for them, page-aligned, never unmapped; any bits are a
+        // valid word, whoever else writes to the file.
+        let words = unsafe { std::slice::from_raw_parts(start.cast(), count) };
+        Ok(SharedWords { _lock: file, words })
+    }
 }
 
 /// An open report file, locked against the next launch while it is open. Its folder must outlive

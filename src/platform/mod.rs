@@ -12,6 +12,7 @@ mod forked;
 #[cfg(target_os = "linux")]
 mod linux;
 mod mask;
+pub mod power;
 pub mod registers;
 pub mod signals;
 pub mod stacks;

@@ -8,6 +8,7 @@ use crate::capture::{CaptureLimits, Capturer, ImageTable};
 use crate::platform::{abort, file, signals::SignalFacts};
 use crate::report::name::Name;
 use crate::report::{CaptureView, EventKind, EventView, SignalView, ThreadView};
+use crate::store::launch;
 use crate::trigger::crash::{Crashed, Phase, Writer};
 use crate::trigger::panic::Pending;
 use crate::trigger::signal_names::{code_name, signal_name};
@@ -116,6 +117,7 @@ fn write(crashed: &Crashed<'_>) {
         return;
     };
     let recording = recording.insert(begun);
+    launch::crashes();
 
     crashed.phase(Phase::Event);
     write_event(recording, bench, &cause, &crashed.signal);

@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::capture::ImageTable;
 use crate::platform::{Semaphore, SignalMask, clock};
 use crate::trigger::terminate;
+use crate::vitals::GAUGES;
 
 /// A report of a panic is told of only after so long: if the panic aborts, the crash handler
 /// replaces it.
@@ -96,6 +97,7 @@ fn run(tell: impl Fn(PathBuf)) {
         let asked = ASKED.load(Ordering::SeqCst);
         if asked != ANSWERED.load(Ordering::SeqCst) {
             ImageTable::refresh();
+            GAUGES.refresh_power();
             if TERMINATE.load(Ordering::SeqCst) {
                 // C++ may have come with a library.
                 terminate::install();

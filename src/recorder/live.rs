@@ -3,19 +3,23 @@
 use std::io;
 use std::sync::{Arc, Mutex, TryLockError};
 
-use super::{Facts, Recording, Threads, Workbench};
+use super::names::{self, Names};
+use super::{COUNTERS, Facts, Recording, Threads, Workbench};
 use crate::capture::{CaptureLimits, Capturer, ImageTable};
 use crate::platform::{Thread, file};
 use crate::report::name::Name;
 use crate::report::{CaptureView, EventKind, EventView, ThreadView};
 use crate::trigger::panic::Panic;
 
-/// What `Monitor::record` and the panic hook write with.
+/// What `Monitor::record`, `Monitor::stacks` and the panic hook write with.
 #[derive(Debug)]
 pub(crate) struct LiveDesk {
     facts: Facts,
     folder: Arc<file::Folder>,
-    work: Mutex<Work>,
+    limits: CaptureLimits,
+    names: bool,
+    /// Made when it is first needed: an app that never asks pays nothing for it.
+    work: Mutex<Option<Work>>,
 }
 
 #[derive(Debug)]
@@ -25,22 +29,95 @@ struct Work {
     threads: Threads,
 }
 
+impl Work {
+    fn new(limits: &CaptureLimits) -> io::Result<Work> {
+        Ok(Work {
+            bench: Workbench::new(),
+            capturer: Capturer::new(limits).map_err(io::Error::other)?,
+            threads: Threads::new(),
+        })
+    }
+}
+
+/// Which threads' stacks are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Which {
+    /// The thread that installed the monitor.
+    Main,
+    /// The calling thread.
+    Current,
+    /// Every thread of the process, the calling one first.
+    All,
+}
+
 impl LiveDesk {
     pub fn new(
         facts: Facts,
         folder: Arc<file::Folder>,
         limits: &CaptureLimits,
-    ) -> io::Result<LiveDesk> {
-        let work = Work {
-            bench: Workbench::new(),
-            capturer: Capturer::new(limits).map_err(std::io::Error::other)?,
-            threads: Threads::new(),
-        };
-        Ok(LiveDesk {
+        names: bool,
+    ) -> LiveDesk {
+        LiveDesk {
             facts,
             folder,
-            work: Mutex::new(work),
-        })
+            limits: limits.clone(),
+            names,
+            work: Mutex::new(None),
+        }
+    }
+
+    /// The stacks as text, a line a frame; of several threads each under a line of its own.
+    #[inline(never)]
+    pub fn stacks(&self, which: Which, main: Thread) -> io::Result<String> {
+        let mut work = self
+            .work
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let work = made(&mut work, &self.limits)?;
+        let here = Thread::current();
+        let mut names = Names::default();
+        let mut text = String::new();
+        let images = ImageTable::enter();
+        let wanted = match which {
+            Which::Main => vec![main],
+            Which::Current => vec![here],
+            Which::All => {
+                let others = work.threads.all().iter().copied();
+                let others: Vec<Thread> = others.filter(|thread| *thread != here).collect();
+                [vec![here], others].concat()
+            }
+        };
+        for thread in wanted {
+            if which == Which::All {
+                let mut name = [0; 32];
+                let length = thread.name(&mut name);
+                let name = String::from_utf8_lossy(name.get(..length).unwrap_or_default());
+                let gap = if text.is_empty() { "" } else { "\n" };
+                text.push_str(&format!("{gap}thread {} {name}\n", thread.id()));
+            }
+            let frames = if thread == here {
+                // This function is not what the caller asked for.
+                let frames = work.capturer.capture_here(&images).frames;
+                frames.get(1..).unwrap_or_default().to_vec()
+            } else if let Some(captured) = work.capturer.capture_blocked(thread, &images) {
+                captured.frames.to_vec()
+            } else {
+                match work.capturer.capture(thread, &images) {
+                    Ok(captured) => captured.frames.to_vec(),
+                    Err(error) => {
+                        text.push_str(&format!("({error})\n"));
+                        continue;
+                    }
+                }
+            };
+            // The thread runs again by now.
+            for frame in &frames {
+                text.push_str(&names::line(&mut names, frame, &images));
+                text.push('\n');
+            }
+        }
+        Ok(text)
     }
 
     /// A report of all threads, the calling one first.
@@ -54,7 +131,7 @@ impl LiveDesk {
             reason: Some(reason),
             ..EventView::default()
         };
-        self.write(&mut work, &event, true)
+        self.write(made(&mut work, &self.limits)?, &event, true)
     }
 
     /// A report of a panic: the calling thread alone. `None` where a report is being written
@@ -71,7 +148,9 @@ impl LiveDesk {
             location: Some(panic.location),
             ..EventView::default()
         };
-        Some(self.write(&mut work, &event, false))
+        let written =
+            made(&mut work, &self.limits).and_then(|work| self.write(work, &event, false));
+        Some(written)
     }
 
     fn write(&self, work: &mut Work, event: &EventView<'_>, all: bool) -> io::Result<Name> {
@@ -107,7 +186,7 @@ impl LiveDesk {
         if captured.cut {
             cost.cut = Some("limit");
         }
-        recording.thread(bench, &images, &view, &captured);
+        recording.named_thread(bench, &images, &view, &captured, self.names);
         recording.main_image(bench, &images);
         super::vitals_and_context(&mut recording, bench);
         if all {
@@ -120,6 +199,16 @@ impl LiveDesk {
         }
         recording.cost(bench, &cost);
         super::loss(&mut recording, bench);
-        recording.finish(&self.folder, bench).map_err(from)
+        let bytes = recording.length();
+        let name = recording.finish(&self.folder, bench).map_err(from)?;
+        COUNTERS.reported(bytes);
+        Ok(name)
+    }
+}
+
+fn made<'w>(work: &'w mut Option<Work>, limits: &CaptureLimits) -> io::Result<&'w mut Work> {
+    match work {
+        Some(work) => Ok(work),
+        None => Ok(work.insert(Work::new(limits)?)),
     }
 }

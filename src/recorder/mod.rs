@@ -3,32 +3,44 @@
 //! Everything here works on memory that was reserved at install. What says *signal-safe* is called
 //! from the crash handler too: no allocation, no lock, no panic.
 
+mod counters;
 mod crash;
+mod events;
 mod facts;
 mod helper;
 mod live;
+mod load;
 mod lock;
+mod names;
 mod sampler;
 mod stall;
 mod threads;
 mod workbench;
 
+pub(crate) use counters::COUNTERS;
 pub(crate) use crash::{CRASH_WRITER, CrashDesk, prepare_crash, retire_crash};
+pub use events::StallEvent;
+pub(crate) use events::{OnStall, trace_report};
 pub(crate) use facts::Facts;
 pub(crate) use helper::{Helper, TERMINATE};
 pub(crate) use live::LiveDesk;
-pub(crate) use stall::StallDesk;
+pub use live::Which;
+pub(crate) use load::LoadDesk;
+pub(crate) use stall::{Shared, StallDesk};
 pub(crate) use threads::Threads;
 pub(crate) use workbench::Workbench;
 
+use names::Names;
+
 use crate::capture::{Captured, ImagesGuard};
+use crate::context::CONTEXT;
 use crate::platform::{clock, file};
 use crate::report::{
-    CaptureView, ClosedBy, EventKind, EventView, HeadView, ImageView, LossView, ReportWriter,
-    SampleView, Sink, SinkError, ThreadView,
+    CaptureView, ClosedBy, EventKind, EventView, Frames, HeadView, ImageView, LossView, RawFrame,
+    ReportWriter, SampleView, Sink, SinkError, ThreadView,
 };
 use crate::store::{Name, PARTIAL, WHOLE, fresh_id};
-use crate::trigger::panic;
+use crate::trigger::loss::{self, LOSSES};
 use crate::trigger::sampling::Section;
 use crate::vitals::GAUGES;
 
@@ -161,6 +173,45 @@ impl Recording {
         self.images(bench, images);
     }
 
+    /// As [`Recording::thread`], with the names that the images' own symbol tables have, if `named`.
+    /// Allocates then.
+    pub fn named_thread(
+        &mut self,
+        bench: &mut Workbench,
+        images: &ImagesGuard,
+        thread: &ThreadView<'_>,
+        captured: &Captured<'_>,
+        named: bool,
+    ) {
+        if !named {
+            return self.thread(bench, images, thread, captured);
+        }
+        let mut all = Names::default();
+        let names: Vec<Option<String>> = captured
+            .frames
+            .iter()
+            .map(|frame| all.of(frame, images).map(|(name, _)| name.to_owned()))
+            .collect();
+        let (buffer, indices, frames) = bench.parts();
+        let frames = indices.renumber(captured.frames, images, frames);
+        let frames = NamedFrames {
+            frames,
+            names: &names,
+        };
+        let view = ThreadView {
+            omitted: captured.omitted,
+            ..*thread
+        };
+        let registers = view.registers.iter().copied();
+        let end = Some(captured.end.as_str());
+        self.write_from(buffer, |writer| {
+            writer.section(ThreadView::KIND, |m| {
+                view.encode_with(m, end, registers, &frames)
+            })
+        });
+        self.images(bench, images);
+    }
+
     /// Writes a stack taken during a stall, and behind it the images that its frames are the first
     /// to need. Signal-safe.
     pub fn sample(&mut self, bench: &mut Workbench, images: &ImagesGuard, sample: &Section<'_>) {
@@ -242,9 +293,31 @@ impl Recording {
         Ok(whole)
     }
 
+    /// Bytes of whole sections so far. Signal-safe.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
     /// Its present name. Signal-safe.
     pub fn name(&self) -> Name {
         Name::new(self.time, self.kind.as_str(), &self.id, PARTIAL)
+    }
+}
+
+/// Frames with the names of their functions.
+struct NamedFrames<'a> {
+    frames: &'a [RawFrame],
+    names: &'a [Option<String>],
+}
+
+impl Frames for NamedFrames<'_> {
+    fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    fn at(&self, index: usize) -> Option<(u64, u8, Option<u32>, Option<&str>)> {
+        let (pc, found, image, _) = self.frames.at(index)?;
+        Some((pc, found, image, self.names.get(index)?.as_deref()))
     }
 }
 
@@ -257,14 +330,16 @@ fn vitals_and_context(recording: &mut Recording, bench: &mut Workbench) {
     }
 }
 
-/// Writes `loss`, if panics went unreported. Signal-safe.
+/// Writes `loss`: what was not reported since launch, if anything. Signal-safe.
 fn loss(recording: &mut Recording, bench: &mut Workbench) {
-    let skipped = panic::skipped();
-    if skipped > 0 {
-        recording.write(bench, |writer| {
-            writer.loss(&LossView {
-                counts: &[("quota", skipped)],
-            })
-        });
+    let mut counts = [("", 0); loss::COUNT + 1];
+    let context = ("context", CONTEXT.left_out());
+    let all = LOSSES.counts().into_iter().chain([context]);
+    counts
+        .iter_mut()
+        .zip(all)
+        .for_each(|(slot, count)| *slot = count);
+    if counts.iter().any(|(_, count)| *count > 0) {
+        recording.write(bench, |writer| writer.loss(&LossView { counts: &counts }));
     }
 }

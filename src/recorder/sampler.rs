@@ -47,6 +47,8 @@ struct Cost {
     unwind: u64,
     bytes: u64,
     cut: bool,
+    /// Whether stacks were not taken because there were enough this hour.
+    quota: bool,
     unanswered: u64,
 }
 
@@ -103,13 +105,18 @@ impl Sampler {
         self.cost = Cost::default();
     }
 
-    /// Takes one sample, `at` nanoseconds after the stall's start.
-    pub fn take(&mut self, at: u64) {
+    /// Takes one sample, `at` nanoseconds after the stall's start; a new stack only where there `may`
+    /// be one. Whether a stack was taken.
+    pub fn take(&mut self, at: u64, may: bool) -> bool {
         self.look();
         let now = self.watched.progress();
         let same = self.last.end.is_some() && self.last.stands_still(now, self.place);
         if same && self.samples.repeat(at) {
-            return;
+            return false;
+        }
+        if !may {
+            self.cost.quota = true;
+            return false;
         }
         let images = ImageTable::enter();
         if self.place.is_some()
@@ -120,7 +127,7 @@ impl Sampler {
             self.cost.add(&captured);
             self.last.set(&captured);
             (self.last.progress, self.last.way_back_to) = (now, None);
-            return;
+            return true;
         }
         match self.capturer.capture(self.watched, &images) {
             Ok(captured) => {
@@ -136,6 +143,7 @@ impl Sampler {
                 self.last.end = None;
             }
         }
+        true
     }
 
     /// What takes the stacks; for other threads too.
@@ -166,7 +174,10 @@ impl Sampler {
             unwind: known.then_some(cost.unwind),
             bytes: known.then_some(cost.bytes),
             samples: Some(self.samples.taken()),
-            cut: cost.cut.then_some("limit"),
+            cut: match (cost.quota, cost.cut) {
+                (true, _) => Some("quota"),
+                (false, cut) => cut.then_some("limit"),
+            },
             unanswered: (cost.unanswered > 0).then_some(cost.unanswered),
         }
     }

@@ -1,20 +1,22 @@
 //! The report of a stall: begun when the stall is sure, closed when the thread moves again.
 
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::events::{self, OnStall, StallEvent};
 use super::lock::{Line, Waiting};
 use super::sampler::Sampler;
-use super::{Facts, Recording, Threads, Workbench};
+use super::{COUNTERS, Facts, Recording, Threads, Workbench};
 use crate::capture::{CaptureLimits, ImageTable};
 use crate::platform::{Thread, clock, file};
-use crate::report::{
-    EventKind, EventView, LossView, StallEndView, ThreadView, ThresholdsView, WalkEnd,
-};
-use crate::store::Name;
+use crate::report::{EventKind, EventView, StallEndView, ThreadView, ThresholdsView, WalkEnd};
+use crate::store::{Name, launch};
 use crate::trigger::crash;
-use crate::trigger::restraint::{Gate, Restraint};
+use crate::trigger::loss::{LOSSES, Loss};
+use crate::trigger::restraint::Gate;
 use crate::trigger::stall::{Class, Reason, StallEndInfo, StallInfo};
 use crate::trigger::watchdog::Watcher;
+use crate::vitals::GAUGES;
 
 /// What the watchdog's thread writes with.
 pub(crate) struct StallDesk {
@@ -25,13 +27,40 @@ pub(crate) struct StallDesk {
     sampler: Sampler,
     threads: Threads,
     open: Option<Recording>,
-    loss: [u64; Reason::ALL.len()],
-    gate: Gate,
-    /// Asks for a fresh image table, without waiting for it.
-    refresh: Box<dyn Fn() + Send>,
-    /// Told of each whole report.
-    done: Box<dyn FnMut(Name) + Send>,
+    shared: Shared,
+    on_stall: Option<OnStall>,
+    /// When the launch's record was last brought up to date, monotonic, nanoseconds.
+    seen: u64,
 }
+
+/// What the desks of the monitor's threads have in common.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    /// Whether there may be a report.
+    pub gate: Arc<Mutex<Gate>>,
+    /// Asks for a fresh image table, without waiting for it.
+    pub refresh: fn(),
+    /// Told of each whole report.
+    pub done: Arc<dyn Fn(Name) + Send + Sync>,
+    /// Whether frames get names from the images' own symbol tables.
+    pub names: bool,
+}
+
+impl Shared {
+    pub fn gate(&self) -> MutexGuard<'_, Gate> {
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A report is whole: counts it and tells of it.
+    pub fn finished(&self, name: Name, bytes: u64) {
+        self.gate().wrote(bytes);
+        COUNTERS.reported(bytes);
+        (self.done)(name);
+    }
+}
+
+/// The launch's record is brought up to date so often while the app is at work, nanoseconds.
+const SEEN_PERIOD: u64 = 2_000_000_000;
 
 impl StallDesk {
     pub fn new(
@@ -39,9 +68,8 @@ impl StallDesk {
         folder: Arc<file::Folder>,
         watched: Thread,
         limits: &CaptureLimits,
-        restraint: Restraint,
-        refresh: Box<dyn Fn() + Send>,
-        done: Box<dyn FnMut(Name) + Send>,
+        shared: Shared,
+        on_stall: Option<OnStall>,
     ) -> std::io::Result<StallDesk> {
         Ok(StallDesk {
             facts,
@@ -51,17 +79,25 @@ impl StallDesk {
             sampler: Sampler::new(watched, limits)?,
             threads: Threads::new(),
             open: None,
-            loss: Default::default(),
-            gate: Gate::new(restraint),
-            refresh,
-            done,
+            shared,
+            on_stall,
+            seen: 0,
         })
     }
 
-    fn count_loss(&mut self, reason: Reason) {
-        let place = Reason::ALL.iter().position(|&known| known == reason);
-        if let Some(count) = place.and_then(|place| self.loss.get_mut(place)) {
-            *count = count.saturating_add(1);
+    /// Takes a stack, if there may be one more this hour.
+    fn take(&mut self, at: u64) {
+        let may = self.shared.gate().may_capture(clock::monotonic());
+        if self.sampler.take(at, may) {
+            self.shared.gate().captured();
+            COUNTERS.captures.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn tell(&mut self, event: &StallEvent<'_>) {
+        events::trace(event);
+        if let Some(told) = &mut self.on_stall {
+            told(event);
         }
     }
 
@@ -114,7 +150,9 @@ impl StallDesk {
             ..ThreadView::default()
         };
         match self.sampler.stack() {
-            Some(captured) => recording.thread(bench, &images, &view, &captured),
+            Some(captured) => {
+                recording.named_thread(bench, &images, &view, &captured, self.shared.names);
+            }
             None => {
                 let (state, end) = (Some("unresponsive"), Some(WalkEnd::Unreadable));
                 recording.write(bench, |writer| {
@@ -149,15 +187,15 @@ impl StallDesk {
 impl Watcher for StallDesk {
     fn first_miss(&mut self, at: u64) {
         // A library that was loaded since is known by the time the stall is sure.
-        (self.refresh)();
-        self.sampler.take(at);
+        (self.shared.refresh)();
+        self.take(at);
     }
 
     fn sample(&mut self, at: u64) {
         if crash::in_progress() {
             return;
         }
-        self.sampler.take(at);
+        self.take(at);
         self.write_samples(false);
     }
 
@@ -169,48 +207,53 @@ impl Watcher for StallDesk {
         if crash::in_progress() {
             return;
         }
-        self.sampler.take(info.lasted);
+        COUNTERS.begins();
+        launch::stalled(true);
+        self.take(info.lasted);
         if self.sampler.stack().is_none() {
             // On a machine under load it may not have had the CPU to answer.
-            self.sampler.take(info.lasted);
+            self.take(info.lasted);
         }
         let heaviest = self.sampler.samples.heaviest();
-        if !self.gate.passes(clock::monotonic(), heaviest) {
-            return;
+        let passes = self.shared.gate().passes(clock::monotonic(), heaviest);
+        match passes {
+            // A folder that takes no report now may take the next one: nothing is kept.
+            Ok(()) => self.open = self.begin(info).ok(),
+            Err(loss) => LOSSES.count(loss),
         }
-        // A folder that takes no report now may take the next one: nothing is kept.
-        self.open = self.begin(info).ok();
+        self.tell(&StallEvent::Began(info));
     }
 
     fn ended(&mut self, end: &StallEndInfo) {
+        COUNTERS.ends(end.info.lasted);
+        launch::stalled(false);
         self.write_samples(true);
         self.sampler.clear();
-        let Some(mut recording) = self.open.take() else {
-            return;
-        };
-        let held_back = [("back_off", self.gate.back_off), ("quota", self.gate.quota)];
-        let counts = Reason::ALL.map(Reason::as_str).into_iter().zip(self.loss);
-        let mut losses = [("", 0); Reason::ALL.len() + 2];
-        for (slot, loss) in losses.iter_mut().zip(counts.chain(held_back)) {
-            *slot = loss;
-        }
-        recording.write(&mut self.bench, |writer| {
-            writer.stall_end(&StallEndView {
-                duration: end.info.lasted,
-                how: end.how.as_str(),
-            })?;
-            if losses.iter().any(|(_, count)| *count > 0) {
-                writer.loss(&LossView { counts: &losses })?;
+        if let Some(mut recording) = self.open.take() {
+            recording.write(&mut self.bench, |writer| {
+                writer.stall_end(&StallEndView {
+                    duration: end.info.lasted,
+                    how: end.how.as_str(),
+                })
+            });
+            super::loss(&mut recording, &mut self.bench);
+            let bytes = recording.length();
+            if let Ok(name) = recording.finish(&self.folder, &mut self.bench) {
+                self.shared.finished(name, bytes);
             }
-            Ok(())
-        });
-        if let Ok(name) = recording.finish(&self.folder, &mut self.bench) {
-            (self.done)(name);
         }
+        self.tell(&StallEvent::Ended(end));
     }
 
     fn dropped(&mut self, reason: Reason) {
         self.sampler.clear();
-        self.count_loss(reason);
+        LOSSES.count(Loss::NoStall(reason));
+    }
+
+    fn looked(&mut self, now: u64) {
+        if now.saturating_sub(self.seen) >= SEEN_PERIOD {
+            self.seen = now;
+            launch::seen(&GAUGES.memory());
+        }
     }
 }

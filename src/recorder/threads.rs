@@ -35,6 +35,20 @@ impl Threads {
         }
     }
 
+    /// The threads that there are now, the main one first; no more than there is room for.
+    /// Signal-safe.
+    pub fn all(&mut self) -> &[Thread] {
+        let count = platform::threads::list(&mut self.list);
+        let listed = self
+            .list
+            .get_mut(..count.min(MAX_THREADS))
+            .unwrap_or_default();
+        if let Some(main) = listed.iter().position(|thread| thread.is_main()) {
+            listed.swap(0, main);
+        }
+        listed
+    }
+
     /// Writes every thread but those in `done`: the main thread first, then in the order of the
     /// system, and last those that did not answer. Signal-safe.
     pub fn write_others(

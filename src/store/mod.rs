@@ -5,12 +5,16 @@
 //! `.partial` that nobody holds was left by a process that is gone: [`reports`] cuts it to its last
 //! whole section, closes it with `closed_by: next_launch` and renames it.
 
+pub(crate) mod launch;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::platform;
 use crate::report::{self, Reading};
+
+pub use launch::{EndedLaunch, HowEnded, launches};
 
 pub(crate) use crate::report::name::{DAMAGED, Name, PARTIAL, WHOLE};
 

@@ -2,6 +2,9 @@
 
 pub(crate) mod crash;
 pub mod heartbeat;
+pub mod load;
+pub mod load_watch;
+pub mod loss;
 pub(crate) mod panic;
 pub mod ping;
 pub mod restraint;
@@ -16,5 +19,6 @@ pub use crash::Crash;
 #[doc(hidden)]
 pub use crash::set_phase_hook;
 pub use heartbeat::Heartbeat;
+pub use load::{CpuLoad, MemoryLoad, SlowFrames};
 pub use restraint::Restraint;
 pub use stall::Stall;

@@ -5,6 +5,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use super::crash;
+use super::loss::{LOSSES, Loss};
 use crate::platform::{Thread, file, process_id};
 use crate::report::name::Name;
 
@@ -70,13 +71,6 @@ static HOOK: Once = Once::new();
 /// Panics that a launch reports at most before one kills it; the rest are counted.
 const MAX_REPORTS: u64 = 10;
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
-static SKIPPED: AtomicU64 = AtomicU64::new(0);
-
-/// How many panics were not reported since launch, there being reports of others enough.
-/// Signal-safe.
-pub(crate) fn skipped() -> u64 {
-    SKIPPED.load(Ordering::Relaxed)
-}
 
 /// The exit status of a process whose main thread panicked (std::process: `lang_start`).
 const PANICKED: i32 = 101;
@@ -96,7 +90,6 @@ pub(crate) fn ends_process(status: i32) -> Option<Name> {
 pub(crate) fn install(handler: Handler) {
     PROCESS.store(process_id(), Ordering::Release);
     WRITTEN.store(0, Ordering::Relaxed);
-    SKIPPED.store(0, Ordering::Relaxed);
     HANDLER.store(handler as *mut (), Ordering::Release);
     HOOK.call_once(|| {
         let before = std::panic::take_hook();
@@ -132,7 +125,7 @@ fn noted(info: &std::panic::PanicHookInfo<'_>) {
     // With `panic = "abort"` the SIGABRT is certain, and its report has all of this.
     if cfg!(panic = "unwind") {
         if WRITTEN.fetch_add(1, Ordering::Relaxed) >= MAX_REPORTS {
-            SKIPPED.fetch_add(1, Ordering::Relaxed);
+            LOSSES.count(Loss::Quota);
             return;
         }
         let report = handler(&Panic {

@@ -1,9 +1,12 @@
-//! Which stalls are worth a report: the same one ever more rarely, and only so many an hour. Pure.
+//! What is worth a report: the same stall ever more rarely, and only so many reports, bytes and
+//! captures an hour. Pure.
 
 use std::time::Duration;
 
-/// How many reports of stalls are written. What is held back is counted in the `loss` section of
-/// the next report, as `back_off` and `quota`.
+use super::loss::Loss;
+
+/// How much is recorded of stalls and of too much load. What is held back is counted in the `loss`
+/// section of every later report, as `back_off` and `quota`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -18,8 +21,12 @@ pub struct Restraint {
     /// Then the next is reported after such a pause, 1 min; each pause is twice as long as the one
     /// before, up to a day.
     pub pause: Duration,
-    /// So many reports of stalls within an hour, 60.
+    /// So many reports within an hour, 60.
     pub per_hour: u32,
+    /// So many bytes of such reports within an hour, 32 MiB: no new one is begun then.
+    pub bytes_per_hour: u64,
+    /// So many stacks of the watched thread within an hour, 20,000: 17 minutes of freezes.
+    pub captures_per_hour: u32,
 }
 
 impl Default for Restraint {
@@ -28,6 +35,8 @@ impl Default for Restraint {
             same: 5,
             pause: Duration::from_secs(60),
             per_hour: 60,
+            bytes_per_hour: 32 << 20,
+            captures_per_hour: 20_000,
         }
     }
 }
@@ -47,10 +56,24 @@ impl Restraint {
         self
     }
 
-    /// Sets how many reports of stalls there may be within an hour.
+    /// Sets how many reports there may be within an hour.
     #[must_use]
     pub fn per_hour(mut self, reports: u32) -> Restraint {
         self.per_hour = reports;
+        self
+    }
+
+    /// Sets how many bytes of reports there may be within an hour.
+    #[must_use]
+    pub fn bytes_per_hour(mut self, bytes: u64) -> Restraint {
+        self.bytes_per_hour = bytes;
+        self
+    }
+
+    /// Sets how many stacks of the watched thread may be taken within an hour.
+    #[must_use]
+    pub fn captures_per_hour(mut self, captures: u32) -> Restraint {
+        self.captures_per_hour = captures;
         self
     }
 }
@@ -65,13 +88,11 @@ const DAY: u64 = 24 * HOUR;
 pub struct Gate {
     restraint: Restraint,
     known: [Option<Known>; KNOWN],
-    /// The present hour's start, and its reports.
+    /// The present hour's start, and what it has had.
     hour: u64,
     reports: u32,
-    /// Stalls held back for being the same again.
-    pub back_off: u64,
-    /// Stalls held back for being too many.
-    pub quota: u64,
+    bytes: u64,
+    captures: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -92,29 +113,50 @@ impl Gate {
             known: [None; KNOWN],
             hour: 0,
             reports: 0,
-            back_off: 0,
-            quota: 0,
+            bytes: 0,
+            captures: 0,
         }
     }
 
-    /// Whether the stall that `key` stands for may be reported at `now` (nanoseconds). `true` counts
-    /// as a report, `false` into `back_off` or `quota`. A stall without a stack has no key.
-    pub fn passes(&mut self, now: u64, key: Option<u64>) -> bool {
+    /// Whether the stall that `key` stands for may be reported at `now` (nanoseconds); if so, it
+    /// counts as a report. A stall without a stack has no key.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn passes(&mut self, now: u64, key: Option<u64>) -> Result<(), Loss> {
+        self.begin_hour(now);
         if let Some(key) = key
             && !self.is_due(now, key)
         {
-            self.back_off = self.back_off.saturating_add(1);
-            return false;
+            return Err(Loss::BackOff);
         }
-        if now.saturating_sub(self.hour) >= HOUR {
-            (self.hour, self.reports) = (now, 0);
-        }
-        if self.reports >= self.restraint.per_hour {
-            self.quota = self.quota.saturating_add(1);
-            return false;
+        if self.reports >= self.restraint.per_hour || self.bytes >= self.restraint.bytes_per_hour {
+            return Err(Loss::Quota);
         }
         self.reports = self.reports.saturating_add(1);
-        true
+        Ok(())
+    }
+
+    /// A report of so many bytes is whole.
+    pub fn wrote(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    /// Whether a stack may be taken at `now` (nanoseconds).
+    pub fn may_capture(&mut self, now: u64) -> bool {
+        self.begin_hour(now);
+        self.captures < self.restraint.captures_per_hour
+    }
+
+    /// One was taken.
+    pub fn captured(&mut self) {
+        self.captures = self.captures.saturating_add(1);
+    }
+
+    fn begin_hour(&mut self, now: u64) {
+        if now.saturating_sub(self.hour) >= HOUR {
+            (self.hour, self.reports, self.bytes, self.captures) = (now, 0, 0, 0);
+        }
     }
 
     fn is_due(&mut self, now: u64, key: u64) -> bool {
@@ -173,13 +215,14 @@ mod tests {
         // One every 10 s for two hours.
         let reported: Vec<u64> = (0..720)
             .map(|n| n * MINUTE / 6)
-            .filter(|&now| gate.passes(now, Some(1)))
+            .filter(|&now| gate.passes(now, Some(1)).is_ok())
             .collect();
         let minutes: Vec<u64> = reported.iter().map(|now| now / MINUTE).collect();
         assert_eq!(minutes, [0, 0, 0, 0, 0, 1, 3, 7, 15, 31, 63]);
-        assert_eq!(gate.back_off, 720 - 11);
-        assert!(
+        assert_eq!(gate.passes(120 * MINUTE, Some(1)), Err(Loss::BackOff));
+        assert_eq!(
             gate.passes(121 * MINUTE, Some(2)),
+            Ok(()),
             "another one is not held back"
         );
     }
@@ -188,20 +231,41 @@ mod tests {
     fn there_is_a_quota_an_hour() {
         let mut gate = Gate::new(Restraint::default().per_hour(3));
         let passed = (0..10)
-            .filter(|&n| gate.passes(n * MINUTE, Some(n)))
+            .filter(|&n| gate.passes(n * MINUTE, Some(n)).is_ok())
             .count();
-        assert_eq!((passed, gate.quota), (3, 7));
-        assert!(gate.passes(70 * MINUTE, Some(100)));
+        assert_eq!(passed, 3);
+        assert_eq!(gate.passes(11 * MINUTE, Some(99)), Err(Loss::Quota));
+        assert_eq!(gate.passes(70 * MINUTE, Some(100)), Ok(()));
+    }
+
+    #[test]
+    fn bytes_and_captures_have_quotas_too() {
+        let restraint = Restraint::default()
+            .bytes_per_hour(1_000)
+            .captures_per_hour(2);
+        let mut gate = Gate::new(restraint);
+        assert_eq!(gate.passes(0, Some(1)), Ok(()));
+        gate.wrote(600);
+        assert_eq!(gate.passes(MINUTE, Some(2)), Ok(()));
+        gate.wrote(600);
+        assert_eq!(gate.passes(2 * MINUTE, Some(3)), Err(Loss::Quota));
+        let taken = (0..5).filter(|_| {
+            let may = gate.may_capture(3 * MINUTE);
+            gate.captured();
+            may
+        });
+        assert_eq!(taken.count(), 2);
+        assert!(gate.may_capture(61 * MINUTE) && gate.passes(61 * MINUTE, Some(3)).is_ok());
     }
 
     #[test]
     fn more_stalls_than_there_is_room_for_push_out_the_oldest() {
         let mut gate = Gate::new(Restraint::default().same(1).per_hour(u32::MAX));
         for key in 0..=KNOWN as u64 {
-            assert!(gate.passes(key, Some(key)));
+            assert_eq!(gate.passes(key, Some(key)), Ok(()));
         }
-        assert!(!gate.passes(100, Some(KNOWN as u64)));
-        assert!(gate.passes(100, Some(0)), "forgotten");
-        assert!(gate.passes(100, None) && gate.passes(100, None));
+        assert_eq!(gate.passes(100, Some(KNOWN as u64)), Err(Loss::BackOff));
+        assert_eq!(gate.passes(100, Some(0)), Ok(()), "forgotten");
+        assert!(gate.passes(100, None).is_ok() && gate.passes(100, None).is_ok());
     }
 }

@@ -31,6 +31,11 @@ pub trait Watcher {
 
     /// It would have been a stall but for this: forget the stacks, count the reason.
     fn dropped(&mut self, reason: Reason);
+
+    /// A look was taken at `now` (monotonic, nanoseconds), whatever came of it; before it is told.
+    fn looked(&mut self, now: u64) {
+        let _ = now;
+    }
 }
 
 /// The running watchdog. Dropping it stops and joins its thread; a stall that lasts is ended as
@@ -138,6 +143,7 @@ impl Eyes {
             }
             let look = self.look(&next, last);
             last = look.beat;
+            watcher.looked(look.now);
             let (decision, then) = detector.look(&look);
             tell(&mut watcher, decision);
             next = then;

@@ -71,6 +71,14 @@ impl Played {
         assert_eq!(unsafe { libc::kill(self.pid(), signal) }, 0);
     }
 
+    /// Waits for the end, whatever it is.
+    pub fn end(mut self) {
+        self.input = None;
+        let mut text = Vec::new();
+        self.output.read_to_end(&mut text).unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// All lines until the end, which must be a good one.
     pub fn rest(mut self) -> Vec<String> {
         self.input = None;

@@ -6,6 +6,7 @@ pub mod context;
 pub mod gauge;
 pub mod images;
 pub mod memory;
+pub mod power;
 pub mod random;
 pub mod semaphore;
 pub mod send;

@@ -151,6 +151,35 @@ pub fn uptime() -> Option<u64> {
     Some(clock::boottime().saturating_sub(process_start()?))
 }
 
+/// How much memory this process may have, bytes; the kernel does not say.
+pub fn memory_limit() -> Option<u64> {
+    None
+}
+
+/// How often the kernel has killed a process for want of memory; it does not say.
+pub fn oom_kills() -> Option<u64> {
+    None
+}
+
+/// Identifies this start of the machine. Source: `kern.bootsessionuuid`.
+pub fn boot_id() -> Option<u128> {
+    let mut text = [0; 64];
+    let length = system::value(c"kern.bootsessionuuid", &mut text)?;
+    let text = std::str::from_utf8(text.get(..length)?).ok()?;
+    u128::from_str_radix(&text.trim_end_matches('\0').replace('-', ""), 16).ok()
+}
+
+/// How often this process has waited for a page from the disk. Signal-safe.
+///
+/// Source: getrusage(2), `ru_majflt`.
+pub fn major_faults() -> Option<u64> {
+    // SAFETY: an all-zero `rusage` is a valid value of that plain struct.
+    let mut used: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `used` lives across the call.
+    let known = unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut used) } == 0;
+    known.then(|| u64::try_from(used.ru_majflt).unwrap_or(0))
+}
+
 /// Cores that are online. Signal-safe.
 pub fn cores() -> Option<u64> {
     let mut word = [0; 4];

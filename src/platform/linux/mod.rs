@@ -8,6 +8,7 @@ pub mod images;
 #[cfg(all(feature = "thread-stacks", target_env = "gnu"))]
 mod interpose;
 pub mod memory;
+pub mod power;
 pub mod random;
 pub mod semaphore;
 pub mod send;

@@ -124,6 +124,52 @@ pub fn uptime() -> Option<u64> {
     Some(clock::boottime().saturating_sub(process_start()?))
 }
 
+/// How much memory the control group of this process may have, bytes; `None` without a limit.
+/// Allocates; not for handlers.
+///
+/// Source: Documentation/admin-guide/cgroup-v2.rst, `memory.max`; in version 1,
+/// `memory.limit_in_bytes`.
+pub fn memory_limit() -> Option<u64> {
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let limits = groups.lines().filter_map(|line| {
+        let mut parts = line.splitn(3, ':');
+        let (controllers, path) = (parts.nth(1)?, parts.next()?);
+        let file = match controllers {
+            "" => format!("/sys/fs/cgroup{path}/memory.max"),
+            "memory" => format!("/sys/fs/cgroup/memory{path}/memory.limit_in_bytes"),
+            _ => return None,
+        };
+        std::fs::read_to_string(file).ok()?.trim().parse().ok()
+    });
+    // Version 1 says "no limit" by a number that no machine has.
+    limits.filter(|&limit: &u64| limit < 1 << 60).min()
+}
+
+/// How often the kernel has killed a process of this machine for want of memory, since it started.
+/// Not for handlers. Source: `oom_kill` in proc(5), `/proc/vmstat`.
+pub fn oom_kills() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/vmstat").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+    line?.trim().parse().ok()
+}
+
+/// Identifies this start of the machine. Source: random(4), `boot_id`.
+pub fn boot_id() -> Option<u128> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    u128::from_str_radix(&text.trim().replace('-', ""), 16).ok()
+}
+
+/// How often this process has waited for a page from the disk. Signal-safe.
+///
+/// Source: getrusage(2), `ru_majflt`.
+pub fn major_faults() -> Option<u64> {
+    // SAFETY: an all-zero `rusage` is a valid value of that plain struct.
+    let mut used: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `used` lives across the call.
+    let known = unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut used) } == 0;
+    known.then(|| u64::try_from(used.ru_majflt).unwrap_or(0))
+}
+
 /// Cores that are online. Not signal-safe: libc reads a file for it.
 pub fn cores() -> Option<u64> {
     // SAFETY: sysconf has no preconditions.

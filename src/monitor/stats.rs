@@ -1,0 +1,62 @@
+//! Live counters, as the app reads them.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::recorder::COUNTERS;
+use crate::trigger::heartbeat::PULSE;
+use crate::trigger::loss::LOSSES;
+use crate::vitals::FRAMES;
+
+/// What the monitor has seen and done since it was installed, see [`Monitor::stats`](super::Monitor).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Turns of the watched run loop that have ended, nested ones among them.
+    pub turns: u64,
+    /// Frames.
+    pub frames: u64,
+    /// Stalls, reported or not; one that lasts among them.
+    pub stalls: u64,
+    /// Whether one lasts.
+    pub stalled: bool,
+    /// Time in those that are over.
+    pub stalled_time: Duration,
+    /// The longest of them.
+    pub longest: Duration,
+    /// Whole reports of this launch.
+    pub reports: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Stacks taken of the watched thread.
+    pub captures: u64,
+    /// CPU time of the watchdog's thread.
+    pub watchdog: Duration,
+    /// What was not reported, by reason, as in the `loss` section; those that are not 0.
+    pub losses: Vec<(&'static str, u64)>,
+}
+
+impl Stats {
+    pub(super) fn now(watchdog: u64) -> Stats {
+        let beat = PULSE.beat();
+        let counters = &COUNTERS;
+        let time = Duration::from_nanos;
+        Stats {
+            turns: beat.count().saturating_sub(beat.depth()) / 2,
+            frames: FRAMES.count(),
+            stalls: counters.stalls.load(Ordering::Relaxed),
+            stalled: counters.stalled_now.load(Ordering::Relaxed) != 0,
+            stalled_time: time(counters.stalled.load(Ordering::Relaxed)),
+            longest: time(counters.longest.load(Ordering::Relaxed)),
+            reports: counters.reports.load(Ordering::Relaxed),
+            bytes: counters.bytes.load(Ordering::Relaxed),
+            captures: counters.captures.load(Ordering::Relaxed),
+            watchdog: time(watchdog),
+            losses: LOSSES
+                .counts()
+                .into_iter()
+                .filter(|(_, count)| *count > 0)
+                .collect(),
+        }
+    }
+}

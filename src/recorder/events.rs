@@ -1,0 +1,52 @@
+//! Telling the app of stalls as they come and go: its own callback, and `tracing`.
+
+use crate::trigger::stall::{StallEndInfo, StallInfo};
+
+/// What happens to the watched thread, as it happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StallEvent<'a> {
+    /// It is a stall.
+    Began(&'a StallInfo),
+    /// The stall is over.
+    Ended(&'a StallEndInfo),
+}
+
+/// The app's callback.
+pub(crate) type OnStall = Box<dyn FnMut(&StallEvent<'_>) + Send>;
+
+/// Tells whoever wants to know.
+#[cfg(feature = "tracing")]
+pub(crate) fn trace(event: &StallEvent<'_>) {
+    match event {
+        StallEvent::Began(info) => tracing::warn!(
+            target: "wedjat",
+            class = info.class.as_str(),
+            lasted_ms = info.lasted / 1_000_000,
+            turns = info.turns,
+            never_beat = info.never_beat,
+            "stall"
+        ),
+        StallEvent::Ended(end) => tracing::warn!(
+            target: "wedjat",
+            class = end.info.class.as_str(),
+            lasted_ms = end.info.lasted / 1_000_000,
+            how = end.how.as_str(),
+            "stall over"
+        ),
+    }
+}
+
+/// Tells nobody.
+#[cfg(not(feature = "tracing"))]
+pub(crate) fn trace(_event: &StallEvent<'_>) {}
+
+/// A report is whole.
+#[cfg(feature = "tracing")]
+pub(crate) fn trace_report(path: &std::path::Path) {
+    tracing::info!(target: "wedjat", path = %path.display(), "report");
+}
+
+/// Tells nobody.
+#[cfg(not(feature = "tracing"))]
+pub(crate) fn trace_report(_path: &std::path::Path) {}

@@ -1,0 +1,277 @@
+//! The reports of too much load: the threads that cause it, and samples of the one that does most.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::lock::Line;
+use super::stall::Shared;
+use super::{Facts, Recording, Threads, Workbench};
+use crate::capture::{CaptureLimits, Capturer, ImageTable};
+use crate::platform::{self, Thread, ThreadGauge, clock, file, vitals};
+use crate::report::{CaptureView, EventKind, EventView, StallEndView, ThreadView, WalkEnd};
+use crate::trigger::crash;
+use crate::trigger::load::{Excess, Gauge};
+use crate::trigger::load_watch::LoadWatcher;
+use crate::trigger::loss::LOSSES;
+use crate::trigger::sampling::Samples;
+use crate::vitals::{FRAMES, GAUGES};
+
+/// Samples of the thread in question, and how far apart.
+const SAMPLES: u64 = 20;
+const APART: Duration = Duration::from_millis(50);
+/// Threads that are looked at.
+const THREADS: usize = 256;
+/// Of them, so many of the hottest are reported.
+const HOTTEST: usize = 5;
+
+/// What the thread that looks for too much load writes with.
+pub(crate) struct LoadDesk {
+    facts: Facts,
+    folder: Arc<file::Folder>,
+    watched: Thread,
+    /// The monitor's own thread, whose CPU is not the app's.
+    watchdog: Option<i32>,
+    limit: u64,
+    bench: Workbench,
+    capturer: Capturer,
+    threads: Threads,
+    samples: Samples,
+    shared: Shared,
+    list: Box<[Thread]>,
+}
+
+impl LoadDesk {
+    pub fn new(
+        facts: Facts,
+        folder: Arc<file::Folder>,
+        watched: Thread,
+        watchdog: Option<i32>,
+        limits: &CaptureLimits,
+        shared: Shared,
+    ) -> std::io::Result<LoadDesk> {
+        let total = GAUGES.memory().device_total;
+        Ok(LoadDesk {
+            facts,
+            folder,
+            watched,
+            watchdog,
+            limit: [vitals::memory_limit(), total]
+                .into_iter()
+                .flatten()
+                .min()
+                .unwrap_or(0),
+            bench: Workbench::new(),
+            capturer: Capturer::new(limits).map_err(std::io::Error::other)?,
+            threads: Threads::new(),
+            samples: Samples::new(),
+            shared,
+            list: vec![Thread::current(); THREADS].into_boxed_slice(),
+        })
+    }
+
+    /// The threads by the CPU time that they use over a tenth of a second, most first; ours are not
+    /// among them.
+    fn hottest(&mut self) -> Vec<Thread> {
+        let count = platform::threads::list(&mut self.list).min(THREADS);
+        let own = [Some(Thread::current().tid()), self.watchdog];
+        let gauges: Vec<(Thread, u64)> = self
+            .list
+            .iter()
+            .take(count)
+            .filter(|thread| !own.contains(&Some(thread.tid())))
+            .map(|&thread| (thread, clock::thread_cpu(thread.tid())))
+            .collect();
+        std::thread::sleep(2 * APART);
+        let mut used: Vec<(u64, Thread)> = gauges
+            .into_iter()
+            .map(|(thread, before)| {
+                (
+                    clock::thread_cpu(thread.tid()).saturating_sub(before),
+                    thread,
+                )
+            })
+            .filter(|(used, _)| *used > 0)
+            .collect();
+        used.sort_unstable_by(|one, other| other.cmp(one));
+        used.into_iter()
+            .map(|(_, thread)| thread)
+            .take(HOTTEST)
+            .collect()
+    }
+
+    fn report(&mut self, excess: &Excess) -> Result<(), i32> {
+        (self.shared.refresh)();
+        let (kind, class, line) = describe(excess);
+        let (first, others) = match excess {
+            Excess::Cpu { .. } => {
+                let hottest = self.hottest();
+                let first = hottest.first().copied().unwrap_or(self.watched);
+                (first, hottest)
+            }
+            _ => (self.watched, Vec::new()),
+        };
+        let bench = &mut self.bench;
+        let mut recording = Recording::begin(&self.folder, &self.facts, kind, bench)?;
+        recording.event(
+            bench,
+            &EventView {
+                kind,
+                reason: Some(line.as_str()),
+                class,
+                ..EventView::default()
+            },
+        );
+        let gauge = ThreadGauge::open(first.tid());
+        let mut cost = CaptureView::default();
+        let mut name = [0; 32];
+        let length = first.name(&mut name);
+        let name = name
+            .get(..length)
+            .and_then(|name| std::str::from_utf8(name).ok());
+        let view = ThreadView {
+            id: first.id(),
+            name: name.filter(|name| !name.is_empty()),
+            main: first == self.watched,
+            state: state(&gauge),
+            cpu: Some(gauge.cpu()),
+            ..ThreadView::default()
+        };
+        {
+            let images = ImageTable::enter();
+            match self.capturer.capture(first, &images) {
+                Ok(captured) => {
+                    cost.stopped = Some(captured.stopped);
+                    cost.unwind = Some(captured.unwind);
+                    cost.bytes = Some(captured.bytes);
+                    cost.cut = captured.cut.then_some("limit");
+                    let names = self.shared.names;
+                    recording.named_thread(bench, &images, &view, &captured, names);
+                }
+                Err(_) => {
+                    let (state, end) = (Some("unresponsive"), Some(WalkEnd::Unreadable));
+                    cost.unanswered = Some(1);
+                    recording.write(bench, |writer| {
+                        writer.thread(&ThreadView { state, end, ..view })
+                    });
+                }
+            }
+            recording.main_image(bench, &images);
+            super::vitals_and_context(&mut recording, bench);
+            let wanted = |thread| others.contains(&thread) && thread != first;
+            let capturer = &mut self.capturer;
+            self.threads
+                .write_some(&mut recording, bench, capturer, &images, wanted);
+        }
+        if kind != EventKind::Memory {
+            self.samples.clear();
+            for taken in 0..SAMPLES {
+                if crash::in_progress() {
+                    break;
+                }
+                let images = ImageTable::enter();
+                let at = taken * APART.as_nanos() as u64;
+                let state = state(&gauge);
+                let quiet = self.capturer.capture_blocked(first, &images);
+                if let Some(captured) = quiet {
+                    self.samples
+                        .add(at, state, captured.frames, captured.omitted);
+                } else if let Ok(captured) = self.capturer.capture(first, &images) {
+                    self.samples
+                        .add(at, state, captured.frames, captured.omitted);
+                }
+                while let Some(section) = self.samples.next_section(taken + 1 == SAMPLES) {
+                    recording.sample(bench, &images, &section);
+                }
+                drop(images);
+                std::thread::sleep(APART);
+            }
+            cost.samples = Some(self.samples.taken());
+        }
+        recording.cost(bench, &cost);
+        if let Excess::Frames { lasted, .. } = excess {
+            recording.write(bench, |writer| {
+                writer.stall_end(&StallEndView {
+                    duration: *lasted,
+                    how: "reported",
+                })
+            });
+        }
+        super::loss(&mut recording, bench);
+        let bytes = recording.length();
+        let name = recording.finish(&self.folder, bench)?;
+        self.shared.finished(name, bytes);
+        Ok(())
+    }
+}
+
+impl LoadWatcher for LoadDesk {
+    fn gauge(&mut self) -> Gauge {
+        let ours = self.watchdog.map_or(0, clock::thread_cpu);
+        let own = clock::thread_cpu(Thread::current().tid());
+        Gauge {
+            now: clock::monotonic(),
+            process: clock::process_cpu()
+                .saturating_sub(ours)
+                .saturating_sub(own),
+            watched: clock::thread_cpu(self.watched.tid()),
+            frames: FRAMES.count(),
+            footprint: GAUGES.footprint(),
+            limit: self.limit,
+        }
+    }
+
+    fn excess(&mut self, excess: &Excess) {
+        if crash::in_progress() {
+            return;
+        }
+        let key = match excess {
+            Excess::Cpu { .. } => 1,
+            Excess::Memory { .. } => 2,
+            Excess::Frames { .. } => 3,
+        };
+        let passes = self.shared.gate().passes(clock::monotonic(), Some(key));
+        match passes {
+            // A folder that takes no report now may take the next one.
+            Ok(()) => drop(self.report(excess)),
+            Err(loss) => LOSSES.count(loss),
+        }
+    }
+}
+
+fn describe(excess: &Excess) -> (EventKind, Option<&'static str>, Line) {
+    let mut line = Line::default();
+    let percent = |share: f64| (share * 100.0).round();
+    let seconds = |nanoseconds: u64| nanoseconds as f64 / 1e9;
+    // A line has room for all of these.
+    let (kind, class, _) = match *excess {
+        Excess::Cpu { share, over } => {
+            let (share, over) = (percent(share), seconds(over));
+            let written = write!(line, "{share} % of a core over {over:.1} s");
+            (EventKind::Cpu, None, written)
+        }
+        Excess::Memory { footprint, limit } => {
+            let (footprint, limit) = (footprint >> 20, limit >> 20);
+            let written = write!(line, "{footprint} MiB of its own, of {limit} MiB");
+            (EventKind::Memory, None, written)
+        }
+        Excess::Frames { rate, lasted, cpu } => {
+            let (lasted, cpu) = (seconds(lasted), percent(cpu));
+            let written = write!(
+                line,
+                "{rate:.1} frames a second for {lasted:.1} s, with {cpu} % of a core"
+            );
+            (EventKind::Stall, Some("slow_frames"), written)
+        }
+    };
+    (kind, class, line)
+}
+
+fn state(gauge: &ThreadGauge) -> Option<&'static str> {
+    gauge.state().map(|letter| match letter {
+        b'R' => "running",
+        b'D' => "uninterruptible",
+        b'T' | b't' => "stopped",
+        _ => "blocked",
+    })
+}

@@ -1,0 +1,403 @@
+//! The record of a launch: a small file that the process keeps up to date while it runs, so that the
+//! next launch can tell how it ended, even where there is no report.
+//!
+//! It lies beside the reports as `<wall time>-<short id>.launch`, 32 words of 8 bytes in the machine's
+//! own order, and is locked while its process lives.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use crate::platform::file::{Folder, SharedWords};
+use crate::platform::{self, clock, process_id, vitals};
+
+/// The ending of its name.
+const ENDING: &str = "launch";
+/// Words in the file.
+const WORDS: usize = 32;
+/// `wedjatL1`.
+const MAGIC: u64 = u64::from_be_bytes(*b"wedjatL1");
+
+/// What stands where.
+mod at {
+    pub const MAGIC: usize = 0;
+    pub const PID: usize = 1;
+    pub const STARTED: usize = 2;
+    pub const LAUNCH: usize = 3;
+    pub const BOOT: usize = 5;
+    pub const ENDED: usize = 7;
+    pub const STATUS: usize = 8;
+    pub const BACKGROUND: usize = 9;
+    pub const SEEN: usize = 10;
+    pub const FOOTPRINT: usize = 11;
+    pub const FREE: usize = 12;
+    pub const TOTAL: usize = 13;
+    pub const LIMIT: usize = 14;
+    pub const OOM_KILLS: usize = 15;
+    pub const STALLED: usize = 16;
+    pub const VERSION_LENGTH: usize = 17;
+    pub const VERSION: usize = 18;
+}
+
+/// What is stored as the end.
+mod ended {
+    pub const EXIT: u64 = 1;
+    pub const UNINSTALLED: u64 = 2;
+    pub const CRASH: u64 = 3;
+}
+
+/// How a launch ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum HowEnded {
+    /// By `exit`, or by the end of `main`.
+    Exit,
+    /// The app uninstalled its monitor; what came after is not known.
+    Uninstalled,
+    /// By a crash, of which there is a report.
+    Crash,
+    /// It was killed in the middle of a stall: by somebody who lost patience, or a watchdog.
+    Stalled,
+    /// It was killed, most likely for want of memory: the kernel has killed a process since it was last
+    /// seen and it was large, or it had used up nearly all that it may have.
+    OutOfMemory,
+    /// The machine was started anew: a loss of power, a kernel's panic, a restart.
+    Reboot,
+    /// It was killed, while it was in the foreground.
+    KilledInForeground,
+    /// It was killed, while it was in the background.
+    KilledInBackground,
+}
+
+impl HowEnded {
+    /// In a word, as `killed_in_foreground`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            HowEnded::Exit => "exit",
+            HowEnded::Uninstalled => "uninstalled",
+            HowEnded::Crash => "crash",
+            HowEnded::Stalled => "stalled",
+            HowEnded::OutOfMemory => "out_of_memory",
+            HowEnded::Reboot => "reboot",
+            HowEnded::KilledInForeground => "killed_in_foreground",
+            HowEnded::KilledInBackground => "killed_in_background",
+        }
+    }
+
+    /// Whether the app itself wanted it.
+    pub fn is_clean(self) -> bool {
+        matches!(self, HowEnded::Exit | HowEnded::Uninstalled)
+    }
+}
+
+/// An earlier launch, how it ended, and how it was when it was last seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EndedLaunch {
+    /// Identifies it; the same in all its reports.
+    pub launch: [u8; 16],
+    /// The app's version then, at most 112 bytes of it.
+    pub app_version: String,
+    /// The process' id then.
+    pub pid: u64,
+    /// How it ended.
+    pub how: HowEnded,
+    /// The exit status, where it ended by one.
+    pub status: Option<i32>,
+    /// When the monitor was installed, nanoseconds since the Unix epoch.
+    pub started: u64,
+    /// When it was last seen at work, nanoseconds since the Unix epoch.
+    pub last_seen: u64,
+    /// Memory of its own then, bytes.
+    pub footprint: Option<u64>,
+    /// Free memory of the machine then, bytes.
+    pub device_free: Option<u64>,
+    /// Whether it was in the foreground, by its own word.
+    pub foreground: bool,
+}
+
+/// The launches that have left a record in `directory` and are over, oldest first. The records stay:
+/// the next monitor that is installed there removes them and has them as its previous launches.
+///
+/// # Errors
+/// When the folder is there but cannot be listed.
+///
+/// ```
+/// # let directory = std::env::temp_dir().join("wedjat-doc-none");
+/// for launch in wedjat::store::launches(&directory)? {
+///     if !launch.how.is_clean() {
+///         println!("version {} ended by {}", launch.app_version, launch.how.as_str());
+///     }
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn launches(directory: impl AsRef<Path>) -> io::Result<Vec<EndedLaunch>> {
+    ended(directory.as_ref(), false)
+}
+
+/// As [`launches`]; removes the records.
+pub(crate) fn take(directory: &Path) -> io::Result<Vec<EndedLaunch>> {
+    ended(directory, true)
+}
+
+fn ended(directory: &Path, remove: bool) -> io::Result<Vec<EndedLaunch>> {
+    let now = Now {
+        boot: vitals::boot_id(),
+        oom_kills: vitals::oom_kills(),
+    };
+    let mut found = Vec::new();
+    for path in super::list(directory)? {
+        if !super::has_ending(&path, ENDING) {
+            continue;
+        }
+        // One that cannot be read, or whose process is alive, says nothing.
+        let Ok(file) = std::fs::File::options().read(true).open(&path) else {
+            continue;
+        };
+        if !platform::file::try_lock(&file) {
+            continue;
+        }
+        let bytes = std::fs::read(&path).unwrap_or_default();
+        let words: Vec<u64> = bytes
+            .chunks_exact(8)
+            .filter_map(|word| word.try_into().ok().map(u64::from_ne_bytes))
+            .collect();
+        found.extend(read(&words, &now));
+        if remove {
+            // One that stays is read once more.
+            let _ = std::fs::remove_file(&path);
+        }
+    }
+    Ok(found)
+}
+
+/// How the machine is, as a record is read.
+struct Now {
+    boot: Option<u128>,
+    oom_kills: Option<u64>,
+}
+
+fn read(words: &[u64], now: &Now) -> Option<EndedLaunch> {
+    let word = |at: usize| words.get(at).copied().unwrap_or(0);
+    let known = |at: usize| Some(word(at)).filter(|&value| value != 0);
+    if word(at::MAGIC) != MAGIC || words.len() < WORDS {
+        return None;
+    }
+    let pair = |at: usize| u128::from(word(at)) << 64 | u128::from(word(at + 1));
+    let version: Vec<u8> = words
+        .get(at::VERSION..)?
+        .iter()
+        .flat_map(|word| word.to_ne_bytes())
+        .take(word(at::VERSION_LENGTH) as usize)
+        .collect();
+    let foreground = word(at::BACKGROUND) == 0;
+    let rebooted = now
+        .boot
+        .is_some_and(|boot| pair(at::BOOT) != 0 && boot != pair(at::BOOT));
+    let how = match word(at::ENDED) {
+        ended::EXIT => HowEnded::Exit,
+        ended::UNINSTALLED => HowEnded::Uninstalled,
+        ended::CRASH => HowEnded::Crash,
+        _ if rebooted => HowEnded::Reboot,
+        _ if out_of_memory(&word, now) => HowEnded::OutOfMemory,
+        _ if word(at::STALLED) != 0 => HowEnded::Stalled,
+        _ if foreground => HowEnded::KilledInForeground,
+        _ => HowEnded::KilledInBackground,
+    };
+    Some(EndedLaunch {
+        launch: pair(at::LAUNCH).to_be_bytes(),
+        app_version: String::from_utf8_lossy(&version).into_owned(),
+        pid: word(at::PID),
+        how,
+        status: (how == HowEnded::Exit).then_some(word(at::STATUS) as i32),
+        started: word(at::STARTED),
+        last_seen: word(at::SEEN),
+        footprint: known(at::FOOTPRINT),
+        device_free: known(at::FREE),
+        foreground,
+    })
+}
+
+/// Whether it was most likely killed for want of memory.
+fn out_of_memory(word: &dyn Fn(usize) -> u64, now: &Now) -> bool {
+    let (footprint, free, total) = (word(at::FOOTPRINT), word(at::FREE), word(at::TOTAL));
+    let may_have = match word(at::LIMIT) {
+        0 => total,
+        limit => limit.min(total.max(1)),
+    };
+    if footprint == 0 || may_have == 0 {
+        return false;
+    }
+    let somebody_was = now
+        .oom_kills
+        .is_some_and(|kills| kills > word(at::OOM_KILLS));
+    let nearly_all = footprint >= may_have - may_have / 10;
+    let pressed = total > 0 && free < total / 20 && footprint >= total / 4;
+    somebody_was && footprint >= may_have / 10 || nearly_all || pressed
+}
+
+/// This process' record, while its monitor is installed.
+#[derive(Debug)]
+pub(crate) struct LaunchRecord {
+    _file: SharedWords,
+}
+
+/// Its words; null without one. They stay mapped for good.
+static WORDS_NOW: AtomicPtr<[AtomicU64; WORDS]> = AtomicPtr::new(std::ptr::null_mut());
+
+fn store(at: usize, value: u64) {
+    // SAFETY: null, or words that are never unmapped.
+    let words = unsafe { WORDS_NOW.load(Ordering::Acquire).as_ref() };
+    if let Some(words) = words
+        && let Some(slot) = words.get(at)
+        // A child of `fork` shares the memory, but is not what is recorded.
+        && words[at::PID].load(Ordering::Relaxed) == u64::from(process_id())
+    {
+        slot.store(value, Ordering::Relaxed);
+    }
+}
+
+impl LaunchRecord {
+    /// Begins it.
+    pub fn begin(folder: &Folder, launch: &[u8; 16], version: &str) -> io::Result<LaunchRecord> {
+        let started = clock::realtime();
+        let id = u128::from_be_bytes(*launch);
+        let name = format!("{started}-{:08x}.{ENDING}", (id >> 96) as u32);
+        let name = std::ffi::CString::new(name)?;
+        let file = folder.create_words(&name, WORDS)?;
+        let Ok(words) = <&[AtomicU64; WORDS]>::try_from(file.words()) else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        words[at::PID].store(process_id().into(), Ordering::Relaxed);
+        WORDS_NOW.store(std::ptr::from_ref(words).cast_mut(), Ordering::Release);
+        let halves = |at: usize, value: u128| {
+            store(at, (value >> 64) as u64);
+            store(at + 1, value as u64);
+        };
+        store(at::STARTED, started);
+        halves(at::LAUNCH, id);
+        halves(at::BOOT, vitals::boot_id().unwrap_or(0));
+        store(at::LIMIT, vitals::memory_limit().unwrap_or(0));
+        store(at::OOM_KILLS, vitals::oom_kills().unwrap_or(0));
+        let mut length = version.len().min((WORDS - at::VERSION) * 8);
+        while !version.is_char_boundary(length) {
+            length -= 1;
+        }
+        store(at::VERSION_LENGTH, length as u64);
+        let bytes = version.as_bytes().get(..length).unwrap_or_default();
+        for (index, chunk) in bytes.chunks(8).enumerate() {
+            let mut word = [0; 8];
+            word.iter_mut()
+                .zip(chunk)
+                .for_each(|(to, from)| *to = *from);
+            store(at::VERSION + index, u64::from_ne_bytes(word));
+        }
+        // Only now is it one.
+        store(at::MAGIC, MAGIC);
+        Ok(LaunchRecord { _file: file })
+    }
+}
+
+impl Drop for LaunchRecord {
+    fn drop(&mut self) {
+        store(at::ENDED, ended::UNINSTALLED);
+        WORDS_NOW.store(std::ptr::null_mut(), Ordering::Release);
+    }
+}
+
+/// The process is at work: its memory now. Signal-safe.
+pub(crate) fn seen(memory: &vitals::MemoryUse) {
+    store(at::SEEN, clock::realtime());
+    store(at::FOOTPRINT, memory.footprint.unwrap_or(0));
+    store(at::FREE, memory.device_free.unwrap_or(0));
+    store(at::TOTAL, memory.device_total.unwrap_or(0));
+}
+
+/// A stall has begun, or is over. Signal-safe.
+pub(crate) fn stalled(now: bool) {
+    store(at::STALLED, now.into());
+}
+
+/// Whether the app is in the foreground. Signal-safe.
+pub(crate) fn foreground(now: bool) {
+    store(at::BACKGROUND, u64::from(!now));
+}
+
+/// The process exits. Signal-safe.
+pub(crate) fn exits(status: i32) {
+    store(at::STATUS, u64::from(status as u32));
+    store(at::ENDED, ended::EXIT);
+}
+
+/// A report of a crash is begun. Signal-safe.
+pub(crate) fn crashes() {
+    store(at::ENDED, ended::CRASH);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn how(change: impl Fn(&mut [u64]), boot: u128, oom_kills: u64) -> HowEnded {
+        let mut words = [0u64; WORDS];
+        words[at::MAGIC] = MAGIC;
+        words[at::BOOT + 1] = 7;
+        words[at::OOM_KILLS] = 3;
+        words[at::TOTAL] = 8 * GIB;
+        words[at::FREE] = 4 * GIB;
+        words[at::FOOTPRINT] = GIB / 4;
+        change(&mut words);
+        let now = Now {
+            boot: Some(boot),
+            oom_kills: Some(oom_kills),
+        };
+        read(&words, &now).unwrap().how
+    }
+
+    #[test]
+    fn how_a_launch_ended_is_told_from_what_it_left() {
+        let plain = |_: &mut [u64]| ();
+        assert_eq!(how(plain, 7, 3), HowEnded::KilledInForeground);
+        assert_eq!(
+            how(|w| w[at::BACKGROUND] = 1, 7, 3),
+            HowEnded::KilledInBackground
+        );
+        assert_eq!(how(plain, 8, 3), HowEnded::Reboot);
+        assert_eq!(how(|w| w[at::STALLED] = 1, 7, 3), HowEnded::Stalled);
+        assert_eq!(how(|w| w[at::ENDED] = ended::EXIT, 8, 3), HowEnded::Exit);
+        assert_eq!(how(|w| w[at::ENDED] = ended::CRASH, 7, 9), HowEnded::Crash);
+    }
+
+    #[test]
+    fn a_small_process_did_not_run_out_of_memory() {
+        assert_eq!(
+            how(|_| (), 7, 4),
+            HowEnded::KilledInForeground,
+            "another one was killed"
+        );
+        assert_eq!(
+            how(|w| w[at::FOOTPRINT] = 2 * GIB, 7, 4),
+            HowEnded::OutOfMemory
+        );
+        assert_eq!(
+            how(|w| w[at::FOOTPRINT] = 2 * GIB, 7, 3),
+            HowEnded::KilledInForeground
+        );
+        assert_eq!(how(|w| w[at::LIMIT] = GIB / 4, 7, 3), HowEnded::OutOfMemory);
+        let pressed = |w: &mut [u64]| (w[at::FREE], w[at::FOOTPRINT]) = (GIB / 8, 3 * GIB);
+        assert_eq!(how(pressed, 7, 3), HowEnded::OutOfMemory);
+    }
+
+    #[test]
+    fn what_is_no_record_says_nothing() {
+        let now = Now {
+            boot: None,
+            oom_kills: None,
+        };
+        assert_eq!(read(&[], &now), None);
+        assert_eq!(read(&[0; WORDS], &now), None);
+        assert_eq!(read(&[MAGIC; 5], &now), None);
+    }
+}

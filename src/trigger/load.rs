@@ -1,0 +1,443 @@
+//! Too much load: CPU of the process, memory, and the frame rate together with the watched thread's
+//! CPU. Pure: whoever drives it hands in one [`Gauge`] after another.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Reports when the process uses much CPU for long.
+///
+/// ```
+/// use std::time::Duration;
+/// use wedjat::trigger::CpuLoad;
+/// let cpu = CpuLoad::default().share(1.5).over(Duration::from_secs(30)); // one core and a half
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct CpuLoad {
+    /// Of one core, 0.8.
+    pub share: f64,
+    /// On average over so long, 60 s.
+    pub over: Duration,
+}
+
+impl Default for CpuLoad {
+    fn default() -> CpuLoad {
+        CpuLoad {
+            share: 0.8,
+            over: Duration::from_secs(60),
+        }
+    }
+}
+
+impl CpuLoad {
+    /// Sets the share of one core; 2.0 is two cores.
+    #[must_use]
+    pub fn share(mut self, share: f64) -> CpuLoad {
+        self.share = share;
+        self
+    }
+
+    /// Sets the time over which it is taken; at least 100 ms.
+    #[must_use]
+    pub fn over(mut self, over: Duration) -> CpuLoad {
+        self.over = over.max(Duration::from_millis(100));
+        self
+    }
+}
+
+/// Reports when the process' footprint is large: again only once it has shrunk by a tenth, or has
+/// grown by a quarter.
+///
+/// ```
+/// use wedjat::trigger::MemoryLoad;
+/// let memory = MemoryLoad::default().bytes(500 << 20);
+/// let share = MemoryLoad::default().share(0.7); // of what the process may have
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct MemoryLoad {
+    /// Above so many bytes; `None` by default.
+    pub bytes: Option<u64>,
+    /// Above this share of what the process may have (the limit of its control group, else the
+    /// machine's memory), 0.8.
+    pub share: f64,
+}
+
+impl Default for MemoryLoad {
+    fn default() -> MemoryLoad {
+        MemoryLoad {
+            bytes: None,
+            share: 0.8,
+        }
+    }
+}
+
+impl MemoryLoad {
+    /// Sets the size.
+    #[must_use]
+    pub fn bytes(mut self, bytes: u64) -> MemoryLoad {
+        self.bytes = Some(bytes);
+        self
+    }
+
+    /// Sets the share of the limit.
+    #[must_use]
+    pub fn share(mut self, share: f64) -> MemoryLoad {
+        self.share = share;
+        self
+    }
+}
+
+/// Reports when the frame rate (of `Monitor::frame`) stays low while the watched thread is busy: an
+/// app that draws nothing because nothing happens is no case of it.
+///
+/// ```
+/// use std::time::Duration;
+/// use wedjat::trigger::SlowFrames;
+/// let frames = SlowFrames::default().below(50.0).lasting(Duration::from_secs(2)).cpu(0.5);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct SlowFrames {
+    /// Frames a second, 30.
+    pub below: f64,
+    /// For so long, 5 s.
+    pub lasting: Duration,
+    /// While the watched thread uses more than this share of a core, 0.6.
+    pub cpu: f64,
+}
+
+impl Default for SlowFrames {
+    fn default() -> SlowFrames {
+        SlowFrames {
+            below: 30.0,
+            lasting: Duration::from_secs(5),
+            cpu: 0.6,
+        }
+    }
+}
+
+impl SlowFrames {
+    /// Sets the frame rate.
+    #[must_use]
+    pub fn below(mut self, frames_a_second: f64) -> SlowFrames {
+        self.below = frames_a_second;
+        self
+    }
+
+    /// Sets how long it must last; at least 200 ms.
+    #[must_use]
+    pub fn lasting(mut self, time: Duration) -> SlowFrames {
+        self.lasting = time.max(Duration::from_millis(200));
+        self
+    }
+
+    /// Sets the watched thread's share of a core.
+    #[must_use]
+    pub fn cpu(mut self, share: f64) -> SlowFrames {
+        self.cpu = share;
+        self
+    }
+}
+
+/// Which of them are wanted.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Loads {
+    /// CPU of the process.
+    pub cpu: Option<CpuLoad>,
+    /// Its memory.
+    pub memory: Option<MemoryLoad>,
+    /// Frame rate and the watched thread's CPU.
+    pub frames: Option<SlowFrames>,
+}
+
+impl Loads {
+    /// Whether any is.
+    pub fn any(&self) -> bool {
+        *self != Loads::default()
+    }
+}
+
+/// What is seen at one moment. Times are nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Gauge {
+    /// Monotonic clock.
+    pub now: u64,
+    /// CPU time of the process, without ours.
+    pub process: u64,
+    /// CPU time of the watched thread.
+    pub watched: u64,
+    /// Frames since the beginning.
+    pub frames: u64,
+    /// Bytes of memory that are the process' own.
+    pub footprint: u64,
+    /// How many it may have; 0 where unknown.
+    pub limit: u64,
+}
+
+/// What was too much.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Excess {
+    /// CPU of the process: share of a core, over so many nanoseconds.
+    Cpu {
+        /// Share of a core.
+        share: f64,
+        /// Nanoseconds.
+        over: u64,
+    },
+    /// Memory: bytes, of so many that it may have.
+    Memory {
+        /// Bytes.
+        footprint: u64,
+        /// Bytes; 0 where unknown.
+        limit: u64,
+    },
+    /// Frames a second, for so many nanoseconds, with the watched thread at this share of a core.
+    Frames {
+        /// Frames a second.
+        rate: f64,
+        /// Nanoseconds.
+        lasted: u64,
+        /// Share of a core.
+        cpu: f64,
+    },
+}
+
+/// Looks for too much load. See the module's text.
+#[derive(Debug)]
+pub struct LoadDetector {
+    loads: Loads,
+    period: u64,
+    /// What was seen over the CPU's time, oldest first.
+    past: VecDeque<Gauge>,
+    last: Gauge,
+    /// Since when the frame rate is low: what was seen then.
+    slow: Option<Gauge>,
+    /// Whether the present slowness was reported.
+    told: bool,
+    /// The footprint that was reported last.
+    large: Option<u64>,
+}
+
+impl LoadDetector {
+    /// Begins at `gauge`.
+    pub fn new(loads: Loads, gauge: Gauge) -> LoadDetector {
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let second = 1_000_000_000;
+        let cpu = loads.cpu.map(|cpu| nanos(cpu.over) / 12);
+        let frames = loads.frames.map(|frames| nanos(frames.lasting) / 5);
+        let memory = loads.memory.map(|_| second);
+        let period = [cpu, frames, memory].into_iter().flatten().min();
+        LoadDetector {
+            loads,
+            period: period.unwrap_or(second).clamp(second / 100, 10 * second),
+            past: VecDeque::from([gauge]),
+            last: gauge,
+            slow: None,
+            told: false,
+            large: None,
+        }
+    }
+
+    /// How often to look, nanoseconds.
+    pub fn period(&self) -> u64 {
+        self.period
+    }
+
+    /// Takes one look, and gives what is too much.
+    pub fn look(&mut self, gauge: &Gauge) -> [Option<Excess>; 3] {
+        let found = [self.cpu(gauge), self.memory(gauge), self.frames(gauge)];
+        self.last = *gauge;
+        found
+    }
+
+    fn cpu(&mut self, gauge: &Gauge) -> Option<Excess> {
+        let wanted = self.loads.cpu?;
+        let over = wanted.over.as_nanos() as u64;
+        self.past.push_back(*gauge);
+        // The oldest that is old enough.
+        while self
+            .past
+            .get(1)
+            .is_some_and(|second| gauge.now.saturating_sub(second.now) >= over)
+        {
+            self.past.pop_front();
+        }
+        let first = *self.past.front()?;
+        let time = gauge.now.saturating_sub(first.now);
+        let share = share(gauge.process.saturating_sub(first.process), time);
+        if time < over || share <= wanted.share {
+            return None;
+        }
+        // The next one takes a time of its own.
+        self.past.clear();
+        self.past.push_back(*gauge);
+        Some(Excess::Cpu { share, over: time })
+    }
+
+    fn memory(&mut self, gauge: &Gauge) -> Option<Excess> {
+        let wanted = self.loads.memory?;
+        let of_limit = (gauge.limit > 0).then_some((gauge.limit as f64 * wanted.share) as u64);
+        let size = [wanted.bytes, of_limit.filter(|_| wanted.bytes.is_none())];
+        let size = size.into_iter().flatten().min()?;
+        if gauge.footprint < size - size / 10 {
+            self.large = None;
+        }
+        let grown = self
+            .large
+            .is_none_or(|told| gauge.footprint >= told + told / 4);
+        if gauge.footprint <= size || !grown {
+            return None;
+        }
+        self.large = Some(gauge.footprint);
+        Some(Excess::Memory {
+            footprint: gauge.footprint,
+            limit: gauge.limit,
+        })
+    }
+
+    fn frames(&mut self, gauge: &Gauge) -> Option<Excess> {
+        let wanted = self.loads.frames?;
+        let time = gauge.now.saturating_sub(self.last.now);
+        let rate = rate(gauge.frames.saturating_sub(self.last.frames), time);
+        let cpu = share(gauge.watched.saturating_sub(self.last.watched), time);
+        // Who has never drawn a frame does not tell us of them.
+        if gauge.frames == 0 || rate >= wanted.below || cpu <= wanted.cpu {
+            (self.slow, self.told) = (None, false);
+            return None;
+        }
+        let since = *self.slow.get_or_insert(self.last);
+        let lasted = gauge.now.saturating_sub(since.now);
+        if self.told || lasted < wanted.lasting.as_nanos() as u64 {
+            return None;
+        }
+        self.told = true;
+        Some(Excess::Frames {
+            rate: self::rate(gauge.frames.saturating_sub(since.frames), lasted),
+            lasted,
+            cpu: share(gauge.watched.saturating_sub(since.watched), lasted),
+        })
+    }
+}
+
+fn share(used: u64, time: u64) -> f64 {
+    if time == 0 {
+        0.0
+    } else {
+        used as f64 / time as f64
+    }
+}
+
+fn rate(count: u64, time: u64) -> f64 {
+    share(count, time) * 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Plays spans of (milliseconds, process CPU, watched CPU, frames a second, MiB) and gives what
+    /// was found, with the millisecond.
+    fn play(loads: Loads, spans: &[(u64, f64, f64, f64, u64)]) -> Vec<(u64, Excess)> {
+        let mut gauge = Gauge {
+            limit: 1000 << 20,
+            ..Gauge::default()
+        };
+        let mut detector = LoadDetector::new(loads, gauge);
+        let period = detector.period();
+        let (mut found, mut frames) = (Vec::new(), 0.0);
+        for &(length, process, watched, rate, size) in spans {
+            for _ in 0..length * MS / period {
+                gauge.now += period;
+                gauge.process += (period as f64 * process) as u64;
+                gauge.watched += (period as f64 * watched) as u64;
+                frames += rate * period as f64 / 1e9;
+                gauge.frames = frames as u64;
+                gauge.footprint = size << 20;
+                let all = detector.look(&gauge).into_iter().flatten();
+                found.extend(all.map(|excess| (gauge.now / MS, excess)));
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn much_cpu_for_long_is_told_once_a_time() {
+        let loads = Loads {
+            cpu: Some(CpuLoad::default()),
+            ..Loads::default()
+        };
+        let none = play(
+            loads,
+            &[(50_000, 0.9, 0.0, 0.0, 1), (300_000, 0.5, 0.0, 0.0, 1)],
+        );
+        assert_eq!(none, []);
+        let found = play(
+            loads,
+            &[(120_000, 0.1, 0.0, 0.0, 1), (130_000, 0.9, 0.0, 0.0, 1)],
+        );
+        assert_eq!(found.len(), 2, "{found:?}");
+        let Excess::Cpu { share, over } = found[1].1 else {
+            panic!("{found:?}")
+        };
+        assert!((share - 0.9).abs() < 0.01 && over >= 60_000 * MS);
+    }
+
+    #[test]
+    fn much_memory_is_told_when_it_comes_and_when_it_grows() {
+        let loads = Loads {
+            memory: Some(MemoryLoad::default()),
+            ..Loads::default()
+        };
+        let spans =
+            [700, 810, 790, 815, 900, 700, 805, 2000].map(|size| (3_000, 0.0, 0.0, 0.0, size));
+        let sizes: Vec<u64> = play(loads, &spans)
+            .into_iter()
+            .map(|(_, excess)| match excess {
+                Excess::Memory { footprint, .. } => footprint >> 20,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(sizes, [810, 805, 2000]);
+        let loads = Loads {
+            memory: Some(MemoryLoad::default().bytes(100 << 20)),
+            ..Loads::default()
+        };
+        assert_eq!(play(loads, &[(3_000, 0.0, 0.0, 0.0, 101)]).len(), 1);
+    }
+
+    #[test]
+    fn few_frames_count_only_while_the_thread_is_busy_and_for_long() {
+        let loads = Loads {
+            frames: Some(SlowFrames::default()),
+            ..Loads::default()
+        };
+        let smooth = (10_000, 1.0, 0.9, 60.0, 1);
+        let idle = (60_000, 0.0, 0.01, 1.0, 1);
+        let slow = |time| (time, 1.0, 0.9, 10.0, 1);
+        assert_eq!(
+            play(
+                loads,
+                &[smooth, idle, smooth, slow(4_000), smooth, slow(3_000)]
+            ),
+            []
+        );
+        assert_eq!(
+            play(loads, &[(60_000, 1.0, 0.9, 0.0, 1)]),
+            [],
+            "it has no frames at all"
+        );
+        let found = play(loads, &[smooth, slow(60_000), smooth, slow(8_000)]);
+        assert_eq!(found.len(), 2, "{found:?}");
+        let Excess::Frames { rate, lasted, cpu } = found[0].1 else {
+            panic!("{found:?}")
+        };
+        assert!(
+            (rate - 10.0).abs() < 1.0 && (cpu - 0.9).abs() < 0.01,
+            "{found:?}"
+        );
+        assert!((5_000 * MS..=7_000 * MS).contains(&lasted), "{found:?}");
+    }
+}

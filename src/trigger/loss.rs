@@ -1,0 +1,101 @@
+//! What was not reported since launch, by reason: counted by whoever drops it, told in every report.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::stall::Reason;
+
+/// Why something is not in a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Loss {
+    /// The same stall was reported often enough.
+    BackOff,
+    /// There were reports, bytes or captures enough for this hour.
+    Quota,
+    /// It was no stall, for this reason.
+    NoStall(Reason),
+}
+
+/// Counts of losses. Signal-safe to read and to write.
+#[derive(Debug)]
+pub struct Losses([AtomicU64; COUNT]);
+
+/// Kinds of loss.
+pub const COUNT: usize = 2 + Reason::ALL.len();
+
+/// The process' own.
+pub static LOSSES: Losses = Losses::new();
+
+impl Losses {
+    /// None yet.
+    pub const fn new() -> Losses {
+        Losses([const { AtomicU64::new(0) }; COUNT])
+    }
+
+    /// Forgets all: a new launch, or a new monitor.
+    pub fn reset(&self) {
+        self.0
+            .iter()
+            .for_each(|slot| slot.store(0, Ordering::Relaxed));
+    }
+
+    /// Counts one more.
+    pub fn count(&self, loss: Loss) {
+        let place = match loss {
+            Loss::BackOff => 0,
+            Loss::Quota => 1,
+            Loss::NoStall(reason) => 2 + reason as usize,
+        };
+        if let Some(slot) = self.0.get(place) {
+            slot.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The words of the `loss` section and their counts.
+    pub fn counts(&self) -> [(&'static str, u64); COUNT] {
+        let mut counts = [
+            ("back_off", 0),
+            ("quota", 0),
+            ("", 0),
+            ("", 0),
+            ("", 0),
+            ("", 0),
+            ("", 0),
+        ];
+        let words = Reason::ALL.iter().map(|reason| reason.as_str());
+        for (slot, word) in counts.iter_mut().skip(2).zip(words) {
+            slot.0 = word;
+        }
+        for (slot, count) in counts.iter_mut().zip(&self.0) {
+            slot.1 = count.load(Ordering::Relaxed);
+        }
+        counts
+    }
+}
+
+impl Default for Losses {
+    fn default() -> Losses {
+        Losses::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_is_counted_under_its_own_word() {
+        let losses = Losses::new();
+        losses.count(Loss::Quota);
+        for reason in Reason::ALL {
+            (0..=reason as usize).for_each(|_| losses.count(Loss::NoStall(reason)));
+        }
+        let counts = losses.counts();
+        assert_eq!(counts[..2], [("back_off", 0), ("quota", 1)]);
+        for reason in Reason::ALL {
+            assert!(counts.contains(&(reason.as_str(), reason as u64 + 1)));
+        }
+        losses.reset();
+        assert!(losses.counts().iter().all(|count| count.1 == 0));
+    }
+}

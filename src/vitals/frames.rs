@@ -1,0 +1,93 @@
+//! The app's frames: when the last ones were shown.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Frames that are remembered.
+const KEPT: usize = 256;
+const SECOND: u64 = 1_000_000_000;
+
+/// When frames were shown. Lock-free; signal-safe.
+#[derive(Debug)]
+pub(crate) struct Frames {
+    count: AtomicU64,
+    times: [AtomicU64; KEPT],
+}
+
+/// The process' own.
+pub(crate) static FRAMES: Frames = Frames::new();
+
+impl Frames {
+    const fn new() -> Frames {
+        Frames {
+            count: AtomicU64::new(0),
+            times: [const { AtomicU64::new(0) }; KEPT],
+        }
+    }
+
+    /// Forgets all.
+    pub fn reset(&self) {
+        self.count.store(0, Ordering::Relaxed);
+    }
+
+    /// A frame is shown at `now` (monotonic, nanoseconds).
+    pub fn mark(&self, now: u64) {
+        let ticket = self.count.fetch_add(1, Ordering::Relaxed);
+        if let Some(slot) = self.times.get(ticket as usize % KEPT) {
+            slot.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// How many there were.
+    pub fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Frames a second, over the last one; `None` where there never was any.
+    pub fn rate(&self, now: u64) -> Option<f64> {
+        let count = self.count();
+        if count == 0 {
+            return None;
+        }
+        let kept = usize::try_from(count).unwrap_or(KEPT).min(KEPT);
+        let since = now.saturating_sub(SECOND);
+        let times = || {
+            self.times
+                .iter()
+                .take(kept)
+                .map(|time| time.load(Ordering::Relaxed))
+        };
+        let recent = times().filter(|&time| time > since).count();
+        if recent < KEPT {
+            return Some(recent as f64);
+        }
+        // More a second than are remembered.
+        let oldest = times().min().unwrap_or(since);
+        let time = now.saturating_sub(oldest).max(1);
+        Some(recent as f64 / time as f64 * 1e9)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_that_of_the_last_second() {
+        static FRAMES: Frames = Frames::new();
+        let mut now = 10 * SECOND;
+        assert_eq!(FRAMES.rate(now), None);
+        for _ in 0..300 {
+            now += SECOND / 60;
+            FRAMES.mark(now);
+        }
+        let rate = FRAMES.rate(now).unwrap();
+        assert!((59.0..=61.0).contains(&rate), "{rate}");
+        assert_eq!(FRAMES.rate(now + 2 * SECOND), Some(0.0));
+        for _ in 0..3_000 {
+            now += SECOND / 1_000;
+            FRAMES.mark(now);
+        }
+        let rate = FRAMES.rate(now).unwrap();
+        assert!((990.0..=1_010.0).contains(&rate), "{rate}");
+    }
+}

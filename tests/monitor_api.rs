@@ -1,0 +1,322 @@
+//! What an app asks of its monitor while it runs: frames, launch, stacks, counters, callbacks, loads,
+//! restraint; and what it is told of the launch before.
+#![cfg(target_os = "linux")]
+
+mod stall_support;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use stall_support::{burn, is_child, start};
+use wedjat::report::{EventKind, Report};
+use wedjat::store::HowEnded;
+use wedjat::{
+    CpuLoad, Crash, MemoryLoad, Monitor, MonitorBuilder, Restraint, SlowFrames, Stall, StallEvent,
+    Threads,
+};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// The folder of a test, which parent and child know by the test's name.
+fn folder(test: &str) -> PathBuf {
+    let parent = if is_child() {
+        std::os::unix::process::parent_id()
+    } else {
+        std::process::id()
+    };
+    std::env::temp_dir().join(format!("wedjat-api-{parent}-{test}"))
+}
+
+fn builder(folder: &Path) -> MonitorBuilder {
+    Monitor::builder("Api", "1.2").directory(folder)
+}
+
+/// Plays the child of this test to its end and gives the reports that it left.
+fn reports(test: &str) -> Vec<Report> {
+    let folder = folder(test);
+    let lines = start(test).rest();
+    assert!(!lines.is_empty());
+    let stored = wedjat::store::reports(&folder).unwrap();
+    let reports = stored.iter().map(|stored| stored.read().unwrap().report);
+    let reports = reports.collect();
+    std::fs::remove_dir_all(&folder).unwrap();
+    reports
+}
+
+#[test]
+fn frames_and_launch_stand_in_the_vitals() {
+    let test = "frames_and_launch_stand_in_the_vitals";
+    if is_child() {
+        let monitor = builder(&folder(test)).install().unwrap();
+        println!("ready");
+        monitor.launched();
+        for _ in 0..20 {
+            monitor.frame();
+        }
+        monitor.record("now").unwrap();
+        assert_eq!(monitor.stats().frames, 20);
+        return;
+    }
+    let reports = reports(test);
+    let vitals = reports[0].vitals.as_ref().unwrap();
+    assert_eq!(vitals.frame_rate, Some(20.0));
+    assert!(vitals.launch_time.unwrap() <= vitals.uptime.unwrap());
+    let kind = vitals.launch_kind.as_deref().unwrap();
+    assert!(kind == "cold" || kind == "warm");
+    let memory = vitals.memory.as_ref().unwrap();
+    assert!(memory.footprint.unwrap() > 0 && memory.device_total > memory.device_free);
+    assert!(vitals.cpu.as_ref().unwrap().process.is_some());
+}
+
+#[test]
+fn a_stall_is_told_as_it_comes_and_goes_and_is_counted() {
+    let test = "a_stall_is_told_as_it_comes_and_goes_and_is_counted";
+    if is_child() {
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let told = events.clone();
+        let monitor = builder(&folder(test))
+            .stall(Stall::default())
+            .restraint(Restraint::default().per_hour(0))
+            .on_stall(move |event| {
+                told.lock().unwrap().push(match event {
+                    StallEvent::Began(info) => format!("began {}", info.lasted >= 200_000_000),
+                    StallEvent::Ended(end) => format!("ended {}", end.how.as_str()),
+                    _ => "something else".to_owned(),
+                });
+            })
+            .install()
+            .unwrap();
+        println!("ready");
+        let heart = monitor.heartbeat();
+        heart.turn(|| ());
+        heart.turn(|| sleep(600 * MS));
+        let begin = Instant::now();
+        while monitor.stats().stalled_time.is_zero() && begin.elapsed() < Duration::from_secs(10) {
+            sleep(10 * MS);
+        }
+        let stats = monitor.stats();
+        assert_eq!((stats.turns, stats.stalls, stats.stalled), (2, 1, false));
+        assert!(stats.longest >= 500 * MS && stats.captures >= 1 && stats.reports == 0);
+        assert_eq!(stats.losses, [("quota", 1)]);
+        // Told in every later report, not only in those of stalls.
+        monitor.record("now").unwrap();
+        drop(monitor);
+        assert_eq!(*events.lock().unwrap(), ["began true", "ended recovered"]);
+        return;
+    }
+    let reports = reports(test);
+    assert_eq!(reports.len(), 1, "the quota is 0");
+    let loss = reports[0].loss.as_ref().unwrap();
+    assert_eq!(loss.counts, [("quota".to_owned(), 1)]);
+}
+
+#[inline(never)]
+fn asks_for_stacks(monitor: &Monitor, threads: Threads) -> String {
+    let text = monitor.stacks(threads).unwrap();
+    std::hint::black_box(text)
+}
+
+#[inline(never)]
+fn waits_at_a_gate(gate: &std::sync::Barrier) {
+    gate.wait();
+    std::hint::black_box(());
+}
+
+#[test]
+fn stacks_are_text_with_names_at_once() {
+    let test = "stacks_are_text_with_names_at_once";
+    if is_child() {
+        let monitor = builder(&folder(test)).names(true).install().unwrap();
+        println!("ready");
+        let current = asks_for_stacks(&monitor, Threads::Current);
+        let first = current.lines().next().unwrap();
+        assert!(first.contains("::asks_for_stacks + "), "{current}");
+        for line in current.lines() {
+            let mut words = line.split(' ');
+            let (image, address) = (words.next().unwrap(), words.next().unwrap());
+            assert!(!image.is_empty() && address.starts_with("0x"), "{line}");
+            assert!(line.contains(" + "), "{line}");
+        }
+        let main = asks_for_stacks(&monitor, Threads::Main);
+        assert_eq!(main.lines().next(), current.lines().next());
+        let gate = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().name("gate-keeper".into());
+            thread
+                .spawn_scoped(scope, || waits_at_a_gate(&gate))
+                .unwrap();
+            let begin = Instant::now();
+            loop {
+                let all = asks_for_stacks(&monitor, Threads::All);
+                if all.contains("waits_at_a_gate") && all.contains("gate-keeper") {
+                    assert!(all.starts_with("thread "), "{all}");
+                    assert!(all.contains("\n\nthread "), "{all}");
+                    break;
+                }
+                assert!(begin.elapsed() < Duration::from_secs(10), "{all}");
+            }
+            gate.wait();
+        });
+        monitor.record("named").unwrap();
+        return;
+    }
+    let reports = reports(test);
+    let frames = &reports[0].threads[0].frames;
+    let named = frames.iter().filter(|frame| frame.name.is_some()).count();
+    assert!(named * 2 > frames.len(), "{named} of {}", frames.len());
+}
+
+#[inline(never)]
+fn burns_much(time: Duration) {
+    burn(time);
+    std::hint::black_box(());
+}
+
+#[test]
+fn too_much_cpu_memory_and_too_few_frames_are_reported_each_as_its_own_kind() {
+    let test = "too_much_cpu_memory_and_too_few_frames_are_reported_each_as_its_own_kind";
+    if is_child() {
+        let monitor = builder(&folder(test))
+            .cpu(CpuLoad::default().share(0.1).over(1_000 * MS))
+            .memory(MemoryLoad::default().bytes(64 << 20))
+            .slow_frames(
+                SlowFrames::default()
+                    .below(30.0)
+                    .lasting(500 * MS)
+                    .cpu(0.05),
+            )
+            .install()
+            .unwrap();
+        println!("ready");
+        let much = vec![1u8; 80 << 20];
+        let begin = Instant::now();
+        while monitor.stats().reports < 3 && begin.elapsed() < Duration::from_secs(60) {
+            monitor.frame();
+            burns_much(150 * MS);
+        }
+        std::hint::black_box(&much);
+        drop(monitor);
+        return;
+    }
+    let mut reports = reports(test);
+    let mut take = |kind| {
+        let place = reports
+            .iter()
+            .position(|report| report.event.as_ref().unwrap().kind == kind);
+        reports.remove(place.unwrap_or_else(|| panic!("no {kind:?}")))
+    };
+    let cpu = take(EventKind::Cpu);
+    let reason = cpu.event.as_ref().unwrap().reason.as_deref().unwrap();
+    assert!(reason.contains("% of a core over"), "{reason}");
+    assert!(
+        cpu.threads[0].main && cpu.threads[0].frames.len() > 3,
+        "the hottest first"
+    );
+    let seen: u64 = cpu.samples.iter().map(|sample| sample.count).sum();
+    assert!(seen >= 10, "{seen}");
+    let memory = take(EventKind::Memory);
+    let footprint = memory.vitals.unwrap().memory.unwrap().footprint.unwrap();
+    assert!(footprint > 64 << 20, "{footprint}");
+    let frames = take(EventKind::Stall);
+    let event = frames.event.as_ref().unwrap();
+    assert_eq!(event.class.as_deref(), Some("slow_frames"));
+    assert!(event.reason.as_deref().unwrap().contains("frames a second"));
+    assert!(frames.stall_end.unwrap().duration >= 500_000_000);
+}
+
+/// What the next launch is told of one that did `what`.
+fn ended(what: &str) -> (HowEnded, Option<i32>) {
+    let test = "how_the_launch_before_ended_is_known_without_a_report";
+    let folder = folder(what);
+    // SAFETY: this test's children are started one after another, by this thread.
+    unsafe { std::env::set_var("WEDJAT_TEST_WHAT", what) };
+    let mut child = start(test);
+    if what.starts_with("killed") {
+        while child.line() != "now" {}
+        child.signal(libc::SIGKILL);
+    }
+    child.end();
+    let seen = wedjat::store::launches(&folder).unwrap();
+    let monitor = builder(&folder).install().unwrap();
+    let previous = monitor.previous_launch().unwrap().clone();
+    assert_eq!(seen, [previous.clone()]);
+    assert!(previous.app_version == "1.2" && previous.footprint.unwrap() > 0);
+    assert!(previous.last_seen >= previous.started);
+    drop(monitor);
+    // What was told once is not told again.
+    let monitor = builder(&folder).install().unwrap();
+    assert_eq!(monitor.previous_launches().len(), 1);
+    assert_eq!(
+        monitor.previous_launch().unwrap().how,
+        HowEnded::Uninstalled
+    );
+    drop(monitor);
+    std::fs::remove_dir_all(&folder).unwrap();
+    (previous.how, previous.status)
+}
+
+#[test]
+fn how_the_launch_before_ended_is_known_without_a_report() {
+    if is_child() {
+        let what = std::env::var("WEDJAT_TEST_WHAT").unwrap();
+        let monitor = builder(&folder(&what))
+            .stall(Stall::default())
+            .crash(Crash::default())
+            .install()
+            .unwrap();
+        println!("ready");
+        monitor.heartbeat().turn(|| ());
+        match &*what {
+            "exits" => std::process::exit(7),
+            "drops" => return drop(monitor),
+            // SAFETY: no memory is involved.
+            "crashes" => unsafe {
+                libc::raise(libc::SIGSEGV);
+            },
+            "killed" => println!("now"),
+            "killed in the background" => {
+                monitor.set_foreground(false);
+                println!("now");
+            }
+            "killed in a stall" => {
+                monitor.heartbeat().begin();
+                while !monitor.stats().stalled {
+                    sleep(10 * MS);
+                }
+                println!("now");
+            }
+            "forks" => {
+                // SAFETY: the child only exits, by way of what `exit` calls.
+                match unsafe { libc::fork() } {
+                    0 => std::process::exit(3),
+                    child => {
+                        let mut status = 0;
+                        // SAFETY: our own child.
+                        unsafe { libc::waitpid(child, &mut status, 0) };
+                        // SAFETY: nothing of the process is used any more.
+                        unsafe { libc::_exit(0) };
+                    }
+                }
+            }
+            other => panic!("{other}"),
+        }
+        sleep(Duration::from_secs(60));
+        return;
+    }
+    assert_eq!(ended("exits"), (HowEnded::Exit, Some(7)));
+    assert_eq!(ended("drops"), (HowEnded::Uninstalled, None));
+    assert_eq!(ended("crashes"), (HowEnded::Crash, None));
+    assert_eq!(ended("killed"), (HowEnded::KilledInForeground, None));
+    assert_eq!(
+        ended("killed in the background"),
+        (HowEnded::KilledInBackground, None)
+    );
+    assert_eq!(ended("killed in a stall"), (HowEnded::Stalled, None));
+    assert_eq!(
+        ended("forks"),
+        (HowEnded::KilledInForeground, None),
+        "the child's exit is its own"
+    );
+}
