@@ -241,7 +241,7 @@ fn ended(what: &str) -> (HowEnded, Option<i32>) {
     let seen = wedjat::store::launches(&folder).unwrap();
     let monitor = builder(&folder).install().unwrap();
     let previous = monitor.previous_launch().unwrap().clone();
-    assert_eq!(seen, [previous.clone()]);
+    assert_eq!(seen, std::slice::from_ref(&previous));
     assert!(previous.app_version == "1.2" && previous.footprint.unwrap() > 0);
     assert!(previous.last_seen >= previous.started);
     drop(monitor);
