@@ -5,6 +5,8 @@ mod flamegraph;
 mod folded;
 mod html;
 mod json;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod plain;
 mod remarks;
 mod source;
@@ -24,6 +26,8 @@ pub use html::Html;
 #[cfg(test)]
 pub(crate) use json::value_json;
 pub use json::{FrameJson, Json, Ndjson};
+#[cfg(feature = "parquet")]
+pub use parquet::Parquet;
 pub use plain::plain;
 pub(crate) use remarks::missing_text;
 pub use source::{Excerpt, Sources};

@@ -1,0 +1,40 @@
+//! The reports of a simulated fleet, with the truth beside them, and how well `--top` groups them.
+//!
+//! ```text
+//! cargo run --release --example fleet -- write DIR REPORTS [SEED] [REPORTS-PER-FILE]
+//! symbolicate --debug DIR/debug --top 10 DIR/reports
+//! cargo run --release --example fleet -- score DIR
+//! ```
+//!
+//! `write` compiles an app in several versions (a C compiler is needed), and writes reports of its
+//! stalls by the writer that the recorder uses: a few hundred distinct stalls by Zipf's law, durations,
+//! devices, samples of which some show something else, some reports cut or damaged. `truth.tsv` says
+//! which report is of which stall. `score` reads them back through the desk, and prints precision and
+//! recall over all pairs of reports.
+
+mod app;
+mod random;
+mod score;
+mod stalls;
+mod write;
+
+use std::error::Error;
+use std::path::Path;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let number = |at: usize, default: u64| args.get(at).map_or(Ok(default), |text| text.parse());
+    match args[..] {
+        ["write", folder, count, ..] => {
+            let fleet = write::Fleet {
+                count: count.parse()?,
+                seed: number(3, 1)?,
+                per_file: number(4, 1)?.max(1),
+            };
+            fleet.write(Path::new(folder))
+        }
+        ["score", folder] => score::score(Path::new(folder)),
+        _ => Err("fleet write DIR REPORTS [SEED] [REPORTS-PER-FILE], or fleet score DIR".into()),
+    }
+}
