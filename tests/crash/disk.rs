@@ -10,7 +10,7 @@ use crate::{Tests, Way, install, outer, tests};
 
 pub fn trials() -> Tests {
     tests(&[
-        ("a_full_disk_takes_the_report_all_the_same", full_disk),
+        (FULL, full_disk),
         ("a_file_size_limit_cuts_the_report_and_no_more", size_limit),
         ("a_folder_that_was_removed_is_made_again", removed),
         (
@@ -31,6 +31,33 @@ pub fn trials() -> Tests {
     ])
 }
 
+/// Needs a disk of its own, and so the right to mount one.
+pub const FULL: &str = "a_full_disk_takes_the_report_all_the_same";
+
+/// Whether a process may have mounts of its own: not in every container.
+pub fn may_mount() -> bool {
+    // SAFETY: the child calls only what is safe after `fork`, and ends by `_exit`.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            let (none, root) = (std::ptr::null(), c"/".as_ptr());
+            let private = libc::MS_REC | libc::MS_PRIVATE;
+            let may = own_mounts() && libc::mount(none, root, none, private, none.cast()) == 0;
+            libc::_exit(if may { 0 } else { 1 });
+        }
+        let mut status = -1;
+        libc::waitpid(child, &mut status, 0) == child && status == 0
+    }
+}
+
+fn own_mounts() -> bool {
+    // SAFETY: the calls change this process' own view of the files.
+    unsafe {
+        libc::unshare(libc::CLONE_NEWNS) == 0
+            || libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS) == 0
+    }
+}
+
 fn limit(resource: libc::__rlimit_resource_t, to: u64) {
     let limit = libc::rlimit {
         rlim_cur: to,
@@ -43,15 +70,13 @@ fn limit(resource: libc::__rlimit_resource_t, to: u64) {
 /// A file system of 1 MiB at `folder`, for this process and its children alone.
 fn small_disk(folder: &Path) {
     let path = std::ffi::CString::new(folder.to_str().unwrap()).unwrap();
+    assert!(
+        own_mounts(),
+        "no mount namespace: {}",
+        std::io::Error::last_os_error()
+    );
     // SAFETY: C strings; the calls change this process' own view of the files.
     unsafe {
-        let own = libc::unshare(libc::CLONE_NEWNS) == 0
-            || libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS) == 0;
-        assert!(
-            own,
-            "no mount namespace: {}",
-            std::io::Error::last_os_error()
-        );
         let (none, root) = (std::ptr::null(), c"/".as_ptr());
         libc::mount(
             none,
