@@ -167,3 +167,165 @@ fn the_command_asks_the_servers_of_the_environment() {
     let shown = String::from_utf8_lossy(&output.stdout);
     assert!(shown.contains("hidden + 0 (a.c:"), "{shown}");
 }
+
+fn find(servers: &[&str], cache: &Path, report: &Report) -> Option<String> {
+    let servers = servers.iter().map(|&url| url.to_owned()).collect();
+    let debuginfod = Debuginfod::new(servers, cache).timeout(std::time::Duration::from_secs(2));
+    let desk = Symbolicator::new(DebugFiles::new().debuginfod(Some(debuginfod)));
+    let result = desk.symbolicate(report.clone());
+    let frame = result.threads[0].frames[0].frames.first()?;
+    frame.function.as_deref().map(str::to_owned)
+}
+
+/// That no server has a file is remembered for a while, across processes, as elfutils does it: by an
+/// empty file.
+#[test]
+fn that_nobody_has_a_file_is_remembered_for_a_while() {
+    let folder = tempfile::tempdir().unwrap();
+    let (debug, id, report) = program(folder.path());
+    let (nobody, asked) = server(b"another id", Vec::new());
+    let cache = folder.path().join("cache");
+    for _ in 0..3 {
+        assert_eq!(find(&[&nobody], &cache, &report), None);
+    }
+    assert_eq!(asked.lock().unwrap().len(), 1);
+    let hex: String = id.iter().map(|b| format!("{b:02x}")).collect();
+    let miss = cache.join(hex).join("debuginfo");
+    assert_eq!(miss.metadata().unwrap().len(), 0);
+    // After that while, servers are asked again.
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    std::fs::File::options()
+        .append(true)
+        .open(&miss)
+        .unwrap()
+        .set_modified(long_ago)
+        .unwrap();
+    let (url, _) = server(&id, debug);
+    assert_eq!(find(&[&url], &cache, &report).as_deref(), Some("hidden"));
+}
+
+/// A server that never answers is given up on, is not asked again, and takes no other server's place;
+/// and nothing is remembered of what it might have.
+#[test]
+fn a_silent_server_is_given_up_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (debug, id, report) = program(folder.path());
+    // Takes connections (the backlog does), and never says a word.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent_url = format!("http://{}", silent.local_addr().unwrap());
+    let refusing = {
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap();
+        format!("http://{}", closed.local_addr().unwrap())
+    };
+    let cache = folder.path().join("cache");
+    assert_eq!(find(&[&refusing, &silent_url], &cache, &report), None);
+    assert!(
+        !cache.exists(),
+        "nothing is known, so nothing is remembered"
+    );
+    let (url, _) = server(&id, debug);
+    let found = find(&[&refusing, &silent_url, &url], &cache, &report);
+    assert_eq!(found.as_deref(), Some("hidden"));
+}
+
+/// How downloads go, and that a server cannot be reached, is said on standard error alone.
+#[test]
+fn progress_and_failures_stand_on_standard_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let (debug, id, report) = program(folder.path());
+    let (url, _) = server(&id, debug);
+    let refusing = {
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap();
+        format!("http://{}", closed.local_addr().unwrap())
+    };
+    let path = folder.path().join("a.wedjat");
+    std::fs::write(&path, wedjat::report::to_bytes(&report)).unwrap();
+    let run = |urls: &str, cache: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_symbolicate"))
+            .args(["--no-cache", "--format", "ndjson"])
+            .arg(&path)
+            .env("DEBUGINFOD_URLS", urls)
+            .env("DEBUGINFOD_PROGRESS", "1")
+            .env("DEBUGINFOD_CACHE_PATH", folder.path().join(cache))
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (text(output.stdout), text(output.stderr))
+    };
+    let (out, errors) = run(&format!("ima:permissive {refusing} {url}/"), "one");
+    assert!(out.contains("\"hidden\""), "{out}");
+    assert!(
+        errors.contains(&format!("warning: {refusing}/buildid/")),
+        "{errors}"
+    );
+    assert!(
+        errors.contains(&format!("fetching {url}/buildid/")) && errors.contains("MiB"),
+        "{errors}"
+    );
+    assert!(!out.contains("MiB"));
+    // Nobody has it: the report is printed all the same, with what is missing.
+    let (out, errors) = run(&refusing, "two");
+    assert_eq!(out.lines().count(), 1);
+    assert!(errors.contains("missing"), "{errors}");
+}
+
+/// Debian's real server, for the C library of this machine. Needs the network:
+/// `cargo test --test desk_debuginfod -- --ignored`
+#[test]
+#[ignore = "needs the network, and an unmodified Debian's C library"]
+fn debians_own_server_has_the_c_library() {
+    let url = std::env::var("DEBUGINFOD_URLS").unwrap_or("https://debuginfod.debian.net".into());
+    let folder = tempfile::tempdir().unwrap();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let path = maps
+        .lines()
+        .find(|line| line.ends_with("/libc.so.6"))
+        .expect("a C library");
+    let path = path[path.find('/').unwrap()..].to_owned();
+    let data = std::fs::read(&path).unwrap();
+    let file = object::File::parse(&*data).unwrap();
+    use object::ObjectSymbol;
+    let qsort = file
+        .dynamic_symbols()
+        .find(|s| s.name() == Ok("qsort_r"))
+        .unwrap();
+    let mut report = Report::default();
+    report.images.push(Image {
+        name: "/no/such/folder/libc.so.6".into(),
+        id: file.build_id().unwrap().unwrap().to_vec(),
+        base: 0x10000,
+        size: 0x100_0000,
+        ..Image::default()
+    });
+    report.threads.push(Thread {
+        frames: vec![Frame {
+            pc: 0x10000 + qsort.address(),
+            found: Found::Context,
+            image: Some(0),
+            ..Frame::default()
+        }],
+        ..Thread::default()
+    });
+    let failures: Arc<Mutex<Vec<String>>> = Arc::default();
+    let log = failures.clone();
+    let debuginfod = Debuginfod::new(vec![url], folder.path()).watch(move |what| {
+        if let wedjat::symbolicate::Fetching::Failed { url, why } = what {
+            log.lock().unwrap().push(format!("{url}: {why}"));
+        }
+    });
+    let desk = Symbolicator::new(DebugFiles::new().system(false).debuginfod(Some(debuginfod)));
+    let result = desk.symbolicate(report);
+    let frames = &result.threads[0].frames[0].frames;
+    let frame = frames
+        .first()
+        .unwrap_or_else(|| panic!("{:?}", failures.lock().unwrap()));
+    assert!(
+        frame
+            .file
+            .as_deref()
+            .is_some_and(|file| file.ends_with("msort.c")),
+        "{frame:?}"
+    );
+    assert!(frame.line.is_some());
+}

@@ -113,6 +113,26 @@ fn a_folder_of_everything() {
     assert_golden(&["arm64"], "arm64");
 }
 
+/// Code that no line of the source stands for is among what the goldens hold.
+#[test]
+fn line_zero_is_no_line() {
+    for arch in ["arm64", "x86_64"] {
+        let addresses = addresses(&[&format!("{arch}/kiosk.dSYM")], arch);
+        let without_line = golden(arch)
+            .into_iter()
+            .filter(|(_, frames)| frames[0]["line"] == 0);
+        let without_line: Vec<u64> = without_line.map(|(address, _)| address).collect();
+        assert!(!without_line.is_empty());
+        for address in without_line {
+            assert_eq!(
+                addresses.frames(address)[0].line,
+                None,
+                "{arch} {address:#x}"
+            );
+        }
+    }
+}
+
 /// A symbol table names the outermost function right, or not at all.
 #[test]
 fn symbols_alone_are_right_or_silent() {

@@ -22,7 +22,7 @@ pub(crate) struct DebugFile {
     symbols: OnceLock<Symbols>,
     quick: OnceLock<UnitIndex>,
     complete: OnceLock<UnitIndex>,
-    units: Mutex<FxHashMap<usize, Arc<Table>>>,
+    units: Mutex<FxHashMap<usize, UnitUse>>,
     /// The table of the whole file, once somebody made or mapped it.
     whole: OnceLock<Table>,
     answers: [Mutex<FxHashMap<u32, Answer>>; SHARDS],
@@ -38,8 +38,17 @@ pub(crate) struct Work {
     pub cache: Option<Cache>,
 }
 
-/// Once so many units were flattened for single answers, the whole file is worth it.
+/// Once so many units were read for single answers, the whole file is worth it.
 const ENOUGH_UNITS: usize = 24;
+/// So many addresses of one unit are answered by reading it for each; then it is flattened.
+const SINGLE_ANSWERS: u32 = 2;
+
+/// What was read of a unit so far.
+#[derive(Default)]
+struct UnitUse {
+    answers: u32,
+    table: Option<Arc<Table>>,
+}
 
 /// What is known of an address.
 #[derive(Debug, Clone)]
@@ -83,7 +92,7 @@ impl DebugFile {
     /// The answer for a stated address; `None` where the truth is unknown.
     pub(crate) fn lookup(&self, svma: u64) -> Option<Answer> {
         self.object.code_end(svma)?;
-        if self.whole.get().is_none() && self.flattened() >= ENOUGH_UNITS {
+        if self.whole.get().is_none() && self.units_read() >= ENOUGH_UNITS {
             self.make_whole();
         }
         if let Some(table) = self.whole.get().filter(|table| !table.is_damaged()) {
@@ -144,7 +153,7 @@ impl DebugFile {
     /// Whether answers came straight from DWARF, where a table on disk would have been quicker.
     pub(crate) fn wants_table(&self) -> bool {
         self.work.cache.is_some()
-            && self.flattened() > 0
+            && self.units_read() > 0
             && !self.is_whole()
             && Cache::is_worth_it(&self.object)
     }
@@ -210,17 +219,17 @@ impl DebugFile {
         })
     }
 
-    /// How many units were flattened for single answers so far.
-    pub(crate) fn flattened(&self) -> usize {
+    /// How many units were read for single answers so far.
+    fn units_read(&self) -> usize {
         lock(&self.units).len()
     }
 
-    pub(crate) fn is_whole(&self) -> bool {
+    fn is_whole(&self) -> bool {
         self.whole.get().is_some()
     }
 
     /// The object's symbols.
-    pub(crate) fn symbols(&self) -> &Symbols {
+    fn symbols(&self) -> &Symbols {
         self.symbols.get_or_init(|| Symbols::read(&self.object))
     }
 
@@ -231,17 +240,16 @@ impl DebugFile {
     }
 
     fn lookup_directly(&self, svma: u64) -> Option<Answer> {
-        let relative = u32::try_from(svma.checked_sub(self.object.base)?).ok()?;
         if let Some(dwarf) = self.dwarf() {
             let quick = self
                 .quick
                 .get_or_init(|| dwarf.read(|walk| walk.quick_index()));
-            let mut found = self.in_units(dwarf, &quick.units_at(svma), relative);
+            let mut found = self.in_units(dwarf, &quick.units_at(svma), svma);
             if found.is_none() && quick.is_partial() {
                 let complete = self
                     .complete
                     .get_or_init(|| dwarf.read(|walk| walk.complete_index()));
-                found = self.in_units(dwarf, &complete.units_at(svma), relative);
+                found = self.in_units(dwarf, &complete.units_at(svma), svma);
             }
             if let Some((table, chain)) = found {
                 return self.answer(&table, chain, Some(svma));
@@ -259,15 +267,11 @@ impl DebugFile {
     }
 
     /// The first of `units` that knows the function at an address; else the first that knows a line.
-    fn in_units(
-        &self,
-        dwarf: &DwarfFile,
-        units: &[usize],
-        relative: u32,
-    ) -> Option<(Arc<Table>, u32)> {
+    fn in_units(&self, dwarf: &DwarfFile, units: &[usize], svma: u64) -> Option<(Arc<Table>, u32)> {
+        let relative = u32::try_from(svma.checked_sub(self.object.base)?).ok()?;
         let mut lines_only = None;
         for &offset in units {
-            let table = self.unit(dwarf, offset);
+            let table = self.unit(dwarf, offset, svma);
             let Some(chain) = table.chain_at(relative) else {
                 continue;
             };
@@ -282,24 +286,27 @@ impl DebugFile {
         lines_only
     }
 
-    fn unit(&self, dwarf: &DwarfFile, offset: usize) -> Arc<Table> {
-        if let Some(table) = lock(&self.units).get(&offset) {
-            return table.clone();
-        }
-        let unit = dwarf.read(|walk| walk.flatten(offset));
+    /// The table of a unit, or as much of it as one address needs.
+    fn unit(&self, dwarf: &DwarfFile, offset: usize, svma: u64) -> Arc<Table> {
+        let only = {
+            let mut units = lock(&self.units);
+            let used = units.entry(offset).or_default();
+            if let Some(table) = &used.table {
+                return table.clone();
+            }
+            used.answers += 1;
+            (used.answers <= SINGLE_ANSWERS).then_some(svma)
+        };
+        let unit = dwarf.read(|walk| walk.flatten(offset, only));
         let mut builder = Builder::default();
         let mut claims = Vec::new();
-        add_unit(
-            &mut builder,
-            &mut claims,
-            &unit,
-            0,
-            self.object.base,
-            |_| None,
-        );
+        let base = self.object.base;
+        add_unit(&mut builder, &mut claims, &unit, 0, base, |_| None);
         let segments: Vec<_> = overlay(claims);
-        let table = Arc::new(builder.finish(&segments, self.object.base));
-        lock(&self.units).insert(offset, table.clone());
+        let table = Arc::new(builder.finish(&segments, base));
+        if only.is_none() {
+            lock(&self.units).entry(offset).or_default().table = Some(table.clone());
+        }
         table
     }
 }

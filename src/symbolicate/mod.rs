@@ -57,7 +57,7 @@ pub use addresses::{Addresses, Ambiguous};
 pub use cache::Cache;
 pub use debug_files::{Added, DebugFiles};
 #[cfg(feature = "debuginfod")]
-pub use debuginfod::Debuginfod;
+pub use debuginfod::{Debuginfod, Fetching};
 pub use error::Error;
 pub use frame::{
     Frame, Missing, PhysicalFrame, Source, Stack, Symbolicated, id_text, image_file_name,

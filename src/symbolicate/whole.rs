@@ -117,7 +117,7 @@ fn flatten_all(dwarf: &DwarfFile, units: &[usize], jobs: usize) -> Vec<UnitTable
                 let Some(&offset) = units.get(index) else {
                     return done;
                 };
-                done.push((index, walk.flatten(offset)));
+                done.push((index, walk.flatten(offset, None)));
             }
         })
     };

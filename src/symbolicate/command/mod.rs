@@ -3,6 +3,8 @@
 mod address;
 mod args;
 mod feed;
+#[cfg(feature = "debuginfod")]
+mod fetching;
 mod inspect;
 mod interrupt;
 mod progress;
@@ -96,7 +98,10 @@ fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> 
         return code;
     }
     #[cfg(feature = "debuginfod")]
-    let files = files.debuginfod(super::Debuginfod::from_environment());
+    let files = {
+        let servers = super::Debuginfod::from_environment();
+        files.debuginfod(servers.map(|servers| servers.watch(fetching::watch())))
+    };
     let desk = Symbolicator::new(files);
     let code = reports::run(args, &desk, input, &mut say);
     make_tables_behind(args, desk.files());

@@ -45,14 +45,17 @@ pub(crate) struct UnitTable {
 }
 
 impl<'a> Walk<'a> {
-    /// Flattens the unit at `offset` in `.debug_info`. Empty where it is damaged.
-    pub(crate) fn flatten(&self, offset: usize) -> UnitTable {
+    /// Flattens the unit at `offset` in `.debug_info`; with `only`, as far as this one address needs:
+    /// the same answer, sooner. Empty where it is damaged.
+    pub(crate) fn flatten(&self, offset: usize, only: Option<u64>) -> UnitTable {
         let Ok(unit) = self.unit_at(offset) else {
             return UnitTable::default();
         };
-        match super::split::of_unit(self, &unit, |walk, split| flatten(walk, split, self, &unit)) {
+        match super::split::of_unit(self, &unit, |walk, split| {
+            flatten(walk, split, self, &unit, only)
+        }) {
             Some(table) => table,
-            None => flatten(self, &unit, self, &unit),
+            None => flatten(self, &unit, self, &unit, only),
         }
     }
 }
@@ -63,21 +66,34 @@ fn flatten<'a, 'l>(
     unit: &Unit<R<'a>>,
     lined_walk: &Walk<'l>,
     lined: &Unit<R<'l>>,
+    only: Option<u64>,
 ) -> UnitTable {
     let Functions {
         nodes,
         mut claims,
         functions,
-    } = Functions::read(walk, unit);
+    } = Functions::read(walk, unit, only);
+    // Of a function that was folded with others, the line at its entry says which lines are its own.
+    let points = only.map(|at| {
+        let entries = nodes.iter().filter(|node| node.caller.is_none());
+        entries
+            .map(|node| node.entry)
+            .chain([at])
+            .collect::<Vec<_>>()
+    });
     let lines = match &lined.line_program {
-        Some(program) => Lines::read(program.clone(), &walk.file.code),
+        Some(program) => Lines::read(program.clone(), &walk.file.code, points.as_deref()),
         None => Lines::default(),
     };
     // Code with lines but without a function's DIE, as hand-written assembly has it.
-    let sequences = lines.sequences.iter();
-    claims.extend(sequences.map(|s| Claim {
-        start: s.start,
-        end: s.end,
+    let sequences = lines.sequences.iter().map(|s| (s.start, s.end));
+    let wanted = |(start, end): (u64, u64)| match only {
+        None => Some((start, end)),
+        Some(at) => (start <= at && at < end).then_some((at, at + 1)),
+    };
+    claims.extend(sequences.filter_map(wanted).map(|(start, end)| Claim {
+        start,
+        end,
         rank: 0,
         value: NONE,
     }));

@@ -43,7 +43,10 @@ struct Facts<'a> {
     low: Option<u64>,
     high: Option<AttributeValue<R<'a>>>,
     ranges: Option<AttributeValue<R<'a>>>,
-    names: Names,
+    /// Read only for DIEs with code: most have none.
+    linkage: Option<AttributeValue<R<'a>>>,
+    name: Option<AttributeValue<R<'a>>>,
+    line: Option<u64>,
     origin: Option<Target>,
     specification: Option<Target>,
     call_file: u64,
@@ -51,11 +54,13 @@ struct Facts<'a> {
 }
 
 impl Functions {
-    /// Reads the DIEs of `unit`. What stands before damage is kept.
-    pub(super) fn read<'a>(walk: &Walk<'a>, unit: &Unit<R<'a>>) -> Functions {
+    /// Reads the DIEs of `unit`; with `only`, just the functions that hold this address, with claims
+    /// on this address alone. What stands before damage is kept.
+    pub(super) fn read<'a>(walk: &Walk<'a>, unit: &Unit<R<'a>>, only: Option<u64>) -> Functions {
         let mut reading = Reading {
             walk,
             unit,
+            only,
             mangles: language_mangles(walk, unit),
             result: Functions::default(),
             inlined: FxHashMap::default(),
@@ -69,6 +74,7 @@ impl Functions {
 struct Reading<'w, 'a> {
     walk: &'w Walk<'a>,
     unit: &'w Unit<R<'a>>,
+    only: Option<u64>,
     /// Whether this unit's language mangles names, so that a plain name is only half of one.
     mangles: bool,
     result: Functions,
@@ -125,10 +131,10 @@ impl<'a> Reading<'_, 'a> {
             gimli::DW_AT_high_pc => facts.high = Some(value),
             gimli::DW_AT_ranges => facts.ranges = Some(value),
             gimli::DW_AT_linkage_name | gimli::DW_AT_MIPS_linkage_name => {
-                facts.names.linkage = self.walk.text(self.unit, false, value);
+                facts.linkage = Some(value);
             }
-            gimli::DW_AT_name => facts.names.name = self.walk.text(self.unit, false, value),
-            gimli::DW_AT_decl_line => facts.names.line = value.udata_value(),
+            gimli::DW_AT_name => facts.name = Some(value),
+            gimli::DW_AT_decl_line => facts.line = value.udata_value(),
             gimli::DW_AT_abstract_origin => facts.origin = target(value, false),
             gimli::DW_AT_specification => facts.specification = target(value, false),
             gimli::DW_AT_call_file => facts.call_file = number(&value),
@@ -147,6 +153,16 @@ impl<'a> Reading<'_, 'a> {
         let ranges = self.ranges(&facts)?;
         let Some(&(entry, _)) = ranges.first() else {
             return Ok(None);
+        };
+        let holds = |at: u64| ranges.iter().any(|&(start, end)| start <= at && at < end);
+        if tag == gimli::DW_TAG_subprogram && self.only.is_some_and(|at| !holds(at)) {
+            return Ok(None);
+        }
+        let text = |value: Option<_>| self.walk.text(self.unit, false, value?);
+        let mut names = Names {
+            linkage: text(facts.linkage),
+            name: text(facts.name),
+            line: facts.line,
         };
         let index = self.result.nodes.len() as u32;
         let inlined = tag == gimli::DW_TAG_inlined_subroutine;
@@ -167,11 +183,10 @@ impl<'a> Reading<'_, 'a> {
         };
         let (function, line) = match caller {
             Some(_) => (
-                self.inlined_function(offset, facts.names, facts.origin.or(facts.specification)),
+                self.inlined_function(offset, names, facts.origin.or(facts.specification)),
                 None,
             ),
             None => {
-                let mut names = facts.names;
                 for reference in [facts.origin, facts.specification].into_iter().flatten() {
                     let more = self.walk.names_of(self.unit, false, reference);
                     names.linkage = names.linkage.or(more.linkage);
@@ -198,14 +213,22 @@ impl<'a> Reading<'_, 'a> {
             depth,
             rank,
         });
-        self.result
-            .claims
-            .extend(ranges.iter().map(|&(start, end)| Claim {
+        let only = self.only;
+        let claims = ranges.into_iter().filter_map(|(start, end)| {
+            let (start, end) = match only {
+                None => (start, end),
+                Some(at) if start <= at && at < end => (at, at + 1),
+                Some(_) => return None,
+            };
+            let value = index;
+            Some(Claim {
                 start,
                 end,
                 rank,
-                value: index,
-            }));
+                value,
+            })
+        });
+        self.result.claims.extend(claims);
         Ok(Some(index))
     }
 

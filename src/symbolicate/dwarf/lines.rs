@@ -32,21 +32,32 @@ pub(super) struct Lines {
 
 impl Lines {
     /// Runs the line program. Sequences that do not start in code are those of functions that the
-    /// linker threw away. What a damaged program gave before the damage is kept.
-    pub(super) fn read(program: IncompleteLineProgram<R<'_>>, code: &[(u64, u64)]) -> Lines {
+    /// linker threw away. With `points`, only the rows that hold one of these addresses are kept. What
+    /// a damaged program gave before the damage is kept.
+    pub(super) fn read(
+        program: IncompleteLineProgram<R<'_>>,
+        code: &[(u64, u64)],
+        points: Option<&[u64]>,
+    ) -> Lines {
         let mut sequences = Vec::new();
-        let mut rows: Vec<Row> = Vec::new();
+        let mut sequence = Growing {
+            points,
+            start: None,
+            last: None,
+            rows: Vec::new(),
+        };
         let mut program = program.rows();
         while let Ok(Some((_, row))) = program.next_row() {
             let address = row.address();
             if row.end_sequence() {
-                let rows = std::mem::take(&mut rows);
-                if let Some(first) = rows.first()
-                    && first.address < address
-                    && code_end(code, first.address).is_some()
+                let (start, rows) = sequence.finish(address);
+                if let Some(start) = start
+                    && start < address
+                    && !rows.is_empty()
+                    && code_end(code, start).is_some()
                 {
                     sequences.push(Sequence {
-                        start: first.address,
+                        start,
                         end: address,
                         rows,
                     });
@@ -56,17 +67,11 @@ impl Lines {
             let line = row
                 .line()
                 .map_or(0, |line| u32::try_from(line.get()).unwrap_or(0));
-            let row = Row {
+            sequence.add(Row {
                 address,
                 file: row.file_index(),
                 line,
-            };
-            match rows.last_mut() {
-                // Of rows at one address the last one counts.
-                Some(last) if last.address == address => *last = row,
-                Some(last) if last.address > address => {} // backwards: damaged
-                _ => rows.push(row),
-            }
+            });
         }
         sequences.sort_by_key(|sequence| sequence.start);
         Lines { sequences }
@@ -81,6 +86,44 @@ impl Lines {
         (after.saturating_sub(32)..after)
             .rev()
             .filter(move |&i| address < self.sequences[i].end)
+    }
+}
+
+/// A sequence whose end has not come yet.
+struct Growing<'p> {
+    points: Option<&'p [u64]>,
+    start: Option<u64>,
+    /// The row whose end the next one tells.
+    last: Option<Row>,
+    rows: Vec<Row>,
+}
+
+impl Growing<'_> {
+    fn add(&mut self, row: Row) {
+        match self.last {
+            Some(last) if last.address > row.address => return, // backwards: damaged
+            // Of rows at one address the last one counts.
+            Some(last) if last.address == row.address => {}
+            Some(_) => self.settle(row.address),
+            None => self.start = Some(row.address),
+        }
+        self.last = Some(row);
+    }
+
+    /// Keeps the last row, now that it is known to end at `end`, if anyone wants it.
+    fn settle(&mut self, end: u64) {
+        if let Some(row) = self.last.take() {
+            let holds = |&point: &u64| row.address <= point && point < end;
+            if self.points.is_none_or(|points| points.iter().any(holds)) {
+                self.rows.push(row);
+            }
+        }
+    }
+
+    /// The sequence's start and rows; ready for the next one.
+    fn finish(&mut self, end: u64) -> (Option<u64>, Vec<Row>) {
+        self.settle(end);
+        (self.start.take(), std::mem::take(&mut self.rows))
     }
 }
 

@@ -132,7 +132,7 @@ impl<'a> Walk<'a> {
                 }
             }
             if ranges.len() == before {
-                for segment in self.flatten(offset.0).segments {
+                for segment in self.flatten(offset.0, None).segments {
                     ranges.push((segment.start, segment.end, offset.0));
                 }
             }

@@ -1,0 +1,522 @@
+//! Code in all the shapes that compilers and linkers leave it in. What is true stands in the sources
+//! made here, or is the word of `llvm-symbolizer`, `nm` and `readelf`.
+#![cfg(all(feature = "symbolicate", target_os = "linux", target_arch = "x86_64"))]
+
+mod desk_support;
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use desk_support::{Workshop, chains, crash, line_of};
+use wedjat::report::model::Found;
+use wedjat::symbolicate::{DebugFiles, Source};
+
+/// Folded functions: the name and the line of one address are those of one function.
+#[test]
+fn a_folded_function_has_the_name_of_its_line() {
+    let source = "volatile int sink;
+int alpha(int n) { sink = n; return n * 3; } // @alpha
+int other(int n) { sink = n; return n * 5; }
+int beta(int n) { sink = n; return n * 3; } // @beta
+int (*volatile table[])(int) = {alpha, beta, other};
+int main(int argc, char **argv) { return table[argc](argc); }
+";
+    let shop = Workshop::new(&[("a.c", source)]);
+    for version in ["-gdwarf-4", "-gdwarf-5"] {
+        let flags = "-O1 -ffunction-sections -fuse-ld=gold -Wl,--icf=all";
+        shop.run(&format!("gcc -g {version} {flags} a.c -o program"));
+        let (alpha, beta) = (
+            shop.address("program", "alpha"),
+            shop.address("program", "beta"),
+        );
+        assert_eq!(alpha, beta, "the linker folded them");
+        let ours = shop.chain(&["program"], alpha);
+        let either = [
+            vec![format!("alpha:{}", line_of(source, "alpha"))],
+            vec![format!("beta:{}", line_of(source, "beta"))],
+        ];
+        assert!(either.contains(&ours), "{version}: {ours:?}");
+        // With symbols alone one of the two names, and nothing else.
+        shop.run("objcopy --strip-debug program symbols");
+        let ours = shop.chain(&["symbols"], alpha);
+        assert!(ours == ["alpha:0"] || ours == ["beta:0"], "{ours:?}");
+    }
+}
+
+/// A second symbol at a function's entry does not take its name away.
+#[test]
+fn an_alias_does_not_win_over_the_debug_information() {
+    let source = "volatile int sink;
+__attribute__((noinline)) int original(int n) {
+    sink = n; return n; // @inside
+}
+int aaa_alias(int) __attribute__((alias(\"original\")));
+int zzz_alias(int) __attribute__((alias(\"original\")));
+int main(int argc, char **argv) { return aaa_alias(argc) + zzz_alias(argc); }
+";
+    let shop = Workshop::new(&[("a.c", source)]);
+    shop.run("gcc -g -O1 a.c -o program");
+    let entry = shop.address("program", "original");
+    assert_eq!(entry, shop.address("program", "zzz_alias"));
+    let name = shop.chain(&["program"], entry)[0]
+        .split(':')
+        .next()
+        .unwrap()
+        .to_owned();
+    assert_eq!(name, "original");
+}
+
+/// The unlikely half of a function lies far from it, under the same name and with its own lines.
+#[test]
+fn the_cold_part_of_a_function_is_that_function() {
+    let source = "#include <stdexcept>
+volatile int sink;
+__attribute__((noinline)) int work(int n) {
+    for (int i = 0; i < n; i++) sink += i;
+    if (n > 1000) {
+        sink = 1;
+        throw std::runtime_error(\"too many\");
+    }
+    return n + sink;
+}
+int main(int argc, char **argv) { return work(argc); }
+";
+    let shop = Workshop::new(&[("a.cpp", source)]);
+    shop.run("g++ -g -O2 a.cpp -o program");
+    let cold = shop.address("program", "_Z4worki.cold");
+    let work = shop.address("program", "_Z4worki");
+    assert!(cold.abs_diff(work) > 0x80);
+    let addresses: Vec<u64> = (cold..cold + 0x30).collect();
+    let desk = shop.desk(&["program"]);
+    for (address, theirs) in addresses
+        .iter()
+        .zip(llvm_symbolizer(&shop, "program", &addresses))
+    {
+        let ours = lines(&desk.frames(*address));
+        assert!(
+            same_but_for_the_symbol(&ours, &theirs),
+            "{ours:?} {theirs:?}"
+        );
+        assert!(
+            ours.last().unwrap().starts_with("_Z4worki a.cpp:"),
+            "{ours:?}"
+        );
+    }
+    // With symbols alone, as the linker has it.
+    shop.run("objcopy --strip-debug program symbols");
+    assert_eq!(
+        shop.chain(&["symbols"], cold),
+        ["work(int) [clone .cold]:0"]
+    );
+}
+
+/// Code between functions has no name, and a symbol without a size ends where its frame description
+/// does.
+const ASSEMBLY: &str = r#"
+    .text
+    .file 1 "hand.s"
+    .globl described
+described:
+    .cfi_startproc
+    nop
+in_described:
+    nop
+    ret
+    .cfi_endproc
+nameless_gap:
+    nop
+    ret
+    .globl "-[Shop price:]"
+    .type "-[Shop price:]", @function
+"-[Shop price:]":
+    .cfi_startproc
+    nop
+    ret
+    .cfi_endproc
+    .size "-[Shop price:]", .-"-[Shop price:]"
+    .globl "$s4main3fooyyF"
+    .type "$s4main3fooyyF", @function
+"$s4main3fooyyF":
+    nop
+    ret
+    .size "$s4main3fooyyF", .-"$s4main3fooyyF"
+    .globl OUTLINED_FUNCTION_0
+    .type OUTLINED_FUNCTION_0, @function
+OUTLINED_FUNCTION_0:
+    nop
+    ret
+    .size OUTLINED_FUNCTION_0, .-OUTLINED_FUNCTION_0
+after_the_last:
+    nop
+    nop
+    .section .note.GNU-stack,"",@progbits
+"#;
+
+#[test]
+fn a_stripped_library_names_its_exports_to_their_ends() {
+    let shop = Workshop::new(&[("hand.s", ASSEMBLY)]);
+    shop.run("gcc -shared -nostdlib -Wl,--build-id=sha1 hand.s -o full.so");
+    let at = |name: &str| shop.address("full.so", name);
+    let marks = [
+        at("in_described"),
+        at("nameless_gap"),
+        at("after_the_last") + 1,
+    ];
+    let objective_c = {
+        let listing = shop.run("nm full.so");
+        let line = listing
+            .lines()
+            .find(|line| line.ends_with(" -[Shop price:]"))
+            .unwrap();
+        u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap()
+    };
+    let (swift, outlined) = (at("$s4main3fooyyF"), at("OUTLINED_FUNCTION_0"));
+    shop.run("objcopy --strip-all full.so stripped.so");
+    // The symbol without a size is held to its frame description, as readelf shows it.
+    let frames = shop.run("readelf --debug-dump=frames stripped.so");
+    let range = format!("pc={:016x}..{:016x}", at("described"), marks[1]);
+    assert!(frames.contains(&range), "{range} in {frames}");
+    let desk = shop.desk(&["stripped.so"]);
+    let name = |address: u64| {
+        desk.frames(address)
+            .first()
+            .map(|f| (f.function.clone().unwrap().to_string(), f.source))
+    };
+    let symbol = |text: &str| Some((text.to_owned(), Source::Symbols));
+    assert_eq!(name(marks[0]), symbol("described"));
+    assert_eq!(name(marks[1]), None, "behind its frame description");
+    assert_eq!(name(marks[2]), None, "behind the last symbol's end");
+    assert_eq!(name(objective_c + 1), symbol("-[Shop price:]"));
+    assert_eq!(name(swift), symbol("main.foo() -> ()"));
+    assert_eq!(
+        &**desk.frames(swift)[0].mangled.as_ref().unwrap(),
+        "$s4main3fooyyF"
+    );
+    assert_eq!(name(outlined), symbol("OUTLINED_FUNCTION_0"));
+}
+
+#[test]
+fn stubs_data_and_headers_have_no_name() {
+    let source = "#include <stdio.h>
+#include <stdlib.h>
+int table[64] = {1};
+const char text[] = \"constants\";
+int main(int argc, char **argv) { puts(argv[0]); free(malloc(argc)); return table[argc]; }
+";
+    let shop = Workshop::new(&[("a.c", source)]);
+    shop.run("gcc -g -O1 -fno-plt -Wl,-z,lazy a.c -o without");
+    shop.run("gcc -g -O1 -fplt -Wl,-z,lazy a.c -o program");
+    for file in ["program", "without"] {
+        let desk = shop.desk(&[file]);
+        let nothing = |start: u64, size: u64| {
+            for address in start..start + size {
+                let frames = desk.frames(address);
+                assert!(frames.is_empty(), "{file} {address:#x}: {frames:?}");
+            }
+        };
+        nothing(0, 0x100); // the ELF header
+        for section in [".plt", ".rodata", ".data", ".eh_frame", ".dynamic"] {
+            if section != ".plt" || file == "program" {
+                let (start, size) = shop.section(file, section);
+                nothing(start, size.min(0x400));
+            }
+        }
+        let (start, size) = shop.section(file, ".fini");
+        nothing(start + size, 64);
+    }
+}
+
+/// `int3` and a system call that seccomp forbids leave the program counter behind themselves; any
+/// other fault, a frame that a signal interrupted, and return addresses go by their own rules.
+#[test]
+fn which_address_of_a_frame_is_looked_up() {
+    let source = "volatile int sink;
+__attribute__((noinline)) void trap(int n) {
+    __asm__ volatile(\"trap_at: int3\" ::: \"memory\"); // @trap
+    __asm__ volatile(\"behind: nop\" ::: \"memory\"); // @behind
+    sink = n;
+}
+int main(int argc, char **argv) { trap(argc); return 0; }
+";
+    let shop = Workshop::new(&[("a.c", source)]);
+    shop.run("gcc -g -O1 -Wl,--build-id=sha1 a.c -o program");
+    let (at, behind) = (
+        shop.address("program", "trap_at"),
+        shop.address("program", "behind"),
+    );
+    assert_eq!(at + 1, behind);
+    let (trap, next) = (
+        format!("trap:{}", line_of(source, "trap")),
+        format!("trap:{}", line_of(source, "behind")),
+    );
+    let files = || {
+        let mut files = DebugFiles::new().system(false);
+        files.add(&shop.path("program")).unwrap();
+        files
+    };
+    let looked_up = |signal: &str, frames: &[(u64, Found)]| -> Vec<String> {
+        let report = crash(shop.report("program", frames), signal);
+        chains(files(), report)
+            .into_iter()
+            .map(|chain| chain[0].clone())
+            .collect()
+    };
+    for signal in ["SIGTRAP", "SIGSYS"] {
+        assert_eq!(
+            looked_up(signal, &[(behind, Found::Context)])[0],
+            trap,
+            "{signal}"
+        );
+    }
+    for signal in ["SIGSEGV", "SIGABRT", "SIGILL"] {
+        assert_eq!(
+            looked_up(signal, &[(behind, Found::Context)])[0],
+            next,
+            "{signal}"
+        );
+    }
+    let called = [
+        (behind, Found::Context),
+        (behind, Found::UnwindInfo),
+        (behind, Found::FramePointer),
+    ];
+    assert_eq!(
+        looked_up("SIGSEGV", &called),
+        [next.clone(), trap.clone(), trap.clone()]
+    );
+    // A handler's frame, the trampoline's first instruction, the interrupted frame, its caller.
+    let interrupted = [
+        (behind, Found::UnwindInfo),
+        (behind, Found::UnwindInfo),
+        (behind, Found::Context),
+        (behind, Found::UnwindInfo),
+    ];
+    assert_eq!(
+        looked_up("SIGSEGV", &interrupted),
+        [trap.clone(), next.clone(), next, trap]
+    );
+}
+
+/// A package of split DWARF 5, with the `.dwo` files gone. Debian's dwp and llvm-dwp both fail on what
+/// gcc 12 writes, so the index of the package is made here, from the standard (section 7.3.5.3).
+#[test]
+fn split_dwarf_5_in_a_package() {
+    let source = "volatile int sink;
+static inline __attribute__((always_inline)) void inner(int n) {
+    sink += n;
+    __asm__ volatile(\"mark: nop\" ::: \"memory\"); // @inner
+}
+int main(int argc, char **argv) {
+    inner(argc); // @main
+    return 0;
+}
+";
+    let shop = Workshop::new(&[("a.c", source)]);
+    shop.run("gcc -g -gdwarf-5 -gsplit-dwarf -O1 a.c -o program");
+    let mark = shop.address("program", "mark");
+    let truth = [
+        format!("inner:{}", line_of(source, "inner")),
+        format!("main:{}", line_of(source, "main")),
+    ];
+    assert_eq!(shop.chain(&["program"], mark), truth);
+    let info = shop.run("readelf --debug-dump=info program");
+    let id = info
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("DWO ID:"))
+        .unwrap();
+    let id = u64::from_str_radix(id.trim().trim_start_matches("0x"), 16).unwrap();
+    // Version, columns, units, slots; a hash table of two slots; ids of the sections, offsets, sizes.
+    let sections = [
+        (1u32, ".debug_info.dwo"),
+        (3, ".debug_abbrev.dwo"),
+        (4, ".debug_line.dwo"),
+        (6, ".debug_str_offsets.dwo"),
+    ];
+    let mut index: Vec<u8> = Vec::new();
+    let mut words = |words: &[u32]| {
+        words
+            .iter()
+            .for_each(|word| index.extend(word.to_le_bytes()))
+    };
+    words(&[5, sections.len() as u32, 1, 2]);
+    let slot = (id & 1) as usize;
+    let mut table = [0u64; 2];
+    table[slot] = id;
+    for id in table {
+        words(&[id as u32, (id >> 32) as u32]);
+    }
+    words(&[u32::from(slot == 0), u32::from(slot == 1)]);
+    words(&sections.map(|(id, _)| id));
+    words(&[0; 4]);
+    words(&sections.map(|(_, name)| shop.section("program-a.dwo", name).1 as u32));
+    std::fs::write(shop.path("index"), index).unwrap();
+    shop.run("objcopy --add-section .debug_cu_index=index program-a.dwo program.dwp");
+    std::fs::remove_file(shop.path("program-a.dwo")).unwrap();
+    assert_eq!(shop.chain(&["program"], mark), truth);
+    // Without the package the skeleton is all there is: lines, and the symbol's name.
+    std::fs::remove_file(shop.path("program.dwp")).unwrap();
+    assert_eq!(
+        shop.chain(&["program"], mark),
+        [format!("main:{}", line_of(source, "inner"))]
+    );
+}
+
+/// C++ with templates, lambdas and inlining, in every version of DWARF: all over the code, addresses
+/// have the frames that llvm-symbolizer gives it.
+#[test]
+fn every_address_of_a_program_as_llvm_symbolizer_has_it() {
+    let source = r#"
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+namespace shop {
+template <typename T> struct Shelf {
+    std::vector<T> goods;
+    T heaviest() const {
+        return *std::max_element(goods.begin(), goods.end(), [](const T &a, const T &b) { return a < b; });
+    }
+};
+struct Till {
+    std::map<std::string, long> rows;
+    virtual ~Till() = default;
+    virtual long total() const {
+        long sum = 0;
+        for (const auto &row : rows) sum += row.second;
+        return sum;
+    }
+    long operator()(long n) { return rows["call"] += n; }
+};
+static long recurse(long n) { return n < 2 ? n : recurse(n - 1) + recurse(n - 2); }
+}
+int main(int argc, char **argv) {
+    shop::Shelf<int> ints{{3, 1, argc}};
+    shop::Shelf<std::string> texts{{"a", argv[0]}};
+    shop::Till till;
+    try {
+        if (argc > 3) throw std::runtime_error("too many");
+        till(argc);
+    } catch (const std::exception &e) {
+        std::puts(e.what());
+    }
+    std::printf("%d %s %ld %ld\n", ints.heaviest(), texts.heaviest().c_str(), till.total(), shop::recurse(argc));
+}
+"#;
+    let shop = Workshop::new(&[("a.cpp", source)]);
+    for flags in [
+        "-O2 -gdwarf-5",
+        "-O2 -gdwarf-4",
+        "-O1 -gdwarf-3 -gno-strict-dwarf",
+        "-O0 -gdwarf-2 -gno-strict-dwarf",
+    ] {
+        shop.run(&format!("g++ -g {flags} a.cpp -o program"));
+        let step = if flags.starts_with("-O0") { 11 } else { 5 };
+        let (start, size) = shop.section("program", ".text");
+        let addresses: Vec<u64> = (start..start + size).step_by(step).collect();
+        let theirs = llvm_symbolizer(&shop, "program", &addresses);
+        let desk = shop.desk(&["program"]);
+        let mut wrong = BTreeSet::new();
+        let mut named = 0;
+        for (address, theirs) in addresses.iter().zip(theirs) {
+            let ours = lines(&desk.frames(*address));
+            named += usize::from(!ours.is_empty());
+            // llvm-symbolizer puts the symbol's name in the place of the function's: `f.cold`, or an
+            // alias as constructors have it; and prints an object file where there is no source file.
+            if ours != theirs && !same_but_for_the_symbol(&ours, &theirs) {
+                wrong.insert(format!(
+                    "{flags} {address:#x}\n  ours   {ours:?}\n  theirs {theirs:?}"
+                ));
+            }
+        }
+        assert!(
+            named * 10 > addresses.len() * 9,
+            "{flags}: {named} of {}",
+            addresses.len()
+        );
+        assert!(
+            wrong.is_empty(),
+            "{}: {}",
+            wrong.len(),
+            wrong.first().unwrap()
+        );
+    }
+}
+
+/// `linkage file:line` for each frame.
+fn lines(frames: &[wedjat::symbolicate::Frame]) -> Vec<String> {
+    let line = |f: &wedjat::symbolicate::Frame| {
+        let name = f.mangled.as_deref().unwrap_or("??");
+        let file = f.file.as_deref().unwrap_or("??");
+        format!(
+            "{name} {}:{}",
+            file.rsplit('/').next().unwrap_or(file),
+            f.line.unwrap_or(0)
+        )
+    };
+    frames.iter().map(line).collect()
+}
+
+/// Whether two chains differ in the outermost frame alone, by what the symbol table is known to add.
+fn same_but_for_the_symbol(ours: &[String], theirs: &[String]) -> bool {
+    let (Some((ours, inner)), Some((theirs, their_inner))) =
+        (ours.split_last(), theirs.split_last())
+    else {
+        // No frames at all: theirs is the nearest symbol's, without a place.
+        return theirs.len() == 1 && theirs[0].ends_with(" ??:0");
+    };
+    let (our_name, our_place) = ours.split_once(' ').unwrap();
+    let (their_name, their_place) = theirs.split_once(' ').unwrap();
+    // `C1` and `C2` are two names of one constructor's code, `D1` and `D2` of a destructor's.
+    let plain = |name: &str| {
+        let name = name.split(['.', '@']).next().unwrap_or("");
+        name.replace("C2", "C1").replace("D2", "D1")
+    };
+    let place = |text: &str| {
+        if text.contains(".c:0") || text.contains(".S:0") || text.ends_with("??:0") {
+            "??:0".to_owned()
+        } else {
+            text.to_owned()
+        }
+    };
+    inner == their_inner
+        && plain(our_name) == plain(their_name)
+        && place(our_place) == place(their_place)
+}
+
+/// `linkage file:line` for each frame of each address.
+fn llvm_symbolizer(shop: &Workshop, file: &str, addresses: &[u64]) -> Vec<Vec<String>> {
+    let mut child = Command::new("llvm-symbolizer-14")
+        .args(["--inlines", "--no-demangle", "--output-style=LLVM", "--obj"])
+        .arg(shop.path(file))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("llvm-symbolizer-14 is needed for this test");
+    let mut stdin = child.stdin.take().unwrap();
+    let input: String = addresses
+        .iter()
+        .map(|address| format!("{address:#x}\n"))
+        .collect();
+    let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()).unwrap());
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let chains = text.split("\n\n").filter(|chain| !chain.trim().is_empty());
+    let chains: Vec<Vec<String>> = chains
+        .map(|chain| {
+            let lines: Vec<&str> = chain.trim().lines().collect();
+            let frame = |pair: &[&str]| {
+                // path:line:column
+                let mut parts = pair[1].rsplitn(3, ':');
+                let (_, line, path) = (parts.next(), parts.next().unwrap(), parts.next().unwrap());
+                format!("{} {}:{line}", pair[0], path.rsplit('/').next().unwrap())
+            };
+            lines.chunks_exact(2).map(frame).collect()
+        })
+        .collect();
+    assert_eq!(chains.len(), addresses.len());
+    chains
+}
