@@ -10,6 +10,8 @@ use crate::trigger::crash;
 const MAX_THREADS: usize = 1024;
 /// Threads that do not answer cost at most so much together, nanoseconds.
 const UNANSWERED_BUDGET: u64 = 50_000_000;
+/// Threads that would answer, but do not get the CPU for it, cost at most so much together.
+const STARVED_BUDGET: u64 = 1_000_000_000;
 
 /// Room for a list of threads, reserved at install.
 #[derive(Debug)]
@@ -85,7 +87,7 @@ impl Threads {
         if let Some(main) = listed.iter().position(|thread| thread.is_main()) {
             listed.swap(0, main);
         }
-        let mut waited = 0;
+        let (mut waited, mut starved) = (0, 0);
         for &mut thread in listed {
             if !wanted(thread) {
                 continue;
@@ -113,35 +115,40 @@ impl Threads {
                 recording.thread(bench, images, &facts, &captured);
                 continue;
             }
-            let asked = clock::monotonic();
             // One that is blocked is read as it lies: the signal of a stop might interrupt its call.
             if let Some(captured) = capturer.capture_blocked(thread, images) {
                 recording.thread(bench, images, &facts, &captured);
                 continue;
             }
-            let captured = if waited < UNANSWERED_BUDGET {
-                capturer.capture(thread, images).ok()
-            } else {
-                None
-            };
-            match captured {
-                Some(captured) => {
+            let mut answered = false;
+            while !answered && waited < UNANSWERED_BUDGET && starved < STARVED_BUDGET {
+                let asked = clock::monotonic();
+                if let Ok(captured) = capturer.capture(thread, images) {
                     tally.bytes = tally.bytes.saturating_add(captured.bytes);
                     recording.thread(bench, images, &facts, &captured);
+                    answered = true;
+                    continue;
                 }
-                None => {
-                    waited += clock::monotonic().saturating_sub(asked);
-                    tally.unanswered += 1;
-                    let end = Some(WalkEnd::Unreadable);
-                    let state = Some("unresponsive");
-                    recording.write(bench, |writer| {
-                        writer.thread(&ThreadView {
-                            state,
-                            end,
-                            ..facts
-                        })
-                    });
+                let took = clock::monotonic().saturating_sub(asked);
+                // One that is ready to run and has not had the CPU would have answered.
+                if thread.progress().is_some_and(|now| now.running) {
+                    starved = took.max(1_000_000).saturating_add(starved);
+                } else {
+                    waited = took.saturating_add(waited);
+                    break;
                 }
+            }
+            if !answered {
+                tally.unanswered += 1;
+                let end = Some(WalkEnd::Unreadable);
+                let state = Some("unresponsive");
+                recording.write(bench, |writer| {
+                    writer.thread(&ThreadView {
+                        state,
+                        end,
+                        ..facts
+                    })
+                });
             }
         }
         tally

@@ -183,22 +183,32 @@ fn while_stalled() {
 }
 
 fn crowd() {
-    let ended = play("crowd");
-    let report = ended.report();
-    culprit_is_first(&report);
-    let asleep = |index: &usize| {
-        let functions = functions(&report, *index);
-        functions.iter().any(|name| name.contains("asleep"))
-    };
-    let seen = (1..report.threads.len()).filter(asleep).count();
-    let capture = report.capture.as_ref().unwrap();
-    // A thread that had no CPU to answer in time is listed all the same.
-    assert!(report.threads.len() > CROWD, "{}", report.threads.len());
-    assert!(
-        seen as u64 + capture.unanswered.unwrap_or(0) >= CROWD as u64,
-        "{seen} of {CROWD}, {capture:?}"
-    );
-    assert!(seen >= CROWD / 2, "{seen} of {CROWD}, {capture:?}");
+    // On a machine under load hundreds of threads may have no CPU to answer with: once more then.
+    let most = (0..5).any(|_| {
+        let report = play("crowd").report();
+        culprit_is_first(&report);
+        assert!(report.threads.len() > CROWD, "{}", report.threads.len());
+        // All sleep in the same place, whose name is asked for once.
+        let mut places = std::collections::HashMap::new();
+        for (index, thread) in report.threads.iter().enumerate().skip(1) {
+            let pcs: Vec<u64> = thread.frames.iter().map(|frame| frame.pc).collect();
+            places.entry(pcs).or_insert((index, 0)).1 += 1;
+        }
+        let asleep = |index: usize| {
+            let functions = functions(&report, index);
+            functions.iter().any(|name| name.contains("asleep"))
+        };
+        let counts = places.values().filter(|(index, _)| asleep(*index));
+        let seen: usize = counts.map(|(_, count)| count).sum();
+        let capture = report.capture.as_ref().unwrap();
+        let unanswered = capture.unanswered.unwrap_or(0) as usize;
+        assert!(seen + unanswered >= CROWD, "{seen} of {CROWD}, {capture:?}");
+        if seen < CROWD {
+            eprintln!("{seen} of {CROWD} threads answered");
+        }
+        seen > CROWD * 9 / 10
+    });
+    assert!(most, "hardly any of them has a stack");
 }
 
 fn unwilling() {
