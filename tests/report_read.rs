@@ -186,6 +186,27 @@ fn a_report_cut_anywhere_holds_all_before_the_cut() {
 }
 
 #[test]
+fn what_looks_like_a_section_within_an_id_is_none() {
+    // Ids that hold bytes as those of a section, in a `head` that is cut behind them.
+    for fake in [
+        *b"\x00\x00\x00\x92\xa6thread\x81\x00\x00\x00\x00",
+        *b"\x92\xa4head\x81\x61\x2b\x92\xa7\x83\x00\x00\x00\x00",
+        *b"\x92\xa5event\x81\xa1x\x00\x00\x00\x00\x00\x00",
+    ] {
+        let mut report = Report::default();
+        report.head.version = 1;
+        report.head.id = fake;
+        let bytes = report::to_bytes(&report);
+        for len in find(&bytes, &fake) + fake.len()..bytes.len() {
+            let survey = report::survey(&bytes[..len]);
+            assert!(!survey.has_head, "{len} {survey:?}");
+            let cut = report::read(&bytes[..len]);
+            assert!(cut.is_err(), "{len} {cut:?}");
+        }
+    }
+}
+
+#[test]
 fn a_flipped_byte_is_told_and_nothing_wrong_is_read() {
     let mut report = full_report();
     // Keys of `end` that version 1.0 does not have are covered by nothing.

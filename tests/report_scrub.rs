@@ -61,8 +61,19 @@ fn report() -> Report {
             ("userEmail".to_owned(), text("a@example.org")),
             ("access_TOKEN".to_owned(), text("eyJh")),
             ("blob".to_owned(), Value::Bytes(b"secret".to_vec())),
+            (
+                "login".to_owned(),
+                Value::Map(vec![(text("Password"), text("hunter2"))]),
+            ),
+            ("view".to_owned(), Value::Unsigned(SLIDE + 0x20)),
         ],
-        breadcrumbs: vec![(1, "opened /Users/alice/Documents/My plan.pdf".to_owned())],
+        breadcrumbs: vec![
+            (1, "opened /Users/alice/Documents/My plan.pdf".to_owned()),
+            (
+                2,
+                format!("error 0x80070005 at {SLIDE:#x}, <View: 0x7ffd1234abcd>"),
+            ),
+        ],
         ..Default::default()
     });
     report.unknown = vec![(
@@ -93,6 +104,9 @@ fn nothing_secret_is_left_in_the_bytes() {
         b"ask alice",
         b"a@example.org",
         b"eyJh",
+        b"hunter2",
+        b"0x555512345000",
+        b"0x7ffd1234abcd",
         b"secret",
         // The randomised parts of addresses, as the report holds them: big-endian.
         &(SLIDE + 0x10).to_be_bytes(),
@@ -129,6 +143,12 @@ fn what_helps_is_left() {
         context.breadcrumbs[0].1,
         "opened /Users/(user)/Documents/My plan.pdf"
     );
+    // Codes stay; addresses move with their image, or are cut down to their place in the page.
+    assert_eq!(
+        context.breadcrumbs[1].1,
+        "error 0x80070005 at 0x100000000, <View: 0xbcd>"
+    );
+    assert_eq!(context.keys[5].1, Value::Unsigned(0x1_0000_0020));
 }
 
 #[test]
@@ -152,6 +172,10 @@ fn addresses_mean_the_same_place_in_the_same_image() {
 #[test]
 fn two_launches_differ_by_nothing_that_was_randomised() {
     let mut other = report();
+    let text = &mut other.context.as_mut().unwrap().breadcrumbs[1].1;
+    *text = text.replace("0x555512345000", "0x555522345000");
+    let view = &mut other.context.as_mut().unwrap().keys[5].1;
+    *view = Value::Unsigned(SLIDE + 0x20 + 0x1000_0000);
     other.images[0].base += 0x1000_0000;
     other.threads[0].frames[0].pc += 0x1000_0000;
     other.threads[0].registers[0].1 += 0x1000_0000;

@@ -35,7 +35,9 @@ fuzz_target!(|input: Input| {
     let at = input.at % bytes.len();
     let cut = read(&bytes[..at]);
     assert!(cut.is_err() || !cut.as_ref().unwrap().damage.is_empty());
-    if let Ok(cut) = cut {
+    if let Ok(cut) = cut
+        && !holds_fakes(&bytes, &expected)
+    {
         assert!(expected.threads.starts_with(&cut.report.threads));
         assert!(expected.images.starts_with(&cut.report.images));
         assert!(expected.samples.starts_with(&cut.report.samples));
@@ -55,6 +57,20 @@ fuzz_target!(|input: Input| {
         }
     }
 });
+
+/// Whether raw bytes in the report look like sections. Where the file is cut before its first check,
+/// nothing tells them apart.
+fn holds_fakes(bytes: &[u8], report: &Report) -> bool {
+    let looks = |at: usize| {
+        let &[0x92, len @ 0xa1..=0xbf, ref rest @ ..] = &bytes[at..] else {
+            return false;
+        };
+        let kind = rest.get(..usize::from(len & 0x1f)).unwrap_or_default();
+        !kind.is_empty() && kind.iter().all(|byte| byte.is_ascii_lowercase() || *byte == b'_')
+    };
+    let known = survey(bytes).sections - report.unknown.len() as u64;
+    (0..bytes.len()).filter(|&at| looks(at)).count() as u64 != known
+}
 
 impl<'a> Arbitrary<'a> for Input {
     fn arbitrary(u: &mut Unstructured<'a>) -> Result<Input> {

@@ -27,6 +27,8 @@ pub use model::*;
 pub use read::{Reading, Survey, read, survey};
 pub use rewrite::to_bytes;
 pub use scrub::{REMOVED, Scrub, scrub};
+#[cfg(feature = "symbolicate")]
+pub(crate) use scrub::{UserNames, scrub_names};
 pub use stream::ReportReader;
 pub use view::*;
 pub use write::{ClosedBy, ReportWriter, Sink, SinkError};

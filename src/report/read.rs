@@ -92,7 +92,7 @@ pub struct Survey {
     pub crc: u32,
     /// Whether the last of them is `end`: the report is closed already.
     pub is_closed: bool,
-    /// Whether the first of them is `head`: there is a report at all.
+    /// Whether the bytes begin with a whole `head`: there is a report at all.
     pub has_head: bool,
 }
 
@@ -118,7 +118,7 @@ pub fn survey(bytes: &[u8]) -> Survey {
         let Piece::Section(section) = piece else {
             continue;
         };
-        survey.has_head |= survey.sections == 0 && section.kind == view::HeadView::KIND;
+        survey.has_head |= section.start == 0 && section.kind == view::HeadView::KIND;
         survey.len = section.end as u64;
         survey.sections += 1;
         survey.is_closed = section.kind == view::END_KIND;

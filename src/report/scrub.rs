@@ -56,14 +56,17 @@ const IN_PAGE: u64 = 0xfff;
 ///
 /// - user names in paths (`/Users/…`, `/home/…`, `C:\Users\…`), in every text of the report, and the
 ///   same names where they stand alone;
-/// - the values of context keys that fit a pattern of `rules`;
+/// - the values of keys of free form (the context's, and those that this version does not know) that fit
+///   a pattern of `rules`, at any depth;
 /// - raw bytes, which may be anything from memory, except ids and hashes of images;
 /// - the randomised part of addresses: images are laid out anew, frames and registers within them
 ///   move along, so that the report can be symbolicated as before; of other addresses only the place
-///   in the page is left, and registers that point into no image are removed.
+///   in the page is left, also where they stand in texts as `0x7ffd12345678`, and registers that point
+///   into no image are removed.
 ///
 /// Left are: app, system, device, times, ids of report, launch, process and threads, names of threads
-/// and images, messages, breadcrumbs, and values of other context keys.
+/// and images, messages, breadcrumbs, and values of other context keys. Numbers among those that point
+/// into an image are moved with it; what other numbers mean, nobody but the app knows.
 ///
 /// ```
 /// use wedjat::report::{Report, Scrub, Value, scrub};
@@ -76,6 +79,25 @@ const IN_PAGE: u64 = 0xfff;
 /// assert_eq!(reason, "can't open /home/(user)/notes.txt");
 /// ```
 pub fn scrub(report: &mut Report, rules: &Scrub) {
+    scrub_names(report, rules);
+}
+
+/// The names of users that a report's paths hold.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct UserNames(Vec<String>);
+
+impl UserNames {
+    /// Puts `(user)` in their place, and in that of any user's name in a path.
+    pub(crate) fn remove_from(&self, text: &mut String) {
+        replace(text, &user_spans(text));
+        for name in &self.0 {
+            replace(text, &word_spans(text, name));
+        }
+    }
+}
+
+/// [`scrub`], and the names that were removed.
+pub(crate) fn scrub_names(report: &mut Report, rules: &Scrub) -> UserNames {
     let mut names = BTreeSet::new();
     each_text(report, &mut |text| {
         for (start, end) in user_spans(text) {
@@ -84,26 +106,30 @@ pub fn scrub(report: &mut Report, rules: &Scrub) {
     });
     // Names that are words would take too much with them.
     names.retain(|name| name.chars().count() > 2 && !COMMON.contains(&name.as_str()));
-    let names: Vec<String> = names.into_iter().take(MOST_NAMES).collect();
-    each_text(report, &mut |text| {
-        replace(text, &user_spans(text));
-        for name in &names {
-            replace(text, &word_spans(text, name));
-        }
-    });
-    if let Some(context) = &mut report.context {
-        for (key, value) in &mut context.keys {
-            if rules.keys.iter().any(|pattern| fits(pattern, key)) {
-                *value = Value::Text(REMOVED.to_owned());
+    let names = UserNames(names.into_iter().take(MOST_NAMES).collect());
+    each_text(report, &mut |text| names.remove_from(text));
+    let is_secret = |key: &str| rules.keys.iter().any(|pattern| fits(pattern, key));
+    let remove = |value: &mut Value| *value = Value::Text(REMOVED.to_owned());
+    each_extra(report, &mut |extra| {
+        for (key, value) in extra {
+            if is_secret(key) {
+                remove(value);
             }
         }
-    }
-    each_value(report, &mut |value| {
-        if let Value::Bytes(bytes) | Value::Extension(_, bytes) = value {
-            bytes.clear();
+    });
+    each_value(report, &mut |value| match value {
+        Value::Bytes(bytes) | Value::Extension(_, bytes) => bytes.clear(),
+        Value::Map(pairs) => {
+            for (key, value) in pairs {
+                if matches!(key, Value::Text(key) if is_secret(key)) {
+                    remove(value);
+                }
+            }
         }
+        _ => {}
     });
     remove_slides(report);
+    names
 }
 
 /// More names than this are not looked for where they stand alone.
@@ -210,7 +236,24 @@ fn remove_slides(report: &mut Report) {
         // A return address may stand right behind the image's last byte.
         (offset <= size).then(|| new[image].wrapping_add(offset))
     };
-    let anywhere = |address: u64| (0..old.len()).find_map(|image| within(image, address));
+    let mut by_base: Vec<usize> = (0..old.len()).collect();
+    by_base.sort_by_key(|&image| old[image].0);
+    let anywhere = |address: u64| {
+        // Images don't overlap; one may begin right where another ends.
+        let behind = by_base.partition_point(|&image| old[image].0 <= address);
+        let nearest = by_base[..behind].iter().rev().take(4);
+        nearest.copied().find_map(|image| within(image, address))
+    };
+    each_value(report, &mut |value| {
+        if let Value::Unsigned(number) = value {
+            *number = anywhere(*number).unwrap_or(*number);
+        }
+    });
+    each_text(report, &mut |text| {
+        replace_addresses(text, |address| {
+            anywhere(address).unwrap_or(address & IN_PAGE)
+        });
+    });
     let threads = report.threads.iter_mut().map(|thread| &mut thread.frames);
     let samples = report.samples.iter_mut().map(|sample| &mut sample.frames);
     for frame in threads.chain(samples).flatten() {
@@ -242,6 +285,25 @@ fn remove_slides(report: &mut Report) {
             _ => anywhere(address).unwrap_or(address & IN_PAGE),
         });
     }
+}
+
+/// Replaces the addresses that `text` names: hexadecimal numbers with `0x` of 32 bits and more. Shorter
+/// ones are codes and flags.
+fn replace_addresses(text: &mut String, moved: impl Fn(u64) -> u64) {
+    let mut pieces = text.split("0x");
+    let mut replaced = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        replaced.push_str("0x");
+        let is_digit = |c: char| c.is_ascii_hexdigit();
+        let digits = piece.len() - piece.trim_start_matches(is_digit).len();
+        match u64::from_str_radix(&piece[..digits], 16) {
+            Ok(address @ 0x1_0000_0000..) => {
+                replaced.push_str(&format!("{:x}{}", moved(address), &piece[digits..]));
+            }
+            _ => replaced.push_str(piece),
+        }
+    }
+    *text = replaced;
 }
 
 /// Calls `each` on every text that comes from the app, the system or the user.
@@ -308,8 +370,8 @@ fn each_text(report: &mut Report, each: &mut dyn FnMut(&mut String)) {
     });
 }
 
-/// Calls `each` on every value of free form, and on those within it.
-fn each_value(report: &mut Report, each: &mut dyn FnMut(&mut Value)) {
+/// Calls `each` on every list of keys and values of free form.
+fn each_extra(report: &mut Report, each: &mut dyn FnMut(&mut Extra)) {
     let mut extras: Vec<&mut Extra> = vec![
         &mut report.head.extra,
         &mut report.head.app.extra,
@@ -335,13 +397,22 @@ fn each_value(report: &mut Report, each: &mut dyn FnMut(&mut Value)) {
     extras.extend(report.stall_end.iter_mut().map(|found| &mut found.extra));
     if let Some(capture) = &mut report.capture {
         extras.push(&mut capture.extra);
-        capture.cut.iter_mut().for_each(|value| within(value, each));
     }
     extras.extend(report.loss.iter_mut().map(|found| &mut found.extra));
     extras.extend(report.end.iter_mut().map(|found| &mut found.extra));
-    for (_, value) in extras.into_iter().flatten() {
-        within(value, each);
-    }
+    extras.into_iter().for_each(each);
+}
+
+/// Calls `each` on every value of free form, and on those within it.
+fn each_value(report: &mut Report, each: &mut dyn FnMut(&mut Value)) {
+    each_extra(report, &mut |extra| {
+        extra.iter_mut().for_each(|(_, value)| within(value, each));
+    });
+    let cut = report
+        .capture
+        .iter_mut()
+        .flat_map(|capture| &mut capture.cut);
+    cut.for_each(|value| within(value, each));
     report
         .unknown
         .iter_mut()

@@ -125,12 +125,14 @@ impl<'a> Pieces<'a> {
             if let (true, Ok(end), Ok((kind, map))) = (known, end, begin(self.bytes, found)) {
                 // The CRC looks at these bytes once more.
                 self.patience = self.patience.saturating_sub(end.saturating_sub(found));
-                if self.passes(&Section {
+                let section = Section {
                     start: found,
                     kind,
                     map,
                     end,
-                }) {
+                };
+                let is_sure = self.checks == Checks::Required;
+                if self.passes(&section) && (is_sure || is_plausible(self.bytes, &section)) {
                     return found;
                 }
             }
@@ -218,6 +220,20 @@ fn begins_as_section(bytes: &[u8]) -> bool {
         && kind
             .iter()
             .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
+}
+
+/// Whether a section that was found in a search, and that no check speaks for, is more than some bytes of
+/// an id that look like one: its first key is a text, and behind it the bytes end or another begins.
+fn is_plausible(bytes: &[u8], section: &Section<'_>) -> bool {
+    let Ok((header, first)) = token(bytes, section.map) else {
+        return false;
+    };
+    let has_keys = match header {
+        Token::Map(0) => true,
+        Token::Map(_) => matches!(token(bytes, first), Ok((Token::Text(_), _))),
+        _ => false,
+    };
+    has_keys && matches!(begin(bytes, section.end), Ok(_) | Err(Why::Cut))
 }
 
 /// Whether the section passes its `check`; `None` if it has none.

@@ -1,6 +1,7 @@
 //! Bytes with an owner: a part of a mapped file, or of memory of our own; cheap to clone.
 
 use std::fs::File;
+use std::io::Read;
 use std::ops::{Deref, Range};
 use std::path::Path;
 use std::sync::Arc;
@@ -23,17 +24,15 @@ enum Owner {
 }
 
 impl Bytes {
-    /// Maps a regular file. Anything else (a FIFO, a device, a folder) is refused, since reading it
-    /// could block for ever.
+    /// Maps a regular file: for debug files and tables, which are large and of which little is read.
+    ///
+    /// A file that is made shorter in place while it is mapped (rather than replaced, as linkers and
+    /// copying tools do) ends the process with SIGBUS; the command says so in words.
     pub(crate) fn map(path: &Path) -> Result<Bytes, Error> {
-        let meta = std::fs::metadata(path).map_err(|e| Error::io(path, e))?;
-        if !meta.is_file() {
-            return Err(Error::bad_file(path, "not a regular file"));
-        }
-        if meta.len() == 0 {
+        let (file, len) = open(path)?;
+        if len == 0 {
             return Err(Error::bad_file(path, "the file is empty"));
         }
-        let file = File::open(path).map_err(|e| Error::io(path, e))?;
         // SAFETY: the mapping is private and read-only. What it cannot rule out is that someone
         // truncates the file while it is mapped; debug files and caches are replaced by rename,
         // which leaves the mapped inode as it was, and this is what every symbolizer relies on.
@@ -43,6 +42,28 @@ impl Bytes {
             owner: Owner::Mapped(Arc::new(map)),
             range,
         })
+    }
+
+    /// Reads a regular file of at most `most` bytes into memory: for reports, which may be written to
+    /// or cut while they are read.
+    pub(crate) fn read(path: &Path, most: u64) -> Result<Bytes, Error> {
+        let (file, len) = open(path)?;
+        let too_long = || {
+            let what =
+                format!("the file is longer than the {most} bytes that are read in one piece");
+            Error::bad_file(path, what)
+        };
+        if len > most {
+            return Err(too_long());
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
+        file.take(most.saturating_add(1))
+            .read_to_end(&mut bytes)
+            .map_err(|e| Error::io(path, e))?;
+        if bytes.len() as u64 > most {
+            return Err(too_long());
+        }
+        Ok(Bytes::from(bytes))
     }
 
     /// The part `range` of these bytes (relative to them); `None` if it lies outside.
@@ -55,6 +76,55 @@ impl Bytes {
             owner: self.owner.clone(),
             range: start..start + range.len(),
         })
+    }
+}
+
+/// Opens a regular file, and says how long it is. Anything else (a FIFO, a device, a folder) is refused,
+/// since reading it could block for ever; opening one does not block either.
+fn open(path: &Path) -> Result<(File, u64), Error> {
+    let mut options = File::options();
+    options.read(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+    let refused = |kind: std::fs::FileType| {
+        Error::bad_file(
+            path,
+            format_args!("not a regular file, but {}", kind_word(kind)),
+        )
+    };
+    let file = options.open(path).map_err(|error| {
+        // A socket can't be opened at all.
+        match std::fs::metadata(path) {
+            Ok(meta) if !meta.is_file() => refused(meta.file_type()),
+            _ => Error::io(path, error),
+        }
+    })?;
+    let meta = file.metadata().map_err(|e| Error::io(path, e))?;
+    if !meta.is_file() {
+        return Err(refused(meta.file_type()));
+    }
+    Ok((file, meta.len()))
+}
+
+/// What a file is that is no regular one.
+fn kind_word(kind: std::fs::FileType) -> &'static str {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        if kind.is_fifo() {
+            return "a named pipe";
+        }
+        if kind.is_socket() {
+            return "a socket";
+        }
+        if kind.is_char_device() || kind.is_block_device() {
+            return "a device";
+        }
+    }
+    if kind.is_dir() {
+        "a folder"
+    } else {
+        "something else"
     }
 }
 

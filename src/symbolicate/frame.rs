@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::report::model::{Found, Image, Report};
+use crate::report::model::{Found, Image, Omitted, Report};
 
 /// One frame as the source code has it: a function, or an inlined copy of one.
 ///
@@ -103,6 +103,8 @@ impl PhysicalFrame {
 pub struct Stack {
     /// Innermost first.
     pub frames: Vec<PhysicalFrame>,
+    /// Where frames are missing among them, and how many.
+    pub omitted: Option<Omitted>,
 }
 
 /// A report with names.

@@ -46,6 +46,8 @@ mod names;
 mod object_file;
 mod overlay;
 mod pc;
+mod samples;
+mod scrub;
 mod search;
 mod symbolicator;
 mod symbols;
@@ -63,4 +65,5 @@ pub use frame::{
     Frame, Missing, PhysicalFrame, Source, Stack, Symbolicated, id_text, image_file_name,
 };
 pub use pc::Pc;
+pub use scrub::scrub;
 pub use symbolicator::Symbolicator;

@@ -9,6 +9,11 @@ use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 use super::Error;
 use super::bytes::Bytes;
 
+/// How many times its packed size a section may take. Debug information packs to a third or a tenth.
+const MOST_UNPACKED: u64 = 100;
+/// So many symbols are looked at; a large app has some hundred thousand.
+pub(crate) const MOST_SYMBOLS: usize = 1 << 25;
+
 /// What a file says of itself before any of its tables are read.
 #[derive(Debug, Clone)]
 pub(crate) struct ObjectFile {
@@ -144,6 +149,7 @@ fn describe(path: &Path, bytes: Bytes) -> Result<ObjectFile, Error> {
     let bad =
         |e: object::Error| Error::bad_file(path, format_args!("damaged {}: {e}", kind_word(data)));
     let file = object::File::parse(data).map_err(bad)?;
+    check_compressed(path, &file)?;
     let mut segments = file.segments().filter(|s| s.size() > 0);
     let (format, id, base) = match file.format() {
         object::BinaryFormat::MachO => {
@@ -179,8 +185,11 @@ fn describe(path: &Path, bytes: Bytes) -> Result<ObjectFile, Error> {
                 )
                 && s.file_range().is_some()
         }),
-        has_symbols: file.symbols().any(|s| s.is_definition())
-            || file.dynamic_symbols().any(|s| s.is_definition()),
+        has_symbols: file
+            .symbols()
+            .chain(file.dynamic_symbols())
+            .take(MOST_SYMBOLS)
+            .any(|s| s.is_definition()),
         debuglink: file
             .gnu_debuglink()
             .ok()
@@ -193,6 +202,35 @@ fn describe(path: &Path, bytes: Bytes) -> Result<ObjectFile, Error> {
             .map(|(name, id)| (String::from_utf8_lossy(name).into_owned(), id.to_vec())),
         bytes: bytes.clone(),
     })
+}
+
+/// Refuses sections that claim to unpack to far more than debug information ever does: who believes
+/// them runs out of memory.
+fn check_compressed(path: &Path, file: &object::File<'_>) -> Result<(), Error> {
+    for section in file.sections() {
+        let Ok(range) = section.compressed_file_range() else {
+            continue;
+        };
+        if range.format == object::CompressionFormat::None {
+            continue;
+        }
+        let most = range
+            .compressed_size
+            .saturating_mul(MOST_UNPACKED)
+            .saturating_add(1 << 20);
+        let (packed, unpacked) = (range.compressed_size, range.uncompressed_size);
+        if unpacked > most {
+            let name = section.name().unwrap_or("?");
+            return Err(Error::bad_file(
+                path,
+                format_args!(
+                    "section {name} claims to unpack from {packed} bytes to {unpacked}: more than \
+                     {MOST_UNPACKED} times as much is taken for damage"
+                ),
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Whether a section holds instructions. Linker stubs are left out: no function of theirs has a name

@@ -8,6 +8,7 @@ use super::debug_files::DebugFiles;
 use super::frame::{Frame, Missing, PhysicalFrame, Source, Stack, Symbolicated, image_file_name};
 use super::image_files::ImageFiles;
 use super::pc::Pc;
+use super::samples::in_full;
 use crate::report::Reading;
 use crate::report::model::{self, Image, Report, Thread};
 
@@ -66,7 +67,7 @@ impl Symbolicator {
             .iter()
             .map(|thread| run.stack(thread))
             .collect();
-        let samples = samples_in_full(&report)
+        let samples = in_full(&report)
             .iter()
             .map(|thread| run.stack(thread))
             .collect();
@@ -96,6 +97,7 @@ impl Run<'_> {
             frames: frames
                 .map(|(index, frame)| self.frame(thread, index, frame))
                 .collect(),
+            omitted: thread.omitted,
         }
     }
 
@@ -204,23 +206,4 @@ pub(crate) fn is_system(path: &str) -> bool {
         "/snap/core",
     ];
     SYSTEM.iter().any(|prefix| path.starts_with(prefix)) || path.contains(".simruntime/")
-}
-
-/// Each sample as a thread of its own, with the rootward frames it shares with the one before it.
-fn samples_in_full(report: &Report) -> Vec<Thread> {
-    let mut full: Vec<Thread> = Vec::with_capacity(report.samples.len());
-    for sample in &report.samples {
-        let mut frames = sample.frames.clone();
-        if let Some(before) = full.last() {
-            let keep = usize::try_from(sample.keep)
-                .unwrap_or(usize::MAX)
-                .min(before.frames.len());
-            frames.extend_from_slice(&before.frames[before.frames.len() - keep..]);
-        }
-        full.push(Thread {
-            frames,
-            ..Thread::default()
-        });
-    }
-    full
 }

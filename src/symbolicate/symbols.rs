@@ -8,7 +8,7 @@ use gimli::UnwindSection;
 use object::{Object, ObjectSection, ObjectSymbol};
 
 use super::bytes::Bytes;
-use super::object_file::ObjectFile;
+use super::object_file::{MOST_SYMBOLS, ObjectFile};
 use super::overlay::{Claim, Segment, find, overlay};
 
 /// The functions of a symbol table.
@@ -55,6 +55,7 @@ impl Symbols {
             .symbols()
             .map(|s| (0, s))
             .chain(file.dynamic_symbols().map(|s| (1, s)))
+            .take(MOST_SYMBOLS)
         {
             if !symbol.is_definition() || object.code_end(symbol.address()).is_none() {
                 continue;

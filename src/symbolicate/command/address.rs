@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::args::{Args, FormatName, parse_address};
 use super::{NOTHING, Say, USAGE, done, output};
-use crate::symbolicate::format::{FrameJson, Style, plain};
+use crate::symbolicate::format::{FrameJson, PlainJson, Style, plain};
 use crate::symbolicate::{Addresses, DebugFiles, image_file_name};
 
 pub(super) fn run(args: &Args, files: &DebugFiles, input: &mut dyn Read, say: &mut Say<'_>) -> u8 {
@@ -116,12 +116,15 @@ impl Lines<'_> {
                     if index > 0 {
                         line.push(b',');
                     }
-                    serde_json::to_writer(&mut *line, &FrameJson::new(frame, &self.style))?;
+                    serde_json::to_writer(
+                        PlainJson(&mut *line),
+                        &FrameJson::new(frame, &self.style),
+                    )?;
                 }
                 line.extend(b"]}");
             }
             Err(error) => serde_json::to_writer(
-                &mut *line,
+                PlainJson(&mut *line),
                 &json!({"address": text, "frames": [], "error": error}),
             )?,
         }

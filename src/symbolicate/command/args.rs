@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
+use crate::report::Scrub;
 use crate::symbolicate::Cache;
 use clap::{ArgAction, ColorChoice, CommandFactory, Parser, ValueEnum};
 
@@ -80,6 +81,18 @@ pub struct Args {
     /// May be given more than once.
     #[arg(long, value_name = "DIR")]
     pub source: Vec<PathBuf>,
+
+    /// Take out of what is printed what tells a user from others
+    ///
+    /// User names in paths, values of keys that commonly hold names or secrets, raw bytes, and the
+    /// randomised part of addresses. Messages, breadcrumbs and other keys are left as they are, but for
+    /// the user names in them.
+    #[arg(long, conflicts_with_all = ["address", "inspect"])]
+    pub scrub: bool,
+
+    /// With --scrub, remove the values of keys that fit this, too; * stands for any characters
+    #[arg(long, value_name = "PATTERN", requires = "scrub")]
+    pub scrub_key: Vec<String>,
 
     /// Print the N groups of reports that cost most [default: 10]
     ///
@@ -177,6 +190,12 @@ impl Args {
             Some(folder) => Some(Cache::new(folder)),
             None => Cache::of_user(),
         }
+    }
+
+    pub(super) fn scrub_rules(&self) -> Option<Scrub> {
+        let mut rules = self.scrub.then(Scrub::default)?;
+        rules.keys.extend(self.scrub_key.iter().cloned());
+        Some(rules)
     }
 
     pub(super) fn jobs(&self) -> usize {

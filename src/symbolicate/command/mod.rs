@@ -7,10 +7,12 @@ mod feed;
 mod fetching;
 mod inspect;
 mod interrupt;
+mod lost_file;
 mod progress;
 mod reports;
 mod walk;
 
+use std::borrow::Cow;
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
@@ -36,11 +38,26 @@ pub fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => {
             // Help and version go to standard output, with exit code 0.
-            let _ = error.print();
+            print(&error);
             return ExitCode::from(if error.use_stderr() { USAGE } else { DONE });
         }
     };
+    lost_file::install();
     ExitCode::from(run(&args, Box::new(io::stdin()), &mut io::stderr()))
+}
+
+/// Prints help, or what is wrong with the command line: that may repeat a stranger's words.
+fn print(error: &clap::Error) {
+    let text = error.render().to_string();
+    if text
+        .lines()
+        .all(|line| matches!(plain(line), Cow::Borrowed(_)))
+    {
+        let _ = error.print();
+        return;
+    }
+    let lines: Vec<_> = text.lines().map(plain).collect();
+    let _ = writeln!(io::stderr(), "{}", lines.join("\n"));
 }
 
 /// Runs the command; output goes to `--output` or standard output.

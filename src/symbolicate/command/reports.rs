@@ -14,13 +14,14 @@ use super::feed::{Item, feed};
 use super::interrupt::Interrupt;
 use super::progress::Progress;
 use super::{DAMAGED, DONE, INTERRUPTED, NOTHING, Say, done, output};
-use crate::report::{self, ReadError, Reading, ReportReader};
+use crate::report::{self, ReadError, Reading, ReportReader, Scrub, limits};
+use crate::symbolicate::bytes::Bytes;
 use crate::symbolicate::foreign;
 use crate::symbolicate::format::{
     Firefox, FlameGraph, Folded, Format, Html, Json, Ndjson, Sources, Speedscope, Style, Text, Top,
     TopLayout, missing_text,
 };
-use crate::symbolicate::{Missing, Symbolicated, Symbolicator};
+use crate::symbolicate::{Missing, Symbolicated, Symbolicator, scrub};
 
 /// Batches that are worked on or wait for their turn, for each worker.
 const AHEAD: usize = 4;
@@ -43,6 +44,7 @@ pub(super) fn run(
         args,
         desk,
         style,
+        scrub: args.scrub_rules(),
         interrupt: Interrupt::install(),
     };
     if let (Some(n), FormatName::Html) = (args.top, args.format) {
@@ -76,6 +78,8 @@ struct Job<'a> {
     args: &'a Args,
     desk: &'a Symbolicator,
     style: Style,
+    /// What to take out of every report.
+    scrub: Option<Scrub>,
     interrupt: Interrupt,
 }
 
@@ -224,7 +228,7 @@ impl Job<'_> {
 
     fn item<F: Format>(&self, item: Item, batch: &mut Batch<F::Part>) {
         match item {
-            Item::File(path) => match crate::symbolicate::bytes::Bytes::map(&path) {
+            Item::File(path) => match Bytes::read(&path, limits::REPORT_BYTES as u64) {
                 Ok(bytes) => self.bytes::<F>(&path.display().to_string(), &bytes, batch),
                 Err(error) => batch.unreadable(error.to_string()),
             },
@@ -278,10 +282,15 @@ impl Job<'_> {
             let text = format!("{origin}: {damage}");
             batch.outcomes.push(Outcome::Warning(text));
         }
-        let symbolicated = self.desk.symbolicate_reading(reading);
+        let mut symbolicated = self.desk.symbolicate_reading(reading);
+        let mut origin = origin.to_owned();
+        if let Some(rules) = &self.scrub {
+            // Names first: the files lie under paths that are scrubbed.
+            scrub(&mut symbolicated, &mut origin, rules);
+        }
         batch.tally.note_missing(&symbolicated);
         if !self.args.list_missing {
-            let part = F::part(&self.style, origin, &symbolicated);
+            let part = F::part(&self.style, &origin, &symbolicated);
             batch.outcomes.push(Outcome::Part(part));
         }
     }

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::report::limits;
 use crate::symbolicate::bytes::Bytes;
 use crate::symbolicate::foreign;
 
@@ -102,7 +103,9 @@ fn is_surely_report(path: &Path) -> bool {
 
 /// By its name; JSON and plain text also by what they hold.
 fn is_report(path: &Path) -> bool {
-    is_surely_report(path) || Bytes::map(path).is_ok_and(|bytes| foreign::detect(&bytes).is_some())
+    is_surely_report(path)
+        || Bytes::read(path, limits::REPORT_BYTES as u64)
+            .is_ok_and(|bytes| foreign::detect(&bytes).is_some())
 }
 
 fn ending(path: &Path) -> Option<&str> {

@@ -201,7 +201,9 @@ fn stacks(draft: &mut Draft, tree: Value, kind: EventKind) {
             extra: left.into_extra(),
             ..Thread::default()
         };
-        let total: u64 = paths.iter().map(|(_, count)| *count).sum();
+        let total = paths
+            .iter()
+            .fold(0_u64, |sum, (_, count)| sum.saturating_add(*count));
         let heaviest = paths.iter().max_by_key(|(_, count)| *count);
         if let Some((path, _)) = heaviest {
             let frame = |at: &usize| {

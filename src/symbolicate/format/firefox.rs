@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
 use super::stacks::{rootward, weighed};
-use super::{Format, Style};
+use super::{Format, PlainJson, Style};
 use crate::report::EventKind;
 use crate::symbolicate::frame::{Symbolicated, id_text, image_file_name};
 use crate::symbolicate::group::is_own;
@@ -173,7 +173,7 @@ impl Format for Firefox {
             "counters": [],
             "threads": std::mem::take(&mut self.threads),
         });
-        serde_json::to_writer(&mut *out, &document)?;
+        serde_json::to_writer(PlainJson(&mut *out), &document)?;
         out.write_all(b"\n")?;
         out.flush()
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use super::plain::is_command;
 use super::stacks::{rootward, weighed};
 use super::{Format, Style};
 use crate::symbolicate::frame::Symbolicated;
@@ -47,7 +48,8 @@ impl Format for Folded {
 
     fn add(&mut self, part: Vec<(String, u64)>, _out: &mut dyn io::Write) -> io::Result<()> {
         for (line, count) in part {
-            *self.counts.entry(line).or_default() += count;
+            let sum = self.counts.entry(line).or_default();
+            *sum = sum.saturating_add(count);
         }
         Ok(())
     }
@@ -67,7 +69,7 @@ fn push(line: &mut String, name: &str) {
     }
     line.extend(name.chars().map(|c| match c {
         ';' => ':',
-        c if c.is_control() => ' ',
+        c if is_command(c) => ' ',
         c => c,
     }));
 }

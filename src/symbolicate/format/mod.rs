@@ -8,6 +8,7 @@ mod json;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod plain;
+mod plain_json;
 mod remarks;
 mod source;
 mod speedscope;
@@ -29,6 +30,7 @@ pub use json::{FrameJson, Json, Ndjson};
 #[cfg(feature = "parquet")]
 pub use parquet::Parquet;
 pub use plain::plain;
+pub(crate) use plain_json::PlainJson;
 pub(crate) use remarks::missing_text;
 pub use source::{Excerpt, Sources};
 pub use speedscope::Speedscope;

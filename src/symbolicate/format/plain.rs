@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 /// `text` without anything that a terminal would obey: control characters (escape sequences begin
-/// with one), line ends, and marks that turn the direction of writing are shown as `\u{1b}`.
+/// with one), line ends, marks that turn the direction of writing, and what is no character (XML has no way
+/// to write it) are shown as `\u{1b}`.
 pub fn plain(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_command) {
         return Cow::Borrowed(text);
@@ -20,9 +21,10 @@ pub fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-fn is_command(c: char) -> bool {
+/// Whether a terminal (or what lays out text) would obey `c` rather than show it.
+pub(crate) fn is_command(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+        || matches!(c, '\u{fffe}' | '\u{ffff}' | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
 #[cfg(test)]

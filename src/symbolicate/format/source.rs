@@ -1,12 +1,12 @@
 //! Lines of source code around a place, from folders that the user names.
 
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use rustc_hash::FxHashMap;
+
+use crate::symbolicate::bytes::Bytes;
 
 /// Larger files are no source code that anyone wrote.
 const BYTES: u64 = 8 << 20;
@@ -99,10 +99,8 @@ impl fmt::Debug for Sources {
 }
 
 fn read(path: &Path) -> Option<Arc<str>> {
-    let mut bytes = Vec::new();
-    let mut file = File::open(path).ok()?.take(BYTES + 1);
-    file.read_to_end(&mut bytes).ok()?;
-    (bytes.len() as u64 <= BYTES).then(|| String::from_utf8_lossy(&bytes).into())
+    let bytes = Bytes::read(path, BYTES).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into())
 }
 
 #[cfg(test)]

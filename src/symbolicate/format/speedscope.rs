@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
 use super::stacks::{rootward, weighed};
-use super::{Format, Style};
+use super::{Format, PlainJson, Style};
 use crate::symbolicate::frame::Symbolicated;
 
 /// A profile for each report, with one table of frames.
@@ -61,7 +61,9 @@ impl Format for Speedscope {
             samples.push(indices.collect::<Vec<usize>>());
             weights.push(weight);
         }
-        let total: u64 = weights.iter().sum();
+        let total = weights
+            .iter()
+            .fold(0_u64, |sum, weight| sum.saturating_add(*weight));
         self.profiles.push(json!({
             "type": "sampled",
             "name": part.name,
@@ -83,7 +85,7 @@ impl Format for Speedscope {
             "shared": { "frames": std::mem::take(&mut self.frames) },
             "profiles": std::mem::take(&mut self.profiles),
         });
-        serde_json::to_writer(&mut *out, &document)?;
+        serde_json::to_writer(PlainJson(&mut *out), &document)?;
         out.write_all(b"\n")?;
         out.flush()
     }

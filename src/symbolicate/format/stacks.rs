@@ -1,5 +1,7 @@
 //! Which stacks of a report a picture shows, how heavy each is, and what its frames are called.
 
+use rustc_hash::FxHashMap;
+
 use super::Style;
 use crate::report::EventKind;
 use crate::symbolicate::frame::{Frame, PhysicalFrame, Stack, Symbolicated, image_file_name};
@@ -80,4 +82,22 @@ fn unnamed(of: &Symbolicated, physical: &PhysicalFrame) -> String {
         ),
         None => format!("{:#x}", physical.pc),
     }
+}
+
+/// Index of the sample whose stack was seen most often, how often, and how many samples there are. Equal
+/// stacks may stand apart in time; of those seen equally often, the first.
+pub(super) fn heaviest(of: &Symbolicated) -> Option<(usize, u64, u64)> {
+    let mut total = 0_u64;
+    let mut weights: FxHashMap<Vec<u64>, (usize, u64)> = FxHashMap::default();
+    for (index, (sample, stack)) in of.report.samples.iter().zip(&of.samples).enumerate() {
+        let count = sample.count.max(1);
+        total = total.saturating_add(count);
+        let pcs = stack.frames.iter().map(|frame| frame.pc).collect();
+        let (_, weight) = weights.entry(pcs).or_insert((index, 0));
+        *weight = weight.saturating_add(count);
+    }
+    let (index, weight) = weights
+        .into_values()
+        .max_by_key(|&(index, weight)| (weight, std::cmp::Reverse(index)))?;
+    Some((index, weight, total))
 }

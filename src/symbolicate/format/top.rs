@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::json;
 
-use super::{Format, Style, plain};
+use super::{Format, PlainJson, Style, plain};
 use crate::symbolicate::frame::Symbolicated;
 use crate::symbolicate::group::{Group, Groups, Member, key_text};
 
@@ -64,12 +64,12 @@ impl Format for Top {
                     "dropped": self.groups.dropped(),
                     "top": top.iter().map(|group| group_json(group)).collect::<Vec<_>>(),
                 });
-                serde_json::to_writer_pretty(&mut *out, &document)?;
+                serde_json::to_writer_pretty(PlainJson(&mut *out), &document)?;
                 writeln!(out)?;
             }
             TopLayout::Ndjson => {
                 for group in top {
-                    serde_json::to_writer(&mut *out, &group_json(group))?;
+                    serde_json::to_writer(PlainJson(&mut *out), &group_json(group))?;
                     writeln!(out)?;
                 }
             }

@@ -50,14 +50,15 @@ pub fn normalised(report: &Symbolicated) -> Vec<String> {
 
 /// What stands on more than half of the samples, from the root on; innermost first.
 fn shared(stacks: &[(Vec<String>, u64)]) -> Vec<String> {
-    let total: u64 = stacks.iter().map(|(_, count)| *count).sum();
+    // Counts are a stranger's: wide sums, so that they can't overflow.
+    let total: u128 = stacks.iter().map(|(_, count)| u128::from(*count)).sum();
     let mut candidates: Vec<&(Vec<String>, u64)> = stacks.iter().collect();
     let mut path: Vec<String> = Vec::new();
     loop {
-        let mut weights: FxHashMap<&str, u64> = FxHashMap::default();
+        let mut weights: FxHashMap<&str, u128> = FxHashMap::default();
         for (stack, count) in &candidates {
             if let Some(name) = stack.get(path.len()) {
-                *weights.entry(name).or_default() += count;
+                *weights.entry(name).or_default() += u128::from(*count);
             }
         }
         let heaviest = weights

@@ -9,6 +9,7 @@ use crate::report::model::{EventKind, Report, Thread};
 use crate::symbolicate::format::Style;
 use crate::symbolicate::format::json::value_json;
 use crate::symbolicate::format::remarks::{kind_text, missing_text};
+use crate::symbolicate::format::stacks::heaviest;
 use crate::symbolicate::format::units::{bytes, date_time, duration};
 use crate::symbolicate::frame::{Symbolicated, id_text, image_file_name};
 use crate::symbolicate::group::{Member, key_text, thread_in_question};
@@ -43,8 +44,7 @@ pub(super) fn body(style: &Style, origin: &str, of: &Symbolicated, member: &Memb
     remarks(&mut page, of);
     timeline(&mut page, of, member);
     let about = thread_in_question(report);
-    if let Some(heaviest) = heaviest(of) {
-        let (index, weight, total) = heaviest;
+    if let Some((index, weight, total)) = heaviest(of) {
         let _ = writeln!(
             page,
             "<h2>Heaviest stack <small>{weight} of {total} samples</small></h2>"
@@ -77,21 +77,6 @@ pub(super) fn body(style: &Style, origin: &str, of: &Symbolicated, member: &Memb
     context(&mut page, report);
     images(&mut page, report);
     page
-}
-
-/// Index of the sample whose stack was seen most often, how often, and how many samples there are.
-fn heaviest(of: &Symbolicated) -> Option<(usize, u64, u64)> {
-    let counts = || of.report.samples.iter().map(|sample| sample.count.max(1));
-    let weight = |stack| -> u64 {
-        let same = counts()
-            .zip(&of.samples)
-            .filter(|(_, other)| *other == stack);
-        same.map(|(count, _)| count).sum()
-    };
-    // Of those seen equally often, the first.
-    let weights = of.samples.iter().take(1000).map(weight).enumerate();
-    let (index, weight) = weights.max_by_key(|(at, weight)| (*weight, std::cmp::Reverse(*at)))?;
-    Some((index, weight, counts().sum()))
 }
 
 fn facts(page: &mut String, origin: &str, report: &Report, member: &Member) {

@@ -27,7 +27,17 @@ pub(super) fn stack(
     let mut shown = if with_source { 0 } else { SHOWN };
     page.push_str("<div class=\"wide\"><table class=\"stack\">\n");
     let mut number = 0;
-    for physical in &stack.frames {
+    let gap = |page: &mut String, index: usize| {
+        if let Some(gap) = stack.omitted.filter(|gap| gap.at == index as u64) {
+            let count = gap.count;
+            let _ = writeln!(
+                page,
+                "<tr class=\"system\"><td></td><td colspan=\"4\">{count} frames are missing here</td></tr>"
+            );
+        }
+    };
+    for (index, physical) in stack.frames.iter().enumerate() {
+        gap(page, index);
         let own = is_own(of, physical);
         let mut row = |frame: Option<&Frame>| {
             let excerpt = frame
@@ -45,6 +55,7 @@ pub(super) fn stack(
         }
         physical.frames.iter().for_each(|frame| row(Some(frame)));
     }
+    gap(page, stack.frames.len());
     page.push_str("</table></div>\n");
 }
 

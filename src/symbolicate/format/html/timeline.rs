@@ -26,9 +26,12 @@ pub(super) fn timeline(page: &mut String, of: &Symbolicated, member: &Member) {
         .collect();
     let mut weights: BTreeMap<&str, u64> = BTreeMap::new();
     for (name, sample) in names.iter().zip(samples) {
-        *weights.entry(name).or_default() += sample.count.max(1);
+        let weight = weights.entry(name).or_default();
+        *weight = weight.saturating_add(sample.count.max(1));
     }
-    let total: u64 = weights.values().sum();
+    let total = weights
+        .values()
+        .fold(0_u64, |sum, weight| sum.saturating_add(*weight));
     let mut heaviest: Vec<(&str, u64)> = weights.into_iter().collect();
     heaviest.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
     let colour = |name: &str| {

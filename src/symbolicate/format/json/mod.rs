@@ -8,7 +8,7 @@ use std::io;
 
 use self::report::report_json;
 pub(crate) use self::value::value_json;
-use super::{Format, Style};
+use super::{Format, PlainJson, Style};
 use crate::symbolicate::frame::{Frame, Symbolicated};
 
 /// One JSON document: the report, or where several are to come, an array of them.
@@ -30,7 +30,11 @@ impl Format for Json {
 
     fn part(style: &Style, origin: &str, report: &Symbolicated) -> Vec<u8> {
         let value = report_json(origin, report, style);
-        serde_json::to_vec_pretty(&value).unwrap_or_default() // its keys are all texts
+        let mut text = Vec::new();
+        match serde_json::to_writer_pretty(PlainJson(&mut text), &value) {
+            Ok(()) => text,
+            Err(_) => Vec::new(), // never: its keys are all texts
+        }
     }
 
     fn add(&mut self, part: Vec<u8>, out: &mut dyn io::Write) -> io::Result<()> {
@@ -71,7 +75,10 @@ impl Format for Ndjson {
 
     fn part(style: &Style, origin: &str, report: &Symbolicated) -> Vec<u8> {
         let value = report_json(origin, report, style);
-        let mut line = serde_json::to_vec(&value).unwrap_or_default(); // its keys are all texts
+        let mut line = Vec::new();
+        if serde_json::to_writer(PlainJson(&mut line), &value).is_err() {
+            line.clear(); // never: its keys are all texts
+        }
         line.push(b'\n');
         line
     }

@@ -60,6 +60,7 @@ pub(super) fn report_json(origin: &str, symbolicated: &Symbolicated, style: &Sty
                 "state": sample.state,
                 "count": sample.count,
                 "frames": stack_json(stack, style),
+                "omitted": omitted_json(stack),
             });
             extended(facts, &sample.extra)
         });
@@ -168,6 +169,7 @@ fn thread_json(thread: &Thread, stack: &Stack, style: &Style) -> Json {
         "cpu": thread.cpu,
         "registers": registers.collect::<Map<_, _>>(),
         "frames": stack_json(stack, style),
+        "omitted": omitted_json(stack),
         "end": thread.end.map(|end| end.as_str()),
     });
     extended(facts, &thread.extra)
@@ -185,6 +187,12 @@ fn stack_json(stack: &Stack, style: &Style) -> Json {
         })
     };
     stack.frames.iter().map(physical).collect()
+}
+
+/// Where frames are missing, as the index of the frame behind them, and how many.
+fn omitted_json(stack: &Stack) -> Option<Json> {
+    let gap = stack.omitted?;
+    Some(json!({"at": gap.at, "count": gap.count}))
 }
 
 fn images_json(report: &Report) -> Json {

@@ -7,6 +7,7 @@ use anstyle::{AnsiColor, Style as Paint};
 use super::Page;
 use crate::report::model::{Thread, WalkEnd};
 use crate::symbolicate::format::plain;
+use crate::symbolicate::format::stacks::heaviest;
 use crate::symbolicate::format::units::duration;
 use crate::symbolicate::frame::{Frame, PhysicalFrame, Stack, image_file_name};
 use crate::symbolicate::group::is_own;
@@ -36,7 +37,7 @@ impl Page<'_> {
         };
         let title = self.paint(Paint::new().bold(), &title);
         self.line(&title);
-        self.frames(&stack.frames);
+        self.frames(stack);
         if let Some(end) = thread.end.filter(|&end| end != WalkEnd::Root) {
             let line = format!(
                 "    (the stack goes on; the walk stopped here: {})",
@@ -47,9 +48,14 @@ impl Page<'_> {
         self.line("");
     }
 
-    pub(super) fn frames(&mut self, frames: &[PhysicalFrame]) {
+    pub(super) fn frames(&mut self, stack: &Stack) {
         let mut number = 0;
-        for physical in frames {
+        let gap = stack.omitted.map(|gap| (gap.at, gap.count));
+        let missing = |count| format!("    ({count} frames are missing here)");
+        for (index, physical) in stack.frames.iter().enumerate() {
+            if let Some((_, count)) = gap.filter(|(at, _)| *at == index as u64) {
+                self.line(&missing(count));
+            }
             if physical.frames.is_empty() {
                 self.frame(number, physical, None);
                 number += 1;
@@ -58,6 +64,9 @@ impl Page<'_> {
                 self.frame(number, physical, Some(frame));
                 number += 1;
             }
+        }
+        if let Some((_, count)) = gap.filter(|(at, _)| *at >= stack.frames.len() as u64) {
+            self.line(&missing(count));
         }
     }
 
@@ -141,24 +150,10 @@ impl Page<'_> {
     }
 
     pub(super) fn samples(&mut self) {
-        let samples = &self.report().samples;
-        let total: u64 = samples.iter().map(|sample| sample.count.max(1)).sum();
-        // Equal stacks may stand apart in time.
-        let mut heaviest: Option<(usize, u64)> = None;
-        for (index, stack) in self.of.samples.iter().enumerate() {
-            let same = samples
-                .iter()
-                .zip(&self.of.samples)
-                .filter(|(_, other)| *other == stack);
-            let weight: u64 = same.map(|(sample, _)| sample.count.max(1)).sum();
-            if heaviest.is_none_or(|(_, most)| weight > most) {
-                heaviest = Some((index, weight));
-            }
-        }
-        let Some((index, weight)) = heaviest else {
+        let Some((index, weight, total)) = heaviest(self.of) else {
             return;
         };
-        let first = &samples[index];
+        let first = &self.report().samples[index];
         let state = first
             .state
             .as_ref()
@@ -168,8 +163,8 @@ impl Page<'_> {
             duration(first.at)
         );
         self.line(&plain(&line));
-        let frames = self.of.samples[index].frames.clone();
-        self.frames(&frames);
+        let stack = self.of.samples[index].clone();
+        self.frames(&stack);
         self.line("");
     }
 }
