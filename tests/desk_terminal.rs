@@ -137,7 +137,7 @@ fn no_error_message_does_either() {
     let folder = tempfile::tempdir().unwrap();
     let junk = folder.path().join(OsStr::from_bytes(b"j\x1b[1mk.wedjat"));
     std::fs::write(&junk, b"\x1b[2J junk").unwrap();
-    let (evil, junk) = (&*evil, junk.as_os_str());
+    let junk = junk.as_os_str();
     let all: &[&[&OsStr]] = &[
         &[evil],
         &[junk],

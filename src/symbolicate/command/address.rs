@@ -34,17 +34,8 @@ pub(super) fn run(args: &Args, files: &DebugFiles, input: &mut dyn Read, say: &m
         Ok(out) => out,
         Err(error) => return done(Err(error), say),
     };
-    let mut lines = Lines {
-        addresses: &addresses,
-        ndjson: args.format == FormatName::Ndjson,
-        style: Style {
-            demangle: !args.no_demangle,
-            color: false,
-            ..Style::default()
-        },
-        first: true,
-        line: Vec::new(),
-    };
+    let ndjson = args.format == FormatName::Ndjson;
+    let mut lines = Lines::new(&addresses, ndjson, !args.no_demangle);
     let result = if from_stdin {
         stream(&mut lines, input, &mut out)
     } else {
@@ -53,6 +44,15 @@ pub(super) fn run(args: &Args, files: &DebugFiles, input: &mut dyn Read, say: &m
             .try_for_each(|text| lines.write(text, &mut out))
     };
     done(result.and_then(|()| out.flush()), say)
+}
+
+pub(super) fn answer(
+    addresses: &Addresses,
+    ndjson: bool,
+    input: &mut dyn Read,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    stream(&mut Lines::new(addresses, ndjson, true), input, out)
 }
 
 fn first_bad(addresses: &[String]) -> Option<(&String, String)> {
@@ -90,6 +90,22 @@ struct Lines<'a> {
     style: Style,
     first: bool,
     line: Vec<u8>,
+}
+
+impl<'a> Lines<'a> {
+    fn new(addresses: &'a Addresses, ndjson: bool, demangle: bool) -> Lines<'a> {
+        Lines {
+            addresses,
+            ndjson,
+            style: Style {
+                demangle,
+                color: false,
+                ..Style::default()
+            },
+            first: true,
+            line: Vec::new(),
+        }
+    }
 }
 
 impl Lines<'_> {

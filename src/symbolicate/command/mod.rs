@@ -13,13 +13,14 @@ mod reports;
 mod walk;
 
 use std::borrow::Cow;
+use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
 pub use args::{Args, FormatName, command};
 
 use super::format::plain;
-use super::{DebugFiles, Symbolicator};
+use super::{Addresses, DebugFiles, Symbolicator};
 
 /// 0: done.
 const DONE: u8 = 0;
@@ -44,6 +45,27 @@ pub fn main() -> ExitCode {
     };
     lost_file::install();
     ExitCode::from(run(&args, Box::new(io::stdin()), &mut io::stderr()))
+}
+
+/// The arguments as the command takes them; the first is its own name.
+///
+/// # Errors
+/// What is wrong with them; help and version are errors, too.
+pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Args, clap::Error> {
+    args::parse(args)
+}
+
+/// What `--address -` answers to the addresses that `input` holds, one a line.
+///
+/// # Errors
+/// Those of `input` and `out`.
+pub fn answer(
+    addresses: &Addresses,
+    ndjson: bool,
+    input: &mut dyn Read,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    address::answer(addresses, ndjson, input, out)
 }
 
 /// Prints help, or what is wrong with the command line: that may repeat a stranger's words.
