@@ -134,6 +134,7 @@ struct Eyes {
 
 impl Eyes {
     fn run(&self, mut detector: Detector, mut watcher: impl Watcher) {
+        let mut own = OwnDelay::new(&self.own, clock::monotonic());
         let mut next = detector.first();
         let mut last = self.pulse.beat();
         loop {
@@ -141,17 +142,20 @@ impl Eyes {
             if self.stop.load(Ordering::SeqCst) {
                 break;
             }
-            let look = self.look(&next, last);
+            let look = self.look(&next, last, &mut own);
             last = look.beat;
             watcher.looked(look.now);
             let (decision, then) = detector.look(&look);
             tell(&mut watcher, decision);
             next = then;
         }
-        tell(&mut watcher, detector.stop(&self.look(&next, last)));
+        tell(
+            &mut watcher,
+            detector.stop(&self.look(&next, last, &mut own)),
+        );
     }
 
-    fn look(&self, next: &Next, last: Beat) -> Look {
+    fn look(&self, next: &Next, last: Beat, own: &mut OwnDelay) -> Look {
         let beat = self.pulse.beat();
         let now = clock::monotonic();
         let mut look = Look {
@@ -168,7 +172,7 @@ impl Eyes {
             return look;
         }
         look.cpu = self.watched.cpu();
-        look.own_delay = Some(self.own.delay());
+        look.own_delay = own.at(&self.own, now, look.due);
         if beat.since(last) > 2 {
             // It runs. What follows costs more, and is of use only when it stands nearly still.
             return look;
@@ -180,10 +184,40 @@ impl Eyes {
         } else if beat.nested() && self.watched.waits_for_events() {
             look.held = Held::Modal;
         }
-        if look.held == Held::Stopped || now > look.due.saturating_add(10_000_000) {
+        if look.held == Held::Stopped || now > look.due.saturating_add(LATE) {
             look.traced = self.watched.traced();
         }
         look
+    }
+}
+
+/// A look that comes so much after it was due came late, nanoseconds.
+const LATE: u64 = 10_000_000;
+/// The watchdog's own delay is read at least so often, nanoseconds.
+const OWN_PERIOD: u64 = 1_000_000_000;
+
+/// How long the watchdog itself was ready but had no CPU. It matters only for a look that comes late,
+/// and reading it is half of what a look costs: so it is read then, and once a second to compare with.
+struct OwnDelay {
+    read: u64,
+    last: u64,
+}
+
+impl OwnDelay {
+    fn new(own: &ThreadGauge, now: u64) -> OwnDelay {
+        OwnDelay {
+            read: now,
+            last: own.delay(),
+        }
+    }
+
+    fn at(&mut self, own: &ThreadGauge, now: u64, due: u64) -> Option<u64> {
+        // What is not read by then is at most a millisecond a look.
+        let late = now > due.saturating_add(1_000_000);
+        if late || now.saturating_sub(self.read) >= OWN_PERIOD {
+            *self = OwnDelay::new(own, now);
+        }
+        Some(self.last)
     }
 }
 
