@@ -9,7 +9,7 @@ fn main() {
 }
 
 #[cfg(all(target_os = "linux", feature = "symbolicate"))]
-fn main() {
+pub fn main() {
     linux::main();
 }
 

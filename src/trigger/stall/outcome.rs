@@ -1,0 +1,119 @@
+//! What a stall was: how long, of what kind, and why others were none.
+
+/// Why time was not counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The machine slept.
+    Sleep,
+    /// A debugger held the process or the thread.
+    Debugger,
+    /// The process was stopped or suspended.
+    Background,
+    /// The watchdog itself had no CPU.
+    Late,
+    /// A nested run loop waited for events.
+    Modal,
+}
+
+impl Reason {
+    /// All of them.
+    pub const ALL: [Reason; 5] = [
+        Reason::Sleep,
+        Reason::Debugger,
+        Reason::Background,
+        Reason::Late,
+        Reason::Modal,
+    ];
+
+    /// The word in the `loss` section.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::Sleep => "sleep",
+            Reason::Debugger => "debugger",
+            Reason::Background => "background",
+            Reason::Late => "late",
+            Reason::Modal => "modal",
+        }
+    }
+}
+
+/// What a stall was made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Class {
+    /// The launch: no turn has ended yet.
+    Launch,
+    /// The thread used the CPU.
+    Busy,
+    /// The thread waited in the kernel: for a lock, a file, a peer.
+    Blocked,
+    /// The thread was ready to run, but the machine gave it no CPU.
+    Starved,
+}
+
+impl Class {
+    /// The word in the report.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Class::Launch => "launch",
+            Class::Busy => "busy",
+            Class::Blocked => "blocked",
+            Class::Starved => "starved",
+        }
+    }
+}
+
+/// A stall, at the moment when it is sure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StallInfo {
+    /// Monotonic clock at its start, nanoseconds; to within one time-out.
+    pub start: u64,
+    /// How long it has lasted so far, nanoseconds, without what is not counted.
+    pub lasted: u64,
+    /// What it is made of so far.
+    pub class: Class,
+    /// How many turns it has taken so far; 1 for one long freeze.
+    pub turns: u32,
+    /// Whether no heartbeat ever came.
+    pub never_beat: bool,
+    /// CPU time that the thread used since, nanoseconds.
+    pub cpu: u64,
+    /// Time that it was ready but had no CPU, nanoseconds.
+    pub delay: u64,
+    /// One strike, nanoseconds.
+    pub timeout: u64,
+    /// Strikes.
+    pub strikes: u32,
+}
+
+/// A stall, when it is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StallEndInfo {
+    /// What is known of it now; `lasted` is its whole duration.
+    pub info: StallInfo,
+    /// How it ended.
+    pub how: How,
+}
+
+/// How a stall ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum How {
+    /// The thread beats again.
+    Recovered,
+    /// The monitor was uninstalled while it lasted.
+    Uninstalled,
+}
+
+impl How {
+    /// The word in the report.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            How::Recovered => "recovered",
+            How::Uninstalled => "uninstalled",
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The example of freezes, played: of each kind one, and its symbolicated report names the culprit, for
+//! locks the holder's function too.
+
+#[path = "../examples/freezes.rs"]
+#[cfg(target_os = "linux")]
+mod freezes;
+
+#[cfg(not(target_os = "linux"))]
+fn main() {}
+
+#[cfg(target_os = "linux")]
+fn main() {
+    /// Set for the processes that play.
+    const PLAY: &str = "WEDJAT_TEST_FREEZES";
+    const CULPRITS: [&str; 11] = [
+        "sorts_badly",
+        "reads_a_pipe",
+        "waits_for_the_database",
+        "holds_the_database",
+        "waits_for_the_cache",
+        "holds_the_cache",
+        "locks_a_then_b",
+        "locks_b_then_a",
+        "draws_slowly",
+        "loads_everything",
+        "parses",
+    ];
+    if std::env::var_os(PLAY).is_some() {
+        return freezes::main();
+    }
+    if std::env::args().any(|argument| argument == "--list") {
+        return;
+    }
+    // On a machine that keeps it from the CPU, a freeze may be of another kind than it is meant to be.
+    for _ in 0..4 {
+        let program = std::env::current_exe().expect("this program");
+        let output = std::process::Command::new(program).env(PLAY, "1").output();
+        let output = output.expect("the player");
+        let told = String::from_utf8_lossy(&output.stdout);
+        print!("{told}");
+        let named = CULPRITS.iter().all(|culprit| told.contains(culprit));
+        if output.status.success() && named && told.contains("8 of 8 named") {
+            return;
+        }
+    }
+    panic!("not every culprit was named");
+}
