@@ -115,6 +115,66 @@ fn a_hang_has_its_duration_and_its_samples() {
 }
 
 #[test]
+fn hangs_and_spins_have_their_stacks_and_samples() {
+    for name in ["hang.spin", "hang-text.ips", "hang.ips"] {
+        let layout = match name {
+            "hang.spin" => Layout::Spindump,
+            _ => Layout::Ips,
+        };
+        assert_eq!(foreign::detect(&bytes(name)), Some(layout), "{name}");
+        let found = symbolicated(name);
+        assert_eq!(found.len(), 1, "{name}");
+        let found = &found[0];
+        assert_eq!(found.damage, [""; 0], "{name}");
+        let report = &found.report;
+        let event = report.event.as_ref().unwrap();
+        assert_eq!(
+            (event.kind, event.fatal),
+            (EventKind::Stall, false),
+            "{name}"
+        );
+        assert_eq!(
+            report.stall_end.as_ref().unwrap().duration,
+            4_200_000_000,
+            "{name}"
+        );
+        assert_eq!(
+            (report.head.app.name.as_str(), report.head.pid),
+            ("kiosk", 77),
+            "{name}"
+        );
+        assert_eq!(report.head.app.version, "2.1 (77)", "{name}");
+        assert_eq!(report.head.time, 1_714_557_600_250_000_000, "{name}");
+        assert_eq!(report.threads.len(), 2, "{name}");
+        assert!(report.threads[0].main && !report.threads[1].main, "{name}");
+        assert_eq!(
+            report.threads[1].name.as_deref(),
+            Some("com.example.worker")
+        );
+        assert_eq!(report.threads[0].frames.len(), 3, "{name}");
+        assert_eq!(lines(found, 0)[..2], STORY, "{name}");
+        let kept = format!("{:?}", report.unknown);
+        assert!(
+            kept.contains("new this year") || kept.contains("somethingNew"),
+            "{name}: {kept}"
+        );
+        if name != "hang.ips" {
+            let samples: Vec<(u64, u64, u64)> = report
+                .samples
+                .iter()
+                .map(|s| (s.at, s.count, s.frames[0].pc))
+                .collect();
+            assert_eq!(
+                samples,
+                [(0, 15, 0x104c3c554), (1_500_000_000, 5, 0x104c3c558)],
+                "{name}"
+            );
+            assert_eq!(report.head.os.build.as_deref(), Some("23E214"));
+        }
+    }
+}
+
+#[test]
 fn deep_stacks_and_branching_trees_keep_their_order() {
     let found = symbolicated("metrickit-deep.json");
     assert_eq!(found[0].report.threads[0].frames.len(), 400);
@@ -197,7 +257,8 @@ fn any_prefix_is_read_or_refused_and_says_so() {
 
 #[test]
 fn changed_bytes_never_make_it_panic() {
-    for (name, _) in CRASHES {
+    let hangs = ["hang.spin", "hang-text.ips", "hang.ips"];
+    for name in CRASHES.map(|(name, _)| name).into_iter().chain(hangs) {
         let whole = bytes(name);
         for at in (0..whole.len()).step_by((whole.len() / 300).max(1)) {
             for flip in [0x01, 0x20, 0x80, 0xff] {
@@ -243,7 +304,7 @@ fn the_command_takes_them_with_the_same_exit_codes() {
     let folder = testdata("foreign");
     let out = run(&["--format".as_ref(), "ndjson".as_ref(), folder.as_os_str()]);
     assert_eq!(out.status.code(), Some(0));
-    assert_eq!(String::from_utf8(out.stdout).unwrap().lines().count(), 13);
+    assert_eq!(String::from_utf8(out.stdout).unwrap().lines().count(), 16);
     let cut = std::env::temp_dir().join(format!("wedjat-cut-{}.ips", std::process::id()));
     let whole = bytes("crash.ips");
     std::fs::write(&cut, &whole[..whole.len() - 300]).unwrap();

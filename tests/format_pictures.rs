@@ -74,7 +74,7 @@ fn speedscope_profiles_keep_to_the_schema() {
         assert!(frame.get("line").is_none_or(Value::is_u64));
     }
     let profiles = document["profiles"].as_array().unwrap();
-    assert_eq!(profiles.len(), 13);
+    assert_eq!(profiles.len(), 16);
     for profile in profiles {
         assert_eq!(profile["type"], "sampled");
         assert!(profile["name"].is_string() && profile["unit"] == "none");
@@ -248,8 +248,8 @@ fn a_page_shows_the_stack_with_its_source_and_needs_nothing_else() {
 #[test]
 fn a_page_of_many_begins_with_their_groups() {
     let page = text(&["--format", "html"], "foreign");
-    assert!(page.contains("<h1>13 reports in 4 groups</h1>"));
-    assert_eq!(page.matches("<details class=\"report\">").count(), 13);
+    assert!(page.contains("<h1>16 reports in 4 groups</h1>"));
+    assert_eq!(page.matches("<details class=\"report\">").count(), 16);
     let page = text(&["--format", "html", "--top", "2"], "foreign");
     assert_eq!(page.matches("<section class=\"group\">").count(), 2);
     assert!(!page.contains("<details class=\"report\">"));

@@ -177,7 +177,7 @@ fn the_command_groups_layouts_together() {
             .iter()
             .map(|g| g["count"].as_u64().unwrap())
             .sum::<u64>(),
-        13
+        16
     );
     let out = run(&["--top", "1", folder]);
     assert_eq!(

@@ -42,6 +42,74 @@ thrown = dict(body, exception={"type": "EXC_CRASH", "signal": "SIGABRT", "codes"
               asi={"CoreFoundation": ["*** Terminating app due to uncaught exception"]})
 (here / "exception.ips").write_text(json.dumps(header) + "\n" + json.dumps(thrown) + "\n")
 
+# --- hangs and spins
+hang = f"""Date/Time:        2024-05-01 12:00:00.250 +0200
+End time:         2024-05-01 12:00:02.250 +0200
+OS Version:       macOS 14.4 (Build 23E214)
+Architecture:     arm64
+Report Version:   35.1
+Incident Identifier: {incident}
+
+Data Source:      Stackshots
+Novel Label:      new this year
+
+Command:          kiosk
+Path:             /Applications/My Kiosk.app/Contents/MacOS/kiosk
+Identifier:       com.example.kiosk
+Version:          2.1 (77)
+PID:              77
+
+Event:            hang
+Duration:         4.20s
+Steps:            20 (100ms sampling interval)
+
+Hardware model:   Mac14,2
+Active cpus:      8
+
+--------------------------------------------------
+
+Heaviest stack for the main thread of the target process:
+  20  start + 1234 (dyld + 99140) [0x{start:x}]
+  20  ??? (kiosk + 1372) [0x{caller:x}]
+  15  ??? (kiosk + 1364) [0x{pc:x}]
+
+Process:          kiosk [77]
+UUID:             {uuid}
+Footprint:        12.3 MB
+
+  Thread 0x1a2b    DispatchQueue "com.apple.main-thread"(1)    20 samples (1-20)    priority 46 (base 46)    cpu time 1.9s
+  20  start + 1234 (dyld + 99140) [0x{start:x}] 1-20
+    20  ??? (kiosk + 1372) [0x{caller:x}] 1-20
+      15  ??? (kiosk + 1364) [0x{pc:x}] 1-15
+       *4  ??? (kernel.release.t8112 + 4321) [0xfffffe00078e10e1] 3-6
+      5  ??? (kiosk + 1368) [0x{pc + 4:x}] 16-20
+
+  Thread 0x1a2c    Thread name "com.example.worker"    20 samples (1-20)    priority 31 (base 31)
+  20  start + 1234 (dyld + 99140) [0x{start:x}] 1-20
+
+  Binary Images:
+           0x{base:x} -        0x{base + size - 1:x}  com.example.kiosk 2.1 (77) <{uuid}>  /Applications/My Kiosk.app/Contents/MacOS/kiosk
+           0x{dyld_base:x} -        0x{dyld_base + dyld_size - 1:x}  dyld (1160.6) <{dyld}>  /usr/lib/dyld
+
+Process:          launchd [1]
+UUID:             00000000-0000-0000-0000-000000000001
+
+  Thread 0x1    20 samples (1-20)    priority 31 (base 31)
+  20  ??? (launchd + 1) [0x104c3c001] 1-20
+"""
+(here / "hang.spin").write_text(hang)
+(here / "hang-text.ips").write_text(json.dumps(dict(header, bug_type="288")) + "\n" + hang)
+(here / "hang.ips").write_text(json.dumps(dict(header, bug_type="288")) + "\n" + json.dumps({
+    "incident": incident, "date": "2024-05-01 12:00:00.25 +0200", "build": "iPhone OS 17.4 (21E219)", "product": "iPhone15,2",
+    "reason": "the main thread of kiosk did not answer", "duration": "4.20s", "pid": 77, "somethingNew": {"of": ["next", "year"]},
+    "binaryImages": [[uuid.lower(), base, "P"], [dyld.lower(), dyld_base, "S"]],
+    "processByPid": {
+        "1": {"procname": "launchd", "threadById": {"9": {"userFrames": [[1, 16]]}}},
+        "77": {"procname": "kiosk", "residentMemoryBytes": 12300000, "threadById": {
+            "6699": {"dispatch_queue_label": "com.apple.main-thread", "state": ["TH_RUN"], "novelty": 5,
+                     "userFrames": [[0, 0x554], [0, 0x55C], [1, 0x18344]]},
+            "6700": {"name": "com.example.worker", "userFrames": [[1, 0x18344]]}}}}}) + "\n")
+
 # --- .crash
 (here / "crash.crash").write_text(f"""Incident Identifier: {incident}
 CrashReporter Key:   0

@@ -2,7 +2,7 @@
 
 use super::{Fields, Layout, UNSAID};
 use crate::report::{
-    Damage, DamageKind, Event, Found, Frame, Image, Reading, Report, Thread, Value, limits,
+    Damage, DamageKind, Event, Found, Frame, Image, Reading, Report, Sample, Thread, Value, limits,
 };
 
 /// A report, and what was found wrong on the way.
@@ -55,6 +55,25 @@ impl Draft {
         (address < end).then_some(index)
     }
 
+    /// Adds samples; frames without an image get the one their address lies in.
+    pub fn samples(&mut self, samples: Vec<Sample>) {
+        for mut sample in samples {
+            self.find_images(&mut sample.frames);
+            self.report.samples.push(sample);
+        }
+    }
+
+    fn find_images(&self, frames: &mut [Frame]) {
+        for (index, frame) in frames.iter_mut().enumerate() {
+            if frame.image.is_none() {
+                frame.image = self.image_at(address_in_call(frame.pc, frame.found));
+            }
+            if index == 0 && frame.found == UNSAID {
+                frame.found = Found::Context;
+            }
+        }
+    }
+
     /// Adds a thread; frames without an image get the one their address lies in.
     pub fn thread(&mut self, mut thread: Thread) {
         if thread.frames.len() > limits::FRAMES {
@@ -63,14 +82,7 @@ impl Draft {
                 "a thread has more frames than a report may have; the outermost are left out";
             self.damage(DamageKind::Limit, 0, message);
         }
-        for (index, frame) in thread.frames.iter_mut().enumerate() {
-            if frame.image.is_none() {
-                frame.image = self.image_at(address_in_call(frame.pc, frame.found));
-            }
-            if index == 0 && frame.found == UNSAID {
-                frame.found = Found::Context;
-            }
-        }
+        self.find_images(&mut thread.frames);
         self.report.threads.push(thread);
     }
 

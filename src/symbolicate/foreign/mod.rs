@@ -6,6 +6,8 @@
 //! | --- | --- |
 //! | Apple's `.ips` (crash) | a JSON line with `bug_type`, then a JSON body with `threads` |
 //! | Apple's `.crash` text, also behind an `.ips` header line | `Incident Identifier:`, `Process:` or `Thread 0` lines |
+//! | Apple's stackshot `.ips` (hang) | the same header line, then a body with `processByPid` |
+//! | Apple's text of hangs and spins, also behind an `.ips` header line | `Event:` and `Steps:` lines |
 //! | MetricKit's `MXDiagnosticPayload`, whole or one diagnostic of it | `callStackTree` |
 //! | KSCrash's JSON | `crash` and `report` |
 //! | an event with `stacktrace` and `debug_meta`, as KSCrash's users send it | those |
@@ -30,6 +32,9 @@ mod kscrash;
 mod metrickit;
 mod plcrash;
 mod protobuf;
+mod samples;
+mod spindump;
+mod stackshot;
 mod values;
 
 use std::fmt;
@@ -52,6 +57,8 @@ pub enum Layout {
     Ips,
     /// Apple's older text.
     CrashText,
+    /// Apple's text of hangs and spins.
+    Spindump,
     /// MetricKit's diagnostics, as `jsonRepresentation()` gives them.
     MetricKit,
     /// KSCrash's JSON.
@@ -68,6 +75,7 @@ impl Layout {
         match self {
             Layout::Ips => "ips",
             Layout::CrashText => "crash_text",
+            Layout::Spindump => "spindump",
             Layout::MetricKit => "metrickit",
             Layout::KsCrash => "kscrash",
             Layout::Event => "event_json",
@@ -137,6 +145,7 @@ pub fn detect(bytes: &[u8]) -> Option<Layout> {
     let text = without_mark(bytes);
     match text.trim_ascii_start().first()? {
         b'{' | b'[' => detect_json(text),
+        _ if spindump::is_one(text) => Some(Layout::Spindump),
         _ => crash_text::is_one(text).then_some(Layout::CrashText),
     }
 }
@@ -164,6 +173,7 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, Error> {
                 .map(|reading| vec![reading])
                 .map_err(|(offset, what)| nothing(offset, what));
         }
+        Layout::Spindump => return Ok(vec![spindump::read(text, Fields::default())]),
         Layout::CrashText => return Ok(vec![crash_text::read(text, Fields::default())]),
         _ => {}
     }
@@ -190,9 +200,15 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, Error> {
                     let body = json::read(text, first.end)
                         .ok_or_else(|| nothing(first.end, "there is no JSON value"))?;
                     note(body.damage);
-                    vec![ips::read(header, Fields::of(body.value))]
+                    let body_fields = Fields::of(body.value);
+                    if stackshot::is_one(&body_fields) {
+                        vec![stackshot::read(header, body_fields)]
+                    } else {
+                        vec![ips::read(header, body_fields)]
+                    }
                 }
                 // Other kinds of `.ips` have text behind the header.
+                Some(_) if spindump::is_one(rest) => vec![spindump::read(rest, header)],
                 Some(_) if crash_text::is_one(rest) => vec![crash_text::read(rest, header)],
                 // A body that someone cut the header off.
                 _ if header.has("threads") => vec![ips::read(Fields::default(), header)],

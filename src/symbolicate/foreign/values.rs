@@ -114,7 +114,15 @@ pub(super) fn mach_arch(cpu: u64, subtype: u64) -> Option<&'static str> {
 /// `iPhone OS 16.0 (20A362)`.
 pub(super) fn os(text: &str) -> Os {
     let (text, build) = match text.split_once(" (") {
-        Some((front, build)) => (front, Some(build.trim_end_matches(')').to_owned())),
+        Some((front, build)) => (
+            front,
+            Some(
+                build
+                    .trim_end_matches(')')
+                    .trim_start_matches("Build ")
+                    .to_owned(),
+            ),
+        ),
         None => (text, None),
     };
     let at = text
@@ -195,7 +203,10 @@ pub(super) fn signal_of_exception(name: &str) -> Option<&'static str> {
 /// Nanoseconds, from `20 sec`, `1,250 ms`.
 pub(super) fn duration(text: &str) -> Option<u64> {
     let text = text.replace(',', "");
-    let (amount, unit) = text.trim().split_once(char::is_whitespace)?;
+    let text = text.trim();
+    // `20 sec`, or `4.20s`.
+    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let (amount, unit) = text.split_at(at);
     let amount: f64 = amount.parse().ok()?;
     let unit = match unit.trim().to_ascii_lowercase().as_str() {
         "ns" => 1.0,

@@ -1,0 +1,309 @@
+//! Apple's text of hangs and spins (`.hang`, `.spin`, `.diag`; also behind the header line of an
+//! `.ips`): a tree of sampled stacks for each thread of each process, the one in question first.
+//!
+//! ```text
+//! Event:            hang
+//! Duration:         4.20s
+//! Steps:            20 (100ms sampling interval)
+//!
+//! Process:          kiosk [77]
+//!   Thread 0x1a2b    DispatchQueue "com.apple.main-thread"(1)    20 samples (1-20)    priority 46
+//!   20  start + 1903 (dyld + 99140) [0x1a0018344] 1-20
+//!     15  main + 32 (kiosk + 1372) [0x104c3c55c] 1-15
+//!      *3  ??? (kernel + 4321) [0xfffffe0007a0] 3-5
+//!   Binary Images:
+//!            0x104c3c000 -        0x104c43fff  com.example.kiosk 2.1 (77) <82D13D98-…>  /Applications/…
+//! ```
+
+use std::borrow::Cow;
+
+use super::crash_text::{image_line, is_address, label};
+use super::draft::{Draft, frame};
+use super::fields::Fields;
+use super::ips::joined;
+use super::samples::{Node, put_heaviest, stacks};
+use super::{Layout, values};
+use crate::report::{EventKind, Frame, Reading, StallEnd, Thread, Value, limits};
+
+/// Whether the text looks like one.
+pub(super) fn is_one(text: &[u8]) -> bool {
+    let front = &text[..text.len().min(1 << 16)];
+    let has = |label: &[u8]| {
+        front
+            .split(|c| *c == b'\n')
+            .any(|line| line.starts_with(label))
+    };
+    has(b"Event:") && (has(b"Steps:") || has(b"Heaviest stack for") || has(b"Data Source:"))
+}
+
+pub(super) fn read(text: &[u8], mut header: Fields) -> Reading {
+    let text: Cow<'_, str> = String::from_utf8_lossy(text);
+    let mut page = Page::default();
+    for line in text.lines() {
+        page.line(line);
+    }
+    page.close();
+    let mut draft = Draft::new();
+    page.head(&mut draft, &mut header);
+    let mut left = Fields::of(Value::Map(
+        std::mem::take(&mut page.labels)
+            .into_iter()
+            .map(|(key, value)| (Value::Text(key), Value::Text(value)))
+            .collect(),
+    ));
+    for line in &page.images {
+        if let Some(mut image) = image_line(line) {
+            if image.name.is_empty() {
+                image.name = "???".into();
+            }
+            draft.image(image);
+        }
+    }
+    draft.index_images();
+    for (mut thread, nodes) in std::mem::take(&mut page.threads) {
+        let samples = stacks(&nodes, page.interval);
+        put_heaviest(&mut thread, &samples);
+        // A stall's samples are those of the thread that hung.
+        if thread.main && draft.report.samples.is_empty() {
+            draft.samples(samples);
+        }
+        draft.thread(thread);
+    }
+    if !page.rest.is_empty() {
+        let lines = page.rest.into_iter().map(Value::Text).collect();
+        let lines = vec![(Value::Text("lines".into()), Value::Array(lines))];
+        left.keep("text", Fields::of(Value::Map(lines)));
+    }
+    left.keep("header", header);
+    draft.finish(Layout::Spindump, left)
+}
+
+#[derive(Default)]
+struct Page {
+    labels: Vec<(String, String)>,
+    threads: Vec<(Thread, Vec<Node>)>,
+    /// The nodes that the next line may stand below: its column, its index.
+    open: Vec<(usize, usize)>,
+    images: Vec<String>,
+    rest: Vec<String>,
+    kept: usize,
+    /// Nanoseconds between two samples.
+    interval: u64,
+    /// `Process:` lines seen: stacks of the first alone are read.
+    processes: u64,
+    in_images: bool,
+    in_thread: bool,
+}
+
+impl Page {
+    fn line(&mut self, line: &str) {
+        let trimmed = line.trim();
+        if trimmed.is_empty() {
+            self.in_thread = false;
+            return;
+        }
+        if line.starts_with("Process:") {
+            self.processes += 1;
+            self.in_images = false;
+        }
+        if self.processes > 1 {
+            return; // other processes' stacks say nothing of this one
+        }
+        if trimmed == "Binary Images:" {
+            (self.in_images, self.in_thread) = (true, false);
+        } else if let Some(rest) = trimmed
+            .strip_prefix("Thread 0x")
+            .filter(|_| self.processes == 1)
+        {
+            self.thread(rest);
+        } else if self.in_thread
+            && let Some((column, node)) = node(line)
+        {
+            self.node(column, node);
+        } else if self.in_images && image_line(trimmed).is_some() {
+            self.images.push(trimmed.to_owned());
+        } else if let Some((key, value)) = label(line).filter(|_| self.threads.is_empty()) {
+            self.labels.push((key.to_owned(), value.to_owned()));
+        } else if self.kept < limits::TEXT_BYTES {
+            self.kept += line.len();
+            self.rest.push(line.to_owned());
+        }
+    }
+
+    /// `1a2b    DispatchQueue "com.apple.main-thread"(1)    20 samples (1-20)    priority 46 (base 46)`,
+    /// or with `Thread name "…"`.
+    fn thread(&mut self, rest: &str) {
+        let digits = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
+        let quoted = |label: &str| {
+            let (_, behind) = rest.split_once(label)?;
+            let (name, _) = behind.split_once('"')?;
+            Some(name.to_owned())
+        };
+        let queue = quoted("DispatchQueue \"");
+        let main = queue.as_deref() == Some("com.apple.main-thread");
+        let thread = Thread {
+            id: u64::from_str_radix(&rest[..digits], 16).unwrap_or(0),
+            name: quoted("Thread name \"").or(queue),
+            main,
+            extra: vec![(
+                "about".into(),
+                Value::Text(rest[digits..].trim().to_owned()),
+            )],
+            ..Thread::default()
+        };
+        self.threads.push((thread, Vec::new()));
+        self.open.clear();
+        (self.in_thread, self.in_images) = (true, false);
+    }
+
+    fn node(&mut self, column: usize, mut node: Node) {
+        let Some((_, nodes)) = self.threads.last_mut() else {
+            return;
+        };
+        while self.open.last().is_some_and(|(above, _)| *above >= column) {
+            self.open.pop();
+        }
+        node.parent = self.open.last().map(|(_, at)| *at);
+        self.open.push((column, nodes.len()));
+        nodes.push(node);
+    }
+
+    /// Where no thread is the main one, the first stands for it.
+    fn close(&mut self) {
+        if self.threads.iter().all(|(thread, _)| !thread.main)
+            && let Some((first, _)) = self.threads.first_mut()
+        {
+            first.main = true;
+        }
+    }
+
+    fn take(&mut self, key: &str) -> Option<String> {
+        let at = self
+            .labels
+            .iter()
+            .position(|(k, _)| k.eq_ignore_ascii_case(key))?;
+        Some(self.labels.remove(at).1)
+    }
+
+    fn head(&mut self, draft: &mut Draft, header: &mut Fields) {
+        let head = &mut draft.report.head;
+        let id = self
+            .take("Incident Identifier")
+            .or_else(|| header.text("incident_id"));
+        head.id = values::report_id(&id.unwrap_or_default());
+        let time = self.take("Date/Time").or_else(|| header.text("timestamp"));
+        head.time = time.and_then(|time| values::time(&time)).unwrap_or(0);
+        let process = self.take("Process").unwrap_or_default();
+        let (name, pid) = process.rsplit_once(" [").unwrap_or((process.as_str(), ""));
+        let name = self.take("Command").unwrap_or_else(|| name.to_owned());
+        head.app.name = if name.is_empty() {
+            header.text("app_name").unwrap_or_default()
+        } else {
+            name
+        };
+        let pid = self
+            .take("PID")
+            .unwrap_or_else(|| pid.trim_end_matches(']').to_owned());
+        head.pid = pid.trim().parse().unwrap_or(0);
+        let version = self.take("Version");
+        head.app.version = version
+            .unwrap_or_else(|| joined(header.text("app_version"), header.text("build_version")));
+        let os = self
+            .take("OS Version")
+            .or_else(|| header.text("os_version"));
+        head.os = values::os(&os.unwrap_or_default());
+        head.device = self.take("Hardware model");
+        head.arch = values::arch(&self.take("Architecture").unwrap_or_default());
+        let what = self.take("Event").unwrap_or_default();
+        let duration = self
+            .take("Duration")
+            .or_else(|| self.take("Duration Sampled"));
+        // `20 (100ms sampling interval)`
+        let steps = self.take("Steps").unwrap_or_default();
+        let between = steps
+            .split_once('(')
+            .and_then(|(_, text)| text.split_whitespace().next());
+        self.interval = between.and_then(values::duration).unwrap_or(0);
+        let event = draft.event();
+        event.kind = match what.as_str() {
+            "cpu usage" => EventKind::Cpu,
+            "disk writes" | "wakeups" | "microstackshots" => EventKind::Other,
+            _ => EventKind::Stall,
+        };
+        event.extra.push(("event".into(), Value::Text(what)));
+        event.reason = self.take("Action taken");
+        if let Some(nanoseconds) = duration.as_deref().and_then(values::duration) {
+            draft.report.stall_end = Some(StallEnd {
+                duration: nanoseconds,
+                how: "reported".to_owned(),
+                ..StallEnd::default()
+            });
+        }
+    }
+}
+
+/// `  15  main + 32 (kiosk.c:26 in kiosk + 1372) [0x104c3c55c] 1-15`, and the column of its count.
+/// Frames of the kernel, behind a `*`, are none of the app's.
+fn node(line: &str) -> Option<(usize, Node)> {
+    let start = line.trim_start();
+    let column = line.len() - start.len();
+    let digits = start.bytes().take_while(u8::is_ascii_digit).count();
+    let count: u64 = start[..digits].parse().ok()?;
+    let what = start[digits..]
+        .strip_prefix("  ")
+        .or_else(|| start[digits..].strip_prefix(' '))?;
+    let (what, behind) = what.rsplit_once(" [")?;
+    let (address, range) = behind.split_once(']')?;
+    let pc = values::number(address).filter(|_| is_address(address))?;
+    let name = what.split(" (").next().unwrap_or(what);
+    let name = name
+        .rsplit_once(" + ")
+        .map_or(name, |(name, _)| name)
+        .trim();
+    let first = range
+        .trim()
+        .split(['-', ','])
+        .next()
+        .and_then(|n| n.parse::<u64>().ok());
+    Some((
+        column,
+        Node {
+            parent: None,
+            count,
+            frame: named(pc, name),
+            first: first.map(|first| first.saturating_sub(1)),
+        },
+    ))
+}
+
+fn named(pc: u64, name: &str) -> Frame {
+    frame(pc, None, Some(name.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn lines_of_a_tree() {
+        let (column, found) =
+            node("    15  main + 32 (kiosk.c:26 in kiosk + 1372) [0x104c3c55c] 3-15").unwrap();
+        assert_eq!((column, found.count, found.first), (4, 15, Some(2)));
+        assert_eq!(
+            (found.frame.pc, found.frame.name.as_deref()),
+            (0x104c3c55c, Some("main"))
+        );
+        let (_, found) = node("  2  ??? (kiosk + 1372) [0x104c3c55c]").unwrap();
+        assert_eq!((found.frame.name, found.first), (None, None));
+        assert!(node("   *3  ??? (kernel + 4321) [0xfffffe0007a0] 3-5").is_none());
+        assert!(node("  Thread 0x1a2b").is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in "(Process: a \\[[0-9]{0,3}\\]|Thread 0x[0-9a-f]{0,3}( DispatchQueue \"[a-z]{0,3}\"?)?| {0,9}[0-9]{1,3} {1,2}[a-z?]{0,4}( \\+ 1)? ?(\\(a \\+ 1\\))? \\[0x[0-9a-f]{0,4}\\]( [0-9]-[0-9])?|Binary Images:|Steps: [0-9]{1,3} \\([0-9a-z é]{0,6}|0x[0-9a-f]{0,3} - 0x[0-9a-f]{0,3} [+a-zé<>() /]{0,9}|\n){0,20}") {
+            let _ = read(text.as_bytes(), Fields::default());
+        }
+    }
+}

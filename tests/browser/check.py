@@ -1,0 +1,72 @@
+"""The pictures in a folder, in Chromium: what their pages then hold, and how they look. See `run`."""
+import base64
+import html
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+import jsonschema
+
+out = pathlib.Path(sys.argv[1])
+viewer = out / "speedscope/dist/release"
+
+
+def chromium(*args, dark=False):
+    with tempfile.TemporaryDirectory() as home:
+        command = ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={home}",
+                   # Nothing may come from elsewhere: no name has an address.
+                   "--host-resolver-rules=MAP * ~NOTFOUND", "--window-size=1200,1000", "--virtual-time-budget=8000"]
+        if dark:
+            command.append("--blink-settings=preferredColorScheme=0")
+        run = subprocess.run([*command, *args], capture_output=True, text=True, timeout=120)
+        return run.stdout
+
+
+def page(url):
+    return html.unescape(chromium("--dump-dom", url))
+
+
+def shot(name, url, dark=False):
+    path = out / f"{name}.png"
+    path.unlink(missing_ok=True)
+    chromium(f"--screenshot={path}", url, dark=dark)
+    size = path.stat().st_size
+    # A blank page of this size takes some 5 KB.
+    assert size > 10_000, f"{path} is blank ({size} bytes)"
+    return path.read_bytes()
+
+
+def holds(name, *parts):
+    dom = page((out / name).as_uri())
+    for part in parts:
+        assert part in dom, f"{name} as the browser has it lacks {part!r}"
+    print(f"{name}: {len(dom)} characters as the browser has it")
+
+
+holds("crash.html", "kiosk_fault", "exit((int)(code & 0x7f));", "SIGSEGV")
+holds("hang.html", "Heaviest stack", "15 of 20 samples", "com.example.worker")
+holds("stall.html", "Samples", "400 ms")
+holds("top.html", "16 reports in 4 groups")
+holds("flame.svg", "kiosk_fault")
+for name in ["crash.html", "hang.html", "stall.html", "top.html"]:
+    light, dark = (shot(f"{name}-{how}", (out / name).as_uri(), how == "dark") for how in ["light", "dark"])
+    assert light != dark, f"{name} looks the same in the dark"
+shot("flame.svg", (out / "flame.svg").as_uri())
+
+profile = json.loads((out / "all.speedscope.json").read_text())
+jsonschema.validate(profile, json.loads((viewer / "file-format-schema.json").read_text()))
+print(f"all.speedscope.json: {len(profile['profiles'])} profiles keep to the schema")
+
+# The way that speedscope's own command gives its viewer a local file.
+script = out / "profile.js"
+text = base64.b64encode((out / "all.speedscope.json").read_bytes()).decode()
+script.write_text(f"speedscope.loadFileFromBase64('all.speedscope.json', '{text}')")
+url = f"{(viewer / 'index.html').as_uri()}#localProfilePath={script}"
+dom = page(url)
+title = re.search("<title>(.*?)</title>", dom)
+assert title and "speedscope" in title[1] and title[1] != "speedscope", f"the viewer did not open it: {title and title[1]}"
+print(f"speedscope's viewer shows: {title[1]}")
+shot("speedscope", url)
