@@ -3,6 +3,8 @@
 
 #[path = "crash/c.rs"]
 mod c;
+#[path = "crash/calls.rs"]
+mod calls_made;
 mod child;
 #[path = "crash/disk.rs"]
 mod disk;
@@ -62,6 +64,7 @@ fn main() {
     let more = c::trials()
         .into_iter()
         .chain(disk::trials())
+        .chain(calls_made::trials())
         .chain(held::trials())
         .chain(neighbours::trials())
         .chain(panics::trials())
@@ -340,6 +343,7 @@ fn roles(role: &str, folder: &Path) {
         }
         _ if c::role(role, folder)
             || disk::role(role, folder)
+            || calls_made::role(role, folder)
             || held::role(role, folder)
             || neighbours::role(role, folder)
             || panics::role(role, folder)

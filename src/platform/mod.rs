@@ -29,6 +29,7 @@ pub use os::clock;
 pub use os::context;
 pub use os::gauge;
 pub use os::gauge::ThreadGauge;
+pub use os::gauge::is_debugged;
 pub use os::images;
 pub use os::memory;
 pub use os::random;

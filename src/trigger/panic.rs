@@ -75,11 +75,12 @@ static WRITTEN: AtomicU64 = AtomicU64::new(0);
 /// The exit status of a process whose main thread panicked (std::process: `lang_start`).
 const PANICKED: i32 = 101;
 
-/// The report of the main thread's last panic, if the process is exiting with `status` because of
-/// it: it escaped from `main`.
+/// The report of the calling thread's last panic, if the process is exiting with `status` because
+/// of it: it escaped from `main`, or a hook leaves the process in the middle of it.
 pub(crate) fn ends_process(status: i32) -> Option<Name> {
-    let here = PROCESS.load(Ordering::Acquire) == process_id() && Thread::current().is_main();
-    if here && status == PANICKED {
+    let here = PROCESS.load(Ordering::Acquire) == process_id();
+    let escaped = Thread::current().is_main() && status == PANICKED;
+    if here && (escaped || (status != 0 && std::thread::panicking())) {
         own_note().and_then(|note| note.report)
     } else {
         None

@@ -23,6 +23,7 @@ pub fn trials() -> Tests {
             recovers_often,
         ),
         ("an_ignored_signal_is_no_death", ignored),
+        ("a_debugger_is_left_alone_by_choice", debugged),
         (
             "threads_that_crash_at_once_are_all_in_the_report_where_they_were",
             all_at_once,
@@ -162,6 +163,28 @@ pub fn role(role: &str, folder: &Path) -> bool {
             assert!(monitor.replaced_signals().is_empty());
             outer(Way::Null);
         }
+        "debugged" | "debugged_all_the_same" => {
+            // SAFETY: the child is traced by its parent, which hands each signal on to it.
+            unsafe {
+                let child = libc::fork();
+                if child == 0 {
+                    libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
+                    let crash = wedjat::Crash::default().debugged(role != "debugged");
+                    let _monitor = wedjat::Monitor::builder("crash test", "1.0")
+                        .directory(folder)
+                        .crash(crash)
+                        .install()
+                        .unwrap();
+                    outer(Way::Null);
+                }
+                let mut status = 0;
+                while libc::waitpid(child, &mut status, 0) == child && libc::WIFSTOPPED(status) {
+                    libc::ptrace(libc::PTRACE_CONT, child, 0, libc::WSTOPSIG(status));
+                }
+                assert!(libc::WIFSIGNALED(status));
+                assert_eq!(libc::WTERMSIG(status), libc::SIGSEGV);
+            }
+        }
         "fork_keeps_nothing" => {
             let _monitor = install(folder);
             wedjat::trigger::set_phase_hook(forks);
@@ -252,6 +275,14 @@ fn all_at_once() {
             let stack = stack(&report, index);
             assert!(calls(&stack, &["culprit", "middle", "outer"]), "{stack:#?}");
         }
+    }
+}
+
+fn debugged() {
+    for (role, reports) in [("debugged", 0), ("debugged_all_the_same", 1)] {
+        let ended = play(role);
+        assert!(ended.status.success(), "{}", ended.stderr);
+        assert_eq!(ended.readings().len(), reports, "{role}");
     }
 }
 

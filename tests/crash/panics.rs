@@ -10,6 +10,7 @@ use crate::{Tests, install, tests};
 pub fn trials() -> Tests {
     tests(&[
         ("a_panic_that_escapes_from_main_is_fatal", escapes),
+        ("a_panic_whose_hook_exits_is_fatal", hook_exits),
         ("a_panic_of_a_thread_is_not_fatal", of_a_thread),
         ("caught_panics_are_under_a_quota", quota),
         ("a_child_of_fork_reports_no_panic", forked),
@@ -22,6 +23,11 @@ pub fn role(role: &str, folder: &Path) -> bool {
         "escapes" => {
             let _monitor = install(folder);
             panic!("nobody catches this");
+        }
+        "hook_exits" => {
+            std::panic::set_hook(Box::new(|_| std::process::exit(3)));
+            let _monitor = install(folder);
+            let _ = std::thread::spawn(|| panic!("no way on")).join();
         }
         "of_a_thread" => {
             let _monitor = install(folder);
@@ -81,6 +87,14 @@ fn escapes() {
     let location = event.location.unwrap();
     let wanted = format!("tests/crash/panics.rs:{}:13", line.unwrap() + 1);
     assert_eq!(location, wanted);
+}
+
+fn hook_exits() {
+    let ended = play("hook_exits");
+    assert_eq!(ended.status.code(), Some(3), "{}", ended.stderr);
+    let event = only(&ended).event.unwrap();
+    assert!(event.fatal);
+    assert_eq!(event.message.as_deref(), Some("no way on"));
 }
 
 fn of_a_thread() {

@@ -77,14 +77,20 @@ impl ThreadGauge {
         false
     }
 
-    /// Whether a debugger is attached to the process. Source: Apple's Technical Q&A QA1361.
+    /// Whether a debugger is attached to the process.
     pub fn traced(&self) -> bool {
-        // `kp_proc.p_flag` lies at 32 (sys/proc.h).
-        let mut facts = [0u8; 648];
-        let known = task::kinfo(&mut facts);
-        let flags = facts.get(32..36).and_then(|word| word.try_into().ok());
-        known && flags.map_or(0, i32::from_le_bytes) & P_TRACED != 0
+        is_debugged()
     }
+}
+
+/// Whether a debugger is attached to this process. Signal-safe: sysctl(3) only traps.
+/// Source: Apple's Technical Q&A QA1361.
+pub fn is_debugged() -> bool {
+    // `kp_proc.p_flag` lies at 32 (sys/proc.h).
+    let mut facts = [0u8; 648];
+    let known = task::kinfo(&mut facts);
+    let flags = facts.get(32..36).and_then(|word| word.try_into().ok());
+    known && flags.map_or(0, i32::from_le_bytes) & P_TRACED != 0
 }
 
 impl Drop for ThreadGauge {

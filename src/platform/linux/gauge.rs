@@ -107,16 +107,27 @@ impl ThreadGauge {
     }
 
     /// Whether a debugger or another tracer is attached to it.
-    /// Source: proc(5), `/proc/PID/status`, `TracerPid`.
     pub fn traced(&self) -> bool {
-        const KEY: &[u8] = b"\nTracerPid:\t";
         let mut buffer = [0; 1024];
-        let text = read(self.status, &mut buffer);
-        text.windows(KEY.len() + 1)
-            .find(|window| window.starts_with(KEY))
-            .and_then(|window| window.last())
-            .is_some_and(|&digit| digit != b'0')
+        says_traced(read(self.status, &mut buffer))
     }
+}
+
+/// Whether a debugger or another tracer is attached to this process. Signal-safe.
+pub fn is_debugged() -> bool {
+    let mut buffer = [0; 1024];
+    let length = read_file(c"/proc/self/status", &mut buffer);
+    says_traced(buffer.get(..length).unwrap_or_default())
+}
+
+/// Source: proc(5), `/proc/PID/status`, `TracerPid`.
+fn says_traced(status: &[u8]) -> bool {
+    const KEY: &[u8] = b"\nTracerPid:\t";
+    status
+        .windows(KEY.len() + 1)
+        .find(|window| window.starts_with(KEY))
+        .and_then(|window| window.last())
+        .is_some_and(|&digit| digit != b'0')
 }
 
 impl Drop for ThreadGauge {

@@ -12,7 +12,7 @@ use super::{Crash, Crashed, PHASE, Phase, Writer, witness};
 use crate::capture::Registers;
 use crate::platform::signals::{self, Before, SignalFacts};
 use crate::platform::stacks::{self, CrashStack};
-use crate::platform::{Thread, context, errno, process_id, provide_stacks, set_errno};
+use crate::platform::{Thread, context, errno, is_debugged, process_id, provide_stacks, set_errno};
 
 /// The process that installed; 0 while nothing is installed. A child of `fork` has another id.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -33,6 +33,8 @@ static DEALT_WITH: AtomicU32 = AtomicU32::new(0);
 static INSIDE: AtomicU32 = AtomicU32::new(0);
 /// Handlers that pass on a signal just now that they did not report.
 static PASSING: AtomicU32 = AtomicU32::new(0);
+/// Whether nothing is reported while a debugger is attached.
+static LEAVE_TO_DEBUGGER: AtomicBool = AtomicBool::new(false);
 static WRITER: AtomicPtr<Writer> = AtomicPtr::new(std::ptr::null_mut());
 static STACK: AtomicPtr<CrashStack> = AtomicPtr::new(std::ptr::null_mut());
 /// A stack of its own for [`Writer::salvage`]: what is left of the alternate one may be little.
@@ -73,6 +75,7 @@ pub(crate) fn install(
     }
     stacks::ensure_alternate_stack(ALTERNATE_STACK).map_err(|error| (None, error))?;
     provide_stacks();
+    LEAVE_TO_DEBUGGER.store(!crash.debugged, Ordering::Relaxed);
     WRITER.store(std::ptr::from_ref(writer).cast_mut(), Ordering::Release);
     PROCESS.store(process_id(), Ordering::SeqCst);
     signals::install(crash.signals(), handle).map_err(|(signal, error)| {
@@ -201,6 +204,9 @@ impl Arrived {
         if facts.sender.is_some() && before == Before::Ignored {
             // Nobody dies of it.
             return Then::Nothing;
+        }
+        if LEAVE_TO_DEBUGGER.load(Ordering::Relaxed) && is_debugged() {
+            return pass_on();
         }
         let mut then = Then::Before;
         if before == Before::Handler

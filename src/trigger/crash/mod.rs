@@ -26,6 +26,9 @@ pub struct Crash {
     pub sigterm: bool,
     /// Rust panics (on).
     pub panics: bool,
+    /// Signals too that come while a debugger is attached (on): without this they are left to the
+    /// debugger, which has seen them already, and no report is written.
+    pub debugged: bool,
 }
 
 impl Default for Crash {
@@ -33,6 +36,7 @@ impl Default for Crash {
         Crash {
             sigterm: false,
             panics: true,
+            debugged: true,
         }
     }
 }
@@ -49,6 +53,13 @@ impl Crash {
     #[must_use]
     pub fn panics(mut self, on: bool) -> Crash {
         self.panics = on;
+        self
+    }
+
+    /// Sets whether signals are reported while a debugger is attached.
+    #[must_use]
+    pub fn debugged(mut self, on: bool) -> Crash {
+        self.debugged = on;
         self
     }
 
