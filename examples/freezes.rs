@@ -9,6 +9,7 @@ fn main() {
 }
 
 #[cfg(all(target_os = "linux", feature = "symbolicate"))]
+/// Plays what its arguments say; without any, one freeze of each kind.
 pub fn main() {
     linux::main();
 }
