@@ -1,5 +1,8 @@
 //! Reads a report from untrusted bytes: bounded, linear, and keeping whatever can be read.
 
+mod images;
+mod survey;
+
 use super::checksum::crc32;
 use super::damage::{Damage, DamageKind, ReadError, looks_like, shown};
 use super::decode::{Damages, Decoder};
@@ -8,6 +11,8 @@ use super::model::*;
 use super::section::{Checks, Piece, Pieces, Section, Why, begin, check, has_checks, is_known};
 use super::token::is_shallow;
 use super::view;
+
+pub use survey::{Survey, survey};
 
 /// What a file holds, and what is wrong with it.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,53 +83,6 @@ pub(crate) fn read_at(bytes: &[u8], base: u64) -> Result<Reading, ReadError> {
         report: reader.report,
         damage: reader.damages.into_list(),
     })
-}
-
-/// How far a file can be carried on: what a launch needs to close a report that an earlier one left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct Survey {
-    /// Length up to the end of the last whole section: what comes behind is to be cut off.
-    pub len: u64,
-    /// Whole sections in it.
-    pub sections: u64,
-    /// CRC-32 of those bytes.
-    pub crc: u32,
-    /// Whether the last of them is `end`: the report is closed already.
-    pub is_closed: bool,
-    /// Whether the bytes begin with a whole `head`: there is a report at all.
-    pub has_head: bool,
-}
-
-/// Finds the last whole section, for [`ReportWriter::resume`](super::ReportWriter::resume).
-///
-/// ```
-/// use wedjat::report::{self, ClosedBy, HeadView, ReportWriter};
-/// let mut buffer = [0; 1024];
-/// let mut cut: Vec<u8> = Vec::new();
-/// ReportWriter::new(&mut buffer, &mut cut).head(&HeadView::default())?;
-/// cut.extend(b"\x92\xa5eve");
-///
-/// let survey = report::survey(&cut);
-/// cut.truncate(survey.len as usize);
-/// ReportWriter::resume(&mut buffer, &mut cut, survey.crc, survey.sections)
-///     .finish(ClosedBy::NextLaunch)?;
-/// assert!(report::read(&cut)?.damage.is_empty());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn survey(bytes: &[u8]) -> Survey {
-    let mut survey = Survey::default();
-    for piece in Pieces::new(bytes, Checks::Ignore) {
-        let Piece::Section(section) = piece else {
-            continue;
-        };
-        survey.has_head |= section.start == 0 && section.kind == view::HeadView::KIND;
-        survey.len = section.end as u64;
-        survey.sections += 1;
-        survey.is_closed = section.kind == view::END_KIND;
-    }
-    survey.crc = crc32(0, bytes.get(..survey.len as usize).unwrap_or_default());
-    survey
 }
 
 /// Whether the file is one run of sections up to an `end` by the one who wrote them, whose CRC and
@@ -430,71 +388,4 @@ impl<'a> Reader<'a> {
             });
         }
     }
-
-    /// Sets right or tells of what frames say of their images.
-    fn judge_images(&mut self) {
-        let mut ranges: Vec<(u64, u64, u32)> = Vec::new();
-        if self.misplaced_images {
-            let range = |(index, image): (usize, &Image)| {
-                (
-                    image.base,
-                    image.base.saturating_add(image.size),
-                    index as u32,
-                )
-            };
-            ranges = self.report.images.iter().enumerate().map(range).collect();
-            ranges.sort_unstable();
-        }
-        let count = self.report.images.len();
-        let is_whole = self.report.end.is_some() && !self.has_gap;
-        let threads = self
-            .report
-            .threads
-            .iter_mut()
-            .map(|thread| &mut thread.frames);
-        let samples = self
-            .report
-            .samples
-            .iter_mut()
-            .map(|sample| &mut sample.frames);
-        let starts = self.starts.threads.iter().chain(&self.starts.samples);
-        for (frames, &start) in threads.chain(samples).zip(starts) {
-            let mut beyond = None;
-            for frame in frames.iter_mut() {
-                let Some(image) = frame.image else { continue };
-                if self.misplaced_images {
-                    frame.image = image_at(&ranges, frame, image);
-                } else if image as usize >= count {
-                    beyond = beyond.or(Some(image));
-                }
-            }
-            if let Some(image) = beyond.filter(|_| is_whole) {
-                self.damages.add(start, DamageKind::Image, || {
-                    format!(
-                        "a frame lies in image {image}, and the report holds {count}: it can't be \
-                         symbolicated"
-                    )
-                });
-            }
-        }
-        if self.misplaced_images {
-            self.damages.add(self.bytes.len(), DamageKind::Image, || {
-                "images may have been lost, so that the others moved up: frames were matched with \
-                 them again by address"
-                    .to_owned()
-            });
-        }
-    }
-}
-
-/// The image that holds the frame, where the index that it states may count images that were lost.
-fn image_at(ranges: &[(u64, u64, u32)], frame: &Frame, stated: u32) -> Option<u32> {
-    let pc = match frame.found {
-        Found::Context => frame.pc,
-        _ => frame.pc.saturating_sub(1),
-    };
-    let behind = ranges.partition_point(|&(base, _, _)| base <= pc);
-    let &(base, end, index) = ranges.get(behind.checked_sub(1)?)?;
-    // An image of unknown size is believed only where the index is still right.
-    (pc < end || (base == end && index == stated)).then_some(index)
 }

@@ -1,0 +1,127 @@
+//! Frames, how they were found, and why there are no more of them.
+
+/// Frames that a stack had and that the report does not hold, for want of room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Omitted {
+    /// They stood before the frame of this index (leafward of it); the number of frames where they
+    /// stood behind the last.
+    pub at: u64,
+    /// How many they were.
+    pub count: u64,
+}
+
+/// A frame as a capture finds it: allocation-free, for writing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RawFrame {
+    /// The program counter (avma) as captured.
+    pub pc: u64,
+    /// How it was found.
+    pub found: Found,
+    /// Index of its image among the report's `image` sections; [`RawFrame::NO_IMAGE`] where none is
+    /// known.
+    pub image: u32,
+}
+
+impl RawFrame {
+    /// The value of [`RawFrame::image`] for an address in no known image.
+    pub const NO_IMAGE: u32 = u32::MAX;
+}
+
+/// One frame of a stack, as captured.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Frame {
+    /// The program counter (avma) as captured: for callers, the return address.
+    pub pc: u64,
+    /// How it was found.
+    pub found: Found,
+    /// Index into [`Report::images`](super::Report::images), if the address lies in a known image.
+    pub image: Option<u32>,
+    /// The name from the image's own symbol table, where the recorder was told to look it up.
+    pub name: Option<String>,
+}
+
+/// How a frame was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Found {
+    /// 0: the program counter of a register context: the first frame, or one that a signal
+    /// interrupted. It is looked up as it is.
+    #[default]
+    Context,
+    /// 1: unwind information.
+    UnwindInfo,
+    /// 2: the frame pointer.
+    FramePointer,
+    /// 3: the link register, or the return address at the stack pointer.
+    LinkRegister,
+    /// A number that this version does not know.
+    Other(u8),
+}
+
+impl Found {
+    /// The number in the report.
+    pub fn code(self) -> u8 {
+        match self {
+            Found::Context => 0,
+            Found::UnwindInfo => 1,
+            Found::FramePointer => 2,
+            Found::LinkRegister => 3,
+            Found::Other(n) => n,
+        }
+    }
+
+    /// From the number in the report.
+    pub fn from_code(code: u8) -> Found {
+        match code {
+            0 => Found::Context,
+            1 => Found::UnwindInfo,
+            2 => Found::FramePointer,
+            3 => Found::LinkRegister,
+            n => Found::Other(n),
+        }
+    }
+}
+
+/// Why a walk stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WalkEnd {
+    /// The thread's first function was reached.
+    Root,
+    /// The copied stack ended before the thread's first function.
+    Truncated,
+    /// Memory that the next frame needs could not be read.
+    Unreadable,
+    /// The address lies in no image with unwind information, and no other way was open.
+    NoUnwindInfo,
+    /// As many frames as there is room for.
+    Limit,
+    /// A word that this version does not know; it is in [`Thread::extra`](super::Thread::extra) under `end`.
+    Other,
+}
+
+impl WalkEnd {
+    /// The word in the report.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            WalkEnd::Root => "root",
+            WalkEnd::Truncated => "truncated",
+            WalkEnd::Unreadable => "unreadable",
+            WalkEnd::NoUnwindInfo => "no unwind info",
+            WalkEnd::Limit => "limit",
+            WalkEnd::Other => "other",
+        }
+    }
+
+    /// From the word in the report; [`WalkEnd::Other`] for a word that this version does not know.
+    pub fn from_word(word: &str) -> WalkEnd {
+        match word {
+            "root" => WalkEnd::Root,
+            "truncated" => WalkEnd::Truncated,
+            "unreadable" => WalkEnd::Unreadable,
+            "no unwind info" => WalkEnd::NoUnwindInfo,
+            "limit" => WalkEnd::Limit,
+            _ => WalkEnd::Other,
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What a report says: one type per section of the format, and the values they are made of.
+//!
+//! Every type is plain data. A field that a report may lack is an `Option` or an empty list; a key
+//! that this version does not know is kept in `extra`, so that reading and writing again loses
+//! nothing.
+
+mod event;
+mod frame;
+mod head;
+mod image;
+mod remarks;
+mod stack;
+mod state;
+mod value;
+
+pub use event::{Event, EventKind, Signal, Thresholds};
+pub use frame::{Found, Frame, Omitted, RawFrame, WalkEnd};
+pub use head::{App, Head, Os};
+pub use image::Image;
+pub use remarks::{Capture, End, Loss, StallEnd};
+pub use stack::{Sample, Thread};
+pub use state::{Context, Cpu, Memory, Vitals};
+pub use value::{Extra, Value};
+
+/// One report: everything that a file says.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct Report {
+    /// The first section: which app, which machine, which process, when.
+    pub head: Head,
+    /// What happened.
+    pub event: Option<Event>,
+    /// The threads, in the order of the file: the one in question first.
+    pub threads: Vec<Thread>,
+    /// The images that frames point into, in the order of the file; [`Frame::image`] indexes this.
+    pub images: Vec<Image>,
+    /// The stacks that were taken while a stall lasted.
+    pub samples: Vec<Sample>,
+    /// Gauges of process and device.
+    pub vitals: Option<Vitals>,
+    /// What the app itself said of its state.
+    pub context: Option<Context>,
+    /// How and after how long a stall ended.
+    pub stall_end: Option<StallEnd>,
+    /// What the capture cost.
+    pub capture: Option<Capture>,
+    /// What was not reported since launch, by reason.
+    pub loss: Option<Loss>,
+    /// The last section; absent where the writer did not come that far.
+    pub end: Option<End>,
+    /// Sections of kinds that this version does not know: kind, value.
+    pub unknown: Vec<(String, Value)>,
+}

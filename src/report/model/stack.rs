@@ -1,0 +1,51 @@
+//! Threads and samples.
+
+use super::{Extra, Frame, Omitted, WalkEnd};
+
+/// One thread of the process.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Thread {
+    /// The system's id of the thread.
+    pub id: u64,
+    /// Its name, where it has one.
+    pub name: Option<String>,
+    /// Whether it is the thread that was watched.
+    pub main: bool,
+    /// Whether it is the thread that crashed.
+    pub crashed: bool,
+    /// `running`, `runnable`, `blocked`, `uninterruptible`, `stopped`, `unresponsive`.
+    pub state: Option<String>,
+    /// The system call it was in, by name or number.
+    pub syscall: Option<String>,
+    /// CPU time, nanoseconds.
+    pub cpu: Option<u64>,
+    /// Registers by name, in the platform's customary order.
+    pub registers: Vec<(String, u64)>,
+    /// The stack, innermost frame first.
+    pub frames: Vec<Frame>,
+    /// Why the walk stopped.
+    pub end: Option<WalkEnd>,
+    /// Where frames were left out of [`Thread::frames`], and how many.
+    pub omitted: Option<Omitted>,
+    /// Keys not known here.
+    pub extra: Extra,
+}
+
+/// One stack taken during a stall.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Sample {
+    /// Since the stall's start, nanoseconds.
+    pub at: u64,
+    /// State of the thread, as in [`Thread::state`].
+    pub state: Option<String>,
+    /// How many samples in a row had this stack.
+    pub count: u64,
+    /// How many rootward frames are those of the sample before.
+    pub keep: u64,
+    /// The rest of the frames, leafward, innermost first.
+    pub frames: Vec<Frame>,
+    /// Where frames were left out of [`Sample::frames`], and how many.
+    pub omitted: Option<Omitted>,
+    /// Keys not known here.
+    pub extra: Extra,
+}

@@ -1,0 +1,74 @@
+//! Frames and the images they lie in, where images were lost.
+
+use super::Reader;
+use crate::report::damage::DamageKind;
+use crate::report::model::{Found, Frame, Image};
+
+impl Reader<'_> {
+    /// Sets right or tells of what frames say of their images.
+    pub(super) fn judge_images(&mut self) {
+        let mut ranges: Vec<(u64, u64, u32)> = Vec::new();
+        if self.misplaced_images {
+            let range = |(index, image): (usize, &Image)| {
+                (
+                    image.base,
+                    image.base.saturating_add(image.size),
+                    index as u32,
+                )
+            };
+            ranges = self.report.images.iter().enumerate().map(range).collect();
+            ranges.sort_unstable();
+        }
+        let count = self.report.images.len();
+        let is_whole = self.report.end.is_some() && !self.has_gap;
+        let threads = self
+            .report
+            .threads
+            .iter_mut()
+            .map(|thread| &mut thread.frames);
+        let samples = self
+            .report
+            .samples
+            .iter_mut()
+            .map(|sample| &mut sample.frames);
+        let starts = self.starts.threads.iter().chain(&self.starts.samples);
+        for (frames, &start) in threads.chain(samples).zip(starts) {
+            let mut beyond = None;
+            for frame in frames.iter_mut() {
+                let Some(image) = frame.image else { continue };
+                if self.misplaced_images {
+                    frame.image = image_at(&ranges, frame, image);
+                } else if image as usize >= count {
+                    beyond = beyond.or(Some(image));
+                }
+            }
+            if let Some(image) = beyond.filter(|_| is_whole) {
+                self.damages.add(start, DamageKind::Image, || {
+                    format!(
+                        "a frame lies in image {image}, and the report holds {count}: it can't be \
+                         symbolicated"
+                    )
+                });
+            }
+        }
+        if self.misplaced_images {
+            self.damages.add(self.bytes.len(), DamageKind::Image, || {
+                "images may have been lost, so that the others moved up: frames were matched with \
+                 them again by address"
+                    .to_owned()
+            });
+        }
+    }
+}
+
+/// The image that holds the frame, where the index that it states may count images that were lost.
+fn image_at(ranges: &[(u64, u64, u32)], frame: &Frame, stated: u32) -> Option<u32> {
+    let pc = match frame.found {
+        Found::Context => frame.pc,
+        _ => frame.pc.saturating_sub(1),
+    };
+    let behind = ranges.partition_point(|&(base, _, _)| base <= pc);
+    let &(base, end, index) = ranges.get(behind.checked_sub(1)?)?;
+    // An image of unknown size is believed only where the index is still right.
+    (pc < end || (base == end && index == stated)).then_some(index)
+}

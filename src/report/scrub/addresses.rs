@@ -1,0 +1,101 @@
+//! The randomised part of addresses.
+
+use super::walk::{each_text, each_value};
+use crate::report::model::{Report, Value};
+
+/// Where the first image is moved.
+const FIRST_BASE: u64 = 0x1_0000_0000;
+/// Images are moved to multiples of this.
+const ALIGNMENT: u64 = 0x10_0000;
+/// The bits of an address that are the same in each launch: its place in the page.
+const IN_PAGE: u64 = 0xfff;
+
+/// Lays the images out anew, and moves the addresses within them along.
+pub(super) fn remove_slides(report: &mut Report) {
+    let old: Vec<(u64, u64)> = report
+        .images
+        .iter()
+        .map(|image| (image.base, image.size))
+        .collect();
+    let mut next = FIRST_BASE;
+    for image in &mut report.images {
+        image.base = next;
+        let step = image.size.saturating_add(2 * ALIGNMENT) & !(ALIGNMENT - 1);
+        next = next.checked_add(step).unwrap_or(FIRST_BASE);
+    }
+    let new: Vec<u64> = report.images.iter().map(|image| image.base).collect();
+    let within = |image: usize, address: u64| {
+        let &(base, size) = old.get(image)?;
+        let offset = address.checked_sub(base)?;
+        // A return address may stand right behind the image's last byte.
+        (offset <= size).then(|| new[image].wrapping_add(offset))
+    };
+    let mut by_base: Vec<usize> = (0..old.len()).collect();
+    by_base.sort_by_key(|&image| old[image].0);
+    let anywhere = |address: u64| {
+        // Images don't overlap; one may begin right where another ends.
+        let behind = by_base.partition_point(|&image| old[image].0 <= address);
+        let nearest = by_base[..behind].iter().rev().take(4);
+        nearest.copied().find_map(|image| within(image, address))
+    };
+    each_value(report, &mut |value| {
+        if let Value::Unsigned(number) = value {
+            *number = anywhere(*number).unwrap_or(*number);
+        }
+    });
+    each_text(report, &mut |text| {
+        replace_addresses(text, |address| {
+            anywhere(address).unwrap_or(address & IN_PAGE)
+        });
+    });
+    let threads = report.threads.iter_mut().map(|thread| &mut thread.frames);
+    let samples = report.samples.iter_mut().map(|sample| &mut sample.frames);
+    for frame in threads.chain(samples).flatten() {
+        let moved = frame
+            .image
+            .and_then(|image| within(image as usize, frame.pc));
+        frame.pc = moved.unwrap_or(frame.pc & IN_PAGE);
+    }
+    for thread in &mut report.threads {
+        thread
+            .registers
+            .retain_mut(|(_, value)| match anywhere(*value) {
+                Some(moved) => {
+                    *value = moved;
+                    true
+                }
+                None => false,
+            });
+    }
+    if let Some(address) = report
+        .event
+        .iter_mut()
+        .flat_map(|event| &mut event.signal)
+        .next()
+    {
+        // An address near zero is a null pointer's field: the same in each launch.
+        address.address = address.address.map(|address| match address {
+            0..0x1_0000 => address,
+            _ => anywhere(address).unwrap_or(address & IN_PAGE),
+        });
+    }
+}
+
+/// Replaces the addresses that `text` names: hexadecimal numbers with `0x` of 32 bits and more. Shorter
+/// ones are codes and flags.
+fn replace_addresses(text: &mut String, moved: impl Fn(u64) -> u64) {
+    let mut pieces = text.split("0x");
+    let mut replaced = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        replaced.push_str("0x");
+        let is_digit = |c: char| c.is_ascii_hexdigit();
+        let digits = piece.len() - piece.trim_start_matches(is_digit).len();
+        match u64::from_str_radix(&piece[..digits], 16) {
+            Ok(address @ 0x1_0000_0000..) => {
+                replaced.push_str(&format!("{:x}{}", moved(address), &piece[digits..]));
+            }
+            _ => replaced.push_str(piece),
+        }
+    }
+    *text = replaced;
+}

@@ -1,0 +1,128 @@
+//! Goes over every text and every value of free form.
+
+use crate::report::model::{Extra, Report, Value};
+
+/// Calls `each` on every text that comes from the app, the system or the user.
+pub(super) fn each_text(report: &mut Report, each: &mut dyn FnMut(&mut String)) {
+    let head = &mut report.head;
+    for text in [
+        &mut head.app.name,
+        &mut head.app.version,
+        &mut head.os.name,
+        &mut head.os.version,
+    ] {
+        each(text);
+    }
+    head.os
+        .build
+        .iter_mut()
+        .chain(&mut head.device)
+        .for_each(&mut *each);
+    if let Some(event) = &mut report.event {
+        let texts = [
+            &mut event.reason,
+            &mut event.name,
+            &mut event.message,
+            &mut event.location,
+            &mut event.class,
+        ];
+        texts.into_iter().flatten().for_each(&mut *each);
+    }
+    for thread in &mut report.threads {
+        [&mut thread.name, &mut thread.state, &mut thread.syscall]
+            .into_iter()
+            .flatten()
+            .for_each(&mut *each);
+        thread
+            .frames
+            .iter_mut()
+            .filter_map(|frame| frame.name.as_mut())
+            .for_each(&mut *each);
+    }
+    for sample in &mut report.samples {
+        sample
+            .frames
+            .iter_mut()
+            .filter_map(|frame| frame.name.as_mut())
+            .for_each(&mut *each);
+    }
+    report
+        .images
+        .iter_mut()
+        .for_each(|image| each(&mut image.name));
+    if let Some(context) = &mut report.context {
+        context.keys.iter_mut().for_each(|(key, _)| each(key));
+        context
+            .breadcrumbs
+            .iter_mut()
+            .for_each(|(_, text)| each(text));
+        context.gauges.iter_mut().for_each(|(name, _)| each(name));
+        context.marks.iter_mut().for_each(|(name, ..)| each(name));
+    }
+    each_value(report, &mut |value| {
+        if let Value::Text(text) = value {
+            each(text);
+        }
+    });
+}
+
+/// Calls `each` on every list of keys and values of free form.
+pub(super) fn each_extra(report: &mut Report, each: &mut dyn FnMut(&mut Extra)) {
+    let mut extras: Vec<&mut Extra> = vec![
+        &mut report.head.extra,
+        &mut report.head.app.extra,
+        &mut report.head.os.extra,
+    ];
+    if let Some(event) = &mut report.event {
+        extras.push(&mut event.extra);
+        extras.extend(event.signal.iter_mut().map(|found| &mut found.extra));
+        extras.extend(event.thresholds.iter_mut().map(|found| &mut found.extra));
+    }
+    extras.extend(report.threads.iter_mut().map(|found| &mut found.extra));
+    extras.extend(report.images.iter_mut().map(|found| &mut found.extra));
+    extras.extend(report.samples.iter_mut().map(|found| &mut found.extra));
+    if let Some(vitals) = &mut report.vitals {
+        extras.push(&mut vitals.extra);
+        extras.extend(vitals.cpu.iter_mut().map(|found| &mut found.extra));
+        extras.extend(vitals.memory.iter_mut().map(|found| &mut found.extra));
+    }
+    if let Some(context) = &mut report.context {
+        extras.push(&mut context.keys);
+        extras.push(&mut context.extra);
+    }
+    extras.extend(report.stall_end.iter_mut().map(|found| &mut found.extra));
+    if let Some(capture) = &mut report.capture {
+        extras.push(&mut capture.extra);
+    }
+    extras.extend(report.loss.iter_mut().map(|found| &mut found.extra));
+    extras.extend(report.end.iter_mut().map(|found| &mut found.extra));
+    extras.into_iter().for_each(each);
+}
+
+/// Calls `each` on every value of free form, and on those within it.
+pub(super) fn each_value(report: &mut Report, each: &mut dyn FnMut(&mut Value)) {
+    each_extra(report, &mut |extra| {
+        extra.iter_mut().for_each(|(_, value)| within(value, each));
+    });
+    let cut = report
+        .capture
+        .iter_mut()
+        .flat_map(|capture| &mut capture.cut);
+    cut.for_each(|value| within(value, each));
+    report
+        .unknown
+        .iter_mut()
+        .for_each(|(_, value)| within(value, each));
+}
+
+fn within(value: &mut Value, each: &mut dyn FnMut(&mut Value)) {
+    each(value);
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| within(item, each)),
+        Value::Map(pairs) => pairs.iter_mut().for_each(|(key, item)| {
+            within(key, each);
+            within(item, each);
+        }),
+        _ => {}
+    }
+}
