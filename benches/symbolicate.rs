@@ -7,7 +7,8 @@
 //! Without the variable it works on the benched program itself. `distinct`: addresses drawn evenly
 //! over the code, each once, names demangled, nothing remembered from before. `fleet`: addresses as a
 //! fleet repeats them, by a Zipf law over 2,000. Each iteration looks up [`COUNT`] addresses; that of
-//! llvm-symbolizer starts its process, too, as it has no other way.
+//! llvm-symbolizer starts its process, too, as it has no other way. `first answer`: whole processes,
+//! for one address each, beside a process that does nothing; their peak memory is printed before.
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -239,13 +240,17 @@ fn peers(c: &mut Criterion) {
     }
 }
 
-fn llvm(input: &Input, lines: &str) -> usize {
+fn llvm_command(input: &Input) -> Command {
     let mut command = Command::new("llvm-symbolizer");
     command.args(["--inlines", "--obj"]).arg(&input.path);
     if let Some(arch) = &input.arch {
         command.arg(format!("--default-arch={arch}"));
     }
-    let mut child = command
+    command
+}
+
+fn llvm(input: &Input, lines: &str) -> usize {
+    let mut child = llvm_command(input)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -258,5 +263,124 @@ fn llvm(input: &Input, lines: &str) -> usize {
     output.stdout.len()
 }
 
-criterion_group!(benches, peers);
+/// Makes the command of a process to start.
+type Start<'a> = Box<dyn Fn() -> Command + 'a>;
+
+/// One address in a function and one that only the symbol table may know.
+fn first_answers(c: &mut Criterion) {
+    let input = input();
+    let cache = tempfile::tempdir().expect("a folder");
+    let desk = desk(&input, cache.path());
+    let addresses = draw(input.slice, false);
+    let known = |wanted: &dyn Fn(&wedjat::symbolicate::Frame) -> bool| {
+        let fits = |&&address: &&u64| desk.frames(address).last().is_some_and(wanted);
+        addresses.iter().find(fits).copied()
+    };
+    let in_function = known(&|frame| frame.line.is_some()).expect("a function with a line");
+    let in_symbols = known(&|frame| frame.source == wedjat::symbolicate::Source::Symbols);
+    drop(desk);
+    let wedjat = |cache: Option<&Path>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_symbolicate"));
+        match cache {
+            Some(folder) => command.arg("--cache").arg(folder),
+            None => command.arg("--no-cache"),
+        };
+        command.arg("--debug").arg(&input.path);
+        command.args(input.arch.iter().flat_map(|arch| ["--arch", arch]));
+        command.arg("--address");
+        command
+    };
+    let mut rows: Vec<(&str, Start<'_>)> = vec![
+        ("empty process", Box::new(|| Command::new("true"))),
+        (
+            "wedjat, warm cache",
+            Box::new(|| add(wedjat(Some(cache.path())), in_function)),
+        ),
+        (
+            "wedjat, no cache",
+            Box::new(|| add(wedjat(None), in_function)),
+        ),
+    ];
+    if let Some(address) = in_symbols {
+        rows.push((
+            "wedjat, no cache, no DWARF there",
+            Box::new(move || add(wedjat(None), address)),
+        ));
+    }
+    rows.push((
+        "llvm-symbolizer",
+        Box::new(|| {
+            let mut command = llvm_command(&input);
+            command.arg(format!("{in_function:#x}"));
+            command
+        }),
+    ));
+    for (name, mut command) in [
+        ("wedjat, warm cache", add(wedjat(Some(cache.path())), "-")),
+        ("wedjat, no cache", add(wedjat(None), "-")),
+        ("llvm-symbolizer", llvm_command(&input)),
+    ] {
+        match peak(&mut command, in_function) {
+            Some(peak) => eprintln!("peak memory of a first answer, {name}: {peak}"),
+            None => eprintln!("peak memory of a first answer, {name}: not known"),
+        }
+    }
+    let mut group = c.benchmark_group("first answer");
+    group.sample_size(20);
+    for (name, command) in &rows {
+        group.bench_function(BenchmarkId::from_parameter(name), |b| {
+            b.iter(|| command().output().map_or(0, |output| output.stdout.len()));
+        });
+    }
+    group.finish();
+}
+
+fn add(mut command: Command, address: impl AsAddress) -> Command {
+    command.arg(address.as_address());
+    command
+}
+
+/// How `--address` has it.
+trait AsAddress {
+    fn as_address(&self) -> String;
+}
+
+impl AsAddress for u64 {
+    fn as_address(&self) -> String {
+        format!("{self:#x}")
+    }
+}
+
+impl AsAddress for &str {
+    fn as_address(&self) -> String {
+        (*self).to_owned()
+    }
+}
+
+/// The highest memory of a process that answers a stream, once it gave its first answer.
+fn peak(command: &mut Command, address: u64) -> Option<String> {
+    use std::io::{BufRead, BufReader};
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .ok()?;
+    let mut stdin = child.stdin.take()?;
+    writeln!(stdin, "{address:#x}").ok()?;
+    stdin.flush().ok()?;
+    let mut line = String::new();
+    BufReader::new(child.stdout.take()?)
+        .read_line(&mut line)
+        .ok()?;
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()));
+    drop(stdin);
+    child.wait().ok()?;
+    let status = status.ok()?;
+    let peak = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(peak.trim().to_owned())
+}
+
+criterion_group!(benches, first_answers, peers);
 criterion_main!(benches);

@@ -1,6 +1,7 @@
 //! The `symbolicate` command as its users meet it: exit codes, messages, and what is on which stream.
 #![cfg(feature = "symbolicate")]
 
+use std::collections::HashMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -407,6 +408,65 @@ fn addresses_in_place_of_atos() {
         serde_json::json!({"address": "0x1", "frames": []})
     );
     assert_eq!(lines[2]["frames"], serde_json::json!([]));
+}
+
+/// A stream of 100,000 addresses, as text in atos' layout and as ndjson, against LLVM's word on each.
+#[test]
+fn a_hundred_thousand_addresses() {
+    let golden = std::fs::read_to_string(fixture("golden/arm64.ndjson")).unwrap();
+    let rows: Vec<Value> = golden
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let dsym = fixture(DSYM);
+    let dsym = dsym.to_str().unwrap();
+    let asked = || rows.iter().cycle().take(100_000);
+    let input: String = asked()
+        .map(|row| format!("{}\n", row["address"].as_str().unwrap()))
+        .collect();
+    let output = with_input(
+        &["--debug", dsym, "--format", "ndjson", "--address", "-"],
+        input.as_bytes(),
+    );
+    assert_eq!(output.status.code(), Some(0));
+    let shown = text(&output.stdout);
+    assert_eq!(shown.lines().count(), 100_000);
+    let mut known: HashMap<&str, &Value> = HashMap::new();
+    for (line, row) in shown.lines().zip(asked()) {
+        // Each answer that is another text than before is held against the truth.
+        if known.insert(line, row).is_some() {
+            continue;
+        }
+        let ours: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(ours["address"], row["address"]);
+        let frames = ours["frames"].as_array().unwrap();
+        let truth = row["frames"].as_array().unwrap();
+        assert_eq!(frames.len(), truth.len(), "{line}");
+        for (ours, theirs) in frames.iter().zip(truth) {
+            assert_eq!(ours["file"], theirs["file"]);
+            assert_eq!(
+                ours["line"].as_u64().unwrap_or(0),
+                theirs["line"].as_u64().unwrap()
+            );
+            assert_eq!(ours["inlined"], theirs["inlined"]);
+        }
+    }
+    assert!(known.len() <= rows.len());
+
+    let output = with_input(&["--debug", dsym, "--address", "-"], input.as_bytes());
+    assert_eq!(output.status.code(), Some(0));
+    let shown = text(&output.stdout);
+    let answers: Vec<&str> = shown.trim_end().split("\n\n").collect();
+    assert_eq!(answers.len(), 100_000);
+    for (answer, row) in answers.iter().zip(asked()).take(rows.len()) {
+        let truth = row["frames"].as_array().unwrap();
+        assert_eq!(answer.lines().count(), truth.len());
+        for (line, frame) in answer.lines().zip(truth) {
+            let file = frame["file"].as_str().unwrap().rsplit('/').next().unwrap();
+            let end = format!(" (in kiosk) ({file}:{})", frame["line"]);
+            assert!(line.ends_with(&end), "{line} {end}");
+        }
+    }
 }
 
 /// Names and paths are strangers' bytes: none of them may move the cursor.

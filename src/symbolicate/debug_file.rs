@@ -1,5 +1,6 @@
 //! One debug file at work: addresses of its image to frames, at once from DWARF or from a ready table.
 
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustc_hash::FxHashMap;
@@ -23,6 +24,8 @@ pub(crate) struct DebugFile {
     quick: OnceLock<UnitIndex>,
     complete: OnceLock<UnitIndex>,
     units: Mutex<FxHashMap<usize, UnitUse>>,
+    /// How many answers did not come from the table of the whole file.
+    direct: AtomicU32,
     /// The table of the whole file, once somebody made or mapped it.
     whole: OnceLock<Table>,
     answers: [Mutex<FxHashMap<u32, Answer>>; SHARDS],
@@ -40,6 +43,8 @@ pub(crate) struct Work {
 
 /// Once so many units were read for single answers, the whole file is worth it.
 const ENOUGH_UNITS: usize = 24;
+/// Once so many answers were read out of DWARF and the symbol table one by one, it is, too.
+const ENOUGH_ANSWERS: u32 = 256;
 /// So many addresses of one unit are answered by reading it for each; then it is flattened.
 const SINGLE_ANSWERS: u32 = 2;
 
@@ -82,6 +87,7 @@ impl DebugFile {
             quick: OnceLock::new(),
             complete: OnceLock::new(),
             units: Mutex::default(),
+            direct: AtomicU32::new(0),
             whole,
             answers: Default::default(),
             making: Mutex::default(),
@@ -92,7 +98,10 @@ impl DebugFile {
     /// The answer for a stated address; `None` where the truth is unknown.
     pub(crate) fn lookup(&self, svma: u64) -> Option<Answer> {
         self.object.code_end(svma)?;
-        if self.whole.get().is_none() && self.units_read() >= ENOUGH_UNITS {
+        if self.whole.get().is_none()
+            && (self.direct.fetch_add(1, Relaxed) >= ENOUGH_ANSWERS
+                || self.units_read() >= ENOUGH_UNITS)
+        {
             self.make_whole();
         }
         if let Some(table) = self.whole.get().filter(|table| !table.is_damaged()) {

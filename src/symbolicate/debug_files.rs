@@ -238,9 +238,7 @@ impl DebugFiles {
         }
         let mut objects = object_file::open(&image.path).ok()?.into_iter();
         let object = objects.find(|object| object.id.is_empty() && object.arch == image.arch)?;
-        Some(Arc::new(ImageFiles {
-            files: vec![self.debug_file(object)],
-        }))
+        Some(Arc::new(ImageFiles::new(vec![self.debug_file(object)])))
     }
 
     /// Ids of files with this name but another id.
@@ -322,7 +320,7 @@ impl DebugFiles {
             take(&path, &mut files);
         }
         files.sort_by_key(|file| !file.object.has_dwarf);
-        (!files.is_empty()).then_some(ImageFiles { files })
+        (!files.is_empty()).then(|| ImageFiles::new(files))
     }
 
     /// The image at its own path, where neither it nor the report knows an id.

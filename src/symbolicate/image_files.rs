@@ -1,16 +1,46 @@
 //! The files that name the addresses of one image.
 
+use std::sync::{Mutex, PoisonError};
+
+use rustc_hash::FxHashMap;
+
 use super::debug_file::{Answer, DebugFile};
+
+/// Recent answers lie in so many parts with a lock each, by address.
+const SHARDS: usize = 16;
+/// So many recent answers, some 60 bytes each: a fleet's reports ask for the same addresses over and
+/// over.
+const RECENT: usize = 1 << 14;
 
 /// The files of one image: those with DWARF first, then those with symbols alone.
 pub(crate) struct ImageFiles {
-    pub(super) files: Vec<DebugFile>,
+    files: Vec<DebugFile>,
+    recent: [Mutex<FxHashMap<u64, Option<Answer>>>; SHARDS],
 }
 
 impl ImageFiles {
+    pub(super) fn new(files: Vec<DebugFile>) -> ImageFiles {
+        ImageFiles {
+            files,
+            recent: Default::default(),
+        }
+    }
+
     /// Frames at an address stated in the image.
     pub(crate) fn lookup(&self, svma: u64) -> Option<Answer> {
-        self.files.iter().find_map(|file| file.lookup(svma))
+        // The low bits of arm64 addresses are all alike.
+        let shard = &self.recent[(svma >> 2) as usize % SHARDS];
+        let lock = || shard.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(answer) = lock().get(&svma) {
+            return answer.clone();
+        }
+        let answer = self.files.iter().find_map(|file| file.lookup(svma));
+        let mut recent = lock();
+        if recent.len() >= RECENT / SHARDS {
+            recent.clear();
+        }
+        recent.insert(svma, answer.clone());
+        answer
     }
 
     /// The stated address of the image's first byte.

@@ -13,7 +13,8 @@
 //! | files | path |
 //! | strings | length, then so many bytes of UTF-8; the others refer to the offset of the length |
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use rustc_hash::FxHashMap;
 
@@ -40,7 +41,15 @@ pub(crate) struct Table {
     checks: Option<Checks>,
     counts: [usize; 6],
     offsets: [usize; 6],
+    lookups: AtomicU32,
+    /// Every so manieth start, once that many lookups are asked for that it is worth reading them all.
+    samples: OnceLock<Vec<u32>>,
 }
+
+/// Starts between two samples: those of a few cache lines.
+const STRIDE: usize = 64;
+/// So many lookups are done without samples.
+const FEW_LOOKUPS: u32 = 512;
 
 /// Tables from disk are checked in blocks of so many bytes, each when it is first read.
 pub(crate) const BLOCK: usize = 1 << 14;
@@ -131,12 +140,23 @@ impl Table {
             checks: None,
             counts,
             offsets,
+            lookups: AtomicU32::new(0),
+            samples: OnceLock::new(),
         })
     }
 
     /// The chain at an address relative to the image's base.
     pub(crate) fn chain_at(&self, address: u32) -> Option<u32> {
         let (mut low, mut high) = (0, self.counts[STARTS]);
+        if let Some(samples) = self.samples() {
+            let after = samples.partition_point(|&start| start <= address);
+            low = after.checked_sub(1)? * STRIDE;
+            high = high.min(low + STRIDE);
+            let starts = self.read(STARTS, low * 4, (high - low) * 4)?;
+            let (starts, _) = starts.as_chunks::<4>();
+            low += starts.partition_point(|&start| u32::from_le_bytes(start) <= address);
+            high = low;
+        }
         while low < high {
             let middle = low + (high - low) / 2;
             if u32_at(self.read(STARTS, middle * 4, 4)?, 0)? <= address {
@@ -147,6 +167,22 @@ impl Table {
         }
         let value = u32_at(self.read(VALUES, low.checked_sub(1)? * 4, 4)?, 0)?;
         (value != NONE).then_some(value)
+    }
+
+    /// Every [`STRIDE`]th start, if there were lookups enough; none of a damaged table.
+    fn samples(&self) -> Option<&[u32]> {
+        if let Some(samples) = self.samples.get() {
+            return (!samples.is_empty()).then_some(samples);
+        }
+        if self.lookups.fetch_add(1, Relaxed) < FEW_LOOKUPS {
+            return None;
+        }
+        let samples = self.samples.get_or_init(|| {
+            let at = (0..self.counts[STARTS]).step_by(STRIDE);
+            let start = |at: usize| u32_at(self.read(STARTS, at * 4, 4)?, 0);
+            at.map(start).collect::<Option<_>>().unwrap_or_default()
+        });
+        (!samples.is_empty()).then_some(samples)
     }
 
     pub(crate) fn chain(&self, index: u32) -> Option<Chain> {

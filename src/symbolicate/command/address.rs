@@ -86,6 +86,8 @@ fn stream(lines: &mut Lines<'_>, input: &mut dyn Read, out: &mut dyn Write) -> i
 
 struct Lines<'a> {
     addresses: &'a Addresses,
+    /// The image's name, made safe.
+    image: String,
     ndjson: bool,
     style: Style,
     first: bool,
@@ -95,6 +97,7 @@ struct Lines<'a> {
 impl<'a> Lines<'a> {
     fn new(addresses: &'a Addresses, ndjson: bool, demangle: bool) -> Lines<'a> {
         Lines {
+            image: plain(addresses.image()).into_owned(),
             addresses,
             ndjson,
             style: Style {
@@ -154,7 +157,7 @@ impl Lines<'_> {
         let Ok(address) = parse_address(text) else {
             return writeln!(line, "{}", plain(text)); // `atos` gives back what is no address
         };
-        let image = plain(self.addresses.image()).into_owned();
+        let image = &self.image;
         let (frames, offset) = self.addresses.answer(address);
         if frames.is_empty() {
             return writeln!(line, "{address:#x} (in {image})");

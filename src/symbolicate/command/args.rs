@@ -107,6 +107,10 @@ pub struct Args {
     pub list_missing: bool,
 
     /// Addresses to look up in the one image that --debug holds; - reads one a line
+    ///
+    /// Hexadecimal, looked up as they are: of a return address give the one before it. As text, a
+    /// line a frame, innermost first, as atos has it: function (in image) (file.c:42); a blank line
+    /// between addresses. As ndjson, a line an address. What nothing is known of is no failure.
     #[arg(long, value_name = "ADDR", num_args = 1.., requires = "debug", conflicts_with = "reports")]
     pub address: Vec<String>,
 
@@ -138,6 +142,13 @@ Exit status:
      is missing
   2  the command line is wrong
   3  nothing could be read
+
+Environment:
+  DEBUGINFOD_URLS        servers to ask for debug files that are found nowhere else (Linux)
+  DEBUGINFOD_TIMEOUT     seconds to wait for an answer of theirs [default: 90]
+  DEBUGINFOD_CACHE_PATH  where to keep what they gave
+  DEBUGINFOD_PROGRESS    tell of downloads even where standard error is no terminal
+  XDG_CACHE_HOME, HOME   where a user's caches are
 
 Examples:
   symbolicate --debug MyApp.xcarchive crash.wedjat

@@ -7,7 +7,9 @@ use std::fmt::Write;
 /// with one), line ends, marks that turn the direction of writing, and what is no character (XML has no way
 /// to write it) are shown as `\u{1b}`.
 pub fn plain(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_command) {
+    // Nearly all text is printable ASCII; without an early end this runs many bytes at a time.
+    let odd = |odd: bool, byte: u8| odd | !(0x20..0x7f).contains(&byte);
+    if !text.bytes().fold(false, odd) || !text.chars().any(is_command) {
         return Cow::Borrowed(text);
     }
     let mut safe = String::with_capacity(text.len() + 8);

@@ -5,8 +5,11 @@
 //! ```
 //! prints a table: for each file, N addresses drawn over its functions and N over its whole text
 //! (seeded, so that a run can be repeated), and how often each pair agrees on the whole chain of
-//! inlined frames: linkage name, file and line of each. `--show KIND` prints examples of one kind.
-//! `docs/differences.md` is made with it.
+//! inlined frames: linkage name, file and line of each; and a second table: for each kind of
+//! difference, who is right by `llvm-dwarfdump --lookup`. `--show KIND` prints examples of one kind.
+//! `scripts/differences` runs it over the whole corpus.
+
+mod judge;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -35,13 +38,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "| file | drawn over | addresses | same as llvm-symbolizer | same as addr2line | what differs from llvm-symbolizer |"
     );
     println!("| --- | --- | --- | --- | --- | --- |");
+    let mut verdicts = BTreeMap::new();
     for file in &files {
         let (path, arch) = match file.rsplit_once(':') {
             Some((path, arch)) => (PathBuf::from(path), Some(arch)),
             None => (PathBuf::from(file), None),
         };
-        compare(&path, arch, count, show.as_deref())?;
+        compare(&path, arch, count, show.as_deref(), &mut verdicts)?;
     }
+    judge::print(&verdicts);
     Ok(())
 }
 
@@ -50,6 +55,7 @@ fn compare(
     arch: Option<&str>,
     count: usize,
     show: Option<&str>,
+    verdicts: &mut BTreeMap<(String, &'static str), (usize, judge::Verdict)>,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let mut files = DebugFiles::new().system(false);
     files.add(path)?;
@@ -85,12 +91,18 @@ fn compare(
     }
     let text: Vec<(u64, u64)> = object
         .sections()
-        .filter(|s| s.kind() == object::SectionKind::Text && s.size() > 0)
+        .filter(|s| is_code(s) && s.size() > 0)
         .map(|s| (s.address(), s.address() + s.size()))
         .collect();
     functions
         .retain(|&(start, end)| start < end && text.iter().any(|&(a, b)| a <= start && start < b));
     let context = addr2line::Context::from_dwarf(dwarf)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = match arch {
+        Some(arch) => format!("{name} {arch}"),
+        None => name.into_owned(),
+    };
+    let mut all: BTreeMap<&'static str, judge::Case> = BTreeMap::new();
     for (over, ranges) in [("functions", &functions), ("text", &text)] {
         let addresses = draw(ranges, count);
         let theirs = llvm(path, arch, &addresses)?;
@@ -106,6 +118,7 @@ fn compare(
             } else {
                 let seen = kinds.entry(kind).or_default();
                 *seen += 1;
+                all.entry(kind).or_default().add(address, &wedjat, llvm);
                 if show.is_some_and(|show| kind.contains(show)) && *seen <= 8 {
                     eprintln!(
                         "{kind} {address:#x}\n  wedjat    {wedjat:?}\n  llvm      {llvm:?}\n  addr2line {addr2line:?}"
@@ -117,14 +130,25 @@ fn compare(
             .iter()
             .map(|(kind, n)| format!("{n} {kind}"))
             .collect();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
         println!(
             "| {name} | {over} | {} | {same_llvm} | {same_addr2line} | {} |",
             addresses.len(),
             kinds.join(", ")
         );
     }
+    for (kind, case) in all {
+        let verdict = case.judge(path, arch);
+        verdicts.insert((name.clone(), kind), (case.seen, verdict));
+    }
     Ok(())
+}
+
+/// Debug files without the code itself still say which sections it was in.
+fn is_code<'data>(section: &impl ObjectSection<'data>) -> bool {
+    match section.flags() {
+        object::SectionFlags::Elf { sh_flags, .. } => sh_flags.contains(object::elf::SHF_EXECINSTR),
+        _ => section.kind() == object::SectionKind::Text,
+    }
 }
 
 type Reader = gimli::EndianSlice<'static, gimli::RunTimeEndian>;
