@@ -70,7 +70,7 @@ pub struct StopBudget {
 /// What was copied.
 #[derive(Debug, Clone)]
 pub struct Copied<'a> {
-    /// The registers, numbered as in [`context`].
+    /// The registers, numbered as in [`context`](super::context).
     pub registers: &'a [u64; REGISTERS],
     /// Where the copied stack begins in memory.
     pub base: u64,
