@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::cfi::Cfi;
+use super::compact::{self, Compact};
+use super::flow::Code;
 use super::registers::Arch;
+use super::starts::Starts;
 
 /// Bytes of a section, shared with whoever owns them (a mapped file, a buffer).
 #[derive(Clone)]
@@ -102,6 +105,8 @@ pub struct LoadedImage {
     text: Vec<Section>,
     entry: Option<u64>,
     pub(crate) cfi: Option<Cfi>,
+    unwind_info: Option<Section>,
+    starts: Starts,
 }
 
 impl LoadedImage {
@@ -120,6 +125,8 @@ impl LoadedImage {
             text: Vec::new(),
             entry: None,
             cfi: None,
+            unwind_info: None,
+            starts: Starts::default(),
         }
     }
 
@@ -160,6 +167,55 @@ impl LoadedImage {
     pub fn with_eh_frame(mut self, eh_frame: Section, header: Option<Section>) -> LoadedImage {
         self.cfi = Cfi::new(eh_frame, header, &self.code);
         self
+    }
+
+    /// With Apple's `__unwind_info`; where that leaves a function to `__eh_frame`, and where both
+    /// know it, [`LoadedImage::with_eh_frame`] has the word.
+    ///
+    /// It holds in the bodies of functions; what holds in their prologues and epilogues is found
+    /// from the instructions, given by [`LoadedImage::with_text`] and
+    /// [`LoadedImage::with_function_starts`].
+    pub fn with_unwind_info(mut self, unwind_info: Section) -> LoadedImage {
+        self.unwind_info = Some(unwind_info);
+        self
+    }
+
+    /// With what `LC_FUNCTION_STARTS` points to (mach-o/loader.h): the table of a Mach-O image that
+    /// says where its functions begin.
+    pub fn with_function_starts(mut self, table: &[u8]) -> LoadedImage {
+        self.starts = Starts::new(table);
+        self
+    }
+
+    /// Whether its functions are known by compact unwind information. Signal-safe.
+    pub(crate) fn has_compact(&self) -> bool {
+        self.unwind_info.is_some()
+    }
+
+    /// What compact unwind information says of an address (svma). Signal-safe.
+    pub(crate) fn compact(&self, svma: u64, arch: Arch) -> Compact {
+        let Some(section) = &self.unwind_info else {
+            return Compact::Nothing;
+        };
+        let text = |at: u64, length: usize| self.text.iter().find_map(|part| part.at(at, length));
+        compact::find(section, self.stated, svma, arch, &text)
+    }
+
+    /// The instructions of the function that an address (svma) lies in. Signal-safe.
+    pub(crate) fn function(&self, svma: u64, arch: Arch) -> Option<Code<'_>> {
+        let part = self
+            .text
+            .iter()
+            .find(|part| part.at(svma, 1).is_some_and(|at| !at.is_empty()))?;
+        let around = self.starts.around(svma.checked_sub(self.stated)?);
+        let stated = |offset: u64| self.stated.wrapping_add(offset);
+        let start = around
+            .map_or(part.svma, |(start, _)| stated(start))
+            .max(part.svma);
+        let end = around.and_then(|(_, next)| next).map(stated);
+        let length = end.map_or(usize::MAX, |end| end.saturating_sub(start) as usize);
+        let bytes = part.at(start, length)?;
+        Some(Code { arch, start, bytes })
     }
 
     /// The svma that lies at an avma.

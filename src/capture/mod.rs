@@ -2,11 +2,14 @@
 
 mod capturer;
 mod cfi;
+mod compact;
+mod flow;
 mod images;
 mod memory;
 mod registers;
 mod rule;
 mod stack;
+mod starts;
 mod table;
 mod unwind;
 

@@ -176,7 +176,10 @@ fn loaded(facts: ImageFacts) -> LoadedImage {
     if let Some(eh_frame) = facts.eh_frame.and_then(part) {
         image = image.with_eh_frame(eh_frame, None);
     }
-    image
+    if let Some(unwind_info) = facts.unwind_info.and_then(part) {
+        image = image.with_unwind_info(unwind_info);
+    }
+    image.with_function_starts(&facts.function_starts)
 }
 
 #[cfg(target_os = "linux")]

@@ -2,10 +2,12 @@
 
 mod calls;
 mod guess;
+mod macho;
 mod row;
 mod signal;
 
 use super::cfi::{self, Context, Fault};
+use super::flow::Follower;
 use super::images::Images;
 use super::memory::{Memory, Missing};
 use super::registers::{Arch, Registers};
@@ -43,6 +45,7 @@ const MAX_SWITCHES: u32 = 64;
 pub struct Unwinder {
     cache: RuleCache,
     context: Box<Context>,
+    follower: Box<Follower>,
 }
 
 impl Default for Unwinder {
@@ -52,11 +55,12 @@ impl Default for Unwinder {
 }
 
 impl Unwinder {
-    /// Allocates all that it will ever need: 150 KiB.
+    /// Allocates all that it will ever need: 200 KiB.
     pub fn new() -> Unwinder {
         Unwinder {
             cache: RuleCache::new(),
             context: Box::new(Context::new_in()),
+            follower: Box::new(Follower::new()),
         }
     }
 
@@ -261,6 +265,10 @@ impl<M: Memory> Walk<'_, M> {
     fn leave_otherwise(&mut self) -> Result<(), WalkEnd> {
         let image = self.here.image();
         match self.here.rule() {
+            Rule::Frame { .. } if self.is_without_row(image) => match self.here.usual() {
+                Some(usual) => self.leave_by_frame(usual),
+                None => Err(WalkEnd::NoUnwindInfo),
+            },
             Rule::Frame { .. } | Rule::Full => match self.leave_by_row(image) {
                 Err(Fault::UnknownRegister) if !self.full => self.again_in_full(),
                 Err(Fault::UnknownRegister) => self.lack(),
@@ -302,7 +310,11 @@ impl<M: Memory> Walk<'_, M> {
         let arch = self.arch;
         let context = &mut self.unwinder.context;
         let mut rule = Rule::Nothing;
-        if let Some((image, cfi)) = image.and_then(|image| Some((image, image.cfi.as_ref()?))) {
+        if let Some(image) = image.filter(|image| image.has_compact()) {
+            rule = self.rule_of_mach_o(image, image.svma(address));
+        } else if let Some((image, cfi)) =
+            image.and_then(|image| Some((image, image.cfi.as_ref()?)))
+        {
             let svma = image.svma(address);
             if let Some(row) = cfi.find(svma, context) {
                 rule = cfi::rule(&row, arch);

@@ -266,6 +266,8 @@ impl MonitorBuilder {
             ended,
             load: None,
             ping: Mutex::new(None),
+            #[cfg(target_vendor = "apple")]
+            run_loop: None,
             watchdog: None,
             helper: Some(helper),
             _folder: folder.clone(),
@@ -326,6 +328,10 @@ impl MonitorBuilder {
             GAUGES.set_watchdog(watchdog.thread_id() as u64);
             monitor.timeout = u64::try_from(stall.timeout.as_nanos()).ok();
             monitor.watchdog = Some(watchdog);
+            #[cfg(target_vendor = "apple")]
+            if Thread::current().is_main() {
+                monitor.run_loop = crate::trigger::run_loop::RunLoop::observe(heartbeat);
+            }
         }
         if self.loads.any() {
             let watchdog = monitor.watchdog.as_ref().map(Watchdog::thread_id);

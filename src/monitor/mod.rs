@@ -69,6 +69,8 @@ pub struct Monitor {
     ended: Vec<EndedLaunch>,
     // Dropped in this order: pings stop first; the watchdog closes its report before the helper stops.
     ping: Mutex<Option<Ping>>,
+    #[cfg(target_vendor = "apple")]
+    run_loop: Option<crate::trigger::run_loop::RunLoop>,
     load: Option<LoadWatch>,
     watchdog: Option<Watchdog>,
     helper: Option<Helper>,
@@ -150,6 +152,17 @@ impl Monitor {
         }
         *ping = Some(Ping::spawn(self.heartbeat, timeout, post)?);
         Ok(())
+    }
+
+    /// Watches the main thread by its dispatch queue, as [`Monitor::watch_by_ping`] does with a queue
+    /// of the app's own: for a main thread that calls `dispatch_main` and has no run loop. Where
+    /// there is one, [`MonitorBuilder::install`] observes it already.
+    ///
+    /// # Errors
+    /// As [`Monitor::watch_by_ping`].
+    #[cfg(target_vendor = "apple")]
+    pub fn watch_main_queue(&self) -> io::Result<()> {
+        self.watch_by_ping(crate::platform::run_loop::post_to_main_queue)
     }
 
     /// What the app says of its own state: it stands in every report from now on. It belongs to the
@@ -305,6 +318,8 @@ impl Drop for Monitor {
         }
         // An answer that is still under way comes to nothing.
         PULSE.uninstall();
+        #[cfg(target_vendor = "apple")]
+        let run_loop = self.run_loop.take();
         let ping = self
             .ping
             .get_mut()
@@ -319,6 +334,8 @@ impl Drop for Monitor {
                 self.helper.take(),
             );
             std::mem::forget(threads);
+            #[cfg(target_vendor = "apple")]
+            std::mem::forget(run_loop);
             return;
         }
         drop(ping);

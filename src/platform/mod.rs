@@ -33,6 +33,8 @@ pub use os::gauge::is_debugged;
 pub use os::images;
 pub use os::memory;
 pub use os::random;
+#[cfg(target_vendor = "apple")]
+pub use os::run_loop;
 pub use os::semaphore::Semaphore;
 pub use os::stop;
 pub use os::system;

@@ -8,6 +8,8 @@ pub mod loss;
 pub(crate) mod panic;
 pub mod ping;
 pub mod restraint;
+#[cfg(target_vendor = "apple")]
+pub(crate) mod run_loop;
 pub mod sampling;
 pub(crate) mod signal_names;
 pub mod stall;

@@ -39,6 +39,10 @@ impl<M: Memory> Walk<'_, M> {
         let target = self.memory.read(fp.wrapping_add(8)).map_err(end_of)?;
         let target = self.images.strip(target);
         let new_fp = self.memory.read(fp).map_err(end_of)?;
+        if target == 0 {
+            // As the first function of a thread leaves it.
+            return Err(WalkEnd::Root);
+        }
         if !is_behind_call(self.images, arch, target) {
             return Err(WalkEnd::NoUnwindInfo);
         }

@@ -28,6 +28,8 @@ pub struct ImageFacts {
     pub eh_frame: Option<Range<u64>>,
     /// `__TEXT,__unwind_info`, stated.
     pub unwind_info: Option<Range<u64>>,
+    /// What `LC_FUNCTION_STARTS` points to; empty without one, and where `text` is `None`.
+    pub function_starts: Vec<u8>,
     /// `__TEXT` as it lies in memory; `None` if it is known already or may go away at any time.
     pub text: Option<Text>,
     /// Whether it is the executable.
@@ -150,6 +152,7 @@ fn image(index: u32, known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Option<ImageF
     let Parsed {
         mut facts,
         text,
+        starts,
         cached,
     } = parse(commands)?;
     facts.name = name.to_string_lossy().into_owned();
@@ -161,6 +164,13 @@ fn image(index: u32, known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Option<ImageF
         // SAFETY: `__TEXT` begins at the header; dyld has mapped it readable, it is held as above,
         // and nothing writes to it.
         retained.bytes = unsafe { std::slice::from_raw_parts(header, length) };
+        let length = usize::try_from(starts.end - starts.start).ok()?;
+        if length > 0 {
+            let at = starts.start.wrapping_add(slide) as *const u8;
+            // SAFETY: a part of `__LINKEDIT`, as its load command says, which dyld has mapped
+            // readable and keeps as long as `__TEXT`.
+            facts.function_starts = unsafe { std::slice::from_raw_parts(at, length) }.to_vec();
+        }
         facts.text = Some(Text {
             svma: text.start,
             bytes: Arc::new(retained),
@@ -173,6 +183,8 @@ fn image(index: u32, known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Option<ImageF
 struct Parsed {
     facts: ImageFacts,
     text: Range<u64>,
+    /// The table of function starts, stated.
+    starts: Range<u64>,
     cached: bool,
 }
 
@@ -190,15 +202,25 @@ fn parse(commands: &[u8]) -> Option<Parsed> {
         code: Vec::new(),
         eh_frame: None,
         unwind_info: None,
+        function_starts: Vec::new(),
         text: None,
         main: header.filetype(endian) == macho::MH_EXECUTE,
     };
     let mut text = 0..0;
     let mut end = 0;
+    // The table by its place in the file, and where that part of the file lies.
+    let mut starts = 0..0;
+    let mut link_edit = None;
     let mut rest = header.load_commands(endian, commands, 0).ok()?;
     while let Ok(Some(command)) = rest.next() {
         if let Ok(Some(uuid)) = command.uuid() {
             facts.id = uuid.uuid.to_vec();
+        }
+        if command.cmd() == macho::LC_FUNCTION_STARTS
+            && let Ok(table) = command.data::<macho::LinkeditDataCommand<LittleEndian>>()
+        {
+            let start = u64::from(table.dataoff.get(endian));
+            starts = start..start + u64::from(table.datasize.get(endian));
         }
         let Ok(Some((segment, data))) = command.segment_64() else {
             continue;
@@ -206,7 +228,12 @@ fn parse(commands: &[u8]) -> Option<Parsed> {
         let start = segment.vmaddr(endian);
         let stated = start..start.saturating_add(segment.vmsize(endian));
         match segment.name() {
-            b"__PAGEZERO" | b"__LINKEDIT" => {}
+            b"__PAGEZERO" => {}
+            b"__LINKEDIT" => {
+                let file = segment.fileoff(endian);
+                let size = segment.filesize(endian);
+                link_edit = Some((file..file.saturating_add(size), start));
+            }
             b"__TEXT" => text = stated.clone(),
             _ => end = stated.end.max(end),
         }
@@ -226,11 +253,19 @@ fn parse(commands: &[u8]) -> Option<Parsed> {
     if text.is_empty() {
         return None;
     }
+    let starts = match link_edit {
+        Some((file, at)) if file.start <= starts.start && starts.end <= file.end => {
+            let start = at.wrapping_add(starts.start - file.start);
+            start..start.wrapping_add(starts.end - starts.start)
+        }
+        _ => 0..0,
+    };
     let end = if cached { text.end } else { end.max(text.end) };
     facts.stated = text.start..end;
     Some(Parsed {
         facts,
         text,
+        starts,
         cached,
     })
 }

@@ -93,6 +93,64 @@ pub fn mapping_of(address: u64) -> Option<Range<u64>> {
         .then(|| start..start.saturating_add(size))
 }
 
+/// A file, mapped read-only; it stays readable after the file is renamed or removed.
+#[derive(Debug)]
+pub struct FileMap {
+    start: *const u8,
+    length: usize,
+}
+
+// SAFETY: a read-only mapping that this value alone owns.
+unsafe impl Send for FileMap {}
+// SAFETY: as above.
+unsafe impl Sync for FileMap {}
+
+impl FileMap {
+    /// Maps the whole of a regular file. Not signal-safe.
+    pub fn open(path: &std::ffi::CStr) -> Result<FileMap, SystemError> {
+        // SAFETY: a C string.
+        let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+        if file < 0 {
+            return Err(SystemError::last("open"));
+        }
+        // SAFETY: an all-zero `stat` is a valid value of that plain struct.
+        let mut facts: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: `facts` lives across the call.
+        let known = unsafe { libc::fstat(file, &mut facts) } == 0;
+        let length = usize::try_from(facts.st_size).unwrap_or(0);
+        let result = if !known || (facts.st_mode & libc::S_IFMT) != libc::S_IFREG || length == 0 {
+            Err(SystemError::last("fstat"))
+        } else {
+            let (right, kind) = (libc::PROT_READ, libc::MAP_PRIVATE);
+            // SAFETY: a new mapping.
+            let start = unsafe { libc::mmap(std::ptr::null_mut(), length, right, kind, file, 0) };
+            if start == libc::MAP_FAILED {
+                Err(SystemError::last("mmap"))
+            } else {
+                let start = start.cast_const().cast();
+                Ok(FileMap { start, length })
+            }
+        };
+        // SAFETY: opened above, closed once; the mapping does not need it.
+        unsafe { libc::close(file) };
+        result
+    }
+}
+
+impl AsRef<[u8]> for FileMap {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: mapped readable for its whole life.
+        unsafe { std::slice::from_raw_parts(self.start, self.length) }
+    }
+}
+
+impl Drop for FileMap {
+    fn drop(&mut self) {
+        // SAFETY: what `open` mapped, once.
+        unsafe { libc::munmap(self.start.cast_mut().cast(), self.length) };
+    }
+}
+
 /// Memory that was mapped and touched at creation, so that writing to it neither allocates nor
 /// faults.
 #[derive(Debug)]

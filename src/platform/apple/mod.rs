@@ -8,6 +8,7 @@ pub mod images;
 pub mod memory;
 pub mod power;
 pub mod random;
+pub mod run_loop;
 pub mod semaphore;
 pub mod send;
 pub mod stop;

@@ -67,6 +67,11 @@ impl Thread {
         self.id
     }
 
+    /// Whether this process has such a thread now. Signal-safe.
+    pub fn is_alive(self) -> bool {
+        self.port != 0 && task::thread_id(self.port) == Some(self.id)
+    }
+
     /// The name of its port, as Mach calls take it.
     pub fn tid(self) -> i32 {
         self.port as i32

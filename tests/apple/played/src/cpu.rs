@@ -43,6 +43,63 @@ pub struct Registers {
     pub lr: u64,
 }
 
+/// Every general register, in Darwin's order.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// arm64, or else x86_64.
+    pub arm: bool,
+    words: Vec<u64>,
+}
+
+impl File {
+    /// The live ones.
+    pub fn read(uc: &Unicorn<'_, Stopped>, arm: bool) -> File {
+        let read = |r: i32| uc.reg_read(r).unwrap_or(0);
+        let words = if arm {
+            ARM.iter().map(|r| read(*r as i32)).collect()
+        } else {
+            X86[..17].iter().map(|r| read(*r as i32)).collect()
+        };
+        File { arm, words }
+    }
+
+    /// The program counter.
+    pub fn pc(&self) -> u64 {
+        self.words[if self.arm { 32 } else { 16 }]
+    }
+
+    /// Sets it: a hook finds an older one in the CPU.
+    pub fn set_pc(&mut self, pc: u64) {
+        self.words[if self.arm { 32 } else { 16 }] = pc;
+    }
+
+    /// The stack pointer.
+    pub fn sp(&self) -> u64 {
+        self.words[if self.arm { 31 } else { 7 }]
+    }
+
+    /// The frame pointer.
+    pub fn fp(&self) -> u64 {
+        self.words[if self.arm { 29 } else { 6 }]
+    }
+
+    /// The link register; 0 on x86_64.
+    pub fn lr(&self) -> u64 {
+        if self.arm { self.words[30] } else { 0 }
+    }
+
+    /// By DWARF's numbers, pc as 32 or 16.
+    pub fn by_dwarf(&self) -> Vec<(usize, u64)> {
+        const X86: [usize; 17] = [0, 3, 2, 1, 5, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
+        let words = self.words.iter().copied().enumerate();
+        if self.arm {
+            words.collect()
+        } else {
+            words.map(|(at, word)| (X86[at], word)).collect()
+        }
+    }
+}
+
 const ARM: [A; 33] = [
     A::X0,
     A::X1,

@@ -1,6 +1,6 @@
-//! Exactness: before every instruction, the chain that framehop finds against the shadow stack.
+//! Exactness: before every instruction, the chains that unwinders find against the shadow stack.
 //!
-//! The shadow stack is kept by call and return instructions alone; framehop sees registers, memory
+//! The shadow stack is kept by call and return instructions alone; unwinders see registers, memory
 //! and the images' tables. A stop is exact when the whole chain of return addresses is equal.
 
 use std::cell::RefCell;
@@ -11,49 +11,77 @@ use framehop::aarch64::{CacheAarch64, UnwindRegsAarch64, UnwinderAarch64};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder};
 
-use crate::cpu::{self, Registers};
+use wedjat::unwind::{
+    Arch, Bytes, Found, Images, LoadedImage, Memory, Missing, Registers, Section, WalkEnd,
+};
+
+use crate::cpu;
 use crate::loader::Image;
 use crate::machine::Machine;
 
 /// How often one address is judged: a hot loop must not outweigh the rest.
 const EACH: u32 = 200;
 
-enum Judge {
-    Arm(Box<(UnwinderAarch64<Vec<u8>>, CacheAarch64)>),
-    X86(Box<(UnwinderX86_64<Vec<u8>>, CacheX86_64)>),
+/// One unwinder that is judged.
+trait Judge {
+    /// Its name in the table.
+    fn name(&self) -> &'static str;
+    /// Return addresses, innermost first, each with whether it is presented as certain; and
+    /// whether the walk itself says that it ended before the root.
+    fn chain(
+        &mut self,
+        registers: &cpu::File,
+        most: usize,
+        read: &mut dyn FnMut(u64) -> Option<u64>,
+    ) -> (Vec<(u64, bool)>, bool);
+}
+
+/// What was seen of one unwinder.
+#[derive(Default)]
+struct Tally {
+    exact: u64,
+    short: u64,
+    wrong: u64,
+    guessed: u64,
+    wrong_at: HashSet<u64>,
+    kinds: BTreeMap<String, (u64, u64)>,
 }
 
 /// What was seen.
 #[derive(Default)]
 pub struct Table {
     seen: HashMap<u64, u32>,
-    wrong_at: HashSet<u64>,
     stops: u64,
-    exact: u64,
-    short: u64,
-    wrong: u64,
     depth: u64,
-    kinds: BTreeMap<&'static str, u64>,
-    example: BTreeMap<&'static str, u64>,
+    tallies: Vec<(&'static str, Tally)>,
+    /// Prints the misses of ours by place.
+    pub places: bool,
 }
 
 impl Table {
-    /// One line of the table, and one for each way to be wrong, with an address for it.
+    /// A line of the table for each unwinder.
     pub fn print(&self, name: &str, m: &Machine) {
         let percent = |n: u64, of: u64| 100.0 * n as f64 / of.max(1) as f64;
-        println!(
-            "| {name} | {} | {} | {:.3} % | {} | {} | {} | {:.2} % | {:.1} |",
-            if m.arm { "arm64" } else { "x86_64" },
-            self.stops,
-            percent(self.exact, self.stops),
-            self.short,
-            self.wrong,
-            self.seen.len(),
-            percent(self.wrong_at.len() as u64, self.seen.len() as u64),
-            self.depth as f64 / self.stops.max(1) as f64,
-        );
-        for (kind, count) in &self.kinds {
-            eprintln!("  {count:6} {kind}, as at {}", m.place(self.example[kind]));
+        for (unwinder, tally) in &self.tallies {
+            println!(
+                "| {} | {name} | {unwinder} | {} | {:.3} % | {:.3} % | {:.3} % | {:.3} % | {:.3} % | {} | {:.1} |",
+                if m.arm { "arm64" } else { "x86_64" },
+                self.stops,
+                percent(tally.exact, self.stops),
+                percent(tally.short, self.stops),
+                percent(tally.wrong, self.stops),
+                percent(tally.guessed, self.stops),
+                percent(tally.wrong_at.len() as u64, self.seen.len() as u64),
+                self.seen.len(),
+                self.depth as f64 / self.stops.max(1) as f64,
+            );
+            if self.places {
+                let mut kinds: Vec<_> = tally.kinds.iter().collect();
+                kinds.sort_by_key(|(_, (count, _))| std::cmp::Reverse(*count));
+                for (kind, (count, pc)) in kinds.into_iter().take(60) {
+                    eprintln!("  {unwinder} {count:6} {kind}, as at {}", m.place(*pc));
+                }
+            }
         }
     }
 }
@@ -82,35 +110,47 @@ fn module(image: &Image) -> Module<Vec<u8>> {
     Module::new(image.path.clone(), image.text(), image.base(), info)
 }
 
-impl Judge {
-    fn new(m: &Machine) -> Judge {
+/// framehop as it comes.
+enum Framehop {
+    Arm(Box<(UnwinderAarch64<Vec<u8>>, CacheAarch64)>),
+    X86(Box<(UnwinderX86_64<Vec<u8>>, CacheX86_64)>),
+}
+
+impl Framehop {
+    fn new(m: &Machine) -> Framehop {
         if m.arm {
             let mut unwinder = UnwinderAarch64::new();
             m.images.iter().for_each(|i| unwinder.add_module(module(i)));
-            Judge::Arm(Box::new((unwinder, CacheAarch64::new())))
+            Framehop::Arm(Box::new((unwinder, CacheAarch64::new())))
         } else {
             let mut unwinder = UnwinderX86_64::new();
             m.images.iter().for_each(|i| unwinder.add_module(module(i)));
-            Judge::X86(Box::new((unwinder, CacheX86_64::new())))
+            Framehop::X86(Box::new((unwinder, CacheX86_64::new())))
         }
     }
+}
 
-    /// Return addresses, innermost first, and whether an error ended them.
+impl Judge for Framehop {
+    fn name(&self) -> &'static str {
+        "framehop 0.16"
+    }
+
     fn chain(
         &mut self,
-        r: Registers,
+        r: &cpu::File,
         most: usize,
-        read: &mut dyn FnMut(u64) -> Result<u64, ()>,
-    ) -> (Vec<u64>, bool) {
+        read: &mut dyn FnMut(u64) -> Option<u64>,
+    ) -> (Vec<(u64, bool)>, bool) {
         let mut found = vec![];
         macro_rules! walk {
             ($pair:expr, $registers:expr) => {{
                 let (unwinder, cache) = &mut **$pair;
-                let mut read = |at: u64| read(at);
-                let mut frames = unwinder.iter_frames(r.pc, $registers, cache, &mut read);
+                let mut read = |at: u64| read(at).ok_or(());
+                let mut frames = unwinder.iter_frames(r.pc(), $registers, cache, &mut read);
                 loop {
                     match frames.next() {
-                        Ok(Some(FrameAddress::ReturnAddress(at))) => found.push(at.get()),
+                        // It does not say how it found a frame.
+                        Ok(Some(FrameAddress::ReturnAddress(at))) => found.push((at.get(), true)),
                         Ok(Some(FrameAddress::InstructionPointer(_))) => {}
                         Ok(None) => return (found, false),
                         Err(_) => return (found, true),
@@ -122,18 +162,120 @@ impl Judge {
             }};
         }
         match self {
-            Judge::Arm(pair) => walk!(pair, UnwindRegsAarch64::new(r.lr, r.sp, r.fp)),
-            Judge::X86(pair) => walk!(pair, UnwindRegsX86_64::new(r.pc, r.sp, r.fp)),
+            Framehop::Arm(pair) => walk!(pair, UnwindRegsAarch64::new(r.lr(), r.sp(), r.fp())),
+            Framehop::X86(pair) => walk!(pair, UnwindRegsX86_64::new(r.pc(), r.sp(), r.fp())),
         }
     }
 }
 
+/// Ours, as an app's recorder would be given the same images.
+struct Ours {
+    images: Images,
+    unwinder: wedjat::unwind::Unwinder,
+}
+
+fn loaded(image: &Image, arm: bool) -> LoadedImage {
+    let file = &image.file;
+    let part = |name: &str| {
+        let section = file.section("__TEXT", name)?;
+        Some(Section {
+            svma: section.svma.start,
+            bytes: Bytes::from(file.data(section).to_vec()),
+        })
+    };
+    // S_ATTR_PURE_INSTRUCTIONS, S_ATTR_SOME_INSTRUCTIONS
+    let code = file.sections.iter().filter(|s| s.flags & 0x8000_0400 != 0);
+    let code: Vec<_> = code.map(|s| s.svma.clone()).collect();
+    let arch = if arm { Arch::Arm64 } else { Arch::X86_64 };
+    let text = image.text();
+    let mut loaded = LoadedImage::new(
+        image.path.clone(),
+        text.start,
+        file.base(),
+        text.end - text.start,
+    )
+    .with_arch(arch)
+    .with_code(code.clone());
+    for section in file.sections.iter().filter(|s| code.contains(&s.svma)) {
+        loaded = loaded.with_text(Section {
+            svma: section.svma.start,
+            bytes: Bytes::from(file.data(section).to_vec()),
+        });
+    }
+    if let Some(eh_frame) = part("__eh_frame") {
+        loaded = loaded.with_eh_frame(eh_frame, None);
+    }
+    if let Some(unwind_info) = part("__unwind_info") {
+        loaded = loaded.with_unwind_info(unwind_info);
+    }
+    loaded.with_function_starts(&file.bytes[file.function_starts.clone()])
+}
+
+/// Guest memory.
+struct Guest<'r>(&'r mut dyn FnMut(u64) -> Option<u64>);
+
+impl Memory for Guest<'_> {
+    fn read(&mut self, address: u64) -> Result<u64, Missing> {
+        (self.0)(address).ok_or(Missing::Unreadable)
+    }
+}
+
+impl Judge for Ours {
+    fn name(&self) -> &'static str {
+        "wedjat"
+    }
+
+    fn chain(
+        &mut self,
+        r: &cpu::File,
+        most: usize,
+        read: &mut dyn FnMut(u64) -> Option<u64>,
+    ) -> (Vec<(u64, bool)>, bool) {
+        let mut registers = Registers::new(if r.arm { Arch::Arm64 } else { Arch::X86_64 });
+        for (number, value) in r.by_dwarf() {
+            registers.set(number, value);
+        }
+        let mut walk = self.unwinder.walk(&registers, &self.images, Guest(read));
+        let frames = walk.by_ref().take(most + 2).skip(1);
+        let found = frames.map(|frame| {
+            let certain = matches!(frame.found, Found::UnwindInfo | Found::Context);
+            (frame.pc, certain)
+        });
+        let found = found.collect();
+        let early = !matches!(walk.end(), Some(WalkEnd::Root) | None);
+        (found, early)
+    }
+}
+
 /// Judges from now on. Slow: each instruction of every image stops the CPU for a moment.
-pub fn watch(m: &mut Machine) -> Rc<RefCell<Table>> {
-    let table = Rc::new(RefCell::new(Table::default()));
-    let judge = Rc::new(RefCell::new(Judge::new(m)));
+pub fn watch(m: &mut Machine, places: bool) -> Rc<RefCell<Table>> {
+    let mut judges: Vec<Box<dyn Judge>> = vec![
+        Box::new(Ours {
+            images: Images::new(m.images.iter().map(|i| loaded(i, m.arm)).collect()),
+            unwinder: wedjat::unwind::Unwinder::new(),
+        }),
+        Box::new(Framehop::new(m)),
+    ];
+    let table = Table {
+        tallies: judges
+            .iter()
+            .map(|judge| (judge.name(), Tally::default()))
+            .collect(),
+        places,
+        ..Table::default()
+    };
+    let table = Rc::new(RefCell::new(table));
     m.uc.get_data_mut().watching = true;
     let arm = m.arm;
+    let names: Vec<(u64, String)> = {
+        let mut all: Vec<_> = m
+            .images
+            .iter()
+            .flat_map(|i| i.file.symbols.iter().map(|s| (s.0 + i.slide, s.1.clone())))
+            .collect();
+        all.sort();
+        all
+    };
     let texts: Vec<_> = m
         .images
         .iter()
@@ -148,58 +290,88 @@ pub fn watch(m: &mut Machine) -> Rc<RefCell<Table>> {
         .filter_map(|(slide, range)| range.map(|r| r.start + slide..r.end + slide))
         .filter(|r| !r.is_empty())
         .collect();
-    for range in texts {
-        let (table, judge) = (table.clone(), judge.clone());
-        m.uc.add_code_hook(range.start, range.end - 1, move |uc, pc, size| {
-            let registers = Registers {
-                pc,
-                ..cpu::registers(uc, arm)
-            };
-            let shadow = &mut uc.get_data_mut().shadow;
-            shadow.settle(arm, registers.sp);
-            let want: Vec<u64> = shadow.calls.iter().rev().map(|c| c.to).collect();
-            let mut code = vec![0; size as usize];
-            let _ = uc.mem_read(pc, &mut code);
-            uc.get_data_mut().shadow.look(arm, pc, &code);
-            let mut table = table.borrow_mut();
-            let seen = table.seen.entry(pc).or_default();
-            *seen += 1;
-            if *seen > EACH {
-                return;
+    let seen = table.clone();
+    let judge = move |uc: &mut unicorn_engine::Unicorn<'_, cpu::Stopped>, pc: u64, size: u32| {
+        let mut registers = cpu::File::read(uc, arm);
+        registers.set_pc(pc);
+        let shadow = &mut uc.get_data_mut().shadow;
+        shadow.settle(arm, pc, registers.sp());
+        let want: Vec<u64> = shadow.calls.iter().rev().map(|c| c.to).collect();
+        let mut code = vec![0; size as usize];
+        let _ = uc.mem_read(pc, &mut code);
+        uc.get_data_mut().shadow.look(arm, pc, &code);
+        let mut table = seen.borrow_mut();
+        let times = table.seen.entry(pc).or_default();
+        *times += 1;
+        if *times > EACH {
+            return;
+        }
+        table.stops += 1;
+        table.depth += want.len() as u64;
+        let mut read = |at: u64| {
+            let mut word = [0; 8];
+            uc.mem_read(at, &mut word).ok()?;
+            Some(u64::from_le_bytes(word))
+        };
+        for (judge, (_, tally)) in judges.iter_mut().zip(&mut table.tallies) {
+            let (got, early) = judge.chain(&registers, want.len() + 3, &mut read);
+            let same = got
+                .iter()
+                .zip(&want)
+                .take_while(|(g, w)| g.0 == **w)
+                .count();
+            if same == want.len() && same == got.len() && !(early && want.is_empty()) {
+                tally.exact += 1;
+                continue;
             }
-            let mut read = |at: u64| {
-                let mut word = [0; 8];
-                uc.mem_read(at, &mut word)
-                    .map(|()| u64::from_le_bytes(word))
-                    .map_err(|_| ())
-            };
-            let (got, error) = judge
-                .borrow_mut()
-                .chain(registers, want.len() + 3, &mut read);
-            table.stops += 1;
-            table.depth += want.len() as u64;
-            if got == want {
-                table.exact += 1;
-                return;
-            }
-            let kind = if error && want.starts_with(&got) {
-                table.short += 1;
-                "stopped early, with an error"
+            let kind = if same == got.len() {
+                tally.short += 1;
+                if early {
+                    "stopped early"
+                } else {
+                    "stopped early, as if at the root"
+                }
             } else {
-                table.wrong += 1;
-                table.wrong_at.insert(pc);
-                if got.len() + 1 == want.len() && got[..] == want[1..] {
+                tally.wrong_at.insert(pc);
+                if got[same].1 {
+                    tally.wrong += 1;
+                } else {
+                    tally.guessed += 1;
+                }
+                let pcs: Vec<u64> = got.iter().map(|g| g.0).collect();
+                if same == 0 && want.len() > pcs.len() && pcs[..] == want[want.len() - pcs.len()..]
+                {
                     "caller skipped"
-                } else if got.len() == want.len() + 1 && got[1..] == want[..] {
+                } else if same == 0 && pcs.len() == want.len() + 1 && pcs[1..] == want[..] {
                     "a frame that is not there"
-                } else if got.first() != want.first() {
+                } else if same == 0 {
                     "another caller"
                 } else {
                     "wrong deeper"
                 }
             };
-            *table.kinds.entry(kind).or_default() += 1;
-            table.example.entry(kind).or_insert(pc);
+            let near = names.partition_point(|n| n.0 <= pc);
+            let function = near.checked_sub(1).map_or("", |n| &names[n].1);
+            let frame = want.get(same.wrapping_sub(1)).filter(|_| same > 0);
+            let deeper = frame.map_or(String::new(), |at| {
+                let near = names.partition_point(|n| n.0 < *at);
+                near.checked_sub(1).map_or(String::new(), |n| {
+                    format!(", below {}+{:#x}", names[n].1, at - names[n].0)
+                })
+            });
+            let kind = if same > 0 {
+                format!("{kind}{deeper}")
+            } else {
+                format!("{kind} in {function}")
+            };
+            tally.kinds.entry(kind).or_insert((0, pc)).0 += 1;
+        }
+    };
+    let judge = Rc::new(RefCell::new(judge));
+    for range in texts {
+        let judge = judge.clone();
+        m.uc.add_code_hook(range.start, range.end - 1, move |uc, pc, size| {
+            (judge.borrow_mut())(uc, pc, size);
         })
         .expect("a code hook");
     }

@@ -96,7 +96,7 @@ pub fn load(m: &mut Machine, path: &str, name: &str) -> Result<Vec<usize>, Strin
             let sp = crate::cpu::registers(uc, arm).sp;
             let stopped = uc.get_data_mut();
             if stopped.watching {
-                stopped.shadow.settle(arm, sp);
+                stopped.shadow.settle(arm, pc, sp);
             }
             stopped.trap = Some(pc);
             let _ = uc.emu_stop();

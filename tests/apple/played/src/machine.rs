@@ -415,7 +415,7 @@ impl Machine {
         cpu::set(&mut self.uc, self.arm, to, sp);
         let arm = self.arm;
         let shadow = &mut self.uc.get_data_mut().shadow;
-        shadow.settle(arm, sp - if arm { 0 } else { 8 });
+        shadow.settle(arm, 0, sp - if arm { 0 } else { 8 });
         shadow.returned();
     }
 

@@ -91,6 +91,8 @@ pub struct File {
     pub exports: HashMap<String, u64>,
     /// What is to be written at load time.
     pub fixups: Vec<Fixup>,
+    /// `LC_FUNCTION_STARTS`: where its table lies in the file.
+    pub function_starts: Range<usize>,
 }
 
 fn u16_at(b: &[u8], o: usize) -> u16 {
@@ -129,6 +131,7 @@ impl File {
             symbols: vec![],
             exports: HashMap::new(),
             fixups: vec![],
+            function_starts: 0..0,
             bytes: vec![],
         };
         let (mut chained, mut at) = (None, 32);
@@ -148,6 +151,10 @@ impl File {
                     return Err(format!(
                         "{path}: bound by opcodes; link it for macOS 13 or with -fixup_chains"
                     ));
+                }
+                0x26 => {
+                    let start = u32_at(&bytes, at + 8) as usize;
+                    file.function_starts = start..start + u32_at(&bytes, at + 12) as usize;
                 }
                 0x8000_0028 => file.entry = Some(u64_at(&bytes, at + 8)),
                 0x8000_0034 => {

@@ -1,4 +1,4 @@
-//! `played [--seed N] [--library-path DIR] [--trace] [--exact] PROGRAM [ARGUMENTS]`: runs a Mach-O program as
+//! `played [--seed N] [--library-path DIR] [--trace] [--exact | --misses] PROGRAM [ARGUMENTS]`: runs a Mach-O program as
 //! Darwin would, deterministically, and ends as it ended.
 
 mod cpu;
@@ -21,7 +21,7 @@ fn main() {
     let mut seed = 0;
     let mut library_path = vec![];
     let mut trace = false;
-    let mut exact = false;
+    let (mut exact, mut misses) = (false, false);
     while let Some(option) = arguments.next_if(|a| a.starts_with("--")) {
         match option.as_str() {
             "--seed" => {
@@ -33,6 +33,7 @@ fn main() {
             "--library-path" => library_path.push(arguments.next().unwrap_or_else(|| usage())),
             "--trace" => trace = true,
             "--exact" => exact = true,
+            "--misses" => (exact, misses) = (true, true),
             _ => usage(),
         }
     }
@@ -54,7 +55,7 @@ fn main() {
         }
     };
     machine.trace = trace || std::env::var_os("PLAYED_TRACE").is_some();
-    let table = exact.then(|| exact::watch(&mut machine));
+    let table = exact.then(|| exact::watch(&mut machine, misses));
     let end = machine.run();
     if let Some(table) = table {
         let name = guest[0].rsplit('/').next().unwrap_or_default();
@@ -80,7 +81,7 @@ fn main() {
 
 fn usage() -> ! {
     eprintln!(
-        "usage: played [--seed N] [--library-path DIR] [--trace] [--exact] PROGRAM [ARGUMENTS]"
+        "usage: played [--seed N] [--library-path DIR] [--trace] [--exact | --misses] PROGRAM [ARGUMENTS]"
     );
     std::process::exit(2)
 }

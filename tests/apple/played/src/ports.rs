@@ -114,13 +114,4 @@ impl Ports {
     pub fn remove(&mut self, name: u32) -> Option<Port> {
         self.names.remove(&name)
     }
-
-    /// Names with more references than `most`: what a leak looks like.
-    pub fn hoarded(&self, most: i64) -> Vec<(u32, i64)> {
-        self.names
-            .iter()
-            .filter(|(_, p)| p.references > most)
-            .map(|(n, p)| (*n, p.references))
-            .collect()
-    }
 }

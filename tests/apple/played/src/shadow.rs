@@ -1,6 +1,9 @@
 //! The shadow stack: who called whom, told by the call and return instructions as they execute and
 //! by nothing that an unwinder looks at.
 
+/// Frames further away are on another stack.
+const NEAR: u64 = 1 << 20;
+
 /// One call that has not returned.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Call {
@@ -25,6 +28,8 @@ pub struct Shadow {
     /// The calls.
     pub calls: Vec<Call>,
     next: Next,
+    /// The instruction that `next` is about.
+    looked_at: u64,
 }
 
 impl Shadow {
@@ -33,36 +38,47 @@ impl Shadow {
         Shadow::default()
     }
 
-    /// Applies what the instruction before did. `sp` is the stack pointer now.
-    pub fn settle(&mut self, arm: bool, sp: u64) {
+    /// Applies what the instruction before did. `pc` and `sp` are those of now. The CPU may stop
+    /// between the look at an instruction and its execution, and come to it again: then it has
+    /// done nothing yet.
+    pub fn settle(&mut self, arm: bool, pc: u64, sp: u64) {
         match std::mem::take(&mut self.next) {
+            _ if pc == self.looked_at => {}
             Next::Nothing => {}
-            Next::Call(to) => self.calls.push(Call {
-                to,
-                sp: if arm { sp } else { sp + 8 },
-            }),
+            Next::Call(to) => {
+                let sp = if arm { sp } else { sp + 8 };
+                // Whoever was called from here before and left by an exception.
+                self.leave(|last| last.sp <= sp && sp - last.sp < NEAR);
+                self.calls.push(Call { to, sp });
+            }
             Next::Return => {
-                self.calls.pop();
+                let back = |call: &Call| call.to == pc && call.sp == sp;
+                match self.calls.iter().rposition(back) {
+                    Some(at) => self.calls.truncate(at),
+                    // To a landing pad: whoever was called from that frame is gone.
+                    None => self.leave(|last| last.sp <= sp && sp - last.sp < NEAR),
+                }
             }
         }
         // Whoever left by longjmp or an exception is not there any more: its frame lies below the
         // stack pointer. A callee's frame on another stack (a signal's) is left alone.
-        while let Some(last) = self.calls.last() {
-            if last.sp < sp && sp - last.sp < 1 << 20 {
-                self.calls.pop();
-            } else {
-                break;
-            }
+        self.leave(|last| last.sp < sp && sp - last.sp < NEAR);
+    }
+
+    fn leave(&mut self, gone: impl Fn(&Call) -> bool) {
+        while self.calls.last().is_some_and(&gone) {
+            self.calls.pop();
         }
     }
 
     /// Looks at the instruction at `pc`, about to execute.
     pub fn look(&mut self, arm: bool, pc: u64, code: &[u8]) {
+        self.looked_at = pc;
         self.next = if arm {
             let word = u32::from_le_bytes([code[0], code[1], code[2], code[3]]);
             if word >> 26 == 0x25 || word & 0xffff_fc1f == 0xd63f_0000 {
                 Next::Call(pc + 4)
-            } else if word & 0xffff_fc1f == 0xd65f_0000 {
+            } else if word == 0xd65f_03c0 {
                 Next::Return
             } else {
                 Next::Nothing
@@ -83,12 +99,13 @@ impl Shadow {
 
     /// The machine itself returns from a function that it plays.
     pub fn returned(&mut self) {
-        self.next = Next::Nothing;
+        self.forget_next();
         self.calls.pop();
     }
 
     /// The machine made a call (a signal handler's trampoline).
     pub fn forget_next(&mut self) {
         self.next = Next::Nothing;
+        self.looked_at = 0;
     }
 }

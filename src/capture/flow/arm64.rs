@@ -1,0 +1,146 @@
+//! What an arm64 instruction does to the frame.
+//!
+//! Source: Arm Architecture Reference Manual for A-profile, C4.1 (encodings).
+
+use super::{Frame, Next};
+
+const FP: u32 = 29;
+const LR: u32 = 30;
+const SP: u32 = 31;
+
+/// Follows one instruction.
+pub(super) fn follow(code: &[u8], at: u64, frame: &mut Frame) -> Option<(u64, Next)> {
+    let word = u32::from_le_bytes(code.get(..4)?.try_into().ok()?);
+    let next = control(word, at);
+    if next == Next::Behind {
+        load_or_store(word, frame);
+        arithmetic(word, frame);
+    }
+    Some((4, next))
+}
+
+fn control(word: u32, at: u64) -> Next {
+    let signed = |bits: u32, low: u32| {
+        let value = i64::from(word << (32 - bits - low)) << 32 >> (64 - bits) << 2;
+        at.wrapping_add_signed(value)
+    };
+    match word {
+        // b, bl
+        _ if word >> 26 == 0x05 => Next::Jump(signed(26, 0)),
+        _ if word >> 26 == 0x25 => Next::BehindCall,
+        // b.cond, bc.cond; cbz, cbnz; tbz, tbnz
+        _ if word >> 24 == 0x54 => Next::Branch(signed(19, 5)),
+        _ if word & 0x7e00_0000 == 0x3400_0000 => Next::Branch(signed(19, 5)),
+        _ if word & 0x7e00_0000 == 0x3600_0000 => Next::Branch(signed(14, 5)),
+        // blr, blraa, ...; br, braa, ...; ret, eret, ...
+        _ if word >> 25 == 0x6b && word >> 21 & 7 == 1 => Next::BehindCall,
+        _ if word >> 25 == 0x6b && word >> 21 & 7 == 0 => Next::ByTable,
+        _ if word >> 25 == 0x6b => Next::Out,
+        // brk, udf
+        _ if word & 0xffe0_001f == 0xd420_0000 || word >> 16 == 0 => Next::Out,
+        _ => Next::Behind,
+    }
+}
+
+/// Loads and stores that move sp, or that save or restore fp and lr.
+fn load_or_store(word: u32, frame: &mut Frame) {
+    let (first, second, base) = (word & 31, word >> 10 & 31, word >> 5 & 31);
+    let is_pair = word >> 27 & 7 == 0b101 && word >> 25 & 1 == 0 && word >> 23 & 7 != 0;
+    let is_single = word >> 27 & 7 == 0b111 && word >> 25 & 1 == 0;
+    if base != SP || !(is_pair || is_single) {
+        return;
+    }
+    let vector = word >> 26 & 1 == 1;
+    // Where it accesses and by how much sp moves before and after.
+    let (offset, before, after, load) = if is_pair {
+        let scale = if vector {
+            2 + (word >> 30)
+        } else {
+            2 + (word >> 31)
+        };
+        let offset = ((word << 10) as i32 >> 25) << scale;
+        let load = word >> 22 & 1 == 1;
+        match word >> 23 & 3 {
+            1 => (0, 0, offset, load),
+            3 => (0, offset, 0, load),
+            _ => (offset, 0, 0, load),
+        }
+    } else {
+        // Of the general registers only 64-bit ones matter: 11 at the top; opc 0 stores, else loads.
+        let load = word >> 22 & 3 != 0;
+        if word >> 24 & 1 == 1 {
+            let scale = word >> 30;
+            (((word >> 10 & 0xfff) << scale) as i32, 0, 0, load)
+        } else if word >> 21 & 1 == 1 {
+            return; // by a register
+        } else {
+            let offset = (word << 11) as i32 >> 23;
+            match word >> 10 & 3 {
+                1 => (0, 0, offset, load),
+                3 => (0, offset, 0, load),
+                _ => (offset, 0, 0, load),
+            }
+        }
+    };
+    frame.move_sp(-before);
+    let place = frame.sp.map(|sp| offset - sp);
+    let whole = if is_pair {
+        word >> 30 == 2
+    } else {
+        word >> 30 == 3
+    };
+    if !vector && whole {
+        access(frame, first, place, load);
+        if is_pair {
+            access(frame, second, place.map(|place| place + 8), load);
+        }
+    }
+    frame.move_sp(-after);
+}
+
+fn access(frame: &mut Frame, register: u32, place: Option<i32>, load: bool) {
+    match (register, load) {
+        (LR, false) if frame.return_address.is_none() => frame.return_address = place,
+        (FP, false) if frame.saved_fp.is_none() && frame.fp.is_none() => frame.saved_fp = place,
+        (LR, true) if place.is_some() && frame.return_address == place => {
+            frame.return_address = None;
+        }
+        (FP, true) if place.is_some() && frame.saved_fp == place => {
+            (frame.saved_fp, frame.fp, frame.left) = (None, None, true);
+        }
+        _ => {}
+    }
+}
+
+/// Sums that set sp or fp.
+fn arithmetic(word: u32, frame: &mut Frame) {
+    let (to, from) = (word & 31, word >> 5 & 31);
+    if to != SP && to != FP {
+        return;
+    }
+    // add and sub (immediate), 64 bits, not setting flags
+    if word & 0xbf80_0000 == 0x9100_0000 {
+        let value = (word >> 10 & 0xfff) << (12 * (word >> 22 & 1));
+        let value = if word >> 30 & 1 == 1 {
+            value as i32
+        } else {
+            -(value as i32)
+        };
+        let source = match from {
+            SP => frame.sp,
+            FP => frame.fp,
+            _ => None,
+        };
+        let result = source.and_then(|source| source.checked_add(value));
+        match to {
+            SP => frame.sp = result,
+            _ => frame.fp = result,
+        }
+        return;
+    }
+    // add and sub (extended register), and (immediate): the forms that may write sp
+    let writes_sp = word & 0xbfe0_0000 == 0x8b20_0000 || word & 0xff80_0000 == 0x9200_0000;
+    if to == SP && writes_sp {
+        frame.sp = None;
+    }
+}

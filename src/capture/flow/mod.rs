@@ -1,0 +1,353 @@
+//! Where a function's return address is at one of its instructions, by following its code.
+//!
+//! Tables without rows for prologues and epilogues (compact unwind, and call frame information
+//! that is right at calls only) say nothing of a thread that was stopped just anywhere. But the
+//! code does: from the function's first instruction, where everything is known, its branches are
+//! followed to the one in question, with what each instruction does to the stack pointer, the
+//! frame pointer and the return address. All ways that lead to an instruction leave the stack
+//! the same, so that the first one found is enough.
+
+mod arm64;
+mod x86_64;
+
+use std::ops::Range;
+
+use super::registers::Arch;
+use super::rule::{Base, Rule};
+
+/// What is known at one instruction. Offsets are counted from the CFA, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Frame {
+    /// CFA - sp.
+    sp: Option<i32>,
+    /// CFA - fp, where fp points into this frame.
+    fp: Option<i32>,
+    /// Where the return address is; none while it is in the link register.
+    return_address: Option<i32>,
+    /// Where the caller's frame pointer is; none while fp still holds it.
+    saved_fp: Option<i32>,
+    /// What x86_64's eax is known to hold, for `sub %rax, %rsp`.
+    eax: Option<i32>,
+    /// Where x86_64 code has last pointed to by rip: a table, if a jump by a register follows.
+    table: Option<u64>,
+    /// Whether an epilogue has begun.
+    left: bool,
+}
+
+impl Frame {
+    /// Behind a call, at the function's first instruction.
+    fn entered(arch: Arch) -> Frame {
+        let (sp, return_address) = match arch {
+            Arch::X86_64 => (8, Some(-8)),
+            Arch::Arm64 => (0, None),
+        };
+        Frame {
+            sp: Some(sp),
+            fp: None,
+            return_address,
+            saved_fp: None,
+            eax: None,
+            table: None,
+            left: false,
+        }
+    }
+
+    /// What a rule says, which holds in a function's body.
+    fn body(rule: Rule) -> Option<Frame> {
+        let Rule::Frame { base, cfa, ra, fp } = rule else {
+            return None;
+        };
+        let cfa = Some(i32::from(cfa) * 8);
+        Some(Frame {
+            sp: cfa.filter(|_| base == Base::Sp),
+            fp: cfa.filter(|_| base == Base::Fp),
+            return_address: ra.map(|words| i32::from(words) * 8),
+            saved_fp: fp.map(|words| i32::from(words) * 8),
+            eax: None,
+            table: None,
+            left: false,
+        })
+    }
+
+    /// fp where it points to the usual place in the frame, since it does not move; sp otherwise.
+    fn rule(&self) -> Option<Rule> {
+        let (base, cfa) = match (self.fp, self.sp) {
+            (Some(16), _) => (Base::Fp, 16),
+            (_, Some(sp)) => (Base::Sp, sp),
+            (Some(fp), None) => (Base::Fp, fp),
+            (None, None) => return None,
+        };
+        Rule::frame(
+            base,
+            cfa.into(),
+            self.return_address.map(i64::from),
+            self.saved_fp.map(i64::from),
+        )
+    }
+
+    /// sp goes down by so many bytes, or up.
+    fn move_sp(&mut self, down: i32) {
+        self.sp = self.sp.and_then(|sp| sp.checked_add(down));
+        self.left |= down < 0;
+    }
+}
+
+/// Where an instruction leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// Behind it.
+    Behind,
+    /// Behind it, unless the callee does not return.
+    BehindCall,
+    /// There.
+    Jump(u64),
+    /// There, or behind it.
+    Branch(u64),
+    /// Wherever a register says: into the function, by a table, or out of it.
+    ByTable,
+    /// Out of the function.
+    Out,
+}
+
+/// Follows the instruction at the beginning of `code`, which lies at `at`: its length and where it
+/// leads. `None` where it is not known.
+fn follow(arch: Arch, code: &[u8], at: u64, frame: &mut Frame) -> Option<(u64, Next)> {
+    match arch {
+        Arch::Arm64 => arm64::follow(code, at, frame),
+        Arch::X86_64 => x86_64::follow(code, at, frame),
+    }
+}
+
+/// Longest instruction, bytes.
+const LONGEST: usize = 15;
+/// How many instructions (arm64) or bytes (x86_64) of a function are looked at.
+const REACH: usize = 1 << 16;
+/// Ways that wait to be followed.
+const BRANCHES: usize = 256;
+const CALLS: usize = 512;
+
+/// A function's instructions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Code<'t> {
+    pub(crate) arch: Arch,
+    /// Address of the first byte.
+    pub(crate) start: u64,
+    pub(crate) bytes: &'t [u8],
+}
+
+impl<'t> Code<'t> {
+    fn at(&self, address: u64) -> Option<&'t [u8]> {
+        let start = usize::try_from(address.checked_sub(self.start)?).ok()?;
+        let rest = self.bytes.get(start..)?;
+        let rest = rest.get(..LONGEST).unwrap_or(rest);
+        (!rest.is_empty()).then_some(rest)
+    }
+
+    fn range(&self) -> Range<u64> {
+        self.start..self.start.saturating_add(self.bytes.len() as u64)
+    }
+}
+
+/// How sure a rule is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sure {
+    /// A way from the function's start was found.
+    Followed,
+    /// By a jump table or an exception alone, as it seems: as in the body.
+    Body,
+    /// The same at this address, and then what the instructions since do.
+    FromBody(u64),
+}
+
+/// The memory that following needs; made once.
+#[derive(Debug, Clone)]
+pub(crate) struct Follower {
+    visited: [u64; REACH / 64],
+    branches: [(u64, Frame); BRANCHES],
+    calls: [(u64, Frame); CALLS],
+}
+
+impl Follower {
+    pub(crate) fn new() -> Follower {
+        let none = (0, Frame::entered(Arch::Arm64));
+        Follower {
+            visited: [0; REACH / 64],
+            branches: [none; BRANCHES],
+            calls: [none; CALLS],
+        }
+    }
+
+    /// The rule at `pc` of the function that `code` is all of: an instruction about to run or,
+    /// `behind_call`, what a call returns to. `body` is what tables say, and `rows` whether they
+    /// say it of each instruction. Signal-safe.
+    pub(crate) fn rule(
+        &mut self,
+        code: Code<'_>,
+        pc: u64,
+        behind_call: bool,
+        body: Option<Rule>,
+        rows: bool,
+    ) -> Option<(Rule, Sure)> {
+        let (found, settled) = self.search(code, pc, behind_call, body, rows);
+        if let Some(frame) = found {
+            return Some((frame.rule()?, Sure::Followed));
+        }
+        let block = last_block(code, pc)?;
+        let mut frame = match (settled, body) {
+            (Some(frame), _) => frame,
+            (None, Some(rule)) => Frame::body(rule)?,
+            (None, None) => Frame::entered(code.arch),
+        };
+        let mut at = block;
+        while at < pc {
+            at += follow(code.arch, code.at(at)?, at, &mut frame)?.0;
+        }
+        let from = if at == block {
+            Sure::Body
+        } else {
+            Sure::FromBody(block)
+        };
+        Some((frame.rule()?, from)).filter(|_| at == pc)
+    }
+
+    /// What holds at `pc`, by the ways that lead there from the start: first those with few calls,
+    /// since a call may never return, and what stands behind it then belongs to another way. And
+    /// what holds where such ways end: at a jump by a table, or else at the first call that agrees
+    /// with `body`.
+    fn search(
+        &mut self,
+        code: Code<'_>,
+        pc: u64,
+        behind_call: bool,
+        body: Option<Rule>,
+        rows: bool,
+    ) -> (Option<Frame>, Option<Frame>) {
+        let mut range = code.range();
+        let unit = match code.arch {
+            Arch::Arm64 => 4,
+            Arch::X86_64 => 1,
+        };
+        let units = (code.bytes.len() / unit).min(REACH);
+        if let Some(words) = self.visited.get_mut(..units.div_ceil(64)) {
+            words.fill(0);
+        }
+        let mut settled = None;
+        let mut settle = |frame: Frame, by_table: bool| {
+            let agrees = body.is_none_or(|body| frame.rule() == Some(body));
+            // One in an epilogue is a tail call.
+            let leads_here = by_table && !frame.left && !rows;
+            if leads_here || (settled.is_none() && agrees) {
+                settled = Some(frame);
+            }
+        };
+        let (mut branches, mut first_call, mut calls) = (0, 0, 0);
+        let mut way = Some((code.start, Frame::entered(code.arch)));
+        while let Some((mut at, mut frame)) = way {
+            while self.visit(at, &range, unit) {
+                if at == pc && !behind_call {
+                    return (Some(frame), None);
+                }
+                let Some((length, next)) = code
+                    .at(at)
+                    .and_then(|bytes| follow(code.arch, bytes, at, &mut frame))
+                else {
+                    break;
+                };
+                let behind = at + length;
+                match next {
+                    Next::Behind => at = behind,
+                    Next::Jump(target) => at = target,
+                    Next::Out => break,
+                    Next::ByTable => {
+                        settle(frame, true);
+                        let table = frame.table.filter(|table| *table > at && !frame.left);
+                        // Instructions end there: what stands behind a call that never returns
+                        // may be the table.
+                        range.end = table.map_or(range.end, |table| range.end.min(table));
+                        break;
+                    }
+                    Next::Branch(target) => {
+                        if range.contains(&target)
+                            && let Some(slot) = self.branches.get_mut(branches)
+                        {
+                            *slot = (target, frame);
+                            branches += 1;
+                        }
+                        at = behind;
+                    }
+                    Next::BehindCall => {
+                        settle(frame, false);
+                        if behind == pc && behind_call {
+                            return (Some(frame), None);
+                        }
+                        if calls - first_call < CALLS
+                            && let Some(slot) = self.calls.get_mut(calls % CALLS)
+                        {
+                            *slot = (behind, frame);
+                            calls += 1;
+                        }
+                        break;
+                    }
+                }
+            }
+            way = if branches > 0 {
+                branches -= 1;
+                self.branches.get(branches).copied()
+            } else if first_call < calls {
+                first_call += 1;
+                self.calls.get((first_call - 1) % CALLS).copied()
+            } else {
+                None
+            };
+        }
+        (None, settled)
+    }
+
+    /// Marks an address; whether it is one that was not marked yet.
+    fn visit(&mut self, at: u64, range: &Range<u64>, unit: usize) -> bool {
+        let Some(index) = at
+            .checked_sub(range.start)
+            .map(|offset| offset as usize / unit)
+            .filter(|index| *index < REACH && at < range.end)
+        else {
+            return false;
+        };
+        match self.visited.get_mut(index / 64) {
+            Some(word) if *word >> (index % 64) & 1 == 0 => {
+                *word |= 1 << (index % 64);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The first instruction behind the last one before `pc` that leads elsewhere for good.
+fn last_block(code: Code<'_>, pc: u64) -> Option<u64> {
+    let mut ignored = Frame::entered(code.arch);
+    let mut at = code.start;
+    let mut block = at;
+    if code.arch == Arch::Arm64 {
+        at = pc;
+        for _ in 0..REACH {
+            if at <= code.start {
+                return Some(code.start);
+            }
+            let before = at - 4;
+            let (_, next) = follow(code.arch, code.at(before)?, before, &mut ignored)?;
+            if matches!(next, Next::Out | Next::ByTable | Next::Jump(_)) {
+                return Some(at);
+            }
+            at = before;
+        }
+        return None;
+    }
+    while at < pc {
+        let (length, next) = follow(code.arch, code.at(at)?, at, &mut ignored)?;
+        at += length;
+        if matches!(next, Next::Out | Next::ByTable | Next::Jump(_)) {
+            block = at;
+        }
+    }
+    Some(block).filter(|_| at == pc)
+}

@@ -1,0 +1,98 @@
+//! Where an image's functions begin.
+//!
+//! Source: `LC_FUNCTION_STARTS` (mach-o/loader.h): distances as ULEB128, the first one from the
+//! image's beginning.
+
+/// The table, and where every so many functions it stands.
+#[derive(Debug, Default)]
+pub(crate) struct Starts {
+    bytes: Vec<u8>,
+    /// Offset of a function from the image's beginning, and of what follows it in `bytes`.
+    marks: Vec<(u64, usize)>,
+}
+
+/// Functions from one mark to the next.
+const EACH: usize = 32;
+
+impl Starts {
+    /// Reads the table once; what stands behind a broken number is left out.
+    pub(crate) fn new(bytes: &[u8]) -> Starts {
+        let mut starts = Starts {
+            bytes: bytes.to_vec(),
+            marks: Vec::new(),
+        };
+        let mut function = 0;
+        let mut at = 0;
+        let mut count = 0;
+        while let Some(distance) = uleb(bytes, &mut at).filter(|distance| *distance != 0) {
+            function += distance;
+            if count % EACH == 0 {
+                starts.marks.push((function, at));
+            }
+            count += 1;
+        }
+        starts.bytes.truncate(at);
+        starts
+    }
+
+    /// The last function at or before an offset, and the one behind it. Signal-safe.
+    pub(crate) fn around(&self, offset: u64) -> Option<(u64, Option<u64>)> {
+        let after = self.marks.partition_point(|mark| mark.0 <= offset);
+        let (mut function, mut at) = *self.marks.get(after.checked_sub(1)?)?;
+        loop {
+            let next = uleb(&self.bytes, &mut at).filter(|distance| *distance != 0);
+            let next = next.map(|distance| function.wrapping_add(distance));
+            match next {
+                Some(next) if next <= offset && next > function => function = next,
+                _ => return Some((function, next)),
+            }
+        }
+    }
+}
+
+fn uleb(bytes: &[u8], at: &mut usize) -> Option<u64> {
+    let mut value = 0u64;
+    for shift in (0..63).step_by(7) {
+        let byte = *bytes.get(*at)?;
+        *at += 1;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_function_is_found_from_everywhere_in_it() {
+        let mut bytes = Vec::new();
+        let mut all = Vec::new();
+        let mut function = 0u64;
+        for distance in (1..300u64).map(|n| n * n % 977 + 1) {
+            function += distance;
+            all.push(function);
+            let mut rest = distance;
+            while rest > 0x7f {
+                bytes.push(rest as u8 | 0x80);
+                rest >>= 7;
+            }
+            bytes.push(rest as u8);
+        }
+        bytes.extend([0, 0, 0]);
+        let starts = Starts::new(&bytes);
+        assert_eq!(starts.around(all[0] - 1), None);
+        for (at, start) in all.iter().enumerate() {
+            let next = all.get(at + 1).copied();
+            assert_eq!(starts.around(*start), Some((*start, next)));
+            assert_eq!(
+                starts.around(next.unwrap_or(*start + 9) - 1),
+                Some((*start, next))
+            );
+        }
+        assert_eq!(Starts::new(&[0xff; 40]).around(5), None);
+    }
+}

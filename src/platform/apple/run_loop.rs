@@ -1,0 +1,139 @@
+//! The main run loop's turns, told by observers (CoreFoundation/CFRunLoop.h), and the main queue
+//! (dispatch/queue.h).
+//!
+//! CoreFoundation is looked up at run time: every app has it, a command-line tool need not, and
+//! nobody has to link it for us.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// What the run loop does at that moment (`CFRunLoopActivity`).
+const ENTRY: usize = 1;
+const BEFORE_WAITING: usize = 1 << 5;
+const AFTER_WAITING: usize = 1 << 6;
+const EXIT: usize = 1 << 7;
+
+type Callback = extern "C" fn(observer: *mut c_void, activity: usize, info: *mut c_void);
+type Create = unsafe extern "C" fn(
+    allocator: *const c_void,
+    activities: usize,
+    repeats: u8,
+    order: isize,
+    callback: Callback,
+    context: *mut c_void,
+) -> *mut c_void;
+type GetMain = unsafe extern "C" fn() -> *mut c_void;
+type Attach = unsafe extern "C" fn(run_loop: *mut c_void, observer: *mut c_void, mode: *mut c_void);
+type Release = unsafe extern "C" fn(object: *mut c_void);
+
+/// What is called when the main thread has something to do, and when it is about to wait.
+static BUSY: AtomicPtr<()> = AtomicPtr::new(null_mut());
+static IDLE: AtomicPtr<()> = AtomicPtr::new(null_mut());
+
+/// The observers of the main run loop, there until this is dropped.
+#[derive(Debug)]
+pub struct Observers {
+    run_loop: *mut c_void,
+    mode: *mut c_void,
+    first: *mut c_void,
+    last: *mut c_void,
+    remove: Attach,
+    release: Release,
+}
+
+// SAFETY: CFRunLoopRemoveObserver and CFRelease may be called on any thread, and the pointers are
+// used for nothing else.
+unsafe impl Send for Observers {}
+// SAFETY: as above; nothing is done through a shared reference.
+unsafe impl Sync for Observers {}
+
+/// Has `busy` called on the main thread whenever its run loop is entered or wakes, before anybody
+/// else's observers, and `idle` whenever it is about to wait or is left, behind everybody else's.
+/// Loops within loops nest. `None` where the process has no CoreFoundation.
+pub fn observe(busy: fn(), idle: fn()) -> Option<Observers> {
+    // SAFETY: each name is that of a function of the type that its header declares, or of a
+    // constant of pointer type.
+    unsafe {
+        let create: Create = std::mem::transmute(find(c"CFRunLoopObserverCreate")?);
+        let main: GetMain = std::mem::transmute(find(c"CFRunLoopGetMain")?);
+        let add: Attach = std::mem::transmute(find(c"CFRunLoopAddObserver")?);
+        let remove: Attach = std::mem::transmute(find(c"CFRunLoopRemoveObserver")?);
+        let release: Release = std::mem::transmute(find(c"CFRelease")?);
+        let mode = *find(c"kCFRunLoopCommonModes")?.cast::<*mut c_void>();
+        BUSY.store(busy as *mut (), Ordering::SeqCst);
+        IDLE.store(idle as *mut (), Ordering::SeqCst);
+        let begin = ENTRY | AFTER_WAITING;
+        let end = BEFORE_WAITING | EXIT;
+        let none = std::ptr::null();
+        let first = create(none, begin, 1, isize::MIN, woken, null_mut());
+        let last = create(none, end, 1, isize::MAX, waiting, null_mut());
+        if first.is_null() || last.is_null() {
+            return None;
+        }
+        let run_loop = main();
+        add(run_loop, first, mode);
+        add(run_loop, last, mode);
+        Some(Observers {
+            run_loop,
+            mode,
+            first,
+            last,
+            remove,
+            release,
+        })
+    }
+}
+
+impl Drop for Observers {
+    fn drop(&mut self) {
+        // SAFETY: what `observe` made and added, once.
+        unsafe {
+            for observer in [self.first, self.last] {
+                (self.remove)(self.run_loop, observer, self.mode);
+                (self.release)(observer);
+            }
+        }
+    }
+}
+
+extern "C" fn woken(_observer: *mut c_void, _activity: usize, _info: *mut c_void) {
+    call(&BUSY);
+}
+
+extern "C" fn waiting(_observer: *mut c_void, _activity: usize, _info: *mut c_void) {
+    call(&IDLE);
+}
+
+fn call(place: &AtomicPtr<()>) {
+    let function = place.load(Ordering::SeqCst);
+    if !function.is_null() {
+        // SAFETY: only `observe` stores here: such functions.
+        unsafe { std::mem::transmute::<*mut (), fn()>(function)() };
+    }
+}
+
+/// The address of a symbol in any image; `None` where nobody has it.
+fn find(name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: a C string.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr().cast::<c_char>()) };
+    (!found.is_null()).then_some(found)
+}
+
+/// Has `beat` called on the main thread, by the main queue. Does not wait for it.
+pub fn post_to_main_queue(beat: fn()) {
+    unsafe extern "C" {
+        static _dispatch_main_q: c_void;
+        fn dispatch_async_f(
+            queue: *const c_void,
+            context: *mut c_void,
+            work: extern "C" fn(*mut c_void),
+        );
+    }
+    extern "C" fn work(context: *mut c_void) {
+        // SAFETY: the function that was passed below.
+        unsafe { std::mem::transmute::<*mut c_void, fn()>(context)() };
+    }
+    // SAFETY: the main queue lives as long as the process; `work` takes the context that it is given.
+    unsafe { dispatch_async_f(&raw const _dispatch_main_q, beat as *mut c_void, work) };
+}

@@ -1,0 +1,34 @@
+//! The main run loop as the heart: nobody has to write a beat.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::heartbeat::Heartbeat;
+use crate::platform::run_loop::{self, Observers};
+
+/// The install that beats belong to; 0, nobody's, in between.
+static INSTALL: AtomicU32 = AtomicU32::new(0);
+
+/// Beats at each turn of the main run loop, until it is dropped.
+#[derive(Debug)]
+pub struct RunLoop {
+    _observers: Observers,
+}
+
+impl RunLoop {
+    /// `None` where the process has no run loop.
+    pub fn observe(heart: Heartbeat) -> Option<RunLoop> {
+        INSTALL.store(heart.install(), Ordering::SeqCst);
+        let observers = run_loop::observe(busy, idle)?;
+        Some(RunLoop {
+            _observers: observers,
+        })
+    }
+}
+
+fn busy() {
+    Heartbeat::of(INSTALL.load(Ordering::SeqCst)).begin();
+}
+
+fn idle() {
+    Heartbeat::of(INSTALL.load(Ordering::SeqCst)).end();
+}

@@ -1,0 +1,24 @@
+#!/usr/bin/env python3
+"""stale.py DOC < ROWS: whether each row on standard input stands in the table of DOC with the same
+percentages to two decimals (counts depend on the paths that a machine builds under)."""
+
+import sys
+
+
+def rows(lines):
+    table = {}
+    for line in lines:
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if len(cells) == 11 and cells[0] in ("arm64", "x86_64"):
+            table[tuple(cells[:3])] = [float(cell.rstrip(" %")) for cell in cells[4:8]]
+    return table
+
+
+stated = rows(open(sys.argv[1]))
+found = rows(sys.stdin)
+if len(found) != 4:
+    sys.exit(f"expected 4 rows, found {len(found)}")
+for key, now in found.items():
+    before = stated.get(key)
+    if before is None or any(abs(a - b) > 0.01 for a, b in zip(now, before)):
+        sys.exit(f"docs/exactness-apple.md is stale: {key} is {now}, not {before}; run tests/apple/exactness")
