@@ -16,7 +16,7 @@ fn eh_frame(functions: &[(bool, u8)], at: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut entry = |id: u32, body: &[u8]| {
         let mut padded = body.to_vec();
-        while (padded.len() + 8) % 8 != 0 {
+        while !(padded.len() + 8).is_multiple_of(8) {
             padded.push(0);
         }
         bytes.extend((padded.len() as u32 + 4).to_le_bytes());
@@ -54,7 +54,7 @@ fn eh_frame(functions: &[(bool, u8)], at: u64) -> Vec<u8> {
             // The outermost function's return address is undefined.
             body.extend([0x07, 16]);
         }
-        while (body.len() + 8) % 8 != 0 {
+        while !(body.len() + 8).is_multiple_of(8) {
             body.push(0);
         }
         entry(1, &body);

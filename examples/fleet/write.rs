@@ -95,7 +95,7 @@ impl Fleet {
             if (number + 1) % self.per_file == 0 || number + 1 == self.count {
                 let index = number / self.per_file;
                 let below = folder.join(format!("reports/{:04}", index / FOLDER));
-                if index % FOLDER == 0 {
+                if index.is_multiple_of(FOLDER) {
                     std::fs::create_dir_all(&below)?;
                 }
                 std::fs::write(below.join(format!("{index:07}.wedjat")), &file)?;
