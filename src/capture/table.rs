@@ -7,11 +7,11 @@
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
-use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Arc, Once};
 
 use super::images::{Bytes, Images, LoadedImage, Section};
+use crate::platform::forked::{self, ForkLock};
 #[cfg(target_os = "linux")]
 use crate::platform::images::Contents;
 use crate::platform::images::ImageFacts;
@@ -25,10 +25,22 @@ static CURRENT: AtomicPtr<Images> = AtomicPtr::new(std::ptr::null_mut());
 static NONE: Images = Images::none();
 static EPOCH: AtomicUsize = AtomicUsize::new(0);
 static READERS: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
-static WRITER: Mutex<Writer> = Mutex::new(Writer {
+static WRITER: ForkLock<Writer> = ForkLock::new(Writer {
     fresh: Vec::new(),
     aging: Vec::new(),
 });
+
+extern "C" fn before_fork() {
+    WRITER.before_fork();
+}
+
+extern "C" fn in_parent() {
+    WRITER.in_parent();
+}
+
+extern "C" fn in_child() {
+    WRITER.in_child();
+}
 
 /// Sets that were swapped out.
 struct Writer {
@@ -58,9 +70,12 @@ impl ImageTable {
     /// Allocates and takes the loader's lock: call it at install, and from a thread of its own
     /// whenever libraries load or unload; never from a handler or a capture.
     pub fn refresh() {
-        let mut writer = WRITER
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| forked::around(before_fork, in_parent, in_child));
+        // A child of `fork` that cannot have it keeps its parent's images.
+        let Some(mut writer) = WRITER.lock() else {
+            return;
+        };
         let held: HashMap<(u64, Vec<u8>), Arc<LoadedImage>> = ImageTable::enter()
             .images()
             .iter()

@@ -1,13 +1,17 @@
-//! What a child of `fork` must not keep: reports that its parent is writing.
+//! What a child of `fork` must not keep: reports that its parent is writing, and locks that threads
+//! hold which the child has not.
 //!
 //! A lock by flock(2) belongs to the open file, which the child shares: while it lived, the next
 //! launch would take a report whose writer was killed for one that is being written. So in the
 //! child each such descriptor is made one of `/dev/null`; its number stays taken, since values that
 //! the child copied will close it.
 
+use std::cell::UnsafeCell;
 use std::os::fd::RawFd;
-use std::sync::Once;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError, TryLockError};
+
+use super::signals;
 
 /// Reports that are open at a time, at most: stall, crash, live, panic, and the probe of an install.
 /// One that finds no place is shared as before.
@@ -61,5 +65,158 @@ extern "C" fn give_up() {
                 libc::close(nothing);
             }
         }
+    }
+}
+
+/// How often `fork` looks whether a lock is free, a millisecond apart, before it goes on without it:
+/// its holder may wait for the very thread that forks.
+const LOOKS: u32 = 100;
+
+/// A lock that is taken before a `fork` and let go behind it, on both sides, so that no child begins
+/// with one that a thread of its parent holds; nor, where its holder is in the loader, with the
+/// loader's.
+pub struct ForkLock<T: 'static> {
+    mutex: Mutex<T>,
+    /// `pthread_self` of the thread that forks and holds it; the child's only thread has the same.
+    forking: AtomicUsize,
+    guard: UnsafeCell<Option<MutexGuard<'static, T>>>,
+    /// In a child: nobody will ever let go of it.
+    lost: AtomicBool,
+}
+
+// SAFETY: only who holds `mutex` touches `guard`.
+unsafe impl<T: Send> Sync for ForkLock<T> {}
+
+impl<T> ForkLock<T> {
+    pub const fn new(value: T) -> ForkLock<T> {
+        ForkLock {
+            mutex: Mutex::new(value),
+            forking: AtomicUsize::new(0),
+            guard: UnsafeCell::new(None),
+            lost: AtomicBool::new(false),
+        }
+    }
+
+    /// Takes it; `None` in a child that was forked while its holder would not let go.
+    pub fn lock(&self) -> Option<MutexGuard<'_, T>> {
+        if self.lost.load(Ordering::Acquire) {
+            return None;
+        }
+        Some(self.mutex.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Before `fork`, in its thread.
+    pub fn before_fork(&'static self) {
+        for _ in 0..LOOKS {
+            let guard = match self.mutex.try_lock() {
+                Ok(guard) => guard,
+                Err(TryLockError::Poisoned(guard)) => guard.into_inner(),
+                Err(TryLockError::WouldBlock) => {
+                    signals::pause(1_000_000);
+                    continue;
+                }
+            };
+            self.forking.store(this_thread(), Ordering::Release);
+            // SAFETY: we hold the lock.
+            unsafe { *self.guard.get() = Some(guard) };
+            return;
+        }
+    }
+
+    /// Behind it, in the parent.
+    pub fn in_parent(&'static self) {
+        let _ = self.let_go();
+    }
+
+    /// Behind it, in the child.
+    pub fn in_child(&'static self) {
+        if !self.let_go() && matches!(self.mutex.try_lock(), Err(TryLockError::WouldBlock)) {
+            self.lost.store(true, Ordering::Release);
+        }
+    }
+
+    /// False if this thread did not get the lock before it forked.
+    fn let_go(&'static self) -> bool {
+        let this = this_thread();
+        let ours = self
+            .forking
+            .compare_exchange(this, 0, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok();
+        if ours {
+            // SAFETY: we hold the lock, and do until the guard that this gives is dropped.
+            drop(unsafe { (*self.guard.get()).take() });
+        }
+        ours
+    }
+}
+
+/// Never zero.
+fn this_thread() -> usize {
+    // SAFETY: no arguments.
+    unsafe { libc::pthread_self() as usize }
+}
+
+/// Calls these around each `fork` from now on, and for ever.
+pub fn around(before: extern "C" fn(), in_parent: extern "C" fn(), in_child: extern "C" fn()) {
+    // SAFETY: plain functions.
+    unsafe {
+        libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    static LOCK: ForkLock<u32> = ForkLock::new(0);
+
+    extern "C" fn before() {
+        LOCK.before_fork();
+    }
+    extern "C" fn in_parent() {
+        LOCK.in_parent();
+    }
+    extern "C" fn in_child() {
+        LOCK.in_child();
+    }
+
+    /// What the child finds of the lock: 1 if it can take it, 2 if it is told that it never can.
+    fn found_by_child() -> i32 {
+        // SAFETY: the child takes a lock and leaves; after 20 s by a signal.
+        unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                libc::alarm(20);
+                libc::_exit(if LOCK.lock().is_some() { 1 } else { 2 });
+            }
+            let mut status = 0;
+            libc::waitpid(child, &mut status, 0);
+            assert!(libc::WIFEXITED(status), "the child hung");
+            libc::WEXITSTATUS(status)
+        }
+    }
+
+    #[test]
+    fn a_child_is_never_left_with_a_lock_that_nobody_will_let_go() {
+        around(before, in_parent, in_child);
+        // A thread that is always just in it.
+        static STOP: AtomicBool = AtomicBool::new(false);
+        let busy = std::thread::spawn(|| {
+            while !STOP.load(Ordering::Relaxed) {
+                *LOCK.lock().unwrap() += 1;
+            }
+        });
+        for _ in 0..50 {
+            assert_eq!(found_by_child(), 1);
+        }
+        STOP.store(true, Ordering::Relaxed);
+        busy.join().unwrap();
+        // One that would not let go before the fork is over.
+        let held = LOCK.lock().unwrap();
+        assert_eq!(found_by_child(), 2);
+        drop(held);
+        std::thread::sleep(Duration::from_millis(1));
+        assert_eq!(found_by_child(), 1);
     }
 }

@@ -8,7 +8,7 @@ mod apple;
 pub mod cxx;
 pub mod exit;
 pub mod file;
-mod forked;
+pub(crate) mod forked;
 #[cfg(target_os = "linux")]
 mod linux;
 mod mask;

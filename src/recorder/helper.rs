@@ -3,12 +3,13 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::capture::ImageTable;
+use crate::platform::forked::{self, ForkLock};
 use crate::platform::{Semaphore, SignalMask, clock};
 use crate::trigger::terminate;
 use crate::vitals::GAUGES;
@@ -26,7 +27,19 @@ static STOP: AtomicBool = AtomicBool::new(false);
 static ASKED: AtomicU64 = AtomicU64::new(0);
 static ANSWERED: AtomicU64 = AtomicU64::new(0);
 /// Reports to tell of.
-static TELL: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+static TELL: ForkLock<Vec<PathBuf>> = ForkLock::new(Vec::new());
+
+extern "C" fn before_fork() {
+    TELL.before_fork();
+}
+
+extern "C" fn in_parent() {
+    TELL.in_parent();
+}
+
+extern "C" fn in_child() {
+    TELL.in_child();
+}
 
 /// The running thread; dropping it stops and joins it. One a process, as there is one monitor.
 #[derive(Debug)]
@@ -37,6 +50,8 @@ pub(crate) struct Helper {
 impl Helper {
     /// Starts it. `tell` is called on it for each report given to [`Helper::tell`].
     pub fn spawn(tell: impl Fn(PathBuf) + Send + 'static) -> io::Result<Helper> {
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| forked::around(before_fork, in_parent, in_child));
         STOP.store(false, Ordering::SeqCst);
         let mask = SignalMask::block_all();
         let thread = std::thread::Builder::new()
@@ -74,9 +89,9 @@ impl Helper {
 
     /// Tells the app of a panic's report, once it is sure that the panic was caught.
     pub fn tell(path: PathBuf) {
-        TELL.lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-            .push(path);
+        if let Some(mut paths) = TELL.lock() {
+            paths.push(path);
+        }
         BELL.post();
     }
 }
@@ -104,8 +119,8 @@ fn run(tell: impl Fn(PathBuf)) {
             }
             ANSWERED.store(asked, Ordering::SeqCst);
         }
-        let paths =
-            std::mem::take(&mut *TELL.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        let paths = TELL.lock().map(|mut paths| std::mem::take(&mut *paths));
+        let paths = paths.unwrap_or_default();
         if !paths.is_empty() {
             std::thread::sleep(PANIC_SETTLES);
             paths
