@@ -25,6 +25,11 @@ pub fn trials() -> Tests {
         ("an_ignored_signal_is_no_death", ignored),
         ("a_debugger_is_left_alone_by_choice", debugged),
         (
+            "an_abort_whose_handler_returns_is_reported_all_the_same",
+            abort_returns,
+        ),
+        ("a_breakpoint_that_another_handles_is_no_death", breakpoint),
+        (
             "threads_that_crash_at_once_are_all_in_the_report_where_they_were",
             all_at_once,
         ),
@@ -163,6 +168,23 @@ pub fn role(role: &str, folder: &Path) -> bool {
             assert!(monitor.replaced_signals().is_empty());
             outer(Way::Null);
         }
+        "abort_returns" => {
+            extern "C" fn returns(_: i32) {}
+            // SAFETY: the handler does nothing.
+            unsafe { libc::signal(libc::SIGABRT, returns as *const () as libc::sighandler_t) };
+            let _monitor = install(folder);
+            outer(Way::Abort);
+        }
+        "breakpoint" => {
+            extern "C" fn once(signal: i32) {
+                // SAFETY: async-signal-safe.
+                unsafe { libc::signal(signal, libc::SIG_DFL) };
+            }
+            // SAFETY: as above.
+            unsafe { libc::signal(libc::SIGTRAP, once as *const () as libc::sighandler_t) };
+            let _monitor = install(folder);
+            outer(Way::Trap);
+        }
         "debugged" | "debugged_all_the_same" => {
             // SAFETY: the child is traced by its parent, which hands each signal on to it.
             unsafe {
@@ -276,6 +298,19 @@ fn all_at_once() {
             assert!(calls(&stack, &["culprit", "middle", "outer"]), "{stack:#?}");
         }
     }
+}
+
+fn abort_returns() {
+    let ended = play("abort_returns");
+    assert_eq!(ended.signal(), Some(libc::SIGABRT), "{}", ended.stderr);
+    let event = ended.report().event.unwrap();
+    assert_eq!(event.signal.unwrap().name, "SIGABRT");
+}
+
+fn breakpoint() {
+    let ended = play("breakpoint");
+    assert!(ended.status.success(), "{:?}", ended.status);
+    assert!(ended.readings().is_empty());
 }
 
 fn debugged() {

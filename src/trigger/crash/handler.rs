@@ -162,12 +162,16 @@ extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, frame: *mut c_void
     // SAFETY: info and context are what the kernel gave for this signal.
     unsafe {
         let then = inside(|| arrived.report()).unwrap_or_else(pass_on);
-        match then {
-            Then::Nothing | Then::Decided => {}
-            Then::Default => signals::set_default(signal),
+        let again = match then {
+            Then::Nothing => false,
+            Then::Decided => true,
+            Then::Default => {
+                signals::set_default(signal);
+                true
+            }
             Then::Before => arrived.decide(),
-        }
-        if !matches!(then, Then::Nothing) {
+        };
+        if again {
             signals::deliver_again(signal, info);
         }
     }
@@ -336,11 +340,11 @@ impl Arrived {
         jumped_out(self.here)
     }
 
-    /// Has whoever was there before us decide; returns where the signal is to be delivered again.
+    /// Has whoever was there before us decide: whether the signal is to be delivered again.
     ///
     /// # Safety
     /// - All fields are what the kernel gave the handler for the signal.
-    unsafe fn decide(&self) {
+    unsafe fn decide(&self) -> bool {
         let owner = OWNER.load(Ordering::Acquire) == Thread::current().id();
         let goes_on = match signals::before(self.signal) {
             Before::Default => false,
@@ -351,8 +355,11 @@ impl Arrived {
                 // SAFETY: the caller vouches for what arrived.
                 let goes_on = unsafe { self.ask() };
                 PASSING.fetch_sub(1, Ordering::Relaxed);
-                if !goes_on {
-                    return;
+                // One that gives way and returns waits for a fault to come again (as Rust's own
+                // for SIGSEGV and SIGBUS); these do not, and the process would go on without us.
+                let once = [libc::SIGTRAP, libc::SIGSYS, libc::SIGABRT, libc::SIGTERM];
+                if !goes_on && !once.contains(&self.signal) {
+                    return true;
                 }
                 true
             }
@@ -362,6 +369,7 @@ impl Arrived {
         } else if owner {
             went_on(self.signal);
         }
+        !goes_on
     }
 
     /// Calls the handler of before: whether it dealt with the signal.
@@ -434,9 +442,9 @@ fn went_on(signal: i32) {
             (writer.retract)();
         }
     };
-    // One who was asked to end, and had a handler for that, will. And where it is uninstalled
-    // meanwhile, the report stays.
-    if signal != libc::SIGTERM {
+    // One who was asked to end, and had a handler for that, will; and abort(3) ends the process
+    // whatever a handler does. Where it is uninstalled meanwhile, the report stays too.
+    if ![libc::SIGTERM, libc::SIGABRT].contains(&signal) {
         inside(retract);
     }
     DEALT_WITH.fetch_add(1, Ordering::Relaxed);
