@@ -17,7 +17,7 @@
 //! are kept (a thread's and an image's in their `extra`, all others in a section of the layout's
 //! name), and of a file that was cut what stands before the cut. Reading is bounded as that of our own
 //! reports is: time linear in the bytes, and no more nesting, frames or bytes than
-//! [`limits`](crate::report::limits) allows.
+//! [`crate::report::limits`] allows.
 //!
 //! A caller's address is a return address in all of them: only the first frame of a thread is looked
 //! up as it is. How the frames were found none of them says: [`UNSAID`].
