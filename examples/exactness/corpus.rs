@@ -52,14 +52,14 @@ pub fn all() -> Vec<Corpus> {
             small: false,
             compiler: "g++",
             source: "plain.cpp",
-            options: &[&["-O0"], &["-O2"]],
+            options: &[&["-O0"], &["-Os", OMIT], &["-O2"], &["-O3", OMIT]],
         },
         Corpus {
             name: "Rust",
             small: false,
             compiler: "rustc",
             source: "plain.rs",
-            options: &[&["-O"], &["-Copt-level=0"]],
+            options: &[&["-O"], &["-Copt-level=0"], &["-Copt-level=s"]],
         },
         Corpus {
             name: "signal handlers",

@@ -92,6 +92,15 @@ impl Mapped {
         found.map_or("?", |(_, _, name)| name)
     }
 
+    /// An address as its file's name and the address stated there.
+    pub fn place(&self, address: u64) -> String {
+        let name = self.name(address);
+        let image = self.images.find(address);
+        let image = image.and_then(|index| self.images.list().get(index as usize));
+        let stated = image.map_or(address, |image| image.svma(address));
+        format!("{}+{stated:#x}", name.rsplit('/').next().unwrap_or(name))
+    }
+
     /// Reads the map anew; parses the files of executable mappings.
     pub fn refresh(&mut self, remote: &Remote) {
         let maps =

@@ -38,7 +38,9 @@ impl Shadow {
     }
 
     /// The program stands at this stack pointer now: what lies below it on the same stack is gone.
-    pub fn at(&mut self, sp: u64) {
+    /// Says whether anything was.
+    pub fn at(&mut self, sp: u64) -> bool {
+        let before = self.entries.len();
         // A handler that is left by a jump shows by the interrupted stack pointer's being passed.
         while let Some((index, interrupted)) = self.handler() {
             if sp < interrupted || !same_stack(interrupted, sp) {
@@ -52,6 +54,14 @@ impl Shadow {
             }
             self.entries.pop();
         }
+        self.entries.len() < before
+    }
+
+    /// The true chain of a function that has left its stack behind and is about to jump to
+    /// `landing`: the rest is that of the frame that it lands in.
+    pub fn chain_of_jump(&self, pc: u64, landing: u64, into: &mut Vec<u64>) {
+        self.chain(landing, u64::MAX, None, into);
+        into.insert(0, pc);
     }
 
     /// The innermost handler: its index, and the stack pointer that it interrupted.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64};
 use framehop::{MustNotAllocateDuringUnwind, Unwinder as _};
-use wedjat::unwind::{Arch, Found, Registers, Unwinder, WalkEnd};
+use wedjat::unwind::{Arch, Found, RawFrame, Registers, Unwinder, WalkEnd};
 
 use crate::remote::{Mapped, Remote};
 use crate::shadow::Shadow;
@@ -22,12 +22,24 @@ struct Thread {
     before: Option<(u64, u64, Kind)>,
     /// A signal is being delivered: its handler may be entered by the next step.
     delivering: bool,
+    /// Stops of a function that has left its frame behind, as `longjmp` and the raising of
+    /// exceptions do: whose caller it is shows by where it jumps to.
+    leaving: Option<Vec<Stop>>,
+}
+
+/// What both unwinders made of one stop.
+struct Stop {
+    pc: u64,
+    frames: Vec<RawFrame>,
+    end: Option<WalkEnd>,
+    theirs: Vec<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Call,
     Return,
+    Jump,
     /// A system call, by number.
     System(u64),
     Other,
@@ -42,7 +54,13 @@ pub fn run(program: &Path, table: &mut Table) -> Result<u64, Error> {
     threads.insert(pid, Thread::default());
     let mut unwinder = Unwinder::new();
     let mut cache = CacheX86_64::<MustNotAllocateDuringUnwind>::new_in();
-    let (mut chain, mut frames, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
+    let mut chain = Vec::new();
+    let mut stop = Stop {
+        pc: 0,
+        frames: Vec::new(),
+        end: None,
+        theirs: Vec::new(),
+    };
     let mut stale = true;
     let mut stops = 0u64;
     let mut tid = pid;
@@ -61,6 +79,14 @@ pub fn run(program: &Path, table: &mut Table) -> Result<u64, Error> {
                 pending = libc::SIGSEGV;
             }
             follow(thread, &user, &remote);
+            if let Some((.., Kind::Jump | Kind::Return)) = thread.before
+                && let Some(stops) = thread.leaving.take()
+            {
+                for stop in stops {
+                    thread.shadow.chain_of_jump(stop.pc, user.rip, &mut chain);
+                    stop.count(&chain, &mapped, table);
+                }
+            }
             let kind = kind_of(&code, user.rax);
             if matches!(kind, Kind::System(9..=11 | 25)) {
                 stale = true;
@@ -72,48 +98,28 @@ pub fn run(program: &Path, table: &mut Table) -> Result<u64, Error> {
                     .and_then(|bytes| bytes.try_into().ok())
                     .map(u64::from_le_bytes);
                 thread.shadow.chain(user.rip, user.rsp, target, &mut chain);
-                let registers = to_registers(&user);
-                let mut walk = unwinder.walk(&registers, &mapped.images, &mut remote);
-                frames.clear();
-                frames.extend(walk.by_ref());
-                let end = walk.end();
-                let outcome = judge(&chain, &frames, end);
-                theirs.clear();
-                let regs = UnwindRegsX86_64::new(user.rip, user.rsp, user.rbp);
-                let mut read =
-                    |address| wedjat::unwind::Memory::read(&mut remote, address).map_err(|_| ());
-                let mut walk = mapped
-                    .framehop
-                    .iter_frames(user.rip, regs, &mut cache, &mut read);
-                while theirs.len() < 4096 {
-                    match walk.next() {
-                        Ok(Some(frame)) => theirs.push(frame.address()),
-                        Ok(None) | Err(_) => break,
-                    }
+                stop.pc = user.rip;
+                unwind(
+                    &mut stop,
+                    &user,
+                    &mut unwinder,
+                    &mut cache,
+                    &mut mapped,
+                    &mut remote,
+                );
+                if let Some(stops) = &mut thread.leaving {
+                    stops.push(std::mem::replace(
+                        &mut stop,
+                        Stop {
+                            pc: 0,
+                            frames: Vec::new(),
+                            end: None,
+                            theirs: Vec::new(),
+                        },
+                    ));
+                } else {
+                    stop.count(&chain, &mapped, table);
                 }
-                let other = judge_plain(&chain, &theirs);
-                table.count(outcome, other, user.rip, || {
-                    let name = mapped.name(user.rip);
-                    let end = end.map_or("?", WalkEnd::as_str);
-                    let known = chain.iter().zip(&frames).take_while(|(a, b)| **a == b.pc).count();
-                    let at = chain.get(known.saturating_sub(1)).copied().unwrap_or(0);
-                    let place = |address: u64| {
-                        let name = mapped.name(address);
-                        let image = mapped.images.find(address).and_then(|i| {
-                            mapped.images.list().get(i as usize).map(|image| image.svma(address))
-                        });
-                        format!("{}+{:#x}", name.rsplit('/').next().unwrap_or(name), image.unwrap_or(0))
-                    };
-                    format!(
-                        "{outcome:?} at {} ({name}); good to {} of {}, left at {}: {end}; want {}, got {}",
-                        place(user.rip),
-                        known,
-                        chain.len(),
-                        place(at),
-                        chain.get(known).map_or("root".into(), |a| place(*a)),
-                        frames.get(known).map_or("nothing".into(), |f| place(f.pc)),
-                    )
-                });
             }
             thread.before = Some((user.rip, user.rsp, kind));
             thread.delivering = pending != 0;
@@ -173,7 +179,65 @@ fn follow(thread: &mut Thread, user: &libc::user_regs_struct, remote: &Remote) {
             thread.shadow.call(user.rsp, word(user.rsp));
         }
         Kind::System(15) => thread.shadow.returned_from_signal(),
-        _ => thread.shadow.at(user.rsp),
+        _ => {
+            let left = thread.shadow.at(user.rsp);
+            if left && kind == Kind::Other && thread.leaving.is_none() {
+                thread.leaving = Some(Vec::new());
+            }
+        }
+    }
+}
+
+fn unwind(
+    stop: &mut Stop,
+    user: &libc::user_regs_struct,
+    unwinder: &mut Unwinder,
+    cache: &mut CacheX86_64<MustNotAllocateDuringUnwind>,
+    mapped: &mut Mapped,
+    remote: &mut Remote,
+) {
+    let registers = to_registers(user);
+    let mut walk = unwinder.walk(&registers, &mapped.images, &mut *remote);
+    stop.frames.clear();
+    stop.frames.extend(walk.by_ref());
+    stop.end = walk.end();
+    stop.theirs.clear();
+    let regs = UnwindRegsX86_64::new(user.rip, user.rsp, user.rbp);
+    let mut read = |address| wedjat::unwind::Memory::read(remote, address).map_err(|_| ());
+    let mut walk = mapped
+        .framehop
+        .iter_frames(user.rip, regs, cache, &mut read);
+    while stop.theirs.len() < 4096 {
+        match walk.next() {
+            Ok(Some(frame)) => stop.theirs.push(frame.address()),
+            Ok(None) | Err(_) => break,
+        }
+    }
+}
+
+impl Stop {
+    fn count(&self, chain: &[u64], mapped: &Mapped, table: &mut Table) {
+        let ours = judge(chain, &self.frames, self.end);
+        let theirs = judge_plain(chain, &self.theirs);
+        table.count(ours, theirs, self.pc, || {
+            let known = chain
+                .iter()
+                .zip(&self.frames)
+                .take_while(|(a, b)| **a == b.pc)
+                .count();
+            let at = chain.get(known.saturating_sub(1)).copied().unwrap_or(0);
+            format!(
+                "{ours:?} at {}; {known} of {}, left at {}: {}; want {}, got {}",
+                mapped.place(self.pc),
+                chain.len(),
+                mapped.place(at),
+                self.end.map_or("?", WalkEnd::as_str),
+                chain.get(known).map_or("root".into(), |a| mapped.place(*a)),
+                self.frames
+                    .get(known)
+                    .map_or("nothing".into(), |frame| mapped.place(frame.pc)),
+            )
+        });
     }
 }
 
@@ -218,6 +282,8 @@ fn kind_of(code: &[u8], rax: u64) -> Kind {
     match code.get(skip..) {
         Some([0xe8, ..]) => Kind::Call,
         Some([0xff, modrm, ..]) if modrm & 0x38 == 0x10 => Kind::Call,
+        Some([0xff, modrm, ..]) if modrm & 0x38 == 0x20 => Kind::Jump,
+        Some([0xe9 | 0xeb, ..]) => Kind::Jump,
         Some([0xc3 | 0xc2, ..]) => Kind::Return,
         Some([0x0f, 0x05, ..]) => Kind::System(rax),
         _ => Kind::Other,

@@ -5,6 +5,7 @@
 
 mod evaluate;
 mod index;
+mod install;
 mod short;
 
 use std::ops::Range;
@@ -56,6 +57,8 @@ pub(crate) struct Found<'c> {
     encoding: Encoding,
     /// Whether the function is a signal trampoline.
     pub(crate) signal: bool,
+    /// Where its function begins (svma).
+    pub(crate) start: u64,
 }
 
 impl Cfi {
@@ -89,6 +92,7 @@ impl Cfi {
         }
         let signal = entry.is_signal_trampoline();
         let encoding = entry.cie().encoding();
+        let start = entry.initial_address();
         let row = entry
             .unwind_info_for_address(&section, &self.bases, context, svma)
             .ok()?;
@@ -96,6 +100,7 @@ impl Cfi {
             row,
             encoding,
             signal,
+            start,
         })
     }
 

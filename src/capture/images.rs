@@ -223,6 +223,11 @@ impl LoadedImage {
         avma.wrapping_sub(self.base).wrapping_add(self.stated)
     }
 
+    /// The avma at which an svma lies.
+    pub(crate) fn avma(&self, svma: u64) -> u64 {
+        svma.wrapping_sub(self.stated).wrapping_add(self.base)
+    }
+
     /// Whether an address (avma) lies in it.
     pub fn contains(&self, avma: u64) -> bool {
         avma >= self.base && avma - self.base < self.size

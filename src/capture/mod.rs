@@ -5,6 +5,7 @@ mod cfi;
 mod compact;
 mod flow;
 mod images;
+mod instructions;
 mod memory;
 mod registers;
 mod rule;

@@ -4,6 +4,7 @@ mod calls;
 mod guess;
 mod macho;
 mod row;
+mod scan;
 mod signal;
 
 use super::cfi::{self, Context, Fault};
@@ -157,6 +158,8 @@ struct State {
     registers: Registers,
     /// Bits of the registers whose values are known.
     known: u64,
+    /// Bits of those among them that may be another frame's, see [`Walk::leave_by_row`].
+    doubt: u64,
     found: Found,
     /// Whether pc is that of an instruction about to run, rather than a return address.
     exact: bool,
@@ -176,6 +179,7 @@ impl State {
             fp: registers.fp(),
             registers: *registers,
             known: u64::MAX,
+            doubt: 0,
             found,
             exact,
             switches: 0,

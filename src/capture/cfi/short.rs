@@ -11,6 +11,9 @@ pub(crate) fn rule(found: &Found<'_>, arch: Arch) -> Rule {
     if found.signal {
         return Rule::Signal;
     }
+    if found.installs() {
+        return Rule::Full;
+    }
     short(found.row, arch).unwrap_or(Rule::Full)
 }
 

@@ -1,6 +1,7 @@
 //! Leaving code that has no unwind information.
 
 use super::calls::is_behind_call;
+use super::scan::to_return;
 use super::{Walk, end_of};
 use crate::capture::cfi;
 use crate::capture::memory::Memory;
@@ -8,14 +9,31 @@ use crate::capture::registers::Arch;
 use crate::report::model::{Found, WalkEnd};
 
 impl<M: Memory> Walk<'_, M> {
-    /// Without unwind information: the return address where a call has just put it, or else a
-    /// frame record; whichever leads behind a call in known code.
+    /// Without unwind information: the return address where the code ahead will find it, or where
+    /// a call has just put it, or else a frame record; whichever leads behind a call in known code.
     #[cold]
     pub(super) fn leave_by_guess(&mut self, image: Option<u32>) -> Result<(), WalkEnd> {
         let arch = self.arch;
         let (sp, fp) = (self.state.sp, self.state.fp);
         if self.is_signal_trampoline(image) {
             return self.leave_by_signal_frame();
+        }
+        if arch == Arch::X86_64
+            && let Some(found) = to_return(self.images, (self.state.pc, sp, fp), &mut self.memory)
+            && let Ok(target) = self.memory.read(found.slot)
+            && is_behind_call(self.images, arch, target)
+            && self
+                .check_advance(found.slot.wrapping_add(8), false)
+                .is_ok()
+        {
+            self.arrive(target, found.slot.wrapping_add(8), Found::LinkRegister)?;
+            let followed = if found.pops { 0 } else { cfi_preserved(arch) };
+            self.state.known = self.state.known & followed | self.three();
+            match found.fp {
+                Some(fp) => self.state.fp = fp,
+                None => self.state.known &= !(1 << arch.fp()),
+            }
+            return Ok(());
         }
         if self.state.exact && (arch == Arch::X86_64 || self.knows(arch.return_address())) {
             let (target, new_sp) = match arch {

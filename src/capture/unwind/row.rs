@@ -1,15 +1,23 @@
 //! Leaving a frame by all of its row, every preserved register among it.
 
+use super::scan::cfa_at;
 use super::{State, Walk};
-use crate::capture::cfi::{Fault, Left};
+use crate::capture::cfi::{self, Fault, Left};
 use crate::capture::memory::Memory;
 use crate::capture::registers::Arch;
 use crate::report::model::{Found, WalkEnd};
 
 impl<M: Memory> Walk<'_, M> {
     /// Leaves by all of the row; `Some` where the walk ends in good order.
+    ///
+    /// A function that installs the registers of another frame, as those of libgcc that raise
+    /// exceptions do, first writes them over the ones that it has saved. What is restored from
+    /// there may be a landing pad's and not the caller's: such registers are in doubt until a
+    /// frame restores them from a slot of its own. Where a CFA hangs on one of them, it is counted
+    /// from the stack pointer instead, by what the function's instructions have done to it.
     #[cold]
     pub(super) fn leave_by_row(&mut self, image: Option<u32>) -> Result<Option<WalkEnd>, Fault> {
+        let arch = self.arch;
         let address = self.state.lookup();
         let image = image
             .and_then(|index| self.images.get(index))
@@ -24,22 +32,66 @@ impl<M: Memory> Walk<'_, M> {
         if self.arch == Arch::Arm64 && self.state.exact && in_register && lacks {
             return Err(Fault::UnknownRegister);
         }
+        let installs = row.installs();
+        if installs && !self.full {
+            return Err(Fault::UnknownRegister);
+        }
+        let (pc, sp) = (self.state.pc, self.state.sp);
+        let start = image.avma(row.start);
+        let by_instructions = |memory: &mut M| match arch {
+            Arch::X86_64 => cfa_at(self.images, image, (start, pc, sp), memory),
+            Arch::Arm64 => None,
+        };
         let mut registers = self.state.all();
         let mut known = self.state.known;
+        let mut doubt = self.state.doubt;
+        let mut sure = true;
+        match row.cfa_register() {
+            Some((register, offset)) if doubt & (1 << register) != 0 => {
+                match by_instructions(&mut self.memory) {
+                    Some(cfa) => {
+                        registers.set(register, cfa.wrapping_sub_signed(offset));
+                        doubt &= !(1 << register);
+                    }
+                    None => sure = false,
+                }
+            }
+            None if doubt != 0 => sure = false,
+            _ => {}
+        }
         let left = cfi.evaluate(&row, &mut registers, &mut known, &mut self.memory)?;
-        let (return_address, found) = match left {
+        let (mut return_address, found) = match left {
             Left::Root => return Ok(Some(WalkEnd::Root)),
-            Left::To(address) => (address, Found::UnwindInfo),
+            Left::To(address) if sure => (address, Found::UnwindInfo),
+            Left::To(address) => (address, Found::FramePointer),
             Left::Jump(address) => (address, Found::LinkRegister),
         };
+        doubt = row.doubt_behind(arch, doubt);
+        // About to change to another frame's stack, but not yet there: the caller is still its own.
+        let changes = matches!(left, Left::Jump(_)) || (installs && row.changes_stack(arch));
+        if changes
+            && self.state.exact
+            && registers.sp() != sp
+            && let Some(cfa) = by_instructions(&mut self.memory)
+        {
+            let slot = cfa.wrapping_sub(8);
+            return_address = self.memory.read(slot).map_err(Fault::Missing)?;
+            registers = self.state.all();
+            registers.set(arch.sp(), cfa);
+            known = self.state.known & cfi::preserved(arch) | 1 << arch.sp();
+            doubt = row.overwritten(arch);
+        }
         let cfa = registers.sp();
         if let Err(end) = self.check_advance(cfa, true) {
             return Ok(Some(end));
         }
         self.state.set_all(registers);
         self.state.known = known;
+        self.state.doubt = doubt;
+        // The short way follows no doubt.
+        self.full |= doubt != 0;
         let arrived = self.arrive(return_address, cfa, found);
-        self.state.known |= 1 << registers.arch().pc();
+        self.state.known |= 1 << arch.pc();
         Ok(arrived.err())
     }
 

@@ -35,6 +35,7 @@ impl<M: Memory> Walk<'_, M> {
         }
         self.state.set_all(registers);
         self.state.known = u64::MAX;
+        self.state.doubt = 0;
         self.state.found = Found::Context;
         self.state.exact = true;
         Ok(())

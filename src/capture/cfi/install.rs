@@ -1,0 +1,72 @@
+//! Functions that install the registers of another frame, and what that does to their own.
+
+use gimli::{CfaRule, Register, RegisterRule};
+
+use super::{Found, preserved};
+use crate::capture::registers::Arch;
+
+impl Found<'_> {
+    /// Whether the function ends in `__builtin_eh_return`: it alone saves the registers in which
+    /// a landing pad is told of the exception, which no call preserves (GCC internals,
+    /// `EH_RETURN_DATA_REGNO`: 0 and 1 on both architectures).
+    pub(crate) fn installs(&self) -> bool {
+        let saved = |number: u16| {
+            matches!(
+                self.row.register(Register(number)),
+                Some(RegisterRule::Offset(_))
+            )
+        };
+        saved(0) && saved(1)
+    }
+
+    /// The register that the CFA is counted from, and how far it lies from there; `None` where it
+    /// is an expression.
+    pub(crate) fn cfa_register(&self) -> Option<(usize, i64)> {
+        match self.row.cfa() {
+            CfaRule::RegisterAndOffset { register, offset } if register.0 < 64 => {
+                Some((usize::from(register.0), *offset))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the CFA is counted from neither the stack pointer nor the frame pointer.
+    pub(crate) fn changes_stack(&self, arch: Arch) -> bool {
+        self.cfa_register()
+            .is_some_and(|(register, _)| register != arch.sp() && register != arch.fp())
+    }
+
+    /// Which of the caller's registers are in doubt, where these are in doubt here.
+    pub(crate) fn doubt_behind(&self, arch: Arch, doubt: u64) -> u64 {
+        let installs = self.installs();
+        let in_doubt = |register: usize| doubt & 1 << (register & 63) != 0;
+        each_preserved(arch)
+            .filter(
+                |&register| match self.row.register(Register(register as u16)) {
+                    None | Some(RegisterRule::SameValue | RegisterRule::Undefined) => {
+                        in_doubt(register)
+                    }
+                    Some(RegisterRule::Register(other)) => in_doubt(usize::from(other.0)),
+                    Some(RegisterRule::Expression(_) | RegisterRule::ValExpression(_)) => {
+                        installs || doubt != 0
+                    }
+                    Some(_) => installs,
+                },
+            )
+            .fold(0, |bits, register| bits | 1 << register)
+    }
+
+    /// Which registers hold what is to be installed, where others still wait in registers.
+    pub(crate) fn overwritten(&self, arch: Arch) -> u64 {
+        each_preserved(arch)
+            .filter(|&register| {
+                let rule = self.row.register(Register(register as u16));
+                !matches!(rule, Some(RegisterRule::Register(_)))
+            })
+            .fold(0, |bits, register| bits | 1 << register)
+    }
+}
+
+fn each_preserved(arch: Arch) -> impl Iterator<Item = usize> {
+    (0..64).filter(move |register| preserved(arch) & 1 << register != 0)
+}
