@@ -52,7 +52,7 @@ pub fn all() -> Vec<Corpus> {
             small: false,
             compiler: "g++",
             source: "plain.cpp",
-            options: &[&["-O0"], &["-Os", OMIT], &["-O2"], &["-O3", OMIT]],
+            options: &[&["-O2"]],
         },
         Corpus {
             name: "Rust",
@@ -69,6 +69,18 @@ pub fn all() -> Vec<Corpus> {
             options: &[&["-O2"]],
         },
         Corpus {
+            name: "C++, linked in",
+            small: true,
+            compiler: "g++",
+            source: "plain.cpp",
+            options: &[
+                &["-O0", KEEP, "-static-libstdc++", "-static-libgcc"],
+                &["-Os", OMIT, "-static-libstdc++", "-static-libgcc"],
+                &["-O2", OMIT, "-static-libstdc++", "-static-libgcc"],
+                &["-O3", OMIT, "-static-libstdc++", "-static-libgcc"],
+            ],
+        },
+        Corpus {
             name: "C library",
             small: false,
             compiler: "gcc",
@@ -83,7 +95,11 @@ impl Corpus {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/exactness");
         let mut builds = Vec::new();
         for (options, number) in self.options.iter().zip(0..) {
-            let program = folder.join(format!("{}-{number}", self.source));
+            let program = folder.join(format!(
+                "{}-{}-{number}",
+                self.name.replace([' ', ','], ""),
+                self.source
+            ));
             let mut command = Command::new(self.compiler);
             command
                 .args(*options)

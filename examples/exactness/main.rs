@@ -40,22 +40,32 @@ fn main() -> std::process::ExitCode {
 fn run(check: bool, verbose: bool, only: &[&str]) -> Result<bool, Box<dyn std::error::Error>> {
     let folder = std::env::temp_dir().join(format!("exactness-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
+    let wanted: Vec<_> = corpus::all()
+        .into_iter()
+        .filter(|corpus| {
+            (!check || corpus.small) && (only.is_empty() || only.contains(&corpus.name))
+        })
+        .collect();
+    // Who traces a program is a thread: each corpus has its own.
+    let done: Vec<Result<table::Table, String>> = std::thread::scope(|scope| {
+        let running: Vec<_> = wanted
+            .iter()
+            .map(|corpus| {
+                scope.spawn(|| measure(corpus, &folder).map_err(|error| error.to_string()))
+            })
+            .collect();
+        running
+            .into_iter()
+            .map(|thread| {
+                thread
+                    .join()
+                    .unwrap_or_else(|_| Err("a tracer panicked".into()))
+            })
+            .collect()
+    });
     let mut table = table::Table::default();
-    for corpus in corpus::all() {
-        if (check && !corpus.small) || (!only.is_empty() && !only.contains(&corpus.name)) {
-            continue;
-        }
-        for build in corpus.builds(&folder)? {
-            let start = std::time::Instant::now();
-            let counts = trace::run(&build.program, &mut table)?;
-            eprintln!(
-                "{}: {} stops in {:.1?}",
-                build.what,
-                counts,
-                start.elapsed()
-            );
-            table.close(corpus.name);
-        }
+    for part in done {
+        table.append(part?);
     }
     std::fs::remove_dir_all(&folder)?;
     if verbose {
@@ -69,6 +79,21 @@ fn run(check: bool, verbose: bool, only: &[&str]) -> Result<bool, Box<dyn std::e
         table.write("docs/exactness.md")?;
     }
     Ok(true)
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn measure(
+    corpus: &corpus::Corpus,
+    folder: &std::path::Path,
+) -> Result<table::Table, Box<dyn std::error::Error>> {
+    let mut table = table::Table::default();
+    for build in corpus.builds(folder)? {
+        let start = std::time::Instant::now();
+        let stops = trace::run(&build.program, &mut table)?;
+        eprintln!("{}: {stops} stops in {:.1?}", build.what, start.elapsed());
+        table.close(corpus.name);
+    }
+    Ok(table)
 }
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]

@@ -72,6 +72,14 @@ impl Table {
         }
     }
 
+    /// Takes over what another one counted.
+    pub fn append(&mut self, other: Table) {
+        self.rows.extend(other.rows);
+        for (what, count) in other.misses {
+            *self.misses.entry(what).or_default() += count;
+        }
+    }
+
     pub fn print_misses(&self) {
         let mut misses: Vec<_> = self.misses.iter().collect();
         misses.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
@@ -100,6 +108,10 @@ impl Table {
     }
 
     /// Whether every corpus that ran is as exact as promised, and stands in the document.
+    ///
+    /// The document's figures are those of the machine that wrote it; here other libraries and
+    /// another compiler may have run, so that they are held against the promise, with room for one
+    /// miss in 5,000 stops and one address in 1,000, and not against the document.
     pub fn check(&self, path: &str) -> Result<bool, Box<dyn std::error::Error>> {
         let document = std::fs::read_to_string(path)?;
         let mut good = true;
@@ -112,10 +124,13 @@ impl Table {
                 eprintln!("{path} has no row for {name}: run this without --check");
                 good = false;
             }
-            if row.wrong > 0 || row.exact * 10_000 < row.stops * 9_998 {
+            let exact = row.exact * 5_000 >= row.stops * 4_999;
+            let addresses = row.distinct_wrong * 1_000 <= row.distinct;
+            if row.wrong > 0 || !exact || !addresses {
                 eprintln!(
-                    "{name}: {} of {} exact, {} wrong",
-                    row.exact, row.stops, row.wrong
+                    "{name}: {} of {} stops exact, {} said to be certain and wrong, {} of {} \
+                     addresses ever wrong",
+                    row.exact, row.stops, row.wrong, row.distinct_wrong, row.distinct
                 );
                 good = false;
             }

@@ -127,8 +127,8 @@ pub fn run(program: &Path, table: &mut Table) -> Result<u64, Error> {
         }
         // The next thread that has stopped.
         let mut status = 0;
-        // SAFETY: `status` lives across the call.
-        tid = unsafe { libc::waitpid(-1, &mut status, libc::__WALL) };
+        // SAFETY: `status` lives across the call. Only what this thread traces is waited for.
+        tid = unsafe { libc::waitpid(-1, &mut status, libc::__WALL | libc::__WNOTHREAD) };
         if tid < 0 {
             return Ok(stops);
         }

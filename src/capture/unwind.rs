@@ -2,6 +2,7 @@
 
 mod calls;
 mod guess;
+mod install;
 mod macho;
 mod row;
 mod scan;
@@ -122,6 +123,7 @@ impl Unwinder {
             state: start,
             full: false,
             lacked: false,
+            budget: scan::BUDGET,
             given: 0,
             ended: None,
         }
@@ -144,6 +146,8 @@ pub struct Walk<'a, M> {
     full: bool,
     /// Whether it ended for want of a register that was not known.
     lacked: bool,
+    /// How many more instructions may be looked at.
+    budget: u32,
     given: u32,
     ended: Option<WalkEnd>,
 }

@@ -19,7 +19,12 @@ impl<M: Memory> Walk<'_, M> {
             return self.leave_by_signal_frame();
         }
         if arch == Arch::X86_64
-            && let Some(found) = to_return(self.images, (self.state.pc, sp, fp), &mut self.memory)
+            && let Some(found) = to_return(
+                self.images,
+                (self.state.pc, sp, fp),
+                &mut self.memory,
+                &mut self.budget,
+            )
             && let Ok(target) = self.memory.read(found.slot)
             && is_behind_call(self.images, arch, target)
             && self

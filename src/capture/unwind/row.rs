@@ -1,5 +1,6 @@
 //! Leaving a frame by all of its row, every preserved register among it.
 
+use super::install;
 use super::scan::cfa_at;
 use super::{State, Walk};
 use crate::capture::cfi::{self, Fault, Left};
@@ -38,8 +39,9 @@ impl<M: Memory> Walk<'_, M> {
         }
         let (pc, sp) = (self.state.pc, self.state.sp);
         let start = image.avma(row.start);
-        let by_instructions = |memory: &mut M| match arch {
-            Arch::X86_64 => cfa_at(self.images, image, (start, pc, sp), memory),
+        let images = self.images;
+        let by_instructions = |memory: &mut M, budget: &mut u32| match arch {
+            Arch::X86_64 => cfa_at(images, image, (start, pc, sp), memory, budget),
             Arch::Arm64 => None,
         };
         let mut registers = self.state.all();
@@ -48,7 +50,7 @@ impl<M: Memory> Walk<'_, M> {
         let mut sure = true;
         match row.cfa_register() {
             Some((register, offset)) if doubt & (1 << register) != 0 => {
-                match by_instructions(&mut self.memory) {
+                match by_instructions(&mut self.memory, &mut self.budget) {
                     Some(cfa) => {
                         registers.set(register, cfa.wrapping_sub_signed(offset));
                         doubt &= !(1 << register);
@@ -60,7 +62,7 @@ impl<M: Memory> Walk<'_, M> {
             _ => {}
         }
         let left = cfi.evaluate(&row, &mut registers, &mut known, &mut self.memory)?;
-        let (mut return_address, found) = match left {
+        let (mut return_address, mut found) = match left {
             Left::Root => return Ok(Some(WalkEnd::Root)),
             Left::To(address) if sure => (address, Found::UnwindInfo),
             Left::To(address) => (address, Found::FramePointer),
@@ -72,7 +74,7 @@ impl<M: Memory> Walk<'_, M> {
         if changes
             && self.state.exact
             && registers.sp() != sp
-            && let Some(cfa) = by_instructions(&mut self.memory)
+            && let Some(cfa) = by_instructions(&mut self.memory, &mut self.budget)
         {
             let slot = cfa.wrapping_sub(8);
             return_address = self.memory.read(slot).map_err(Fault::Missing)?;
@@ -82,6 +84,25 @@ impl<M: Memory> Walk<'_, M> {
             doubt = row.overwritten(arch);
         }
         let cfa = registers.sp();
+        let has_locals = cfa.checked_sub(sp).is_some_and(|size| size > 64);
+        if installs && has_locals {
+            let context = &mut self.unwinder.context;
+            let frame = (sp, cfa);
+            match install::return_address(
+                self.images,
+                arch,
+                frame,
+                return_address,
+                context,
+                &mut self.memory,
+                &mut self.budget,
+            ) {
+                Some(own) if own == return_address => {}
+                // Installed already: any frame behind it may have the landing pad as its pc.
+                Some(own) => (return_address, found) = (own, Found::LinkRegister),
+                None => found = Found::LinkRegister,
+            }
+        }
         if let Err(end) = self.check_advance(cfa, true) {
             return Ok(Some(end));
         }
@@ -91,6 +112,11 @@ impl<M: Memory> Walk<'_, M> {
         // The short way follows no doubt.
         self.full |= doubt != 0;
         let arrived = self.arrive(return_address, cfa, found);
+        if installs && !has_locals {
+            // The stack is the other frame's: this is where in it the jump will land.
+            self.state.found = Found::Context;
+            self.state.exact = true;
+        }
         self.state.known |= 1 << arch.pc();
         Ok(arrived.err())
     }

@@ -17,6 +17,9 @@ const LONGEST: usize = 15;
 const BEFORE: usize = 8192;
 const BEHIND: usize = 512;
 
+/// How many instructions one walk may look at, so that no stack can make it long.
+pub(super) const BUDGET: u32 = 1 << 18;
+
 /// Where a branch from before arrives.
 #[derive(Clone, Copy)]
 struct Arrival {
@@ -38,15 +41,16 @@ pub(super) fn cfa_at<M: Memory>(
     image: &LoadedImage,
     (start, pc, sp): (u64, u64, u64),
     memory: &mut M,
+    budget: &mut u32,
 ) -> Option<u64> {
-    let cfa = sp.checked_add_signed(depth_at(image, start, pc)?)?;
+    let cfa = sp.checked_add_signed(depth_at(image, start, pc, budget)?)?;
     let return_address = memory.read(cfa.checked_sub(8)?).ok()?;
     is_behind_call(images, Arch::X86_64, return_address).then_some(cfa)
 }
 
 /// Reads a function from its beginning, in the order in which it lies in memory; behind a jump it
 /// goes on with what a branch from before brings there, or else with what held at the first call.
-fn depth_at(image: &LoadedImage, start: u64, pc: u64) -> Option<i64> {
+fn depth_at(image: &LoadedImage, start: u64, pc: u64, budget: &mut u32) -> Option<i64> {
     let entered = Depth {
         sp: Some(8),
         fp: None,
@@ -68,6 +72,7 @@ fn depth_at(image: &LoadedImage, start: u64, pc: u64) -> Option<i64> {
         if at >= pc {
             return depth.sp.filter(|_| at == pc);
         }
+        *budget = budget.checked_sub(1)?;
         let (length, effect) = decode(image.instructions(at, LONGEST)?)?;
         at = at.checked_add(length as u64)?;
         if let Effect::Branch(by) | Effect::Jump(Some(by)) = effect
@@ -129,6 +134,7 @@ pub(super) fn to_return<M: Memory>(
     images: &Images,
     (pc, mut sp, fp): (u64, u64, u64),
     memory: &mut M,
+    budget: &mut u32,
 ) -> Option<Return> {
     let image = images.get(images.find(pc)?)?;
     let mut fp = Some(fp);
@@ -136,6 +142,7 @@ pub(super) fn to_return<M: Memory>(
     let mut pops = false;
     let mut at = pc;
     for _ in 0..BEHIND {
+        *budget = budget.checked_sub(1)?;
         let (length, effect) = decode(image.instructions(at, LONGEST)?)?;
         at = at.checked_add(length as u64)?;
         let mut pop = |from: u64| match pushed {
@@ -173,4 +180,109 @@ pub(super) fn to_return<M: Memory>(
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::images::Section;
+    use crate::capture::memory::StackCopy;
+
+    const BASE: u64 = 0x40_0000;
+    const STACK: u64 = 0x7000;
+
+    /// Code at svma 0x100, and at 0x80 a call that returns to 0x85.
+    fn images(code: &[u8]) -> Images {
+        let mut text = vec![0xcc; 0x100];
+        text[0x80..0x85].copy_from_slice(&[0xe8, 0x7b, 0, 0, 0]);
+        text.extend_from_slice(code);
+        let image = LoadedImage::new("app", BASE, 0, 0x1000)
+            .with_arch(Arch::X86_64)
+            .with_text(Section {
+                svma: 0,
+                bytes: text.into(),
+            });
+        Images::new(vec![image])
+    }
+
+    fn stack(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    const RETURN: u64 = BASE + 0x85;
+
+    /// cmpb; jne; push rbp; mov rsp, rbp; sub 16; call; add 16; pop rbp; ret.
+    const FRAME: &[u8] = &[
+        0x80, 0x3d, 0, 0, 0, 0, 0, // 0x100
+        0x75, 0x16, // 0x107
+        0x55, // 0x109
+        0x48, 0x89, 0xe5, // 0x10a
+        0x48, 0x83, 0xec, 0x10, // 0x10d
+        0xe8, 0, 0, 0, 0, // 0x111
+        0x48, 0x83, 0xc4, 0x10, // 0x116
+        0x5d, // 0x11a
+        0xc3, // 0x11b
+    ];
+
+    #[test]
+    fn each_instruction_of_a_frame_knows_its_caller_both_ways() {
+        let images = images(FRAME);
+        let image = images.get(0).unwrap();
+        let caller_fp = 0x7777;
+        // From the return address down: it, the pushed frame pointer, two words.
+        let bytes = stack(&[1, 2, caller_fp, RETURN, 9]);
+        let cfa = STACK + 32;
+        let top = cfa - 8;
+        let mut memory = StackCopy::new(STACK, &bytes);
+        let places = [
+            (0x100, top, caller_fp),
+            (0x107, top, caller_fp),
+            (0x109, top, caller_fp),
+            (0x10a, top - 8, caller_fp),
+            (0x10d, top - 8, top - 8),
+            (0x111, top - 24, top - 8),
+            (0x116, top - 24, top - 8),
+            (0x11a, top - 8, top - 8),
+            (0x11b, top, caller_fp),
+        ];
+        for (pc, sp, fp) in places {
+            let pc = BASE + pc;
+            let found = to_return(&images, (pc, sp, fp), &mut memory, &mut { BUDGET }).unwrap();
+            assert_eq!((found.slot, found.fp), (top, Some(caller_fp)), "{pc:#x}");
+            assert!(!found.pops);
+            let place = (BASE + 0x100, pc, sp);
+            assert_eq!(
+                cfa_at(&images, image, place, &mut memory, &mut { BUDGET }),
+                Some(cfa),
+                "{pc:#x}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_followed_is_not_guessed() {
+        let bytes = stack(&[RETURN; 8]);
+        let mut memory = StackCopy::new(STACK, &bytes);
+        let hopeless: [&[u8]; 5] = [
+            &[0x48, 0x83, 0xe4, 0xf0, 0xc3], // and -16, rsp; ret
+            &[0x0f, 0x0b],                   // ud2
+            &[0xeb, 0xfe],                   // jumps to itself
+            &[0x06],                         // no instruction
+            &[],
+        ];
+        for code in hopeless {
+            let images = images(code);
+            let found = to_return(&images, (BASE + 0x100, STACK, 0), &mut memory, &mut {
+                BUDGET
+            });
+            assert!(found.is_none(), "{code:x?}");
+            let image = images.get(0).unwrap();
+            let place = (BASE + 0x100, BASE + 0x104, STACK);
+            assert_eq!(
+                cfa_at(&images, image, place, &mut memory, &mut { BUDGET }),
+                None,
+                "{code:x?}"
+            );
+        }
+    }
 }
