@@ -59,6 +59,8 @@ pub(crate) struct Found<'c> {
     pub(crate) signal: bool,
     /// Where its function begins (svma).
     pub(crate) start: u64,
+    /// Where its entry ends (svma).
+    pub(crate) end: u64,
 }
 
 impl Cfi {
@@ -93,6 +95,7 @@ impl Cfi {
         let signal = entry.is_signal_trampoline();
         let encoding = entry.cie().encoding();
         let start = entry.initial_address();
+        let end = start.wrapping_add(entry.len());
         let row = entry
             .unwind_info_for_address(&section, &self.bases, context, svma)
             .ok()?;
@@ -101,7 +104,16 @@ impl Cfi {
             encoding,
             signal,
             start,
+            end,
         })
+    }
+
+    /// Whether the entry that begins at a stated address is that of a whole x86_64 function, whose
+    /// first instruction has just been called: the cold part of one is not. Signal-safe.
+    pub(crate) fn is_entry(&self, svma: u64, context: &mut Context) -> bool {
+        let sp = usize::from(gimli::X86_64::RSP.0);
+        self.find(svma, context)
+            .is_some_and(|row| row.start == svma && row.cfa_register() == Some((sp, 8)))
     }
 
     fn eh_frame(&self) -> EhFrame<Slice<'_>> {

@@ -8,6 +8,8 @@
 //! function had called. That one is nowhere else, so that all frames behind a function which has
 //! installed already are marked as guesses.
 
+use std::ops::Range;
+
 use super::calls::is_behind_call;
 use super::scan::cfa_at;
 use crate::capture::cfi::Context;
@@ -21,17 +23,26 @@ const LOCALS: u64 = 4096;
 /// How many callers of an address must fit the stack for it to be believed.
 const CALLERS: usize = 2;
 
-/// The return address of a frame from `sp` to `cfa` in whose slot `stored` stands; `None` where
+/// The frame of such a function.
+pub(super) struct Frame {
+    pub(super) sp: u64,
+    pub(super) cfa: u64,
+    /// Where its instructions lie (avma).
+    pub(super) function: Range<u64>,
+}
+
+/// The return address of a frame in whose slot `stored` stands; `None` where
 /// nothing tells whether that is its own. Signal-safe.
 pub(super) fn return_address<M: Memory>(
     images: &Images,
     arch: Arch,
-    (sp, cfa): (u64, u64),
+    frame: &Frame,
     stored: u64,
     context: &mut Context,
     memory: &mut M,
     budget: &mut u32,
 ) -> Option<u64> {
+    let (sp, cfa) = (frame.sp, frame.cfa);
     let locals = || {
         (sp..cfa.saturating_sub(16))
             .step_by(8)
@@ -43,17 +54,22 @@ pub(super) fn return_address<M: Memory>(
     if arch != Arch::X86_64 {
         return None;
     }
-    if fits(images, stored, cfa, context, memory, budget) {
-        return Some(stored);
+    match fits(images, stored, cfa, context, memory, budget) {
+        Some(true) => return Some(stored),
+        Some(false) => {}
+        None => return None,
     }
+    // While the context is made, it holds an address of the function itself.
     locals().find_map(|slot| {
         let word = memory.read(slot).ok()?;
-        fits(images, word, cfa, context, memory, budget).then_some(word)
+        let fits = !frame.function.contains(&word)
+            && fits(images, word, cfa, context, memory, budget) == Some(true);
+        fits.then_some(word)
     })
 }
 
 /// Whether a function that a call returns to at `address`, with this stack pointer, has a caller
-/// where its instructions say, and that one too.
+/// where its information and its instructions say, and that one too; `None` where they do not say.
 fn fits<M: Memory>(
     images: &Images,
     mut address: u64,
@@ -61,29 +77,33 @@ fn fits<M: Memory>(
     context: &mut Context,
     memory: &mut M,
     budget: &mut u32,
-) -> bool {
+) -> Option<bool> {
     for _ in 0..CALLERS {
         if !is_behind_call(images, Arch::X86_64, address) {
-            return false;
+            return Some(false);
         }
-        let Some(image) = images.find(address).and_then(|index| images.get(index)) else {
-            return false;
-        };
-        let svma = image.svma(address).wrapping_sub(1);
-        let Some(row) = image.cfi.as_ref().and_then(|cfi| cfi.find(svma, context)) else {
-            return false;
-        };
+        let image = images.get(images.find(address)?)?;
+        let cfi = image.cfi.as_ref()?;
+        let row = cfi.find(image.svma(address).wrapping_sub(1), context)?;
         if row.is_root(Arch::X86_64) {
-            return true;
+            return Some(true);
         }
-        let start = image.avma(row.start);
-        let Some(cfa) = cfa_at(images, image, (start, address, sp), memory, budget) else {
-            return false;
+        let start = row.start;
+        let cfa = match row.cfa_register() {
+            Some((register, offset)) if register == Arch::X86_64.sp() => {
+                sp.checked_add_signed(offset)?
+            }
+            _ if cfi.is_entry(start, context) => {
+                let place = (image.avma(start), address, sp);
+                match cfa_at(images, image, place, memory, budget) {
+                    Some(cfa) => cfa,
+                    None => return Some(false),
+                }
+            }
+            _ => return None,
         };
-        let Ok(caller) = memory.read(cfa.wrapping_sub(8)) else {
-            return false;
-        };
+        let caller = memory.read(cfa.wrapping_sub(8)).ok()?;
         (address, sp) = (caller, cfa);
     }
-    true
+    Some(true)
 }

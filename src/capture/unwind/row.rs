@@ -24,9 +24,12 @@ impl<M: Memory> Walk<'_, M> {
             .and_then(|index| self.images.get(index))
             .ok_or(Fault::Bad)?;
         let cfi = image.cfi.as_ref().ok_or(Fault::Bad)?;
-        let row = cfi
-            .find(image.svma(address), &mut self.unwinder.context)
-            .ok_or(Fault::Bad)?;
+        let svma = image.svma(address);
+        let context = &mut self.unwinder.context;
+        // Only a function that is entered by a call can be read from its beginning.
+        let begin = cfi.find(svma, context).ok_or(Fault::Bad)?.start;
+        let whole = arch == Arch::X86_64 && cfi.is_entry(begin, context);
+        let row = cfi.find(svma, context).ok_or(Fault::Bad)?;
         let column = self.arch.return_address();
         let in_register = row.row.register(gimli::Register(column as u16)).is_none();
         let lacks = self.state.known & (1 << column) == 0;
@@ -39,10 +42,11 @@ impl<M: Memory> Walk<'_, M> {
         }
         let (pc, sp) = (self.state.pc, self.state.sp);
         let start = image.avma(row.start);
+        let function = start..image.avma(row.end);
         let images = self.images;
         let by_instructions = |memory: &mut M, budget: &mut u32| match arch {
-            Arch::X86_64 => cfa_at(images, image, (start, pc, sp), memory, budget),
-            Arch::Arm64 => None,
+            Arch::X86_64 if whole => cfa_at(images, image, (start, pc, sp), memory, budget),
+            _ => None,
         };
         let mut registers = self.state.all();
         let mut known = self.state.known;
@@ -87,11 +91,11 @@ impl<M: Memory> Walk<'_, M> {
         let has_locals = cfa.checked_sub(sp).is_some_and(|size| size > 64);
         if installs && has_locals {
             let context = &mut self.unwinder.context;
-            let frame = (sp, cfa);
+            let frame = install::Frame { sp, cfa, function };
             match install::return_address(
                 self.images,
                 arch,
-                frame,
+                &frame,
                 return_address,
                 context,
                 &mut self.memory,
