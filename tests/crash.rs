@@ -10,6 +10,8 @@ mod child;
 mod disk;
 #[path = "crash/held.rs"]
 mod held;
+#[path = "crash/near.rs"]
+mod near;
 #[path = "crash/neighbours.rs"]
 mod neighbours;
 #[path = "crash/panics.rs"]
@@ -66,6 +68,7 @@ fn main() {
         .chain(disk::trials())
         .chain(calls_made::trials())
         .chain(held::trials())
+        .chain(near::trials())
         .chain(neighbours::trials())
         .chain(panics::trials())
         .chain(within::trials());
@@ -345,6 +348,7 @@ fn roles(role: &str, folder: &Path) {
             || disk::role(role, folder)
             || calls_made::role(role, folder)
             || held::role(role, folder)
+            || near::role(role, folder)
             || neighbours::role(role, folder)
             || panics::role(role, folder)
             || within::role(role, folder) => {}

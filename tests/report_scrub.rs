@@ -54,6 +54,13 @@ fn report() -> Report {
             ..Default::default()
         },
     ];
+    report.memory = vec![report::NearMemory {
+        of: "rdi".to_owned(),
+        at: 0x7ffd_1234_5678,
+        bytes: b"alice's password".to_vec(),
+        text: Some("hunter2".to_owned()),
+        ..Default::default()
+    }];
     let text = |text: &str| Value::Text(text.to_owned());
     report.context = Some(Context {
         keys: vec![
@@ -77,7 +84,7 @@ fn report() -> Report {
         ..Default::default()
     });
     report.unknown = vec![(
-        "memory".to_owned(),
+        "heap".to_owned(),
         Value::Map(vec![(
             text("stack"),
             Value::Array(vec![Value::Bytes(b"secret".to_vec())]),

@@ -283,7 +283,8 @@ impl MonitorBuilder {
                 ..CaptureLimits::default()
             };
             let folder = open()?.with_reserve(CRASH_RESERVE);
-            let desk = CrashDesk::new(facts.clone(), folder, &limits).map_err(memory)?;
+            let desk = CrashDesk::new(facts.clone(), folder, &limits, wanted.near_memory)
+                .map_err(memory)?;
             prepare_crash(desk);
             abort::install();
             terminate::install();

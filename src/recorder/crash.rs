@@ -19,6 +19,8 @@ use crate::trigger::terminate::Exception;
 pub(crate) struct CrashDesk {
     pub facts: Facts,
     pub folder: file::Folder,
+    /// Whether memory near the crash is written.
+    near_memory: bool,
     /// The parts that writing changes; the crash trigger lets one thread in.
     work: UnsafeCell<Work>,
     /// What is kept for a crash while the report is written.
@@ -47,10 +49,12 @@ impl CrashDesk {
         facts: Facts,
         folder: file::Folder,
         limits: &CaptureLimits,
+        near_memory: bool,
     ) -> std::io::Result<CrashDesk> {
         Ok(CrashDesk {
             facts,
             folder,
+            near_memory,
             work: UnsafeCell::new(Work {
                 bench: Workbench::new(),
                 capturer: Capturer::new(limits).map_err(std::io::Error::other)?,
@@ -160,6 +164,10 @@ fn write(crashed: &Crashed<'_>) {
 
     crashed.phase(Phase::Vitals);
     super::vitals_and_context(recording, bench);
+
+    if desk.near_memory {
+        super::near::write(recording, bench, crashed.registers, crashed.signal.address);
+    }
 
     crashed.phase(Phase::Threads);
     let tally = threads.write_others(recording, bench, capturer, &images, &[thread]);

@@ -12,6 +12,7 @@ mod live;
 mod load;
 mod lock;
 mod names;
+mod near;
 mod sampler;
 mod stall;
 mod threads;

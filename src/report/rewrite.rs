@@ -65,6 +65,18 @@ pub fn to_bytes(report: &Report) -> Vec<u8> {
     if let Some(found) = &report.context {
         file.section(CONTEXT_KIND, |m| context(m, found));
     }
+    for found in &report.memory {
+        file.section(NearMemoryView::KIND, |m| {
+            NearMemoryView {
+                of: &found.of,
+                at: found.at,
+                bytes: &found.bytes,
+                text: found.text.as_deref(),
+            }
+            .encode(m);
+            extra(m, &found.extra);
+        });
+    }
     if let Some(found) = &report.loss {
         file.section(LossView::KIND, |m| {
             found

@@ -71,6 +71,7 @@ pub const KINDS: &[(&str, Place)] = &[
     ("sample", Place::Many),
     ("vitals", Place::Once),
     ("context", Place::Once),
+    ("memory", Place::Many),
     ("stall_end", Place::Once),
     ("capture", Place::Once),
     ("loss", Place::Once),
@@ -99,6 +100,7 @@ pub const MAPS: &[(&str, &[Field])] = &[
     ("vitals.cpu", VITALS_CPU),
     ("vitals.memory", VITALS_MEMORY),
     ("context", CONTEXT),
+    ("memory", MEMORY),
     ("stall_end", STALL_END),
     ("capture", CAPTURE),
     ("end", END),
@@ -229,6 +231,14 @@ pub const CONTEXT: &[Field] = &[
     field("breadcrumbs", Shape::Breadcrumbs),
     field("gauges", Shape::Floats),
     field("marks", Shape::Marks),
+];
+
+/// Keys of `memory`.
+pub const MEMORY: &[Field] = &[
+    field("of", Shape::Text),
+    field("at", Shape::Unsigned),
+    field("text", Shape::Text),
+    field("bytes", Shape::Bin),
 ];
 
 /// Keys of `stall_end`.

@@ -212,6 +212,11 @@ impl<'b, S: Sink> ReportWriter<'b, S> {
         self.section(CONTEXT_KIND, |m| context.encode(m))
     }
 
+    /// Writes a `memory`.
+    pub fn memory(&mut self, memory: &NearMemoryView<'_>) -> Result<(), SinkError> {
+        self.section(NearMemoryView::KIND, |m| memory.encode(m))
+    }
+
     /// Writes `stall_end`.
     pub fn stall_end(&mut self, end: &StallEndView<'_>) -> Result<(), SinkError> {
         self.section(StallEndView::KIND, |m| end.encode(m))

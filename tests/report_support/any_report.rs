@@ -35,6 +35,15 @@ pub fn report(u: &mut Unstructured<'_>) -> Result<Report> {
     report.samples = list(u, 3, sample)?;
     report.vitals = maybe(u, vitals)?;
     report.context = maybe(u, context)?;
+    report.memory = list(u, 2, |u| {
+        Ok(NearMemory {
+            of: u.arbitrary()?,
+            at: u.arbitrary()?,
+            bytes: u.arbitrary()?,
+            text: maybe(u, |u| u.arbitrary())?,
+            extra: extra(u)?,
+        })
+    })?;
     report.stall_end = maybe(u, |u| {
         Ok(StallEnd {
             duration: u.arbitrary()?,

@@ -118,6 +118,13 @@ pub fn full_report() -> Report {
         ],
         extra: extra(10),
     });
+    report.memory = vec![NearMemory {
+        of: "rdi".to_owned(),
+        at: 0x7ffd_0000_1000,
+        bytes: vec![0, 1, 2, 0xff],
+        text: Some("order 66".to_owned()),
+        extra: extra(14),
+    }];
     report.stall_end = Some(StallEnd {
         duration: 400_000_000,
         how: "recovered".to_owned(),
@@ -259,6 +266,7 @@ pub fn assert_is_part_of(part: &Report, whole: &Report) {
     same(&part.loss, &whole.loss);
     same(&part.end, &whole.end);
     sub(&part.unknown, &whole.unknown, |a, b| a == b);
+    sub(&part.memory, &whole.memory, |a, b| a == b);
     sub(&part.images, &whole.images, |a, b| a == b);
     sub(&part.threads, &whole.threads, |a, b| {
         frames(&a.frames, &b.frames)

@@ -265,6 +265,19 @@ impl Decoder<'_, '_> {
         context
     }
 
+    pub(crate) fn memory(&mut self) -> NearMemory {
+        let mut memory = NearMemory::default();
+        let mut extra = Extra::new();
+        self.map("memory", schema::MEMORY, &mut extra, |d, key| match key {
+            "of" => d.set(key, &mut memory.of, Self::text),
+            "at" => d.set(key, &mut memory.at, Self::unsigned),
+            "text" => memory.text = d.text(key),
+            _ => d.set(key, &mut memory.bytes, Self::bin),
+        });
+        memory.extra = extra;
+        memory
+    }
+
     pub(crate) fn stall_end(&mut self) -> StallEnd {
         let mut end = StallEnd::default();
         let mut extra = Extra::new();

@@ -8,6 +8,7 @@ mod event;
 mod frame;
 mod head;
 mod image;
+mod near;
 mod remarks;
 mod stack;
 mod state;
@@ -17,6 +18,7 @@ pub use event::{Event, EventKind, Signal, Thresholds};
 pub use frame::{Found, Frame, Omitted, RawFrame, WalkEnd};
 pub use head::{App, Head, Os};
 pub use image::Image;
+pub use near::NearMemory;
 pub use remarks::{Capture, End, Loss, StallEnd};
 pub use stack::{Sample, Thread};
 pub use state::{Context, Cpu, Memory, Vitals};
@@ -42,6 +44,8 @@ pub struct Report {
     pub context: Option<Context>,
     /// How and after how long a stall ended.
     pub stall_end: Option<StallEnd>,
+    /// Memory near what went wrong, where the app asked for it.
+    pub memory: Vec<NearMemory>,
     /// What the capture cost.
     pub capture: Option<Capture>,
     /// What was not reported since launch, by reason.

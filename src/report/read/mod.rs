@@ -241,6 +241,7 @@ impl<'a> Reader<'a> {
             }
             view::VitalsView::KIND => report.vitals = Some(decoder.vitals()),
             view::CONTEXT_KIND => report.context = Some(decoder.context()),
+            view::NearMemoryView::KIND => report.memory.push(decoder.memory()),
             view::StallEndView::KIND => report.stall_end = Some(decoder.stall_end()),
             view::CaptureView::KIND => report.capture = Some(decoder.capture()),
             view::LossView::KIND => report.loss = Some(decoder.loss()),

@@ -55,7 +55,8 @@ pub const REMOVED: &str = "(removed)";
 ///   same names where they stand alone;
 /// - the values of keys of free form (the context's, and those that this version does not know) that fit
 ///   a pattern of `rules`, at any depth;
-/// - raw bytes, which may be anything from memory, except ids and hashes of images;
+/// - raw bytes, which may be anything from memory, except ids and hashes of images, and all of the
+///   memory near a crash;
 /// - the randomised part of addresses: images are laid out anew, frames and registers within them
 ///   move along, so that the report can be symbolicated as before; of other addresses only the place
 ///   in the page is left, also where they stand in texts as `0x7ffd12345678`, and registers that point
@@ -82,6 +83,7 @@ pub fn scrub(report: &mut Report, rules: &Scrub) {
 /// [`scrub`], and the names that were removed.
 pub(crate) fn scrub_names(report: &mut Report, rules: &Scrub) -> UserNames {
     let names = UserNames::of(report);
+    report.memory.clear();
     each_text(report, &mut |text| names.remove_from(text));
     let is_secret = |key: &str| rules.keys.iter().any(|pattern| fits(pattern, key));
     let remove = |value: &mut Value| *value = Value::Text(REMOVED.to_owned());

@@ -90,6 +90,7 @@ pub(super) fn each_extra(report: &mut Report, each: &mut dyn FnMut(&mut Extra)) 
         extras.push(&mut context.keys);
         extras.push(&mut context.extra);
     }
+    extras.extend(report.memory.iter_mut().map(|found| &mut found.extra));
     extras.extend(report.stall_end.iter_mut().map(|found| &mut found.extra));
     if let Some(capture) = &mut report.capture {
         extras.push(&mut capture.extra);

@@ -29,6 +29,9 @@ pub struct Crash {
     /// Signals too that come while a debugger is attached (on): without this they are left to the
     /// debugger, which has seen them already, and no report is written.
     pub debugged: bool,
+    /// Memory near the crash too (off): bytes around the instruction and the fault address, the top of
+    /// the stack, and the C strings that registers point at. It may hold whatever the app holds.
+    pub near_memory: bool,
 }
 
 impl Default for Crash {
@@ -37,6 +40,7 @@ impl Default for Crash {
             sigterm: false,
             panics: true,
             debugged: true,
+            near_memory: false,
         }
     }
 }
@@ -60,6 +64,13 @@ impl Crash {
     #[must_use]
     pub fn debugged(mut self, on: bool) -> Crash {
         self.debugged = on;
+        self
+    }
+
+    /// Sets whether memory near the crash is reported.
+    #[must_use]
+    pub fn near_memory(mut self, on: bool) -> Crash {
+        self.near_memory = on;
         self
     }
 

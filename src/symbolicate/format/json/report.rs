@@ -68,6 +68,16 @@ pub(super) fn report_json(origin: &str, symbolicated: &Symbolicated, style: &Sty
     top.put("images", images_json(report));
     top.put("vitals", vitals_json(report));
     top.put("context", context_json(report));
+    let memory = report.memory.iter().map(|near| {
+        let facts = json!({
+            "of": near.of,
+            "at": hex(near.at),
+            "text": near.text,
+            "bytes": (!near.bytes.is_empty()).then(|| bytes_hex(&near.bytes)),
+        });
+        extended(facts, &near.extra)
+    });
+    top.put("memory", memory.collect::<Json>());
     top.put(
         "stall_end",
         report.stall_end.as_ref().map(|end| {

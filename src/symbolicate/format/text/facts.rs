@@ -201,6 +201,39 @@ impl Page<'_> {
         self.line("");
     }
 
+    pub(super) fn near_memory(&mut self) {
+        let memory = self.report().memory.clone();
+        for near in &memory {
+            let of = plain(&near.of);
+            if let Some(text) = &near.text {
+                self.line(&format!("{of} points at {:#x}: {}", near.at, plain(text)));
+            }
+            if near.bytes.is_empty() {
+                continue;
+            }
+            self.line(&format!("Memory near {of}:"));
+            for (row, at) in near
+                .bytes
+                .chunks(16)
+                .zip((0_u64..).map(|row| near.at.wrapping_add(16 * row)))
+            {
+                let hex: Vec<String> = row.iter().map(|byte| format!("{byte:02x}")).collect();
+                let shown = |byte: &u8| {
+                    if matches!(byte, 0x20..0x7f) {
+                        char::from(*byte)
+                    } else {
+                        '.'
+                    }
+                };
+                let text: String = row.iter().map(shown).collect();
+                self.line(&format!("{at:#018x}  {:<47}  {text}", hex.join(" ")));
+            }
+        }
+        if !memory.is_empty() {
+            self.line("");
+        }
+    }
+
     pub(super) fn images(&mut self) {
         self.line("Binary Images:");
         let images: Vec<Image> = self.report().images.clone();

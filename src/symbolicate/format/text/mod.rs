@@ -44,6 +44,7 @@ impl Format for Text {
         }
         page.samples();
         page.registers();
+        page.near_memory();
         page.images();
         page.remarks();
         page.text
