@@ -37,21 +37,27 @@ fn main() -> std::process::ExitCode {
 }
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/exactness.md");
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn run(check: bool, verbose: bool, only: &[&str]) -> Result<bool, Box<dyn std::error::Error>> {
     let folder = std::env::temp_dir().join(format!("exactness-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
-    let wanted: Vec<_> = corpus::all()
-        .into_iter()
-        .filter(|corpus| {
-            (!check || corpus.small) && (only.is_empty() || only.contains(&corpus.name))
-        })
+    let all = corpus::all();
+    let wanted: Vec<_> = all
+        .iter()
+        .map(|corpus| (corpus, if check { corpus.checked } else { usize::MAX }))
+        .filter(|(corpus, count)| *count > 0 && (only.is_empty() || only.contains(&corpus.name)))
         .collect();
     // Who traces a program is a thread: each corpus has its own.
     let done: Vec<Result<table::Table, String>> = std::thread::scope(|scope| {
         let running: Vec<_> = wanted
             .iter()
-            .map(|corpus| {
-                scope.spawn(|| measure(corpus, &folder).map_err(|error| error.to_string()))
+            .map(|(corpus, count)| {
+                let folder = &folder;
+                scope.spawn(move || {
+                    measure(corpus, *count, folder).map_err(|error| error.to_string())
+                })
             })
             .collect();
         running
@@ -73,10 +79,11 @@ fn run(check: bool, verbose: bool, only: &[&str]) -> Result<bool, Box<dyn std::e
     }
     print!("{}", table.rows());
     if check {
-        return table.check("docs/exactness.md");
+        let names: Vec<&str> = all.iter().map(|corpus| corpus.name).collect();
+        return table.check(DOCUMENT, &names);
     }
     if only.is_empty() {
-        table.write("docs/exactness.md")?;
+        table.write(DOCUMENT)?;
     }
     Ok(true)
 }
@@ -84,10 +91,11 @@ fn run(check: bool, verbose: bool, only: &[&str]) -> Result<bool, Box<dyn std::e
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn measure(
     corpus: &corpus::Corpus,
+    count: usize,
     folder: &std::path::Path,
 ) -> Result<table::Table, Box<dyn std::error::Error>> {
     let mut table = table::Table::default();
-    for build in corpus.builds(folder)? {
+    for build in corpus.builds(folder, count)? {
         let start = std::time::Instant::now();
         let stops = trace::run(&build.program, &mut table)?;
         eprintln!("{}: {stops} stops in {:.1?}", build.what, start.elapsed());

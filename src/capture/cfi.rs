@@ -59,8 +59,6 @@ pub(crate) struct Found<'c> {
     pub(crate) signal: bool,
     /// Where its function begins (svma).
     pub(crate) start: u64,
-    /// Where its entry ends (svma).
-    pub(crate) end: u64,
 }
 
 impl Cfi {
@@ -95,7 +93,6 @@ impl Cfi {
         let signal = entry.is_signal_trampoline();
         let encoding = entry.cie().encoding();
         let start = entry.initial_address();
-        let end = start.wrapping_add(entry.len());
         let row = entry
             .unwind_info_for_address(&section, &self.bases, context, svma)
             .ok()?;
@@ -104,7 +101,6 @@ impl Cfi {
             encoding,
             signal,
             start,
-            end,
         })
     }
 

@@ -164,6 +164,9 @@ struct State {
     known: u64,
     /// Bits of those among them that may be another frame's, see [`Walk::leave_by_row`].
     doubt: u64,
+    /// A CFA, and the return address of its frame, in place of which something else may stand
+    /// already, see [`install`].
+    called: Option<(u64, u64)>,
     found: Found,
     /// Whether pc is that of an instruction about to run, rather than a return address.
     exact: bool,
@@ -184,6 +187,7 @@ impl State {
             registers: *registers,
             known: u64::MAX,
             doubt: 0,
+            called: None,
             found,
             exact,
             switches: 0,

@@ -19,12 +19,6 @@ impl Found<'_> {
         saved(0) && saved(1)
     }
 
-    /// Whether its function has no caller.
-    pub(crate) fn is_root(&self, arch: Arch) -> bool {
-        let column = Register(arch.return_address() as u16);
-        matches!(self.row.register(column), Some(RegisterRule::Undefined))
-    }
-
     /// The register that the CFA is counted from, and how far it lies from there; `None` where it
     /// is an expression.
     pub(crate) fn cfa_register(&self) -> Option<(usize, i64)> {

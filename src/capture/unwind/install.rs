@@ -1,109 +1,195 @@
 //! The return address of a function that installs another frame's registers.
 //!
-//! libgcc's `uw_install_context` writes the catching frame's return address over that of the
-//! function which raised the exception. Its own is then found in the unwinder's context, which is
-//! among its locals (`struct _Unwind_Context` in libgcc/unwind-dw2.c holds it from the start).
+//! libgcc's `uw_install_context` writes the words that the catching frame has for each register
+//! over those of the function that raised the exception, its return address among them; and last
+//! of all, where to jump to over the return address of what the catching function had called. Both
+//! are still there: the first one in the unwinder's context of its own frame, which is among its
+//! locals, the second one in place of the first one.
 //!
-//! The last write before the jump is where to: over the return address of what the catching
-//! function had called. That one is nowhere else, so that all frames behind a function which has
-//! installed already are marked as guesses.
-
-use std::ops::Range;
+//! Source: `struct _Unwind_Context`, `uw_init_context` and `uw_install_context` of GCC's
+//! libgcc/unwind-dw2.c.
 
 use super::calls::is_behind_call;
-use super::scan::cfa_at;
-use crate::capture::cfi::Context;
-use crate::capture::images::Images;
+use super::scan::first_call;
+use crate::capture::images::{Images, LoadedImage};
 use crate::capture::memory::Memory;
 use crate::capture::registers::Arch;
 
 /// How many bytes of locals are searched.
 const LOCALS: u64 = 4096;
 
-/// How many callers of an address must fit the stack for it to be believed.
-const CALLERS: usize = 2;
-
 /// The frame of such a function.
 pub(super) struct Frame {
     pub(super) sp: u64,
     pub(super) cfa: u64,
-    /// Where its instructions lie (avma).
-    pub(super) function: Range<u64>,
+    /// Its first instruction, where the frame is of a whole function (avma).
+    pub(super) start: Option<u64>,
+    /// Where it stands, or the call that it has made (avma).
+    pub(super) at: u64,
 }
 
-/// The return address of a frame in whose slot `stored` stands; `None` where
-/// nothing tells whether that is its own. Signal-safe.
-pub(super) fn return_address<M: Memory>(
-    images: &Images,
-    arch: Arch,
+/// What the frame's return address slot holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Slot {
+    /// Its return address.
+    Own,
+    /// That of what the catching function had called; `own` is the frame's. Where the CFA of what
+    /// was called is known, it is `called`.
+    Installed { own: u64, called: Option<u64> },
+    /// Nothing tells.
+    Unknown,
+}
+
+/// What the slot of an x86_64 frame is, in which `stored` stands. Signal-safe.
+pub(super) fn slot<M: Memory>(
+    (images, image): (&Images, &LoadedImage),
     frame: &Frame,
     stored: u64,
-    context: &mut Context,
     memory: &mut M,
     budget: &mut u32,
-) -> Option<u64> {
-    let (sp, cfa) = (frame.sp, frame.cfa);
-    let locals = || {
-        (sp..cfa.saturating_sub(16))
-            .step_by(8)
-            .take((LOCALS / 8) as usize)
-    };
-    if locals().any(|slot| memory.read(slot) == Ok(stored)) {
-        return Some(stored);
+) -> Slot {
+    let first = frame
+        .start
+        .and_then(|start| first_call(image, start, budget));
+    if first.is_some_and(|behind| frame.at < behind) {
+        // The context is not yet made.
+        return Slot::Own;
     }
-    if arch != Arch::X86_64 {
-        return None;
+    // A context holds where each register is saved: the return address, number 16, just below the
+    // CFA, which stands two words behind, and then the address to go on at.
+    let (mut own, mut called) = (None, None);
+    let mut before = [None; 2];
+    for slot in (frame.sp..frame.cfa.saturating_sub(24))
+        .step_by(8)
+        .take((LOCALS / 8) as usize)
+    {
+        let Some(rest) = budget.checked_sub(1) else {
+            return Slot::Unknown;
+        };
+        *budget = rest;
+        let word = memory.read(slot).ok();
+        if let (Some(saved), Some(cfa)) = (before[0], word)
+            && cfa.checked_sub(8) == Some(saved)
+        {
+            if cfa == frame.cfa {
+                // That of a catching caller goes on at a landing pad, which no call returns to.
+                let goes_on = memory.read(slot.wrapping_add(8)).ok();
+                match goes_on.filter(|at| is_behind_call(images, Arch::X86_64, *at)) {
+                    Some(other) if own.is_some_and(|own| own != other) => return Slot::Unknown,
+                    None => {}
+                    found => own = found,
+                }
+            } else if cfa > frame.cfa {
+                called = Some(cfa);
+            }
+        }
+        before = [before[1], word];
     }
-    match fits(images, stored, cfa, context, memory, budget) {
-        Some(true) => return Some(stored),
-        Some(false) => {}
-        None => return None,
+    match own {
+        Some(own) if own == stored => Slot::Own,
+        Some(own) => Slot::Installed { own, called },
+        None => Slot::Unknown,
     }
-    // While the context is made, it holds an address of the function itself.
-    locals().find_map(|slot| {
-        let word = memory.read(slot).ok()?;
-        let fits = !frame.function.contains(&word)
-            && fits(images, word, cfa, context, memory, budget) == Some(true);
-        fits.then_some(word)
-    })
 }
 
-/// Whether a function that a call returns to at `address`, with this stack pointer, has a caller
-/// where its information and its instructions say, and that one too; `None` where they do not say.
-fn fits<M: Memory>(
-    images: &Images,
-    mut address: u64,
-    mut sp: u64,
-    context: &mut Context,
-    memory: &mut M,
-    budget: &mut u32,
-) -> Option<bool> {
-    for _ in 0..CALLERS {
-        if !is_behind_call(images, Arch::X86_64, address) {
-            return Some(false);
-        }
-        let image = images.get(images.find(address)?)?;
-        let cfi = image.cfi.as_ref()?;
-        let row = cfi.find(image.svma(address).wrapping_sub(1), context)?;
-        if row.is_root(Arch::X86_64) {
-            return Some(true);
-        }
-        let start = row.start;
-        let cfa = match row.cfa_register() {
-            Some((register, offset)) if register == Arch::X86_64.sp() => {
-                sp.checked_add_signed(offset)?
-            }
-            _ if cfi.is_entry(start, context) => {
-                let place = (image.avma(start), address, sp);
-                match cfa_at(images, image, place, memory, budget) {
-                    Some(cfa) => cfa,
-                    None => return Some(false),
-                }
-            }
-            _ => return None,
-        };
-        let caller = memory.read(cfa.wrapping_sub(8)).ok()?;
-        (address, sp) = (caller, cfa);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::images::Section;
+    use crate::capture::memory::StackCopy;
+    use crate::capture::unwind::scan::BUDGET;
+
+    const SP: u64 = 0x7000;
+    const CFA: u64 = SP + 8 * 64;
+    /// In the function of the test, its own return address, the landing pad, and the call that the
+    /// catching function made.
+    const INSIDE: u64 = 0x40_0018;
+    const OWN: u64 = 0x40_0100;
+    const LANDING: u64 = 0x40_0200;
+    const CAUGHT: u64 = 0x40_0300;
+
+    /// At 0x40_0000 a function that pushes, calls (to return to 0x40_0006), and pops; and the calls
+    /// that return to the two addresses above.
+    fn images() -> Images {
+        let mut bytes = vec![0x90; 0x1000];
+        bytes[..2].copy_from_slice(&[0x55, 0xe8]);
+        bytes[2..8].copy_from_slice(&[0, 0, 0, 0, 0x5d, 0xc3]);
+        bytes[0xfb] = 0xe8;
+        bytes[0x2fb] = 0xe8;
+        let image = LoadedImage::new("unwinder", 0x40_0000, 0, 0x1000)
+            .with_arch(Arch::X86_64)
+            .with_text(Section {
+                svma: 0,
+                bytes: bytes.into(),
+            });
+        Images::new(vec![image])
     }
-    Some(true)
+
+    /// A context among 64 words: which word it begins at, its CFA, where it goes on.
+    fn slot_of(contexts: &[(usize, u64, u64)], at: u64, stored: u64) -> Slot {
+        let mut words = [0u64; 64];
+        for &(first, cfa, goes_on) in contexts {
+            words[first + 16] = cfa - 8;
+            words[first + 18] = cfa;
+            words[first + 19] = goes_on;
+        }
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let frame = Frame {
+            sp: SP,
+            cfa: CFA,
+            start: Some(0x40_0000),
+            at,
+        };
+        let images = images();
+        slot(
+            (&images, images.get(0).unwrap()),
+            &frame,
+            stored,
+            &mut StackCopy::new(SP, &bytes),
+            &mut { BUDGET },
+        )
+    }
+
+    #[test]
+    fn what_was_installed_is_told_from_what_is_its_own() {
+        let own = (0, CFA, OWN);
+        let catching = (30, CFA + 0x100, LANDING);
+        // Raised, not yet caught; caught; installed.
+        assert_eq!(slot_of(&[own, (30, CFA, OWN)], INSIDE, OWN), Slot::Own);
+        assert_eq!(slot_of(&[own, catching], INSIDE, OWN), Slot::Own);
+        let installed = Slot::Installed {
+            own: OWN,
+            called: Some(CFA + 0x100),
+        };
+        assert_eq!(slot_of(&[own, catching], INSIDE, CAUGHT), installed);
+        assert_eq!(
+            slot_of(&[(40, CFA, OWN), (0, CFA + 0x100, LANDING)], INSIDE, CAUGHT),
+            installed
+        );
+    }
+
+    #[test]
+    fn caught_by_the_caller_itself() {
+        let contexts = [(0, CFA, OWN), (30, CFA, LANDING)];
+        assert_eq!(slot_of(&contexts, INSIDE, OWN), Slot::Own);
+        let contexts = [(30, CFA, OWN), (0, CFA, LANDING)];
+        assert_eq!(slot_of(&contexts, INSIDE, OWN), Slot::Own);
+        // About to jump there.
+        let installed = Slot::Installed {
+            own: OWN,
+            called: None,
+        };
+        assert_eq!(slot_of(&contexts, INSIDE, LANDING), installed);
+        let alike = [(30, CFA, OWN), (0, CFA, CAUGHT)];
+        assert_eq!(slot_of(&alike, INSIDE, OWN), Slot::Unknown);
+    }
+
+    #[test]
+    fn before_a_context_is_made_nothing_is_installed() {
+        // As an earlier exception left it.
+        let stale = [(0, CFA, LANDING)];
+        assert_eq!(slot_of(&stale, 0x40_0001, OWN), Slot::Own);
+        assert_eq!(slot_of(&[], 0x40_0005, OWN), Slot::Own);
+        assert_eq!(slot_of(&[], 0x40_0006, OWN), Slot::Unknown);
+    }
 }

@@ -1,6 +1,6 @@
 //! Leaving a frame by all of its row, every preserved register among it.
 
-use super::install;
+use super::install::{self, Slot};
 use super::scan::cfa_at;
 use super::{State, Walk};
 use crate::capture::cfi::{self, Fault, Left};
@@ -42,10 +42,10 @@ impl<M: Memory> Walk<'_, M> {
         }
         let (pc, sp) = (self.state.pc, self.state.sp);
         let start = image.avma(row.start);
-        let function = start..image.avma(row.end);
         let images = self.images;
+        let called = self.state.called.map(|(cfa, _)| cfa);
         let by_instructions = |memory: &mut M, budget: &mut u32| match arch {
-            Arch::X86_64 if whole => cfa_at(images, image, (start, pc, sp), memory, budget),
+            Arch::X86_64 if whole => cfa_at(images, image, (start, pc, sp), called, memory, budget),
             _ => None,
         };
         let mut registers = self.state.all();
@@ -90,22 +90,33 @@ impl<M: Memory> Walk<'_, M> {
         let cfa = registers.sp();
         let has_locals = cfa.checked_sub(sp).is_some_and(|size| size > 64);
         if installs && has_locals {
-            let context = &mut self.unwinder.context;
-            let frame = install::Frame { sp, cfa, function };
-            match install::return_address(
-                self.images,
-                arch,
-                &frame,
-                return_address,
-                context,
-                &mut self.memory,
-                &mut self.budget,
-            ) {
-                Some(own) if own == return_address => {}
-                // Installed already: any frame behind it may have the landing pad as its pc.
-                Some(own) => (return_address, found) = (own, Found::LinkRegister),
-                None => found = Found::LinkRegister,
+            let frame = install::Frame {
+                sp,
+                cfa,
+                start: whole.then_some(start),
+                at: address,
+            };
+            let slot = match arch {
+                Arch::X86_64 => {
+                    let (memory, budget) = (&mut self.memory, &mut self.budget);
+                    install::slot((images, image), &frame, return_address, memory, budget)
+                }
+                Arch::Arm64 => Slot::Unknown,
+            };
+            match slot {
+                Slot::Own => {}
+                Slot::Installed { own, called } => {
+                    self.state.called = called.map(|cfa| (cfa, return_address));
+                    (return_address, found) = (own, Found::LinkRegister);
+                }
+                Slot::Unknown => found = Found::LinkRegister,
             }
+        } else if let Some((called, address)) = self.state.called
+            && called == cfa
+        {
+            // Where the exception will be caught stands there already.
+            return_address = address;
+            self.state.called = None;
         }
         if let Err(end) = self.check_advance(cfa, true) {
             return Ok(Some(end));

@@ -35,15 +35,19 @@ struct Depth {
 }
 
 /// The CFA of a function that was entered by a call to `start` and stands at `pc`, from its stack
-/// pointer; checked by what then is its return address. Signal-safe.
+/// pointer; checked by what then is its return address, where it is not `known`. Signal-safe.
 pub(super) fn cfa_at<M: Memory>(
     images: &Images,
     image: &LoadedImage,
     (start, pc, sp): (u64, u64, u64),
+    known: Option<u64>,
     memory: &mut M,
     budget: &mut u32,
 ) -> Option<u64> {
     let cfa = sp.checked_add_signed(depth_at(image, start, pc, budget)?)?;
+    if known == Some(cfa) {
+        return Some(cfa);
+    }
     let return_address = memory.read(cfa.checked_sub(8)?).ok()?;
     is_behind_call(images, Arch::X86_64, return_address).then_some(cfa)
 }
@@ -117,6 +121,22 @@ impl Depth {
         };
         Some(Depth { sp, fp })
     }
+}
+
+/// Where the first call of a function that begins at `start` returns to. Signal-safe.
+pub(super) fn first_call(image: &LoadedImage, start: u64, budget: &mut u32) -> Option<u64> {
+    let mut at = start;
+    for _ in 0..BEHIND {
+        *budget = budget.checked_sub(1)?;
+        let (length, effect) = decode(image.instructions(at, LONGEST)?)?;
+        at = at.checked_add(length as u64)?;
+        match effect {
+            Effect::Call => return Some(at),
+            Effect::Return | Effect::Jump(_) | Effect::Stop => return None,
+            _ => {}
+        }
+    }
+    None
 }
 
 /// How code will return.
@@ -252,7 +272,7 @@ mod tests {
             assert!(!found.pops);
             let place = (BASE + 0x100, pc, sp);
             assert_eq!(
-                cfa_at(&images, image, place, &mut memory, &mut { BUDGET }),
+                cfa_at(&images, image, place, None, &mut memory, &mut { BUDGET }),
                 Some(cfa),
                 "{pc:#x}"
             );
@@ -279,7 +299,7 @@ mod tests {
             let image = images.get(0).unwrap();
             let place = (BASE + 0x100, BASE + 0x104, STACK);
             assert_eq!(
-                cfa_at(&images, image, place, &mut memory, &mut { BUDGET }),
+                cfa_at(&images, image, place, None, &mut memory, &mut { BUDGET }),
                 None,
                 "{code:x?}"
             );
