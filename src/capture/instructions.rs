@@ -2,6 +2,11 @@
 //!
 //! Source: Intel SDM volume 2, chapter 2 (prefixes, ModR/M, VEX, EVEX) and appendix A (opcode
 //! maps). What changes `rsp` or `rbp` in any other way than the usual ones is said to lose it.
+//!
+//! `flow::x86_64` reads instructions too, and wants something else: where compact unwind speaks of
+//! a function's body, it takes each instruction for harmless that compilers do not use on `rsp`, and
+//! follows what only prologues and jump tables do (`eax` before a probe, `rip`). Here nothing is
+//! known of the code, so that whatever writes to `rsp` or `rbp` must be seen.
 
 /// What an instruction does, as far as an unwinder is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
