@@ -4,6 +4,8 @@
 #[path = "capture_support/counting.rs"]
 mod counting;
 
+mod deadline;
+
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 

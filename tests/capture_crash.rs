@@ -3,6 +3,7 @@
 
 #[path = "capture_support/counting.rs"]
 mod counting;
+mod deadline;
 #[path = "capture_support/mod.rs"]
 mod support;
 
@@ -85,16 +86,13 @@ fn prepare(check: fn(&Captured<'_>) -> Result<(), &'static str>, functions: &[*c
 
 /// Runs a test of this program by itself in another process, where it crashes.
 fn child(name: &str) -> Output {
-    Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            name,
-            "--ignored",
-            "--nocapture",
-            "--test-threads=1",
-        ])
-        .output()
-        .unwrap()
+    deadline::output(Command::new(std::env::current_exe().unwrap()).args([
+        "--exact",
+        name,
+        "--ignored",
+        "--nocapture",
+        "--test-threads=1",
+    ]))
 }
 
 fn assert_child(name: &str) {

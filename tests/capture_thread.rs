@@ -4,6 +4,8 @@
 #[path = "capture_support/mod.rs"]
 mod support;
 
+mod deadline;
+
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;

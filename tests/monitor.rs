@@ -364,9 +364,7 @@ fn killed() {
             .filter_map(|file| Some(file.ok()?.path()))
             .any(|path| path.to_string_lossy().contains("-stall-"))
     };
-    while !partial() {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    child::deadline::until(&mut child, "report of its stall", partial);
     std::thread::sleep(Duration::from_millis(100));
     assert!(
         store::reports(&folder.0).unwrap().is_empty(),

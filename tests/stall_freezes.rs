@@ -5,6 +5,9 @@
 #[cfg(target_os = "linux")]
 mod freezes;
 
+#[cfg(target_os = "linux")]
+mod deadline;
+
 #[cfg(not(target_os = "linux"))]
 fn main() {}
 
@@ -34,8 +37,7 @@ fn main() {
     // On a machine that keeps it from the CPU, a freeze may be of another kind than it is meant to be.
     for _ in 0..4 {
         let program = std::env::current_exe().expect("this program");
-        let output = std::process::Command::new(program).env(PLAY, "1").output();
-        let output = output.expect("the player");
+        let output = deadline::output(std::process::Command::new(program).env(PLAY, "1"));
         let told = String::from_utf8_lossy(&output.stdout);
         print!("{told}");
         let named = CULPRITS.iter().all(|culprit| told.contains(culprit));

@@ -1,12 +1,13 @@
 //! Runs a role of the test program as a child process, and reads the reports that it left.
 
-use std::io::Read;
+#[path = "../deadline/mod.rs"]
+pub mod deadline;
+
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
-use std::time::Duration;
 
 use wedjat::report::{Reading, Report};
 use wedjat::symbolicate::{DebugFiles, Symbolicator};
@@ -64,56 +65,18 @@ pub fn play(role: &str) -> Ended {
     play_with(role, |command| command)
 }
 
-/// How long a child may take; what hangs is killed, and its test fails and says where it hung.
-const PATIENCE: Duration = Duration::from_secs(120);
-
 /// Plays a role to its end, with changes to how it is started.
+#[track_caller]
 pub fn play_with(role: &str, change: impl FnOnce(&mut Command) -> &mut Command) -> Ended {
     let folder = Folder::new(role);
     let mut command = command(role, &folder.0);
-    let mut child = change(&mut command).stderr(Stdio::piped()).spawn().unwrap();
-    let mut pipe = child.stderr.take().unwrap();
-    let (send, said) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let mut stderr = String::new();
-        pipe.read_to_string(&mut stderr).unwrap();
-        let _ = send.send(stderr);
-    });
-    let Ok(stderr) = said.recv_timeout(PATIENCE) else {
-        let hung = whereabouts(child.id());
-        let _ = child.kill();
-        let _ = child.wait();
-        panic!("{role} hung for {PATIENCE:?}: {hung}");
-    };
+    let child = change(&mut command).stderr(Stdio::piped()).spawn().unwrap();
+    let ended = deadline::end(child, deadline::PATIENCE);
     Ended {
-        status: child.wait().unwrap(),
-        stderr,
+        status: ended.status,
+        stderr: String::from_utf8_lossy(&ended.stderr).into_owned(),
         folder,
     }
-}
-
-/// What the threads of a process and of its children wait for, as far as the kernel says.
-fn whereabouts(process: u32) -> String {
-    let mut all = String::new();
-    let read = |path: &Path, name: &str| {
-        let text = std::fs::read_to_string(path.join(name)).unwrap_or_default();
-        text.split_whitespace().collect::<Vec<_>>().join(" ")
-    };
-    for thread in std::fs::read_dir(format!("/proc/{process}/task"))
-        .into_iter()
-        .flatten()
-    {
-        let Ok(thread) = thread else { continue };
-        let path = thread.path();
-        let facts = ["comm", "wchan", "syscall"].map(|name| read(&path, name));
-        all += &format!("\n{}: {}", path.display(), facts.join(", "));
-        for child in read(&path, "children").split(' ') {
-            if let Ok(child) = child.parse() {
-                all += &whereabouts(child);
-            }
-        }
-    }
-    all
 }
 
 impl Ended {

@@ -5,6 +5,7 @@ use std::path::Path;
 use wedjat::report::EventKind;
 use wedjat::{Monitor, store};
 
+use crate::child::deadline::{status, until};
 use crate::child::{command, play};
 use crate::{Tests, Way, install, outer, tests};
 
@@ -96,8 +97,7 @@ pub fn role(role: &str, folder: &Path) -> bool {
     match role {
         "full_disk" => {
             small_disk(folder);
-            let mut child = command("fills_the_disk", folder).spawn().unwrap();
-            let status = child.wait().unwrap();
+            let status = status(&mut command("fills_the_disk", folder));
             use std::os::unix::process::ExitStatusExt;
             assert_eq!(status.signal(), Some(libc::SIGSEGV), "{status:?}");
             let found = store::reports(folder).unwrap();
@@ -225,12 +225,9 @@ fn two_processes() {
         names.filter(partial).count()
     };
     let mut frozen = command("freezes", &folder.0).spawn().unwrap();
-    while partials() == 0 {
-        assert!(frozen.try_wait().unwrap().is_none(), "it ended");
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    until(&mut frozen, "report of its stall", || partials() > 0);
     for round in 1..=3 {
-        let status = command("crashes_beside_it", &folder.0).status().unwrap();
+        let status = status(&mut command("crashes_beside_it", &folder.0));
         use std::os::unix::process::ExitStatusExt;
         assert_eq!(status.signal(), Some(libc::SIGSEGV));
         // One that is asked for and one of the crash; the frozen one's is not touched.

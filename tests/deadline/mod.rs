@@ -1,13 +1,19 @@
-//! Runs the command with a deadline: whatever it is given, it comes to an end.
+//! Deadlines: whatever a test starts or waits for comes to an end, and what hung is named.
+//!
+//! A program that is started has [`PATIENCE`]; the test program that has this module, as a whole,
+//! has [`PROGRAM`] (not where it is asked for soaks or for ignored tests, which take what they take).
 #![allow(dead_code, reason = "each test program uses its own part")]
 
 use std::ffi::OsStr;
 use std::io::Read;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Far more than anything here takes, even on a machine that is busy with other things.
-const DEADLINE: Duration = Duration::from_secs(240);
+pub const PATIENCE: Duration = Duration::from_secs(240);
+
+/// The same for a whole test program.
+pub const PROGRAM: Duration = Duration::from_secs(900);
 
 pub struct Ran {
     pub code: Option<i32>,
@@ -16,7 +22,8 @@ pub struct Ran {
 }
 
 pub fn symbolicate<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Ran {
-    let child = Command::new(env!("CARGO_BIN_EXE_symbolicate"))
+    let program = option_env!("CARGO_BIN_EXE_symbolicate").expect("a build with the desk");
+    let child = Command::new(program)
         .args(args)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -28,33 +35,148 @@ pub fn symbolicate<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Ran {
 
 /// Waits for the end; panics where it does not come.
 #[track_caller]
-pub fn finish(mut child: Child) -> Ran {
-    let out = reader(child.stdout.take().unwrap());
-    let err = reader(child.stderr.take().unwrap());
-    let begin = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break status;
-        }
-        if begin.elapsed() > DEADLINE {
-            child.kill().unwrap();
-            panic!("the command hangs");
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    };
+pub fn finish(child: Child) -> Ran {
+    let text = |bytes| String::from_utf8(bytes).expect("all output is UTF-8");
+    let ended = end(child, PATIENCE);
     Ran {
-        code: status.code(),
-        out: out.join().unwrap(),
-        err: err.join().unwrap(),
+        code: ended.status.code(),
+        out: text(ended.stdout),
+        err: text(ended.stderr),
     }
 }
 
-fn reader(mut stream: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
+/// Runs it to its end and takes what it says.
+#[track_caller]
+pub fn output(command: &mut Command) -> Output {
+    let (out, err) = (Stdio::piped(), Stdio::piped());
+    end(command.stdout(out).stderr(err).spawn().unwrap(), PATIENCE)
+}
+
+/// Runs it to its end.
+#[track_caller]
+pub fn status(command: &mut Command) -> ExitStatus {
+    end(command.spawn().unwrap(), PATIENCE).status
+}
+
+/// Waits for the end, for so long, and takes what comes through the pipes that there are. What hangs
+/// is killed, and the panic says where it hung.
+#[track_caller]
+pub fn end(mut child: Child, patience: Duration) -> Output {
+    let out = child.stdout.take().map(reader);
+    let err = child.stderr.take().map(reader);
+    let begin = Instant::now();
+    let mut status = None;
+    loop {
+        status = status.or_else(|| child.try_wait().unwrap());
+        // A child of the child may have the pipes still.
+        let open = [&out, &err].into_iter().flatten();
+        if let Some(status) = status
+            && open.into_iter().all(|reader| reader.is_finished())
+        {
+            let read = |reader: Option<Reader>| reader.map(|reader| reader.join().unwrap());
+            return Output {
+                status,
+                stdout: read(out).unwrap_or_default(),
+                stderr: read(err).unwrap_or_default(),
+            };
+        }
+        if begin.elapsed() > patience {
+            let hung = whereabouts(child.id());
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("process {} hung for {patience:?}: {hung}", child.id());
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Waits until it is so, for [`PATIENCE`]; the child must be there until then.
+#[track_caller]
+pub fn until(child: &mut Child, what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        if let Some(status) = child.try_wait().unwrap() {
+            panic!("{status} before {what}");
+        }
+        if begin.elapsed() > PATIENCE {
+            let hung = whereabouts(child.id());
+            let _ = child.kill();
+            panic!("no {what} in {PATIENCE:?}: {hung}");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+type Reader = std::thread::JoinHandle<Vec<u8>>;
+
+fn reader(mut stream: impl Read + Send + 'static) -> Reader {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes).unwrap();
-        String::from_utf8(bytes).expect("all output is UTF-8")
+        bytes
     })
+}
+
+/// What the threads of a process and of its children wait for, as far as the kernel says.
+pub fn whereabouts(process: u32) -> String {
+    let mut all = String::new();
+    let read = |path: &std::path::Path, name: &str| {
+        let text = std::fs::read_to_string(path.join(name)).unwrap_or_default();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let threads = std::fs::read_dir(format!("/proc/{process}/task"));
+    for thread in threads.into_iter().flatten().flatten() {
+        let path = thread.path();
+        let facts = ["comm", "wchan", "syscall"].map(|name| read(&path, name));
+        all += &format!("\n{}: {}", path.display(), facts.join(", "));
+        for child in read(&path, "children").split(' ') {
+            if let Ok(child) = child.parse() {
+                all += &whereabouts(child);
+            }
+        }
+    }
+    all
+}
+
+#[cfg(target_os = "linux")]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEGIN: extern "C" fn() = begin;
+
+/// Runs before `main`.
+#[cfg(target_os = "linux")]
+extern "C" fn begin() {
+    let asked = |variable| std::env::var_os(variable).is_some();
+    let patient = ["WEDJAT_RUNS", "WEDJAT_SOAK"].into_iter().any(asked)
+        || std::env::args().any(|argument| argument.ends_with("ignored"));
+    if !patient {
+        // SAFETY: an all-zero `sigaction` is a valid value; nothing else runs yet.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = too_late as *const () as usize;
+            action.sa_flags = libc::SA_NODEFER | libc::SA_RESTART;
+            libc::sigaction(libc::SIGALRM, &action, std::ptr::null_mut());
+            libc::alarm(PROGRAM.as_secs() as u32);
+        }
+    }
+}
+
+/// The names of the threads are those of the tests that still run.
+#[cfg(target_os = "linux")]
+extern "C" fn too_late(signal: libc::c_int) {
+    // SAFETY: plain calls. What follows may wait for a lock that the interrupted thread holds: then
+    // the second alarm ends it.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::alarm(10);
+    }
+    let hung = whereabouts(std::process::id());
+    let said = format!("\nthis test program hangs, after {PROGRAM:?}: {hung}\n");
+    // SAFETY: the text lives across the call.
+    unsafe {
+        libc::write(2, said.as_ptr().cast(), said.len());
+        libc::raise(signal);
+    }
 }
 
 /// The most memory that any command run by this process has had resident so far, in bytes.

@@ -2,6 +2,9 @@
 //! which then is the child.
 #![allow(dead_code, reason = "each test program uses a part")]
 
+#[path = "../deadline/mod.rs"]
+mod deadline;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::panic::AssertUnwindSafe;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
