@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use stall_support::{burn, is_child, start};
+use stall_support::{DISTURBED, burn, is_child, start, tell_all_starved};
 use wedjat::report::{EventKind, Report};
 use wedjat::store::HowEnded;
 use wedjat::{
@@ -33,11 +33,25 @@ fn builder(folder: &Path) -> MonitorBuilder {
     Monitor::builder("Api", "1.2").directory(folder)
 }
 
-/// Plays the child of this test to its end and gives the reports that it left.
+/// Plays the child of this test to its end and gives the reports that it left. Where it fails and says
+/// that it had no CPU for long, it is played again, a few times.
 fn reports(test: &str) -> Vec<Report> {
     let folder = folder(test);
-    let lines = start(test).rest();
-    assert!(!lines.is_empty());
+    let starved = |lines: &[String]| {
+        let mut told = lines
+            .iter()
+            .filter_map(|line| line.strip_prefix("starved "));
+        told.next().map_or(0, |told| told.parse().unwrap())
+    };
+    for attempt in 1.. {
+        let (good, lines) = start(test).outcome();
+        if good {
+            break;
+        }
+        let again = attempt < 8 && starved(&lines) >= DISTURBED;
+        assert!(again, "{lines:#?}");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
     let stored = wedjat::store::reports(&folder).unwrap();
     let reports = stored.iter().map(|stored| stored.read().unwrap().report);
     let reports = reports.collect();
@@ -96,6 +110,7 @@ fn a_stall_is_told_as_it_comes_and_goes_and_is_counted() {
         while monitor.stats().stalled_time.is_zero() && begin.elapsed() < Duration::from_secs(10) {
             sleep(10 * MS);
         }
+        tell_all_starved();
         let stats = monitor.stats();
         assert_eq!((stats.turns, stats.stalls, stats.stalled), (2, 1, false));
         assert!(stats.longest >= 500 * MS && stats.captures >= 1 && stats.reports == 0);
@@ -179,20 +194,26 @@ fn too_much_cpu_memory_and_too_few_frames_are_reported_each_as_its_own_kind() {
     let test = "too_much_cpu_memory_and_too_few_frames_are_reported_each_as_its_own_kind";
     if is_child() {
         let monitor = builder(&folder(test))
-            .cpu(CpuLoad::default().share(0.1).over(1_000 * MS))
+            .cpu(CpuLoad::default().share(0.05).over(1_000 * MS))
             .memory(MemoryLoad::default().bytes(64 << 20))
             .slow_frames(
                 SlowFrames::default()
                     .below(30.0)
                     .lasting(500 * MS)
-                    .cpu(0.05),
+                    .cpu(0.02),
             )
             .install()
             .unwrap();
         println!("ready");
         let much = vec![1u8; 80 << 20];
         let begin = Instant::now();
-        while monitor.stats().reports < 3 && begin.elapsed() < Duration::from_secs(60) {
+        let is_there = |kind: &str| {
+            let files = std::fs::read_dir(folder(test)).unwrap();
+            let mut names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+            names.any(|name| name.contains(kind) && name.ends_with(".wedjat"))
+        };
+        let wanted = ["-cpu-", "-memory-", "-stall-"];
+        while !wanted.into_iter().all(is_there) && begin.elapsed() < Duration::from_secs(60) {
             monitor.frame();
             burns_much(150 * MS);
         }

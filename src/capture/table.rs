@@ -7,11 +7,11 @@
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use std::sync::{Arc, Once};
 
 use super::images::{Bytes, Images, LoadedImage, Section};
-use crate::platform::forked::{self, ForkLock};
+use crate::platform::forked::{self, First, ForkLock};
 #[cfg(target_os = "linux")]
 use crate::platform::images::Contents;
 use crate::platform::images::ImageFacts;
@@ -70,8 +70,10 @@ impl ImageTable {
     /// Allocates and takes the loader's lock: call it at install, and from a thread of its own
     /// whenever libraries load or unload; never from a handler or a capture.
     pub fn refresh() {
-        static ONCE: Once = Once::new();
-        ONCE.call_once(|| forked::around(before_fork, in_parent, in_child));
+        static ONCE: First = First::new();
+        if ONCE.is_now() {
+            forked::around(before_fork, in_parent, in_child);
+        }
         // A child of `fork` that cannot have it keeps its parent's images.
         let Some(mut writer) = WRITER.lock() else {
             return;

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Once};
+use std::sync::{Arc, Mutex};
 
 use super::{InstallError, Monitor};
 use crate::capture::{CaptureLimits, ImageTable};
 use crate::platform::file::Folder;
+use crate::platform::forked::{self, First, ForkLock};
 use crate::platform::{Thread, abort, exit, process_id};
 use crate::recorder::{
     COUNTERS, CRASH_WRITER, CrashDesk, Facts, Helper, LiveDesk, LoadDesk, OnStall, Shared,
@@ -83,11 +84,23 @@ impl Drop for Claim {
 }
 
 /// What the panic hook writes with, and where.
-static ON_PANIC: Mutex<Option<(Arc<LiveDesk>, PathBuf, Limits)>> = Mutex::new(None);
+static ON_PANIC: ForkLock<Option<(Arc<LiveDesk>, PathBuf, Limits)>> = ForkLock::new(None);
+
+extern "C" fn before_fork() {
+    ON_PANIC.before_fork();
+}
+
+extern "C" fn in_parent() {
+    ON_PANIC.in_parent();
+}
+
+extern "C" fn in_child() {
+    ON_PANIC.in_child();
+}
 
 fn for_panics() -> Option<(Arc<LiveDesk>, PathBuf, Limits)> {
     // `try_lock`: a panic may come from anywhere, and `install` panics nowhere below.
-    ON_PANIC.try_lock().ok()?.clone()
+    ON_PANIC.try_lock()?.clone()
 }
 
 fn on_panic(panic: &panic::Panic<'_>) -> Option<Name> {
@@ -248,8 +261,11 @@ impl MonitorBuilder {
 
         let live = LiveDesk::new(facts.clone(), folder.clone(), &limits, self.names);
         let live = Arc::new(live);
-        static LEAVING: Once = Once::new();
-        LEAVING.call_once(|| exit::call(leaving));
+        static ONCE: First = First::new();
+        if ONCE.is_now() {
+            forked::around(before_fork, in_parent, in_child);
+            exit::call(leaving);
+        }
 
         let told = self.on_report.clone();
         let helper = Helper::spawn(move |path| tell(&told, &path)).map_err(thread)?;
@@ -293,11 +309,12 @@ impl MonitorBuilder {
                 .map_err(|(signal, source)| InstallError::Signal { signal, source })?;
             monitor.crash = Some(wanted);
             if wanted.panics {
-                *ON_PANIC
-                    .lock()
-                    .unwrap_or_else(|poisoned| poisoned.into_inner()) =
-                    Some((live, directory.clone(), self.limits));
-                panic::install(on_panic);
+                // A child of `fork` that can never have the lock goes without reports of panics.
+                if let Some(mut on) = ON_PANIC.lock() {
+                    *on = Some((live, directory.clone(), self.limits));
+                    drop(on);
+                    panic::install(on_panic);
+                }
             }
         }
         let (told, keep) = (self.on_report, self.limits);

@@ -99,8 +99,10 @@ impl Monitor {
     ///
     /// # Errors
     /// When the report cannot be written: the folder is gone, the disk is full. Whatever got
-    /// through is kept there as a `.partial` file, which the next launch closes.
+    /// through is kept there as a `.partial` file, which the next launch closes. And in a child of
+    /// `fork`, where the monitor is its parent's.
     pub fn record(&self, reason: &str) -> io::Result<PathBuf> {
+        self.not_forked()?;
         // Libraries that were loaded since; a loader that is stuck must not hold us.
         Helper::refresh_within(50_000_000);
         let name = self.live.record(reason)?;
@@ -139,6 +141,7 @@ impl Monitor {
     /// Without [`stall`](MonitorBuilder::stall), if pings are on already, or if their thread cannot
     /// be started.
     pub fn watch_by_ping(&self, post: impl FnMut(Beat) + Send + 'static) -> io::Result<()> {
+        self.not_forked()?;
         let invalid = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
         let timeout = self.timeout.ok_or_else(|| {
             invalid("pings find stalls: install the monitor with `.stall(Stall::default())`")
@@ -275,10 +278,11 @@ impl Monitor {
     /// ```
     ///
     /// # Errors
-    /// When memory for the copies cannot be had.
+    /// When memory for the copies cannot be had, and in a child of `fork`.
     // So that the first line is the caller's.
     #[inline(always)]
     pub fn stacks(&self, threads: Threads) -> io::Result<String> {
+        self.not_forked()?;
         // Libraries that were loaded since; a loader that is stuck must not hold us.
         Helper::refresh_within(50_000_000);
         self.live.stacks(threads, self.watched)
@@ -299,6 +303,17 @@ impl Monitor {
     /// ```
     pub fn stats(&self) -> Stats {
         Stats::now(self.watchdog.as_ref().map_or(0, Watchdog::cpu))
+    }
+
+    /// An error in a child of `fork`: it has none of the monitor's threads, and perhaps its locks as a
+    /// thread of the parent held them.
+    fn not_forked(&self) -> io::Result<()> {
+        if self.process == process_id() {
+            return Ok(());
+        }
+        let why =
+            "a child of `fork` records nothing with its parent's monitor: drop it, and install one";
+        Err(io::Error::new(io::ErrorKind::Unsupported, why))
     }
 
     /// The folder of the reports.

@@ -9,7 +9,7 @@
 use std::cell::UnsafeCell;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, Once, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::signals;
 
@@ -22,11 +22,11 @@ static OPEN: [AtomicI32; SLOTS] = [const { AtomicI32::new(FREE) }; SLOTS];
 
 /// Has children of `fork` give up what is kept from them, from now on. Not signal-safe.
 pub fn install() {
-    static ONCE: Once = Once::new();
-    // SAFETY: `give_up` calls only what is async-signal-safe, and stays for ever.
-    ONCE.call_once(|| unsafe {
-        libc::pthread_atfork(None, None, Some(give_up));
-    });
+    static ONCE: First = First::new();
+    if ONCE.is_now() {
+        // SAFETY: `give_up` calls only what is async-signal-safe, and stays for ever.
+        unsafe { libc::pthread_atfork(None, None, Some(give_up)) };
+    }
 }
 
 /// Keeps this open descriptor from children of `fork` until [`no_longer`]. Signal-safe.
@@ -68,6 +68,21 @@ extern "C" fn give_up() {
     }
 }
 
+/// Tells the first caller that it is the first. Unlike `Once`, whose other callers wait, it can not
+/// leave a child of `fork` waiting for a thread that it has not.
+pub struct First(AtomicBool);
+
+impl First {
+    pub const fn new() -> First {
+        First(AtomicBool::new(false))
+    }
+
+    /// True once.
+    pub fn is_now(&self) -> bool {
+        !self.0.swap(true, Ordering::AcqRel)
+    }
+}
+
 /// How often `fork` looks whether a lock is free, a millisecond apart, before it goes on without it:
 /// its holder may wait for the very thread that forks.
 const LOOKS: u32 = 100;
@@ -105,16 +120,21 @@ impl<T> ForkLock<T> {
         Some(self.mutex.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Takes it if it is free.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.mutex.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
     /// Before `fork`, in its thread.
     pub fn before_fork(&'static self) {
         for _ in 0..LOOKS {
-            let guard = match self.mutex.try_lock() {
-                Ok(guard) => guard,
-                Err(TryLockError::Poisoned(guard)) => guard.into_inner(),
-                Err(TryLockError::WouldBlock) => {
-                    signals::pause(1_000_000);
-                    continue;
-                }
+            let Some(guard) = self.try_lock() else {
+                signals::pause(1_000_000);
+                continue;
             };
             self.forking.store(this_thread(), Ordering::Release);
             // SAFETY: we hold the lock.
@@ -130,7 +150,7 @@ impl<T> ForkLock<T> {
 
     /// Behind it, in the child.
     pub fn in_child(&'static self) {
-        if !self.let_go() && matches!(self.mutex.try_lock(), Err(TryLockError::WouldBlock)) {
+        if !self.let_go() && self.try_lock().is_none() {
             self.lost.store(true, Ordering::Release);
         }
     }

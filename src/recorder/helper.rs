@@ -3,13 +3,12 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::capture::ImageTable;
-use crate::platform::forked::{self, ForkLock};
+use crate::platform::forked::{self, First, ForkLock};
 use crate::platform::{Semaphore, SignalMask, clock};
 use crate::trigger::terminate;
 use crate::vitals::GAUGES;
@@ -50,8 +49,10 @@ pub(crate) struct Helper {
 impl Helper {
     /// Starts it. `tell` is called on it for each report given to [`Helper::tell`].
     pub fn spawn(tell: impl Fn(PathBuf) + Send + 'static) -> io::Result<Helper> {
-        static ONCE: Once = Once::new();
-        ONCE.call_once(|| forked::around(before_fork, in_parent, in_child));
+        static ONCE: First = First::new();
+        if ONCE.is_now() {
+            forked::around(before_fork, in_parent, in_child);
+        }
         STOP.store(false, Ordering::SeqCst);
         let mask = SignalMask::block_all();
         let thread = std::thread::Builder::new()

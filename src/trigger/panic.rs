@@ -1,11 +1,11 @@
 //! Rust panics: what the hook notes for the crash handler, so that one death is one report.
 
 use std::cell::UnsafeCell;
-use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use super::crash;
 use super::loss::{LOSSES, Loss};
+use crate::platform::forked::First;
 use crate::platform::{Thread, file, process_id};
 use crate::report::name::Name;
 
@@ -66,7 +66,7 @@ pub(crate) type Handler = fn(&Panic<'_>) -> Option<Name>;
 static HANDLER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 /// The process that installed; a child of `fork` has another id.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
-static HOOK: Once = Once::new();
+static HOOK: First = First::new();
 
 /// Panics that a launch reports at most before one kills it; the rest are counted.
 const MAX_REPORTS: u64 = 10;
@@ -92,13 +92,13 @@ pub(crate) fn install(handler: Handler) {
     PROCESS.store(process_id(), Ordering::Release);
     WRITTEN.store(0, Ordering::Relaxed);
     HANDLER.store(handler as *mut (), Ordering::Release);
-    HOOK.call_once(|| {
+    if HOOK.is_now() {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             noted(info);
             before(info);
         }));
-    });
+    }
 }
 
 /// The hook only passes on to the one before it from now on.

@@ -127,12 +127,14 @@ pub fn role(role: &str, folder: &Path) -> bool {
         }
         ["fork_drops"] => {
             let monitor = install(folder);
-            // SAFETY: the child drops what it has and leaves.
+            // SAFETY: the child asks in vain, drops what it has and leaves.
             unsafe {
                 let child = libc::fork();
                 if child == 0 {
+                    let refused = monitor.record("in the child").is_err()
+                        && monitor.stacks(wedjat::Threads::Current).is_err();
                     drop(monitor);
-                    libc::_exit(7);
+                    libc::_exit(if refused { 7 } else { 8 });
                 }
                 let mut status = 0;
                 libc::alarm(20);

@@ -83,12 +83,19 @@ impl Played {
     }
 
     /// All lines until the end, which must be a good one.
-    pub fn rest(mut self) -> Vec<String> {
+    pub fn rest(self) -> Vec<String> {
+        let (good, lines) = self.outcome();
+        assert!(good, "{lines:#?}");
+        lines
+    }
+
+    /// Whether the end is a good one, and all lines until then.
+    pub fn outcome(mut self) -> (bool, Vec<String>) {
         self.input = None;
         let mut text = String::new();
         self.output.read_to_string(&mut text).unwrap();
-        assert!(self.child.wait().unwrap().success(), "{text}");
-        text.lines().map(str::to_owned).collect()
+        let good = self.child.wait().unwrap().success();
+        (good, text.lines().map(str::to_owned).collect())
     }
 }
 
@@ -106,6 +113,14 @@ pub fn delay(tid: i32) -> u64 {
 pub fn own_tid() -> i32 {
     // SAFETY: no arguments.
     unsafe { libc::gettid() }
+}
+
+/// Says how long the threads of this process had no CPU; before what may fail for it.
+pub fn tell_all_starved() {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let tids = tasks.map(|task| task.unwrap().file_name().into_string().unwrap());
+    let starved: u64 = tids.map(|tid| delay(tid.parse().unwrap())).sum();
+    println!("starved {starved}");
 }
 
 /// Says how long the calling thread and the watchdog had no CPU; the child's last word.

@@ -4,8 +4,7 @@
 //! through `pthread_create` come here. A thread gives its stack back when it ends.
 
 use std::ffi::{c_int, c_void};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use crate::platform::stacks::AlternateStack;
 
@@ -71,14 +70,7 @@ extern "C-unwind" fn begin(argument: *mut c_void) -> *mut c_void {
 
 /// A stack for the calling thread, until it ends. Without memory for it the thread goes without.
 fn give() {
-    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
-    let key = KEY.get_or_init(|| {
-        let mut key = 0;
-        // SAFETY: the key lives across the call; `give_back` stays for ever.
-        let made = unsafe { libc::pthread_key_create(&mut key, Some(give_back)) };
-        (made == 0).then_some(key)
-    });
-    let Some(key) = *key else {
+    let Some(key) = key() else {
         return;
     };
     if let Ok(stack) = AlternateStack::new()
@@ -86,6 +78,30 @@ fn give() {
     {
         // SAFETY: a key of ours; the value is taken by `give_back` alone.
         unsafe { libc::pthread_setspecific(key, stack.into_raw().cast()) };
+    }
+}
+
+/// What finds a thread's stack when it ends; `None` without room for one more key. Without a lock, so
+/// that a child of `fork` finds none that a thread of its parent holds.
+fn key() -> Option<libc::pthread_key_t> {
+    const NONE: u64 = u64::MAX;
+    static KEY: AtomicU64 = AtomicU64::new(NONE);
+    let known = KEY.load(Ordering::Acquire);
+    if known != NONE {
+        return libc::pthread_key_t::try_from(known).ok();
+    }
+    let mut key = 0;
+    // SAFETY: the key lives across the call; `give_back` stays for ever.
+    if unsafe { libc::pthread_key_create(&mut key, Some(give_back)) } != 0 {
+        return None;
+    }
+    match KEY.compare_exchange(NONE, key.into(), Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => Some(key),
+        Err(first) => {
+            // SAFETY: nobody has been given this key.
+            unsafe { libc::pthread_key_delete(key) };
+            libc::pthread_key_t::try_from(first).ok()
+        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! The handler: a copy of the machine context and of the stack, and nothing else.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use super::slot::{ASKED, COPYING, DONE, GENERATION, GENERATIONS, Request, SLOT, WAITING};
@@ -15,7 +14,6 @@ use crate::platform::linux::{self, context, memory};
 
 /// The signal whose handler is installed; 0 before.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
-static INSTALL: Mutex<()> = Mutex::new(());
 
 /// Installs the handler, once a process, and says which signal it is: `wanted`, or else the first
 /// real-time signal from `SIGRTMIN + 4` on that nobody handles. Later calls return the same.
@@ -23,9 +21,6 @@ static INSTALL: Mutex<()> = Mutex::new(());
 /// It stays installed for the rest of the process: an answer may come at any time later, and
 /// without the handler the signal's default action would end the process.
 pub fn install(wanted: Option<i32>) -> Result<i32, SystemError> {
-    let _one = INSTALL
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
     let installed = SIGNAL.load(Ordering::Relaxed);
     if installed != 0 {
         return Ok(installed);
@@ -47,8 +42,12 @@ pub fn install(wanted: Option<i32>) -> Result<i32, SystemError> {
     if unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) } != 0 {
         return Err(SystemError::last("sigaction"));
     }
-    SIGNAL.store(signal, Ordering::Release);
-    Ok(signal)
+    // Two that come at once may have taken a signal each: the handler is the same, and the first one's
+    // counts. (No lock: a child of `fork` must find none that a thread of its parent holds.)
+    match SIGNAL.compare_exchange(0, signal, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => Ok(signal),
+        Err(first) => Ok(first),
+    }
 }
 
 fn is_default(signal: i32) -> bool {
