@@ -66,7 +66,10 @@ fn holds_fakes(bytes: &[u8], report: &Report) -> bool {
             return false;
         };
         let kind = rest.get(..usize::from(len & 0x1f)).unwrap_or_default();
-        !kind.is_empty() && kind.iter().all(|byte| byte.is_ascii_lowercase() || *byte == b'_')
+        !kind.is_empty()
+            && kind
+                .iter()
+                .all(|byte| byte.is_ascii_lowercase() || *byte == b'_')
     };
     let known = survey(bytes).sections - report.unknown.len() as u64;
     (0..bytes.len()).filter(|&at| looks(at)).count() as u64 != known
