@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use wedjat::capture::{CaptureLimits, Capturer, ImageTable};
 use wedjat::platform::Thread;
+use wedjat::unwind::WalkEnd;
 
 /// Two libraries of different sizes with a function each that spins while told to.
 fn libraries() -> Vec<CString> {
@@ -119,13 +120,37 @@ fn libraries_come_and_go_under_capture() {
     assert!(grown < 16 << 20, "{grown} bytes more");
 }
 
-#[test]
-fn a_thread_inside_malloc_the_loader_and_printf_is_captured() {
-    let captures = if std::env::var_os("WEDJAT_SOAK").is_some() {
+/// How many captures each state gets.
+fn captures() -> u64 {
+    if std::env::var_os("WEDJAT_SOAK").is_some() {
         10_000
     } else {
-        500
-    };
+        200
+    }
+}
+
+/// Whether the watched thread is in the state right now, for states that can say so.
+struct Within(AtomicBool);
+
+impl Within {
+    fn during(&self, work: impl FnOnce()) {
+        self.0.store(true, Ordering::SeqCst);
+        work();
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
+static WITHIN: Within = Within(AtomicBool::new(false));
+
+fn spin() {
+    for turn in 0..20_000u32 {
+        std::hint::black_box(turn);
+    }
+}
+
+/// Captures a thread that does nothing but `turn`, again and again, while `WITHIN` is set: a
+/// capture that wanted a lock which that thread holds would never end.
+fn captured_while(ends: &[WalkEnd], mut turn: impl FnMut() + Send) {
     ImageTable::refresh();
     let done = AtomicBool::new(false);
     let (tell, told) = std::sync::mpsc::channel();
@@ -133,37 +158,135 @@ fn a_thread_inside_malloc_the_loader_and_printf_is_captured() {
         let done = &done;
         scope.spawn(move || {
             tell.send(Thread::current()).unwrap();
-            // SAFETY: plain calls of libc with valid arguments; the stream is our own.
-            unsafe {
-                let stream = libc::fopen(c"/dev/null".as_ptr(), c"w".as_ptr());
-                while !done.load(Ordering::Relaxed) {
-                    for size in [8, 200, 5000, 200_000] {
-                        let block = libc::malloc(size);
-                        libc::free(block);
-                    }
-                    libc::fprintf(stream, c"%d %s %f\n".as_ptr(), 5, c"text".as_ptr(), 1.5);
-                    let library = libc::dlopen(c"libm.so.6".as_ptr(), libc::RTLD_LAZY);
-                    libc::dlsym(library, c"cos".as_ptr());
-                    libc::dlclose(library);
-                    drop(std::hint::black_box(ImageTable::enter()));
-                }
-                libc::fclose(stream);
+            while !done.load(Ordering::Relaxed) {
+                turn();
             }
         });
         let thread = told.recv().unwrap();
         let mut limits = CaptureLimits::default();
         limits.answer = 10_000_000_000;
         let mut capturer = Capturer::new(&limits).unwrap();
-        let mut rooted = 0;
-        for _ in 0..captures {
+        let (mut taken, mut ended) = (0, 0);
+        while taken < captures() {
+            let before = WITHIN.0.load(Ordering::SeqCst);
             let images = ImageTable::enter();
             let captured = capturer.capture(thread, &images).unwrap();
-            rooted += u32::from(captured.end == wedjat::unwind::WalkEnd::Root);
+            if before && WITHIN.0.load(Ordering::SeqCst) {
+                taken += 1;
+                ended += u64::from(ends.contains(&captured.end) && captured.frames.len() > 3);
+            }
         }
         done.store(true, Ordering::Relaxed);
         assert!(
-            rooted * 100 >= captures * 95,
-            "{rooted} of {captures} to the root"
+            ended * 100 >= taken * 95,
+            "{ended} of {taken} end at {ends:?}"
         );
     });
+}
+
+fn inside_malloc() {
+    captured_while(&[WalkEnd::Root], || {
+        WITHIN.during(|| {
+            for size in [8, 200, 5000, 200_000, 64, 1 << 20] {
+                // SAFETY: a block that is freed at once.
+                unsafe { libc::free(std::hint::black_box(libc::malloc(size))) };
+            }
+        });
+    });
+}
+
+fn inside_printf() {
+    // SAFETY: a stream of our own, with arguments of the types that the format names.
+    unsafe {
+        let stream = libc::fopen(c"/dev/null".as_ptr(), c"w".as_ptr()) as usize;
+        captured_while(&[WalkEnd::Root], || {
+            WITHIN.during(|| {
+                let (text, number) = (c"text".as_ptr(), 1.5f64);
+                libc::fprintf(stream as *mut _, c"%d %s %f\n".as_ptr(), 5, text, number);
+            });
+        });
+        libc::fclose(stream as *mut _);
+    }
+}
+
+fn inside_dlopen() {
+    let libraries = libraries();
+    captured_while(&[WalkEnd::Root], || {
+        for library in &libraries {
+            // SAFETY: a library of ours, closed at once.
+            WITHIN.during(|| unsafe {
+                libc::dlclose(libc::dlopen(library.as_ptr(), libc::RTLD_NOW));
+            });
+        }
+    });
+}
+
+fn holding_the_loaders_lock() {
+    extern "C" fn each(_: *mut libc::dl_phdr_info, _: usize, _: *mut libc::c_void) -> libc::c_int {
+        WITHIN.during(spin);
+        1
+    }
+    captured_while(&[WalkEnd::Root], || {
+        // SAFETY: the callback ends the walk at its first image.
+        unsafe { libc::dl_iterate_phdr(Some(each), std::ptr::null_mut()) };
+    });
+}
+
+fn inside_record() {
+    let folder = std::env::temp_dir().join(format!("wedjat-soak-{}", std::process::id()));
+    let monitor = wedjat::Monitor::builder("soak", "1.0")
+        .directory(&folder)
+        .install()
+        .unwrap();
+    captured_while(&[WalkEnd::Root], || {
+        WITHIN.during(|| drop(monitor.record("soak")))
+    });
+    drop(monitor);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+fn inside_a_handler() {
+    extern "C" fn handler(_: libc::c_int) {
+        WITHIN.during(spin);
+    }
+    // SAFETY: a plain struct; the handler only counts.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as *const () as usize;
+        action.sa_flags = libc::SA_ONSTACK;
+        libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut());
+    }
+    // Room for the handler and for the capture's signal on top of it: what Rust gives its threads
+    // is enough for one signal.
+    let mut stack = vec![0u8; 256 << 10];
+    let mut given = false;
+    // SAFETY: a stack that outlives the thread; a signal that has a handler, to that thread.
+    // What was interrupted lies on the thread's own stack, of which no copy was made.
+    captured_while(&[WalkEnd::Truncated, WalkEnd::Unreadable], move || unsafe {
+        if !std::mem::replace(&mut given, true) {
+            let stack = libc::stack_t {
+                ss_sp: stack.as_mut_ptr().cast(),
+                ss_flags: 0,
+                ss_size: stack.len(),
+            };
+            assert_eq!(libc::sigaltstack(&stack, std::ptr::null_mut()), 0);
+        }
+        libc::raise(libc::SIGUSR1);
+    });
+}
+
+/// One after another: the monitor's recorder and the flag are the process's.
+#[test]
+fn a_thread_is_captured_wherever_it_holds_locks() {
+    for (state, run) in [
+        ("inside malloc", inside_malloc as fn()),
+        ("inside printf", inside_printf),
+        ("inside dlopen", inside_dlopen),
+        ("holding the loader's lock", holding_the_loaders_lock),
+        ("inside our own record", inside_record),
+        ("inside a handler", inside_a_handler),
+    ] {
+        run();
+        println!("{} captures {state}: none hung", captures());
+    }
 }
