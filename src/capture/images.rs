@@ -9,6 +9,7 @@ use super::compact::{self, Compact};
 use super::flow::Code;
 use super::registers::Arch;
 use super::starts::Starts;
+use crate::platform::memory;
 
 /// Bytes of a section, shared with whoever owns them (a mapped file, a buffer).
 #[derive(Clone)]
@@ -91,6 +92,8 @@ pub struct LoadedImage {
     pub name: String,
     /// Build id or UUID; empty without one.
     pub id: Vec<u8>,
+    /// Where in memory its id lies (avma), if it is one of this process and that is known.
+    pub(crate) id_at: Option<u64>,
     /// Where it lies (avma of its first byte).
     pub base: u64,
     /// Where its file says it lies (svma of the same byte).
@@ -116,6 +119,7 @@ impl LoadedImage {
         LoadedImage {
             name: name.into(),
             id: Vec::new(),
+            id_at: None,
             base,
             stated,
             size,
@@ -140,6 +144,19 @@ impl LoadedImage {
     pub fn with_id(mut self, id: impl Into<Vec<u8>>) -> LoadedImage {
         self.id = id.into();
         self
+    }
+
+    /// Whether another image is known to lie where this one did, by the build id that is there now.
+    /// Signal-safe.
+    pub(crate) fn is_replaced(&self) -> bool {
+        let mut bytes = [0; 32];
+        match (self.id_at, bytes.get_mut(..self.id.len())) {
+            // Where nothing lies at all, it was the last that did.
+            (Some(at), Some(id)) if !self.main => {
+                memory::read(at, id) == id.len() && *id != *self.id
+            }
+            _ => false,
+        }
     }
 
     /// With the stated addresses of its instructions.

@@ -50,6 +50,22 @@ impl FrameBuffer {
         }
     }
 
+    /// The frame at this index belongs to no known image, and those behind it are not known.
+    /// Signal-safe.
+    pub(crate) fn disown(&mut self, index: usize) {
+        let (leafward, room) = (self.leafward, self.frames.len());
+        if let Some(frame) = self.frames.get_mut(index) {
+            frame.image = RawFrame::NO_IMAGE;
+        }
+        if self.count <= room || index < leafward {
+            self.count = self.count.min(index + 1);
+        } else if let Some(rest) = self.frames.get_mut(index..) {
+            // The count of what is left out must stay.
+            rest.iter_mut()
+                .for_each(|frame| frame.image = RawFrame::NO_IMAGE);
+        }
+    }
+
     /// What it holds, innermost first.
     pub(crate) fn frames(&self) -> &[RawFrame] {
         self.frames

@@ -250,6 +250,7 @@ fn loaded(facts: ImageFacts) -> LoadedImage {
     .with_id(facts.id)
     .with_code(facts.code.clone());
     image.main = facts.main;
+    image.id_at = facts.id_at;
     // e_entry, where the file's header is mapped (gABI, ELF header).
     let header_entry = part(facts.stated.start, Some(64))
         .filter(|header| header.bytes.starts_with(b"\x7fELF"))

@@ -19,6 +19,8 @@ pub struct ImageFacts {
     pub slide: u64,
     /// Build id; empty without one.
     pub id: Vec<u8>,
+    /// Where the build id lies in memory (avma), in an image that has a file.
+    pub id_at: Option<u64>,
     /// The stated addresses of its segments, from the first to the last byte.
     pub stated: Range<u64>,
     /// The stated addresses that hold instructions.
@@ -154,9 +156,9 @@ fn read_image(
         .iter()
         .filter(|header| header.p_type == libc::PT_NOTE)
         .filter_map(|header| in_memory(&range(header, header.p_filesz)))
-        .find_map(build_id)
-        .map(<[u8]>::to_vec)
-        .unwrap_or_default();
+        .find_map(build_id);
+    let id_at = id.map(|id| id.as_ptr() as u64);
+    let id = id.map(<[u8]>::to_vec).unwrap_or_default();
     let own_name = name.to_bytes();
     let path = if own_name.is_empty() && main {
         std::fs::read_link("/proc/self/exe")
@@ -199,6 +201,7 @@ fn read_image(
         name,
         slide,
         id,
+        id_at: id_at.filter(|_| !virtual_image),
         stated: start..end,
         code,
         eh_frame_hdr,
