@@ -122,7 +122,7 @@ fn libraries_come_and_go_under_capture() {
     );
     assert!(taken > 10);
     // A busy machine may keep a short run from any.
-    assert!(rounds < 10_000 || attributed > 100);
+    assert!(rounds < 10_000 || attributed > 0);
     assert!(grown < 16 << 20, "{grown} bytes more");
 }
 

@@ -121,7 +121,7 @@ impl Capturer {
         let mut walk = self.unwinder.walk(&self.registers, images.set(), copy);
         self.frames.fill(&mut walk);
         let end = walk.end().unwrap_or(WalkEnd::Limit);
-        let end = without_replaced(&mut self.frames, images).unwrap_or(end);
+        let end = without_gone(&mut self.frames, images).unwrap_or(end);
         Ok(Captured {
             registers: &self.registers,
             frames: self.frames.frames(),
@@ -156,7 +156,7 @@ impl Capturer {
             .walk_known(&self.registers, 0, images.set(), &mut self.live);
         self.frames.fill(&mut walk);
         let (end, lacked) = (walk.end().unwrap_or(WalkEnd::Limit), walk.lacked());
-        let end = without_replaced(&mut self.frames, images).unwrap_or(end);
+        let end = without_gone(&mut self.frames, images).unwrap_or(end);
         if lacked || thread.progress() != Some(before) {
             return None;
         }
@@ -210,7 +210,7 @@ impl Capturer {
         };
         self.frames.fill(&mut walk);
         let end = walk.end().unwrap_or(WalkEnd::Limit);
-        let end = without_replaced(&mut self.frames, images).unwrap_or(end);
+        let end = without_gone(&mut self.frames, images).unwrap_or(end);
         Captured {
             registers: &self.registers,
             frames: self.frames.frames(),
@@ -224,21 +224,24 @@ impl Capturer {
     }
 }
 
-/// A library that was loaded after the images were listed may lie where another one was: what
-/// was said of the first such frame is taken back, and with it those behind. Signal-safe.
-fn without_replaced(frames: &mut FrameBuffer, images: &ImagesGuard) -> Option<WalkEnd> {
+/// A library that was loaded after the images were listed may lie where another one was: what was
+/// said of the first such frame is taken back, and with it those behind. Signal-safe.
+///
+/// A thread that leaves a library which is then unloaded, all between its stop and this look, loses
+/// those frames too: they are not said rather than said wrongly.
+fn without_gone(frames: &mut FrameBuffer, images: &ImagesGuard) -> Option<WalkEnd> {
     // `NO_IMAGE` needs no look either.
     let mut looked_at = [RawFrame::NO_IMAGE; 8];
-    let replaced = frames.frames().iter().position(|frame| {
+    let gone = frames.frames().iter().position(|frame| {
         if looked_at.contains(&frame.image) {
             return false;
         }
         looked_at.rotate_right(1);
         looked_at[0] = frame.image;
         let image = images.images().get(frame.image as usize);
-        image.is_some_and(|image| image.is_replaced())
+        image.is_some_and(|image| image.is_gone())
     })?;
-    frames.disown(replaced);
+    frames.disown(gone);
     Some(WalkEnd::NoUnwindInfo)
 }
 

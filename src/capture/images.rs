@@ -146,17 +146,23 @@ impl LoadedImage {
         self
     }
 
-    /// Whether another image is known to lie where this one did, by the build id that is there now.
+    /// Whether it is known not to lie where it did, by the build id that is there now.
     /// Signal-safe.
-    pub(crate) fn is_replaced(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         let mut bytes = [0; 32];
-        match (self.id_at, bytes.get_mut(..self.id.len())) {
-            // Where nothing lies at all, it was the last that did.
-            (Some(at), Some(id)) if !self.main => {
-                memory::read(at, id) == id.len() && *id != *self.id
-            }
-            _ => false,
+        let (Some(at), Some(id)) = (self.id_at, bytes.get_mut(..self.id.len())) else {
+            return false;
+        };
+        // The executable stays.
+        if self.main {
+            return false;
         }
+        if memory::read(at, id) == id.len() {
+            return *id != *self.id;
+        }
+        // Nothing lies there, unless this process may not read its memory in this way at all.
+        let control = 0u8;
+        memory::read((&raw const control) as u64, &mut [0]) == 1
     }
 
     /// With the stated addresses of its instructions.
