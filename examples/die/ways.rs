@@ -1,33 +1,17 @@
-//! Dies in every way there is, and shows what the next start makes of it.
-//!
-//! `cargo run --release --example die -- KIND` dies as KIND says in a child process and prints its
-//! report; without KIND it lists them. `-- --soak 1000 [KIND]...` dies so often in each way and
-//! prints a table: runs, valid reports, right first frame.
-
-use std::error::Error;
-use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use wedjat::report::{Event, Report};
-use wedjat::symbolicate::format::{Format, Style, Text};
-use wedjat::symbolicate::{DebugFiles, Symbolicator};
-use wedjat::{Crash, Monitor, store};
+//! The ways to die, and what the report of each must say.
 
 /// What its report must say: the signal and its code, and whether there is a fault address.
-struct Expected {
-    signal: &'static str,
-    code: &'static str,
-    address: bool,
+pub struct Expected {
+    pub signal: &'static str,
+    pub code: &'static str,
+    pub address: bool,
 }
 
 /// A way to die.
-struct Kind {
-    name: &'static str,
-    die: fn(),
-    expected: Expected,
+pub struct Kind {
+    pub name: &'static str,
+    pub die: fn(),
+    pub expected: Expected,
 }
 
 const fn kind(
@@ -48,7 +32,7 @@ const fn kind(
     }
 }
 
-const KINDS: [Kind; 19] = [
+pub const KINDS: [Kind; 24] = [
     kind("null", null, "SIGSEGV", "SEGV_MAPERR", true),
     kind("wild", wild, "SIGSEGV", "SEGV_MAPERR", true),
     kind(
@@ -92,174 +76,21 @@ const KINDS: [Kind; 19] = [
         "SEGV_MAPERR",
         true,
     ),
+    kind("assert", assert, "SIGABRT", "SI_TKILL", false),
+    kind("smashed-stack", smashed_stack, "SIGABRT", "SI_TKILL", false),
+    kind("corrupt-heap", corrupt_heap, "SIGSEGV", "SEGV_MAPERR", true),
+    kind(
+        "garbage-stack-pointer",
+        garbage_stack_pointer,
+        "SIGSEGV",
+        "SEGV_MAPERR",
+        true,
+    ),
+    kind("exception", exception, "SIGABRT", "SI_TKILL", false),
 ];
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    match words[..] {
-        ["--now", kind, directory] => {
-            let _monitor = Monitor::builder("Die", "1.0")
-                .directory(directory)
-                .crash(Crash::default())
-                .install()?;
-            (find(kind)?.die)();
-            Err("it did not die".into())
-        }
-        ["--soak", times, ref kinds @ ..] => soak(times.parse()?, kinds),
-        [kind] => show(find(kind)?),
-        _ => {
-            let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
-            Err(format!("which way? {}", names.join(", ")).into())
-        }
-    }
-}
-
-fn find(name: &str) -> Result<&'static Kind, String> {
-    let found = KINDS.iter().find(|kind| kind.name == name);
-    found.ok_or_else(|| format!("there is no way to die called {name}"))
-}
-
-fn folder(name: &str) -> PathBuf {
-    std::env::temp_dir().join(format!("wedjat-die-{}-{name}", std::process::id()))
-}
-
-/// Dies in a child process, quietly.
-fn die(kind: &Kind, directory: &Path) -> std::io::Result<ExitStatus> {
-    Command::new(std::env::current_exe()?)
-        .args(["--now", kind.name])
-        .arg(directory)
-        .stderr(Stdio::null())
-        .status()
-}
-
-fn show(kind: &Kind) -> Result<(), Box<dyn Error>> {
-    let directory = folder(kind.name);
-    let status = die(kind, &directory)?;
-    println!("It died: {status}\n");
-    // The next start: what did the last one leave?
-    let desk = Symbolicator::new(DebugFiles::new());
-    let (style, mut text) = (Style::default(), Text::new());
-    let mut out = std::io::stdout().lock();
-    for report in store::reports(&directory)? {
-        let path = report.path().display().to_string();
-        let symbolicated = desk.symbolicate(report.read()?.report);
-        text.report(&style, &path, &symbolicated, &mut out)?;
-    }
-    text.finish(&mut out)?;
-    std::fs::remove_dir_all(&directory)?;
-    Ok(())
-}
-
-/// How often it went well.
-#[derive(Default)]
-struct Tally {
-    valid: AtomicUsize,
-    right: AtomicUsize,
-}
-
-fn soak(times: usize, kinds: &[&str]) -> Result<(), Box<dyn Error>> {
-    let desk = Mutex::new(Symbolicator::new(DebugFiles::new()));
-    println!("| kind | runs | valid | right frame |\n| --- | ---: | ---: | ---: |");
-    let mut all = true;
-    for kind in &KINDS {
-        if !kinds.is_empty() && !kinds.contains(&kind.name) {
-            continue;
-        }
-        let (tally, next) = (Tally::default(), AtomicUsize::new(0));
-        std::thread::scope(|scope| {
-            for _ in 0..2 {
-                scope.spawn(|| {
-                    while next.fetch_add(1, Ordering::Relaxed) < times {
-                        let run = next.load(Ordering::Relaxed);
-                        if let Err(error) = once(kind, run, &desk, &tally) {
-                            eprintln!("{}, run {run}: {error}", kind.name);
-                        }
-                    }
-                });
-            }
-        });
-        let (valid, right) = (tally.valid.into_inner(), tally.right.into_inner());
-        all &= valid == times && right == times;
-        println!("| {} | {times} | {valid} | {right} |", kind.name);
-    }
-    if all {
-        Ok(())
-    } else {
-        Err("not every report was right".into())
-    }
-}
-
-fn once(
-    kind: &Kind,
-    run: usize,
-    desk: &Mutex<Symbolicator>,
-    tally: &Tally,
-) -> Result<(), Box<dyn Error>> {
-    static FOLDERS: AtomicUsize = AtomicUsize::new(0);
-    let unique = FOLDERS.fetch_add(1, Ordering::Relaxed);
-    let directory = folder(&format!("{}-{run}-{unique}", kind.name));
-    let status = die(kind, &directory)?;
-    let found = store::reports(&directory)?;
-    let [report] = &found[..] else {
-        return Err(format!("{} reports, {status}", found.len()).into());
-    };
-    let reading = report.read()?;
-    std::fs::remove_dir_all(&directory)?;
-    let report = reading.report;
-    let whole = reading.damage.is_empty()
-        && report
-            .end
-            .as_ref()
-            .is_some_and(|end| end.closed_by == "writer");
-    let event = report.event.clone().unwrap_or_default();
-    // Rust's own handler ends an overflow by SIGABRT: what it died of first is what counts.
-    if !whole || status.signal().is_none() || !is_expected(&event, &kind.expected) {
-        return Err(format!("{status}, {:?}, {event:?}", reading.damage).into());
-    }
-    tally.valid.fetch_add(1, Ordering::Relaxed);
-    let first = first_frame(desk, report);
-    let wanted = kind.name.replace('-', "_");
-    if first.as_deref() != Some(&*wanted) {
-        return Err(format!("the first frame is {first:?}").into());
-    }
-    tally.right.fetch_add(1, Ordering::Relaxed);
-    Ok(())
-}
-
-fn is_expected(event: &Event, expected: &Expected) -> bool {
-    event.fatal
-        && event.signal.as_ref().is_some_and(|signal| {
-            signal.name == expected.signal
-                && signal.code_name.as_deref() == Some(expected.code)
-                && signal.address.is_some() == expected.address
-        })
-}
-
-/// The innermost function of this file in the crashed thread, without its path.
-fn first_frame(desk: &Mutex<Symbolicator>, report: Report) -> Option<String> {
-    let desk = desk.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let named = desk.symbolicate(report);
-    let thread = named.threads.first()?;
-    let frames = thread
-        .frames
-        .iter()
-        .flat_map(|physical| physical.frames.iter());
-    let mut own = frames.filter(|frame| {
-        let file = frame.file.as_deref().unwrap_or_default();
-        file.ends_with("die.rs")
-    });
-    let function = own.next()?.function.clone()?;
-    let name = function.rsplit("::").next()?;
-    Some(
-        name.trim_end_matches("_here")
-            .trim_end_matches('_')
-            .to_owned(),
-    )
-}
-
-// The ways. None of the `unsafe` below is sound: each breaks its rules on purpose, in a process that
-// is meant to die of it.
+// None of the `unsafe` below is sound: each breaks its rules on purpose, in a process that is meant to
+// die of it.
 
 macro_rules! write {
     ($address:expr) => {{
@@ -490,4 +321,101 @@ fn eight_at_once() {
             scope.spawn(|| eight_at_once(&ready));
         }
     });
+}
+
+/// What C's `assert` calls.
+#[inline(never)]
+fn assert() {
+    unsafe extern "C" {
+        fn __assert_fail(
+            what: *const libc::c_char,
+            file: *const libc::c_char,
+            line: libc::c_uint,
+            function: *const libc::c_char,
+        ) -> !;
+    }
+    let (what, file) = (c"wheels == 4".as_ptr(), c"cart.c".as_ptr());
+    // SAFETY: none, see above.
+    unsafe { __assert_fail(what, file, 7, c"push".as_ptr()) }
+}
+
+/// What a function calls that finds its canary overwritten.
+#[inline(never)]
+fn smashed_stack() {
+    unsafe extern "C" {
+        fn __stack_chk_fail() -> !;
+    }
+    // SAFETY: none, see above.
+    unsafe { __stack_chk_fail() }
+}
+
+/// Blocks that are free are overwritten, with what malloc keeps in front of them.
+#[inline(never)]
+fn corrupt_heap() {
+    let blocks: Vec<*mut libc::c_void>;
+    // SAFETY: none, see above.
+    unsafe {
+        blocks = (0..64).map(|_| libc::malloc(40)).collect();
+        blocks.iter().for_each(|block| libc::free(*block));
+        for block in &blocks {
+            let block = std::hint::black_box(*block).cast::<u8>();
+            block.sub(8).write_bytes(0xff, 48);
+        }
+    }
+    write!(0x10 as *mut u8);
+    std::mem::forget(blocks);
+}
+
+#[inline(never)]
+fn garbage_stack_pointer() {
+    // SAFETY: none, see above.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        std::arch::asm!("mov rsp, {0}", "push {0}", "ud2", in(reg) 0x7000_dead_0000_u64);
+        #[cfg(target_arch = "aarch64")]
+        std::arch::asm!("mov sp, {0}", "str {0}, [sp, #-16]!", "udf #0", in(reg) 0x7000_dead_0000_u64);
+    }
+}
+
+/// A `std::runtime_error` that nobody catches, on a thread without a frame that could.
+#[inline(never)]
+extern "C-unwind" fn exception_(_: *mut libc::c_void) -> *mut libc::c_void {
+    type Constructor = unsafe extern "C-unwind" fn(*mut libc::c_void, *const libc::c_char);
+    type Allocate = unsafe extern "C-unwind" fn(usize) -> *mut libc::c_void;
+    type Destroy = *mut libc::c_void;
+    type Throw = unsafe extern "C-unwind" fn(*mut libc::c_void, *mut libc::c_void, Destroy) -> !;
+    // SAFETY: none, see above; the types are those of the C++ ABI.
+    unsafe {
+        let library = libc::dlopen(c"libstdc++.so.6".as_ptr(), libc::RTLD_NOW);
+        let find = |name: &std::ffi::CStr| libc::dlsym(library, name.as_ptr());
+        let allocate = find(c"__cxa_allocate_exception");
+        let construct = find(c"_ZNSt13runtime_errorC1EPKc");
+        let throw = find(c"__cxa_throw");
+        if allocate.is_null() || construct.is_null() || throw.is_null() {
+            return std::ptr::null_mut();
+        }
+        let allocate: Allocate = std::mem::transmute(allocate);
+        let construct: Constructor = std::mem::transmute(construct);
+        let throw: Throw = std::mem::transmute(throw);
+        let exception = allocate(16);
+        construct(exception, c"the cart is empty".as_ptr());
+        throw(
+            exception,
+            find(c"_ZTISt13runtime_error"),
+            find(c"_ZNSt13runtime_errorD1Ev"),
+        );
+    }
+}
+
+#[inline(never)]
+fn exception() {
+    // SAFETY: none, see above: a start function that unwinds.
+    unsafe {
+        let mut thread = std::mem::zeroed();
+        let start: extern "C" fn(*mut libc::c_void) -> *mut libc::c_void =
+            std::mem::transmute(exception_ as *const ());
+        let none = std::ptr::null_mut();
+        libc::pthread_create(&mut thread, std::ptr::null(), start, none);
+        libc::pthread_join(thread, std::ptr::null_mut());
+    }
 }
