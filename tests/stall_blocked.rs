@@ -5,6 +5,7 @@
 
 mod stall_support;
 
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use stall_support::{DISTURBED, is_child, start, undisturbed};
@@ -251,4 +252,57 @@ fn semtimedop() {
     });
     // SAFETY: no memory is involved.
     unsafe { libc::semctl(set, 0, libc::IPC_RMID) };
+}
+
+/// A socket whose calls time out: without SO_RCVTIMEO they would be restarted.
+fn timed(socket: i32, left: Duration) -> i32 {
+    let time = libc::timeval {
+        tv_sec: left.as_secs() as libc::time_t,
+        tv_usec: libc::suseconds_t::from(left.subsec_micros() as i32 + 1).min(999_999),
+    };
+    // SAFETY: a valid timeval of that size.
+    let done = unsafe {
+        libc::setsockopt(
+            socket,
+            libc::SOL_SOCKET,
+            libc::SO_RCVTIMEO,
+            (&raw const time).cast(),
+            size_of_val(&time) as u32,
+        )
+    };
+    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+    socket
+}
+
+/// That the time is over is no failure.
+fn or_time_out(result: i64) -> i64 {
+    let errno = std::io::Error::last_os_error().raw_os_error();
+    if errno == Some(libc::EAGAIN) {
+        0
+    } else {
+        result
+    }
+}
+
+#[test]
+fn recvfrom() {
+    let (socket, _other) = std::os::unix::net::UnixDatagram::pair().unwrap();
+    play("recvfrom", move |left| {
+        let socket = timed(socket.as_raw_fd(), left);
+        let mut byte = [0u8];
+        // SAFETY: room for one byte.
+        let result = unsafe { libc::recv(socket, byte.as_mut_ptr().cast(), 1, 0) };
+        or_time_out(result as i64)
+    });
+}
+
+#[test]
+fn accept() {
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    play("accept", move |left| {
+        let socket = timed(socket.as_raw_fd(), left);
+        let none = std::ptr::null_mut();
+        // SAFETY: nobody asks for the address.
+        or_time_out(unsafe { libc::accept(socket, none, std::ptr::null_mut()) } as i64)
+    });
 }

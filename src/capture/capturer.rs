@@ -17,7 +17,7 @@ use crate::report::model::{Omitted, RawFrame, WalkEnd};
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CaptureLimits {
-    /// Bytes of stack that are copied at most; reserved and touched at creation.
+    /// Bytes of stack that are copied at most; reserved at creation, and the first 256 KiB touched.
     pub stack: usize,
     /// Leafward frames that are kept where a stack has more than there is room for.
     pub leafward: usize,

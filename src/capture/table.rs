@@ -270,6 +270,10 @@ fn loaded(facts: ImageFacts) -> LoadedImage {
     {
         image = image.with_eh_frame(eh_frame, Some(header));
     }
+    // What was read to get here is not what captures will read.
+    if let Contents::File { map, .. } = &facts.contents {
+        map.let_go();
+    }
     image
 }
 

@@ -144,6 +144,19 @@ impl FileMap {
         unsafe { libc::close(file) };
         result
     }
+
+    /// Takes the pages that were read so far out of this process' resident memory. They stay in the
+    /// page cache, as they are the running image's own, and come back where they are read again.
+    pub fn let_go(&self) {
+        // SAFETY: a mapping of ours that nobody writes to: what is read from it later is the same.
+        unsafe {
+            libc::madvise(
+                self.0.start.as_ptr().cast(),
+                self.0.length,
+                libc::MADV_DONTNEED,
+            );
+        }
+    }
 }
 
 impl AsRef<[u8]> for FileMap {
@@ -162,14 +175,20 @@ pub struct Reserved(Memory);
 impl Reserved {
     /// At least this many bytes, all zero.
     pub fn new(length: usize) -> Result<Reserved, SystemError> {
+        Reserved::touched(length, length)
+    }
+
+    /// At least `length` bytes, all zero, of which the first `touched` are resident from now on; the
+    /// others become so when they are first written to, at the price of a page fault for each page.
+    pub fn touched(length: usize, touched: usize) -> Result<Reserved, SystemError> {
         let memory = Memory::map(
             length.max(1),
             libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
             -1,
         )?;
         let reserved = Reserved(memory);
-        for page in (0..length).step_by(4096) {
+        for page in (0..length.min(touched)).step_by(4096) {
             // SAFETY: within the mapping; volatile so that the touch is not optimised away.
             unsafe { reserved.0.start.as_ptr().add(page).write_volatile(0) };
         }

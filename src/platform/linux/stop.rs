@@ -90,11 +90,16 @@ pub struct Stopper {
     memory: std::mem::ManuallyDrop<Reserved>,
 }
 
+/// Deeper stacks pay with a page fault for each page beyond, the first time: so much memory would
+/// hardly ever be used.
+const TOUCHED: usize = 256 << 10;
+
 impl Stopper {
-    /// Reserves and touches room for a copy of `room` bytes; installs the handler.
+    /// Reserves room for a copy of `room` bytes, and touches as much of it as nearly all stacks need;
+    /// installs the handler.
     pub fn new(room: usize, signal: Option<i32>) -> Result<Stopper, SystemError> {
         let signal = install(signal)?;
-        let memory = std::mem::ManuallyDrop::new(Reserved::new(room)?);
+        let memory = std::mem::ManuallyDrop::new(Reserved::touched(room, TOUCHED)?);
         let claimed = SLOT.iter().position(|slot| {
             let state = slot.state.load(Ordering::Relaxed);
             let idle = (state & !PHASE) | IDLE;
