@@ -102,6 +102,8 @@ mod linux {
             return child(&name, Path::new(&folder));
         }
         let mut missed = 0;
+        // One for all: what it has read of a debug file it keeps.
+        let desk = Symbolicator::new(DebugFiles::new());
         for (name, _, culprits, class, reason) in KINDS {
             let folder =
                 std::env::temp_dir().join(format!("wedjat-freezes-{}", std::process::id()));
@@ -129,7 +131,7 @@ mod linux {
                 continue;
             };
             let report = stored.read().expect("a report").report;
-            missed += show(report, culprits, class, reason);
+            missed += show(&desk, report, culprits, class, reason);
             std::fs::remove_dir_all(&folder).expect("our folder");
         }
         println!("{} of {} named", KINDS.len() - missed, KINDS.len());
@@ -158,7 +160,13 @@ mod linux {
     }
 
     /// Prints what the report says; 1 if something that it must say is missing.
-    fn show(report: Report, culprits: &[&str], class: &str, reason: &str) -> usize {
+    fn show(
+        desk: &Symbolicator,
+        report: Report,
+        culprits: &[&str],
+        class: &str,
+        reason: &str,
+    ) -> usize {
         let event = report.event.clone().unwrap_or_default();
         let (said, why) = (
             event.class.unwrap_or_default(),
@@ -171,7 +179,7 @@ mod linux {
         let samples: u64 = report.samples.iter().map(|sample| sample.count).sum();
         let syscall = report.threads[0].syscall.clone().unwrap_or_default();
         println!("   {said} {syscall}; {why}; {lasted:?} ms; {samples} samples");
-        let named = Symbolicator::new(DebugFiles::new()).symbolicate(report);
+        let named = desk.symbolicate(report);
         let samples = named.samples.iter().map(|sample| &sample.frames);
         let stacks = named
             .threads

@@ -71,9 +71,10 @@ pub fn end(mut child: Child, patience: Duration) -> Output {
     loop {
         status = status.or_else(|| child.try_wait().unwrap());
         // A child of the child may have the pipes still.
-        let open = [&out, &err].into_iter().flatten();
+        let closed = |reader: &Option<Reader>| reader.as_ref().is_none_or(|it| it.is_finished());
         if let Some(status) = status
-            && open.into_iter().all(|reader| reader.is_finished())
+            && closed(&out)
+            && closed(&err)
         {
             let read = |reader: Option<Reader>| reader.map(|reader| reader.join().unwrap());
             return Output {
@@ -86,7 +87,17 @@ pub fn end(mut child: Child, patience: Duration) -> Output {
             let hung = whereabouts(child.id());
             let _ = child.kill();
             let _ = child.wait();
-            panic!("process {} hung for {patience:?}: {hung}", child.id());
+            std::thread::sleep(Duration::from_millis(500));
+            let said = [out, err].into_iter().flatten();
+            let said: Vec<u8> = said
+                .filter(|reader| reader.is_finished())
+                .flat_map(|reader| reader.join().unwrap())
+                .collect();
+            let said = String::from_utf8_lossy(&said);
+            panic!(
+                "process {} hung for {patience:?}: {hung}\nIt said: {said}",
+                child.id()
+            );
         }
         std::thread::sleep(Duration::from_millis(2));
     }
