@@ -1,6 +1,8 @@
 //! Captures while libraries come and go, and while the watched thread is where it holds locks.
 #![cfg(target_os = "linux")]
 
+mod deadline;
+
 use std::ffi::{CStr, CString};
 use std::path::PathBuf;
 use std::process::Command;

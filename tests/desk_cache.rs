@@ -3,6 +3,8 @@
 //! The debug file is a program made by gcc on the spot.
 #![cfg(all(feature = "symbolicate", target_os = "linux"))]
 
+mod deadline;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, OnceLock};

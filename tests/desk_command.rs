@@ -1,6 +1,8 @@
 //! The `symbolicate` command as its users meet it: exit codes, messages, and what is on which stream.
 #![cfg(feature = "symbolicate")]
 
+mod deadline;
+
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};

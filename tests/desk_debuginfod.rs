@@ -1,6 +1,8 @@
 //! Debug files from a debuginfod server: one on the loopback, that speaks the protocol and nothing else.
 #![cfg(all(feature = "debuginfod", target_os = "linux"))]
 
+mod deadline;
+
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::Path;

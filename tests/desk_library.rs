@@ -1,6 +1,8 @@
 //! The desk as a library: shared between threads, lazy, and bounded in what it keeps open.
 #![cfg(all(feature = "symbolicate", target_os = "linux"))]
 
+mod deadline;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,6 +1,7 @@
 //! Where debug files are found, and in which wrappings: each place laid out by the test itself.
 #![cfg(all(feature = "symbolicate", target_os = "linux"))]
 
+mod deadline;
 mod desk_support;
 
 use std::path::{Path, PathBuf};

@@ -1,6 +1,8 @@
 //! Reports in other recorders' layouts, down to function, file and line (`testdata/foreign`).
 #![cfg(feature = "symbolicate")]
 
+mod deadline;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -1,6 +1,8 @@
 //! Many reports: in order, from streams, and stopped by Ctrl-C.
 #![cfg(all(feature = "symbolicate", unix))]
 
+mod deadline;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Output, Stdio};

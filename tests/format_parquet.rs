@@ -1,6 +1,8 @@
 //! `--format parquet`, read back.
 #![cfg(feature = "parquet")]
 
+mod deadline;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

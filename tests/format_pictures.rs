@@ -1,6 +1,8 @@
 //! Flame graphs, folded stacks and speedscope profiles of the reports in `testdata/foreign`.
 #![cfg(feature = "symbolicate")]
 
+mod deadline;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 

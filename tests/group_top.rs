@@ -1,6 +1,8 @@
 //! `--top`: which reports are the same fault.
 #![cfg(feature = "symbolicate")]
 
+mod deadline;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -1,5 +1,6 @@
 //! The specification's reader in Python reads what the recorder writes: `tests/python/run`.
 
+mod deadline;
 mod report_support;
 
 use std::path::Path;

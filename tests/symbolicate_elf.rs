@@ -2,6 +2,8 @@
 //! is expected stands in the C source itself, as comments `// @name`, and in `nm`'s listing.
 #![cfg(all(feature = "symbolicate", target_os = "linux"))]
 
+mod deadline;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

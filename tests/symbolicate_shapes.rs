@@ -2,6 +2,7 @@
 //! made here, or is the word of `llvm-symbolizer`, `nm` and `readelf`.
 #![cfg(all(feature = "symbolicate", target_os = "linux", target_arch = "x86_64"))]
 
+mod deadline;
 mod desk_support;
 
 use std::collections::BTreeSet;

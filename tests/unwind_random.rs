@@ -1,6 +1,8 @@
 //! Random registers, stacks and unwind sections: walks end, read only what they were given, and
 //! over well-formed synthetic frames give exactly the chain that was laid out.
 
+mod deadline;
+
 use proptest::prelude::*;
 use wedjat::unwind::{
     Arch, Bytes, Found, Images, LoadedImage, Registers, Section, StackCopy, Unwinder, WalkEnd,
