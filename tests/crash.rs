@@ -73,7 +73,9 @@ fn main() {
         .chain(panics::trials())
         .chain(within::trials());
     trials.extend(more.map(|(name, test)| trial(&name, test)));
-    libtest_mimic::run(&args, trials).exit();
+    let conclusion = libtest_mimic::run(&args, trials);
+    child::tidy();
+    conclusion.exit();
 }
 
 /// A test, run `WEDJAT_RUNS` times (once without that variable).

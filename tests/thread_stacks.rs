@@ -32,11 +32,13 @@ fn main() {
             Ok(())
         })
     });
-    libtest_mimic::run(&Arguments::from_args(), trials.into()).exit();
+    let conclusion = libtest_mimic::run(&Arguments::from_args(), trials.into());
+    child::tidy();
+    conclusion.exit();
 }
 
 fn library() -> &'static Path {
-    static MADE: OnceLock<(Folder, PathBuf)> = OnceLock::new();
+    static MADE: OnceLock<PathBuf> = OnceLock::new();
     let made = MADE.get_or_init(|| {
         let folder = Folder::new("threads");
         let path = folder.0.join("libthreads.so");
@@ -54,9 +56,10 @@ fn library() -> &'static Path {
             .status()
             .unwrap();
         assert!(status.success());
-        (folder, path)
+        child::keep(folder);
+        path
     });
-    &made.1
+    made
 }
 
 /// A function of the library, which is loaded for it.

@@ -36,6 +36,22 @@ impl Drop for Folder {
     }
 }
 
+static KEPT: Mutex<Vec<Folder>> = Mutex::new(Vec::new());
+
+/// Keeps a folder until [`tidy`].
+#[allow(dead_code, reason = "not every test program has such folders")]
+pub fn keep(folder: Folder) -> PathBuf {
+    let path = folder.0.clone();
+    KEPT.lock().unwrap().push(folder);
+    path
+}
+
+/// Removes the folders that were kept: at the end of the program, which drops no statics.
+#[allow(dead_code, reason = "not every test program has such folders")]
+pub fn tidy() {
+    KEPT.lock().unwrap().clear();
+}
+
 /// In a child: its role and its folder.
 pub fn role() -> Option<(String, PathBuf)> {
     Some((std::env::var(ROLE).ok()?, std::env::var_os(FOLDER)?.into()))

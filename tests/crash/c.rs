@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use wedjat::report::{EventKind, Found, Report};
 
-use crate::child::{Ended, Folder, functions, in_order, play_with};
+use crate::child::{Ended, Folder, functions, in_order, keep, play_with};
 use crate::{Tests, install, tests};
 
 /// Where a child finds the two libraries.
@@ -78,7 +78,7 @@ fn execute_only() {
 }
 
 fn libraries() -> &'static Path {
-    static MADE: OnceLock<Folder> = OnceLock::new();
+    static MADE: OnceLock<PathBuf> = OnceLock::new();
     let folder = MADE.get_or_init(|| {
         let folder = Folder::new("deaths");
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/crash");
@@ -96,9 +96,9 @@ fn libraries() -> &'static Path {
                 .unwrap();
             assert!(made.success(), "{compiler} {source}");
         }
-        folder
+        keep(folder)
     });
-    &folder.0
+    folder
 }
 
 fn play(role: &str) -> Ended {
