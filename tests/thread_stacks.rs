@@ -39,7 +39,7 @@ fn main() {
 
 fn library() -> &'static Path {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
-    let made = MADE.get_or_init(|| {
+    MADE.get_or_init(|| {
         let folder = Folder::new("threads");
         let path = folder.0.join("libthreads.so");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/crash/threads.c");
@@ -58,8 +58,7 @@ fn library() -> &'static Path {
         assert!(status.success());
         child::keep(folder);
         path
-    });
-    made
+    })
 }
 
 /// A function of the library, which is loaded for it.

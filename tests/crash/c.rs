@@ -79,7 +79,7 @@ fn execute_only() {
 
 fn libraries() -> &'static Path {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
-    let folder = MADE.get_or_init(|| {
+    MADE.get_or_init(|| {
         let folder = Folder::new("deaths");
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/crash");
         for (compiler, source, object) in [
@@ -97,8 +97,7 @@ fn libraries() -> &'static Path {
             assert!(made.success(), "{compiler} {source}");
         }
         keep(folder)
-    });
-    folder
+    })
 }
 
 fn play(role: &str) -> Ended {
