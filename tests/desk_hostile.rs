@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 
 use deadline::{finish, most_memory, symbolicate};
 use wedjat::report::{self, Event, EventKind, Found, Frame, Image, Report, Thread};
-use wedjat::symbolicate::{Addresses, DebugFiles, Symbolicator};
+use wedjat::symbolicate::{Addresses, Cache, DebugFiles, Symbolicator};
 
 const DSYM: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -405,6 +405,62 @@ fn unit(abbreviations: &str, dies: &str) -> String {
          .uleb128 0
          .Lunit_end:"
     )
+}
+
+#[test]
+fn a_line_of_no_file_is_not_told() {
+    // The unit names no function; its line program has a row for `main` and for the code behind it,
+    // and no files.
+    let lines = "
+        .section .debug_line,\"\",@progbits
+        .long .Lline_end - .Lline_version
+        .Lline_version: .value 4
+        .long .Lprogram - .Lheader
+        .Lheader: .byte 1, 1, 1, -5, 14, 13
+        .byte 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1
+        .byte 0, 0
+        .Lprogram: .byte 0, 9, 2
+        .quad main
+        .byte 3
+        .sleb128 41
+        .byte 1
+        .byte 2
+        .uleb128 .Lbehind_end - main
+        .byte 0, 1, 1
+        .Lline_end:
+        .text
+        .rept 16
+        nop
+        .endr
+        .Lbehind_end:";
+    let folder = tempfile::tempdir().unwrap();
+    let path = assembled(folder.path(), &(unit("", "") + lines));
+    let data = fs::read(&path).unwrap();
+    let object = object::File::parse(&*data).unwrap();
+    use object::{Object, ObjectSymbol};
+    let main = object
+        .dynamic_symbols()
+        .find(|symbol| symbol.name() == Ok("main"));
+    let (start, size) = main
+        .map(|symbol| (symbol.address(), symbol.size()))
+        .unwrap();
+    for cache in [None, Some(Cache::new(&folder.path().join("cache")))] {
+        let mut files = DebugFiles::new().system(false).cache(cache);
+        files.add(&path).unwrap();
+        let addresses = Addresses::new(&files, None, None).unwrap();
+        // Often enough that the whole table is made, too.
+        for _ in 0..200 {
+            for address in start..start + size {
+                let frames = addresses.frames(address);
+                assert_eq!(frames.len(), 1);
+                assert_eq!(frames[0].function.as_deref(), Some("main"));
+                assert_eq!((frames[0].file.as_deref(), frames[0].line), (None, None));
+            }
+            for address in start + size..start + size + 16 {
+                assert_eq!(addresses.frames(address).len(), 0, "{address:#x}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -217,12 +217,14 @@ impl DebugFile {
                 entry = Some(symbol.entry);
             }
             frame.file = table.file(chain.file).map(Into::into);
-            frame.line = Some(chain.line).filter(|&line| line != 0);
+            // A line of no file says nothing.
+            frame.line = Some(chain.line).filter(|&line| line != 0 && frame.file.is_some());
             frame.inlined = chain.caller != NONE;
             frames.push(frame);
             at = chain.caller;
         }
-        (!frames.is_empty()).then(|| Answer {
+        let says_something = |frame: &Frame| frame.function.is_some() || frame.file.is_some();
+        frames.iter().any(says_something).then(|| Answer {
             frames: frames.into(),
             entry,
         })
