@@ -24,6 +24,8 @@ pub(crate) enum Rule {
     Signal,
     /// Needs its whole row, each time.
     Full,
+    /// Registers are another frame's in part: who called whom cannot be told.
+    Foreign,
     /// No unwind information.
     Nothing,
 }
@@ -69,6 +71,7 @@ impl Rule {
             Rule::Signal => 3,
             Rule::Full => 4,
             Rule::Nothing => 5,
+            Rule::Foreign => 6,
         }
     }
 
@@ -81,6 +84,7 @@ impl Rule {
             2 => return Rule::Root,
             3 => return Rule::Signal,
             4 => return Rule::Full,
+            6 => return Rule::Foreign,
             _ => return Rule::Nothing,
         };
         Rule::Frame {
@@ -250,6 +254,7 @@ mod tests {
             Rule::Root,
             Rule::Signal,
             Rule::Full,
+            Rule::Foreign,
             Rule::Nothing,
         ];
         let mut cache = RuleCache::new();

@@ -291,6 +291,7 @@ impl<M: Memory> Walk<'_, M> {
             },
             Rule::Root => Err(WalkEnd::Root),
             Rule::Signal => self.leave_by_signal_frame(),
+            Rule::Foreign => Err(WalkEnd::NoUnwindInfo),
             Rule::Nothing => self.leave_by_guess(image),
         }
     }

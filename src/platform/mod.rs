@@ -27,6 +27,8 @@ pub use mask::SignalMask;
 pub use os::calls;
 pub use os::clock;
 pub use os::context;
+#[cfg(target_vendor = "apple")]
+pub use os::exceptions;
 pub use os::gauge;
 pub use os::gauge::ThreadGauge;
 pub use os::gauge::is_debugged;

@@ -240,7 +240,7 @@ pub unsafe fn ask_before(signal: i32, info: *mut libc::siginfo_t, context: *mut 
 pub unsafe fn comes_again(signal: i32, info: *const libc::siginfo_t) -> bool {
     // SAFETY: the caller vouches for `info`.
     let code = unsafe { (*info).si_code };
-    code > 0
+    !send::is_sent(code)
         && matches!(
             signal,
             libc::SIGSEGV | libc::SIGBUS | libc::SIGFPE | libc::SIGILL

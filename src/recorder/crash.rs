@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::{Facts, Helper, Recording, Threads, Workbench};
 use crate::capture::{CaptureLimits, Capturer, ImageTable};
-use crate::platform::{abort, file, signals::SignalFacts};
+use crate::platform::{Thread, abort, file};
 use crate::report::name::Name;
 use crate::report::{CaptureView, EventKind, EventView, SignalView, ThreadView};
 use crate::store::launch;
@@ -124,7 +124,7 @@ fn write(crashed: &Crashed<'_>) {
     launch::crashes();
 
     crashed.phase(Phase::Event);
-    write_event(recording, bench, &cause, &crashed.signal);
+    write_event(recording, bench, &cause, crashed);
 
     crashed.phase(Phase::Thread);
     let mut images = ImageTable::enter();
@@ -170,7 +170,13 @@ fn write(crashed: &Crashed<'_>) {
     }
 
     crashed.phase(Phase::Threads);
-    let tally = threads.write_others(recording, bench, capturer, &images, &[thread]);
+    let tally = threads.write_others(
+        recording,
+        bench,
+        capturer,
+        &images,
+        &[thread, Thread::current()],
+    );
 
     crashed.phase(Phase::Close);
     recording.cost(
@@ -291,8 +297,9 @@ fn write_event(
     recording: &mut Recording,
     bench: &mut Workbench,
     cause: &Cause,
-    signal: &SignalFacts,
+    crashed: &Crashed<'_>,
 ) {
+    let signal = &crashed.signal;
     let code = code_name(signal.number, signal.code);
     recording.event(
         bench,
@@ -306,6 +313,7 @@ fn write_event(
                 code_name: code,
                 address: signal.address,
             }),
+            reason: crashed.exception,
             name: cause.exception.as_ref().map(Exception::name),
             message: cause.message(),
             location: cause.panic.as_ref().map(Pending::location),

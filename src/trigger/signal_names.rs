@@ -12,6 +12,7 @@ pub fn signal_name(number: i32) -> &'static str {
         libc::SIGTERM => "SIGTERM",
         libc::SIGTRAP => "SIGTRAP",
         libc::SIGQUIT => "SIGQUIT",
+        libc::SIGKILL => "SIGKILL",
         _ => "SIG?",
     }
 }

@@ -47,7 +47,11 @@ fn load_or_store(word: u32, frame: &mut Frame) {
     let (first, second, base) = (word & 31, word >> 10 & 31, word >> 5 & 31);
     let is_pair = word >> 27 & 7 == 0b101 && word >> 25 & 1 == 0 && word >> 23 & 7 != 0;
     let is_single = word >> 27 & 7 == 0b111 && word >> 25 & 1 == 0;
-    if base != SP || !(is_pair || is_single) {
+    if !(is_pair || is_single) {
+        return;
+    }
+    if base != SP {
+        load_from_elsewhere(word, is_pair, frame);
         return;
     }
     let vector = word >> 26 & 1 == 1;
@@ -96,6 +100,25 @@ fn load_or_store(word: u32, frame: &mut Frame) {
         }
     }
     frame.move_sp(-after);
+}
+
+/// Loads that do not count from sp: whether they overwrite the caller's fp, or lr, where these are
+/// not saved.
+fn load_from_elsewhere(word: u32, is_pair: bool, frame: &mut Frame) {
+    let (first, second, base) = (word & 31, word >> 10 & 31, word >> 5 & 31);
+    let vector = word >> 26 & 1 == 1;
+    let whole_load = if is_pair {
+        word >> 30 == 2 && word >> 22 & 1 == 1
+    } else {
+        word >> 30 == 3 && word >> 22 & 3 == 1
+    };
+    if vector || !whole_load || base == FP {
+        return;
+    }
+    let loads = |register| first == register || (is_pair && second == register);
+    let fp_is_callers = frame.saved_fp.is_none() && frame.fp.is_none();
+    frame.foreign |= loads(FP) && fp_is_callers;
+    frame.foreign |= loads(LR) && frame.return_address.is_none();
 }
 
 fn access(frame: &mut Frame, register: u32, place: Option<i32>, load: bool) {

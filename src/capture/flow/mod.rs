@@ -32,6 +32,9 @@ struct Frame {
     table: Option<u64>,
     /// Whether an epilogue has begun.
     left: bool,
+    /// Whether the caller's frame pointer or the return address has been overwritten by what another
+    /// frame left: `longjmp`, or an exception on its way to its landing pad.
+    foreign: bool,
 }
 
 impl Frame {
@@ -49,6 +52,7 @@ impl Frame {
             eax: None,
             table: None,
             left: false,
+            foreign: false,
         }
     }
 
@@ -66,11 +70,15 @@ impl Frame {
             eax: None,
             table: None,
             left: false,
+            foreign: false,
         })
     }
 
     /// fp where it points to the usual place in the frame, since it does not move; sp otherwise.
     fn rule(&self) -> Option<Rule> {
+        if self.foreign {
+            return Some(Rule::Foreign);
+        }
         let (base, cfa) = match (self.fp, self.sp) {
             (Some(16), _) => (Base::Fp, 16),
             (_, Some(sp)) => (Base::Sp, sp),
@@ -350,4 +358,56 @@ fn last_block(code: Code<'_>, pc: u64) -> Option<u64> {
         }
     }
     Some(block).filter(|_| at == pc)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(arch: Arch, code: &[u8], ends: &[u64]) -> Vec<Option<Rule>> {
+        let code = Code {
+            arch,
+            start: 0x1000,
+            bytes: code,
+        };
+        let mut follower = Follower::new();
+        let at = |end: &u64| follower.rule(code, 0x1000 + end, false, None, false);
+        ends.iter()
+            .map(at)
+            .map(|found| found.map(|(rule, _)| rule))
+            .collect()
+    }
+
+    #[test]
+    fn registers_of_another_frame_are_no_way_to_a_caller() {
+        // ldp x26, x27, [x0, #0xd0]; ldp x28, x29, [x0, #0xe0]; ldr x30, [x0, #0x100]; ret
+        let words = [0xa94d_6c1au32, 0xa94e_741c, 0xf940_801e, 0xd65f_03c0];
+        let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let entered = Rule::frame(Base::Sp, 0, None, None);
+        let foreign = Some(Rule::Foreign);
+        assert_eq!(
+            rules(Arch::Arm64, &code, &[0, 4, 8, 12]),
+            [entered, entered, foreign, foreign]
+        );
+        // mov 0x30(%rdi),%rbp; mov 0x38(%rdi),%rsp; pop %rdi; ret
+        let code = [0x48, 0x8b, 0x6f, 0x30, 0x48, 0x8b, 0x67, 0x38, 0x5f, 0xc3];
+        let entered = Rule::frame(Base::Sp, 8, Some(-8), None);
+        assert_eq!(
+            rules(Arch::X86_64, &code, &[0, 4, 8, 9]),
+            [entered, foreign, foreign, foreign]
+        );
+    }
+
+    #[test]
+    fn a_frame_pointer_that_was_saved_may_hold_anything() {
+        // push %rbp; mov 0x30(%rdi),%rbp; pop %rbp; ret
+        let code = [0x55, 0x48, 0x8b, 0x6f, 0x30, 0x5d, 0xc3];
+        assert_eq!(
+            rules(Arch::X86_64, &code, &[5, 6]),
+            [
+                Rule::frame(Base::Sp, 16, Some(-8), Some(-16)),
+                Rule::frame(Base::Sp, 8, Some(-8), None)
+            ]
+        );
+    }
 }

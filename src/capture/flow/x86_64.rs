@@ -99,6 +99,10 @@ fn effect(i: &Instruction, frame: &mut Frame) {
         // mov between rsp and rbp, in both encodings
         0x89 if in_register(RBP) && to == Some(RSP) => frame.fp = frame.sp,
         0x8b if in_register(RSP) && to == Some(RBP) => frame.fp = frame.sp,
+        // from elsewhere than the stack, while it is the caller's
+        0x8b if to == Some(RBP) && i.base.is_some_and(|base| base != RSP && base != RBP) => {
+            frame.foreign |= frame.saved_fp.is_none() && frame.fp.is_none();
+        }
         0x89 if in_register(RSP) => frame.sp = frame.fp.filter(|_| to == Some(RBP)),
         0x8b if to == Some(RSP) => frame.sp = frame.fp.filter(|_| in_register(RBP)),
         0x8d if to == Some(RSP) || to == Some(RBP) => {

@@ -62,6 +62,12 @@ impl Thread {
         found.copied().unwrap_or(Thread { id, port: 0 })
     }
 
+    /// By its port's name; the id is 0 once it has ended.
+    pub(super) fn from_port(port: u32) -> Thread {
+        let id = task::thread_id(port).unwrap_or(0);
+        Thread { id, port }
+    }
+
     /// The system's id of the thread.
     pub fn id(self) -> u64 {
         self.id

@@ -25,6 +25,8 @@ static FIRST_SIGNAL: AtomicU32 = AtomicU32::new(0);
 /// Where on its stack `OWNER`'s handler stands while it asks the handler of before; 0 when it does
 /// not.
 static ASKING: AtomicUsize = AtomicUsize::new(0);
+/// The thread that writes for `OWNER`, which stands still: that which takes Mach exceptions.
+static WRITES_FOR_IT: AtomicU64 = AtomicU64::new(0);
 /// How often another signal came to `OWNER` once its report was written.
 static FOLLOWED: AtomicU32 = AtomicU32::new(0);
 /// How often a handler that was there before dealt with what had been reported.
@@ -81,7 +83,11 @@ pub(crate) fn install(
     signals::install(crash.signals(), handle).map_err(|(signal, error)| {
         PROCESS.store(0, Ordering::SeqCst);
         (Some(signal), error)
-    })
+    })?;
+    // Where the system does not let us, signals come all the same.
+    #[cfg(target_vendor = "apple")]
+    super::mach::install();
+    Ok(())
 }
 
 /// Takes the handlers back; one that somebody has replaced since stays with them, and passes on to
@@ -98,6 +104,8 @@ pub(crate) fn uninstall(crash: &Crash) -> bool {
     } else if owner != 0 {
         wait_for_the_report();
     }
+    #[cfg(target_vendor = "apple")]
+    super::mach::uninstall();
     for &signal in crash.signals() {
         signals::restore_if_ours(signal, handle);
     }
@@ -212,6 +220,9 @@ impl Arrived {
         if LEAVE_TO_DEBUGGER.load(Ordering::Relaxed) && is_debugged() {
             return pass_on();
         }
+        if WRITES_FOR_IT.load(Ordering::Acquire) == thread.id() {
+            return self.crashed_while_writing(&facts);
+        }
         let mut then = Then::Before;
         if before == Before::Handler
             && DEALT_WITH.load(Ordering::Relaxed) >= DEALS_WITH_IT
@@ -288,28 +299,10 @@ impl Arrived {
     /// # Safety
     /// - All fields are what the kernel gave the handler for the signal, and OWNER is this thread.
     unsafe fn write(&self, thread: Thread, facts: SignalFacts) {
-        FIRST_SIGNAL.store(self.signal.unsigned_abs(), Ordering::Release);
-        // SAFETY: only `install` stores here, references that live for ever.
-        let (writer, stack) = unsafe {
-            (
-                WRITER.load(Ordering::Acquire).as_ref(),
-                STACK.load(Ordering::Acquire).as_ref(),
-            )
-        };
-        if let (Some(writer), Some(stack)) = (writer, stack) {
-            // SAFETY: the caller vouches for the context.
-            let registers = unsafe { context::registers(self.frame.cast()) };
-            let mut call = Call {
-                writer,
-                thread,
-                signal: facts,
-                registers: Registers::native(registers),
-            };
-            // SAFETY: OWNER lets one thread come here, once; `body` cannot unwind, being
-            // `extern "C"`.
-            unsafe { stack.run(body, std::ptr::from_mut(&mut call).cast()) };
-        }
-        DONE.store(true, Ordering::Release);
+        // SAFETY: the caller vouches for the context.
+        let registers = unsafe { context::registers(self.frame.cast()) };
+        // SAFETY: the caller vouches for OWNER.
+        unsafe { write(thread, facts, Registers::native(registers), None) };
     }
 
     fn crashed_while_writing(&self, facts: &SignalFacts) -> Then {
@@ -410,6 +403,66 @@ impl Arrived {
     }
 }
 
+/// Has the report written, on the stack that is kept for it.
+///
+/// # Safety
+/// - OWNER is `thread`, and was set by the caller.
+unsafe fn write(
+    thread: Thread,
+    signal: SignalFacts,
+    registers: Registers,
+    exception: Option<&'static str>,
+) {
+    FIRST_SIGNAL.store(signal.number.unsigned_abs(), Ordering::Release);
+    // SAFETY: only `install` stores here, references that live for ever.
+    let (writer, stack) = unsafe {
+        (
+            WRITER.load(Ordering::Acquire).as_ref(),
+            STACK.load(Ordering::Acquire).as_ref(),
+        )
+    };
+    if let (Some(writer), Some(stack)) = (writer, stack) {
+        let mut call = Call {
+            writer,
+            thread,
+            signal,
+            registers,
+            exception,
+        };
+        // SAFETY: OWNER lets one thread come here, once; `body` cannot unwind, being `extern "C"`.
+        unsafe { stack.run(body, std::ptr::from_mut(&mut call).cast()) };
+    }
+    DONE.store(true, Ordering::Release);
+}
+
+/// Writes the report of `thread`, which stands still with these registers, on the calling one.
+/// `false` where it is left to the signal that follows.
+#[cfg(target_vendor = "apple")]
+pub(super) fn write_for(
+    thread: Thread,
+    signal: SignalFacts,
+    registers: Registers,
+    exception: &'static str,
+) -> bool {
+    let written = inside(|| {
+        let handled = signals::before(signal.number) == Before::Handler
+            && DEALT_WITH.load(Ordering::Relaxed) >= DEALS_WITH_IT;
+        if handled || (LEAVE_TO_DEBUGGER.load(Ordering::Relaxed) && is_debugged()) {
+            return false;
+        }
+        let claimed = OWNER.compare_exchange(0, thread.id(), Ordering::AcqRel, Ordering::Acquire);
+        if claimed.is_err() {
+            return false;
+        }
+        WRITES_FOR_IT.store(Thread::current().id(), Ordering::Release);
+        // SAFETY: OWNER is that thread, since just now.
+        unsafe { write(thread, signal, registers, Some(exception)) };
+        WRITES_FOR_IT.store(0, Ordering::Release);
+        true
+    });
+    written == Some(true)
+}
+
 extern "C" fn ask(argument: *mut c_void) {
     // SAFETY: `Arrived::ask` passes a pointer to such a pair that outlives this run.
     let asked = unsafe { &mut *argument.cast::<(Arrived, bool)>() };
@@ -435,7 +488,7 @@ fn jumped_out(here: usize) -> bool {
 
 /// Nobody died of `signal` (0 for any): the report is taken back, and the next one may come. Only
 /// for OWNER.
-fn went_on(signal: i32) {
+pub(super) fn went_on(signal: i32) {
     let retract = || {
         // SAFETY: only `install` stores here, references that live for ever.
         if let Some(writer) = unsafe { WRITER.load(Ordering::Acquire).as_ref() } {
@@ -453,6 +506,8 @@ fn went_on(signal: i32) {
     PHASE.store(Phase::Open as u32, Ordering::Relaxed);
     DONE.store(false, Ordering::Relaxed);
     OWNER.store(0, Ordering::Release);
+    #[cfg(target_vendor = "apple")]
+    super::mach::install_again();
 }
 
 /// What the handler hands to its body on the crash stack.
@@ -461,6 +516,7 @@ struct Call {
     thread: Thread,
     signal: SignalFacts,
     registers: Registers,
+    exception: Option<&'static str>,
 }
 
 extern "C" fn body(argument: *mut c_void) {
@@ -470,6 +526,7 @@ extern "C" fn body(argument: *mut c_void) {
         thread: call.thread,
         signal: call.signal,
         registers: &call.registers,
+        exception: call.exception,
     });
 }
 

@@ -2,6 +2,8 @@
 //! would have died without us.
 
 mod handler;
+#[cfg(target_vendor = "apple")]
+mod mach;
 mod witness;
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -97,12 +99,15 @@ impl Crash {
 /// A crash, as the writer of its report sees it.
 #[derive(Debug)]
 pub(crate) struct Crashed<'a> {
-    /// The thread that crashed: the calling one.
+    /// The thread that crashed: the calling one, but for Mach exceptions.
     pub thread: Thread,
     /// The signal.
     pub signal: SignalFacts,
     /// The registers at the crash.
     pub registers: &'a Registers,
+    /// The Mach exception that it came by, where it came by one: the calling thread is another
+    /// one then, and the one that crashed stands still.
+    pub exception: Option<&'static str>,
 }
 
 impl Crashed<'_> {

@@ -55,6 +55,8 @@ pub enum Outcome {
     Jump,
     /// The process is over: exit status.
     Exit(i32),
+    /// It has raised an exception, and the thread waits or the process is over.
+    Raised,
     /// Nobody plays this.
     Unknown,
 }
@@ -403,7 +405,7 @@ impl Machine {
                 self.exit = Some(Exit::Status(status));
                 false
             }
-            Outcome::Unknown => false,
+            Outcome::Raised | Outcome::Unknown => false,
         }
     }
 

@@ -27,6 +27,8 @@ pub struct Port {
     pub object: Object,
     /// User references.
     pub references: i64,
+    /// Its guard, if it has one (`mach_port_guard`).
+    pub guard: Option<u64>,
 }
 
 /// The task's name space.
@@ -49,6 +51,7 @@ impl Default for Ports {
             Port {
                 object: Object::Task,
                 references: 1,
+                guard: None,
             },
         );
         names.insert(
@@ -56,6 +59,7 @@ impl Default for Ports {
             Port {
                 object: Object::Host,
                 references: 0,
+                guard: None,
             },
         );
         Ports {
@@ -70,7 +74,12 @@ impl Ports {
     pub fn add(&mut self, object: Object, references: i64) -> u32 {
         let name = self.next;
         self.next += 0x100;
-        self.names.insert(name, Port { object, references });
+        let port = Port {
+            object,
+            references,
+            guard: None,
+        };
+        self.names.insert(name, port);
         name
     }
 

@@ -1,9 +1,12 @@
-//! An app with a monitor: `app FOLDER stall|live|SIGNAL|panic|overflow`. What it does happens in
+//! An app with a monitor: `app FOLDER stall|live|SIGNAL|panic|overflow|..`. What it does happens in
 //! functions with names, one of them inlined, so that the reports can be held against them.
 use std::hint::black_box;
 use std::path::PathBuf;
 
 use wedjat::{Crash, Monitor, Stall};
+
+#[path = "../old_server.rs"]
+mod old_server;
 
 #[inline(never)]
 fn spin_until(end: std::time::Instant) -> u64 {
@@ -45,7 +48,7 @@ fn misbehave(what: &str) -> u64 {
     // SAFETY: none: this is what the test is about.
     unsafe {
         match what {
-            "SIGSEGV" => drop(black_box(black_box(0x1238 as *const u64).read_volatile())),
+            "SIGSEGV" => _ = black_box(black_box(0x1238 as *const u64).read_volatile()),
             #[cfg(target_arch = "aarch64")]
             "SIGILL" => std::arch::asm!("udf #0"),
             #[cfg(target_arch = "x86_64")]
@@ -55,6 +58,20 @@ fn misbehave(what: &str) -> u64 {
             #[cfg(target_arch = "x86_64")]
             "SIGTRAP" => std::arch::asm!("int3"),
             "SIGBUS" => (misbehave as *const () as *mut u64).write_volatile(1),
+            #[cfg(target_arch = "x86_64")]
+            "SIGFPE" => std::arch::asm!("div {0:e}", in(reg) 0, inout("eax") 1 => _, inout("edx") 0 => _),
+            #[cfg(target_arch = "aarch64")]
+            "SIGFPE" => _ = libc::raise(libc::SIGFPE),
+            "guard" => destroy_guarded(),
+            "old server gives up" => {
+                _ = black_box(black_box(0x1238 as *const u64).read_volatile());
+            }
+            "old server deals" => println!("read {}", touch_its_page()),
+            "other thread" => {
+                let thread = std::thread::Builder::new().name("worker".into());
+                let thread = thread.spawn(|| black_box(misbehave("SIGSEGV"))).unwrap();
+                drop(black_box(thread.join()));
+            }
             "SIGABRT" => libc_abort(),
             "panic" => panic!("the guest gives up"),
             "overflow" => return black_box(overflow(0)) + 1,
@@ -72,6 +89,35 @@ unsafe fn libc_abort() {
     unsafe { abort() }
 }
 
+/// A port that may not be taken away is.
+#[inline(never)]
+unsafe fn destroy_guarded() {
+    use mach2::mach_port::{mach_port_allocate, mach_port_mod_refs};
+    unsafe extern "C" {
+        fn mach_port_guard(task: u32, name: u32, guard: u64, strict: i32) -> i32;
+    }
+    let mut port = 0;
+    // SAFETY: names only.
+    unsafe {
+        let task = mach2::traps::mach_task_self();
+        assert_eq!(mach_port_allocate(task, 1, &mut port), 0);
+        assert_eq!(mach_port_guard(task, port, 0xabad, 1), 0);
+        black_box(mach_port_mod_refs(task, port, 1, -1));
+    }
+}
+
+/// The old server gives access to it.
+#[inline(never)]
+fn touch_its_page() -> u64 {
+    // SAFETY: a new mapping; the old server makes it readable.
+    unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANON;
+        let page = libc::mmap(std::ptr::null_mut(), 0x4000, 0, flags, -1, 0);
+        old_server::PAGE.store(page as u64, std::sync::atomic::Ordering::SeqCst);
+        page.cast::<u64>().read_volatile() + 1
+    }
+}
+
 #[inline(never)]
 fn handle_event(what: &str) -> u64 {
     black_box(misbehave(what) + 1)
@@ -82,6 +128,9 @@ fn main() {
     let [_, folder, what] = &arguments[..] else {
         panic!("app FOLDER WHAT")
     };
+    if what.starts_with("old server") {
+        old_server::begin();
+    }
     let mut builder = Monitor::builder("app", "1.0").directory(PathBuf::from(folder));
     builder = if what == "stall" {
         builder.stall(Stall::default())
@@ -107,5 +156,10 @@ fn main() {
         }
     }
     drop(monitor);
+    let asked = old_server::ASKED.load(std::sync::atomic::Ordering::SeqCst);
+    if asked > 0 {
+        let reports = wedjat::store::reports(folder).expect("the folder can be read");
+        println!("old server asked {asked}, reports {}", reports.len());
+    }
     println!("done");
 }

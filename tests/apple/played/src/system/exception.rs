@@ -12,6 +12,7 @@ const EXC_BAD_ACCESS: u32 = 1;
 const EXC_BAD_INSTRUCTION: u32 = 2;
 const EXC_ARITHMETIC: u32 = 3;
 const EXC_BREAKPOINT: u32 = 6;
+const EXC_GUARD: u32 = 12;
 const EXCEPTION_DEFAULT: u32 = 1;
 const EXCEPTION_STATE_IDENTITY: u32 = 3;
 const MACH_EXCEPTION_CODES: u32 = 0x8000_0000;
@@ -69,7 +70,8 @@ pub fn raise(
         (_, Some(7), true) => (EXC_BREAKPOINT, 1, pc, signal::SIGTRAP),
         (_, Some(1), true) => (EXC_BAD_INSTRUCTION, 1, pc, signal::SIGILL),
         // x86_64: the CPU's own numbers
-        (_, Some(0), false) => (EXC_ARITHMETIC, 1, 0, signal::SIGFPE),
+        // 8: a fault while the CPU believes that it handles another one, which the system took over
+        (_, Some(0 | 8), false) => (EXC_ARITHMETIC, 1, 0, signal::SIGFPE),
         (_, Some(3), false) => (EXC_BREAKPOINT, 2, 0, signal::SIGTRAP),
         (_, Some(6), false) => (EXC_BAD_INSTRUCTION, 1, 0, signal::SIGILL),
         (None, None, _)
@@ -97,18 +99,32 @@ pub fn raise(
             m.now, m.current
         );
     }
-    let current = m.current;
-    let own = m.threads[current].exception_ports.get(&kind).copied();
+    triage(m, kind, [code, subcode], signal)
+}
+
+/// The thread's ports first, the task's then, and the signal at last.
+fn triage(m: &mut Machine, kind: u32, codes: [u64; 2], signal: signal::Signal) -> bool {
+    let own = m.threads[m.current].exception_ports.get(&kind).copied();
     let port = own
         .or_else(|| m.signals.exception_ports.get(&kind).copied())
         .filter(|p| p.0 != 0);
     match port {
-        Some(port) => post(m, kind, [code, subcode], port, signal),
+        Some(port) => post(m, kind, codes, port, signal),
         None => {
             signal::deliver(m, signal);
             m.exit.is_none()
         }
     }
+}
+
+/// A guarded port was to be taken away (`kern/exc_guard.h`): GUARD_TYPE_MACH_PORT 1 in the upper
+/// three bits, the flavour kGUARD_EXC_DESTROY 1 from bit 32 on, the name below. It kills.
+pub fn guard(m: &mut Machine, name: u32, guard: u64) -> Outcome {
+    const SIGKILL: u32 = 9;
+    let code = 1 << 61 | 1 << 32 | u64::from(name);
+    let signal = signal::Signal::fault(SIGKILL, 1, 0);
+    triage(m, EXC_GUARD, [code, guard], signal);
+    Outcome::Raised
 }
 
 /// Sends the exception's message and leaves the thread waiting for the answer.
@@ -133,6 +149,7 @@ fn post(
         // Body with two port descriptors: name, pad, pad and disposition and type.
         let thread = m.threads[current].port;
         m.ports.retain(thread);
+        m.ports.retain(TASK);
         word(2);
         for name in [thread, TASK] {
             word(name);

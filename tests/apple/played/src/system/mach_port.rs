@@ -43,6 +43,21 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
             }
             None => Outcome::Return(kern::INVALID_ARGUMENT),
         },
+        // (task, name, guard, strict)
+        "mach_port_guard" => match m.ports.get(a[1] as u32) {
+            Some(port) => {
+                port.guard = Some(a[2]);
+                Outcome::Return(kern::SUCCESS)
+            }
+            None => Outcome::Return(kern::INVALID_ARGUMENT),
+        },
+        // A guarded port may not be taken away: EXC_GUARD (kern/ipc_mach... kGUARD_EXC_DESTROY 1)
+        "mach_port_mod_refs" | "mach_port_destroy"
+            if m.ports.get(a[1] as u32).is_some_and(|p| p.guard.is_some()) =>
+        {
+            let guard = m.ports.get(a[1] as u32).and_then(|p| p.guard).unwrap_or(0);
+            exception::guard(m, a[1] as u32, guard)
+        }
         "mach_port_mod_refs" | "mach_port_destroy" | "mach_port_destruct" => {
             m.wake(Key::Message(a[1] as u32), usize::MAX);
             Outcome::Return(if m.ports.remove(a[1] as u32).is_some() {
@@ -77,7 +92,7 @@ fn send(m: &mut Machine, message: u64, size: u64) -> u64 {
     };
     match m.ports.get(to).map(|p| &mut p.object) {
         Some(Object::Receive(queue)) => {
-            queue.push_back(bytes);
+            queue.push_back(as_received(bytes));
             m.wake(Key::Message(to), 1);
             kern::SUCCESS
         }
@@ -89,6 +104,23 @@ fn send(m: &mut Machine, message: u64, size: u64) -> u64 {
         }
         _ => MACH_SEND_INVALID_DEST,
     }
+}
+
+/// The receiver sees who sent it as the remote port, and the rights as they came: moved or made ones
+/// (`mach/message.h`: dispositions 16 to 18; copies 19 and makes 20, 21 become those).
+fn as_received(mut message: Vec<u8>) -> Vec<u8> {
+    let word = |at: usize| u32::from_le_bytes(message[at..at + 4].try_into().unwrap());
+    let (bits, remote, local) = (word(0), word(8), word(12));
+    let moved = |disposition: u32| match disposition {
+        19 | 20 => 17,
+        21 => 18,
+        other => other,
+    };
+    let bits = bits & 0xffff_0000 | moved(bits >> 8 & 0xff) | moved(bits & 0xff) << 8;
+    for (at, value) in [(0, bits), (8, local), (12, remote)] {
+        message[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    }
+    message
 }
 
 fn receive(m: &mut Machine, from: u32, at: u64, limit: u64, deadline: Option<u64>) -> Outcome {

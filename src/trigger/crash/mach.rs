@@ -1,0 +1,30 @@
+//! Crashes that come as Mach exceptions: the thread that faulted stands still, and another writes.
+
+use super::handler;
+use crate::capture::Registers;
+use crate::platform::exceptions::{self, Exception, Server};
+
+pub(super) use crate::platform::exceptions::install_again;
+
+/// Takes the exception ports.
+pub(super) fn install() {
+    exceptions::install(Server { report, went_on });
+}
+
+/// Gives them back.
+pub(super) fn uninstall() {
+    exceptions::uninstall();
+}
+
+fn report(exception: &Exception) -> bool {
+    let Some(registers) = exception.registers() else {
+        return false;
+    };
+    let (thread, signal) = (exception.thread, exception.signal());
+    let registers = Registers::native(registers);
+    handler::write_for(thread, signal, registers, exception.name())
+}
+
+fn went_on(exception: &Exception) {
+    handler::went_on(exception.signal().number);
+}
