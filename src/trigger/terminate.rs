@@ -1,9 +1,12 @@
-//! `std::terminate`: what it notes for the crash handler, so that one death is one report.
+//! `std::terminate` of C++ and Objective-C's exceptions that nobody catches: what is noted of them
+//! for the crash handler, so that one death is one report.
 
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+#[cfg(target_vendor = "apple")]
+use crate::platform::objective_c;
 use crate::platform::{Thread, cxx};
 
 const NAME: usize = 256;
@@ -17,15 +20,15 @@ struct Note {
 }
 
 struct Place {
-    /// The first thread that came to `std::terminate`; it alone writes the note, once.
+    /// The first thread that came here; it alone writes the note.
     writer: AtomicU64,
     /// The same, once the note is whole.
     owner: AtomicU64,
     note: UnsafeCell<Note>,
 }
 
-// SAFETY: `note` is written once, by the thread that set `writer` by compare-and-swap, and read
-// only by that thread after it set `owner`.
+// SAFETY: `note` is written by the thread that set `writer` by compare-and-swap, and read only by
+// that thread after it set `owner`.
 unsafe impl Sync for Place {}
 
 static NOTED: Place = Place {
@@ -39,28 +42,34 @@ static NOTED: Place = Place {
     }),
 };
 
-/// Asks to be told, if C++ is in the process. Again and again is fine: it may be loaded later.
-/// Not signal-safe.
+/// Asks to be told, if C++ or Foundation is in the process. Again and again is fine: they may be
+/// loaded later. Not signal-safe.
 pub(crate) fn install() {
     cxx::on_terminate(terminated);
+    #[cfg(target_vendor = "apple")]
+    objective_c::on_uncaught(note);
 }
 
 extern "C" fn terminated() {
-    let thread = Thread::current().id();
-    let first = NOTED
-        .writer
-        .compare_exchange(0, thread, Ordering::AcqRel, Ordering::Relaxed)
-        .is_ok();
-    if first {
-        cxx::current_exception(&mut |name, what| {
-            // SAFETY: this thread is the writer, and nobody reads before `owner` is set.
-            let note = unsafe { &mut *NOTED.note.get() };
-            note.name_len = copy(&mut note.name, name);
-            note.what_len = what.map_or(0, |what| copy(&mut note.what, what));
-            NOTED.owner.store(thread, Ordering::Release);
-        });
-    }
+    cxx::current_exception(&mut note);
     cxx::terminate_as_before()
+}
+
+/// Notes what the calling thread has come here with; Objective-C comes second, and knows better.
+fn note(name: &CStr, what: Option<&CStr>) {
+    let thread = Thread::current().id();
+    let claimed = NOTED
+        .writer
+        .compare_exchange(0, thread, Ordering::AcqRel, Ordering::Acquire);
+    if claimed.is_err_and(|writer| writer != thread) {
+        return;
+    }
+    // SAFETY: this thread is the writer, and it alone reads, in a handler of its own signal, which
+    // does not come before it aborts.
+    let note = unsafe { &mut *NOTED.note.get() };
+    note.name_len = copy(&mut note.name, name);
+    note.what_len = what.map_or(0, |what| copy(&mut note.what, what));
+    NOTED.owner.store(thread, Ordering::Release);
 }
 
 /// As much as there is room for, up to what is no UTF-8.
@@ -76,7 +85,7 @@ fn copy(into: &mut [u8], text: &CStr) -> usize {
     }
 }
 
-/// The C++ exception that ends the process.
+/// The exception that ends the process.
 #[derive(Clone, Copy)]
 pub(crate) struct Exception {
     note: &'static Note,
@@ -87,17 +96,17 @@ impl Exception {
     /// Signal-safe.
     pub fn of(thread: Thread) -> Option<Exception> {
         (NOTED.owner.load(Ordering::Acquire) == thread.id()).then(|| Exception {
-            // SAFETY: the note is whole, and is not written again.
+            // SAFETY: the note is whole, and its thread, which is this one, writes no more of it here.
             note: unsafe { &*NOTED.note.get() },
         })
     }
 
-    /// Its type, as C++ writes it. Signal-safe.
+    /// Its type, as C++ writes it, or its name. Signal-safe.
     pub fn name(&self) -> &str {
         text(&self.note.name, self.note.name_len)
     }
 
-    /// What it says; nothing where it is no `std::exception`. Signal-safe.
+    /// What it says, or its reason; nothing where it is no `std::exception`. Signal-safe.
     pub fn what(&self) -> Option<&str> {
         Some(text(&self.note.what, self.note.what_len)).filter(|what| !what.is_empty())
     }

@@ -5,13 +5,18 @@
 //! where nobody had, or gives up, the kernel raises the signal. Layouts: mach/message.h,
 //! mach/mach_exc.defs, mach/exception_types.h.
 
+mod message;
+
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use mach2::kern_return::KERN_SUCCESS;
 use mach2::mach_port::{mach_port_allocate, mach_port_insert_right, mach_port_mod_refs};
-use mach2::message::{mach_msg, mach_msg_header_t};
 use mach2::task::{task_get_exception_ports, task_set_exception_ports};
 
+use self::message::{
+    ANSWER, CODES, COMPLEX, COPY_SEND, ID, KIND, LOCAL, MAKE_SEND, MAKE_SEND_ONCE, MOVE_SEND_ONCE,
+    Message, REMOTE, RESULT, TASK, THREAD, WIDE,
+};
 use super::context::{self, REGISTERS};
 use super::task;
 use crate::platform::signals::SignalFacts;
@@ -37,13 +42,6 @@ const THREAD_STATE_NONE: i32 = if cfg!(target_arch = "aarch64") { 5 } else { 13 
 const KERN_FAILURE: u32 = 5;
 
 const RIGHT_RECEIVE: u32 = 1;
-const MOVE_SEND_ONCE: u32 = 18;
-const COPY_SEND: u32 = 19;
-const MAKE_SEND: u32 = 20;
-const MAKE_SEND_ONCE: u32 = 21;
-const COMPLEX: u32 = 0x8000_0000;
-const SEND: i32 = 1;
-const RECEIVE: i32 = 2;
 
 /// Who had the port of one kind of exception before: port, behaviour, flavour; and whether it is
 /// ours now.
@@ -292,58 +290,9 @@ fn set(kind: u32, port: u32, behavior: u32, flavor: i32) {
     }
 }
 
-/// A message, as large as any of these: two ports, codes and a thread state.
-#[repr(C, align(8))]
-struct Message([u8; 4096]);
-
-/// Where the header's and the body's fields lie.
-const REMOTE: usize = 8;
-const LOCAL: usize = 12;
-const ID: usize = 20;
-const THREAD: usize = 28;
-const TASK: usize = 40;
-const KIND: usize = 60;
-const CODES: usize = 68;
-/// The first of the messages with codes of 64 bits (mach_exc.defs: subsystem 2405).
-const WIDE: u32 = 2405;
-/// Of an answer: the kernel's result behind header and NDR record.
-const RESULT: usize = 32;
-const ANSWER: usize = 36;
-
-impl Message {
-    fn word(&self, at: usize) -> u32 {
-        let bytes = self.0.get(at..).and_then(|rest| rest.first_chunk());
-        bytes.map_or(0, |bytes| u32::from_ne_bytes(*bytes))
-    }
-
-    fn set(&mut self, at: usize, word: u32) {
-        if let Some(place) = self.0.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
-            *place = word.to_ne_bytes();
-        }
-    }
-
-    /// Sends it as it is; whether that was possible.
-    fn send(&mut self) -> bool {
-        let size = self.word(4);
-        // SAFETY: a message in memory of ours, no longer than that.
-        unsafe { mach_msg(self.header(), SEND, size, 0, 0, 0, 0) == KERN_SUCCESS }
-    }
-
-    /// Waits for one; `false` once the port is gone.
-    fn receive(&mut self, port: u32) -> bool {
-        let room = self.0.len() as u32;
-        // SAFETY: the kernel writes at most so many bytes.
-        unsafe { mach_msg(self.header(), RECEIVE, 0, room, port, 0, 0) == KERN_SUCCESS }
-    }
-
-    fn header(&mut self) -> *mut mach_msg_header_t {
-        std::ptr::from_mut(self).cast()
-    }
-}
-
 /// The exception thread.
 fn serve(port: u32, answers: u32, server: Server) {
-    let (mut message, mut answer) = (Message([0; 4096]), Message([0; 4096]));
+    let (mut message, mut answer) = (Message::new(), Message::new());
     while message.receive(port) {
         let exception = read(&message);
         let kernel = message.word(REMOTE);

@@ -4,9 +4,11 @@
 //! CoreFoundation is looked up at run time: every app has it, a command-line tool need not, and
 //! nobody has to link it for us.
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
+
+use super::symbol::find;
 
 /// What the run loop does at that moment (`CFRunLoopActivity`).
 const ENTRY: usize = 1;
@@ -111,13 +113,6 @@ fn call(place: &AtomicPtr<()>) {
         // SAFETY: only `observe` stores here: such functions.
         unsafe { std::mem::transmute::<*mut (), fn()>(function)() };
     }
-}
-
-/// The address of a symbol in any image; `None` where nobody has it.
-fn find(name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: a C string.
-    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr().cast::<c_char>()) };
-    (!found.is_null()).then_some(found)
 }
 
 /// Has `beat` called on the main thread, by the main queue. Does not wait for it.

@@ -14,6 +14,10 @@ pub struct Stopped {
     pub interrupt: Option<u32>,
     /// The shadow stack is kept.
     pub watching: bool,
+    /// The running thread is the main one.
+    pub is_main: bool,
+    /// Its turn is over, before the instruction that it stands at.
+    pub held: bool,
     /// The running thread's shadow stack.
     pub shadow: crate::shadow::Shadow,
 }

@@ -137,8 +137,17 @@ pub struct Machine {
     pub library_path: Vec<String>,
     /// Prints each trap.
     pub trace: bool,
+    /// Nanoseconds that the machine has slept.
+    pub asleep: u64,
+    /// Whether a debugger is attached to the process.
+    pub traced: bool,
+    /// What the guest has found on stacks that it stopped.
+    pub found: crate::hunt::Found,
+    /// A thread whose turn ended before its time: another one is next.
+    held: Option<usize>,
     random: u64,
-    slice: usize,
+    /// The longest turn, instructions.
+    pub slice: usize,
 }
 
 /// How the process ended.
@@ -189,6 +198,10 @@ impl Machine {
             calls: BTreeMap::new(),
             library_path: vec![],
             trace: false,
+            asleep: 0,
+            traced: false,
+            found: Default::default(),
+            held: None,
             random: seed,
             slice: 20_000,
         }
@@ -235,6 +248,9 @@ impl Machine {
                 t.suspended == 0 && matches!(t.turn, Turn::Ready | Turn::Woken(..))
             })
             .collect();
+        let held = self.held.take();
+        let others: Vec<usize> = ready.iter().copied().filter(|i| Some(*i) != held).collect();
+        let ready = if others.is_empty() { ready } else { others };
         if ready.is_empty() {
             return None;
         }
@@ -303,6 +319,7 @@ impl Machine {
             let outcome = then(self, woken);
             going = self.settle(outcome);
         }
+        self.uc.get_data_mut().is_main = thread == 0;
         let mut left = slice as i64;
         while going && left > 0 && self.exit.is_none() && self.threads[thread].suspended == 0 {
             if !self.threads[thread].pending.is_empty() {
@@ -319,7 +336,11 @@ impl Machine {
                 stopped.fault.take(),
                 stopped.interrupt.take(),
             );
-            if let Some(address) = trap {
+            if std::mem::take(&mut stopped.held) {
+                self.held = Some(thread);
+                self.now += INSTRUCTION;
+                left = 0;
+            } else if let Some(address) = trap {
                 self.now += TRAP;
                 left -= 200;
                 going = self.trap(address);

@@ -1,8 +1,12 @@
-//! `played [--seed N] [--library-path DIR] [--trace] [--exact | --misses] PROGRAM [ARGUMENTS]`: runs a Mach-O program as
-//! Darwin would, deterministically, and ends as it ended.
+//! `played [OPTIONS] PROGRAM [ARGUMENTS]`: runs a Mach-O program as Darwin would, deterministically,
+//! and ends as it ended. `--seed N` orders the turns of the threads, `--slice N` bounds them,
+//! `--exact` and `--misses` judge unwinders, `--hunt N` holds the main thread N times before each
+//! instruction; `PLAYED_COVERAGE` names a file for the blocks that were executed.
 
+mod covered;
 mod cpu;
 mod exact;
+mod hunt;
 mod loader;
 mod machine;
 mod macho;
@@ -21,7 +25,7 @@ fn main() {
     let mut seed = 0;
     let mut library_path = vec![];
     let mut trace = false;
-    let (mut exact, mut misses) = (false, false);
+    let (mut exact, mut misses, mut hunt, mut slice) = (false, false, None, None);
     while let Some(option) = arguments.next_if(|a| a.starts_with("--")) {
         match option.as_str() {
             "--seed" => {
@@ -32,6 +36,8 @@ fn main() {
             }
             "--library-path" => library_path.push(arguments.next().unwrap_or_else(|| usage())),
             "--trace" => trace = true,
+            "--hunt" => hunt = arguments.next().and_then(|n| n.parse().ok()),
+            "--slice" => slice = arguments.next().and_then(|n| n.parse().ok()),
             "--exact" => exact = true,
             "--misses" => (exact, misses) = (true, true),
             _ => usage(),
@@ -56,10 +62,22 @@ fn main() {
     };
     machine.trace = trace || std::env::var_os("PLAYED_TRACE").is_some();
     let table = exact.then(|| exact::watch(&mut machine, misses));
+    machine.slice = slice.unwrap_or(machine.slice);
+    let hunted = hunt.map(|each| hunt::watch(&mut machine, each));
+    let coverage = std::env::var_os("PLAYED_COVERAGE");
+    let covered = coverage.map(|path| (covered::watch(&mut machine), path));
     let end = machine.run();
+    let name = guest[0].rsplit('/').next().unwrap_or_default();
     if let Some(table) = table {
-        let name = guest[0].rsplit('/').next().unwrap_or_default();
         table.borrow().print(name, &machine);
+    }
+    if let Some(stood) = hunted {
+        hunt::print(&machine, &stood.borrow(), name);
+    }
+    if let Some((blocks, path)) = covered
+        && let Err(why) = covered::write(&blocks, &path)
+    {
+        eprintln!("played: {}: {why}", path.to_string_lossy());
     }
     match end {
         Exit::Status(status) => std::process::exit(status),
@@ -81,7 +99,7 @@ fn main() {
 
 fn usage() -> ! {
     eprintln!(
-        "usage: played [--seed N] [--library-path DIR] [--trace] [--exact | --misses] PROGRAM [ARGUMENTS]"
+        "usage: played [--seed N] [--slice N] [--library-path DIR] [--trace] [--exact | --misses | --hunt N] PROGRAM [ARGUMENTS]"
     );
     std::process::exit(2)
 }

@@ -52,6 +52,11 @@ impl Memory {
         at
     }
 
+    /// Bytes that are mapped.
+    pub fn mapped(&self) -> u64 {
+        self.regions.values().map(|(size, _)| size).sum()
+    }
+
     /// Unmaps whatever lies in the range.
     pub fn unmap(&mut self, uc: &mut Uc, at: u64, size: u64) {
         self.carve(at, at + round(size), |start, end, _| {

@@ -119,6 +119,17 @@ impl Ports {
         }
     }
 
+    /// How many names there are.
+    pub fn names(&self) -> u64 {
+        self.names.len() as u64
+    }
+
+    /// How many references to them.
+    pub fn references(&self) -> u64 {
+        let each = self.names.values();
+        each.map(|port| port.references.max(0) as u64).sum()
+    }
+
     /// Takes a name away.
     pub fn remove(&mut self, name: u32) -> Option<Port> {
         self.names.remove(&name)

@@ -61,8 +61,10 @@ impl Shadow {
             }
         }
         // Whoever left by longjmp or an exception is not there any more: its frame lies below the
-        // stack pointer. A callee's frame on another stack (a signal's) is left alone.
-        self.leave(|last| last.sp < sp && sp - last.sp < NEAR);
+        // stack pointer; on x86_64 so does the return address of the last call that is no more. A
+        // callee's frame on another stack (a signal's) is left alone.
+        let gone = u64::from(arm);
+        self.leave(|last| last.sp + gone <= sp && sp - last.sp < NEAR);
     }
 
     fn leave(&mut self, gone: impl Fn(&Call) -> bool) {

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use wedjat::{Crash, Monitor, Stall};
 
+#[path = "../foundation.rs"]
+mod foundation;
 #[path = "../old_server.rs"]
 mod old_server;
 
@@ -72,6 +74,7 @@ fn misbehave(what: &str) -> u64 {
                 let thread = thread.spawn(|| black_box(misbehave("SIGSEGV"))).unwrap();
                 drop(black_box(thread.join()));
             }
+            "NSException" => return foundation::raise(),
             "SIGABRT" => libc_abort(),
             "panic" => panic!("the guest gives up"),
             "overflow" => return black_box(overflow(0)) + 1,
@@ -130,6 +133,9 @@ fn main() {
     };
     if what.starts_with("old server") {
         old_server::begin();
+    }
+    if what == "NSException" {
+        foundation::begin();
     }
     let mut builder = Monitor::builder("app", "1.0").directory(PathBuf::from(folder));
     builder = if what == "stall" {

@@ -1,5 +1,5 @@
-//! Clocks: `mach/mach_time.h`, `time.h`. One tick is one virtual nanosecond; the machine never
-//! sleeps, so that both ways of counting agree.
+//! Clocks: `mach/mach_time.h`, `time.h`. One tick is one virtual nanosecond. The machine sleeps only
+//! where a guest asks it to.
 
 use crate::machine::{Key, Machine, Outcome};
 
@@ -10,9 +10,8 @@ const EPOCH: u64 = 1_704_067_200_000_000_000;
 pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
     let now = m.now;
     Some(match name {
-        "mach_absolute_time" | "mach_continuous_time" | "mach_approximate_time" => {
-            Outcome::Return(now)
-        }
+        "mach_absolute_time" | "mach_approximate_time" => Outcome::Return(now),
+        "mach_continuous_time" => Outcome::Return(now + m.asleep),
         "mach_timebase_info" => {
             m.write_u32(a[0], 1);
             m.write_u32(a[0] + 4, 1);
@@ -38,10 +37,12 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
     })
 }
 
-/// `clockid_t`: 0 realtime, 12 and 16 process and thread CPU, the rest monotonic.
+/// `clockid_t`: 0 realtime, 4 and 6 (`CLOCK_MONOTONIC_RAW`, `CLOCK_MONOTONIC`) with the time asleep,
+/// 8 (`CLOCK_UPTIME_RAW`) without it, 12 and 16 process and thread CPU.
 fn read(m: &Machine, clock: u64) -> u64 {
     match clock {
-        0 => EPOCH + m.now,
+        0 => EPOCH + m.now + m.asleep,
+        4..=6 => m.now + m.asleep,
         12 => m.threads.iter().map(|t| t.cpu).sum(),
         16 => m.threads[m.current].cpu,
         _ => m.now,

@@ -31,6 +31,7 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
     let code = match name {
         "thread_suspend" => {
             m.threads[index].suspended += 1;
+            crate::hunt::stopped(m, index);
             kern::SUCCESS
         }
         "thread_resume" => {

@@ -6,6 +6,7 @@ pub mod clock;
 pub mod dyld;
 pub mod exception;
 pub mod file;
+pub mod guest;
 pub mod mach_port;
 pub mod mach_task;
 pub mod mach_thread;
@@ -38,6 +39,7 @@ pub fn call(m: &mut Machine, symbol: &str, a: &[u64; 8]) -> Outcome {
         dyld::call,
         exception::call,
         file::call,
+        guest::call,
         mach_port::call,
         mach_task::call,
         mach_thread::call,

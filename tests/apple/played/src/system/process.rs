@@ -47,7 +47,8 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
                 // KERN_PROC_PID: a kinfo_proc of 648 bytes; p_flag at 32 has P_TRACED 0x800
                 [CTL_KERN, KERN_PROC, 1, _] => {
                     let mut info = vec![0; 648];
-                    info[32..36].copy_from_slice(&0x4004u32.to_le_bytes());
+                    let flags = 0x4004 | if m.traced { 0x800u32 } else { 0 };
+                    info[32..36].copy_from_slice(&flags.to_le_bytes());
                     info[0..8].copy_from_slice(&1_704_067_200u64.to_le_bytes());
                     put(m, &info, a[2], a[3])
                 }

@@ -1,0 +1,162 @@
+//! The hunt for deadlocks: once the main thread has entered a function that has `hunted` in its
+//! name, it is held before each instruction that it has not stood at often enough, wherever that
+//! is, and another thread's turn begins: one that stops it and looks at its stack.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
+
+use unicorn_engine::Unicorn;
+
+use crate::cpu::{self, Stopped};
+use crate::machine::Machine;
+
+/// What the guest has found of its main thread, held against the shadow stack.
+#[derive(Default)]
+pub struct Found {
+    stops: u64,
+    exact: u64,
+    early: u64,
+    wrong: u64,
+    guessed: u64,
+    addresses: HashSet<u64>,
+    misses: BTreeMap<u64, (u64, String)>,
+    /// Where the thread that was suspended last stood, and its callers.
+    last: (u64, Vec<u64>),
+}
+
+/// How often the main thread has stood at each instruction.
+#[derive(Default)]
+pub struct Stood {
+    begun: bool,
+    times: HashMap<u64, u32>,
+}
+
+/// Begins; `each` is how often it is held at each instruction.
+pub fn watch(m: &mut Machine, each: u32) -> Rc<RefCell<Stood>> {
+    let arm = m.arm;
+    m.uc.get_data_mut().watching = true;
+    let begins = |name: &str| name.contains("hunted");
+    let begin: HashSet<u64> = m
+        .images
+        .iter()
+        .flat_map(|i| i.file.symbols.iter().map(move |s| (s.0 + i.slide, &s.1)))
+        .filter(|(_, name)| begins(name))
+        .map(|(at, _)| at)
+        .collect();
+    let stood = Rc::new(RefCell::new(Stood::default()));
+    let seen = stood.clone();
+    let hold = Rc::new(RefCell::new(
+        move |uc: &mut Unicorn<'_, Stopped>, pc: u64, size: u32| {
+            let sp = cpu::registers(uc, arm).sp;
+            uc.get_data_mut().shadow.settle(arm, pc, sp);
+            let mut stood = seen.borrow_mut();
+            if uc.get_data().is_main {
+                stood.begun |= begin.contains(&pc);
+                if stood.begun {
+                    let times = stood.times.entry(pc).or_default();
+                    *times += 1;
+                    if *times <= each {
+                        uc.get_data_mut().held = true;
+                        let _ = uc.emu_stop();
+                        return;
+                    }
+                }
+            }
+            let mut code = vec![0; size as usize];
+            let _ = uc.mem_read(pc, &mut code);
+            uc.get_data_mut().shadow.look(arm, pc, &code);
+        },
+    ));
+    let texts: Vec<_> = m
+        .images
+        .iter()
+        .flat_map(|i| ["__text", "__stubs"].map(|name| (i.slide, i.file.section("__TEXT", name))))
+        .filter_map(|(slide, section)| section.map(|s| s.svma.start + slide..s.svma.end + slide))
+        .filter(|range| !range.is_empty())
+        .collect();
+    for range in texts {
+        let hold = hold.clone();
+        m.uc.add_code_hook(range.start, range.end - 1, move |uc, pc, size| {
+            (hold.borrow_mut())(uc, pc, size);
+        })
+        .expect("a code hook");
+    }
+    stood
+}
+
+/// `thread` has been suspended: whoever called whom there is kept, to judge by.
+pub fn stopped(m: &mut Machine, thread: usize) {
+    if !m.uc.get_data().watching {
+        return;
+    }
+    let Some(context) = m.threads[thread].context.as_ref() else {
+        return;
+    };
+    let state = cpu::thread_state(context, m.arm);
+    let word = |k: usize| u64::from_le_bytes(state[8 * k..][..8].try_into().unwrap_or_default());
+    let (pc, sp) = if m.arm {
+        (word(32), word(31))
+    } else {
+        (word(16), word(7))
+    };
+    let shadow = &mut m.threads[thread].shadow;
+    shadow.settle(m.arm, pc, sp);
+    m.found.last = (pc, shadow.calls.iter().rev().map(|call| call.to).collect());
+}
+
+/// The guest's own chain of callers of the thread that was suspended last, innermost first: pairs of
+/// an address and whether it is presented as certain; and whether the walk says that it ended at the
+/// root.
+pub fn judge(m: &mut Machine, chain: &[(u64, bool)], root: bool) {
+    let (pc, want) = std::mem::take(&mut m.found.last);
+    let pairs = chain.iter().zip(&want);
+    let same = pairs.take_while(|(got, want)| got.0 == **want).count();
+    let place = m.place(pc);
+    let found = &mut m.found;
+    found.stops += 1;
+    found.addresses.insert(pc);
+    if same == want.len() && same == chain.len() && root {
+        found.exact += 1;
+        return;
+    }
+    let kind = match chain.get(same) {
+        None => {
+            found.early += 1;
+            "early"
+        }
+        Some((_, true)) => {
+            found.wrong += 1;
+            "wrong"
+        }
+        Some((_, false)) => {
+            found.guessed += 1;
+            "guessed"
+        }
+    };
+    let miss = || (0, format!("{kind} in {place}, {same} of {}", want.len()));
+    found.misses.entry(pc).or_insert_with(miss).0 += 1;
+}
+
+/// Says what came of it: a line of the table, then the misses.
+pub fn print(m: &Machine, stood: &Stood, name: &str) {
+    let found = &m.found;
+    let percent = |n: u64| 100.0 * n as f64 / found.stops.max(1) as f64;
+    println!(
+        "| {} | {name} | wedjat, in the guest | {} | {:.3} % | {:.3} % | {:.3} % | {:.3} % | {} of {} |",
+        if m.arm { "arm64" } else { "x86_64" },
+        found.stops,
+        percent(found.exact),
+        percent(found.early),
+        percent(found.wrong),
+        percent(found.guessed),
+        found
+            .addresses
+            .intersection(&stood.times.keys().copied().collect())
+            .count(),
+        stood.times.len(),
+    );
+    for (count, place) in found.misses.values() {
+        eprintln!("  {count:6} {place}");
+    }
+}
