@@ -48,19 +48,21 @@ pub fn watch(m: &mut Machine, each: u32) -> Rc<RefCell<Stood>> {
     let seen = stood.clone();
     let hold = Rc::new(RefCell::new(
         move |uc: &mut Unicorn<'_, Stopped>, pc: u64, size: u32| {
+            // Only the main thread's stack is judged.
+            if !uc.get_data().is_main {
+                return;
+            }
             let sp = cpu::registers(uc, arm).sp;
             uc.get_data_mut().shadow.settle(arm, pc, sp);
             let mut stood = seen.borrow_mut();
-            if uc.get_data().is_main {
-                stood.begun |= begin.contains(&pc);
-                if stood.begun {
-                    let times = stood.times.entry(pc).or_default();
-                    *times += 1;
-                    if *times <= each {
-                        uc.get_data_mut().held = true;
-                        let _ = uc.emu_stop();
-                        return;
-                    }
+            stood.begun |= begin.contains(&pc);
+            if stood.begun {
+                let times = stood.times.entry(pc).or_default();
+                *times += 1;
+                if *times <= each {
+                    uc.get_data_mut().held = true;
+                    let _ = uc.emu_stop();
+                    return;
                 }
             }
             let mut code = vec![0; size as usize];

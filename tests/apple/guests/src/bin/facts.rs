@@ -4,7 +4,8 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use wedjat::capture::{CaptureLimits, Capturer, ImageTable};
-use wedjat::platform::{Thread, clock};
+use wedjat::platform::memory::FileMap;
+use wedjat::platform::{Semaphore, Thread, clock};
 use wedjat::{Monitor, Stall, platform};
 
 type Ask = unsafe extern "C" fn(u64) -> u64;
@@ -71,7 +72,43 @@ fn signed() -> u64 {
     black_box(1)
 }
 
+/// What is small: files that are mapped, semaphores, threads by their ids.
+fn small() {
+    let program = std::ffi::CString::new(std::env::args().next().expect("a program")).unwrap();
+    let map = FileMap::open(&program).expect("the program's own file");
+    println!("mapped: {:x?}", &map.as_ref()[..4]);
+    drop(map);
+    println!("no file, a folder: {} {}", FileMap::open(c"/no/such").is_err(), FileMap::open(c"/").is_err());
+
+    let semaphore = std::sync::Arc::new(Semaphore::new());
+    println!("in time: {}", semaphore.wait_timeout(1_000_000));
+    let other = semaphore.clone();
+    let poster = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        other.post();
+        Thread::from_id(Thread::current().id()) == Thread::current() && !Thread::current().is_main()
+    });
+    semaphore.wait();
+    println!("found by its id: {}", poster.join().unwrap());
+    drop(semaphore);
+    println!("of nobody: {}", Thread::from_id(1).is_alive());
+    let mut capturer = Capturer::new(&CaptureLimits::default()).expect("memory for a capture");
+    let images = ImageTable::enter();
+    let own = capturer.capture(Thread::current(), &images).map(|captured| captured.frames.len());
+    println!("itself: {}", own.expect_err("nobody can wait for himself"));
+    let mut gone = Thread::current();
+    std::thread::scope(|scope| {
+        gone = scope.spawn(Thread::current).join().unwrap();
+    });
+    let gone = capturer.capture(gone, &images).map(|captured| captured.frames.len());
+    println!("gone: {}", gone.expect_err("it has ended"));
+}
+
 fn main() {
+    // The first to ask for the main thread is another one.
+    let main = std::thread::spawn(Thread::main).join().unwrap();
+    println!("main: {}", main == Thread::current());
+    small();
     let folder = std::env::args().nth(1).expect("a folder");
     let start = [clock::monotonic(), clock::boottime()];
     ask(c"__played_sleep", 3_600_000_000_000);
