@@ -234,18 +234,23 @@ pub fn role(role: &str, folder: &Path) -> bool {
     true
 }
 
-/// Leaves a child that lives on, in the middle of the writing, and is killed.
+/// Leaves a child that lives on for a while, in the middle of the writing, and is killed.
 fn forks(phase: &'static str) {
     if phase == "crashed while capturing the other threads" {
         // SAFETY: the child only waits; async-signal-safe calls alone.
         unsafe {
             if libc::fork() == 0 {
-                // Until the test that reads its standard error is done.
+                // Until the test that reads its standard error is done, and has removed the folder; no
+                // alarm would end it, as all signals are blocked in a handler of a crash.
                 libc::close(2);
-                libc::alarm(60);
-                loop {
-                    libc::pause();
+                let folder = libc::getenv(c"WEDJAT_TEST_DIR".as_ptr());
+                for _ in 0..600 {
+                    if libc::access(folder, libc::F_OK) != 0 {
+                        break;
+                    }
+                    libc::poll(std::ptr::null_mut(), 0, 100);
                 }
+                libc::_exit(0);
             }
             libc::kill(libc::getpid(), libc::SIGKILL);
         }
