@@ -3,7 +3,7 @@
 #[path = "../deadline/mod.rs"]
 pub mod deadline;
 
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -86,7 +86,8 @@ pub fn play(role: &str) -> Ended {
 pub fn play_with(role: &str, change: impl FnOnce(&mut Command) -> &mut Command) -> Ended {
     let folder = Folder::new(role);
     let mut command = command(role, &folder.0);
-    let child = change(&mut command).stderr(Stdio::piped()).spawn().unwrap();
+    let command = change(&mut command).process_group(0).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
     let ended = deadline::end(child, deadline::PATIENCE);
     Ended {
         status: ended.status,

@@ -6,6 +6,7 @@
 
 use std::ffi::OsStr;
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -51,13 +52,14 @@ pub fn finish(child: Child) -> Ran {
 #[track_caller]
 pub fn output(command: &mut Command) -> Output {
     let (out, err) = (Stdio::piped(), Stdio::piped());
-    end(command.stdout(out).stderr(err).spawn().unwrap(), PATIENCE)
+    let command = command.process_group(0).stdout(out).stderr(err);
+    end(command.spawn().unwrap(), PATIENCE)
 }
 
 /// Runs it to its end.
 #[track_caller]
 pub fn status(command: &mut Command) -> ExitStatus {
-    end(command.spawn().unwrap(), PATIENCE).status
+    end(command.process_group(0).spawn().unwrap(), PATIENCE).status
 }
 
 /// Waits for the end, for so long, and takes what comes through the pipes that there are. What hangs
@@ -87,6 +89,9 @@ pub fn end(mut child: Child, patience: Duration) -> Output {
             let hung = whereabouts(child.id());
             let _ = child.kill();
             let _ = child.wait();
+            // And those that it has left, where it was given a group of its own.
+            // SAFETY: a plain call; without such a group it does nothing.
+            unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
             std::thread::sleep(Duration::from_millis(500));
             let said = [out, err].into_iter().flatten();
             let said: Vec<u8> = said
