@@ -71,15 +71,19 @@ pub(super) fn slot<M: Memory>(
         if let (Some(saved), Some(cfa)) = (before[0], word)
             && cfa.checked_sub(8) == Some(saved)
         {
+            let goes_on = memory.read(slot.wrapping_add(8)).ok();
             if cfa == frame.cfa {
                 // That of a catching caller goes on at a landing pad, which no call returns to.
-                let goes_on = memory.read(slot.wrapping_add(8)).ok();
                 match goes_on.filter(|at| is_behind_call(images, Arch::X86_64, *at)) {
                     Some(other) if own.is_some_and(|own| own != other) => return Slot::Unknown,
                     None => {}
                     found => own = found,
                 }
-            } else if cfa > frame.cfa {
+            } else if cfa > frame.cfa
+                && let Ok(there) = memory.read(saved)
+                && (there == stored || Some(there) == goes_on)
+            {
+                // Other words may look like a context, but nothing like that lies where they say.
                 called = Some(cfa);
             }
         }
@@ -127,7 +131,9 @@ mod tests {
 
     /// A context among 64 words: which word it begins at, its CFA, where it goes on.
     fn slot_of(contexts: &[(usize, u64, u64)], at: u64, stored: u64) -> Slot {
-        let mut words = [0u64; 64];
+        let mut words = [0u64; 128];
+        // Where to jump to is written last.
+        words[64 + 32 - 1] = LANDING;
         for &(first, cfa, goes_on) in contexts {
             words[first + 16] = cfa - 8;
             words[first + 18] = cfa;
@@ -153,6 +159,8 @@ mod tests {
     #[test]
     fn what_was_installed_is_told_from_what_is_its_own() {
         let own = (0, CFA, OWN);
+        // Words that look like a context, as offsets among the rows that libgcc has just read do.
+        let chance = (50 - 16, u64::MAX - 23, 7);
         let catching = (30, CFA + 0x100, LANDING);
         // Raised, not yet caught; caught; installed.
         assert_eq!(slot_of(&[own, (30, CFA, OWN)], INSIDE, OWN), Slot::Own);
@@ -162,6 +170,10 @@ mod tests {
             called: Some(CFA + 0x100),
         };
         assert_eq!(slot_of(&[own, catching], INSIDE, CAUGHT), installed);
+        assert_eq!(
+            slot_of(&[own, (10, CFA + 0x100, LANDING), chance], INSIDE, CAUGHT),
+            installed
+        );
         assert_eq!(
             slot_of(&[(40, CFA, OWN), (0, CFA + 0x100, LANDING)], INSIDE, CAUGHT),
             installed
