@@ -156,9 +156,10 @@ pub fn whereabouts(process: u32) -> String {
     all
 }
 
+// Miri plays no signals.
 #[cfg(target_os = "linux")]
 #[used]
-#[unsafe(link_section = ".init_array")]
+#[cfg_attr(not(miri), unsafe(link_section = ".init_array"))]
 static BEGIN: extern "C" fn() = begin;
 
 /// Runs before `main`.
