@@ -225,10 +225,12 @@ mod tests {
         let busy = std::thread::spawn(|| {
             while !STOP.load(Ordering::Relaxed) {
                 *LOCK.lock().unwrap() += 1;
+                std::thread::yield_now();
             }
         });
         for _ in 0..50 {
-            assert_eq!(found_by_child(), 1);
+            // A thread that gets no CPU while it is in it is as one that does not let go.
+            assert!((0..5).any(|_| found_by_child() == 1));
         }
         STOP.store(true, Ordering::Relaxed);
         busy.join().unwrap();
