@@ -35,6 +35,16 @@ struct Frame {
     /// Whether the caller's frame pointer or the return address has been overwritten by what another
     /// frame left: `longjmp`, or an exception on its way to its landing pad.
     foreign: bool,
+    /// The same of x86_64's rbx: whether the caller's is still there, saved, or overwritten.
+    rbx: Kept,
+}
+
+/// What has become of the caller's value in a register that calls preserve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    Here,
+    Saved,
+    Overwritten,
 }
 
 impl Frame {
@@ -53,6 +63,7 @@ impl Frame {
             table: None,
             left: false,
             foreign: false,
+            rbx: Kept::Here,
         }
     }
 
@@ -71,6 +82,7 @@ impl Frame {
             table: None,
             left: false,
             foreign: false,
+            rbx: Kept::Saved,
         })
     }
 
@@ -198,7 +210,10 @@ impl Follower {
     ) -> Option<(Rule, Sure)> {
         let (found, settled) = self.search(code, pc, behind_call, body, rows);
         if let Some(frame) = found {
-            return Some((frame.rule()?, Sure::Followed));
+            // Code with tables that does not save it has no caller to return to.
+            let lost = frame.rbx == Kept::Overwritten && body.is_none();
+            let rule = if lost { Rule::Foreign } else { frame.rule()? };
+            return Some((rule, Sure::Followed));
         }
         let block = last_block(code, pc)?;
         let mut frame = match (settled, body) {
@@ -396,6 +411,21 @@ mod tests {
             rules(Arch::X86_64, &code, &[0, 4, 8, 9]),
             [entered, foreign, foreign, foreign]
         );
+    }
+
+    #[test]
+    fn a_stack_that_is_written_to_for_another_frame_is_no_way_to_a_caller() {
+        // mov 0x20(%rdi),%rbx; mov %rbx,(%rax); ret: rbx is the caller's.
+        let code = [0x48, 0x8b, 0x5f, 0x20, 0x48, 0x89, 0x18, 0xc3];
+        let entered = Rule::frame(Base::Sp, 8, Some(-8), None);
+        assert_eq!(
+            rules(Arch::X86_64, &code, &[0, 4, 7]),
+            [entered, Some(Rule::Foreign), Some(Rule::Foreign)]
+        );
+        // push %rbx; mov 0x20(%rdi),%rbx; pop %rbx; ret
+        let code = [0x53, 0x48, 0x8b, 0x5f, 0x20, 0x5b, 0xc3];
+        let pushed = Rule::frame(Base::Sp, 16, Some(-8), None);
+        assert_eq!(rules(Arch::X86_64, &code, &[5, 6]), [pushed, entered]);
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //!
 //! Source: Intel Software Developer's Manual volume 2, chapter 2 and appendix A (opcode maps).
 
-use super::{Frame, Next};
+use super::{Frame, Kept, Next};
 
+const RBX: u8 = 3;
 const RSP: u8 = 4;
 const RBP: u8 = 5;
 
@@ -67,6 +68,9 @@ fn effect(i: &Instruction, frame: &mut Frame) {
     match i.opcode {
         0x50..=0x57 => {
             frame.move_sp(8);
+            if number == RBX && frame.rbx == Kept::Here {
+                frame.rbx = Kept::Saved;
+            }
             if number == RBP && frame.saved_fp.is_none() && frame.fp.is_none() {
                 frame.saved_fp = frame.sp.map(|sp| -sp);
             }
@@ -102,6 +106,14 @@ fn effect(i: &Instruction, frame: &mut Frame) {
         // from elsewhere than the stack, while it is the caller's
         0x8b if to == Some(RBP) && i.base.is_some_and(|base| base != RSP && base != RBP) => {
             frame.foreign |= frame.saved_fp.is_none() && frame.fp.is_none();
+        }
+        0x89 if to == Some(RBX) && matches!(i.base, Some(RSP | RBP)) && frame.rbx == Kept::Here => {
+            frame.rbx = Kept::Saved;
+        }
+        0x8b if to == Some(RBX) && i.base.is_some_and(|base| base != RSP && base != RBP) => {
+            if frame.rbx == Kept::Here {
+                frame.rbx = Kept::Overwritten;
+            }
         }
         0x89 if in_register(RSP) => frame.sp = frame.fp.filter(|_| to == Some(RBP)),
         0x8b if to == Some(RSP) => frame.sp = frame.fp.filter(|_| in_register(RBP)),
