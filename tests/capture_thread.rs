@@ -198,6 +198,22 @@ fn a_thread_that_is_gone_and_the_calling_one_are_refused() {
     assert!(matches!(own, Err(StopError::CallingThread)));
 }
 
+#[test]
+fn a_thread_that_ends_meanwhile_is_gone_not_unresponsive() {
+    let mut capturer = capturer();
+    let images = ImageTable::enter();
+    for _ in 0..300 {
+        let (send, thread) = std::sync::mpsc::channel();
+        let ending = std::thread::spawn(move || send.send(Thread::current()).unwrap());
+        let captured = capturer.capture(thread.recv().unwrap(), &images);
+        assert!(
+            matches!(captured, Ok(_) | Err(StopError::Gone)),
+            "{captured:?}"
+        );
+        ending.join().unwrap();
+    }
+}
+
 #[inline(never)]
 fn captures_itself(capturer: &mut Capturer, images: &ImagesGuard) {
     let captured = capturer.capture_here(images);

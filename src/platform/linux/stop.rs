@@ -164,10 +164,16 @@ impl Stopper {
             return Err(error);
         }
         let signal = self.signal;
-        // Our own handler blocks the signal too while it runs, and soon returns.
-        let withheld = || HANDLERS.load(Ordering::Relaxed) == 0 && thread.withholds(signal);
-        if !wait(&slot.state, budget.answer, withheld) {
-            return Err(StopError::Unresponsive);
+        // Our own handler blocks the signal too while it runs, and soon returns. A thread that is
+        // about to end takes a signal and never looks at it.
+        let hopeless = || {
+            HANDLERS.load(Ordering::Relaxed) == 0 && thread.withholds(signal) || !thread.is_alive()
+        };
+        if !wait(&slot.state, budget.answer, hopeless) {
+            return Err(match thread.is_alive() {
+                true => StopError::Unresponsive,
+                false => StopError::Gone,
+            });
         }
         // SAFETY: DONE, seen with Acquire: the handler has let the request go.
         let request = unsafe { &*slot.request.get() };
