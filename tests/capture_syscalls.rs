@@ -16,6 +16,7 @@ use wedjat::platform::Thread;
 /// `/proc/self/task/TID/status`, read where an answer is slow.
 const ALLOWED: &[libc::c_long] = &[
     libc::SYS_rt_tgsigqueueinfo,
+    libc::SYS_tgkill,
     libc::SYS_futex,
     libc::SYS_clock_nanosleep,
     libc::SYS_clock_gettime,

@@ -110,10 +110,11 @@ fn effect(i: &Instruction, frame: &mut Frame) {
         0x89 if to == Some(RBX) && matches!(i.base, Some(RSP | RBP)) && frame.rbx == Kept::Here => {
             frame.rbx = Kept::Saved;
         }
-        0x8b if to == Some(RBX) && i.base.is_some_and(|base| base != RSP && base != RBP) => {
-            if frame.rbx == Kept::Here {
-                frame.rbx = Kept::Overwritten;
-            }
+        0x8b if to == Some(RBX)
+            && frame.rbx == Kept::Here
+            && i.base.is_some_and(|base| base != RSP && base != RBP) =>
+        {
+            frame.rbx = Kept::Overwritten;
         }
         0x89 if in_register(RSP) => frame.sp = frame.fp.filter(|_| to == Some(RBP)),
         0x8b if to == Some(RSP) => frame.sp = frame.fp.filter(|_| in_register(RBP)),
