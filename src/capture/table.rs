@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::images::{Bytes, Images, LoadedImage, Section};
-use crate::platform::forked::{self, First, ForkLock};
+use crate::platform::forked::{ForkLock, around_forks};
 #[cfg(target_os = "linux")]
 use crate::platform::images::Contents;
 use crate::platform::images::ImageFacts;
@@ -29,18 +29,6 @@ static WRITER: ForkLock<Writer> = ForkLock::new(Writer {
     fresh: Vec::new(),
     aging: Vec::new(),
 });
-
-extern "C" fn before_fork() {
-    WRITER.before_fork();
-}
-
-extern "C" fn in_parent() {
-    WRITER.in_parent();
-}
-
-extern "C" fn in_child() {
-    WRITER.in_child();
-}
 
 /// Sets that were swapped out.
 struct Writer {
@@ -70,10 +58,7 @@ impl ImageTable {
     /// Allocates and takes the loader's lock: call it at install, and from a thread of its own
     /// whenever libraries load or unload; never from a handler or a capture.
     pub fn refresh() {
-        static ONCE: First = First::new();
-        if ONCE.is_now() {
-            forked::around(before_fork, in_parent, in_child);
-        }
+        around_forks!(WRITER);
         // A child of `fork` that cannot have it keeps its parent's images.
         let Some(mut writer) = WRITER.lock() else {
             return;

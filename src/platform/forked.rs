@@ -176,6 +176,26 @@ fn this_thread() -> usize {
     unsafe { libc::pthread_self() as usize }
 }
 
+/// Takes a [`ForkLock`], a static, around each `fork` from the first time on that this is passed.
+macro_rules! around_forks {
+    ($lock:ident) => {{
+        extern "C" fn before() {
+            $lock.before_fork();
+        }
+        extern "C" fn in_parent() {
+            $lock.in_parent();
+        }
+        extern "C" fn in_child() {
+            $lock.in_child();
+        }
+        static ONCE: $crate::platform::forked::First = $crate::platform::forked::First::new();
+        if ONCE.is_now() {
+            $crate::platform::forked::around(before, in_parent, in_child);
+        }
+    }};
+}
+pub(crate) use around_forks;
+
 /// Calls these around each `fork` from now on, and for ever.
 pub fn around(before: extern "C" fn(), in_parent: extern "C" fn(), in_child: extern "C" fn()) {
     // SAFETY: plain functions.
@@ -190,16 +210,6 @@ mod tests {
     use std::time::Duration;
 
     static LOCK: ForkLock<u32> = ForkLock::new(0);
-
-    extern "C" fn before() {
-        LOCK.before_fork();
-    }
-    extern "C" fn in_parent() {
-        LOCK.in_parent();
-    }
-    extern "C" fn in_child() {
-        LOCK.in_child();
-    }
 
     /// What the child finds of the lock: 1 if it can take it, 2 if it is told that it never can.
     fn found_by_child() -> i32 {
@@ -219,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_child_is_never_left_with_a_lock_that_nobody_will_let_go() {
-        around(before, in_parent, in_child);
+        around_forks!(LOCK);
         // A thread that is always just in it.
         static STOP: AtomicBool = AtomicBool::new(false);
         let busy = std::thread::spawn(|| {

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::capture::ImageTable;
-use crate::platform::forked::{self, First, ForkLock};
+use crate::platform::forked::{ForkLock, around_forks};
 use crate::platform::{Semaphore, SignalMask, clock};
 use crate::trigger::terminate;
 use crate::vitals::GAUGES;
@@ -28,18 +28,6 @@ static ANSWERED: AtomicU64 = AtomicU64::new(0);
 /// Reports to tell of.
 static TELL: ForkLock<Vec<PathBuf>> = ForkLock::new(Vec::new());
 
-extern "C" fn before_fork() {
-    TELL.before_fork();
-}
-
-extern "C" fn in_parent() {
-    TELL.in_parent();
-}
-
-extern "C" fn in_child() {
-    TELL.in_child();
-}
-
 /// The running thread; dropping it stops and joins it. One a process, as there is one monitor.
 #[derive(Debug)]
 pub(crate) struct Helper {
@@ -49,10 +37,7 @@ pub(crate) struct Helper {
 impl Helper {
     /// Starts it. `tell` is called on it for each report given to [`Helper::tell`].
     pub fn spawn(tell: impl Fn(PathBuf) + Send + 'static) -> io::Result<Helper> {
-        static ONCE: First = First::new();
-        if ONCE.is_now() {
-            forked::around(before_fork, in_parent, in_child);
-        }
+        around_forks!(TELL);
         STOP.store(false, Ordering::SeqCst);
         let mask = SignalMask::block_all();
         let thread = std::thread::Builder::new()
