@@ -66,6 +66,23 @@ impl Bytes {
         Ok(Bytes::from(bytes))
     }
 
+    /// Tells the system that what was read of a mapped file need not stay in memory: what is read again
+    /// comes back from its cache. Bounds what a process holds of a large file; never changes an answer.
+    pub(crate) fn let_go(&self) {
+        #[cfg(unix)]
+        if let Owner::Mapped(map) = &self.owner {
+            // SAFETY: dropping pages loses what was written to them; a private, read-only mapping of
+            // a file has no such pages, so that every later read gives the file's bytes, as before.
+            let _ = unsafe {
+                map.unchecked_advise_range(
+                    memmap2::UncheckedAdvice::DontNeed,
+                    self.range.start,
+                    self.range.len(),
+                )
+            };
+        }
+    }
+
     /// The part `range` of these bytes (relative to them); `None` if it lies outside.
     pub(crate) fn part(&self, range: Range<usize>) -> Option<Bytes> {
         if range.start > range.end || range.end > self.range.len() {

@@ -26,6 +26,8 @@ pub(crate) struct DebugFile {
     units: Mutex<FxHashMap<usize, UnitUse>>,
     /// How many answers did not come from the table of the whole file.
     direct: AtomicU32,
+    /// How many of them asked for symbols.
+    near: AtomicU32,
     /// The table of the whole file, once somebody made or mapped it.
     whole: OnceLock<Table>,
     answers: [Mutex<FxHashMap<u32, Answer>>; SHARDS],
@@ -53,6 +55,23 @@ const SINGLE_ANSWERS: u32 = 2;
 struct UnitUse {
     answers: u32,
     table: Option<Arc<Table>>,
+}
+
+/// Symbols for one answer.
+enum Near<'a> {
+    All(&'a Symbols),
+    Some(Symbols),
+}
+
+impl std::ops::Deref for Near<'_> {
+    type Target = Symbols;
+
+    fn deref(&self) -> &Symbols {
+        match self {
+            Near::All(symbols) => symbols,
+            Near::Some(symbols) => symbols,
+        }
+    }
 }
 
 /// What is known of an address.
@@ -88,6 +107,7 @@ impl DebugFile {
             complete: OnceLock::new(),
             units: Mutex::default(),
             direct: AtomicU32::new(0),
+            near: AtomicU32::new(0),
             whole,
             answers: Default::default(),
             making: Mutex::default(),
@@ -196,11 +216,13 @@ impl DebugFile {
             if let Some(function) = table.function(chain.function) {
                 entry = function.entry.map(|entry| base + u64::from(entry));
                 let wants_symbol = function.flags & WANTS_SYMBOL != 0;
-                let better = entry
-                    .filter(|_| wants_symbol)
-                    .and_then(|e| agreeing(self.symbols(), e, function.name));
-                if let Some(symbol) = better {
-                    frame = Frame::named(symbol, &names::demangle(symbol));
+                let better = entry.filter(|_| wants_symbol).and_then(|entry| {
+                    let symbols = self.symbols_near(entry);
+                    let symbol = agreeing(&symbols, entry, function.name)?;
+                    Some(Frame::named(symbol, &names::demangle(symbol)))
+                });
+                if let Some(named) = better {
+                    frame = named;
                 } else if !function.name.is_empty() {
                     frame = match function.demangled {
                         Some(demangled) => Frame::named(function.name, demangled),
@@ -211,7 +233,8 @@ impl DebugFile {
                     frame.source = Source::Symbols;
                 }
             } else if chain.caller == NONE
-                && let Some(symbol) = svma.and_then(|svma| self.symbols().at(svma))
+                && let Some(svma) = svma
+                && let Some(symbol) = self.symbols_near(svma).at(svma)
             {
                 frame = Frame::named(symbol.name, &names::demangle(symbol.name));
                 entry = Some(symbol.entry);
@@ -244,6 +267,17 @@ impl DebugFile {
         self.symbols.get_or_init(|| Symbols::read(&self.object))
     }
 
+    /// The symbols that an answer for `svma` needs: for the first answers no more than those.
+    fn symbols_near(&self, svma: u64) -> Near<'_> {
+        if self.symbols.get().is_none()
+            && self.near.fetch_add(1, Relaxed) < SINGLE_ANSWERS
+            && let Some(symbols) = Symbols::read_near(&self.object, svma)
+        {
+            return Near::Some(symbols);
+        }
+        Near::All(self.symbols())
+    }
+
     fn dwarf(&self) -> Option<&DwarfFile> {
         self.dwarf
             .get_or_init(|| DwarfFile::load(&self.object, self.sup.as_ref()))
@@ -260,13 +294,15 @@ impl DebugFile {
                 let complete = self
                     .complete
                     .get_or_init(|| dwarf.read(|walk| walk.complete_index()));
+                self.object.bytes.let_go();
                 found = self.in_units(dwarf, &complete.units_at(svma), svma);
             }
             if let Some((table, chain)) = found {
                 return self.answer(&table, chain, Some(svma));
             }
         }
-        let symbol = self.symbols().at(svma)?;
+        let symbols = self.symbols_near(svma);
+        let symbol = symbols.at(svma)?;
         let frame = Frame {
             source: Source::Symbols,
             ..Frame::named(symbol.name, &names::demangle(symbol.name))
@@ -309,6 +345,9 @@ impl DebugFile {
             (used.answers <= SINGLE_ANSWERS).then_some(svma)
         };
         let unit = dwarf.read(|walk| walk.flatten(offset, only));
+        if only.is_some() {
+            self.object.bytes.let_go();
+        }
         let mut builder = Builder::default();
         let mut claims = Vec::new();
         let base = self.object.base;

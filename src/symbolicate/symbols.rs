@@ -31,6 +31,53 @@ struct Symbol {
     is_function: bool,
 }
 
+impl Symbol {
+    /// A symbol as far as it may name a function; its name must stand in `data`.
+    fn read<'data>(symbol: &impl ObjectSymbol<'data>, data: &[u8], mach_o: bool) -> Option<Symbol> {
+        let name = symbol.name_bytes().ok()?;
+        // Mach-O puts an underscore before every name that C and its kin write.
+        let name = match name.strip_prefix(b"_") {
+            Some(plain) if mach_o => plain,
+            _ => name,
+        };
+        let start = (name.as_ptr() as usize).checked_sub(data.as_ptr() as usize)?;
+        if is_no_function(name)
+            || start + name.len() > data.len()
+            || std::str::from_utf8(name).is_err()
+        {
+            return None;
+        }
+        Some(Symbol {
+            address: symbol.address(),
+            size: if mach_o { 0 } else { symbol.size() },
+            name: (start, name.len() as u32),
+            rank: match (symbol.is_local(), symbol.is_weak()) {
+                (true, _) => 0,
+                (_, true) => 1,
+                _ => 2,
+            },
+            is_function: symbol.kind() == object::SymbolKind::Text,
+        })
+    }
+
+    /// By address; of several at one address the one that stands for them comes last.
+    fn order(&self) -> (u64, u64, u8) {
+        (self.address, self.size, self.rank)
+    }
+}
+
+/// All symbols, each with the number of its table.
+fn tables<'file, 'data>(
+    file: &'file object::File<'data>,
+) -> impl Iterator<Item = (u8, object::Symbol<'data, 'file>)> {
+    let first = file.symbols().map(|symbol| (0, symbol));
+    let second = file.dynamic_symbols().map(|symbol| (1, symbol));
+    first.chain(second).take(MOST_SYMBOLS)
+}
+
+/// So many symbols before an address are kept while the nearest is looked for: some of them are labels.
+const NEAREST: usize = 512;
+
 /// A range of addresses with the symbol that names it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Named<'a> {
@@ -51,47 +98,17 @@ impl Symbols {
         let mut symbols: Vec<Symbol> = Vec::new();
         let mut whole = object.has_dwarf;
         let mach_o = object.is_mach_o();
-        for (table, symbol) in file
-            .symbols()
-            .map(|s| (0, s))
-            .chain(file.dynamic_symbols().map(|s| (1, s)))
-            .take(MOST_SYMBOLS)
-        {
+        for (table, symbol) in tables(&file) {
             if !symbol.is_definition() || object.code_end(symbol.address()).is_none() {
                 continue;
             }
-            let Ok(name) = symbol.name_bytes() else {
+            let Some(read) = Symbol::read(&symbol, data, mach_o) else {
                 continue;
             };
-            // Mach-O puts an underscore before every name that C and its kin write.
-            let name = if mach_o {
-                name.strip_prefix(b"_").unwrap_or(name)
-            } else {
-                name
-            };
-            let Some(start) = (name.as_ptr() as usize).checked_sub(data.as_ptr() as usize) else {
-                continue;
-            };
-            if is_no_function(name)
-                || start + name.len() > data.len()
-                || std::str::from_utf8(name).is_err()
-            {
-                continue;
-            }
             whole |= table == 0 && symbol.is_local();
-            symbols.push(Symbol {
-                address: symbol.address(),
-                size: if mach_o { 0 } else { symbol.size() },
-                name: (start, name.len() as u32),
-                rank: match (symbol.is_local(), symbol.is_weak()) {
-                    (true, _) => 0,
-                    (_, true) => 1,
-                    _ => 2,
-                },
-                is_function: symbol.kind() == object::SymbolKind::Text,
-            });
+            symbols.push(read);
         }
-        symbols.sort_by_key(|symbol| (symbol.address, symbol.size, symbol.rank));
+        symbols.sort_by_key(Symbol::order);
         let claims = if mach_o {
             claims_mach_o(object, &symbols, whole)
         } else {
@@ -102,6 +119,51 @@ impl Symbols {
             segments: overlay(claims),
             symbols,
         }
+    }
+
+    /// As much of the symbol table as one address needs: the same answers for `address`, sooner,
+    /// since the names of all other symbols are never touched. `None` where that needs the whole table.
+    pub(crate) fn read_near(object: &ObjectFile, address: u64) -> Option<Symbols> {
+        // A Mach-O symbol ends at the next function, so that the nearest earlier one alone counts.
+        if !object.is_mach_o() || !object.has_dwarf {
+            return None;
+        }
+        let file = object.parse()?;
+        let limit = object.code_end(address)?;
+        let mut near: Vec<(u64, object::SymbolIndex)> = Vec::with_capacity(2 * NEAREST);
+        let mut cut = false;
+        for (_, symbol) in tables(&file) {
+            let at = symbol.address();
+            if !symbol.is_definition() || at > address || object.code_end(at) != Some(limit) {
+                continue;
+            }
+            near.push((at, symbol.index()));
+            if near.len() == 2 * NEAREST {
+                near.sort_by_key(|&(at, _)| std::cmp::Reverse(at));
+                near.truncate(NEAREST);
+                cut = true;
+            }
+        }
+        // Among equals the order of the table stays, as it does when all are read.
+        near.sort_by_key(|&(at, _)| std::cmp::Reverse(at));
+        let furthest = near.last().filter(|_| cut).map(|&(at, _)| at);
+        let mut symbols: Vec<Symbol> = Vec::new();
+        for (at, index) in near {
+            if symbols.last().is_some_and(|last| last.address != at) {
+                break;
+            }
+            if furthest == Some(at) {
+                return None;
+            }
+            let symbol = file.symbol_by_index(index).ok()?;
+            symbols.extend(Symbol::read(&symbol, &object.bytes, true));
+        }
+        symbols.sort_by_key(Symbol::order);
+        Some(Symbols {
+            bytes: object.bytes.clone(),
+            segments: overlay(claims_mach_o(object, &symbols, true)),
+            symbols,
+        })
     }
 
     /// The symbol whose function holds `address`.
@@ -272,4 +334,28 @@ fn frame_descriptions(file: &object::File<'_>) -> Vec<(u64, u64)> {
     }
     ranges.sort_unstable();
     ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::symbolicate::object_file;
+
+    #[test]
+    fn the_nearest_symbols_say_what_all_of_them_say() {
+        for arch in ["arm64", "x86_64"] {
+            let path = format!("testdata/macho/{arch}/kiosk.dSYM/Contents/Resources/DWARF/kiosk");
+            let object = &object_file::open(path.as_ref()).unwrap()[0];
+            let all = Symbols::read(object);
+            let mut named = 0;
+            for address in object.code.iter().flat_map(|&(start, end)| start..end) {
+                let near = Symbols::read_near(object, address).expect("a dSYM");
+                let plain = |named: Named<'_>| (named.entry, named.name.to_owned());
+                let (near, all) = (near.at(address).map(plain), all.at(address).map(plain));
+                assert_eq!(near, all, "{arch} {address:#x}");
+                named += usize::from(all.is_some());
+            }
+            assert!(named > 500, "{arch}: only {named} have a name");
+        }
+    }
 }

@@ -27,6 +27,7 @@ pub(crate) type R<'a> = EndianSlice<'a, RunTimeEndian>;
 
 /// The DWARF sections of one object, with those of its dwz file and package of split units.
 pub(crate) struct DwarfFile {
+    bytes: Bytes,
     sections: DwarfSections<Bytes>,
     sup: Option<DwarfSections<Bytes>>,
     package: Option<gimli::DwarfPackageSections<Bytes>>,
@@ -47,6 +48,7 @@ impl DwarfFile {
             .parse()
             .is_none_or(|file| object::Object::is_little_endian(&file));
         Some(DwarfFile {
+            bytes: object.bytes.clone(),
             sections: load_sections(object),
             sup: sup.map(load_sections),
             package: split::package_beside(&object.path),
@@ -66,6 +68,11 @@ impl DwarfFile {
             EndianSlice::new(section, self.endian)
         });
         work(&Walk::new(self, &dwarf))
+    }
+
+    /// Lets the pages of what was read so far go; see [`Bytes::let_go`].
+    pub(crate) fn let_go(&self) {
+        self.bytes.let_go();
     }
 
     fn slice<'a>(&self, bytes: &'a Bytes) -> R<'a> {

@@ -76,6 +76,9 @@ pub(crate) struct Walk<'a> {
     pub(super) names: RefCell<FxHashMap<(bool, usize), Names>>,
 }
 
+/// After so many units' headers their pages are let go: they lie all over the file, and the system
+/// maps 16 pages around each.
+const HEADERS_HELD: usize = 32;
 /// So many parsed units are kept for references from other units.
 const UNITS_KEPT: usize = 64;
 
@@ -118,7 +121,10 @@ impl<'a> Walk<'a> {
     /// functions.
     pub(crate) fn complete_index(&self) -> UnitIndex {
         let mut ranges = Vec::new();
-        for header in self.headers(false) {
+        for (index, header) in self.headers(false).iter().enumerate() {
+            if index % HEADERS_HELD == 0 {
+                self.file.let_go();
+            }
             let Some(offset) = header.debug_info_offset() else {
                 continue;
             };
@@ -213,6 +219,9 @@ impl<'a> Walk<'a> {
                 let mut units = dwarf.units();
                 while let Ok(Some(header)) = units.next() {
                     headers.push(header);
+                    if headers.len() % HEADERS_HELD == 0 {
+                        self.file.let_go();
+                    }
                 }
             }
             headers
