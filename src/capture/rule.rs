@@ -24,7 +24,7 @@ pub(crate) enum Rule {
     Signal,
     /// Needs its whole row, each time.
     Full,
-    /// Registers are another frame's in part: who called whom cannot be told.
+    /// Registers are another frame's in part: the way out is to where the code is about to jump.
     Foreign,
     /// No unwind information.
     Nothing,

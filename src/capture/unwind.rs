@@ -3,6 +3,7 @@
 mod calls;
 mod guess;
 mod install;
+mod landing;
 mod macho;
 mod row;
 mod scan;
@@ -291,7 +292,7 @@ impl<M: Memory> Walk<'_, M> {
             },
             Rule::Root => Err(WalkEnd::Root),
             Rule::Signal => self.leave_by_signal_frame(),
-            Rule::Foreign => Err(WalkEnd::NoUnwindInfo),
+            Rule::Foreign => self.leave_by_landing(image),
             Rule::Nothing => self.leave_by_guess(image),
         }
     }

@@ -12,9 +12,19 @@ const SP: u32 = 31;
 pub(super) fn follow(code: &[u8], at: u64, frame: &mut Frame) -> Option<(u64, Next)> {
     let word = u32::from_le_bytes(code.get(..4)?.try_into().ok()?);
     let next = control(word, at);
-    if next == Next::Behind {
-        load_or_store(word, frame);
-        arithmetic(word, frame);
+    match next {
+        Next::Behind => {
+            load_or_store(word, frame);
+            arithmetic(word, frame);
+            // cmp sp, x9
+            let compared = frame
+                .bound
+                .is_some_and(|(register, _)| word == 0xeb20_63ff | u32::from(register) << 16);
+            frame.at_bound = compared;
+        }
+        // b.ne
+        Next::Branch(target) => frame.leave_loop(at, target, word & 0xff00_001f == 0x5400_0001),
+        _ => {}
     }
     Some((4, next))
 }
@@ -139,6 +149,12 @@ fn access(frame: &mut Frame, register: u32, place: Option<i32>, load: bool) {
 fn arithmetic(word: u32, frame: &mut Frame) {
     let (to, from) = (word & 31, word >> 5 & 31);
     if to != SP && to != FP {
+        // sub x9, sp, #0x3, lsl #12
+        if word & 0xff80_03e0 == 0xd100_03e0 {
+            let value = (word >> 10 & 0xfff) << (12 * (word >> 22 & 1));
+            let below = frame.sp.and_then(|sp| sp.checked_add(value as i32));
+            frame.bound = below.map(|below| (to as u8, below));
+        }
         return;
     }
     // add and sub (immediate), 64 bits, not setting flags
@@ -155,6 +171,10 @@ fn arithmetic(word: u32, frame: &mut Frame) {
             _ => None,
         };
         let result = source.and_then(|source| source.checked_add(value));
+        // Another stack, where nothing of this one was kept.
+        let keeps =
+            frame.fp.is_some() || frame.saved_fp.is_some() || frame.return_address.is_some();
+        frame.foreign |= to == SP && from != SP && from != FP && !keeps;
         match to {
             SP => frame.sp = result,
             _ => frame.fp = result,

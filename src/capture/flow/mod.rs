@@ -8,12 +8,14 @@
 //! the same, so that the first one found is enough.
 
 mod arm64;
+mod jump;
 mod x86_64;
 
 use std::ops::Range;
 
 use super::registers::Arch;
 use super::rule::{Base, Rule};
+pub(crate) use jump::landing;
 
 /// What is known at one instruction. Offsets are counted from the CFA, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +30,11 @@ struct Frame {
     saved_fp: Option<i32>,
     /// What x86_64's eax is known to hold, for `sub %rax, %rsp`.
     eax: Option<i32>,
+    /// A register that points below sp, and CFA - that: how far a loop will move sp down, page by
+    /// page, so that no guard page is passed over.
+    bound: Option<(u8, i32)>,
+    /// Whether sp has just been compared with it.
+    at_bound: bool,
     /// Where x86_64 code has last pointed to by rip: a table, if a jump by a register follows.
     table: Option<u64>,
     /// Whether an epilogue has begun.
@@ -35,16 +42,10 @@ struct Frame {
     /// Whether the caller's frame pointer or the return address has been overwritten by what another
     /// frame left: `longjmp`, or an exception on its way to its landing pad.
     foreign: bool,
-    /// The same of x86_64's rbx: whether the caller's is still there, saved, or overwritten.
-    rbx: Kept,
-}
-
-/// What has become of the caller's value in a register that calls preserve.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kept {
-    Here,
-    Saved,
-    Overwritten,
+    /// Which of x86_64's registers were loaded from memory, not from the stack: bits by encoding.
+    loaded: u16,
+    /// Whether x86_64 code has written through one of them: to a stack, if it goes on to install one.
+    stored: bool,
 }
 
 impl Frame {
@@ -60,10 +61,13 @@ impl Frame {
             return_address,
             saved_fp: None,
             eax: None,
+            bound: None,
+            at_bound: false,
             table: None,
             left: false,
             foreign: false,
-            rbx: Kept::Here,
+            loaded: 0,
+            stored: false,
         }
     }
 
@@ -79,10 +83,13 @@ impl Frame {
             return_address: ra.map(|words| i32::from(words) * 8),
             saved_fp: fp.map(|words| i32::from(words) * 8),
             eax: None,
+            bound: None,
+            at_bound: false,
             table: None,
             left: false,
             foreign: false,
-            rbx: Kept::Saved,
+            loaded: 0,
+            stored: false,
         })
     }
 
@@ -103,6 +110,19 @@ impl Frame {
             self.return_address.map(i64::from),
             self.saved_fp.map(i64::from),
         )
+    }
+
+    /// Behind a branch back that was not taken since sp is where it is to be. Whether a branch to
+    /// `target` from `at` is one, the flags of the comparison tell.
+    fn leave_loop(&mut self, at: u64, target: u64, unless_equal: bool) {
+        if let Some((_, bound)) = self.bound
+            && self.at_bound
+            && unless_equal
+            && target < at
+        {
+            (self.sp, self.bound) = (Some(bound), None);
+        }
+        self.at_bound = false;
     }
 
     /// sp goes down by so many bytes, or up.
@@ -210,8 +230,7 @@ impl Follower {
     ) -> Option<(Rule, Sure)> {
         let (found, settled) = self.search(code, pc, behind_call, body, rows);
         if let Some(frame) = found {
-            // Code with tables that does not save it has no caller to return to.
-            let lost = frame.rbx == Kept::Overwritten && body.is_none();
+            let lost = frame.stored && body.is_none() && loses_stack(code, pc, frame);
             let rule = if lost { Rule::Foreign } else { frame.rule()? };
             return Some((rule, Sure::Followed));
         }
@@ -345,6 +364,22 @@ impl Follower {
     }
 }
 
+/// Whether code leaves its function, without a branch or a call, on another stack than its own.
+fn loses_stack(code: Code<'_>, pc: u64, mut frame: Frame) -> bool {
+    let mut at = pc;
+    for _ in 0..jump::STEPS {
+        let next = code
+            .at(at)
+            .and_then(|bytes| follow(code.arch, bytes, at, &mut frame));
+        match next {
+            Some((length, Next::Behind)) => at += length,
+            Some((_, Next::Out | Next::ByTable)) => return frame.sp.is_none(),
+            _ => return false,
+        }
+    }
+    false
+}
+
 /// The first instruction behind the last one before `pc` that leads elsewhere for good.
 fn last_block(code: Code<'_>, pc: u64) -> Option<u64> {
     let mut ignored = Frame::entered(code.arch);
@@ -414,13 +449,61 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_that_is_written_to_for_another_frame_is_no_way_to_a_caller() {
-        // mov 0x20(%rdi),%rbx; mov %rbx,(%rax); ret: rbx is the caller's.
-        let code = [0x48, 0x8b, 0x5f, 0x20, 0x48, 0x89, 0x18, 0xc3];
-        let entered = Rule::frame(Base::Sp, 8, Some(-8), None);
+    fn a_frame_whose_pages_are_touched_one_by_one_is_as_large_as_all() {
+        // stp x29, x30, [sp, #-16]!; mov x29, sp; sub x9, sp, #3, lsl #12; 1: sub sp, sp, #1, lsl #12;
+        // str xzr, [sp]; cmp sp, x9; b.ne 1b; nop; add sp, sp, #3, lsl #12; ldp x29, x30, [sp], #16; ret
+        let words = [
+            0xa9bf_7bfdu32,
+            0x9100_03fd,
+            0xd140_0fe9,
+            0xd140_07ff,
+            0xf900_03ff,
+            0xeb29_63ff,
+            0x54ff_ffa1,
+            0xd503_201f,
+            0x9140_0fff,
+            0xa8c1_7bfd,
+            0xd65f_03c0,
+        ];
+        let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let entered = Rule::frame(Base::Sp, 0, None, None);
+        let body = Rule::frame(Base::Fp, 16, Some(-8), Some(-16));
         assert_eq!(
-            rules(Arch::X86_64, &code, &[0, 4, 7]),
-            [entered, Some(Rule::Foreign), Some(Rule::Foreign)]
+            rules(Arch::Arm64, &code, &[20, 28, 36, 40]),
+            [body, body, body, entered]
+        );
+        // push %rbx; mov %rsp,%r11; sub $0x3000,%r11; 1: sub $0x1000,%rsp; movq $0,(%rsp);
+        // cmp %r11,%rsp; jne 1b; nop; add $0x3000,%rsp; pop %rbx; ret
+        let code = [
+            0x53, 0x49, 0x89, 0xe3, 0x49, 0x81, 0xeb, 0, 0x30, 0, 0, 0x48, 0x81, 0xec, 0, 0x10, 0,
+            0, 0x48, 0xc7, 0x04, 0x24, 0, 0, 0, 0, 0x4c, 0x39, 0xdc, 0x75, 0xec, 0x90, 0x48, 0x81,
+            0xc4, 0, 0x30, 0, 0, 0x5b, 0xc3,
+        ];
+        let of = |size| Rule::frame(Base::Sp, size, Some(-8), None);
+        assert_eq!(
+            rules(Arch::X86_64, &code, &[31, 39, 40]),
+            [of(0x3010), of(16), of(8)]
+        );
+    }
+
+    #[test]
+    fn a_stack_that_is_written_to_for_another_frame_is_no_way_to_a_caller() {
+        // mov 0x38(%rdi),%rax; mov %rax,0x38(%rdi); mov %rbx,(%rax); mov 0x38(%rdi),%rsp; ret: what
+        // rdi points to is not that stack.
+        let code = [
+            0x48, 0x8b, 0x47, 0x38, 0x48, 0x89, 0x47, 0x38, 0x48, 0x89, 0x18, 0x48, 0x8b, 0x67,
+            0x38, 0xc3,
+        ];
+        let entered = Rule::frame(Base::Sp, 8, Some(-8), None);
+        let foreign = Some(Rule::Foreign);
+        assert_eq!(
+            rules(Arch::X86_64, &code, &[0, 4, 8, 11, 15]),
+            [entered, entered, entered, foreign, foreign]
+        );
+        // Without the other stack: mov %rbx,(%rax); ret
+        assert_eq!(
+            rules(Arch::X86_64, &[0x48, 0x89, 0x18, 0xc3], &[3]),
+            [entered]
         );
         // push %rbx; mov 0x20(%rdi),%rbx; pop %rbx; ret
         let code = [0x53, 0x48, 0x8b, 0x5f, 0x20, 0x5b, 0xc3];

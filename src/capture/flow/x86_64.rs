@@ -2,36 +2,51 @@
 //!
 //! Source: Intel Software Developer's Manual volume 2, chapter 2 and appendix A (opcode maps).
 
-use super::{Frame, Kept, Next};
+use super::{Frame, Next};
 
-const RBX: u8 = 3;
 const RSP: u8 = 4;
 const RBP: u8 = 5;
 
 /// One instruction, taken apart.
 #[derive(Debug, Clone, Copy, Default)]
-struct Instruction {
-    length: usize,
+pub(super) struct Instruction {
+    pub(super) length: usize,
     /// 0 for the one-byte map, then 1 (0f), 2 (0f 38), 3 (0f 3a); 8 more for VEX and EVEX.
-    map: u8,
-    opcode: u8,
-    rex: u8,
+    pub(super) map: u8,
+    pub(super) opcode: u8,
+    pub(super) rex: u8,
     /// Mode, register and operand of ModRM; registers with REX's bits.
-    modrm: Option<(u8, u8, u8)>,
+    pub(super) modrm: Option<(u8, u8, u8)>,
     /// The register that a memory operand is counted from.
-    base: Option<u8>,
-    displacement: i32,
+    pub(super) base: Option<u8>,
+    pub(super) displacement: i32,
     /// Whether it is counted from rip.
     by_rip: bool,
-    immediate: i64,
+    /// Whether its address is more than a sum: of a segment (`fs`, `gs`), or of 32 bits.
+    pub(super) odd: bool,
+    /// Whether operands are of 16 bits.
+    pub(super) short: bool,
+    pub(super) immediate: i64,
+}
+
+impl Instruction {
+    /// Whether operands are of 64 bits.
+    pub(super) fn is_wide(&self) -> bool {
+        self.rex & 8 != 0
+    }
 }
 
 /// Follows one instruction.
 pub(super) fn follow(code: &[u8], at: u64, frame: &mut Frame) -> Option<(u64, Next)> {
     let instruction = decode(code)?;
     let next = control(&instruction, at);
+    if let Next::Branch(target) = next {
+        let unless_equal = matches!((instruction.map, instruction.opcode), (0, 0x75) | (1, 0x85));
+        frame.leave_loop(at, target, unless_equal);
+    }
     if matches!(next, Next::Behind) {
         effect(&instruction, frame);
+        frame.at_bound = is_compared(&instruction, frame);
         if instruction.map == 0 && instruction.opcode == 0x8d && instruction.by_rip {
             let end = at.wrapping_add(instruction.length as u64);
             frame.table = Some(end.wrapping_add_signed(instruction.displacement.into()));
@@ -56,6 +71,21 @@ fn control(i: &Instruction, at: u64) -> Next {
     }
 }
 
+/// Whether this is `cmp %r11,%rsp`, of the register that sp is to come down to.
+fn is_compared(i: &Instruction, frame: &Frame) -> bool {
+    let operands = i
+        .modrm
+        .map(|(mode, register, rm)| (mode == 3, register, rm));
+    let Some(bound) = frame.bound.map(|(register, _)| register) else {
+        return false;
+    };
+    match (i.map, i.opcode) {
+        (0, 0x39) => operands == Some((true, bound, RSP)),
+        (0, 0x3b) => operands == Some((true, RSP, bound)),
+        _ => false,
+    }
+}
+
 fn effect(i: &Instruction, frame: &mut Frame) {
     let in_register = |number: u8| matches!(i.modrm, Some((3, _, rm)) if rm == number);
     let to = i.modrm.map(|(_, register, _)| register);
@@ -68,9 +98,6 @@ fn effect(i: &Instruction, frame: &mut Frame) {
     match i.opcode {
         0x50..=0x57 => {
             frame.move_sp(8);
-            if number == RBX && frame.rbx == Kept::Here {
-                frame.rbx = Kept::Saved;
-            }
             if number == RBP && frame.saved_fp.is_none() && frame.fp.is_none() {
                 frame.saved_fp = frame.sp.map(|sp| -sp);
             }
@@ -100,6 +127,24 @@ fn effect(i: &Instruction, frame: &mut Frame) {
             (Some(7), _) => {}
             _ => frame.sp = None,
         },
+        0x81 | 0x83 if frame.bound.is_some_and(|(bound, _)| in_register(bound)) => {
+            frame.bound = match (group, immediate, frame.bound) {
+                (Some(5), Some(down), Some((register, at))) => {
+                    at.checked_add(down).map(|at| (register, at))
+                }
+                (Some(7), ..) => frame.bound,
+                _ => None,
+            };
+        }
+        // where sp is to come down to: mov %rsp,%r11; lea -0x3000(%rsp),%r11
+        0x89 if to == Some(RSP) && i.modrm.is_some_and(|(mode, _, rm)| mode == 3 && rm >= 8) => {
+            let register = i.modrm.map_or(0, |(_, _, rm)| rm);
+            frame.bound = frame.sp.map(|sp| (register, sp));
+        }
+        0x8d if i.base == Some(RSP) && to.is_some_and(|to| to >= 8) => {
+            let below = frame.sp.and_then(|sp| sp.checked_sub(i.displacement));
+            frame.bound = below.zip(to).map(|(below, to)| (to, below));
+        }
         // mov between rsp and rbp, in both encodings
         0x89 if in_register(RBP) && to == Some(RSP) => frame.fp = frame.sp,
         0x8b if in_register(RSP) && to == Some(RBP) => frame.fp = frame.sp,
@@ -107,14 +152,16 @@ fn effect(i: &Instruction, frame: &mut Frame) {
         0x8b if to == Some(RBP) && i.base.is_some_and(|base| base != RSP && base != RBP) => {
             frame.foreign |= frame.saved_fp.is_none() && frame.fp.is_none();
         }
-        0x89 if to == Some(RBX) && matches!(i.base, Some(RSP | RBP)) && frame.rbx == Kept::Here => {
-            frame.rbx = Kept::Saved;
-        }
-        0x8b if to == Some(RBX)
-            && frame.rbx == Kept::Here
+        0x8b if to.is_some_and(|to| to != RSP)
             && i.base.is_some_and(|base| base != RSP && base != RBP) =>
         {
-            frame.rbx = Kept::Overwritten;
+            frame.loaded |= 1 << (to.unwrap_or(0) & 15);
+        }
+        0x89 if i
+            .base
+            .is_some_and(|base| frame.loaded >> (base & 15) & 1 == 1) =>
+        {
+            frame.stored = true;
         }
         0x89 if in_register(RSP) => frame.sp = frame.fp.filter(|_| to == Some(RBP)),
         0x8b if to == Some(RSP) => frame.sp = frame.fp.filter(|_| in_register(RBP)),
@@ -143,7 +190,7 @@ fn effect(i: &Instruction, frame: &mut Frame) {
 }
 
 /// Takes the instruction at the beginning of `code` apart; `None` where it is none or cut short.
-fn decode(code: &[u8]) -> Option<Instruction> {
+pub(super) fn decode(code: &[u8]) -> Option<Instruction> {
     let mut i = Instruction::default();
     let mut at = 0;
     let byte = |at: usize| code.get(at).copied();
@@ -151,8 +198,9 @@ fn decode(code: &[u8]) -> Option<Instruction> {
     loop {
         match byte(at)? {
             0x66 => operand16 = true,
-            0x67 => address32 = true,
-            0xf0 | 0xf2 | 0xf3 | 0x2e | 0x36 | 0x3e | 0x26 | 0x64 | 0x65 => {}
+            0x67 => (address32, i.odd) = (true, true),
+            0x64 | 0x65 => i.odd = true,
+            0xf0 | 0xf2 | 0xf3 | 0x2e | 0x36 | 0x3e | 0x26 => {}
             _ => break,
         }
         at += 1;
@@ -246,6 +294,7 @@ fn decode(code: &[u8]) -> Option<Instruction> {
         _ => 0,
     };
     i.length = at + size;
+    i.short = operand16 && !i.is_wide();
     Some(i)
 }
 

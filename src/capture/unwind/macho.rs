@@ -25,6 +25,9 @@ impl<M: Memory> Walk<'_, M> {
         if let Some(rule) = body.filter(|_| !exact) {
             return rule;
         }
+        if row == Some(Rule::Full) && self.is_by_scratch(image, svma) {
+            return Rule::Full;
+        }
         let pc = image.svma(self.state.pc);
         if let Some(code) = image.function(svma, self.arch)
             && let Some((rule, sure)) = {
@@ -49,6 +52,19 @@ impl<M: Memory> Walk<'_, M> {
     fn row_at(&mut self, image: &LoadedImage, svma: u64) -> Option<Rule> {
         let row = image.cfi.as_ref()?.find(svma, &mut self.unwinder.context)?;
         Some(cfi::rule(&row, self.arch))
+    }
+
+    /// Whether a row counts the CFA from a register that no call preserves: that is of the very
+    /// instruction, such as those of a loop that moves sp down page by page.
+    fn is_by_scratch(&mut self, image: &LoadedImage, svma: u64) -> bool {
+        let row = image
+            .cfi
+            .as_ref()
+            .and_then(|cfi| cfi.find(svma, &mut self.unwinder.context));
+        let register = row.and_then(|row| row.cfa_register());
+        register.is_some_and(|(register, _)| {
+            register != self.arch.sp() && cfi::preserved(self.arch) & (1 << register) == 0
+        })
     }
 
     /// Whether the rule of the frame that was given last is not that of a row.

@@ -92,6 +92,16 @@ impl File {
         if self.arm { self.words[30] } else { 0 }
     }
 
+    /// Those that have roles.
+    pub fn roles(&self) -> Registers {
+        Registers {
+            pc: self.pc(),
+            sp: self.sp(),
+            fp: self.fp(),
+            lr: self.lr(),
+        }
+    }
+
     /// By DWARF's numbers, pc as 32 or 16.
     pub fn by_dwarf(&self) -> Vec<(usize, u64)> {
         const X86: [usize; 17] = [0, 3, 2, 1, 5, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];

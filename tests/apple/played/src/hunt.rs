@@ -52,8 +52,9 @@ pub fn watch(m: &mut Machine, each: u32) -> Rc<RefCell<Stood>> {
             if !uc.get_data().is_main {
                 return;
             }
-            let sp = cpu::registers(uc, arm).sp;
-            uc.get_data_mut().shadow.settle(arm, pc, sp);
+            let mut now = cpu::registers(uc, arm);
+            now.pc = pc;
+            uc.get_data_mut().shadow.settle(arm, now);
             let mut stood = seen.borrow_mut();
             stood.begun |= begin.contains(&pc);
             if stood.begun {
@@ -97,14 +98,14 @@ pub fn stopped(m: &mut Machine, thread: usize) {
     };
     let state = cpu::thread_state(context, m.arm);
     let word = |k: usize| u64::from_le_bytes(state[8 * k..][..8].try_into().unwrap_or_default());
-    let (pc, sp) = if m.arm {
-        (word(32), word(31))
+    let [pc, sp, fp, lr] = if m.arm {
+        [32, 31, 29, 30].map(word)
     } else {
-        (word(16), word(7))
+        [word(16), word(7), word(6), 0]
     };
     let shadow = &mut m.threads[thread].shadow;
-    shadow.settle(m.arm, pc, sp);
-    m.found.last = (pc, shadow.calls.iter().rev().map(|call| call.to).collect());
+    shadow.settle(m.arm, cpu::Registers { pc, sp, fp, lr });
+    m.found.last = (pc, shadow.callers());
 }
 
 /// The guest's own chain of callers of the thread that was suspended last, innermost first: pairs of

@@ -93,10 +93,11 @@ pub fn load(m: &mut Machine, path: &str, name: &str) -> Result<Vec<usize>, Strin
         }
         let arm = m.arm;
         m.uc.add_code_hook(range.start, range.end - 1, move |uc, pc, _| {
-            let sp = crate::cpu::registers(uc, arm).sp;
+            let mut now = crate::cpu::registers(uc, arm);
+            now.pc = pc;
             let stopped = uc.get_data_mut();
             if stopped.watching {
-                stopped.shadow.settle(arm, pc, sp);
+                stopped.shadow.settle(arm, now);
             }
             stopped.trap = Some(pc);
             let _ = uc.emu_stop();

@@ -436,10 +436,15 @@ impl Machine {
         let sp = self.registers().sp + if self.arm { 0 } else { 8 };
         cpu::set_result(&mut self.uc, self.arm, value);
         cpu::set(&mut self.uc, self.arm, to, sp);
-        let arm = self.arm;
+        let (arm, now) = (self.arm, self.registers());
+        let entry = Registers {
+            pc: 0,
+            sp: sp - if arm { 0 } else { 8 },
+            ..now
+        };
         let shadow = &mut self.uc.get_data_mut().shadow;
-        shadow.settle(arm, 0, sp - if arm { 0 } else { 8 });
-        shadow.returned();
+        shadow.settle(arm, entry);
+        shadow.returned(arm, now);
     }
 
     /// Where the function returns that the CPU stands at the entry of.

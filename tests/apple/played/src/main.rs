@@ -69,7 +69,7 @@ fn main() {
     let end = machine.run();
     let name = guest[0].rsplit('/').next().unwrap_or_default();
     if let Some(table) = table {
-        table.borrow().print(name, &machine);
+        table.print(name, &mut machine);
     }
     if let Some(stood) = hunted {
         hunt::print(&machine, &stood.borrow(), name);

@@ -206,7 +206,8 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
             m.threads[current].on_alternate = m.read_u32(a[0]).unwrap_or(0) != 0;
             m.threads[current].mask = m.read_u32(a[0] + 4).unwrap_or(0);
             cpu::set_thread_state(&mut m.uc, m.arm, &state);
-            m.uc.get_data_mut().shadow.forget_next();
+            let now = m.registers();
+            m.uc.get_data_mut().shadow.resumed(m.arm, now);
             Outcome::Jump
         }
         _ => return None,
@@ -325,5 +326,6 @@ fn enter(m: &mut Machine, handler: u64, action: Action, signal: Signal) {
     }
     let sp = info_at - if m.arm { 0 } else { 8 };
     cpu::set(&mut m.uc, m.arm, trampoline, sp);
-    m.uc.get_data_mut().shadow.forget_next();
+    let shadow = &mut m.uc.get_data_mut().shadow;
+    shadow.interrupted(m.arm, registers, alternate);
 }
