@@ -4,7 +4,8 @@
 //! The main thread reads the clock without pause under a stack of a given shape; another thread
 //! captures it. Whatever gap in its time lies within a capture is what the capture took from it.
 //! The two are kept on two cores. Beside it, in the same run: a handler that does nothing, a handler
-//! that unwinds, and a plain copy of as many bytes.
+//! that unwinds, a plain copy of as many bytes, and one that another core reads between two rounds, as
+//! the unwinding thread does.
 
 #[cfg(target_os = "linux")]
 mod stacks;
@@ -91,7 +92,11 @@ mod bench {
 
     /// What the rounds took from the watched thread, nanoseconds: the tenth part of them that was
     /// least. In the rest something else may have had the core meanwhile, on a busy machine in most.
-    fn measure<const PAD: usize>(frames: usize, mut round: impl FnMut() + Send) -> u64 {
+    fn measure<const PAD: usize>(
+        frames: usize,
+        prepare: impl Fn() + Send,
+        mut round: impl FnMut() + Send,
+    ) -> u64 {
         let mut gaps = Vec::with_capacity(1 << 20);
         STOP.store(false, Ordering::Relaxed);
         let rounds = std::thread::scope(|scope| {
@@ -100,6 +105,7 @@ mod bench {
                 pin(1);
                 std::thread::sleep(Duration::from_millis(5));
                 for _ in 0..ROUNDS {
+                    prepare();
                     let start = monotonic();
                     round();
                     rounds.push((start, monotonic() + 2_000));
@@ -112,16 +118,14 @@ mod bench {
             other.join().expect("no panic")
         });
         // The first gap that a handler could make: later ones belong to whatever else runs here.
-        let mut taken: Vec<u64> = rounds
-            .iter()
-            .filter_map(|(start, end)| {
-                let within = gaps.iter().filter(|(from, to)| to > start && from < end);
-                within.map(|(from, to)| to - from).find(|gap| *gap > 1_200)
-            })
-            .collect();
-        taken.sort_unstable();
-        taken.get(taken.len() / 10).copied().unwrap_or(0)
+        tenth(rounds.iter().filter_map(|(start, end)| {
+            let within = gaps.iter().filter(|(from, to)| to > start && from < end);
+            within.map(|(from, to)| to - from).find(|gap| *gap > 1_200)
+        }))
     }
+
+    /// Rounds of the whole comparison; what is printed are their medians.
+    const REPEATS: usize = 7;
 
     fn shape<const PAD: usize>(frames: usize, dropped: bool) {
         let mut limits = CaptureLimits::default();
@@ -132,45 +136,118 @@ mod bench {
         unsafe { *IN_HANDLER.0.get() = Capturer::new(&limits).ok() };
         let main = Thread::main();
         let mut bytes = 0;
-        let nothing = measure::<PAD>(frames, || signal_and_wait(libc::SIGUSR1));
-        let captured = measure::<PAD>(frames, || {
+        let prepare = || {
             if dropped {
                 drop_tables();
             }
-            let images = ImageTable::enter();
-            if let Ok(captured) = capturer.capture(main, &images) {
-                bytes = captured.bytes;
+        };
+        let mut columns = [const { Vec::new() }; 6];
+        for _ in 0..REPEATS {
+            let nothing = measure::<PAD>(frames, || (), || signal_and_wait(libc::SIGUSR1));
+            let captured = measure::<PAD>(frames, prepare, || {
+                let images = ImageTable::enter();
+                if let Ok(captured) = capturer.capture(main, &images) {
+                    bytes = captured.bytes;
+                }
+            });
+            let unwinding = measure::<PAD>(frames, prepare, || signal_and_wait(libc::SIGUSR2));
+            let copy = copy(bytes as usize);
+            let shared = copy_of_shared(bytes as usize);
+            let over = captured.saturating_sub(nothing);
+            let row = [nothing, captured, over, unwinding, copy, shared];
+            for (column, value) in columns.iter_mut().zip(row) {
+                column.push(value);
             }
+        }
+        let [nothing, captured, over, unwinding, copy, shared] = columns.map(|mut column| {
+            column.sort_unstable();
+            column[REPEATS / 2] as f64 / 1000.0
         });
-        let unwinding = measure::<PAD>(frames, || {
-            if dropped {
-                drop_tables();
-            }
-            signal_and_wait(libc::SIGUSR2);
-        });
-        let (from, mut to) = (vec![1u8; bytes as usize], vec![0u8; bytes as usize]);
-        let mut copies: Vec<u64> = (0..200)
-            .map(|_| {
-                let start = monotonic();
-                to.copy_from_slice(black_box(&from));
-                black_box(&mut to);
-                monotonic() - start
-            })
-            .collect();
-        copies.sort_unstable();
-        let copy = copies[copies.len() / 10];
-        let us = |time: u64| time as f64 / 1000.0;
         println!(
-            "| {frames} | {:.0} | {} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} |",
+            "| {frames} | {:.0} | {} | {nothing:.2} | {captured:.2} | {unwinding:.2} | {copy:.2} \
+             | {shared:.2} | {:.2} | {:.2} | {:.2} |",
             bytes as f64 / 1024.0,
             if dropped { "dropped" } else { "warm" },
-            us(nothing),
-            us(captured),
-            us(unwinding),
-            us(copy),
-            captured as f64 / nothing.max(1) as f64,
-            captured.saturating_sub(nothing) as f64 / copy.max(1) as f64,
+            captured / nothing,
+            over / copy,
+            over / shared,
         );
+    }
+    /// A plain copy of so many bytes, nanoseconds: the tenth part of the rounds that was least. All that
+    /// it touches lies in this core's caches.
+    fn copy(bytes: usize) -> u64 {
+        let (from, mut to) = (vec![1u8; bytes], vec![0u8; bytes]);
+        tenth((0..ROUNDS).map(|_| {
+            let start = monotonic();
+            to.copy_from_slice(black_box(&from));
+            black_box(&mut to);
+            monotonic() - start
+        }))
+    }
+
+    /// The same where another core has read the last copy, as whoever unwinds it does: what a copy
+    /// for another core costs at the least.
+    fn copy_of_shared(bytes: usize) -> u64 {
+        let (from, mut to) = (vec![1u8; bytes], vec![0u8; bytes]);
+        let (at, turn) = (to.as_mut_ptr() as usize, &AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                pin(1);
+                for round in 0..ROUNDS as u64 {
+                    while turn.load(Ordering::Acquire) != 2 * round + 1 {
+                        std::hint::spin_loop();
+                    }
+                    for byte in (0..bytes).step_by(64) {
+                        // SAFETY: within the copy, which the other thread leaves alone until its turn.
+                        black_box(unsafe { ((at + byte) as *const u8).read_volatile() });
+                    }
+                    turn.store(2 * round + 2, Ordering::Release);
+                }
+            });
+            tenth((0..ROUNDS as u64).map(|round| {
+                let start = monotonic();
+                // SAFETY: as many bytes as both vectors have; the reader waits for its turn.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(black_box(&from).as_ptr(), at as *mut u8, bytes)
+                };
+                let taken = monotonic() - start;
+                turn.store(2 * round + 1, Ordering::Release);
+                while turn.load(Ordering::Acquire) != 2 * round + 2 {
+                    std::hint::spin_loop();
+                }
+                taken
+            }))
+        })
+    }
+
+    fn tenth(times: impl Iterator<Item = u64>) -> u64 {
+        let mut times: Vec<u64> = times.collect();
+        times.sort_unstable();
+        times.get(times.len() / 10).copied().unwrap_or(0)
+    }
+
+    /// A word there and back between the two cores, nanoseconds: what tells which caches they share.
+    fn there_and_back() -> u64 {
+        let word = &AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                pin(1);
+                for round in 0..10_000 {
+                    while word.load(Ordering::Acquire) != 2 * round + 1 {
+                        std::hint::spin_loop();
+                    }
+                    word.store(2 * round + 2, Ordering::Release);
+                }
+            });
+            tenth((0..10_000).map(|round| {
+                let start = monotonic();
+                word.store(2 * round + 1, Ordering::Release);
+                while word.load(Ordering::Acquire) != 2 * round + 2 {
+                    std::hint::spin_loop();
+                }
+                monotonic() - start
+            }))
+        })
     }
 
     /// Has the kernel forget the pages of the images' files, as far as it will.
@@ -203,10 +280,15 @@ mod bench {
         handle(libc::SIGUSR2, unwinds);
         ImageTable::refresh();
         println!(
-            "| frames | stack KiB | tables | empty handler µs | capture µs | unwinding in the \
-             handler µs | memcpy µs | capture / empty | (capture - empty) / memcpy |"
+            "A word between the two cores and back: {} ns.\n",
+            there_and_back()
         );
-        println!("| --: | --: | --- | --: | --: | --: | --: | --: | --: |");
+        println!(
+            "| frames | stack KiB | tables | empty handler µs | capture µs | unwinding in the \
+             handler µs | memcpy µs | memcpy, shared µs | capture / empty | over / memcpy | over / \
+             shared |"
+        );
+        println!("| --: | --: | --- | --: | --: | --: | --: | --: | --: | --: | --: |");
         shape::<64>(10, false);
         shape::<64>(64, false);
         shape::<200>(64, false);

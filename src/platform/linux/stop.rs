@@ -12,6 +12,7 @@
 mod handler;
 mod queue;
 mod slot;
+mod stream;
 mod wait;
 
 use std::ops::Range;

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use super::slot::{ASKED, COPYING, DONE, GENERATION, GENERATIONS, Request, SLOT, WAITING};
+use super::stream;
 use super::wait::futex_wake;
 #[cfg(feature = "thread-stacks")]
 use super::{StopError, queue::queue};
@@ -165,10 +166,10 @@ fn copy_stack(request: &mut Request, start: u64) {
         let chunk = CHUNK.min(length - request.bytes);
         // SAFETY: the source lies between sp (less the red zone, see above) and the end of the
         // thread's own stack, all of it mapped and readable while this thread is on it; the
-        // destination has `room` bytes. They are different mappings.
+        // destination begins at a page and has `room` bytes. They are different mappings.
         unsafe {
             let from = (request.base as *const u8).add(request.bytes);
-            std::ptr::copy_nonoverlapping(from, request.into.add(request.bytes), chunk);
+            stream::copy(from, request.into.add(request.bytes), chunk);
         }
         request.bytes += chunk;
         if request.bytes < length && now().saturating_sub(start) > request.budget {
