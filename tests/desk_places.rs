@@ -384,6 +384,9 @@ fn debug_information_that_dwz_shared() {
             }
         })
     );
+    for (one, other) in [("a", "c"), ("b", "d")] {
+        std::fs::copy(shop.path(one), shop.path(other)).unwrap();
+    }
     shop.run("dwz -m shared.debug a b");
     let sections = shop.run("readelf -SW a");
     assert!(sections.contains(".gnu_debugaltlink"), "{sections}");
@@ -399,6 +402,37 @@ fn debug_information_that_dwz_shared() {
     }
     let report = shop.report("a", &[(shop.address("a", "mark"), Found::Context)]);
     assert_eq!(chains(files, report), [truth[0].clone()]);
+    // Both in a tree that a package was unpacked to.
+    shop.run("dwz -m shared.debug -M /usr/lib/debug/.dwz/shared.debug c d");
+    for (folder, name) in [("tree/usr/bin", "c"), ("tree/usr/lib/debug/.dwz", "shared.debug")] {
+        std::fs::create_dir_all(shop.path(folder)).unwrap();
+        std::fs::rename(shop.path(name), shop.path(folder).join(name)).unwrap();
+    }
+    let at = shop.address("tree/usr/bin/c", "mark");
+    assert_eq!(shop.chain(&["tree/usr/bin/c"], at), truth[0]);
+    // What programs share is no image to look addresses up in: a folder with one program has one image.
+    let only = |name: &str| {
+        let folder = shop.path(&format!("only-{name}"));
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::copy(shop.path(name), folder.join(name)).unwrap();
+        std::fs::copy(shop.path("elsewhere/x.debug"), folder.join("x.debug")).unwrap();
+        let mut files = DebugFiles::new().system(false);
+        files.add(&folder).unwrap();
+        files
+    };
+    for (name, truth) in ["a", "b"].iter().zip(&truth) {
+        let addresses = Addresses::new(&only(name), None, None).expect("one image");
+        let frames = addresses.frames(shop.address(name, "mark"));
+        let named: Vec<&str> = frames
+            .iter()
+            .filter_map(|f| f.function.as_deref())
+            .collect();
+        let wanted: Vec<&str> = truth
+            .iter()
+            .filter_map(|f| Some(f.rsplit_once(':')?.0))
+            .collect();
+        assert_eq!(named, wanted, "{name}");
+    }
 }
 
 const SHARED: &str = "#include <map>

@@ -82,7 +82,9 @@ impl Truth {
 
 fn look_up(path: &Path, arch: Option<&str>, address: u64) -> Option<Truth> {
     let mut command = Command::new("llvm-dwarfdump");
-    command.arg(format!("--lookup={address:#x}")).arg(path);
+    // The lookup shows the innermost DIE; the function is among those around it.
+    command.arg(format!("--lookup={address:#x}"));
+    command.arg("--show-parents").arg(path);
     if let Some(arch) = arch {
         command.arg(format!("--arch={arch}"));
     }
@@ -98,6 +100,9 @@ fn look_up(path: &Path, arch: Option<&str>, address: u64) -> Option<Truth> {
             .or_else(|| row.split_once("DW_TAG_"))
         {
             inside = tag == "subprogram";
+            if inside {
+                names.clear(); // a function within another: the inner one counts
+            }
         } else if let Some(info) = row.strip_prefix("Line info: ") {
             let number = info
                 .split("line ")

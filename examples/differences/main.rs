@@ -1,7 +1,7 @@
 //! Where wedjat, `llvm-symbolizer` and the addr2line crate differ, over real debug files.
 //!
 //! ```text
-//! cargo run --release --example differences -- [--addresses N] [--show KIND] DEBUG_FILE[:ARCH]...
+//! cargo run --release --example differences -- [--addresses N] [--show KIND] [NAME=]DEBUG_FILE[:ARCH]...
 //! ```
 //! prints a table: for each file, N addresses drawn over its functions and N over its whole text
 //! (seeded, so that a run can be repeated), and how often each pair agrees on the whole chain of
@@ -40,11 +40,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("| --- | --- | --- | --- | --- | --- |");
     let mut verdicts = BTreeMap::new();
     for file in &files {
+        let (name, file) = match file.split_once('=') {
+            Some((name, file)) => (Some(name), file),
+            None => (None, file.as_str()),
+        };
         let (path, arch) = match file.rsplit_once(':') {
             Some((path, arch)) => (PathBuf::from(path), Some(arch)),
             None => (PathBuf::from(file), None),
         };
-        compare(&path, arch, count, show.as_deref(), &mut verdicts)?;
+        compare(&path, arch, name, count, show.as_deref(), &mut verdicts)?;
     }
     judge::print(&verdicts);
     Ok(())
@@ -53,6 +57,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn compare(
     path: &Path,
     arch: Option<&str>,
+    name: Option<&str>,
     count: usize,
     show: Option<&str>,
     verdicts: &mut BTreeMap<(String, &'static str), (usize, judge::Verdict)>,
@@ -74,7 +79,16 @@ fn compare(
             gimli::RunTimeEndian::Little,
         ))
     };
-    let dwarf = gimli::Dwarf::load(load)?;
+    let mut dwarf = gimli::Dwarf::load(load)?;
+    if let Some(shared) = dwz_file(path, &object)? {
+        let shared = object::File::parse(&*Vec::leak(shared))?;
+        dwarf.load_sup(|id| -> Result<Reader, gimli::Error> {
+            let section = shared.section_by_name(id.name());
+            let data = section.and_then(|s| s.uncompressed_data().ok());
+            let data = Vec::leak(data.unwrap_or_default().into_owned());
+            Ok(Reader::new(data, gimli::RunTimeEndian::Little))
+        })?;
+    }
     let mut functions = Vec::new();
     let mut units = dwarf.units();
     while let Some(header) = units.next()? {
@@ -97,10 +111,11 @@ fn compare(
     functions
         .retain(|&(start, end)| start < end && text.iter().any(|&(a, b)| a <= start && start < b));
     let context = addr2line::Context::from_dwarf(dwarf)?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let name = match arch {
-        Some(arch) => format!("{name} {arch}"),
-        None => name.into_owned(),
+    let file_name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = match (name, arch) {
+        (Some(name), _) => name.to_owned(),
+        (None, Some(arch)) => format!("{file_name} {arch}"),
+        (None, None) => file_name.into_owned(),
     };
     let mut all: BTreeMap<&'static str, judge::Case> = BTreeMap::new();
     for (over, ranges) in [("functions", &functions), ("text", &text)] {
@@ -141,6 +156,19 @@ fn compare(
         verdicts.insert((name.clone(), kind), (case.seen, verdict));
     }
     Ok(())
+}
+
+/// The file that dwz made several debug files share, in the `.dwz` of a folder above.
+fn dwz_file(path: &Path, object: &object::File) -> Result<Option<Vec<u8>>, std::io::Error> {
+    let Ok(Some((link, _))) = object.gnu_debugaltlink() else {
+        return Ok(None);
+    };
+    let link = String::from_utf8_lossy(link).into_owned();
+    let Some((_, below)) = link.split_once("/.dwz/") else {
+        return Ok(None);
+    };
+    let mut places = path.ancestors().map(|a| a.join(".dwz").join(below));
+    places.find(|p| p.is_file()).map(std::fs::read).transpose()
 }
 
 /// Debug files without the code itself still say which sections it was in.

@@ -32,7 +32,10 @@ impl Addresses {
                 image.arch == arch || (arch == "aarch64" && image.arch == "arm64")
             })
         };
-        let fitting: Vec<_> = all.iter().filter(same).collect();
+        let mut fitting: Vec<_> = all.iter().filter(same).collect();
+        if fitting.len() > 1 {
+            fitting.retain(|image| files.has_code(image));
+        }
         let [image] = fitting[..] else {
             let list = |images: &[&Listed]| {
                 images

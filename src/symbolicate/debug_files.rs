@@ -227,6 +227,13 @@ impl DebugFiles {
         listed
     }
 
+    /// Whether an image that was added is one: what dwz made several programs share has no code.
+    pub(crate) fn has_code(&self, image: &Listed) -> bool {
+        let objects = object_file::open(&image.path).unwrap_or_default();
+        let mut same = objects.iter().filter(|object| object.id == image.id);
+        same.any(|object| !object.code.is_empty())
+    }
+
     /// The files of an image that was added.
     pub(crate) fn open_listed(&self, image: &Listed) -> Option<Arc<ImageFiles>> {
         if !image.id.is_empty() {

@@ -39,13 +39,16 @@ pub(super) fn linked(object: &ObjectFile) -> Option<ObjectFile> {
     places.iter().filter(other).find_map(open)
 }
 
-/// The dwz file that a debug file shares with others; `more` are places to look at besides.
+/// The dwz file that a debug file shares with others: where its link says, beside it, and in the tree
+/// that both were unpacked to; `more` are places to look at besides.
 pub(super) fn dwz_file(object: &ObjectFile, more: Vec<PathBuf>) -> Option<ObjectFile> {
     let (name, id) = object.altlink.as_ref()?;
     let mut places = vec![PathBuf::from(name)];
     if let Some(folder) = object.path.parent() {
         places.push(folder.join(name));
         places.push(folder.join(".dwz").join(image_file_name(name)));
+        let below = name.trim_start_matches('/');
+        places.extend(folder.ancestors().map(|above| above.join(below)));
     }
     places.extend(more);
     places.push(build_id_path(Path::new(SYSTEM), id));
