@@ -272,19 +272,20 @@ fn progress_and_failures_stand_on_standard_error() {
     assert!(errors.contains("missing"), "{errors}");
 }
 
-/// Debian's real server, for the C library of this machine. Needs the network:
-/// `cargo test --test desk_debuginfod -- --ignored`
+/// A real server, for Debian's C library: the one at `WEDJAT_LIBC`, or else this machine's. Needs the
+/// network; `tests/debuginfod/run` has it all set up.
 #[test]
 #[ignore = "needs the network, and an unmodified Debian's C library"]
 fn debians_own_server_has_the_c_library() {
     let url = std::env::var("DEBUGINFOD_URLS").unwrap_or("https://debuginfod.debian.net".into());
     let folder = tempfile::tempdir().unwrap();
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let path = maps
-        .lines()
-        .find(|line| line.ends_with("/libc.so.6"))
-        .expect("a C library");
-    let path = path[path.find('/').unwrap()..].to_owned();
+    let path = std::env::var("WEDJAT_LIBC").unwrap_or_else(|_| {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let mut lines = maps.lines();
+        let line = lines.find(|line| line.ends_with("/libc.so.6"));
+        let line = line.expect("a C library");
+        line[line.find('/').unwrap()..].to_owned()
+    });
     let data = std::fs::read(&path).unwrap();
     let file = object::File::parse(&*data).unwrap();
     use object::ObjectSymbol;

@@ -404,7 +404,10 @@ fn debug_information_that_dwz_shared() {
     assert_eq!(chains(files, report), [truth[0].clone()]);
     // Both in a tree that a package was unpacked to.
     shop.run("dwz -m shared.debug -M /usr/lib/debug/.dwz/shared.debug c d");
-    for (folder, name) in [("tree/usr/bin", "c"), ("tree/usr/lib/debug/.dwz", "shared.debug")] {
+    for (folder, name) in [
+        ("tree/usr/bin", "c"),
+        ("tree/usr/lib/debug/.dwz", "shared.debug"),
+    ] {
         std::fs::create_dir_all(shop.path(folder)).unwrap();
         std::fs::rename(shop.path(name), shop.path(folder).join(name)).unwrap();
     }
