@@ -267,3 +267,59 @@ fn a_deep_recursion_keeps_leafward_and_rootward_frames() {
     let images = ImageTable::enter();
     assert_eq!(deep(1000, &mut capturer, &images), 1000);
 }
+
+/// Spins in a handler on an alternate stack that has just room for one more signal's frame.
+#[test]
+fn a_handler_that_has_used_its_alternate_stack_up_is_not_run_over() {
+    static INSIDE: AtomicBool = AtomicBool::new(false);
+    static STOP: AtomicBool = AtomicBool::new(false);
+    extern "C" fn spins(_: libc::c_int) {
+        INSIDE.store(true, Ordering::Release);
+        while !STOP.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
+    }
+    const AT_MINSIGSTKSZ: libc::c_ulong = 51;
+    // SAFETY: asks only.
+    let frame = unsafe { libc::getauxval(AT_MINSIGSTKSZ) as usize }.max(2048);
+    // Two frames of the kernel's at their largest, and too little for a copy of the stack.
+    let mut memory = vec![0u64; (2 * frame + (3 << 10)) / 8];
+    let (tell, told) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let stack = libc::stack_t {
+            ss_sp: memory.as_mut_ptr().cast(),
+            ss_flags: 0,
+            ss_size: memory.len() * 8,
+        };
+        // SAFETY: a stack that outlives its use; the handler touches atomics alone. What was there
+        // before is put back for Rust's runtime.
+        unsafe {
+            let mut before = std::mem::zeroed();
+            assert_eq!(libc::sigaltstack(&stack, &mut before), 0);
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = spins as *const () as usize;
+            action.sa_flags = libc::SA_ONSTACK;
+            libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut());
+            tell.send(Thread::current()).unwrap();
+            libc::raise(libc::SIGUSR2);
+            libc::sigaltstack(&before, std::ptr::null_mut());
+        }
+        drop(memory);
+    });
+    let asked = told.recv().unwrap();
+    while !INSIDE.load(Ordering::Acquire) {
+        std::thread::yield_now();
+    }
+    let mut capturer = capturer();
+    for _ in 0..100 {
+        let images = ImageTable::enter();
+        let captured = capturer.capture(asked, &images).unwrap();
+        assert!(captured.cut && captured.bytes == 0, "{captured:#x?}");
+        assert!(
+            range_of(spins as *const ()).contains(&captured.frames[0].pc)
+                || captured.frames.len() == 1
+        );
+    }
+    STOP.store(true, Ordering::Relaxed);
+    thread.join().unwrap();
+}

@@ -16,6 +16,8 @@ mod near;
 mod neighbours;
 #[path = "crash/panics.rs"]
 mod panics;
+#[path = "crash/scribe.rs"]
+mod scribe;
 #[path = "crash/within.rs"]
 mod within;
 
@@ -71,6 +73,7 @@ fn main() {
         .chain(near::trials())
         .chain(neighbours::trials())
         .chain(panics::trials())
+        .chain(scribe::trials())
         .chain(within::trials());
     trials.extend(more.map(|(name, test)| trial(&name, test)));
     let conclusion = libtest_mimic::run(&args, trials);
@@ -353,6 +356,7 @@ fn roles(role: &str, folder: &Path) {
             || near::role(role, folder)
             || neighbours::role(role, folder)
             || panics::role(role, folder)
+            || scribe::role(role, folder)
             || within::role(role, folder) => {}
         _ => {
             let _monitor = install(folder);

@@ -8,6 +8,10 @@ use wedjat::report::{self, DamageKind, Found, Frame, ReadError, Report, Value, c
 
 /// Sections written by an independent encoder, with an `end` that is right.
 fn foreign(sections: &[(&str, V)]) -> Vec<u8> {
+    closed(sections, "writer")
+}
+
+fn closed(sections: &[(&str, V)], by: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let put = |bytes: &mut Vec<u8>, kind: &str, map: V| {
         rmpv::encode::write_value(bytes, &V::Array(vec![kind.into(), map])).unwrap();
@@ -23,7 +27,7 @@ fn foreign(sections: &[(&str, V)]) -> Vec<u8> {
         v(&[
             ("crc32", crc.into()),
             ("sections", count.into()),
-            ("closed_by", "writer".into()),
+            ("closed_by", by.into()),
         ]),
     );
     bytes
@@ -51,6 +55,20 @@ fn writing_and_reading_is_the_identity() {
     expected.end = reading.report.end.clone();
     assert_eq!(reading.report, expected);
     assert_eq!(report::to_bytes(&reading.report), bytes);
+}
+
+#[test]
+fn a_report_that_was_cut_before_its_images_is_not_damaged() {
+    let frames = V::Array(vec![V::Array(vec![0x1000.into(), 0.into(), 0.into()])]);
+    let thread = v(&[("id", 7.into()), ("frames", frames)]);
+    let sections = [foreign_head(), ("thread", thread)];
+    // Whoever says that all is written owes the image.
+    let reading = report::read(&foreign(&sections)).unwrap();
+    let kinds: Vec<DamageKind> = reading.damage.iter().map(|damage| damage.kind).collect();
+    assert_eq!(kinds, [DamageKind::Image]);
+    let reading = report::read(&closed(&sections, "next_launch")).unwrap();
+    assert_eq!(reading.damage, []);
+    assert_eq!(reading.report.threads[0].frames[0].pc, 0x1000);
 }
 
 #[test]

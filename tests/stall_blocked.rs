@@ -3,6 +3,8 @@
 //! at all.
 #![cfg(target_os = "linux")]
 
+#[path = "stall_blocked/ended.rs"]
+mod ended;
 mod stall_support;
 
 use std::os::fd::AsRawFd;
@@ -49,11 +51,17 @@ struct Shown {
 }
 
 fn play(name: &str, call: impl Fn(Duration) -> i64) {
+    play_test(name, name, || wait(call));
+}
+
+/// Plays the test of this name, whose watched thread waits in this call, two seconds in all; `waiting` says
+/// how often it was interrupted.
+fn play_test(test: &str, name: &str, waiting: impl FnOnce() -> u64) {
     if is_child() {
-        return play_child(name, call);
+        return play_child(name, waiting);
     }
     let play = || {
-        let shown = Shown::read(&start(name).rest());
+        let shown = Shown::read(&start(test).rest());
         // A way back from a signal that took long is one that was interrupted itself.
         let starved = shown.starved + 100 * shown.used;
         (shown, starved)
@@ -62,6 +70,7 @@ fn play(name: &str, call: impl Fn(Duration) -> i64) {
     undisturbed(DISTURBED / 10, play, |shown| {
         assert_eq!(shown.reports, 1, "{shown:?}");
         assert!(shown.interrupted <= 1, "{shown:?}");
+        println!("{test}: {} EINTR", shown.interrupted);
         assert_eq!(shown.class, "blocked", "{shown:?}");
         assert_eq!(shown.state, "blocked", "{shown:?}");
         assert!(shown.seen >= 20, "{shown:?}");
@@ -94,7 +103,7 @@ impl Shown {
     }
 }
 
-fn play_child(name: &str, call: impl Fn(Duration) -> i64) {
+fn play_child(name: &str, waiting: impl FnOnce() -> u64) {
     let directory = std::env::temp_dir().join(format!("wedjat-{name}-{}", std::process::id()));
     let monitor = Monitor::builder("Blocked", "1")
         .directory(&directory)
@@ -108,7 +117,7 @@ fn play_child(name: &str, call: impl Fn(Duration) -> i64) {
     let watchdog = thread_named("wedjat");
     let watchdog_before = schedule(&watchdog);
     let mut interrupted = 0;
-    heart.turn(|| interrupted = wait(call));
+    heart.turn(|| interrupted = waiting());
     let after = schedule("/proc/thread-self");
     let watchdog_after = schedule(&watchdog);
     println!("interrupted {interrupted}");

@@ -8,6 +8,7 @@ use super::{InstallError, Monitor};
 use crate::capture::{CaptureLimits, ImageTable};
 use crate::platform::file::Folder;
 use crate::platform::forked::{self, First, ForkLock};
+use crate::platform::stacks::ensure_alternate_stack;
 use crate::platform::{Thread, abort, exit, process_id};
 use crate::recorder::{
     COUNTERS, CRASH_WRITER, CrashDesk, Facts, Helper, LiveDesk, LoadDesk, OnStall, Shared,
@@ -29,6 +30,10 @@ use crate::vitals::{FRAMES, GAUGES, LAUNCHED};
 
 /// Room on the disk that is kept for the report of a crash, bytes.
 const CRASH_RESERVE: u32 = 256 << 10;
+/// What the watched thread is given if it has no alternate stack, or a smaller one; and how much of it is
+/// there at once, bytes.
+const ALTERNATE_STACK: usize = 64 << 10;
+const TOUCHED: usize = 16 << 10;
 
 type OnReport = Arc<Mutex<dyn FnMut(&Path) + Send>>;
 
@@ -285,6 +290,8 @@ impl MonitorBuilder {
             #[cfg(target_vendor = "apple")]
             run_loop: None,
             watchdog: None,
+            #[cfg(target_os = "linux")]
+            scribe: None,
             helper: Some(helper),
             _folder: folder.clone(),
             _record: record,
@@ -302,6 +309,10 @@ impl MonitorBuilder {
             let desk = CrashDesk::new(facts.clone(), folder, &limits, wanted.near_memory)
                 .map_err(memory)?;
             prepare_crash(desk);
+            #[cfg(target_os = "linux")]
+            {
+                monitor.scribe = Some(crash::Scribe::spawn().map_err(thread)?);
+            }
             abort::install();
             terminate::install();
             TERMINATE.store(true, Ordering::SeqCst);
@@ -333,6 +344,8 @@ impl MonitorBuilder {
             names: self.names,
         };
         if let Some(stall) = self.stall {
+            // The captures' signal may come while a handler of the app's runs on an alternate stack.
+            ensure_alternate_stack(ALTERNATE_STACK, TOUCHED).map_err(memory)?;
             let desk = StallDesk::new(
                 facts.clone(),
                 folder.clone(),

@@ -73,6 +73,9 @@ pub struct Monitor {
     run_loop: Option<crate::trigger::run_loop::RunLoop>,
     load: Option<LoadWatch>,
     watchdog: Option<Watchdog>,
+    /// Writes crash reports.
+    #[cfg(target_os = "linux")]
+    scribe: Option<crash::Scribe>,
     helper: Option<Helper>,
     _folder: Arc<Folder>,
     // After the threads: its last word is that the monitor was uninstalled.
@@ -349,6 +352,8 @@ impl Drop for Monitor {
                 self.helper.take(),
             );
             std::mem::forget(threads);
+            #[cfg(target_os = "linux")]
+            std::mem::forget(self.scribe.take());
             #[cfg(target_vendor = "apple")]
             std::mem::forget(run_loop);
             return;
@@ -357,6 +362,10 @@ impl Drop for Monitor {
         self.load = None;
         self.watchdog = None;
         GAUGES.set_watchdog(0);
+        #[cfg(target_os = "linux")]
+        {
+            self.scribe = None;
+        }
         self.helper = None;
         store::set_launch(None);
     }

@@ -6,8 +6,8 @@ use std::mem::MaybeUninit;
 
 /// Gives the calling thread an alternate signal stack of `size` bytes, with a guard page below, if
 /// it has none or a smaller one; the memory is never given back, since the thread may use it until
-/// it ends.
-pub fn ensure_alternate_stack(size: usize) -> io::Result<()> {
+/// it ends. The upper `touched` bytes are there at once.
+pub fn ensure_alternate_stack(size: usize, touched: usize) -> io::Result<()> {
     // SAFETY: the structures outlive the calls; the mapping is new, of the size given, and leaked.
     unsafe {
         let mut now = MaybeUninit::<libc::stack_t>::uninit();
@@ -20,7 +20,7 @@ pub fn ensure_alternate_stack(size: usize) -> io::Result<()> {
         if enough || now.ss_flags & libc::SS_ONSTACK != 0 {
             return Ok(());
         }
-        let memory = map_stack(size, size)?;
+        let memory = map_stack(size, touched)?;
         let stack = libc::stack_t {
             ss_sp: memory.cast(),
             ss_flags: 0,

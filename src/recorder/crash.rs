@@ -1,15 +1,16 @@
-//! The report of a crash, written by the dying thread.
+//! The report of a crash, written by the scribe, or by the dying thread where the scribe does not.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use super::cause::Cause;
+use super::threads::Tally;
 use super::{Facts, Helper, Recording, Threads, Workbench};
-use crate::capture::{CaptureLimits, Capturer, ImageTable};
-use crate::platform::{Thread, abort, file};
-use crate::report::name::Name;
+use crate::capture::{CaptureLimits, Capturer, ImageTable, ImagesGuard};
+use crate::platform::{Thread, file};
 use crate::report::{CaptureView, EventKind, EventView, SignalView, ThreadView};
-use crate::store::launch;
-use crate::trigger::crash::{Crashed, Phase, Writer};
+use crate::store::{BESIDE, Name, PARTIAL, WHOLE, launch};
+use crate::trigger::crash::{Crashed, Hand, Phase, Section, Stamp, Writer};
 use crate::trigger::panic::Pending;
 use crate::trigger::signal_names::{code_name, signal_name};
 use crate::trigger::terminate::Exception;
@@ -21,7 +22,15 @@ pub(crate) struct CrashDesk {
     pub folder: file::Folder,
     /// Whether memory near the crash is written.
     near_memory: bool,
-    /// The parts that writing changes; the crash trigger lets one thread in.
+    /// Nothing is shared between the two: either may be stopped anywhere.
+    scribe: Option<Pen>,
+    dying: Pen,
+}
+
+/// What one of the two writes with.
+#[derive(Debug)]
+struct Pen {
+    /// The parts that writing changes; there is one thread for each pen at a time.
     work: UnsafeCell<Work>,
     /// What is kept for a crash while the report is written.
     salvage: UnsafeCell<Workbench>,
@@ -33,12 +42,11 @@ struct Work {
     capturer: Capturer,
     threads: Threads,
     recording: Option<Recording>,
-    /// The report that was written last.
-    written: Option<Name>,
 }
 
-// SAFETY: the cells are only entered by the one thread that the crash trigger has let in
-// (`trigger::crash` claims by compare-and-swap), and by that same thread again in `salvage`.
+// SAFETY: the cells of a pen are only entered by the one thread whose hand it is (the crash trigger
+// lets one dying thread in by compare-and-swap, and there is one scribe), and by that same thread
+// again in `salvage`.
 unsafe impl Sync for CrashDesk {}
 // SAFETY: as above.
 unsafe impl Send for CrashDesk {}
@@ -51,16 +59,35 @@ impl CrashDesk {
         limits: &CaptureLimits,
         near_memory: bool,
     ) -> std::io::Result<CrashDesk> {
+        let scribe = match cfg!(target_os = "linux") {
+            true => Some(Pen::new(limits)?),
+            false => None,
+        };
         Ok(CrashDesk {
             facts,
             folder,
             near_memory,
+            scribe,
+            dying: Pen::new(limits)?,
+        })
+    }
+
+    fn pen(&self, hand: Hand) -> Option<&Pen> {
+        match hand {
+            Hand::Scribe => self.scribe.as_ref(),
+            Hand::Dying => Some(&self.dying),
+        }
+    }
+}
+
+impl Pen {
+    fn new(limits: &CaptureLimits) -> std::io::Result<Pen> {
+        Ok(Pen {
             work: UnsafeCell::new(Work {
                 bench: Workbench::new(),
                 capturer: Capturer::new(limits).map_err(std::io::Error::other)?,
                 threads: Threads::new(),
                 recording: None,
-                written: None,
             }),
             salvage: UnsafeCell::new(Workbench::new()),
         })
@@ -97,43 +124,158 @@ pub(crate) static CRASH_WRITER: Writer = Writer {
     retract,
 };
 
-/// Writes the report. Signal-safe; called by the one thread that the crash trigger let in.
+/// Writes those parts of the report that can be claimed. Signal-safe; called by the dying thread that
+/// the crash trigger let in, and by the scribe.
 fn write(crashed: &Crashed<'_>) {
-    // SAFETY: only `prepare_crash` stores here, and nothing is freed while a handler runs.
+    // SAFETY: only `prepare_crash` stores here, and nothing is freed while a handler runs, or the
+    // scribe writes.
     let Some(desk) = (unsafe { DESK.load(Ordering::Acquire).as_ref() }) else {
         return;
     };
-    // SAFETY: the trigger lets one thread in, once; `salvage` is the only other user and runs only
-    // when this call is never returned to.
-    let work = unsafe { &mut *desk.work.get() };
-    let Work {
-        bench,
-        capturer,
-        threads,
-        recording,
-        written,
-    } = work;
-    *written = None;
-    let cause = Cause::of(crashed);
-    let kind = cause.kind();
-    crashed.phase(Phase::Open);
-    let Ok(begun) = Recording::begin(&desk.folder, &desk.facts, kind, bench) else {
+    let claims = crashed.claims;
+    let Some(pen) = desk.pen(claims.hand) else {
         return;
     };
-    let recording = recording.insert(begun);
-    launch::crashes();
-
-    crashed.phase(Phase::Event);
-    write_event(recording, bench, &cause, crashed);
-
-    crashed.phase(Phase::Thread);
-    let mut images = ImageTable::enter();
-    if images.find(crashed.registers.pc()).is_none() {
-        // A library that was loaded since? The helper thread may ask the loader, we may not.
-        drop(images);
-        Helper::refresh_within(REFRESH_WAIT);
-        images = ImageTable::enter();
+    let parts = [
+        Section::Begin,
+        Section::Thread,
+        Section::Vitals,
+        Section::Threads,
+    ];
+    if !parts.into_iter().any(|part| claims.is_left(part)) {
+        return;
     }
+    // SAFETY: there is one thread for each pen, once; `salvage` is the only other user and runs only
+    // when this call is never returned to.
+    let work = unsafe { &mut *pen.work.get() };
+    // Of another crash, which was not to be finished.
+    work.recording = None;
+    let cause = Cause::of(crashed);
+    // Where the scribe has begun, this is the dying thread's file beside its.
+    let beside = claims.is_touched(Section::Begin);
+    let begins = claims.claim(Section::Begin);
+    if !begins && claims.hand == Hand::Scribe {
+        return;
+    }
+    crashed.phase(Phase::Open);
+    let ending = if beside { BESIDE } else { PARTIAL };
+    let (kind, bench) = (cause.kind(), &mut work.bench);
+    let stamp = crashed.stamp;
+    let begun = Recording::begin_as(&desk.folder, &desk.facts, kind, bench, stamp, ending);
+    let Ok(begun) = begun else {
+        return;
+    };
+    work.recording = Some(begun);
+    launch::crashes();
+    if begins {
+        crashed.phase(Phase::Event);
+        work.event(&cause, crashed);
+        if !claims.done(Section::Begin) {
+            return;
+        }
+    }
+    let Some(mut cost) = work.parts(desk, crashed) else {
+        return;
+    };
+    if !claims.claim(Section::Close) && claims.hand == Hand::Scribe {
+        return;
+    }
+    crashed.phase(Phase::Close);
+    if beside && !claims.scribe_died {
+        cost.cut = Some(STUCK);
+    }
+    if work.close(desk, &cost) {
+        claims.done(Section::Close);
+        if let Some(pending) = cause.panic {
+            // One death, one report: what the panic hook wrote is part of this one.
+            pending.remove_file(&desk.folder);
+        }
+    }
+}
+
+/// What the dying thread's own file says where the scribe has not written all.
+const STUCK: &str = "the scribe stood still";
+
+impl Work {
+    /// Writes `event`. Signal-safe.
+    fn event(&mut self, cause: &Cause, crashed: &Crashed<'_>) {
+        let Some(recording) = &mut self.recording else {
+            return;
+        };
+        write_event(recording, &mut self.bench, cause, crashed);
+    }
+
+    /// Writes the parts between the event and the end, and gives what they cost; `None` where another
+    /// hand has taken one over. Signal-safe.
+    fn parts(&mut self, desk: &CrashDesk, crashed: &Crashed<'_>) -> Option<CaptureView<'static>> {
+        let recording = self.recording.as_mut()?;
+        let (bench, capturer, claims) = (&mut self.bench, &mut self.capturer, crashed.claims);
+        let mut cost = CaptureView::default();
+        let mut images = ImageTable::enter();
+        if claims.claim(Section::Thread) {
+            crashed.phase(Phase::Thread);
+            if images.find(crashed.registers.pc()).is_none() {
+                // A library that was loaded since? The helper thread may ask the loader, we may not.
+                drop(images);
+                Helper::refresh_within(REFRESH_WAIT);
+                images = ImageTable::enter();
+            }
+            let (unwind, cut) = thread(recording, bench, capturer, &images, crashed);
+            cost.unwind = Some(unwind);
+            cost.cut = cut.then_some("limit");
+            if !claims.done(Section::Thread) {
+                return None;
+            }
+        }
+        if claims.claim(Section::Vitals) {
+            crashed.phase(Phase::Vitals);
+            super::vitals_and_context(recording, bench);
+            if desk.near_memory {
+                let address = crashed.signal.address;
+                super::near::write(recording, bench, crashed.registers, address);
+            }
+            if !claims.done(Section::Vitals) {
+                return None;
+            }
+        }
+        if claims.claim(Section::Threads) {
+            crashed.phase(Phase::Threads);
+            let done = [crashed.thread, Thread::current()];
+            let tally: Tally = self
+                .threads
+                .write_others(recording, bench, capturer, &images, &done);
+            cost.bytes = Some(tally.bytes);
+            cost.unanswered = Some(tally.unanswered);
+            if tally.left_out > 0 {
+                cost.cut = Some("limit");
+            }
+            if !claims.done(Section::Threads) {
+                return None;
+            }
+        }
+        Some(cost)
+    }
+
+    /// Writes the end and gives the file its name: whether it is whole. Signal-safe.
+    fn close(&mut self, desk: &CrashDesk, cost: &CaptureView<'_>) -> bool {
+        let Some(mut recording) = self.recording.take() else {
+            return false;
+        };
+        recording.cost(&mut self.bench, cost);
+        super::loss(&mut recording, &mut self.bench);
+        recording.finish(&desk.folder, &mut self.bench).is_ok()
+    }
+}
+
+/// Writes the thread that crashed, its images, and the main one; gives how long unwinding took, and
+/// whether it was cut. Signal-safe.
+fn thread(
+    recording: &mut Recording,
+    bench: &mut Workbench,
+    capturer: &mut Capturer,
+    images: &ImagesGuard,
+    crashed: &Crashed<'_>,
+) -> (u64, bool) {
     let mut named = [("", 0); 40];
     let count = crashed
         .registers
@@ -156,78 +298,46 @@ fn write(crashed: &Crashed<'_>) {
         registers: named.get(..count).unwrap_or_default(),
         ..ThreadView::default()
     };
-    let captured = capturer.capture_context(crashed.registers, &images);
-    let unwind = captured.unwind;
-    let cut = captured.cut;
-    recording.thread(bench, &images, &view, &captured);
-    recording.main_image(bench, &images);
-
-    crashed.phase(Phase::Vitals);
-    super::vitals_and_context(recording, bench);
-
-    if desk.near_memory {
-        super::near::write(recording, bench, crashed.registers, crashed.signal.address);
-    }
-
-    crashed.phase(Phase::Threads);
-    let tally = threads.write_others(
-        recording,
-        bench,
-        capturer,
-        &images,
-        &[thread, Thread::current()],
-    );
-
-    crashed.phase(Phase::Close);
-    recording.cost(
-        bench,
-        &CaptureView {
-            unwind: Some(unwind),
-            bytes: Some(tally.bytes),
-            cut: (cut || tally.left_out > 0).then_some("limit"),
-            unanswered: Some(tally.unanswered),
-            ..CaptureView::default()
-        },
-    );
-    super::loss(recording, bench);
-    if let Some(recording) = work.recording.take()
-        && let Ok(name) = recording.finish(&desk.folder, &mut work.bench)
-    {
-        work.written = Some(name);
-        if let Some(pending) = cause.panic {
-            // One death, one report: what the panic hook wrote is part of this one.
-            pending.remove_file(&desk.folder);
-        }
-    }
+    let captured = capturer.capture_context(crashed.registers, images);
+    let cost = (captured.unwind, captured.cut);
+    recording.thread(bench, images, &view, &captured);
+    recording.main_image(bench, images);
+    cost
 }
 
 /// Nobody died of what was reported last. Signal-safe.
-fn retract() {
+fn retract(stamp: Stamp) {
     // SAFETY: as in `write`.
     let Some(desk) = (unsafe { DESK.load(Ordering::Acquire).as_ref() }) else {
         return;
     };
-    // SAFETY: the same thread that was in `write`, which has returned.
-    let work = unsafe { &mut *desk.work.get() };
-    if let Some(name) = work.written.take() {
-        // A report that cannot be removed now cannot later either.
-        let _ = desk.folder.remove(name.as_c_str());
+    for kind in [EventKind::Crash, EventKind::Panic, EventKind::Exception] {
+        for ending in [WHOLE, PARTIAL, BESIDE] {
+            let name = Name::new(stamp.time, kind.as_str(), &stamp.id, ending);
+            // Most are not there; and one that cannot be removed now cannot later either.
+            let _ = desk.folder.remove(name.as_c_str());
+        }
     }
 }
 
 /// A crash came while the report was written: what is there is kept, says so, and is closed.
 /// Signal-safe; [`write`] is never returned to.
-fn salvage(phase: Phase) {
+fn salvage(hand: Hand, phase: Phase) {
     // SAFETY: as in `write`.
     let Some(desk) = (unsafe { DESK.load(Ordering::Acquire).as_ref() }) else {
         return;
     };
+    let Some(pen) = desk.pen(hand) else {
+        return;
+    };
     // SAFETY: the same thread that was in `write`, which does not go on; the bench here is not the
     // one that was in use.
-    let (work, bench) = unsafe { (&mut *desk.work.get(), &mut *desk.salvage.get()) };
+    let (work, bench) = unsafe { (&mut *pen.work.get(), &mut *pen.salvage.get()) };
     if let Some(mut recording) = work.recording.take() {
         // A section may be in the file that was not counted yet.
         recording.settle();
+        // Frames that stand may name images that do not yet.
+        recording.images(&mut work.bench, &ImageTable::enter());
         recording.cost(
             bench,
             &CaptureView {
@@ -237,59 +347,6 @@ fn salvage(phase: Phase) {
         );
         // If this fails too, the next launch closes it.
         let _ = recording.finish(&desk.folder, bench);
-    }
-}
-
-/// What led to the signal, as far as others have noted it.
-struct Cause {
-    panic: Option<Pending>,
-    exception: Option<Exception>,
-    /// What libc said before it aborted.
-    said: [u8; 1024],
-    said_len: usize,
-    aborted: bool,
-}
-
-impl Cause {
-    /// Signal-safe.
-    fn of(crashed: &Crashed<'_>) -> Cause {
-        let aborted = crashed.signal.number == libc::SIGABRT;
-        let mut said = [0; 1024];
-        let said_len = if aborted {
-            abort::message(&mut said)
-        } else {
-            0
-        };
-        Cause {
-            panic: Pending::of(crashed.thread),
-            exception: Exception::of(crashed.thread).filter(|_| aborted),
-            said,
-            said_len,
-            aborted,
-        }
-    }
-
-    fn kind(&self) -> EventKind {
-        match (self.aborted, &self.panic, &self.exception) {
-            (true, _, Some(_)) => EventKind::Exception,
-            (true, Some(_), None) => EventKind::Panic,
-            _ => EventKind::Crash,
-        }
-    }
-
-    fn message(&self) -> Option<&str> {
-        if let Some(exception) = &self.exception {
-            return exception.what();
-        }
-        if let Some(panic) = &self.panic {
-            return Some(panic.message());
-        }
-        let said = self.said.get(..self.said_len)?;
-        let said = match std::str::from_utf8(said) {
-            Ok(said) => said,
-            Err(error) => std::str::from_utf8(said.get(..error.valid_up_to())?).ok()?,
-        };
-        Some(said).filter(|said| !said.is_empty())
     }
 }
 

@@ -3,6 +3,7 @@
 //! Everything here works on memory that was reserved at install. What says *signal-safe* is called
 //! from the crash handler too: no allocation, no lock, no panic.
 
+mod cause;
 mod counters;
 mod crash;
 mod events;
@@ -40,7 +41,8 @@ use crate::report::{
     CaptureView, ClosedBy, EventKind, EventView, Frames, HeadView, ImageView, LossView, RawFrame,
     ReportWriter, SampleView, Sink, SinkError, ThreadView,
 };
-use crate::store::{Name, PARTIAL, WHOLE, fresh_id};
+use crate::store::{BESIDE, Name, PARTIAL, WHOLE, fresh_id};
+use crate::trigger::crash::Stamp;
 use crate::trigger::loss::{self, LOSSES};
 use crate::trigger::sampling::Section;
 use crate::vitals::GAUGES;
@@ -66,6 +68,8 @@ pub(crate) struct Recording {
     failed: Option<SinkError>,
     /// Whether part of such a section is in the file.
     torn: bool,
+    /// Of its name while it is written.
+    ending: &'static str,
 }
 
 impl Recording {
@@ -76,10 +80,26 @@ impl Recording {
         kind: EventKind,
         bench: &mut Workbench,
     ) -> Result<Recording, i32> {
+        let stamp = Stamp {
+            time: clock::realtime(),
+            id: fresh_id(),
+        };
+        Recording::begin_as(folder, facts, kind, bench, stamp, PARTIAL)
+    }
+
+    /// As [`Recording::begin`], by a name that is known before. One that ends in [`BESIDE`] keeps it.
+    /// Signal-safe.
+    pub fn begin_as(
+        folder: &file::Folder,
+        facts: &Facts,
+        kind: EventKind,
+        bench: &mut Workbench,
+        Stamp { time, id }: Stamp,
+        ending: &'static str,
+    ) -> Result<Recording, i32> {
         bench.forget_images();
-        let (time, monotonic) = (clock::realtime(), clock::monotonic());
-        let id = fresh_id();
-        let name = Name::new(time, kind.as_str(), &id, PARTIAL);
+        let monotonic = clock::monotonic();
+        let name = Name::new(time, kind.as_str(), &id, ending);
         let file = folder.create(name.as_c_str())?;
         let mut recording = Recording {
             file,
@@ -91,6 +111,7 @@ impl Recording {
             length: 0,
             failed: None,
             torn: false,
+            ending,
         };
         recording.write(bench, |writer| {
             writer.head(&HeadView {
@@ -235,7 +256,7 @@ impl Recording {
     /// Signal-safe.
     pub fn images(&mut self, bench: &mut Workbench, images: &ImagesGuard) {
         let (buffer, indices, _) = bench.parts();
-        while let Some(base) = indices.next_owed() {
+        while let Some(base) = indices.owed() {
             let found = images.images().iter().find(|image| image.base == base);
             self.write_from(buffer, |writer| match found {
                 Some(image) => writer.image(&ImageView {
@@ -253,6 +274,8 @@ impl Recording {
                     ..ImageView::default()
                 }),
             });
+            // Only now: a crash meanwhile leaves it owed.
+            indices.paid();
         }
     }
 
@@ -289,6 +312,9 @@ impl Recording {
             self.settle();
             return Err(error.errno);
         }
+        if self.ending == BESIDE {
+            return Ok(self.name());
+        }
         let whole = Name::new(self.time, self.kind.as_str(), &self.id, WHOLE);
         folder.rename(self.name().as_c_str(), whole.as_c_str())?;
         Ok(whole)
@@ -301,7 +327,7 @@ impl Recording {
 
     /// Its present name. Signal-safe.
     pub fn name(&self) -> Name {
-        Name::new(self.time, self.kind.as_str(), &self.id, PARTIAL)
+        Name::new(self.time, self.kind.as_str(), &self.id, self.ending)
     }
 }
 

@@ -100,13 +100,14 @@ impl ImageIndices {
     }
 
     /// The next image that has a number but is not in the file yet. Signal-safe.
-    pub fn next_owed(&mut self) -> Option<u64> {
-        if self.written >= self.len {
-            return None;
-        }
-        let base = self.bases.get(self.written).copied();
+    pub fn owed(&self) -> Option<u64> {
+        let known = self.bases.get(..self.len)?;
+        known.get(self.written).copied()
+    }
+
+    /// That image stands in the file now, or never will. Signal-safe.
+    pub fn paid(&mut self) {
         self.written += 1;
-        base
     }
 
     /// As [`ImageIndices::renumber`], for frames whose images are not known yet. Signal-safe.
@@ -162,10 +163,18 @@ mod tests {
             [0x30, 0x10, 0x30, 0x20].map(|base| indices.index_of(base)),
             [0, 1, 0, 2]
         );
-        assert_eq!(indices.next_owed(), Some(0x30));
+        assert_eq!(indices.owed(), Some(0x30));
+        indices.paid();
         assert_eq!(indices.index_of(0x40), 3);
-        let rest: Vec<u64> = std::iter::from_fn(|| indices.next_owed()).collect();
-        assert_eq!(rest, [0x10, 0x20, 0x40]);
+        let next = || {
+            let owed = indices.owed()?;
+            indices.paid();
+            Some(owed)
+        };
+        assert_eq!(
+            std::iter::from_fn(next).collect::<Vec<u64>>(),
+            [0x10, 0x20, 0x40]
+        );
     }
 
     #[test]

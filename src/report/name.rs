@@ -8,6 +8,9 @@ pub const PARTIAL: &str = "partial";
 pub const WHOLE: &str = "wedjat";
 /// Ending of a file that held nothing that could be read back.
 pub const DAMAGED: &str = "damaged";
+/// The ending of what a second thread had to write of the same report: the next launch puts the two
+/// together.
+pub const BESIDE: &str = "beside";
 
 /// A file name without heap: a C string in place, at most 95 bytes long.
 #[derive(Debug, Clone, Copy)]

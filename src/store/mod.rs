@@ -5,6 +5,7 @@
 //! `.partial` that nobody holds was left by a process that is gone: [`reports`] cuts it to its last
 //! whole section, closes it with `closed_by: next_launch` and renames it.
 
+mod beside;
 pub(crate) mod launch;
 
 use std::io;
@@ -16,7 +17,7 @@ use crate::report::{self, Reading};
 
 pub use launch::{EndedLaunch, HowEnded, launches};
 
-pub(crate) use crate::report::name::{DAMAGED, Name, PARTIAL, WHOLE};
+pub(crate) use crate::report::name::{BESIDE, DAMAGED, Name, PARTIAL, WHOLE};
 
 /// The launch id of the monitor that runs in this process, in two halves; 0 where none does.
 static LAUNCH: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
@@ -253,6 +254,12 @@ pub(crate) fn prune(directory: &Path, limits: Limits) -> io::Result<usize> {
 /// Closes each `.partial` that nobody is writing. Gives how many.
 pub(crate) fn close_partials(directory: &Path) -> io::Result<usize> {
     let mut closed = 0;
+    for path in list(directory)? {
+        // Before the partial that it belongs to is closed: nobody may take half of it for the whole.
+        if has_ending(&path, BESIDE) && beside::join(&path).unwrap_or(false) {
+            closed += 1;
+        }
+    }
     for path in list(directory)? {
         // One that cannot be closed now (gone, or not ours to write) stays for a later launch.
         if has_ending(&path, PARTIAL) && close_partial(&path).unwrap_or(false) {

@@ -22,8 +22,8 @@ struct Slot {
 }
 
 // SAFETY: `note` is accessed only by the thread whose id is in `owner`, set by compare-and-swap; a
-// signal handler that reads it runs on that thread and never returns into a write it interrupted
-// without the process dying.
+// signal handler that reads it runs on that thread, or has another one read it while it waits, and
+// never returns into a write it interrupted without the process dying.
 unsafe impl Sync for Slot {}
 
 struct Note {
@@ -118,7 +118,9 @@ fn noted(info: &std::panic::PanicHookInfo<'_>) {
     let message = info
         .payload_as_str()
         .unwrap_or("(a payload that is no text)");
-    if FOLLOW_UPS.contains(&message) && Pending::of(Thread::current()).is_some() {
+    if FOLLOW_UPS.contains(&message)
+        && Pending::of(Thread::current(), std::thread::panicking()).is_some()
+    {
         return;
     }
     let location = info.location().map(ToString::to_string).unwrap_or_default();
@@ -173,13 +175,16 @@ fn note(message: &str, location: &str) {
 
 /// The calling thread's note. Signal-safe.
 fn own_note() -> Option<&'static mut Note> {
-    let thread = Thread::current().id();
-    let slot = NOTES
-        .iter()
-        .find(|slot| slot.owner.load(Ordering::Acquire) == thread)?;
+    let slot = slot_of(Thread::current())?;
     // SAFETY: this thread owns the slot, and no caller holds the reference across another call
     // that takes it.
     Some(unsafe { &mut *slot.note.get() })
+}
+
+fn slot_of(thread: Thread) -> Option<&'static Slot> {
+    NOTES
+        .iter()
+        .find(|slot| slot.owner.load(Ordering::Acquire) == thread.id())
 }
 
 /// Copies as much of `text` as there is room for, cut at a character's end.
@@ -207,12 +212,13 @@ impl std::fmt::Debug for Note {
 }
 
 impl Pending {
-    /// The panic that `thread`, which must be the calling one, is in the middle of. Signal-safe.
-    pub fn of(thread: Thread) -> Option<Pending> {
-        if thread != Thread::current() || !std::thread::panicking() {
-            return None;
-        }
-        own_note().map(|note| Pending { note })
+    /// The panic that `thread`, which is the calling one or stands still, is in the middle of, if it
+    /// is `panicking` (what `std::thread::panicking` says on it). Signal-safe.
+    pub fn of(thread: Thread, panicking: bool) -> Option<Pending> {
+        let slot = slot_of(thread).filter(|_| panicking)?;
+        // SAFETY: the thread that owns the slot writes nothing there meanwhile.
+        let note = unsafe { &*slot.note.get() };
+        Some(Pending { note })
     }
 
     /// Its message. Signal-safe.

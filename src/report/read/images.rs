@@ -3,6 +3,7 @@
 use super::Reader;
 use crate::report::damage::DamageKind;
 use crate::report::model::{Found, Frame, Image};
+use crate::report::write::ClosedBy;
 
 impl Reader<'_> {
     /// Sets right or tells of what frames say of their images.
@@ -20,7 +21,11 @@ impl Reader<'_> {
             ranges.sort_unstable();
         }
         let count = self.report.images.len();
-        let is_whole = self.report.end.is_some() && !self.has_gap;
+        // One that the next launch closed may end between a thread and the images that it lies in: it
+        // says so itself.
+        let next_launch = ClosedBy::NextLaunch.as_str();
+        let end = self.report.end.as_ref();
+        let is_whole = end.is_some_and(|end| end.closed_by != next_launch) && !self.has_gap;
         let threads = self
             .report
             .threads

@@ -8,7 +8,9 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use super::{Crash, Crashed, PHASE, Phase, Writer, witness};
+#[cfg(target_os = "linux")]
+use super::scribe;
+use super::{Claims, Crash, Crashed, Hand, Phase, Stamp, Writer, witness};
 use crate::capture::Registers;
 use crate::platform::signals::{self, Before, SignalFacts};
 use crate::platform::stacks::{self, CrashStack};
@@ -75,7 +77,8 @@ pub(crate) fn install(
             place.store(Box::into_raw(Box::new(stack)), Ordering::Release);
         }
     }
-    stacks::ensure_alternate_stack(ALTERNATE_STACK).map_err(|error| (None, error))?;
+    stacks::ensure_alternate_stack(ALTERNATE_STACK, ALTERNATE_STACK)
+        .map_err(|error| (None, error))?;
     provide_stacks();
     LEAVE_TO_DEBUGGER.store(!crash.debugged, Ordering::Relaxed);
     WRITER.store(std::ptr::from_ref(writer).cast_mut(), Ordering::Release);
@@ -111,7 +114,15 @@ pub(crate) fn uninstall(crash: &Crash) -> bool {
     }
     PROCESS.store(0, Ordering::SeqCst);
     // A handler that comes later finds PROCESS changed; one that came before is counted.
-    INSIDE.load(Ordering::SeqCst) == 0 && !in_progress()
+    INSIDE.load(Ordering::SeqCst) == 0 && !in_progress() && nobody_writes()
+}
+
+/// Whether the scribe is in no report, perhaps one that its thread has not waited for.
+fn nobody_writes() -> bool {
+    #[cfg(target_os = "linux")]
+    return scribe::is_idle();
+    #[cfg(not(target_os = "linux"))]
+    true
 }
 
 /// The signals asked for whose handler is not ours any more.
@@ -223,6 +234,10 @@ impl Arrived {
         if WRITES_FOR_IT.load(Ordering::Acquire) == thread.id() {
             return self.crashed_while_writing(&facts);
         }
+        #[cfg(target_os = "linux")]
+        if scribe::is_writing(thread) {
+            return self.scribe_crashed(&facts);
+        }
         let mut then = Then::Before;
         if before == Before::Handler
             && DEALT_WITH.load(Ordering::Relaxed) >= DEALS_WITH_IT
@@ -310,6 +325,10 @@ impl Arrived {
             // Somebody's impatience is no crash of ours: the report goes on.
             return Then::Nothing;
         }
+        #[cfg(target_os = "linux")]
+        if facts.sender.is_some() && scribe::is_waited_for_by(Thread::current()) {
+            return Then::Nothing;
+        }
         DONE.store(true, Ordering::Release);
         // A fault in our own writing: keep what there is, then die of the first signal, as the
         // process would have.
@@ -325,6 +344,19 @@ impl Arrived {
         signals::set_default(first);
         signals::raise_here(first);
         Then::Default
+    }
+
+    /// A fault in the scribe's writing: what it has written is kept, and the dying thread goes on.
+    #[cfg(target_os = "linux")]
+    fn scribe_crashed(&self, facts: &SignalFacts) -> Then {
+        if facts.sender.is_some_and(|sender| sender != process_id()) {
+            return Then::Nothing;
+        }
+        if scribe::first_crash() {
+            // Its alternate stack has room for that.
+            closes(Hand::Scribe);
+        }
+        scribe::has_died()
     }
 
     /// Whether the handler that was asked has jumped away, instead of returning, before this
@@ -492,7 +524,7 @@ pub(super) fn went_on(signal: i32) {
     let retract = || {
         // SAFETY: only `install` stores here, references that live for ever.
         if let Some(writer) = unsafe { WRITER.load(Ordering::Acquire).as_ref() } {
-            (writer.retract)();
+            (writer.retract)(Stamp::last());
         }
     };
     // One who was asked to end, and had a handler for that, will; and abort(3) ends the process
@@ -503,7 +535,6 @@ pub(super) fn went_on(signal: i32) {
     DEALT_WITH.fetch_add(1, Ordering::Relaxed);
     FOLLOWED.store(0, Ordering::Relaxed);
     ASKING.store(0, Ordering::Relaxed);
-    PHASE.store(Phase::Open as u32, Ordering::Relaxed);
     DONE.store(false, Ordering::Relaxed);
     OWNER.store(0, Ordering::Release);
     #[cfg(target_vendor = "apple")]
@@ -520,19 +551,38 @@ struct Call {
 }
 
 extern "C" fn body(argument: *mut c_void) {
-    // SAFETY: `Arrived::write` passes a pointer to a `Call` that outlives this run.
+    // SAFETY: `write` passes a pointer to a `Call` that outlives this run.
     let call = unsafe { &*argument.cast::<Call>() };
-    (call.writer.write)(&Crashed {
+    #[cfg_attr(
+        not(target_os = "linux"),
+        allow(unused_mut, reason = "it has no scribe")
+    )]
+    let mut crashed = Crashed {
         thread: call.thread,
         signal: call.signal,
         registers: &call.registers,
         exception: call.exception,
-    });
+        panicking: call.thread == Thread::current() && std::thread::panicking(),
+        stamp: Stamp::fresh(),
+        claims: Claims::fresh(),
+    };
+    #[cfg(target_os = "linux")]
+    match scribe::write(call.writer, &crashed) {
+        scribe::Handed::Whole => return,
+        scribe::Handed::Died => crashed.claims.scribe_died = true,
+        scribe::Handed::Not | scribe::Handed::Stuck => {}
+    }
+    (call.writer.write)(&crashed);
 }
 
 extern "C" fn salvage(_: *mut c_void) {
+    closes(Hand::Dying);
+}
+
+/// Has what this hand has written closed, after a crash in its writing.
+fn closes(hand: Hand) {
     // SAFETY: only `install` stores here, references that live for ever.
     if let Some(writer) = unsafe { WRITER.load(Ordering::Acquire).as_ref() } {
-        (writer.salvage)(Phase::now());
+        (writer.salvage)(hand, Phase::now(hand));
     }
 }

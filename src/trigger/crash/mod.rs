@@ -4,16 +4,22 @@
 mod handler;
 #[cfg(target_vendor = "apple")]
 mod mach;
+#[cfg(target_os = "linux")]
+mod scribe;
+mod sections;
 mod witness;
 
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 pub(crate) use handler::{in_progress, install, replaced, uninstall};
+#[cfg(target_os = "linux")]
+pub(crate) use scribe::Scribe;
+pub(crate) use sections::{Claims, Hand, Section};
 pub(crate) use witness::crashed_too;
 
 use crate::capture::Registers;
-use crate::platform::Thread;
 use crate::platform::signals::SignalFacts;
+use crate::platform::{Thread, clock, random};
 
 /// Which deaths are reported.
 ///
@@ -99,7 +105,8 @@ impl Crash {
 /// A crash, as the writer of its report sees it.
 #[derive(Debug)]
 pub(crate) struct Crashed<'a> {
-    /// The thread that crashed: the calling one, but for Mach exceptions.
+    /// The thread that crashed: the calling one, unless the scribe or the taker of Mach exceptions
+    /// writes for it.
     pub thread: Thread,
     /// The signal.
     pub signal: SignalFacts,
@@ -108,12 +115,18 @@ pub(crate) struct Crashed<'a> {
     /// The Mach exception that it came by, where it came by one: the calling thread is another
     /// one then, and the one that crashed stands still.
     pub exception: Option<&'static str>,
+    /// Whether that thread is in the middle of a Rust panic.
+    pub panicking: bool,
+    /// What its files are named by.
+    pub stamp: Stamp,
+    /// Which parts of the report are the writer's.
+    pub claims: Claims,
 }
 
 impl Crashed<'_> {
     /// Notes how far the writer has come, for a crash of its own. Signal-safe.
     pub fn phase(&self, phase: Phase) {
-        PHASE.store(phase as u32, Ordering::Relaxed);
+        Phase::of(self.claims.hand).store(phase as u32, Ordering::Relaxed);
         let hook = PHASE_HOOK.load(Ordering::Relaxed);
         if !hook.is_null() {
             // SAFETY: only `set_phase_hook` stores a pointer that is not null: such a function.
@@ -148,9 +161,18 @@ pub(crate) enum Phase {
     Close,
 }
 
-static PHASE: AtomicU32 = AtomicU32::new(0);
+/// The scribe's, and that of the dying thread.
+static PHASES: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
 
 impl Phase {
+    fn of(hand: Hand) -> &'static AtomicU32 {
+        let [scribe, dying] = &PHASES;
+        match hand {
+            Hand::Scribe => scribe,
+            Hand::Dying => dying,
+        }
+    }
+
     /// What the report's `cut` says. Signal-safe.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -163,8 +185,8 @@ impl Phase {
         }
     }
 
-    fn now() -> Phase {
-        match PHASE.load(Ordering::Relaxed) {
+    fn now(hand: Hand) -> Phase {
+        match Phase::of(hand).load(Ordering::Relaxed) {
             0 => Phase::Open,
             1 => Phase::Event,
             2 => Phase::Thread,
@@ -175,14 +197,52 @@ impl Phase {
     }
 }
 
+/// What the files of one report have in common: when it was begun, and its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    /// Nanoseconds since the Unix epoch.
+    pub time: u64,
+    pub id: [u8; 16],
+}
+
+/// The last one: the time, and the id in two halves.
+static STAMP: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
+
+impl Stamp {
+    /// A new one, which [`Stamp::last`] gives from now on. Only for the thread that owns the crash.
+    /// Signal-safe.
+    fn fresh() -> Stamp {
+        let stamp = Stamp {
+            time: clock::realtime(),
+            id: random::id(),
+        };
+        let id = u128::from_be_bytes(stamp.id);
+        let words = [stamp.time, (id >> 64) as u64, id as u64];
+        for (place, word) in STAMP.iter().zip(words) {
+            place.store(word, Ordering::Relaxed);
+        }
+        stamp
+    }
+
+    /// That of the last crash. Signal-safe.
+    fn last() -> Stamp {
+        let [time, high, low] = STAMP.each_ref().map(|word| word.load(Ordering::Relaxed));
+        Stamp {
+            time,
+            id: (u128::from(high) << 64 | u128::from(low)).to_be_bytes(),
+        }
+    }
+}
+
 /// Who writes the report, and who keeps what is there if that crashes too.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Writer {
-    /// Writes the report. Must be signal-safe.
+    /// Writes those parts of the report that it can claim. Must be signal-safe.
     pub write: fn(&Crashed<'_>),
-    /// Closes the report after a crash in `write`, which is not returned to. Must be signal-safe.
-    pub salvage: fn(Phase),
-    /// Removes the report that `write` has written: a handler that was there before has dealt with
-    /// the fault, and nobody died. Must be signal-safe.
-    pub retract: fn(),
+    /// Closes what this hand has written after a crash in `write`, which is not returned to. Must be
+    /// signal-safe.
+    pub salvage: fn(Hand, Phase),
+    /// Removes the report of this stamp: a handler that was there before has dealt with the fault,
+    /// and nobody died. Must be signal-safe.
+    pub retract: fn(Stamp),
 }

@@ -12,6 +12,7 @@ use crate::platform::SystemError;
 use crate::platform::Thread;
 use crate::platform::linux::clock::monotonic as now;
 use crate::platform::linux::{self, context, memory};
+use crate::platform::signals::room_left;
 
 /// The signal whose handler is installed; 0 before.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
@@ -105,7 +106,14 @@ extern "C" fn answer(_signal: libc::c_int, info: *mut libc::siginfo_t, context: 
             let request = unsafe { &mut *slot.request.get() };
             // SAFETY: the context that the kernel gave to this handler.
             request.registers = unsafe { context::registers(context.cast()) };
-            copy_stack(request, start);
+            // SAFETY: as above.
+            if unsafe { room_left(context) } >= ROOM_TO_COPY {
+                copy_stack(request, start);
+            } else {
+                // A handler of the app's has used up what its alternate stack has: the registers are
+                // all that can be had without running over its end.
+                (request.base, request.bytes, request.cut) = (0, 0, true);
+            }
             request.stopped = now().saturating_sub(start);
             let done = (generation << GENERATION) | DONE;
             if slot.state.swap(done, Ordering::AcqRel) & WAITING != 0 {
@@ -116,6 +124,10 @@ extern "C" fn answer(_signal: libc::c_int, info: *mut libc::siginfo_t, context: 
     linux::set_errno(errno);
     HANDLERS.fetch_sub(1, Ordering::Relaxed);
 }
+
+/// A copy of the stack is made only where the handler has so much stack left, bytes: more than twice
+/// what it takes in a debug build.
+const ROOM_TO_COPY: usize = 4 << 10;
 
 /// Bytes below the stack pointer that a leaf function may use without moving it (System V psABI
 /// for x86-64, 3.2.2; the Arm ABI has none).

@@ -1,0 +1,288 @@
+//! The scribe: a thread made at install that writes crash reports, so that the dying thread has
+//! nothing to do but to wait for it.
+//!
+//! The dying thread hands over what the kernel told it and waits. Where the scribe does not answer,
+//! stands still or crashes, the dying thread goes on with the parts that are left
+//! ([`Claims`](super::Claims)), in a file of its own.
+
+use std::cell::UnsafeCell;
+use std::ffi::c_void;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use super::{Claims, Crashed, Section, Stamp, Writer};
+use crate::capture::Registers;
+use crate::platform::signals::{self, SignalFacts};
+use crate::platform::stacks::{self, CrashStack};
+use crate::platform::{Semaphore, SignalMask, Thread, clock};
+
+/// There is no scribe, or it will never write again.
+const GONE: u32 = 0;
+const IDLE: u32 = 1;
+/// A report is asked for.
+const ASKED: u32 = 2;
+const WRITING: u32 = 3;
+/// It has crashed itself.
+const DIED: u32 = 4;
+
+static STATE: AtomicU32 = AtomicU32::new(GONE);
+static STOP: AtomicBool = AtomicBool::new(false);
+/// Whether it has crashed in this report.
+static CRASHED: AtomicBool = AtomicBool::new(false);
+/// The thread's id, for as long as it lives.
+static THREAD: AtomicU64 = AtomicU64::new(0);
+/// The thread that waits for it.
+static WAITS: AtomicU64 = AtomicU64::new(0);
+/// Rung when a report is asked for.
+static BELL: Semaphore = Semaphore::new();
+/// Rung when it is written, or never will be.
+static ANSWER: Semaphore = Semaphore::new();
+static STACK: AtomicPtr<CrashStack> = AtomicPtr::new(std::ptr::null_mut());
+
+/// What the dying thread hands over. It is a copy: the dying thread may go on without the scribe.
+struct Request(UnsafeCell<Option<Order>>);
+
+// SAFETY: written only by the thread that owns the crash while STATE is IDLE, and read only by the
+// scribe while it is WRITING.
+unsafe impl Sync for Request {}
+
+static REQUEST: Request = Request(UnsafeCell::new(None));
+
+#[derive(Clone, Copy)]
+struct Order {
+    writer: &'static Writer,
+    thread: Thread,
+    signal: SignalFacts,
+    registers: Registers,
+    panicking: bool,
+    stamp: Stamp,
+    claims: Claims,
+}
+
+/// As much as the dying thread has to write on.
+const SCRIBE_STACK: usize = 512 << 10;
+/// For its own crashes, and for closing what it has written then.
+const ALTERNATE_STACK: usize = 128 << 10;
+/// A scribe that has not begun after this long has no CPU, nanoseconds.
+const BEGINS_WITHIN: u64 = 200_000_000;
+/// One that was blocked for so long in one part is stuck, nanoseconds.
+const BLOCKED_FOR: u64 = 2_000_000_000;
+/// One that has not finished a part after this long never will, nanoseconds.
+const AT_MOST: u64 = 10_000_000_000;
+/// How often the dying thread looks how the scribe gets on, nanoseconds.
+const LOOK: u64 = 20_000_000;
+
+/// The running thread; dropping it stops it.
+#[derive(Debug)]
+pub(crate) struct Scribe {
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Scribe {
+    /// Starts it, and waits until it is ready.
+    ///
+    /// # Errors
+    /// When its stack or the thread cannot be had.
+    pub fn spawn() -> io::Result<Scribe> {
+        if [WRITING, DIED].contains(&STATE.load(Ordering::Acquire))
+            && Thread::from_id(THREAD.load(Ordering::Acquire)).is_alive()
+        {
+            // One of an earlier monitor is stuck in its report, with the stack: crashes are written
+            // by the dying thread from now on.
+            return Ok(Scribe { thread: None });
+        }
+        if STACK.load(Ordering::Acquire).is_null() {
+            let stack = Box::new(CrashStack::new(SCRIBE_STACK)?);
+            STACK.store(Box::into_raw(stack), Ordering::Release);
+        }
+        STOP.store(false, Ordering::SeqCst);
+        STATE.store(GONE, Ordering::SeqCst);
+        let (told, ready) = std::sync::mpsc::sync_channel(1);
+        let mask = SignalMask::block_all();
+        let thread = std::thread::Builder::new()
+            .name("wedjat-scribe".into())
+            .stack_size(128 << 10)
+            .spawn(move || {
+                // A fault of its own needs a stack for the handler; without one it ends the process,
+                // as it would have.
+                let _ = stacks::ensure_alternate_stack(ALTERNATE_STACK, ALTERNATE_STACK);
+                THREAD.store(Thread::current().id(), Ordering::SeqCst);
+                STATE.store(IDLE, Ordering::SeqCst);
+                let _ = told.send(());
+                drop(told);
+                run();
+            });
+        drop(mask);
+        let thread = thread?;
+        let _ = ready.recv();
+        Ok(Scribe {
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Scribe {
+    fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
+        STOP.store(true, Ordering::SeqCst);
+        BELL.post();
+        if is_idle() {
+            // It does nothing but return.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run() {
+    while !STOP.load(Ordering::SeqCst) {
+        BELL.wait();
+        let asked = STATE.compare_exchange(ASKED, WRITING, Ordering::AcqRel, Ordering::Acquire);
+        if asked.is_err() {
+            continue;
+        }
+        CRASHED.store(false, Ordering::Relaxed);
+        // SAFETY: only `spawn` stores here, a reference that lives for ever.
+        if let Some(stack) = unsafe { STACK.load(Ordering::Acquire).as_ref() } {
+            // SAFETY: there is one scribe at a time; `body` cannot unwind, being `extern "C"`.
+            unsafe { stack.run(body, std::ptr::null_mut()) };
+        }
+        STATE.store(IDLE, Ordering::Release);
+        ANSWER.post();
+    }
+    THREAD.store(0, Ordering::SeqCst);
+    STATE.store(GONE, Ordering::SeqCst);
+}
+
+extern "C" fn body(_: *mut c_void) {
+    // SAFETY: WRITING: the request is the scribe's until it is IDLE again.
+    let Some(order) = (unsafe { *REQUEST.0.get() }) else {
+        return;
+    };
+    (order.writer.write)(&Crashed {
+        thread: order.thread,
+        signal: order.signal,
+        registers: &order.registers,
+        exception: None,
+        panicking: order.panicking,
+        stamp: order.stamp,
+        claims: order.claims.for_scribe(),
+    });
+}
+
+/// What came of handing over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Handed {
+    /// The report is written.
+    Whole,
+    /// There is no scribe, or it has not begun and never will.
+    Not,
+    /// It stands still.
+    Stuck,
+    /// It has crashed.
+    Died,
+}
+
+/// Has the scribe write the report and waits for it. Only for the thread that owns the crash.
+/// Signal-safe.
+pub(super) fn write(writer: &'static Writer, crashed: &Crashed<'_>) -> Handed {
+    let here = Thread::current().id();
+    let scribe = THREAD.load(Ordering::Acquire);
+    if scribe == here || STATE.load(Ordering::Acquire) != IDLE {
+        return Handed::Not;
+    }
+    // SAFETY: IDLE, and only the owner of the crash asks: nobody reads it now.
+    unsafe {
+        *REQUEST.0.get() = Some(Order {
+            writer,
+            thread: crashed.thread,
+            signal: crashed.signal,
+            registers: *crashed.registers,
+            panicking: crashed.panicking,
+            stamp: crashed.stamp,
+            claims: crashed.claims,
+        });
+    }
+    // What is left of an answer that nobody waited for.
+    while ANSWER.wait_until(0) {}
+    if STATE
+        .compare_exchange(IDLE, ASKED, Ordering::AcqRel, Ordering::Acquire)
+        .is_err()
+    {
+        return Handed::Not;
+    }
+    WAITS.store(here, Ordering::Release);
+    BELL.post();
+    let handed = wait(Thread::from_id(scribe), &crashed.claims);
+    WAITS.store(0, Ordering::Release);
+    handed
+}
+
+fn wait(scribe: Thread, claims: &Claims) -> Handed {
+    let mut start = clock::monotonic();
+    let mut written = 0;
+    let mut blocked = 0;
+    loop {
+        let answered = ANSWER.wait_timeout(LOOK);
+        match STATE.load(Ordering::Acquire) {
+            DIED => return Handed::Died,
+            IDLE | GONE if answered => return Handed::Whole,
+            GONE => return Handed::Not,
+            _ => {}
+        }
+        let waited = clock::monotonic().saturating_sub(start);
+        if !claims.is_touched(Section::Begin) {
+            let withdrawn = waited > BEGINS_WITHIN
+                && STATE
+                    .compare_exchange(ASKED, IDLE, Ordering::AcqRel, Ordering::Acquire)
+                    .is_ok();
+            if withdrawn {
+                return Handed::Not;
+            }
+        }
+        if claims.written() != written {
+            written = claims.written();
+            (start, blocked) = (clock::monotonic(), 0);
+            continue;
+        }
+        // One that is ready to run gets on once it has the CPU.
+        if !scribe.progress().is_some_and(|now| now.running) {
+            blocked += LOOK;
+        }
+        if blocked > BLOCKED_FOR || waited > AT_MOST {
+            return Handed::Stuck;
+        }
+    }
+}
+
+/// Whether the calling thread waits for the scribe. Signal-safe.
+pub(super) fn is_waited_for_by(thread: Thread) -> bool {
+    WAITS.load(Ordering::Acquire) == thread.id()
+}
+
+/// Whether the calling thread is the scribe, in the middle of a report. Signal-safe.
+pub(super) fn is_writing(thread: Thread) -> bool {
+    THREAD.load(Ordering::Acquire) == thread.id() && STATE.load(Ordering::Acquire) == WRITING
+}
+
+/// Whether it is in no report, and looks at nothing that the writer needs. Signal-safe.
+pub(super) fn is_idle() -> bool {
+    [GONE, IDLE].contains(&STATE.load(Ordering::Acquire))
+}
+
+/// On the scribe, in the handler of its own crash: whether it is the first in this report. Signal-safe.
+pub(super) fn first_crash() -> bool {
+    !CRASHED.swap(true, Ordering::Relaxed)
+}
+
+/// On the scribe, in the handler of its own crash, once what it has written is closed: tells the
+/// dying thread, and stays here for ever. Signal-safe.
+pub(super) fn has_died() -> ! {
+    STATE.store(DIED, Ordering::Release);
+    ANSWER.post();
+    loop {
+        signals::pause(3_600_000_000_000);
+    }
+}

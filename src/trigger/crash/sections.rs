@@ -1,0 +1,162 @@
+//! Who writes which part of a crash report: each part is claimed by compare-and-swap.
+//!
+//! The scribe, a thread that was made at install, and the dying thread may both be at it, when the
+//! scribe has not got on in time. A part that is claimed is never written by the other at the same
+//! time: the words here are all that the two have in common.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The parts, in order of worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub(crate) enum Section {
+    /// The file, `head` and `event`.
+    Begin,
+    /// The thread that crashed, and its images.
+    Thread,
+    /// Vitals, the app's context, memory near the crash.
+    Vitals,
+    /// All other threads.
+    Threads,
+    /// What it cost, what was lost, `end`, the file's final name.
+    Close,
+}
+
+const COUNT: usize = 5;
+
+/// Who writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Hand {
+    /// The thread that was made at install.
+    Scribe = 1,
+    /// The thread that crashed (on Apple, that which answers its exception).
+    Dying = 2,
+}
+
+const FREE: u32 = 0;
+const DONE: u32 = 3;
+const STATE: u32 = 3;
+
+/// For each part: the crash's number << 2 | state.
+static WORDS: [AtomicU32; COUNT] = [const { AtomicU32::new(0) }; COUNT];
+
+/// The parts of one report, as one of the two sees them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Claims {
+    crash: u32,
+    pub hand: Hand,
+    /// The scribe has stopped for good in the part that it had claimed: the part is not tried again,
+    /// or it would stop this thread too.
+    pub scribe_died: bool,
+}
+
+impl Claims {
+    /// All parts are free. Only for the thread that owns the crash. Signal-safe.
+    pub fn fresh() -> Claims {
+        let before = WORDS
+            .first()
+            .map_or(0, |word| word.load(Ordering::Relaxed) >> 2);
+        let crash = (before + 1) & (u32::MAX >> 2);
+        for word in &WORDS {
+            word.store((crash << 2) | FREE, Ordering::Release);
+        }
+        Claims {
+            crash,
+            hand: Hand::Dying,
+            scribe_died: false,
+        }
+    }
+
+    /// The same report for the scribe. Signal-safe.
+    pub fn for_scribe(self) -> Claims {
+        Claims {
+            hand: Hand::Scribe,
+            ..self
+        }
+    }
+
+    /// Claims a part: whether it is this hand's now. Signal-safe.
+    pub fn claim(&self, section: Section) -> bool {
+        self.swap(section, FREE, self.hand as u32)
+            || self.may_take_over(section)
+                && self.swap(section, Hand::Scribe as u32, Hand::Dying as u32)
+    }
+
+    /// A claimed part is written; `false` where it was taken over meanwhile. Signal-safe.
+    pub fn done(&self, section: Section) -> bool {
+        self.swap(section, self.hand as u32, DONE)
+    }
+
+    /// Whether the part is still to be had. Signal-safe.
+    pub fn is_left(&self, section: Section) -> bool {
+        let state = self.state(section);
+        state == Some(FREE) || state == Some(Hand::Scribe as u32) && self.may_take_over(section)
+    }
+
+    /// Whether the scribe has claimed it, or has even written it. Signal-safe.
+    pub fn is_touched(&self, section: Section) -> bool {
+        self.state(section) != Some(FREE)
+    }
+
+    /// How many parts are written. Signal-safe.
+    pub fn written(&self) -> usize {
+        WORDS
+            .iter()
+            .filter(|word| word.load(Ordering::Acquire) == (self.crash << 2) | DONE)
+            .count()
+    }
+
+    /// What the scribe is stuck in is written by the dying thread; what it died of only where there
+    /// would be no report without.
+    fn may_take_over(&self, section: Section) -> bool {
+        self.hand == Hand::Dying && (!self.scribe_died || section == Section::Begin)
+    }
+
+    fn state(&self, section: Section) -> Option<u32> {
+        let word = WORDS.get(section as usize)?.load(Ordering::Acquire);
+        (word >> 2 == self.crash).then_some(word & STATE)
+    }
+
+    fn swap(&self, section: Section, from: u32, to: u32) -> bool {
+        let number = self.crash << 2;
+        WORDS.get(section as usize).is_some_and(|word| {
+            word.compare_exchange(
+                number | from,
+                number | to,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            )
+            .is_ok()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // One test: the words are the process' own.
+    #[test]
+    fn each_part_is_written_once_and_what_one_is_stuck_in_the_other_takes_over() {
+        let mut dying = Claims::fresh();
+        let scribe = dying.for_scribe();
+        assert!(scribe.claim(Section::Begin) && dying.claim(Section::Begin));
+        // It was taken over: the scribe's work counts for nothing.
+        assert!(!scribe.done(Section::Begin) && dying.done(Section::Begin));
+        assert!(!scribe.claim(Section::Begin) && !dying.claim(Section::Begin));
+
+        // What the scribe died of is left alone, but for the beginning.
+        dying.scribe_died = true;
+        assert!(scribe.claim(Section::Thread));
+        assert!(!dying.is_left(Section::Thread) && !dying.claim(Section::Thread));
+        assert!(dying.claim(Section::Vitals) && !scribe.claim(Section::Vitals));
+        assert_eq!(dying.written(), 1);
+
+        // The next crash knows nothing of it, and what is late writes nothing into it.
+        let next = Claims::fresh();
+        assert!(!scribe.done(Section::Thread) && !scribe.claim(Section::Close));
+        assert!(next.is_left(Section::Thread) && !next.is_touched(Section::Begin));
+        assert_eq!(next.written(), 0);
+    }
+}
