@@ -51,6 +51,10 @@ pub(crate) struct Claims {
     pub scribe_died: bool,
 }
 
+#[cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "there is no scribe")
+)]
 impl Claims {
     /// All parts are free. Only for the thread that owns the crash. Signal-safe.
     pub fn fresh() -> Claims {
