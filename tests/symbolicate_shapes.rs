@@ -45,6 +45,26 @@ int main(int argc, char **argv) { return table[argc](argc); }
     }
 }
 
+/// Reproducible builds map the folder they were made in to a relative one.
+#[test]
+fn a_relative_compilation_folder_stands_in_paths_once() {
+    let source = "int answer(int n) { return n * 3; }
+int main(int argc, char **argv) { return answer(argc); }
+";
+    let shop = Workshop::new(&[("a.c", source)]);
+    let here = shop.path("").canonicalize().unwrap();
+    let here = here.display();
+    for version in ["-gdwarf-4", "-gdwarf-5"] {
+        shop.run(&format!(
+            "gcc -g {version} -O1 -fdebug-prefix-map={here}=./src a.c -o program"
+        ));
+        let at = shop.address("program", "answer");
+        let frames = shop.desk(&["program"]).frames(at);
+        let file = frames.first().and_then(|frame| frame.file.clone());
+        assert_eq!(file.as_deref(), Some("./src/a.c"), "{version}");
+    }
+}
+
 /// A second symbol at a function's entry does not take its name away.
 #[test]
 fn an_alias_does_not_win_over_the_debug_information() {

@@ -24,7 +24,7 @@ use super::overlay::Segment;
 
 const MAGIC: &[u8; 8] = b"wdjtable";
 /// Counts up with every change of layout or of what the tables say.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 /// Magic, version, counts of the six parts, CRC-32 of all these.
 const HEADER: usize = 8 + 4 + 6 * 4 + 4;
 

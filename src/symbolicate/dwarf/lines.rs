@@ -205,6 +205,8 @@ impl<'w, 'a> Files<'w, 'a> {
             if (header.version() >= 5 || file.directory_index() != 0)
                 && let Some(directory) = file.directory(header)
                 && let Some(directory) = self.walk.text(self.unit, false, directory)
+                // Folder 0 of DWARF 5 is the one compiled in, again: it may be a relative one.
+                && (file.directory_index() != 0 || directory != path)
             {
                 push(&mut path, &directory);
             }
