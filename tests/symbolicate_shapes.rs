@@ -65,6 +65,32 @@ int main(int argc, char **argv) { return answer(argc); }
     }
 }
 
+/// Bitcode builds replaced names in the debug information by numbers: the linker's symbol is the better
+/// name, and where that was replaced, too, none.
+#[test]
+fn a_number_in_place_of_a_name_is_no_name() {
+    let source = "volatile int sink;
+__attribute__((noinline)) int known_to_the_linker(int n) { sink = n; return n; }
+int main(int argc, char **argv) { return known_to_the_linker(argc); }
+";
+    let shop = Workshop::new(&[("a.c", source)]);
+    shop.run("gcc -g -O1 -S a.c -o plain.s");
+    let plain = std::fs::read_to_string(shop.path("plain.s")).unwrap();
+    let name = "\"known_to_the_linker\"";
+    assert!(plain.contains(name));
+    let hidden = plain.replace(name, "\"__hidden#12_\"");
+    std::fs::write(shop.path("hidden.s"), hidden).unwrap();
+    shop.run("gcc hidden.s -o program");
+    let at = shop.address("program", "known_to_the_linker");
+    assert_eq!(shop.chain(&["program"], at), ["known_to_the_linker:2"]);
+    let flags = "--redefine-sym known_to_the_linker=__hidden#13_";
+    shop.run(&format!("objcopy {flags} program obscure"));
+    assert_eq!(shop.chain(&["obscure"], at), ["?:2"]);
+    // With symbols alone, nothing is left.
+    shop.run("objcopy --strip-debug obscure symbols");
+    assert!(shop.chain(&["symbols"], at).is_empty());
+}
+
 /// A second symbol at a function's entry does not take its name away.
 #[test]
 fn an_alias_does_not_win_over_the_debug_information() {

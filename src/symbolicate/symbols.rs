@@ -210,9 +210,13 @@ impl Symbols {
     }
 }
 
-/// Labels and marks that assemblers and linkers leave among the functions.
+/// Labels and marks that assemblers and linkers leave among the functions, and the numbers that bitcode
+/// builds have in place of names.
 fn is_no_function(name: &[u8]) -> bool {
+    let plain = name.strip_prefix(b"_").unwrap_or(name);
     name.is_empty()
+        || plain.starts_with(b"_hidden#")
+        || plain.starts_with(b"hidden#")
         || name.starts_with(b".L")
         || name.starts_with(b"ltmp")
         || name.starts_with(b"GCC_except_table")

@@ -292,9 +292,8 @@ impl<'a> Reading<'_, 'a> {
     fn push_function(&mut self, names: Names, entry: u64) -> u32 {
         let Names { linkage, name, .. } = names;
         // Bitcode builds replace names by numbers; the linker's symbol is the better name.
-        let hidden = |text: &String| text.starts_with("__hidden#");
-        let linkage = linkage.filter(|text| !hidden(text));
-        let name = name.filter(|text| !hidden(text));
+        let linkage = linkage.filter(|text| !is_hidden(text));
+        let name = name.filter(|text| !is_hidden(text));
         let wants_symbol = entry != 0 && linkage.is_none() && (self.mangles || name.is_none());
         let name = linkage.or(name);
         if name.is_none() && !wants_symbol {
@@ -307,6 +306,11 @@ impl<'a> Reading<'_, 'a> {
         });
         self.result.functions.len() as u32 - 1
     }
+}
+
+/// Whether a bitcode build put a number in place of this name.
+pub(super) fn is_hidden(name: &str) -> bool {
+    name.starts_with("__hidden#")
 }
 
 /// Whether the unit's language mangles the names of its functions. In C and assembly

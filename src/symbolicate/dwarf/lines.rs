@@ -196,7 +196,8 @@ impl<'w, 'a> Files<'w, 'a> {
     fn path(&self, number: u64) -> Option<String> {
         let header = self.header?;
         let file = header.file(number)?;
-        let name = self.walk.text(self.unit, false, file.path_name())?;
+        let name = self.walk.text(self.unit, false, file.path_name());
+        let name = name.filter(|name| !super::functions::is_hidden(name))?;
         let mut path = String::new();
         if !is_absolute(&name) {
             if let Some(comp_dir) = self.unit.comp_dir {

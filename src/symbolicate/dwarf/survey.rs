@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::DwarfFile;
 use crate::symbolicate::object_file::ObjectFile;
+use crate::symbolicate::search;
 
 /// What the units of an object say of themselves.
 #[derive(Debug, Default)]
@@ -17,7 +18,9 @@ pub(crate) struct Survey {
 
 /// Reads the root of every unit; `None` if there is no DWARF.
 pub(crate) fn survey(object: &ObjectFile) -> Option<Survey> {
-    DwarfFile::load(object, None).map(|dwarf| dwarf.read(|walk| walk.survey()))
+    // Where dwz took part of it out, who made it may stand there.
+    let shared = search::dwz_file(object, Vec::new());
+    DwarfFile::load(object, shared.as_ref()).map(|dwarf| dwarf.read(|walk| walk.survey()))
 }
 
 impl super::Walk<'_> {
