@@ -1,3 +1,5 @@
+//! Where jumps that install another frame lead, over instructions made by hand.
+
 use super::*;
 use crate::capture::memory::StackCopy;
 
