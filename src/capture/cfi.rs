@@ -6,6 +6,7 @@
 mod evaluate;
 mod index;
 mod install;
+mod quick;
 mod short;
 
 use std::ops::Range;
@@ -20,8 +21,11 @@ pub(crate) use self::evaluate::{Fault, Left, preserved};
 use self::index::Index;
 #[cfg(target_os = "linux")]
 pub(crate) use self::index::eh_frame_of;
+use self::quick::Commons;
 pub(crate) use self::short::rule;
 use super::images::Section;
+use super::registers::Arch;
+use super::rule::Packed;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
@@ -40,8 +44,26 @@ impl<R: Reader> EvaluationStorage<R> for Fixed {
     type Result = [Piece<R>; 1];
 }
 
-/// What gimli works in while it builds a row.
-pub(crate) type Context = UnwindContext<usize, Fixed>;
+/// What rows are built in.
+#[derive(Debug)]
+pub(crate) struct Context {
+    gimli: UnwindContext<usize, Fixed>,
+    commons: Commons,
+}
+
+impl Context {
+    pub(crate) fn new() -> Context {
+        Context {
+            gimli: UnwindContext::new_in(),
+            commons: Commons::new(),
+        }
+    }
+
+    /// The images have changed. Signal-safe.
+    pub(crate) fn forget(&mut self) {
+        self.commons.forget();
+    }
+}
 
 /// An image's call frame information, indexed.
 #[derive(Debug)]
@@ -80,9 +102,28 @@ impl Cfi {
         })
     }
 
+    /// The rule that holds at a stated address of the image of this index; `None` where no entry covers
+    /// it. Signal-safe.
+    pub(crate) fn rule(
+        &self,
+        svma: u64,
+        image: u32,
+        arch: Arch,
+        context: &mut Context,
+    ) -> Option<Packed> {
+        let offset = self.index.entry(svma, self.section.svma)?;
+        let section = (&*self.section.bytes, self.section.svma, image);
+        let quick = quick::rule(section, offset, svma, arch, &mut context.commons);
+        quick.or_else(|| Some(rule(&self.find_at(offset, svma, context)?, arch).packed()))
+    }
+
     /// The row that holds at a stated address. Signal-safe.
     pub(crate) fn find<'c>(&self, svma: u64, context: &'c mut Context) -> Option<Found<'c>> {
         let offset = self.index.entry(svma, self.section.svma)?;
+        self.find_at(offset, svma, context)
+    }
+
+    fn find_at<'c>(&self, offset: usize, svma: u64, context: &'c mut Context) -> Option<Found<'c>> {
         let section = self.eh_frame();
         let entry = section
             .fde_from_offset(&self.bases, EhFrameOffset(offset), EhFrame::cie_from_offset)
@@ -94,7 +135,7 @@ impl Cfi {
         let encoding = entry.cie().encoding();
         let start = entry.initial_address();
         let row = entry
-            .unwind_info_for_address(&section, &self.bases, context, svma)
+            .unwind_info_for_address(&section, &self.bases, &mut context.gimli, svma)
             .ok()?;
         Some(Found {
             row,
@@ -116,5 +157,117 @@ impl Cfi {
         let mut section = EhFrame::new(&self.section.bytes, LittleEndian);
         section.set_address_size(8);
         section
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::capture::{ImageTable, ImagesGuard};
+
+    /// Each entry of each image of this process: libc, the loader, the vDSO and this program.
+    fn entries(images: &ImagesGuard, mut check: impl FnMut(&Cfi, u32, u64, usize)) {
+        for (image, number) in images.images().iter().zip(0u32..) {
+            let Some(cfi) = &image.cfi else {
+                continue;
+            };
+            let section = cfi.eh_frame();
+            let mut entries = section.entries(&cfi.bases);
+            while let Ok(Some(entry)) = entries.next() {
+                let gimli::CieOrFde::Fde(partial) = entry else {
+                    continue;
+                };
+                let entry = partial.parse(EhFrame::cie_from_offset).expect("parses");
+                let (start, length) = (entry.initial_address(), entry.len());
+                let step = (length / 40).max(1) as usize;
+                for at in (0..length).step_by(step).chain([length.saturating_sub(1)]) {
+                    check(cfi, number, start.wrapping_add(at), entry.offset());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_quick_way_says_what_gimli_says() {
+        ImageTable::refresh();
+        let images = ImageTable::enter();
+        let mut context = Context::new();
+        let (mut all, mut quickly) = (0u32, 0u32);
+        entries(&images, |cfi, image, svma, offset| {
+            all += 1;
+            let section = (&*cfi.section.bytes, cfi.section.svma, image);
+            let quick = quick::rule(section, offset, svma, Arch::NATIVE, &mut context.commons);
+            if let Some(quick) = quick {
+                quickly += 1;
+                let found = cfi.find_at(offset, svma, &mut context).expect("a row");
+                let slow = rule(&found, Arch::NATIVE);
+                assert_eq!(quick, slow.packed(), "{image} {svma:#x}: {slow:?}");
+            }
+        });
+        assert!(all > 10_000, "{all}");
+        // Nearly all is of the usual shape.
+        assert!(quickly as f64 > 0.98 * all as f64, "{quickly} of {all}");
+    }
+
+    #[test]
+    fn the_quick_way_takes_no_harm_from_any_bytes() {
+        ImageTable::refresh();
+        let images = ImageTable::enter();
+        let mut context = Context::new();
+        let mut random = 0x9e37_79b9_7f4a_7c15u64;
+        let mut bytes = [0u8; 512];
+        let mut agreed = 0;
+        entries(&images, |cfi, image, svma, offset| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            if image > 0 || !random.is_multiple_of(16) {
+                return;
+            }
+            // The entry and its CIE side by side, with a byte of them changed.
+            let Some((entry, common)) = parts(&cfi.section.bytes, offset) else {
+                return;
+            };
+            let Some(copy) = bytes.get_mut(..entry.len() + common.len()) else {
+                return;
+            };
+            copy[..common.len()].copy_from_slice(common);
+            copy[common.len()..].copy_from_slice(entry);
+            let at = common.len();
+            copy[at + 4..at + 8].copy_from_slice(&(at as u32 + 4).to_le_bytes());
+            let changed = random as usize / 64 % copy.len();
+            copy[changed] = (random >> 40) as u8;
+            // The entry lies where it did, so that its function does.
+            let section_svma = cfi.section.svma + offset as u64 - at as u64;
+            let moved = Cfi {
+                section: Section {
+                    svma: section_svma,
+                    bytes: copy.to_vec().into(),
+                },
+                bases: cfi.bases.clone().set_eh_frame(section_svma),
+                index: Index::none(),
+            };
+            context.forget();
+            let section = (&*moved.section.bytes, section_svma, 0);
+            let quick = quick::rule(section, at, svma, Arch::NATIVE, &mut context.commons);
+            if let Some(quick) = quick
+                && let Some(found) = moved.find_at(at, svma, &mut context)
+            {
+                agreed += 1;
+                assert_eq!(quick, rule(&found, Arch::NATIVE).packed(), "{copy:02x?}");
+            }
+        });
+        assert!(agreed > 1_000, "{agreed}");
+    }
+
+    /// An entry and its CIE, as bytes.
+    fn parts(section: &[u8], offset: usize) -> Option<(&[u8], &[u8])> {
+        let word = |at: usize| {
+            let bytes = section.get(at..at + 4)?;
+            Some(u32::from_le_bytes(bytes.try_into().ok()?) as usize)
+        };
+        let whole = |at: usize| section.get(at..at + 4 + word(at)?);
+        let common = offset + 4 - word(offset + 4)?;
+        Some((whole(offset)?, whole(common)?))
     }
 }

@@ -343,9 +343,17 @@ impl Images {
 
     /// The index in [`Images::list`] of the image that an address (avma) lies in. Signal-safe.
     pub fn find(&self, avma: u64) -> Option<u32> {
+        Some(self.find_around(avma)?.1)
+    }
+
+    /// As [`Images::find`], with addresses around it (avma) for which the answer is the same.
+    /// Signal-safe.
+    pub(crate) fn find_around(&self, avma: u64) -> Option<(Range<u64>, u32)> {
         let after = self.ranges.partition_point(|range| range.0 <= avma);
         let range = self.ranges.get(after.checked_sub(1)?)?;
-        (avma < range.1).then_some(range.2)
+        let next = self.ranges.get(after).map_or(u64::MAX, |next| next.0);
+        let same = range.0..range.1.min(next);
+        same.contains(&avma).then_some((same, range.2))
     }
 
     /// The image of this index. Signal-safe.

@@ -32,6 +32,7 @@ pub(crate) enum Rule {
 
 impl Rule {
     /// From offsets in bytes; `None` where they do not fit.
+    #[inline(always)]
     pub(crate) fn frame(base: Base, cfa: i64, ra: Option<i64>, fp: Option<i64>) -> Option<Rule> {
         let words = |offset: i64| {
             let words = i16::try_from(offset / 8).ok()?;
@@ -49,6 +50,13 @@ impl Rule {
         Some(Rule::Frame { base, cfa, ra, fp })
     }
 
+    /// In one word. Signal-safe.
+    #[inline(always)]
+    pub(crate) fn packed(self) -> Packed {
+        Packed(self.pack())
+    }
+
+    #[inline(always)]
     fn pack(self) -> u64 {
         let frame = |kind: u64, cfa: u16, ra: Option<i16>, fp: Option<i16>| {
             let word = |offset: Option<i16>| u64::from(offset.unwrap_or(UNCHANGED) as u16);
@@ -96,6 +104,10 @@ impl Rule {
     }
 }
 
+/// A rule in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Packed(u64);
+
 /// Stands for "not saved" in a packed rule.
 const UNCHANGED: i16 = i16::MIN;
 
@@ -137,9 +149,10 @@ impl Usual {
 }
 
 impl Known {
-    pub(crate) fn new(rule: Rule, image: Option<u32>) -> Known {
+    #[inline(always)]
+    pub(crate) fn new(rule: Packed, image: Option<u32>) -> Known {
         Known {
-            word: rule.pack(),
+            word: rule.0,
             image: image.map_or(0, |image| image.saturating_add(1)),
         }
     }
@@ -185,16 +198,19 @@ impl RuleCache {
         }
     }
 
-    /// Has the cache forget what was learnt under another generation of images. Signal-safe.
+    /// Has the cache forget what was learnt under another generation of images, and says whether there
+    /// was something to forget. Signal-safe.
     ///
     /// Each rule carries the low bits of its generation; all are wiped when those come round.
-    pub(crate) fn use_generation(&mut self, generation: u64) {
-        if self.generation != generation {
+    pub(crate) fn use_generation(&mut self, generation: u64) -> bool {
+        let changed = self.generation != generation;
+        if changed {
             if self.generation >> GENERATION_BITS != generation >> GENERATION_BITS {
                 self.sets.fill(Set::default());
             }
             self.generation = generation;
         }
+        changed
     }
 
     /// The low bits of the generation, where a rule's word has room for them.
@@ -228,8 +244,9 @@ impl RuleCache {
             return;
         }
         if let Some(set) = self.sets.get_mut(set_of(address)) {
-            set.0.rotate_right(1);
-            set.0[0] = (u64::from(known.image) << 48 | address, known.word | tag);
+            let [first, second, third, _] = set.0;
+            let new = (u64::from(known.image) << 48 | address, known.word | tag);
+            set.0 = [new, first, second, third];
         }
     }
 }
@@ -260,14 +277,14 @@ mod tests {
         let mut cache = RuleCache::new();
         cache.use_generation(1);
         for (rule, at) in rules.iter().zip(1u64..) {
-            cache.insert(at * 0x1234, Known::new(*rule, Some(at as u32)));
+            cache.insert(at * 0x1234, Known::new(rule.packed(), Some(at as u32)));
         }
         for (rule, at) in rules.iter().zip(1u64..) {
             let known = cache.get(at * 0x1234).unwrap();
             assert_eq!((known.rule(), known.image()), (*rule, Some(at as u32)));
             assert_eq!(known.usual().is_some(), matches!(rule, Rule::Frame { .. }));
         }
-        cache.insert(77, Known::new(Rule::Full, None));
+        cache.insert(77, Known::new(Rule::Full.packed(), None));
         assert_eq!(
             cache.get(77).map(|known| (known.rule(), known.image())),
             Some((Rule::Full, None))

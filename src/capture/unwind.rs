@@ -9,7 +9,9 @@ mod row;
 mod scan;
 mod signal;
 
-use super::cfi::{self, Context, Fault};
+use std::ops::Range;
+
+use super::cfi::{Context, Fault};
 use super::flow::Follower;
 use super::images::Images;
 use super::memory::{Memory, Missing};
@@ -62,7 +64,7 @@ impl Unwinder {
     pub fn new() -> Unwinder {
         Unwinder {
             cache: RuleCache::new(),
-            context: Box::new(Context::new_in()),
+            context: Box::new(Context::new()),
             follower: Box::new(Follower::new()),
         }
     }
@@ -112,13 +114,16 @@ impl Unwinder {
         images: &'a Images,
         memory: M,
     ) -> Walk<'a, M> {
-        self.cache.use_generation(images.generation());
+        if self.cache.use_generation(images.generation()) {
+            self.context.forget();
+        }
         Walk {
             unwinder: self,
             images,
             memory,
             arch: start.registers.arch(),
-            here: Known::new(Rule::Nothing, None),
+            here: Known::new(Rule::Nothing.packed(), None),
+            near: (0..0, None),
             initial: start.registers,
             exact: start.exact,
             state: start,
@@ -143,6 +148,8 @@ pub struct Walk<'a, M> {
     state: State,
     /// The rule and the image of the frame that was given last.
     here: Known,
+    /// The image that was looked for last, and addresses that are all in it.
+    near: (Range<u64>, Option<u32>),
     /// Whether every preserved register is followed, not only the two that most frames need.
     full: bool,
     /// Whether it ended for want of a register that was not known.
@@ -319,23 +326,30 @@ impl<M: Memory> Walk<'_, M> {
     #[cold]
     #[inline(never)]
     fn find_rule(&mut self, address: u64) -> Known {
-        let index = self.images.find(address);
+        // Most callers are of the same image.
+        if !self.near.0.contains(&address) {
+            self.near = match self.images.find_around(address) {
+                Some((around, index)) => (around, Some(index)),
+                None => (0..0, None),
+            };
+        }
+        let index = self.near.1;
         let image = index.and_then(|index| self.images.get(index));
         let arch = self.arch;
         let context = &mut self.unwinder.context;
-        let mut rule = Rule::Nothing;
+        let mut rule = Rule::Nothing.packed();
         if let Some(image) = image.filter(|image| image.has_compact()) {
-            rule = self.rule_of_mach_o(image, image.svma(address));
+            rule = self.rule_of_mach_o(image, image.svma(address)).packed();
         } else if let Some((image, cfi)) =
             image.and_then(|image| Some((image, image.cfi.as_ref()?)))
         {
             let svma = image.svma(address);
-            if let Some(row) = cfi.find(svma, context) {
-                rule = cfi::rule(&row, arch);
+            if let Some(found) = cfi.rule(svma, index.unwrap_or_default(), arch, context) {
+                rule = found;
             } else if let Some(entry) = image.entry_at(svma)
                 && cfi.find(entry, context).is_none()
             {
-                rule = Rule::Root;
+                rule = Rule::Root.packed();
             }
         }
         let known = Known::new(rule, index);

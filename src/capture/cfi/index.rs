@@ -20,6 +20,12 @@ pub(super) enum Index {
 }
 
 impl Index {
+    /// Of no entries.
+    #[cfg(all(test, target_os = "linux"))]
+    pub(super) fn none() -> Index {
+        Index::Built(Vec::new())
+    }
+
     /// That of a header where it can be used, or else one made of the section; `None` where there
     /// is nothing in either.
     pub(super) fn new(
@@ -45,22 +51,21 @@ impl Index {
                     .map(|entry| entry.1 as usize)
             }
             Index::Header { header, table } => {
-                let table = header.bytes.get(table.clone())?;
-                let word = |at: usize| -> Option<i32> {
-                    let bytes = table.get(at..at.checked_add(4)?)?;
-                    Some(i32::from_le_bytes(bytes.try_into().ok()?))
-                };
+                let (pairs, _) = header.bytes.get(table.clone())?.as_chunks::<8>();
+                let first =
+                    |pair: &[u8; 8]| i32::from_le_bytes([pair[0], pair[1], pair[2], pair[3]]);
                 let wanted = i32::try_from(svma.wrapping_sub(header.svma) as i64).ok()?;
-                let (mut low, mut high) = (0, table.len() / 8);
+                let (mut low, mut high) = (0, pairs.len());
                 while low < high {
                     let middle = low + (high - low) / 2;
-                    if word(middle * 8)? <= wanted {
+                    if first(pairs.get(middle)?) <= wanted {
                         low = middle + 1
                     } else {
                         high = middle
                     }
                 }
-                let entry = word(low.checked_sub(1)? * 8 + 4)?;
+                let pair = pairs.get(low.checked_sub(1)?)?;
+                let entry = i32::from_le_bytes([pair[4], pair[5], pair[6], pair[7]]);
                 let entry = header.svma.wrapping_add_signed(i64::from(entry));
                 usize::try_from(entry.checked_sub(section)?).ok()
             }
