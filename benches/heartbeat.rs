@@ -73,11 +73,14 @@ mod linux {
             heart.end();
         }
         wakes.sort_by(f64::total_cmp);
+        let compare = |what: &str, value: f64, unit: &str| {
+            println!("{:<54} {value:>10.3} {unit}", format!("to compare: {what}"));
+        };
         let bare = bare_wake();
-        println!(
-            "{:<54} {bare:>10.3} µs",
-            "to compare: waking a thread by a bare futex"
-        );
+        compare("waking a thread by a bare futex", bare, "µs");
+        for (what, wake) in wakes::OTHERS {
+            compare(what, wake(), "µs");
+        }
         let budget = bare.max(8.0) * 1.25;
         line(
             "the first begin after a rest, median of 5",
@@ -104,6 +107,9 @@ mod linux {
         let share = (monitor.stats().watchdog - cpu).as_secs_f64() / time * 100.0;
         line("share of a core when busy", share, "%", 0.1);
         let stalls = monitor.stats().stalls;
+        for (what, share) in ticks::OTHERS {
+            compare(what, share(|| burn(Duration::from_millis(4))), "%");
+        }
         println!("stalls on the way, there being none but by the machine's load: {stalls}");
         drop(monitor);
         drop(folder);
@@ -117,17 +123,173 @@ mod linux {
         let bell = Arc::new(Semaphore::new());
         let other = Arc::clone(&bell);
         let sleeper = std::thread::spawn(move || (0..5).for_each(|_| other.wait()));
+        let wake = median(|| bell.post());
+        sleeper.join().expect("it only waits");
+        wake
+    }
+
+    fn median(mut wake: impl FnMut()) -> f64 {
         let mut wakes: Vec<f64> = (0..5)
             .map(|_| {
                 sleep(Duration::from_millis(700));
                 let start = Instant::now();
-                bell.post();
+                wake();
                 start.elapsed().as_secs_f64() * 1e6
             })
             .collect();
-        sleeper.join().expect("it only waits");
         wakes.sort_by(f64::total_cmp);
         wakes[2]
+    }
+
+    /// Other ways to wake a thread, none of which the heartbeat takes.
+    mod wakes {
+        use super::median;
+
+        type Wake = fn() -> f64;
+
+        pub const OTHERS: [(&str, Wake); 3] = [
+            ("waking a thread by an eventfd", eventfd),
+            ("waking a thread by a condition variable", condition),
+            ("having a timer wake it 5 ms later", timer),
+        ];
+
+        fn eventfd() -> f64 {
+            // SAFETY: no memory is involved.
+            let fd = unsafe { libc::eventfd(0, 0) };
+            let sleeper = std::thread::spawn(move || (0..5).for_each(|_| read(fd)));
+            let wake = median(|| {
+                let one = 1u64;
+                // SAFETY: eight bytes, as an eventfd wants them.
+                unsafe { libc::write(fd, (&raw const one).cast(), 8) };
+            });
+            sleeper.join().expect("it only waits");
+            wake
+        }
+
+        fn condition() -> f64 {
+            use std::sync::{Arc, Condvar, Mutex};
+            let shared = Arc::new((Mutex::new(0), Condvar::new()));
+            let other = Arc::clone(&shared);
+            let sleeper = std::thread::spawn(move || {
+                for round in 1..=5 {
+                    let mut seen = other.0.lock().expect("no panic");
+                    while *seen < round {
+                        seen = other.1.wait(seen).expect("no panic");
+                    }
+                }
+            });
+            let wake = median(|| {
+                *shared.0.lock().expect("no panic") += 1;
+                shared.1.notify_one();
+            });
+            sleeper.join().expect("it only waits");
+            wake
+        }
+
+        fn timer() -> f64 {
+            // SAFETY: no memory is involved.
+            let fd = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, 0) };
+            let sleeper = std::thread::spawn(move || (0..5).for_each(|_| read(fd)));
+            let wake = median(|| {
+                let none = libc::timespec {
+                    tv_sec: 0,
+                    tv_nsec: 0,
+                };
+                let soon = libc::itimerspec {
+                    it_interval: none,
+                    it_value: libc::timespec {
+                        tv_nsec: 5_000_000,
+                        ..none
+                    },
+                };
+                // SAFETY: a structure that lives across the call.
+                unsafe { libc::timerfd_settime(fd, 0, &soon, std::ptr::null_mut()) };
+            });
+            sleeper.join().expect("it only waits");
+            wake
+        }
+
+        fn read(fd: i32) {
+            let mut count = 0u64;
+            // SAFETY: room for eight bytes.
+            unsafe { libc::read(fd, (&raw mut count).cast(), 8) };
+        }
+    }
+
+    /// Threads that wake 20 times a second for ten seconds and do nothing: what that alone takes of a core.
+    mod ticks {
+        use std::time::Duration;
+
+        type Share = fn(fn()) -> f64;
+
+        pub const OTHERS: [(&str, Share); 3] = [
+            ("a futex's time-out 20 times a second", |busy| {
+                share(busy, 0, futex)
+            }),
+            ("the same with 4 ms of timer slack", |busy| {
+                share(busy, 4_000_000, futex)
+            }),
+            ("clock_nanosleep 20 times a second", |busy| {
+                share(busy, 0, nanosleep)
+            }),
+        ];
+        const TICKS: u64 = 200;
+
+        fn share(busy: fn(), slack: u64, wait: fn(&libc::timespec)) -> f64 {
+            let ticker = std::thread::spawn(move || {
+                if slack > 0 {
+                    // SAFETY: concerns the calling thread alone.
+                    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack) };
+                }
+                let before = nanoseconds(libc::CLOCK_THREAD_CPUTIME_ID);
+                let mut due = nanoseconds(libc::CLOCK_MONOTONIC);
+                for _ in 0..TICKS {
+                    due += 50_000_000;
+                    wait(&libc::timespec {
+                        tv_sec: (due / 1_000_000_000) as libc::time_t,
+                        tv_nsec: (due % 1_000_000_000) as libc::c_long,
+                    });
+                }
+                nanoseconds(libc::CLOCK_THREAD_CPUTIME_ID) - before
+            });
+            while !ticker.is_finished() {
+                busy();
+            }
+            let used = Duration::from_nanos(ticker.join().expect("it only waits"));
+            used.as_secs_f64() / (TICKS as f64 * 0.05) * 100.0
+        }
+
+        fn futex(until: &libc::timespec) {
+            let word = 0u32;
+            // SAFETY: a word and a time that live across the call.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_futex,
+                    &raw const word,
+                    libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG,
+                    0,
+                    until,
+                    0,
+                    libc::FUTEX_BITSET_MATCH_ANY,
+                )
+            };
+        }
+
+        fn nanosleep(until: &libc::timespec) {
+            let (clock, absolute) = (libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME);
+            // SAFETY: a time that lives across the call.
+            unsafe { libc::clock_nanosleep(clock, absolute, until, std::ptr::null_mut()) };
+        }
+
+        fn nanoseconds(clock: libc::clockid_t) -> u64 {
+            let mut time = libc::timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            };
+            // SAFETY: a structure that lives across the call.
+            unsafe { libc::clock_gettime(clock, &mut time) };
+            time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+        }
     }
 
     fn best(mut run: impl FnMut() -> Duration) -> f64 {

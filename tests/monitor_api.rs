@@ -343,3 +343,70 @@ fn how_the_launch_before_ended_is_known_without_a_report() {
         "the child's exit is its own"
     );
 }
+
+/// With the feature `tracing`, a stall and its report are events too.
+#[cfg(feature = "tracing")]
+#[test]
+fn a_stall_and_its_report_are_events_of_tracing() {
+    use std::fmt::Write;
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Metadata, Subscriber};
+
+    struct Listener(Arc<Mutex<Vec<String>>>);
+    struct Words(String);
+    impl Visit for Words {
+        fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+            write!(self.0, "{}={value:?} ", field.name()).unwrap();
+        }
+    }
+    impl Subscriber for Listener {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            metadata.target() == "wedjat"
+        }
+        fn event(&self, event: &Event<'_>) {
+            let mut words = Words(String::new());
+            event.record(&mut words);
+            self.0.lock().unwrap().push(words.0);
+        }
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+    }
+
+    let test = "a_stall_and_its_report_are_events_of_tracing";
+    if is_child() {
+        let events = Arc::new(Mutex::new(Vec::new()));
+        tracing::subscriber::set_global_default(Listener(events.clone())).unwrap();
+        let monitor = builder(&folder(test))
+            .stall(Stall::default())
+            .install()
+            .unwrap();
+        println!("ready");
+        monitor.heartbeat().turn(|| ());
+        monitor.heartbeat().turn(|| sleep(600 * MS));
+        let begin = Instant::now();
+        while monitor.stats().reports == 0 && begin.elapsed() < Duration::from_secs(10) {
+            sleep(10 * MS);
+        }
+        drop(monitor);
+        tell_all_starved();
+        let events = events.lock().unwrap();
+        let all = events.join("\n");
+        assert_eq!(events.len(), 3, "{all}");
+        for (word, count) in [
+            ("message=stall class", 1),
+            ("message=stall over", 1),
+            ("class=", 2),
+            ("path=", 1),
+        ] {
+            assert_eq!(all.matches(word).count(), count, "{word} in {all}");
+        }
+        return;
+    }
+    assert_eq!(reports(test).len(), 1);
+}

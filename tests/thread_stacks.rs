@@ -18,13 +18,12 @@ fn main() {
         roles(&role, &folder);
         return;
     }
-    let tests: [(&str, fn()); 5] = [
+    let tests: [(&str, fn()); 4] = [
         ("an_overflow_on_a_thread_of_rust", of_rust),
         ("an_overflow_on_a_thread_of_c", || of_c("of_c")),
         ("an_overflow_on_a_thread_that_was_there_before", || {
             of_c("of_c_before")
         }),
-        ("a_thread_of_rust_that_was_there_before_gets_room", grown),
         ("threads_that_end_give_their_stacks_back", come_and_go),
     ];
     let trials = tests.map(|(name, test)| {
@@ -113,37 +112,6 @@ fn roles(role: &str, folder: &Path) {
             let _monitor = install(folder);
             function::<extern "C" fn()>("c_open")();
         }
-        "grown" => {
-            let (ask, asked) = std::sync::mpsc::channel::<()>();
-            let (tell, told) = std::sync::mpsc::channel();
-            let thread = std::thread::spawn(move || {
-                for () in asked {
-                    // SAFETY: asks only.
-                    let now = unsafe {
-                        let mut now: libc::stack_t = std::mem::zeroed();
-                        libc::sigaltstack(std::ptr::null(), &mut now);
-                        now
-                    };
-                    tell.send((now.ss_flags, now.ss_size)).unwrap();
-                }
-            });
-            let look = || {
-                ask.send(()).unwrap();
-                told.recv().unwrap()
-            };
-            let (_, before) = look();
-            // A thread that gets no CPU for a while goes without: another monitor offers it again.
-            let grown = (0..20).any(|_| {
-                let _monitor = install(folder);
-                let (flags, size) = look();
-                assert_eq!(flags, 0);
-                size > before && size > 48 << 10
-            });
-            assert!(grown, "it has {before} still");
-            // Rust's runtime takes its own back, whichever is in place.
-            drop(ask);
-            thread.join().unwrap();
-        }
         "come_and_go" => {
             let _monitor = install(folder);
             let come_and_go = function::<extern "C" fn(i32)>("c_come_and_go");
@@ -186,11 +154,6 @@ fn of_c(role: &str) {
         "{functions:?}"
     );
     assert!(thread.omitted.is_some(), "too many frames for all of them");
-}
-
-fn grown() {
-    let ended = play("grown");
-    assert!(ended.status.success(), "{}", ended.stderr);
 }
 
 fn come_and_go() {

@@ -160,8 +160,9 @@ impl LiveDesk {
             threads,
         } = work;
         let from = io::Error::from_raw_os_error;
-        let mut recording =
-            Recording::begin(&self.folder, &self.facts, event.kind, bench).map_err(from)?;
+        let mut recording = Recording::begin(&self.folder, &self.facts, event.kind, bench)
+            .map_err(from)?
+            .with_names(self.names);
         recording.event(bench, event);
         let images = ImageTable::enter();
         let here = Thread::current();
@@ -186,7 +187,7 @@ impl LiveDesk {
         if captured.cut {
             cost.cut = Some("limit");
         }
-        recording.named_thread(bench, &images, &view, &captured, self.names);
+        recording.thread(bench, &images, &view, &captured);
         recording.main_image(bench, &images);
         super::vitals_and_context(&mut recording, bench);
         if all {

@@ -112,7 +112,8 @@ impl LoadDesk {
             _ => (self.watched, Vec::new()),
         };
         let bench = &mut self.bench;
-        let mut recording = Recording::begin(&self.folder, &self.facts, kind, bench)?;
+        let mut recording =
+            Recording::begin(&self.folder, &self.facts, kind, bench)?.with_names(self.shared.names);
         recording.event(
             bench,
             &EventView {
@@ -145,8 +146,7 @@ impl LoadDesk {
                     cost.unwind = Some(captured.unwind);
                     cost.bytes = Some(captured.bytes);
                     cost.cut = captured.cut.then_some("limit");
-                    let names = self.shared.names;
-                    recording.named_thread(bench, &images, &view, &captured, names);
+                    recording.thread(bench, &images, &view, &captured);
                 }
                 Err(_) => {
                     let (state, end) = (Some("unresponsive"), Some(WalkEnd::Unreadable));

@@ -117,6 +117,9 @@ fn holder(futex: Futex) -> Option<Holder> {
         Some(u32::from_ne_bytes(bytes.try_into().ok()?))
     };
     let (word, owner, users, kind) = (field(0)?, field(2)?, field(3)?, field(4)?);
+    // PTHREAD_MUTEX_ELISION_NP and PTHREAD_MUTEX_NO_ELISION_NP: pthread_mutexattr_settype sets the second
+    // with PTHREAD_MUTEX_NORMAL.
+    let kind = kind & !(256 | 512);
     // PTHREAD_MUTEX_ROBUST_NORMAL_NP and PTHREAD_MUTEX_PRIO_INHERIT_NP of the `__kind`.
     let (robust, inherits) = (kind & 16 != 0, kind & 32 != 0);
     let owner = match operation {

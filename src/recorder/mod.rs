@@ -70,6 +70,8 @@ pub(crate) struct Recording {
     torn: bool,
     /// Of its name while it is written.
     ending: &'static str,
+    /// The functions that frames lie in, where their names are wanted: never in the report of a crash.
+    names: Option<Names>,
 }
 
 impl Recording {
@@ -112,6 +114,7 @@ impl Recording {
             failed: None,
             torn: false,
             ending,
+            names: None,
         };
         recording.write(bench, |writer| {
             writer.head(&HeadView {
@@ -173,8 +176,16 @@ impl Recording {
         self.write(bench, |writer| writer.event(event));
     }
 
+    /// Frames get the names that the images' own symbol tables have, if `named`: from then on writing them
+    /// allocates.
+    #[must_use]
+    pub fn with_names(mut self, named: bool) -> Recording {
+        self.names = named.then(Names::default);
+        self
+    }
+
     /// Writes a captured thread, and behind it the images that its frames are the first to need.
-    /// Signal-safe.
+    /// Signal-safe without names.
     pub fn thread(
         &mut self,
         bench: &mut Workbench,
@@ -182,73 +193,57 @@ impl Recording {
         thread: &ThreadView<'_>,
         captured: &Captured<'_>,
     ) {
+        let names = self.names_of(captured.frames, images);
         let (buffer, indices, frames) = bench.parts();
         let frames = indices.renumber(captured.frames, images, frames);
-        self.write_from(buffer, |writer| {
-            writer.thread(&ThreadView {
-                frames,
-                end: Some(captured.end),
-                omitted: captured.omitted,
-                ..*thread
-            })
-        });
-        self.images(bench, images);
-    }
-
-    /// As [`Recording::thread`], with the names that the images' own symbol tables have, if `named`.
-    /// Allocates then.
-    pub fn named_thread(
-        &mut self,
-        bench: &mut Workbench,
-        images: &ImagesGuard,
-        thread: &ThreadView<'_>,
-        captured: &Captured<'_>,
-        named: bool,
-    ) {
-        if !named {
-            return self.thread(bench, images, thread, captured);
-        }
-        let mut all = Names::default();
-        let names: Vec<Option<String>> = captured
-            .frames
-            .iter()
-            .map(|frame| all.of(frame, images).map(|(name, _)| name.to_owned()))
-            .collect();
-        let (buffer, indices, frames) = bench.parts();
-        let frames = indices.renumber(captured.frames, images, frames);
-        let frames = NamedFrames {
-            frames,
-            names: &names,
-        };
         let view = ThreadView {
+            frames,
+            end: Some(captured.end),
             omitted: captured.omitted,
             ..*thread
         };
-        let registers = view.registers.iter().copied();
-        let end = Some(captured.end.as_str());
-        self.write_from(buffer, |writer| {
-            writer.section(ThreadView::KIND, |m| {
-                view.encode_with(m, end, registers, &frames)
-            })
-        });
+        match &names {
+            None => self.write_from(buffer, |writer| writer.thread(&view)),
+            Some(names) => self.write_from(buffer, |writer| {
+                let frames = NamedFrames { frames, names };
+                writer.section(ThreadView::KIND, |m| view.encode(m, &frames))
+            }),
+        }
         self.images(bench, images);
+    }
+
+    /// The names of the functions that these frames lie in, if they are wanted.
+    fn names_of(
+        &mut self,
+        frames: &[RawFrame],
+        images: &ImagesGuard,
+    ) -> Option<Vec<Option<String>>> {
+        let all = self.names.as_mut()?;
+        let name = |frame| all.of(frame, images).map(|(name, _)| name.to_owned());
+        Some(frames.iter().map(name).collect())
     }
 
     /// Writes a stack taken during a stall, and behind it the images that its frames are the first
     /// to need. Signal-safe.
     pub fn sample(&mut self, bench: &mut Workbench, images: &ImagesGuard, sample: &Section<'_>) {
+        let names = self.names_of(sample.frames, images);
         let (buffer, indices, frames) = bench.parts();
         let frames = indices.number(sample.frames, images, frames);
-        self.write_from(buffer, |writer| {
-            writer.sample(&SampleView {
-                at: sample.at,
-                state: sample.state,
-                count: sample.count,
-                keep: sample.keep,
-                frames,
-                omitted: sample.omitted,
-            })
-        });
+        let view = SampleView {
+            at: sample.at,
+            state: sample.state,
+            count: sample.count,
+            keep: sample.keep,
+            frames,
+            omitted: sample.omitted,
+        };
+        match &names {
+            None => self.write_from(buffer, |writer| writer.sample(&view)),
+            Some(names) => self.write_from(buffer, |writer| {
+                let frames = NamedFrames { frames, names };
+                writer.section(SampleView::KIND, |m| view.encode(m, &frames))
+            }),
+        }
         self.images(bench, images);
     }
 

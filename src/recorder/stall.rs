@@ -120,7 +120,8 @@ impl StallDesk {
         };
         let line = waiting.as_ref().map(|waiting| waiting.tell(self.watched));
         let never = info.never_beat.then_some("no heartbeat ever came");
-        let mut recording = Recording::begin(&self.folder, &self.facts, EventKind::Stall, bench)?;
+        let mut recording = Recording::begin(&self.folder, &self.facts, EventKind::Stall, bench)?
+            .with_names(self.shared.names);
         recording.event(
             bench,
             &EventView {
@@ -151,7 +152,7 @@ impl StallDesk {
         };
         match self.sampler.stack() {
             Some(captured) => {
-                recording.named_thread(bench, &images, &view, &captured, self.shared.names);
+                recording.thread(bench, &images, &view, &captured);
             }
             None => {
                 let (state, end) = (Some("unresponsive"), Some(WalkEnd::Unreadable));

@@ -28,9 +28,7 @@ const GENERATION: u32 = 3;
 static OFFER: AtomicU64 = AtomicU64::new(NONE);
 static OFFERED_STACK: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Gives a stack to each thread of this process that has none, or a smaller one that it does not run on
-/// just now (Rust's runtime gives its threads 8 KiB, of which a signal's frame may take more than half; it
-/// takes its own back when the thread ends, whichever is in place). A thread that is blocked in a system
+/// Gives a stack to each thread of this process that has none. A thread that is blocked in a system
 /// call sees it return EINTR, as by any signal; one that blocks the signal goes without. One caller
 /// at a time. Not signal-safe.
 pub fn give_to_all() {
@@ -113,12 +111,10 @@ pub(super) unsafe fn take(generation: u64, context: *mut libc::ucontext_t) {
         return;
     }
     // SAFETY: the caller vouches for the context, which nobody else looks at.
-    let (stack, sp) = unsafe { (&mut (*context).uc_stack, super::context::registers(context)) };
-    let sp = sp[if cfg!(target_arch = "x86_64") { 7 } else { 31 }];
-    let below = sp.checked_sub(stack.ss_sp as u64);
-    let in_use = below.is_some_and(|below| below <= stack.ss_size as u64);
-    let none = stack.ss_flags & libc::SS_DISABLE != 0;
-    let wanted = none || stack.ss_size < stacks::alternate_size() && !in_use;
+    let stack = unsafe { &mut (*context).uc_stack };
+    // A smaller one stays: the handler runs on it, and the kernel refuses to change it then (EPERM, which
+    // it swallows). A handler without SA_ONSTACK could, but would end runtimes whose stacks are small.
+    let wanted = stack.ss_flags & libc::SS_DISABLE != 0;
     if wanted {
         stack.ss_sp = OFFERED_STACK.load(Ordering::Relaxed).cast();
         stack.ss_flags = 0;
