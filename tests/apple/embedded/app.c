@@ -131,8 +131,8 @@ KEEP static void divide(void) {
   uint32_t low = 1, high = 0;
   __asm__ volatile("divl %2" : "+a"(low), "+d"(high) : "r"(0)); // @divide-x86_64
 #endif
-  AFTER; // @divide-arm64: the signal comes as raise returns
-}
+  AFTER;
+} // @divide-arm64: the signal comes as raise returns
 
 KEEP static void gives_up(void) {
   abort(); // @abort
