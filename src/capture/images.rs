@@ -110,6 +110,7 @@ pub struct LoadedImage {
     pub(crate) cfi: Option<Cfi>,
     unwind_info: Option<Section>,
     starts: Starts,
+    signal_trampoline: Option<u64>,
 }
 
 impl LoadedImage {
@@ -131,6 +132,7 @@ impl LoadedImage {
             cfi: None,
             unwind_info: None,
             starts: Starts::default(),
+            signal_trampoline: None,
         }
     }
 
@@ -210,9 +212,27 @@ impl LoadedImage {
         self
     }
 
-    /// Whether its functions are known by compact unwind information. Signal-safe.
-    pub(crate) fn has_compact(&self) -> bool {
-        self.unwind_info.is_some()
+    /// With the stated address of the function that Darwin's kernel calls signal handlers by
+    /// (`_sigtramp`): the caller of that is what the signal interrupted.
+    pub fn with_signal_trampoline(mut self, svma: u64) -> LoadedImage {
+        self.signal_trampoline = Some(svma);
+        self
+    }
+
+    /// Whether an address (svma) lies in that function. Signal-safe.
+    pub(crate) fn is_signal_trampoline(&self, svma: u64, arch: Arch) -> bool {
+        self.signal_trampoline.is_some_and(|start| {
+            let near = svma.checked_sub(start).is_some_and(|past| past < 4096);
+            near && self
+                .function(svma, arch)
+                .is_some_and(|code| code.start == start)
+        })
+    }
+
+    /// Whether it is one whose tables speak of calls alone: a Mach-O image, known by its compact
+    /// unwind information or by its table of function starts. Signal-safe.
+    pub(crate) fn is_mach_o(&self) -> bool {
+        self.unwind_info.is_some() || !self.starts.is_empty()
     }
 
     /// What compact unwind information says of an address (svma). Signal-safe.

@@ -35,6 +35,11 @@ impl Starts {
         starts
     }
 
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.marks.is_empty()
+    }
+
     /// The last function at or before an offset, and the one behind it. Signal-safe.
     pub(crate) fn around(&self, offset: u64) -> Option<(u64, Option<u64>)> {
         let after = self.marks.partition_point(|mark| mark.0 <= offset);

@@ -181,6 +181,12 @@ fn loaded(facts: ImageFacts) -> LoadedImage {
     if let Some(unwind_info) = facts.unwind_info.and_then(part) {
         image = image.with_unwind_info(unwind_info);
     }
+    if let Some(trampoline) = crate::platform::images::signal_trampoline()
+        && image.contains(trampoline)
+    {
+        let svma = image.svma(trampoline);
+        image = image.with_signal_trampoline(svma);
+    }
     image.with_function_starts(&facts.function_starts)
 }
 

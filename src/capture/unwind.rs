@@ -298,7 +298,7 @@ impl<M: Memory> Walk<'_, M> {
                 Ok(None) => Ok(()),
             },
             Rule::Root => Err(WalkEnd::Root),
-            Rule::Signal => self.leave_by_signal_frame(),
+            Rule::Signal => self.leave_handler(image),
             Rule::Foreign => self.leave_by_landing(image),
             Rule::Nothing => self.leave_by_guess(image),
         }
@@ -338,7 +338,7 @@ impl<M: Memory> Walk<'_, M> {
         let arch = self.arch;
         let context = &mut self.unwinder.context;
         let mut rule = Rule::Nothing.packed();
-        if let Some(image) = image.filter(|image| image.has_compact()) {
+        if let Some(image) = image.filter(|image| image.is_mach_o()) {
             rule = self.rule_of_mach_o(image, image.svma(address)).packed();
         } else if let Some((image, cfi)) =
             image.and_then(|image| Some((image, image.cfi.as_ref()?)))

@@ -96,8 +96,17 @@ fn load_or_store(word: u32, frame: &mut Frame) {
             }
         }
     };
+    if load && frame.sp.is_none() && frame.fp.is_some() && !vector && is_pair && word >> 30 == 2 {
+        // Compilers load it from nowhere but where it was saved.
+        let at = match (first, second) {
+            (FP, _) => frame.saved_fp,
+            (_, FP) => frame.saved_fp.map(|place| place.wrapping_sub(8)),
+            _ => None,
+        };
+        frame.sp = at.map(|place| (offset + before).wrapping_sub(place));
+    }
     frame.move_sp(-before);
-    let place = frame.sp.map(|sp| offset - sp);
+    let place = frame.sp.and_then(|sp| offset.checked_sub(sp));
     let whole = if is_pair {
         word >> 30 == 2
     } else {

@@ -8,129 +8,16 @@
 //! the same, so that the first one found is enough.
 
 mod arm64;
+mod frame;
 mod jump;
 mod x86_64;
 
 use std::ops::Range;
 
 use super::registers::Arch;
-use super::rule::{Base, Rule};
+use super::rule::Rule;
+use frame::Frame;
 pub(crate) use jump::landing;
-
-/// What is known at one instruction. Offsets are counted from the CFA, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Frame {
-    /// CFA - sp.
-    sp: Option<i32>,
-    /// CFA - fp, where fp points into this frame.
-    fp: Option<i32>,
-    /// Where the return address is; none while it is in the link register.
-    return_address: Option<i32>,
-    /// Where the caller's frame pointer is; none while fp still holds it.
-    saved_fp: Option<i32>,
-    /// What x86_64's eax is known to hold, for `sub %rax, %rsp`.
-    eax: Option<i32>,
-    /// A register that points below sp, and CFA - that: how far a loop will move sp down, page by
-    /// page, so that no guard page is passed over.
-    bound: Option<(u8, i32)>,
-    /// Whether sp has just been compared with it.
-    at_bound: bool,
-    /// Where x86_64 code has last pointed to by rip: a table, if a jump by a register follows.
-    table: Option<u64>,
-    /// Whether an epilogue has begun.
-    left: bool,
-    /// Whether the caller's frame pointer or the return address has been overwritten by what another
-    /// frame left: `longjmp`, or an exception on its way to its landing pad.
-    foreign: bool,
-    /// Which of x86_64's registers were loaded from memory, not from the stack: bits by encoding.
-    loaded: u16,
-    /// Whether x86_64 code has written through one of them: to a stack, if it goes on to install one.
-    stored: bool,
-}
-
-impl Frame {
-    /// Behind a call, at the function's first instruction.
-    fn entered(arch: Arch) -> Frame {
-        let (sp, return_address) = match arch {
-            Arch::X86_64 => (8, Some(-8)),
-            Arch::Arm64 => (0, None),
-        };
-        Frame {
-            sp: Some(sp),
-            fp: None,
-            return_address,
-            saved_fp: None,
-            eax: None,
-            bound: None,
-            at_bound: false,
-            table: None,
-            left: false,
-            foreign: false,
-            loaded: 0,
-            stored: false,
-        }
-    }
-
-    /// What a rule says, which holds in a function's body.
-    fn body(rule: Rule) -> Option<Frame> {
-        let Rule::Frame { base, cfa, ra, fp } = rule else {
-            return None;
-        };
-        let cfa = Some(i32::from(cfa) * 8);
-        Some(Frame {
-            sp: cfa.filter(|_| base == Base::Sp),
-            fp: cfa.filter(|_| base == Base::Fp),
-            return_address: ra.map(|words| i32::from(words) * 8),
-            saved_fp: fp.map(|words| i32::from(words) * 8),
-            eax: None,
-            bound: None,
-            at_bound: false,
-            table: None,
-            left: false,
-            foreign: false,
-            loaded: 0,
-            stored: false,
-        })
-    }
-
-    /// fp where it points to the usual place in the frame, since it does not move; sp otherwise.
-    fn rule(&self) -> Option<Rule> {
-        if self.foreign {
-            return Some(Rule::Foreign);
-        }
-        let (base, cfa) = match (self.fp, self.sp) {
-            (Some(16), _) => (Base::Fp, 16),
-            (_, Some(sp)) => (Base::Sp, sp),
-            (Some(fp), None) => (Base::Fp, fp),
-            (None, None) => return None,
-        };
-        Rule::frame(
-            base,
-            cfa.into(),
-            self.return_address.map(i64::from),
-            self.saved_fp.map(i64::from),
-        )
-    }
-
-    /// Behind a branch back that was not taken since sp is where it is to be. Whether a branch to
-    /// `target` from `at` is one, the flags of the comparison tell.
-    fn leave_loop(&mut self, at: u64, target: u64, unless_equal: bool) {
-        if let Some((_, bound)) = self.bound
-            && self.at_bound
-            && unless_equal
-            && target < at
-        {
-            (self.sp, self.bound) = (Some(bound), None);
-        }
-        self.at_bound = false;
-    }
-
-    /// sp goes down by so many bytes, or up.
-    fn move_sp(&mut self, down: i32) {
-        self.sp = self.sp.and_then(|sp| sp.checked_add(down));
-        self.left |= down < 0;
-    }
-}
 
 /// Where an instruction leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -235,21 +122,18 @@ impl Follower {
             return Some((rule, Sure::Followed));
         }
         let block = last_block(code, pc)?;
-        let mut frame = match (settled, body) {
+        let frame = match (settled, body) {
             (Some(frame), _) => frame,
             (None, Some(rule)) => Frame::body(rule)?,
             (None, None) => Frame::entered(code.arch),
         };
-        let mut at = block;
-        while at < pc {
-            at += follow(code.arch, code.at(at)?, at, &mut frame)?.0;
-        }
-        let from = if at == block {
+        let from = if pc == block {
             Sure::Body
         } else {
             Sure::FromBody(block)
         };
-        Some((frame.rule()?, from)).filter(|_| at == pc)
+        let rule = straight(code, frame, block, pc).and_then(|frame| frame.rule());
+        Some((rule.or(body)?, from))
     }
 
     /// What holds at `pc`, by the ways that lead there from the start: first those with few calls,
@@ -364,6 +248,52 @@ impl Follower {
     }
 }
 
+/// What holds at `pc`, where `frame` does at `from`, in one go.
+fn straight(code: Code<'_>, mut frame: Frame, from: u64, pc: u64) -> Option<Frame> {
+    let mut at = from;
+    while at < pc {
+        at += follow(code.arch, code.at(at)?, at, &mut frame)?.0;
+    }
+    Some(frame).filter(|_| at == pc)
+}
+
+/// How many returns of a function are looked for.
+const RETURNS: usize = 32;
+
+/// Whether `wrong` says so of one of the function's returns, each by its address. Signal-safe.
+pub(crate) fn any_return(code: Code<'_>, wrong: &mut dyn FnMut(u64) -> bool) -> bool {
+    let mut ignored = Frame::entered(code.arch);
+    let (mut at, mut found) = (code.start, 0);
+    let end = code.start.saturating_add(REACH as u64);
+    while let Some(bytes) = code.at(at).filter(|_| found < RETURNS && at < end) {
+        let is_return = match (code.arch, bytes) {
+            (Arch::X86_64, [0xc2 | 0xc3, ..]) => true,
+            // ret, retaa, retab
+            (Arch::Arm64, [0xc0, 0x03, 0x5f, 0xd6, ..] | [0xff, 0x0b | 0x0f, 0x5f, 0xd6, ..]) => {
+                true
+            }
+            _ => false,
+        };
+        found += usize::from(is_return);
+        if is_return && wrong(at) {
+            return true;
+        }
+        match follow(code.arch, bytes, at, &mut ignored) {
+            Some((length, _)) => at += length,
+            None => return false,
+        }
+    }
+    false
+}
+
+/// The rule at `pc`, where a table's rule holds at `from`, if by then the frame pointer has been
+/// given back. Signal-safe.
+pub(crate) fn behind_epilogue(code: Code<'_>, from: u64, table: Rule, pc: u64) -> Option<Rule> {
+    let frame = straight(code, Frame::body(table)?, from, pc)?;
+    let given_back = frame.left && frame.fp.is_none() && frame.saved_fp.is_none();
+    frame.rule().filter(|_| given_back)
+}
+
 /// Whether code leaves its function, without a branch or a call, on another stack than its own.
 fn loses_stack(code: Code<'_>, pc: u64, mut frame: Frame) -> bool {
     let mut at = pc;
@@ -411,116 +341,4 @@ fn last_block(code: Code<'_>, pc: u64) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn rules(arch: Arch, code: &[u8], ends: &[u64]) -> Vec<Option<Rule>> {
-        let code = Code {
-            arch,
-            start: 0x1000,
-            bytes: code,
-        };
-        let mut follower = Follower::new();
-        let at = |end: &u64| follower.rule(code, 0x1000 + end, false, None, false);
-        ends.iter()
-            .map(at)
-            .map(|found| found.map(|(rule, _)| rule))
-            .collect()
-    }
-
-    #[test]
-    fn registers_of_another_frame_are_no_way_to_a_caller() {
-        // ldp x26, x27, [x0, #0xd0]; ldp x28, x29, [x0, #0xe0]; ldr x30, [x0, #0x100]; ret
-        let words = [0xa94d_6c1au32, 0xa94e_741c, 0xf940_801e, 0xd65f_03c0];
-        let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let entered = Rule::frame(Base::Sp, 0, None, None);
-        let foreign = Some(Rule::Foreign);
-        assert_eq!(
-            rules(Arch::Arm64, &code, &[0, 4, 8, 12]),
-            [entered, entered, foreign, foreign]
-        );
-        // mov 0x30(%rdi),%rbp; mov 0x38(%rdi),%rsp; pop %rdi; ret
-        let code = [0x48, 0x8b, 0x6f, 0x30, 0x48, 0x8b, 0x67, 0x38, 0x5f, 0xc3];
-        let entered = Rule::frame(Base::Sp, 8, Some(-8), None);
-        assert_eq!(
-            rules(Arch::X86_64, &code, &[0, 4, 8, 9]),
-            [entered, foreign, foreign, foreign]
-        );
-    }
-
-    #[test]
-    fn a_frame_whose_pages_are_touched_one_by_one_is_as_large_as_all() {
-        // stp x29, x30, [sp, #-16]!; mov x29, sp; sub x9, sp, #3, lsl #12; 1: sub sp, sp, #1, lsl #12;
-        // str xzr, [sp]; cmp sp, x9; b.ne 1b; nop; add sp, sp, #3, lsl #12; ldp x29, x30, [sp], #16; ret
-        let words = [
-            0xa9bf_7bfdu32,
-            0x9100_03fd,
-            0xd140_0fe9,
-            0xd140_07ff,
-            0xf900_03ff,
-            0xeb29_63ff,
-            0x54ff_ffa1,
-            0xd503_201f,
-            0x9140_0fff,
-            0xa8c1_7bfd,
-            0xd65f_03c0,
-        ];
-        let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let entered = Rule::frame(Base::Sp, 0, None, None);
-        let body = Rule::frame(Base::Fp, 16, Some(-8), Some(-16));
-        assert_eq!(
-            rules(Arch::Arm64, &code, &[20, 28, 36, 40]),
-            [body, body, body, entered]
-        );
-        // push %rbx; mov %rsp,%r11; sub $0x3000,%r11; 1: sub $0x1000,%rsp; movq $0,(%rsp);
-        // cmp %r11,%rsp; jne 1b; nop; add $0x3000,%rsp; pop %rbx; ret
-        let code = [
-            0x53, 0x49, 0x89, 0xe3, 0x49, 0x81, 0xeb, 0, 0x30, 0, 0, 0x48, 0x81, 0xec, 0, 0x10, 0,
-            0, 0x48, 0xc7, 0x04, 0x24, 0, 0, 0, 0, 0x4c, 0x39, 0xdc, 0x75, 0xec, 0x90, 0x48, 0x81,
-            0xc4, 0, 0x30, 0, 0, 0x5b, 0xc3,
-        ];
-        let of = |size| Rule::frame(Base::Sp, size, Some(-8), None);
-        assert_eq!(
-            rules(Arch::X86_64, &code, &[31, 39, 40]),
-            [of(0x3010), of(16), of(8)]
-        );
-    }
-
-    #[test]
-    fn a_stack_that_is_written_to_for_another_frame_is_no_way_to_a_caller() {
-        // mov 0x38(%rdi),%rax; mov %rax,0x38(%rdi); mov %rbx,(%rax); mov 0x38(%rdi),%rsp; ret: what
-        // rdi points to is not that stack.
-        let code = [
-            0x48, 0x8b, 0x47, 0x38, 0x48, 0x89, 0x47, 0x38, 0x48, 0x89, 0x18, 0x48, 0x8b, 0x67,
-            0x38, 0xc3,
-        ];
-        let entered = Rule::frame(Base::Sp, 8, Some(-8), None);
-        let foreign = Some(Rule::Foreign);
-        assert_eq!(
-            rules(Arch::X86_64, &code, &[0, 4, 8, 11, 15]),
-            [entered, entered, entered, foreign, foreign]
-        );
-        // Without the other stack: mov %rbx,(%rax); ret
-        assert_eq!(
-            rules(Arch::X86_64, &[0x48, 0x89, 0x18, 0xc3], &[3]),
-            [entered]
-        );
-        // push %rbx; mov 0x20(%rdi),%rbx; pop %rbx; ret
-        let code = [0x53, 0x48, 0x8b, 0x5f, 0x20, 0x5b, 0xc3];
-        let pushed = Rule::frame(Base::Sp, 16, Some(-8), None);
-        assert_eq!(rules(Arch::X86_64, &code, &[5, 6]), [pushed, entered]);
-    }
-
-    #[test]
-    fn a_frame_pointer_that_was_saved_may_hold_anything() {
-        // push %rbp; mov 0x30(%rdi),%rbp; pop %rbp; ret
-        let code = [0x55, 0x48, 0x8b, 0x6f, 0x30, 0x5d, 0xc3];
-        assert_eq!(
-            rules(Arch::X86_64, &code, &[5, 6]),
-            [
-                Rule::frame(Base::Sp, 16, Some(-8), Some(-16)),
-                Rule::frame(Base::Sp, 8, Some(-8), None)
-            ]
-        );
-    }
-}
+mod tests;

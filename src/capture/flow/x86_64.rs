@@ -99,11 +99,15 @@ fn effect(i: &Instruction, frame: &mut Frame) {
         0x50..=0x57 => {
             frame.move_sp(8);
             if number == RBP && frame.saved_fp.is_none() && frame.fp.is_none() {
-                frame.saved_fp = frame.sp.map(|sp| -sp);
+                frame.saved_fp = frame.sp.and_then(i32::checked_neg);
             }
         }
         0x58..=0x5f => {
-            let place = frame.sp.map(|sp| -sp);
+            if number == RBP && frame.sp.is_none() && frame.fp.is_some() {
+                // Compilers pop it from nowhere but where it was saved.
+                frame.sp = frame.saved_fp.and_then(i32::checked_neg);
+            }
+            let place = frame.sp.and_then(i32::checked_neg);
             frame.move_sp(-8);
             if number == RBP && place == frame.saved_fp {
                 (frame.saved_fp, frame.fp) = (None, None);
@@ -117,7 +121,7 @@ fn effect(i: &Instruction, frame: &mut Frame) {
         0xff if group == Some(6) => frame.move_sp(8),
         0xc9 => {
             // leave
-            frame.sp = frame.fp.map(|fp| fp - 8);
+            frame.sp = frame.fp.and_then(|fp| fp.checked_sub(8));
             (frame.saved_fp, frame.fp, frame.left) = (None, None, true);
         }
         0xb8 if number == 0 => frame.eax = immediate,

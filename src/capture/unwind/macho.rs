@@ -3,16 +3,20 @@
 use super::Walk;
 use crate::capture::cfi;
 use crate::capture::compact::Compact;
-use crate::capture::flow::Sure;
+use crate::capture::flow::{self, Code, Sure};
 use crate::capture::images::LoadedImage;
 use crate::capture::memory::Memory;
-use crate::capture::rule::Rule;
+use crate::capture::registers::Arch;
+use crate::capture::rule::{Base, Rule};
 
 impl<M: Memory> Walk<'_, M> {
     /// The rule at an address (svma) where the state stands: tables say what holds at calls; where
     /// a thread was stopped elsewhere, and where tables are silent, the code says it.
     #[cold]
     pub(super) fn rule_of_mach_o(&mut self, image: &LoadedImage, svma: u64) -> Rule {
+        if image.is_signal_trampoline(svma, self.arch) {
+            return Rule::Signal;
+        }
         let row = self.row_at(image, svma);
         if let Some(rule @ (Rule::Signal | Rule::Root)) = row {
             return rule;
@@ -29,23 +33,45 @@ impl<M: Memory> Walk<'_, M> {
             return Rule::Full;
         }
         let pc = image.svma(self.state.pc);
-        if let Some(code) = image.function(svma, self.arch)
-            && let Some((rule, sure)) = {
-                let follower = &mut self.unwinder.follower;
-                follower.rule(code, pc, !exact, body, row.is_some())
+        let Some(code) = image.function(svma, self.arch) else {
+            return body.unwrap_or(Rule::Nothing);
+        };
+        let rows = row.is_some() && !self.is_of_calls_alone(image, code);
+        let follower = &mut self.unwinder.follower;
+        let followed = follower.rule(code, pc, !exact, body, rows);
+        match (followed, row) {
+            (Some((rule, Sure::Followed)), _) | (Some((rule, _)), None) => return rule,
+            (Some((rule, Sure::Body)), Some(_)) if !rows => return rule,
+            (Some((rule, Sure::FromBody(block))), Some(row)) => {
+                let from = self.row_at(image, block);
+                if from == Some(row) {
+                    return rule;
+                }
+                // A table that has rows for the middle of epilogues knows better, but not one by
+                // which the frame pointer is the frame's when it is the caller's already.
+                let given_back = from
+                    .filter(|_| is_by_fp(row))
+                    .and_then(|from| flow::behind_epilogue(code, block, from, pc));
+                if let Some(rule) = given_back.or((!rows).then_some(rule)) {
+                    return rule;
+                }
             }
-        {
-            let follow = match sure {
-                Sure::Followed => true,
-                Sure::Body => row.is_none(),
-                // A table that has rows for the middle of epilogues knows better.
-                Sure::FromBody(block) => row.is_none() || self.row_at(image, block) == row,
-            };
-            if follow {
-                return rule;
-            }
+            _ => {}
         }
         body.unwrap_or(Rule::Nothing)
+    }
+
+    /// Whether the rows of a function say what holds at its calls, and not of each instruction:
+    /// then they are wrong where it returns.
+    fn is_of_calls_alone(&mut self, image: &LoadedImage, code: Code<'_>) -> bool {
+        let returns = match self.arch {
+            Arch::X86_64 => Rule::frame(Base::Sp, 8, Some(-8), None),
+            Arch::Arm64 => Rule::frame(Base::Sp, 0, None, None),
+        };
+        flow::any_return(code, &mut |at| {
+            self.row_at(image, at)
+                .is_some_and(|row| Some(row) != returns)
+        })
     }
 
     /// The rule that call frame information has for an address (svma).
@@ -74,6 +100,10 @@ impl<M: Memory> Walk<'_, M> {
             return true;
         };
         let svma = image.svma(self.state.lookup());
-        image.has_compact() && self.row_at(image, svma) != Some(self.here.rule())
+        image.is_mach_o() && self.row_at(image, svma) != Some(self.here.rule())
     }
+}
+
+fn is_by_fp(rule: Rule) -> bool {
+    matches!(rule, Rule::Frame { base: Base::Fp, .. })
 }

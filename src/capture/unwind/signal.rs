@@ -6,6 +6,19 @@ use crate::capture::registers::{Arch, Registers};
 use crate::report::model::{Found, WalkEnd};
 
 impl<M: Memory> Walk<'_, M> {
+    /// To what the signal interrupted, as the kernel of the image's system says it.
+    #[cold]
+    pub(super) fn leave_handler(&mut self, image: Option<u32>) -> Result<(), WalkEnd> {
+        let is_mach_o = image
+            .and_then(|index| self.images.get(index))
+            .is_some_and(|image| image.is_mach_o());
+        if is_mach_o {
+            self.leave_by_mach_context()
+        } else {
+            self.leave_by_signal_frame()
+        }
+    }
+
     /// From the registers that the kernel has put on the stack of a handler.
     ///
     /// Source: `struct rt_sigframe` in arch/x86/include/asm/sigframe.h (the stack pointer is at
@@ -30,7 +43,61 @@ impl<M: Memory> Walk<'_, M> {
                 }
             }
         }
-        if registers.sp() <= sp {
+        self.resume(registers)
+    }
+
+    /// From the registers that Darwin's kernel has put on the stack of a handler.
+    ///
+    /// Behind where the trampoline's own frame ends lie a `siginfo_t` and a `ucontext_t`, at places
+    /// that differ between processors and releases. The `ucontext_t` is known by its last two words,
+    /// the size of the `mcontext_t` and its address, which is right behind.
+    ///
+    /// Source: sys/_types/_ucontext64.h, mach/arm/_structs.h and mach/i386/_structs.h (an exception
+    /// state of 16 bytes, then the thread's state).
+    #[cold]
+    fn leave_by_mach_context(&mut self) -> Result<(), WalkEnd> {
+        /// How far from the stack pointer, in words, and from the `ucontext_t`, in bytes.
+        const WORDS: u64 = 128;
+        const BEHIND: u64 = 256;
+        const SIZES: std::ops::RangeInclusive<u64> = 512..=8192;
+        const X86_64: [usize; 17] = [0, 3, 2, 1, 5, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
+        let (arch, sp) = (self.arch, self.state.sp);
+        let memory = &mut self.memory;
+        let mut word = |at: u64| memory.read(at).map_err(end_of);
+        let mut context = None;
+        for at in (0..WORDS).map(|words| sp.wrapping_add(8 * words)) {
+            // uc_link, uc_mcsize, uc_mcontext
+            let states = word(at.wrapping_add(48))?;
+            if (56..BEHIND).contains(&states.wrapping_sub(at))
+                && SIZES.contains(&word(at.wrapping_add(40))?)
+                && word(at.wrapping_add(32))? == 0
+            {
+                context = Some(states.wrapping_add(16));
+                break;
+            }
+        }
+        let state = context.ok_or(WalkEnd::NoUnwindInfo)?;
+        let mut registers = Registers::new(arch);
+        let mut read = |index: u64| word(state.wrapping_add(8 * index));
+        match arch {
+            Arch::X86_64 => {
+                for (number, index) in X86_64.into_iter().zip(0u64..) {
+                    registers.set(number, read(index)?);
+                }
+            }
+            Arch::Arm64 => {
+                for number in 0..33usize {
+                    registers.set(number, read(number as u64)?);
+                }
+                registers.set(arch.pc(), self.images.strip(registers.pc()));
+            }
+        }
+        self.resume(registers)
+    }
+
+    /// At an instruction that was about to run, with all registers.
+    fn resume(&mut self, registers: Registers) -> Result<(), WalkEnd> {
+        if registers.sp() <= self.state.sp {
             self.count_switch()?;
         }
         self.state.set_all(registers);
@@ -52,6 +119,80 @@ impl<M: Memory> Walk<'_, M> {
             (Arch::X86_64, Some(code)) => code == b"\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05",
             (Arch::Arm64, Some(code)) => code.starts_with(b"\x68\x11\x80\xd2\x01\x00\x00\xd4"),
             _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::capture::images::Section;
+    use crate::capture::{Images, LoadedImage, StackCopy, Unwinder};
+
+    use super::*;
+
+    const BASE: u64 = 0x5000_0000;
+    const STACK: u64 = 0x7000;
+
+    /// Frames of a walk that stands in the trampoline at 0x100, whose stack is this: pc and how found.
+    fn walk(arch: Arch, stack: &[u64]) -> (Vec<(u64, Found)>, Option<WalkEnd>) {
+        let image = LoadedImage::new("libsystem_platform", BASE, 0, 0x1000)
+            .with_arch(arch)
+            .with_text(Section {
+                svma: 0,
+                bytes: vec![0; 0x1000].into(),
+            })
+            // Functions at 0x100 and 0x140.
+            .with_function_starts(&[0x80, 0x02, 0x40, 0])
+            .with_signal_trampoline(0x100);
+        let images = Images::new(vec![image]);
+        let mut registers = Registers::new(arch);
+        registers.set_frame(BASE + 0x110, STACK, 0);
+        let stack: Vec<u8> = stack.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let mut unwinder = Unwinder::new();
+        let memory = StackCopy::new(STACK, &stack);
+        let mut walk = unwinder.walk_from_call(&registers, &images, memory);
+        let frames = walk.by_ref().map(|frame| (frame.pc, frame.found)).collect();
+        (frames, walk.end())
+    }
+
+    /// As sys/_types/_ucontext64.h has it, behind a `siginfo_t` of 104 bytes and a frame of 32; the
+    /// thread's state is all numbers, but for pc and sp.
+    fn stack(pc: usize, sp: usize, count: usize) -> Vec<u64> {
+        let mut words = vec![0x1111; 4 + 13];
+        let context = words.len() as u64;
+        words.extend([0, 0, 0, 0, 0, 816, STACK + 8 * (context + 7)]);
+        words.extend([0, 0]);
+        let state = words.len();
+        words.extend(1..=count as u64);
+        words[state + pc] = BASE + 0x200;
+        words[state + sp] = STACK + 0x400;
+        words
+    }
+
+    #[test]
+    fn the_caller_of_darwins_trampoline_is_what_the_signal_interrupted() {
+        for (arch, stack) in [
+            (Arch::Arm64, stack(32, 31, 34)),
+            (Arch::X86_64, stack(16, 7, 21)),
+        ] {
+            let (frames, _) = walk(arch, &stack);
+            let handled = (BASE + 0x110, Found::UnwindInfo);
+            let interrupted = (BASE + 0x200, Found::Context);
+            assert_eq!(
+                frames.get(..2),
+                Some(&[handled, interrupted][..]),
+                "{arch:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn without_a_context_the_walk_ends_at_the_trampoline() {
+        for arch in [Arch::Arm64, Arch::X86_64] {
+            let (frames, end) = walk(arch, &[0x1111; 300]);
+            assert_eq!((frames.len(), end), (1, Some(WalkEnd::NoUnwindInfo)));
+            let (frames, end) = walk(arch, &[0; 4]);
+            assert_eq!((frames.len(), end), (1, Some(WalkEnd::Truncated)));
         }
     }
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::crash_info;
 use object::LittleEndian;
 use object::macho;
 use object::read::macho::{MachHeader, Section as _, Segment as _};
@@ -99,15 +98,18 @@ pub fn list(known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Vec<ImageFacts> {
     (0..count).filter_map(|index| image(index, known)).collect()
 }
 
+/// Where the function lies that the kernel calls signal handlers by (avma).
+pub fn signal_trampoline() -> Option<u64> {
+    super::symbol::find(c"_sigtramp").map(|at| at as u64)
+}
+
 /// How many images dyld has added and taken away so far; changes when [`list`] would.
 pub fn loader_counts() -> (u64, u64) {
     static REGISTERED: Once = Once::new();
-    extern "C" fn added(header: *const u8, _slide: isize) {
-        crash_info::added(header);
+    extern "C" fn added(_header: *const u8, _slide: isize) {
         ADDED.fetch_add(1, Ordering::Relaxed);
     }
-    extern "C" fn removed(header: *const u8, _slide: isize) {
-        crash_info::removed(header);
+    extern "C" fn removed(_header: *const u8, _slide: isize) {
         REMOVED.fetch_add(1, Ordering::Relaxed);
     }
     // dyld keeps the functions for good; they touch statics alone.

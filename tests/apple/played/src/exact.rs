@@ -69,6 +69,12 @@ pub fn watch(m: &mut Machine, places: bool) -> Seen {
     Seen(bench)
 }
 
+fn word(uc: &Unicorn<'_, cpu::Stopped>, at: u64) -> Option<u64> {
+    let mut word = [0; 8];
+    uc.mem_read(at, &mut word).ok()?;
+    Some(u64::from_le_bytes(word))
+}
+
 impl Bench {
     /// Before the instruction at `pc`.
     fn stop(&mut self, uc: &mut Unicorn<'_, cpu::Stopped>, pc: u64, size: u32) {
@@ -76,25 +82,23 @@ impl Bench {
         let mut file = cpu::File::read(uc, arm);
         file.set_pc(pc);
         let now = file.roles();
-        let shadow = &mut uc.get_data_mut().shadow;
+        let mut shadow = std::mem::take(&mut uc.get_data_mut().shadow);
         shadow.settle(arm, now);
+        shadow.follow_handlers(|at| word(uc, at));
         for (stop, want) in shadow.settled.drain(..) {
             self.table.count(&stop, &want);
         }
         let (callers, in_doubt) = (shadow.callers(), shadow.is_in_doubt(arm, now));
         let mut code = vec![0; size as usize];
         let _ = uc.mem_read(pc, &mut code);
-        uc.get_data_mut().shadow.look(arm, pc, &code);
+        shadow.look(arm, pc, &code);
+        uc.get_data_mut().shadow = shadow;
         let times = self.table.seen.entry(pc).or_default();
         *times += 1;
         if *times > EACH {
             return;
         }
-        let mut read = |at: u64| {
-            let mut word = [0; 8];
-            uc.mem_read(at, &mut word).ok()?;
-            Some(u64::from_le_bytes(word))
-        };
+        let mut read = |at: u64| word(uc, at);
         let kind = self.kinds.of(&file, callers.first().copied(), &mut read);
         let most = callers.len() + 3;
         let chains = self.judges.iter_mut();

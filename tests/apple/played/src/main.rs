@@ -1,7 +1,7 @@
 //! `played [OPTIONS] PROGRAM [ARGUMENTS]`: runs a Mach-O program as Darwin would, deterministically,
 //! and ends as it ended. `--seed N` orders the turns of the threads, `--slice N` bounds them,
 //! `--exact` and `--misses` judge unwinders, `--hunt N` holds the main thread N times before each
-//! instruction; `PLAYED_COVERAGE` names a file for the blocks that were executed.
+//! instruction; `--as NAME` is what a table calls the program; `PLAYED_COVERAGE` names a file for the blocks that were executed.
 
 mod covered;
 mod cpu;
@@ -24,7 +24,7 @@ fn main() {
     let mut arguments = std::env::args().skip(1).peekable();
     let mut seed = 0;
     let mut library_path = vec![];
-    let mut trace = false;
+    let (mut trace, mut called) = (false, None);
     let (mut exact, mut misses, mut hunt, mut slice) = (false, false, None, None);
     while let Some(option) = arguments.next_if(|a| a.starts_with("--")) {
         match option.as_str() {
@@ -36,6 +36,7 @@ fn main() {
             }
             "--library-path" => library_path.push(arguments.next().unwrap_or_else(|| usage())),
             "--trace" => trace = true,
+            "--as" => called = arguments.next(),
             "--hunt" => hunt = arguments.next().and_then(|n| n.parse().ok()),
             "--slice" => slice = arguments.next().and_then(|n| n.parse().ok()),
             "--exact" => exact = true,
@@ -67,7 +68,8 @@ fn main() {
     let coverage = std::env::var_os("PLAYED_COVERAGE");
     let covered = coverage.map(|path| (covered::watch(&mut machine), path));
     let end = machine.run();
-    let name = guest[0].rsplit('/').next().unwrap_or_default();
+    let file = guest[0].rsplit('/').next().unwrap_or_default();
+    let name = called.as_deref().unwrap_or(file);
     if let Some(table) = table {
         table.print(name, &mut machine);
     }
@@ -99,7 +101,7 @@ fn main() {
 
 fn usage() -> ! {
     eprintln!(
-        "usage: played [--seed N] [--slice N] [--library-path DIR] [--trace] [--exact | --misses | --hunt N] PROGRAM [ARGUMENTS]"
+        "usage: played [--seed N] [--slice N] [--library-path DIR] [--trace] [--as NAME] [--exact | --misses | --hunt N] PROGRAM [ARGUMENTS]"
     );
     std::process::exit(2)
 }

@@ -24,8 +24,23 @@ pub struct Call {
     pub sp: u64,
     /// The frame pointer that it was made with.
     fp: u64,
-    /// It is a signal that came there, and whether its handler is on another stack.
-    signal: Option<bool>,
+    /// It is a signal that came there.
+    signal: Option<Signal>,
+}
+
+/// How a handler was entered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Signal {
+    /// On another stack.
+    pub alternate: bool,
+    /// Where the kernel has put the program counter to go on at, which the handler may change.
+    pub saved_pc: u64,
+}
+
+impl Call {
+    fn is_elsewhere(&self) -> bool {
+        self.signal.is_some_and(|signal| signal.alternate)
+    }
 }
 
 /// What the instruction that is about to execute will do.
@@ -148,13 +163,12 @@ impl Shadow {
         let is_gone = |last: &Call| last.sp + gone <= sp && sp - last.sp < NEAR;
         self.calls
             .last()
-            .is_some_and(|last| last.signal != Some(true) && is_gone(last))
+            .is_some_and(|last| !last.is_elsewhere() && is_gone(last))
     }
 
     /// Forgets the callees of the frame that the stack pointer belongs to, which goes on.
     fn leave(&mut self, sp: u64) {
-        let is_gone =
-            |last: &Call| last.signal != Some(true) && last.sp <= sp && sp - last.sp < NEAR;
+        let is_gone = |last: &Call| !last.is_elsewhere() && last.sp <= sp && sp - last.sp < NEAR;
         while self.calls.last().is_some_and(is_gone) {
             self.calls.pop();
         }
@@ -268,16 +282,25 @@ impl Shadow {
     }
 
     /// A signal comes to the thread, which stood with these registers.
-    pub fn interrupted(&mut self, arm: bool, now: Registers, alternate: bool) {
+    pub fn interrupted(&mut self, arm: bool, now: Registers, signal: Signal) {
         self.settle(arm, now);
         self.forget_next();
         self.calls.push(Call {
             to: now.pc,
             sp: now.sp,
             fp: now.fp,
-            signal: Some(alternate),
+            signal: Some(signal),
         });
         self.begin(arm, now);
+    }
+
+    /// Takes over where handlers have changed what they return to.
+    pub fn follow_handlers(&mut self, read: impl Fn(u64) -> Option<u64>) {
+        for call in &mut self.calls {
+            if let Some(pc) = call.signal.and_then(|signal| read(signal.saved_pc)) {
+                call.to = pc;
+            }
+        }
     }
 
     /// The thread goes on where the last signal came.

@@ -163,6 +163,9 @@ fn loaded(image: &Image, arm: bool) -> LoadedImage {
     if let Some(unwind_info) = part("__unwind_info") {
         loaded = loaded.with_unwind_info(unwind_info);
     }
+    if let Some(trampoline) = file.exports.get("__sigtramp") {
+        loaded = loaded.with_signal_trampoline(*trampoline);
+    }
     loaded.with_function_starts(&file.bytes[file.function_starts.clone()])
 }
 

@@ -327,5 +327,10 @@ fn enter(m: &mut Machine, handler: u64, action: Action, signal: Signal) {
     let sp = info_at - if m.arm { 0 } else { 8 };
     cpu::set(&mut m.uc, m.arm, trampoline, sp);
     let shadow = &mut m.uc.get_data_mut().shadow;
-    shadow.interrupted(m.arm, registers, alternate);
+    let signal = crate::shadow::Signal {
+        alternate,
+        // The exception state, then registers in order.
+        saved_pc: mcontext_at + 16 + 8 * if m.arm { 32 } else { 16 },
+    };
+    shadow.interrupted(m.arm, registers, signal);
 }

@@ -1,0 +1,119 @@
+//! What is known of a function's frame at one of its instructions.
+
+use crate::capture::registers::Arch;
+use crate::capture::rule::{Base, Rule};
+
+/// What is known at one instruction. Offsets are counted from the CFA, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Frame {
+    /// CFA - sp.
+    pub(super) sp: Option<i32>,
+    /// CFA - fp, where fp points into this frame.
+    pub(super) fp: Option<i32>,
+    /// Where the return address is; none while it is in the link register.
+    pub(super) return_address: Option<i32>,
+    /// Where the caller's frame pointer is; none while fp still holds it.
+    pub(super) saved_fp: Option<i32>,
+    /// What x86_64's eax is known to hold, for `sub %rax, %rsp`.
+    pub(super) eax: Option<i32>,
+    /// A register that points below sp, and CFA - that: how far a loop will move sp down, page by
+    /// page, so that no guard page is passed over.
+    pub(super) bound: Option<(u8, i32)>,
+    /// Whether sp has just been compared with it.
+    pub(super) at_bound: bool,
+    /// Where x86_64 code has last pointed to by rip: a table, if a jump by a register follows.
+    pub(super) table: Option<u64>,
+    /// Whether an epilogue has begun.
+    pub(super) left: bool,
+    /// Whether the caller's frame pointer or the return address has been overwritten by what another
+    /// frame left: `longjmp`, or an exception on its way to its landing pad.
+    pub(super) foreign: bool,
+    /// Which of x86_64's registers were loaded from memory, not from the stack: bits by encoding.
+    pub(super) loaded: u16,
+    /// Whether x86_64 code has written through one of them: to a stack, if it goes on to install one.
+    pub(super) stored: bool,
+}
+
+impl Frame {
+    /// Behind a call, at the function's first instruction.
+    pub(super) fn entered(arch: Arch) -> Frame {
+        let (sp, return_address) = match arch {
+            Arch::X86_64 => (8, Some(-8)),
+            Arch::Arm64 => (0, None),
+        };
+        Frame {
+            sp: Some(sp),
+            fp: None,
+            return_address,
+            saved_fp: None,
+            eax: None,
+            bound: None,
+            at_bound: false,
+            table: None,
+            left: false,
+            foreign: false,
+            loaded: 0,
+            stored: false,
+        }
+    }
+
+    /// What a rule says, which holds in a function's body.
+    pub(super) fn body(rule: Rule) -> Option<Frame> {
+        let Rule::Frame { base, cfa, ra, fp } = rule else {
+            return None;
+        };
+        let cfa = Some(i32::from(cfa) * 8);
+        Some(Frame {
+            sp: cfa.filter(|_| base == Base::Sp),
+            fp: cfa.filter(|_| base == Base::Fp),
+            return_address: ra.map(|words| i32::from(words) * 8),
+            saved_fp: fp.map(|words| i32::from(words) * 8),
+            eax: None,
+            bound: None,
+            at_bound: false,
+            table: None,
+            left: false,
+            foreign: false,
+            loaded: 0,
+            stored: false,
+        })
+    }
+
+    /// fp where it points to the usual place in the frame, since it does not move; sp otherwise.
+    pub(super) fn rule(&self) -> Option<Rule> {
+        if self.foreign {
+            return Some(Rule::Foreign);
+        }
+        let (base, cfa) = match (self.fp, self.sp) {
+            (Some(16), _) => (Base::Fp, 16),
+            (_, Some(sp)) => (Base::Sp, sp),
+            (Some(fp), None) => (Base::Fp, fp),
+            (None, None) => return None,
+        };
+        Rule::frame(
+            base,
+            cfa.into(),
+            self.return_address.map(i64::from),
+            self.saved_fp.map(i64::from),
+        )
+    }
+
+    /// Behind a branch back that was not taken since sp is where it is to be. Whether a branch to
+    /// `target` from `at` is one, the flags of the comparison tell.
+    pub(super) fn leave_loop(&mut self, at: u64, target: u64, unless_equal: bool) {
+        if let Some((_, bound)) = self.bound
+            && self.at_bound
+            && unless_equal
+            && target < at
+        {
+            (self.sp, self.bound) = (Some(bound), None);
+        }
+        self.at_bound = false;
+    }
+
+    /// sp goes down by so many bytes, or up.
+    pub(super) fn move_sp(&mut self, down: i32) {
+        self.sp = self.sp.and_then(|sp| sp.checked_add(down));
+        self.left |= down < 0;
+    }
+}

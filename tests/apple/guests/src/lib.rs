@@ -1,3 +1,0 @@
-//! The recorder as a static library, by its C interface alone.
-
-pub use wedjat::ffi;
