@@ -65,6 +65,36 @@ int main(int argc, char **argv) { return answer(argc); }
     }
 }
 
+/// An object file that was not linked has its debug information in pieces, which relocations join. Where each
+/// function has a section of its own, all of them lie at 0, and nobody can tell which is meant.
+#[test]
+fn an_object_file_is_read_as_linked_or_not_at_all() {
+    let source = "volatile int sink;
+int alpha(int n) { sink = n; return n * 3; } // @alpha
+int beta(int n) { sink = n; return n * 5; } // @beta
+int gamma(int n) { sink = n; return n * 7; } // @gamma
+";
+    let shop = Workshop::new(&[("a.c", source)]);
+    for version in ["-gdwarf-4", "-gdwarf-5", "-gdwarf-5 -gz=zlib"] {
+        shop.run(&format!("gcc -g {version} -O1 -c a.c -o a.o"));
+        for name in ["alpha", "beta", "gamma"] {
+            let at = shop.address("a.o", name);
+            let truth = format!("{name}:{}", line_of(source, name));
+            assert_eq!(shop.chain(&["a.o"], at), [truth], "{version}");
+            let frames = shop.desk(&["a.o"]).frames(at);
+            let file = frames[0].file.clone().unwrap();
+            assert_eq!(
+                *file,
+                *shop.path("a.c").canonicalize().unwrap().to_string_lossy()
+            );
+        }
+    }
+    shop.run("gcc -g -O1 -c -ffunction-sections a.c -o many.o");
+    for at in 0..64 {
+        assert!(shop.chain(&["many.o"], at).is_empty(), "{at}");
+    }
+}
+
 /// Bitcode builds replaced names in the debug information by numbers: the linker's symbol is the better
 /// name, and where that was replaced, too, none.
 #[test]

@@ -161,8 +161,10 @@ impl Monitor {
     }
 
     /// Watches the main thread by its dispatch queue, as [`Monitor::watch_by_ping`] does with a queue
-    /// of the app's own: for a main thread that calls `dispatch_main` and has no run loop. Where
-    /// there is one, [`MonitorBuilder::install`] observes it already.
+    /// of the app's own: for a main thread whose run loop works the queue off but cannot be observed.
+    /// Where it can, [`MonitorBuilder::install`] observes it already. `dispatch_main` ends the main
+    /// thread, and the system works the queue off on threads of its own: then a stall of the queue is
+    /// reported, but without a stack of whoever holds it up.
     ///
     /// # Errors
     /// As [`Monitor::watch_by_ping`].

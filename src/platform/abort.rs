@@ -1,37 +1,60 @@
-//! What libc said before it aborted: a failed assertion, a double free, a smashed stack. Known of
-//! glibc; another libc has no such place, and then there is no message.
+//! What libc said before it aborted: a failed assertion, a double free, a smashed stack; on Apple
+//! platforms what any library has left for the crash report. Another libc than glibc has no such
+//! place, and then there is no message.
 
-use std::sync::atomic::{AtomicPtr, Ordering};
+#[cfg(target_vendor = "apple")]
+pub use apple::{install, message};
+#[cfg(not(target_vendor = "apple"))]
+pub use glibc::{install, message};
 
-use super::memory;
+/// Whether libc, or another runtime, leaves its last words also where the process ends by a trap
+/// (Swift's runtime errors do) instead of by `abort`.
+pub const BEFORE_TRAPS: bool = cfg!(target_vendor = "apple");
 
-/// Where libc keeps the pointer to its last message; null where it has none to give.
-static PLACE: AtomicPtr<u64> = AtomicPtr::new(std::ptr::null_mut());
+#[cfg(target_vendor = "apple")]
+mod apple {
+    pub use crate::platform::os::crash_info::message;
 
-/// Looks for the place. Not signal-safe.
-///
-/// Source: glibc, `struct abort_msg_s *__abort_msg` in include/stdlib.h, kept there for debuggers
-/// and core dumps: an `unsigned int` size of the mapping, then the text with a final 0.
-pub fn install() {
-    // SAFETY: a C string; the result is only read, and by checked reads.
-    let place = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__abort_msg".as_ptr()) };
-    PLACE.store(place.cast(), Ordering::Release);
+    /// Has dyld tell of the images and their last words. Not signal-safe.
+    pub fn install() {
+        crate::platform::os::images::loader_counts();
+    }
 }
 
-/// Copies the message, without the line's end, and gives its length; 0 where there is none.
-/// Signal-safe.
-pub fn message(into: &mut [u8]) -> usize {
-    let place = PLACE.load(Ordering::Acquire);
-    let mut pointer = [0u8; 8];
-    if place.is_null() || memory::read(place as u64, &mut pointer) != pointer.len() {
-        return 0;
+#[cfg(not(target_vendor = "apple"))]
+mod glibc {
+    use std::sync::atomic::{AtomicPtr, Ordering};
+
+    use crate::platform::memory;
+
+    /// Where libc keeps the pointer to its last message; null where it has none to give.
+    static PLACE: AtomicPtr<u64> = AtomicPtr::new(std::ptr::null_mut());
+
+    /// Looks for the place. Not signal-safe.
+    ///
+    /// Source: glibc, `struct abort_msg_s *__abort_msg` in include/stdlib.h, kept there for debuggers
+    /// and core dumps: an `unsigned int` size of the mapping, then the text with a final 0.
+    pub fn install() {
+        // SAFETY: a C string; the result is only read, and by checked reads.
+        let place = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__abort_msg".as_ptr()) };
+        PLACE.store(place.cast(), Ordering::Release);
     }
-    let at = u64::from_ne_bytes(pointer);
-    if at == 0 {
-        return 0;
+
+    /// Copies the message, without the line's end, and gives its length; 0 where there is none.
+    /// Signal-safe.
+    pub fn message(into: &mut [u8]) -> usize {
+        let place = PLACE.load(Ordering::Acquire);
+        let mut pointer = [0u8; 8];
+        if place.is_null() || memory::read(place as u64, &mut pointer) != pointer.len() {
+            return 0;
+        }
+        let at = u64::from_ne_bytes(pointer);
+        if at == 0 {
+            return 0;
+        }
+        let got = memory::read(at.saturating_add(4), into);
+        let text = into.get(..got).unwrap_or(&[]);
+        let text = text.split(|&byte| byte == 0).next().unwrap_or(&[]);
+        text.trim_ascii_end().len()
     }
-    let got = memory::read(at.saturating_add(4), into);
-    let text = into.get(..got).unwrap_or(&[]);
-    let text = text.split(|&byte| byte == 0).next().unwrap_or(&[]);
-    text.trim_ascii_end().len()
 }

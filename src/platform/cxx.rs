@@ -29,6 +29,15 @@ struct TypeInfo {
     name: *const c_char,
 }
 
+impl TypeInfo {
+    /// Its mangled name. Apple's arm64 keeps a flag in the pointer's highest bit: set where the name
+    /// is not the only one of its type (`_LIBCPP_TYPEINFO_COMPARISON_IMPLEMENTATION` 3 of libc++).
+    fn name(&self) -> *const c_char {
+        let flags = cfg!(all(target_vendor = "apple", target_arch = "aarch64"));
+        self.name.map_addr(|at| at & !(usize::from(flags) << 63))
+    }
+}
+
 /// `std::exception_ptr`: one pointer, to the exception. It is given back in memory, being no
 /// trivial class (Itanium C++ ABI, 3.1.3.1); made large here so that Rust expects it there.
 #[repr(C)]
@@ -149,13 +158,13 @@ pub fn current_exception(told: &mut dyn FnMut(&CStr, Option<&CStr>)) {
         }
         let mut status = 0;
         let name = (runtime.demangle)(
-            kind.name,
+            kind.name(),
             std::ptr::null_mut(),
             std::ptr::null_mut(),
             &mut status,
         );
         // What it gave stays allocated: the process ends here.
-        let name = if name.is_null() { kind.name } else { name };
+        let name = if name.is_null() { kind.name() } else { name };
         told(CStr::from_ptr(name), what);
     }
 }

@@ -20,8 +20,9 @@ impl Cause {
     /// Signal-safe.
     pub fn of(crashed: &Crashed<'_>) -> Cause {
         let aborted = crashed.signal.number == libc::SIGABRT;
+        let trapped = matches!(crashed.signal.number, libc::SIGTRAP | libc::SIGILL);
         let mut said = [0; 1024];
-        let said_len = if aborted {
+        let said_len = if aborted || (abort::BEFORE_TRAPS && trapped) {
             abort::message(&mut said)
         } else {
             0

@@ -8,11 +8,16 @@ use crate::platform::{Thread, ThreadGauge, calls};
 use crate::report::{CaptureView, Omitted, RawFrame, WalkEnd};
 use crate::trigger::sampling::Samples;
 
+use super::helper::Helper;
 use super::workbench::MAX_FRAMES;
 
 /// A thread that ran for less than this after it answered our signal, and is blocked in the same
 /// place again, only went back to where it was, nanoseconds.
 const WAY_BACK: u64 = 2_000_000;
+
+/// How often a stall asks for a fresh table of images: of code that a process makes for itself, no
+/// table will ever know.
+const REFRESHES: u32 = 20;
 
 /// The watched thread's stacks.
 ///
@@ -26,6 +31,8 @@ pub(super) struct Sampler {
     pub gauge: ThreadGauge,
     capturer: Capturer,
     pub samples: Samples,
+    /// How often this stall has asked for fresh images.
+    asked: u32,
     /// What was seen before the last stack was taken.
     pub state: Option<&'static str>,
     pub syscall: Option<&'static str>,
@@ -77,6 +84,7 @@ impl Sampler {
         Ok(Sampler {
             watched,
             gauge: ThreadGauge::open(watched.tid()),
+            asked: 0,
             capturer: Capturer::new(limits).map_err(std::io::Error::other)?,
             samples: Samples::new(),
             state: None,
@@ -100,6 +108,7 @@ impl Sampler {
     /// Forgets the stall before.
     pub fn clear(&mut self) {
         self.samples.clear();
+        self.asked = 0;
         self.last.end = None;
         self.last.progress = None;
         self.cost = Cost::default();
@@ -135,6 +144,12 @@ impl Sampler {
                     .add(at, self.state, captured.frames, captured.omitted);
                 self.cost.add(&captured);
                 self.last.set(&captured);
+                // In code of no image that we know: it may have been loaded during this very stall.
+                let known = |frame: &RawFrame| frame.image != RawFrame::NO_IMAGE;
+                if !captured.frames.iter().all(known) && self.asked < REFRESHES {
+                    self.asked += 1;
+                    Helper::refresh_soon();
+                }
                 self.last.progress = self.watched.progress();
                 self.last.way_back_to = self.place;
             }

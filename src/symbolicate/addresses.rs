@@ -27,11 +27,7 @@ impl Addresses {
         load_address: Option<u64>,
     ) -> Result<Addresses, Ambiguous> {
         let all = files.images();
-        let same = |image: &&Listed| {
-            arch.is_none_or(|arch| {
-                image.arch == arch || (arch == "aarch64" && image.arch == "arm64")
-            })
-        };
+        let same = |image: &&Listed| arch.is_none_or(|arch| image.arch == known_as(arch));
         let mut fitting: Vec<_> = all.iter().filter(same).collect();
         if fitting.len() > 1 {
             fitting.retain(|image| files.has_code(image));
@@ -101,6 +97,17 @@ impl Addresses {
             ),
             None => (Arc::from([]), None),
         }
+    }
+}
+
+/// An architecture by the name that it has here, from those that it has elsewhere.
+fn known_as(arch: &str) -> &str {
+    match arch {
+        "aarch64" => "arm64",
+        "x86_64h" | "x86-64" | "amd64" => "x86_64",
+        "i686" | "x86" => "i386",
+        _ if arch.starts_with("armv") => "arm",
+        other => other,
     }
 }
 

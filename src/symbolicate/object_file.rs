@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use object::read::macho::{FatArch, MachHeader as _};
+use object::read::macho::{FatArch, MachHeader};
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 
 use super::Error;
@@ -169,6 +169,11 @@ fn describe(path: &Path, bytes: Bytes) -> Result<ObjectFile, Error> {
         .filter(|(start, end)| start < end)
         .collect();
     code.sort_unstable();
+    // In an object file that was not linked all sections may lie at 0: nothing tells which is meant.
+    let unlinked = file.kind() == object::ObjectKind::Relocatable;
+    if unlinked && code.windows(2).any(|pair| pair[1].0 < pair[0].1) {
+        code.clear();
+    }
     code.dedup();
     Ok(ObjectFile {
         path: path.to_owned(),
@@ -285,27 +290,22 @@ impl ObjectFile {
     /// Stated addresses at which functions start, by `LC_FUNCTION_STARTS`, in order; `None` where
     /// the file has no such table.
     pub(crate) fn function_starts(&self) -> Option<Vec<u64>> {
-        let object::File::MachO64(file) = self.parse()? else {
-            return None;
-        };
-        let (endian, header, data) = (file.endian(), file.macho_header(), file.data());
-        let mut commands = header.load_commands(endian, data, 0).ok()?;
-        while let Ok(Some(command)) = commands.next() {
-            if command.cmd() == object::macho::LC_FUNCTION_STARTS {
-                let linkedit: &object::macho::LinkeditDataCommand<_> = command.data().ok()?;
-                let starts = linkedit.function_starts(endian, data, self.base).ok()?;
-                let starts: Vec<u64> = starts.map_while(Result::ok).collect();
-                return (!starts.is_empty()).then_some(starts);
-            }
+        match self.parse()? {
+            object::File::MachO64(file) => starts_of(&file, self.base),
+            object::File::MachO32(file) => starts_of(&file, self.base),
+            _ => None,
         }
-        None
     }
 
     /// A section by its ELF name (`.debug_info` finds `__DWARF,__debug_info` too), decompressed.
     pub(crate) fn section(&self, name: &str) -> Option<Bytes> {
         let file = self.parse()?;
         let section = file.section_by_name(name)?;
-        match section.uncompressed_data().ok()? {
+        let data = section.uncompressed_data().ok()?;
+        if file.kind() == object::ObjectKind::Relocatable && !self.is_mach_o() {
+            return Some(relocated(&file, &section, data.into_owned()).into());
+        }
+        match data {
             std::borrow::Cow::Borrowed(data) => self.part_of(data),
             std::borrow::Cow::Owned(data) => Some(data.into()),
         }
@@ -316,6 +316,72 @@ impl ObjectFile {
         let start = (data.as_ptr() as usize).checked_sub(self.bytes.as_ptr() as usize)?;
         self.bytes.part(start..start.checked_add(data.len())?)
     }
+}
+
+/// A section of an object file that was not linked, with the values that it wants put in; sections lie at
+/// their stated addresses.
+fn relocated(file: &object::File<'_>, section: &object::Section<'_, '_>, data: Vec<u8>) -> Vec<u8> {
+    let mut data = data;
+    for (offset, relocation) in section.relocations() {
+        if relocation.kind() != object::RelocationKind::Absolute {
+            continue;
+        }
+        let target = match relocation.target() {
+            object::RelocationTarget::Symbol(index) => file
+                .symbol_by_index(index)
+                .map_or(0, |symbol| symbol.address()),
+            object::RelocationTarget::Section(index) => file
+                .section_by_index(index)
+                .map_or(0, |section| section.address()),
+            _ => continue,
+        };
+        let width = usize::from(relocation.size()) / 8;
+        let place = usize::try_from(offset)
+            .ok()
+            .and_then(|start| data.get_mut(start..start.checked_add(width)?));
+        let Some(place) = place.filter(|place| place.len() <= 8) else {
+            continue;
+        };
+        let mut value = target.wrapping_add(relocation.addend() as u64);
+        let little = file.is_little_endian();
+        if relocation.has_implicit_addend() {
+            let mut bytes = [0; 8];
+            if little {
+                bytes[..width].copy_from_slice(place);
+                value = value.wrapping_add(u64::from_le_bytes(bytes));
+            } else {
+                bytes[8 - width..].copy_from_slice(place);
+                value = value.wrapping_add(u64::from_be_bytes(bytes));
+            }
+        }
+        if little {
+            place.copy_from_slice(&value.to_le_bytes()[..width]);
+        } else {
+            place.copy_from_slice(&value.to_be_bytes()[8 - width..]);
+        }
+    }
+    data
+}
+
+/// What `LC_FUNCTION_STARTS` says, of an image at `base`.
+fn starts_of<M: MachHeader>(
+    file: &object::read::macho::MachOFile<'_, M>,
+    base: u64,
+) -> Option<Vec<u64>> {
+    let (endian, header, data) = (file.endian(), file.macho_header(), file.data());
+    // The lowest bit says that a function is of Thumb instructions.
+    let thumb = u64::from(file.architecture() == object::Architecture::Arm);
+    let mut commands = header.load_commands(endian, data, 0).ok()?;
+    while let Ok(Some(command)) = commands.next() {
+        if command.cmd() == object::macho::LC_FUNCTION_STARTS {
+            let linkedit: &object::macho::LinkeditDataCommand<_> = command.data().ok()?;
+            let starts = linkedit.function_starts(endian, data, base).ok()?;
+            let starts = starts.map_while(Result::ok).map(|start| start & !thumb);
+            let starts: Vec<u64> = starts.collect();
+            return (!starts.is_empty()).then_some(starts);
+        }
+    }
+    None
 }
 
 /// The end of the range of `code` that holds `address`.

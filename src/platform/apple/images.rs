@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::crash_info;
 use object::LittleEndian;
 use object::macho;
 use object::read::macho::{MachHeader, Section as _, Segment as _};
@@ -106,10 +107,12 @@ pub fn signal_trampoline() -> Option<u64> {
 /// How many images dyld has added and taken away so far; changes when [`list`] would.
 pub fn loader_counts() -> (u64, u64) {
     static REGISTERED: Once = Once::new();
-    extern "C" fn added(_header: *const u8, _slide: isize) {
+    extern "C" fn added(header: *const u8, _slide: isize) {
+        crash_info::added(header);
         ADDED.fetch_add(1, Ordering::Relaxed);
     }
-    extern "C" fn removed(_header: *const u8, _slide: isize) {
+    extern "C" fn removed(header: *const u8, _slide: isize) {
+        crash_info::removed(header);
         REMOVED.fetch_add(1, Ordering::Relaxed);
     }
     // dyld keeps the functions for good; they touch statics alone.

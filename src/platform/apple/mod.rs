@@ -3,6 +3,7 @@
 pub mod calls;
 pub mod clock;
 pub mod context;
+pub mod crash_info;
 pub mod exceptions;
 pub mod gauge;
 pub mod images;

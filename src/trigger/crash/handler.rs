@@ -9,8 +9,14 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 #[cfg(target_os = "linux")]
+use super::Hand;
+use super::before::{ROOM_FOR_ANOTHER, jumped_out, went_on};
+#[cfg(target_os = "linux")]
 use super::scribe;
-use super::{Claims, Crash, Crashed, Hand, Phase, Stamp, Writer, witness};
+#[cfg(target_os = "linux")]
+use super::writing::closes;
+use super::writing::{salvage, write};
+use super::{Crash, Writer, witness};
 use crate::capture::Registers;
 use crate::platform::signals::{self, Before, SignalFacts};
 use crate::platform::stacks::{self, CrashStack};
@@ -19,28 +25,28 @@ use crate::platform::{Thread, context, errno, is_debugged, process_id, provide_s
 /// The process that installed; 0 while nothing is installed. A child of `fork` has another id.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// The thread that is writing, or has written; 0 for none.
-static OWNER: AtomicU64 = AtomicU64::new(0);
+pub(super) static OWNER: AtomicU64 = AtomicU64::new(0);
 /// Whether the report is written (or given up).
-static DONE: AtomicBool = AtomicBool::new(false);
+pub(super) static DONE: AtomicBool = AtomicBool::new(false);
 /// The signal that `OWNER` died of.
-static FIRST_SIGNAL: AtomicU32 = AtomicU32::new(0);
+pub(super) static FIRST_SIGNAL: AtomicU32 = AtomicU32::new(0);
 /// Where on its stack `OWNER`'s handler stands while it asks the handler of before; 0 when it does
 /// not.
-static ASKING: AtomicUsize = AtomicUsize::new(0);
+pub(super) static ASKING: AtomicUsize = AtomicUsize::new(0);
 /// The thread that writes for `OWNER`, which stands still: that which takes Mach exceptions.
-static WRITES_FOR_IT: AtomicU64 = AtomicU64::new(0);
+pub(super) static WRITES_FOR_IT: AtomicU64 = AtomicU64::new(0);
 /// How often another signal came to `OWNER` once its report was written.
-static FOLLOWED: AtomicU32 = AtomicU32::new(0);
+pub(super) static FOLLOWED: AtomicU32 = AtomicU32::new(0);
 /// How often a handler that was there before dealt with what had been reported.
-static DEALT_WITH: AtomicU32 = AtomicU32::new(0);
+pub(super) static DEALT_WITH: AtomicU32 = AtomicU32::new(0);
 /// Handlers that run just now and may look at what is below.
 static INSIDE: AtomicU32 = AtomicU32::new(0);
 /// Handlers that pass on a signal just now that they did not report.
-static PASSING: AtomicU32 = AtomicU32::new(0);
+pub(super) static PASSING: AtomicU32 = AtomicU32::new(0);
 /// Whether nothing is reported while a debugger is attached.
-static LEAVE_TO_DEBUGGER: AtomicBool = AtomicBool::new(false);
-static WRITER: AtomicPtr<Writer> = AtomicPtr::new(std::ptr::null_mut());
-static STACK: AtomicPtr<CrashStack> = AtomicPtr::new(std::ptr::null_mut());
+pub(super) static LEAVE_TO_DEBUGGER: AtomicBool = AtomicBool::new(false);
+pub(super) static WRITER: AtomicPtr<Writer> = AtomicPtr::new(std::ptr::null_mut());
+pub(super) static STACK: AtomicPtr<CrashStack> = AtomicPtr::new(std::ptr::null_mut());
 /// A stack of its own for [`Writer::salvage`]: what is left of the alternate one may be little.
 static SALVAGE_STACK: AtomicPtr<CrashStack> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -49,9 +55,6 @@ const CRASH_STACK: usize = 512 << 10;
 const SALVAGE_STACK_SIZE: usize = 64 << 10;
 /// What the installing thread is given, if it has no alternate stack or a smaller one.
 const ALTERNATE_STACK: usize = 64 << 10;
-/// A handler of before is asked on our own stack where the alternate one has less room than this:
-/// it may raise a signal itself, whose frame is up to 11 KiB (AT_MINSIGSTKSZ with AMX).
-const ROOM_FOR_ANOTHER: usize = 24 << 10;
 /// Other threads that crash meanwhile wait at most so long for the report.
 const WAIT_STEPS: u32 = 500;
 const WAIT_STEP: i64 = 10_000_000;
@@ -62,9 +65,7 @@ const A_RING: u32 = 32;
 /// A death is followed by one more signal (a handler of before that aborts), or two.
 const A_RING_OF_DEATHS: u32 = 3;
 /// A handler that has dealt with so many faults is asked first from then on.
-const DEALS_WITH_IT: u32 = 8;
-/// A handler of ours so near below another on the stack was called while that one ran.
-const NEAR: usize = 64 << 10;
+pub(super) const DEALS_WITH_IT: u32 = 8;
 
 /// Installs the handlers. `writer` is called by the dying thread, once for the process.
 pub(crate) fn install(
@@ -160,16 +161,16 @@ enum Then {
 
 /// A signal, as the kernel gave it to the handler.
 #[derive(Clone, Copy)]
-struct Arrived {
-    signal: i32,
-    info: *mut libc::siginfo_t,
-    frame: *mut c_void,
+pub(super) struct Arrived {
+    pub signal: i32,
+    pub info: *mut libc::siginfo_t,
+    pub frame: *mut c_void,
     /// Where the handler stands on its stack.
-    here: usize,
+    pub here: usize,
 }
 
 /// The handler. Signal-safe: everything here and below it.
-extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, frame: *mut c_void) {
+pub(super) extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, frame: *mut c_void) {
     let marker = 0u8;
     let errno = errno();
     let arrived = Arrived {
@@ -199,7 +200,7 @@ extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, frame: *mut c_void
 
 /// Does something that needs the writer to be there; `None` where nothing is installed in this
 /// process (any more).
-fn inside<T>(what: impl FnOnce() -> T) -> Option<T> {
+pub(super) fn inside<T>(what: impl FnOnce() -> T) -> Option<T> {
     INSIDE.fetch_add(1, Ordering::SeqCst);
     let done = (PROCESS.load(Ordering::SeqCst) == process_id()).then(what);
     INSIDE.fetch_sub(1, Ordering::SeqCst);
@@ -363,226 +364,5 @@ impl Arrived {
     /// signal came to the same thread.
     fn was_jumped_out_of(&self) -> bool {
         jumped_out(self.here)
-    }
-
-    /// Has whoever was there before us decide: whether the signal is to be delivered again.
-    ///
-    /// # Safety
-    /// - All fields are what the kernel gave the handler for the signal.
-    unsafe fn decide(&self) -> bool {
-        let owner = OWNER.load(Ordering::Acquire) == Thread::current().id();
-        let goes_on = match signals::before(self.signal) {
-            Before::Default => false,
-            // SAFETY: the caller vouches for info.
-            Before::Ignored => unsafe { !signals::comes_again(self.signal, self.info) },
-            Before::Handler => {
-                PASSING.fetch_add(1, Ordering::Relaxed);
-                // SAFETY: the caller vouches for what arrived.
-                let goes_on = unsafe { self.ask() };
-                PASSING.fetch_sub(1, Ordering::Relaxed);
-                // One that gives way and returns waits for a fault to come again (as Rust's own
-                // for SIGSEGV and SIGBUS); these do not, and the process would go on without us.
-                let once = [libc::SIGTRAP, libc::SIGSYS, libc::SIGABRT, libc::SIGTERM];
-                if !goes_on && !once.contains(&self.signal) {
-                    return true;
-                }
-                true
-            }
-        };
-        if !goes_on {
-            signals::set_default(self.signal);
-        } else if owner {
-            went_on(self.signal);
-        }
-        !goes_on
-    }
-
-    /// Calls the handler of before: whether it dealt with the signal.
-    ///
-    /// # Safety
-    /// - All fields are what the kernel gave the handler for the signal.
-    unsafe fn ask(&self) -> bool {
-        let owner = OWNER.load(Ordering::Acquire) == Thread::current().id();
-        let before = ASKING.load(Ordering::Acquire);
-        if owner {
-            ASKING.store(self.here, Ordering::Release);
-        }
-        // SAFETY: the caller vouches for the context.
-        let scarce = unsafe { signals::room_left(self.frame) } < ROOM_FOR_ANOTHER;
-        // SAFETY: only `install` stores here, references that live for ever.
-        let stack = unsafe { STACK.load(Ordering::Acquire).as_ref() };
-        let goes_on = match stack {
-            Some(stack) if scarce && owner && before == 0 => {
-                // A signal that it raises itself needs none of our handlers, nor the frame of this
-                // one, which lies where that signal's will.
-                signals::restore_all();
-                let mut asked = (*self, false);
-                // SAFETY: OWNER lets one thread come here, and its report is done; a handler that
-                // unwinds out of `ask` would not have been met by its catcher either way.
-                unsafe { stack.run(ask, std::ptr::from_mut(&mut asked).cast()) };
-                if asked.1 {
-                    signals::install_again(handle);
-                }
-                asked.1
-            }
-            // SAFETY: the caller vouches for what arrived.
-            _ => unsafe { signals::ask_before(self.signal, self.info, self.frame) },
-        };
-        if owner {
-            ASKING.store(before, Ordering::Release);
-        }
-        goes_on
-    }
-}
-
-/// Has the report written, on the stack that is kept for it.
-///
-/// # Safety
-/// - OWNER is `thread`, and was set by the caller.
-unsafe fn write(
-    thread: Thread,
-    signal: SignalFacts,
-    registers: Registers,
-    exception: Option<&'static str>,
-) {
-    FIRST_SIGNAL.store(signal.number.unsigned_abs(), Ordering::Release);
-    // SAFETY: only `install` stores here, references that live for ever.
-    let (writer, stack) = unsafe {
-        (
-            WRITER.load(Ordering::Acquire).as_ref(),
-            STACK.load(Ordering::Acquire).as_ref(),
-        )
-    };
-    if let (Some(writer), Some(stack)) = (writer, stack) {
-        let mut call = Call {
-            writer,
-            thread,
-            signal,
-            registers,
-            exception,
-        };
-        // SAFETY: OWNER lets one thread come here, once; `body` cannot unwind, being `extern "C"`.
-        unsafe { stack.run(body, std::ptr::from_mut(&mut call).cast()) };
-    }
-    DONE.store(true, Ordering::Release);
-}
-
-/// Writes the report of `thread`, which stands still with these registers, on the calling one.
-/// `false` where it is left to the signal that follows.
-#[cfg(target_vendor = "apple")]
-pub(super) fn write_for(
-    thread: Thread,
-    signal: SignalFacts,
-    registers: Registers,
-    exception: &'static str,
-) -> bool {
-    let written = inside(|| {
-        let handled = signals::before(signal.number) == Before::Handler
-            && DEALT_WITH.load(Ordering::Relaxed) >= DEALS_WITH_IT;
-        if handled || (LEAVE_TO_DEBUGGER.load(Ordering::Relaxed) && is_debugged()) {
-            return false;
-        }
-        let claimed = OWNER.compare_exchange(0, thread.id(), Ordering::AcqRel, Ordering::Acquire);
-        if claimed.is_err() {
-            return false;
-        }
-        WRITES_FOR_IT.store(Thread::current().id(), Ordering::Release);
-        // SAFETY: OWNER is that thread, since just now.
-        unsafe { write(thread, signal, registers, Some(exception)) };
-        WRITES_FOR_IT.store(0, Ordering::Release);
-        true
-    });
-    written == Some(true)
-}
-
-extern "C" fn ask(argument: *mut c_void) {
-    // SAFETY: `Arrived::ask` passes a pointer to such a pair that outlives this run.
-    let asked = unsafe { &mut *argument.cast::<(Arrived, bool)>() };
-    let Arrived {
-        signal,
-        info,
-        frame,
-        ..
-    } = asked.0;
-    // SAFETY: what the kernel gave for this signal.
-    asked.1 = unsafe { signals::ask_before(signal, info, frame) };
-}
-
-/// Whether the handler of before has jumped away while it was asked by the calling thread, which
-/// stands at `here` on its stack now.
-fn jumped_out(here: usize) -> bool {
-    let asking = ASKING.load(Ordering::Acquire);
-    let below = (1..NEAR).contains(&asking.saturating_sub(here));
-    // SAFETY: only `install` stores here, references that live for ever.
-    let stack = unsafe { STACK.load(Ordering::Acquire).as_ref() };
-    asking != 0 && !below && !stack.is_some_and(|stack| stack.contains(here))
-}
-
-/// Nobody died of `signal` (0 for any): the report is taken back, and the next one may come. Only
-/// for OWNER.
-pub(super) fn went_on(signal: i32) {
-    let retract = || {
-        // SAFETY: only `install` stores here, references that live for ever.
-        if let Some(writer) = unsafe { WRITER.load(Ordering::Acquire).as_ref() } {
-            (writer.retract)(Stamp::last());
-        }
-    };
-    // One who was asked to end, and had a handler for that, will; and abort(3) ends the process
-    // whatever a handler does. Where it is uninstalled meanwhile, the report stays too.
-    if ![libc::SIGTERM, libc::SIGABRT].contains(&signal) {
-        inside(retract);
-    }
-    DEALT_WITH.fetch_add(1, Ordering::Relaxed);
-    FOLLOWED.store(0, Ordering::Relaxed);
-    ASKING.store(0, Ordering::Relaxed);
-    DONE.store(false, Ordering::Relaxed);
-    OWNER.store(0, Ordering::Release);
-    #[cfg(target_vendor = "apple")]
-    super::mach::install_again();
-}
-
-/// What the handler hands to its body on the crash stack.
-struct Call {
-    writer: &'static Writer,
-    thread: Thread,
-    signal: SignalFacts,
-    registers: Registers,
-    exception: Option<&'static str>,
-}
-
-extern "C" fn body(argument: *mut c_void) {
-    // SAFETY: `write` passes a pointer to a `Call` that outlives this run.
-    let call = unsafe { &*argument.cast::<Call>() };
-    #[cfg_attr(
-        not(target_os = "linux"),
-        allow(unused_mut, reason = "it has no scribe")
-    )]
-    let mut crashed = Crashed {
-        thread: call.thread,
-        signal: call.signal,
-        registers: &call.registers,
-        exception: call.exception,
-        panicking: call.thread == Thread::current() && std::thread::panicking(),
-        stamp: Stamp::fresh(),
-        claims: Claims::fresh(),
-    };
-    #[cfg(target_os = "linux")]
-    match scribe::write(call.writer, &crashed) {
-        scribe::Handed::Whole => return,
-        scribe::Handed::Died => crashed.claims.scribe_died = true,
-        scribe::Handed::Not | scribe::Handed::Stuck => {}
-    }
-    (call.writer.write)(&crashed);
-}
-
-extern "C" fn salvage(_: *mut c_void) {
-    closes(Hand::Dying);
-}
-
-/// Has what this hand has written closed, after a crash in its writing.
-fn closes(hand: Hand) {
-    // SAFETY: only `install` stores here, references that live for ever.
-    if let Some(writer) = unsafe { WRITER.load(Ordering::Acquire).as_ref() } {
-        (writer.salvage)(hand, Phase::now(hand));
     }
 }

@@ -1,6 +1,6 @@
 //! Crashes that come as Mach exceptions: the thread that faulted stands still, and another writes.
 
-use super::handler;
+use super::{before, writing};
 use crate::capture::Registers;
 use crate::platform::exceptions::{self, Exception, Server};
 
@@ -22,9 +22,9 @@ fn report(exception: &Exception) -> bool {
     };
     let (thread, signal) = (exception.thread, exception.signal());
     let registers = Registers::native(registers);
-    handler::write_for(thread, signal, registers, exception.name())
+    writing::write_for(thread, signal, registers, exception.name())
 }
 
 fn went_on(exception: &Exception) {
-    handler::went_on(exception.signal().number);
+    before::went_on(exception.signal().number);
 }

@@ -1,6 +1,7 @@
 //! Fatal signals: one thread is let in to write, the others wait, and then the process dies as it
 //! would have died without us.
 
+mod before;
 mod handler;
 #[cfg(target_vendor = "apple")]
 mod mach;
@@ -8,6 +9,7 @@ mod mach;
 mod scribe;
 mod sections;
 mod witness;
+mod writing;
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 

@@ -1,4 +1,7 @@
-// dispatch/semaphore.h, dispatch/time.h, dispatch/queue.h: as much as std and the ping need.
+// dispatch/semaphore.h, dispatch/time.h, dispatch/queue.h: as much as std and the ping need. The main
+// queue is worked off by the main run loop, by the calls that CoreFoundation has for it; or, as
+// libdispatch's own `dispatch_main` does it, by a thread of the system's while the main thread is no more.
+#include "thread.h"
 #include <dispatch/dispatch.h>
 #include <mach/mach.h>
 #include <mach/mach_time.h>
@@ -27,3 +30,63 @@ intptr_t dispatch_semaphore_wait(dispatch_semaphore_t s, dispatch_time_t until) 
   return semaphore_timedwait(port, t);
 }
 void dispatch_release(dispatch_object_t object) { (void)object; }
+
+// --- the main queue
+
+struct work { struct work *next; dispatch_function_t function; void *context; };
+struct dispatch_queue_s { void *class; } _dispatch_main_q;
+static uint32_t lock;
+static struct work *first, **last = &first;
+static struct { struct semaphore semaphore; uint32_t once; } bell;
+
+static dispatch_semaphore_t the_bell(void) {
+  word_lock(&lock);
+  if (!bell.semaphore.port)
+    semaphore_create(mach_task_self(), &bell.semaphore.port, SYNC_POLICY_FIFO, 0);
+  word_unlock(&lock);
+  return (dispatch_semaphore_t)&bell.semaphore;
+}
+
+void dispatch_async_f(dispatch_queue_t queue, void *context, dispatch_function_t function) {
+  struct work *w = calloc(1, sizeof *w);
+  w->function = function, w->context = context;
+  if (queue != (dispatch_queue_t)&_dispatch_main_q)
+    abort();
+  word_lock(&lock);
+  *last = w;
+  last = &w->next;
+  word_unlock(&lock);
+  dispatch_semaphore_signal(the_bell());
+}
+
+mach_port_t _dispatch_get_main_queue_port_4CF(void) { return (the_bell(), bell.semaphore.port); }
+
+// Works off what is there.
+void _dispatch_main_queue_callback_4CF(void *message) {
+  (void)message;
+  for (;;) {
+    word_lock(&lock);
+    struct work *w = first;
+    if (w && !(first = w->next))
+      last = &first;
+    word_unlock(&lock);
+    if (!w)
+      return;
+    w->function(w->context);
+    free(w);
+  }
+}
+
+static void *work_off(void *unused) {
+  for (;;) {
+    _dispatch_main_queue_callback_4CF(unused);
+    dispatch_semaphore_wait(the_bell(), DISPATCH_TIME_FOREVER);
+  }
+}
+
+void dispatch_main(void) {
+  pthread_t worker;
+  pthread_create(&worker, NULL, work_off, NULL);
+  pthread_detach(worker);
+  pthread_exit(NULL);
+}

@@ -11,7 +11,15 @@
 #include <time.h>
 #include <unistd.h>
 
+// CrashReporterClient.h: what a library leaves for the crash report.
+struct crashreporter_annotations_t {
+  uint64_t version, message, signature_string, backtrace, message2, thread, dialog_mode, abort_cause;
+};
+__attribute__((section("__DATA,__crash_info"), used)) static struct crashreporter_annotations_t last_words = {5};
+
 __attribute__((noreturn)) void abort(void) {
+  if (!last_words.message)
+    last_words.message = (uint64_t) "abort() called";
   // As Darwin's: SIGABRT unblocked and sent to this very thread; the default action if it returns.
   sigset_t all = 1u << (SIGABRT - 1);
   sigprocmask(SIG_UNBLOCK, &all, NULL);
@@ -20,6 +28,22 @@ __attribute__((noreturn)) void abort(void) {
   sigaction(SIGABRT, &standard, NULL);
   pthread_kill(pthread_self(), SIGABRT);
   __builtin_trap();
+}
+
+// assert.h
+__attribute__((noreturn)) void __assert_rtn(const char *function, const char *file, int line, const char *expression) {
+  static char text[512];
+  char digits[12], *digit = digits + sizeof digits - 1;
+  *digit = 0;
+  do
+    *--digit = (char)('0' + line % 10);
+  while (line /= 10);
+  const char *parts[] = {"Assertion failed: (", expression, "), function ", function, ", file ", file, ", line ", digit, ".\n"};
+  for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+    strlcat(text, parts[k], sizeof text);
+  write(2, text, strlen(text));
+  last_words.message = (uint64_t)text;
+  abort();
 }
 
 int raise(int number) { return pthread_kill(pthread_self(), number); }

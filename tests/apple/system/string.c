@@ -106,3 +106,8 @@ int strerror_r(int number, char *to, size_t size) {
   strlcpy(to, text, size);
   return 0;
 }
+
+size_t strlcat(char *to, const char *from, size_t size) {
+  size_t length = strlen(to);
+  return length < size ? length + strlcpy(to + length, from, size - length) : length + strlen(from);
+}

@@ -52,6 +52,7 @@ int __played_word_wake(uint32_t *word, uint64_t count);
 void __played_set_name(const char *name);
 int __played_entry(int fd, unsigned long index, void *entry);
 unsigned long __played_open(const char *path);
+int __played_close(unsigned long image);
 void *__played_initializer(unsigned long image, unsigned long k);
 
 // A lock on a word: 0 free, 1 taken, 2 taken and waited for.

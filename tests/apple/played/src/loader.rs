@@ -126,6 +126,24 @@ pub fn load(m: &mut Machine, path: &str, name: &str) -> Result<Vec<usize>, Strin
     Ok(new)
 }
 
+/// Takes the image away that was loaded last; false where it is another one.
+pub fn unload(m: &mut Machine, index: usize) -> bool {
+    if index + 1 != m.images.len() {
+        return false;
+    }
+    let Some(image) = m.images.pop() else {
+        return false;
+    };
+    for segment in image.file.segments.iter() {
+        if segment.name != "__PAGEZERO" {
+            let size = segment.svma.end - segment.svma.start;
+            m.memory
+                .unmap(&mut m.uc, segment.svma.start + image.slide, size);
+        }
+    }
+    true
+}
+
 /// A library's file: by its whole name below a folder of the path, or by its last component.
 pub fn find(m: &Machine, name: &str) -> Option<String> {
     let last = Path::new(name).file_name()?;

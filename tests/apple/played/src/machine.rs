@@ -141,6 +141,10 @@ pub struct Machine {
     pub asleep: u64,
     /// Whether a debugger is attached to the process.
     pub traced: bool,
+    /// States that a test has set, by the notification that they go with.
+    pub states: HashMap<String, u64>,
+    /// Calls that will not go as usual.
+    pub odd: Vec<system::guest::Odd>,
     /// What the guest has found on stacks that it stopped.
     pub found: crate::hunt::Found,
     /// A thread whose turn ended before its time: another one is next.
@@ -200,6 +204,8 @@ impl Machine {
             trace: false,
             asleep: 0,
             traced: false,
+            states: HashMap::new(),
+            odd: vec![],
             found: Default::default(),
             held: None,
             random: seed,

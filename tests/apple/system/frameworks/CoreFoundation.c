@@ -1,10 +1,15 @@
 // CFRunLoop.h, CFBase.h: a run loop with timers and observers, as much as the guests and the monitor
 // need. Common modes are all modes. CoreFoundation's headers are not in the SDK; the prototypes below
 // follow them.
+#include <mach/mach.h>
 #include <mach/mach_time.h>
+#include <mach/semaphore.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <time.h>
+
+mach_port_t _dispatch_get_main_queue_port_4CF(void);
+void _dispatch_main_queue_callback_4CF(void *message);
 
 typedef double CFAbsoluteTime;
 typedef void (*Observe)(void *observer, unsigned long activity, void *info);
@@ -91,9 +96,11 @@ int CFRunLoopRunInMode(const void *mode, double seconds, unsigned char once) {
         next = t->at;
     if (next > now) {
       tell(32);
-      struct timespec wait = {(time_t)(next - now), (long)((next - now - (double)(time_t)(next - now)) * 1e9)};
-      nanosleep(&wait, 0);
+      double length = next - now > 1e6 ? 1e6 : next - now;
+      mach_timespec_t wait = {(unsigned)length, (int)((length - (double)(unsigned)length) * 1e9)};
+      semaphore_timedwait(_dispatch_get_main_queue_port_4CF(), wait);
       tell(64);
+      _dispatch_main_queue_callback_4CF(0);
     }
     now = CFAbsoluteTimeGetCurrent();
     for (struct timer *t = timers; t && !stop; t = t->next)

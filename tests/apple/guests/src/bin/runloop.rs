@@ -1,6 +1,8 @@
 //! `runloop FOLDER KIND`: an app with a run loop and no word of heartbeats. A timer turns the loop a
 //! hundred times, and then once does something that takes long: `busy`, `sleeping`, `lock`; or,
-//! `nested`, runs a loop within the loop, which turns as well and is no stall.
+//! `nested`, runs a loop within the loop, which turns as well and is no stall. `queue` does it in a
+//! block of the main queue, with the ping on; `dispatch` has no run loop, but `dispatch_main` and the
+//! ping: the system ends the main thread then, and works the queue off on threads of its own.
 use std::ffi::c_void;
 use std::hint::black_box;
 use std::sync::Mutex;
@@ -69,6 +71,42 @@ fn modal() -> u64 {
     unsafe { CFRunLoopRunInMode(kCFRunLoopDefaultMode, 1.0, 0) as u64 }
 }
 
+unsafe extern "C" {
+    static _dispatch_main_q: c_void;
+    fn dispatch_async_f(queue: *const c_void, context: *mut c_void, work: extern "C" fn(*mut c_void));
+    fn dispatch_main() -> !;
+}
+
+fn post(work: extern "C" fn(*mut c_void)) {
+    // SAFETY: the main queue lives as long as the process.
+    unsafe { dispatch_async_f(&raw const _dispatch_main_q, std::ptr::null_mut(), work) };
+}
+
+extern "C" fn block(_context: *mut c_void) {
+    black_box(compute());
+}
+
+/// No run loop: pings, a block that freezes the queue, and the end, in its order.
+fn dispatch(monitor: Monitor, folder: String) -> ! {
+    static OVER: Mutex<Option<(Monitor, String)>> = Mutex::new(None);
+    extern "C" fn end(_context: *mut c_void) {
+        let (monitor, folder) = OVER.lock().unwrap().take().expect("it is there");
+        drop(monitor);
+        let reports = wedjat::store::reports(&folder).expect("the folder can be read");
+        println!("reports {}", reports.len());
+        std::process::exit(0);
+    }
+    *OVER.lock().unwrap() = Some((monitor, folder));
+    std::thread::spawn(|| {
+        std::thread::sleep(Duration::from_millis(500));
+        post(block);
+        std::thread::sleep(Duration::from_millis(1000));
+        post(end);
+    });
+    // SAFETY: on the main thread.
+    unsafe { dispatch_main() }
+}
+
 extern "C" fn tick(_timer: *mut c_void, _info: *mut c_void) {
     let turn = TURNS.fetch_add(1, Ordering::SeqCst);
     let kind = std::env::args().nth(2).unwrap_or_default();
@@ -77,6 +115,10 @@ extern "C" fn tick(_timer: *mut c_void, _info: *mut c_void) {
             "busy" => compute(),
             "sleeping" => wait_for_disk(),
             "lock" => wait_for_lock(),
+            "queue" => {
+                post(block);
+                0
+            }
             _ => modal(),
         });
     } else if turn == 200 {
@@ -94,6 +136,13 @@ fn main() {
         .stall(Stall::default())
         .install()
         .expect("the monitor installs");
+    let kind = std::env::args().nth(2).unwrap_or_default();
+    if matches!(&*kind, "queue" | "dispatch") {
+        monitor.watch_main_queue().expect("the ping begins");
+    }
+    if kind == "dispatch" {
+        dispatch(monitor, folder);
+    }
     // SAFETY: as in CFRunLoop.h.
     unsafe {
         for (interval, call) in [(0.01, tick as extern "C" fn(_, _)), (0.015, other)] {

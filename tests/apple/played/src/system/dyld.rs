@@ -62,6 +62,9 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
                 }
             }
         }
+        // (image): whether it is gone. Only the one that came last goes, so that the others keep
+        // their numbers.
+        "__played_close" => u64::from(loader::unload(m, a[0] as usize)),
         // (image, k): the k-th initialiser, or 0
         "__played_initializer" => initializer(m, a[0] as usize, a[1]),
         "__tlv_bootstrap" | "_tlv_bootstrap" => local(m, a[0]),

@@ -11,6 +11,7 @@ pub mod mach_port;
 pub mod mach_task;
 pub mod mach_thread;
 pub mod mach_vm;
+pub mod notify;
 pub mod process;
 pub mod semaphore;
 pub mod signal;
@@ -34,6 +35,21 @@ pub fn call(m: &mut Machine, symbol: &str, a: &[u64; 8]) -> Outcome {
     // A suffix after a dollar sign names a variant, as `fstat$INODE64`: here they are all the same.
     let plain = symbol.split('$').next().unwrap_or(symbol);
     let name = plain.strip_prefix('_').unwrap_or(plain);
+    if let Some(odd) = guest::odd(m, name) {
+        return match odd.errno {
+            0 => Outcome::Return(odd.result),
+            number => error(m, number),
+        };
+    }
+    let last = guest::is_last(m, name);
+    let outcome = play(m, name, a);
+    match outcome {
+        Outcome::Return(value) if last => Outcome::Yield(value),
+        outcome => outcome,
+    }
+}
+
+fn play(m: &mut Machine, name: &str, a: &[u64; 8]) -> Outcome {
     let rooms = [
         clock::call,
         dyld::call,
@@ -44,6 +60,7 @@ pub fn call(m: &mut Machine, symbol: &str, a: &[u64; 8]) -> Outcome {
         mach_task::call,
         mach_thread::call,
         mach_vm::call,
+        notify::call,
         process::call,
         semaphore::call,
         signal::call,
