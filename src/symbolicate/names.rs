@@ -40,7 +40,17 @@ pub(crate) fn agree(symbol: &str, plain: &str) -> bool {
     let demangled = demangle(symbol);
     let (one, other) = (last_part(&demangled), last_part(plain));
     // Rust's older mangling has `{{closure}}` where the compiler says `{closure#0}`.
-    one == other || (one.starts_with("{{closure}}") && other.starts_with("{closure"))
+    one == other
+        || (one.starts_with("{{closure}}") && other.starts_with("{closure"))
+        || (other.starts_with("operator") && is_operator(one, other))
+}
+
+/// Whether `full`, with arguments, is the operator `plain`, without.
+fn is_operator(full: &str, plain: &str) -> bool {
+    // `operator< <int>` and `operator<<int>` are one.
+    let (full, plain) = (full.replace(' ', ""), plain.replace(' ', ""));
+    full.strip_prefix(&plain)
+        .is_some_and(|rest| rest.starts_with('(') || rest.starts_with("[abi:"))
 }
 
 /// `a::b<c>::d<e>(f) const` gives `d`.
@@ -54,7 +64,7 @@ fn last_part(name: &str) -> &str {
             // `operator<`, `operator()` and the like: all that follows is its name
             b'o' if depth == 0
                 && name[i..].starts_with("operator")
-                && (i == 0 || bytes[i - 1] == b':') =>
+                && (i == 0 || matches!(bytes[i - 1], b':' | b' ')) =>
             {
                 return &name[i..];
             }
@@ -73,6 +83,7 @@ fn last_part(name: &str) -> &str {
                 i += 1;
             }
             b' ' if depth == 0 && end == name.len() => start = i + 1, // a return type stands before
+            b'[' if depth == 0 && end == name.len() && name[i..].starts_with("[abi:") => end = i,
             b'.' if depth == 0 && end == name.len() && start < i => end = i,
             _ => {}
         }
@@ -108,6 +119,13 @@ mod tests {
             "_ZN3app3run28_$u7b$$u7b$closure$u7d$$u7d$17h0123456789abcdefE",
             "{closure#0}"
         ));
+        assert!(agree("_Z4nameB5cxx11i", "name"));
+        assert!(agree("_ZN3BoxixEi", "operator[]"));
+        assert!(agree("_ZNK3BoxclEii", "operator()"));
+        assert!(agree("_ZltIcEbRK3BoxS2_", "operator<<char>"));
+        assert!(agree("_ZNK3BoxcvbEv", "operator bool"));
+        assert!(!agree("_ZN3BoxixEi", "operator()"));
+        assert!(!agree("_ZlsR3BoxS0_", "operator<"));
         assert!(!agree("_ZN3foo3barEv", "baz"));
         assert!(!agree("_ZN3foo3barEv", "foo"));
     }
