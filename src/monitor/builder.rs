@@ -11,8 +11,8 @@ use crate::platform::forked::{self, First, ForkLock};
 use crate::platform::stacks::ensure_alternate_stack;
 use crate::platform::{Thread, abort, exit, process_id};
 use crate::recorder::{
-    COUNTERS, CRASH_WRITER, CrashDesk, Facts, Helper, LiveDesk, LoadDesk, OnStall, Shared,
-    StallDesk, StallEvent, TERMINATE, prepare_crash, trace_report,
+    COUNTERS, CRASH_WRITER, CrashDesk, Facts, Helper, LiveDesk, LoadDesk, MAX_THREADS, OnStall,
+    Shared, StallDesk, StallEvent, TERMINATE, prepare_crash, trace_report,
 };
 use crate::report::name::Name;
 use crate::store::launch;
@@ -49,6 +49,8 @@ pub struct MonitorBuilder {
     restraint: Restraint,
     loads: Loads,
     names: bool,
+    /// Threads in a report beside the first, at most.
+    threads: usize,
     on_stall: Option<OnStall>,
     on_report: Option<OnReport>,
 }
@@ -140,6 +142,7 @@ impl MonitorBuilder {
             restraint: Restraint::default(),
             loads: Loads::default(),
             names: false,
+            threads: MAX_THREADS,
             on_stall: None,
             on_report: None,
         }
@@ -194,6 +197,26 @@ impl MonitorBuilder {
     /// thread stands still for ever inside the allocator, with its lock, so does the watchdog.
     pub fn names(mut self, names: bool) -> MonitorBuilder {
         self.names = names;
+        self
+    }
+
+    /// Reports hold at most so many threads beside the one in question, 1024 unless this says otherwise:
+    /// the main thread first, then those that the system lists first. How many were left out shows in
+    /// `capture.cut`, which is `limit` then.
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("wedjat-threads-{}", std::process::id()));
+    /// let builder = wedjat::Monitor::builder("MyApp", "1").directory(&dir);
+    /// let monitor = builder.threads(0).install()?;
+    /// let path = monitor.record("this thread alone")?;
+    /// let report = wedjat::report::read(&std::fs::read(&path)?)?.report;
+    /// assert_eq!(report.threads.len(), 1);
+    /// # drop(monitor);
+    /// # std::fs::remove_dir_all(&dir)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn threads(mut self, most: usize) -> MonitorBuilder {
+        self.threads = most;
         self
     }
 
@@ -264,7 +287,13 @@ impl MonitorBuilder {
         let record = launch::LaunchRecord::begin(&folder, &facts.launch, &self.version).ok();
         launch::seen(&GAUGES.memory());
 
-        let live = LiveDesk::new(facts.clone(), folder.clone(), &limits, self.names);
+        let live = LiveDesk::new(
+            facts.clone(),
+            folder.clone(),
+            &limits,
+            self.names,
+            self.threads,
+        );
         let live = Arc::new(live);
         static ONCE: First = First::new();
         if ONCE.is_now() {
@@ -306,8 +335,14 @@ impl MonitorBuilder {
                 ..CaptureLimits::default()
             };
             let folder = open()?.with_reserve(CRASH_RESERVE);
-            let desk = CrashDesk::new(facts.clone(), folder, &limits, wanted.near_memory)
-                .map_err(memory)?;
+            let desk = CrashDesk::new(
+                facts.clone(),
+                folder,
+                &limits,
+                wanted.near_memory,
+                self.threads,
+            )
+            .map_err(memory)?;
             prepare_crash(desk);
             #[cfg(target_os = "linux")]
             {
@@ -342,6 +377,7 @@ impl MonitorBuilder {
                 tell(&told, &path);
             }),
             names: self.names,
+            threads: self.threads,
         };
         if let Some(stall) = self.stall {
             // The captures' signal may come while a handler of the app's runs on an alternate stack.

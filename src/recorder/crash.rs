@@ -58,9 +58,10 @@ impl CrashDesk {
         folder: file::Folder,
         limits: &CaptureLimits,
         near_memory: bool,
+        threads: usize,
     ) -> std::io::Result<CrashDesk> {
         let scribe = match cfg!(target_os = "linux") {
-            true => Some(Pen::new(limits)?),
+            true => Some(Pen::new(limits, threads)?),
             false => None,
         };
         Ok(CrashDesk {
@@ -68,7 +69,7 @@ impl CrashDesk {
             folder,
             near_memory,
             scribe,
-            dying: Pen::new(limits)?,
+            dying: Pen::new(limits, threads)?,
         })
     }
 
@@ -81,12 +82,12 @@ impl CrashDesk {
 }
 
 impl Pen {
-    fn new(limits: &CaptureLimits) -> std::io::Result<Pen> {
+    fn new(limits: &CaptureLimits, threads: usize) -> std::io::Result<Pen> {
         Ok(Pen {
             work: UnsafeCell::new(Work {
                 bench: Workbench::new(),
                 capturer: Capturer::new(limits).map_err(std::io::Error::other)?,
-                threads: Threads::new(),
+                threads: Threads::new(threads),
                 recording: None,
             }),
             salvage: UnsafeCell::new(Workbench::new()),

@@ -18,6 +18,8 @@ pub(crate) struct LiveDesk {
     folder: Arc<file::Folder>,
     limits: CaptureLimits,
     names: bool,
+    /// How many threads a report has beside the first.
+    most: usize,
     /// Made when it is first needed: an app that never asks pays nothing for it.
     work: Mutex<Option<Work>>,
 }
@@ -30,11 +32,11 @@ struct Work {
 }
 
 impl Work {
-    fn new(limits: &CaptureLimits) -> io::Result<Work> {
+    fn new(limits: &CaptureLimits, most: usize) -> io::Result<Work> {
         Ok(Work {
             bench: Workbench::new(),
             capturer: Capturer::new(limits).map_err(io::Error::other)?,
-            threads: Threads::new(),
+            threads: Threads::new(most),
         })
     }
 }
@@ -57,12 +59,14 @@ impl LiveDesk {
         folder: Arc<file::Folder>,
         limits: &CaptureLimits,
         names: bool,
+        most: usize,
     ) -> LiveDesk {
         LiveDesk {
             facts,
             folder,
             limits: limits.clone(),
             names,
+            most,
             work: Mutex::new(None),
         }
     }
@@ -74,7 +78,7 @@ impl LiveDesk {
             .work
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
-        let work = made(&mut work, &self.limits)?;
+        let work = made(&mut work, &self.limits, self.most)?;
         let here = Thread::current();
         let mut names = Names::default();
         let mut text = String::new();
@@ -131,7 +135,7 @@ impl LiveDesk {
             reason: Some(reason),
             ..EventView::default()
         };
-        self.write(made(&mut work, &self.limits)?, &event, true)
+        self.write(made(&mut work, &self.limits, self.most)?, &event, true)
     }
 
     /// A report of a panic: the calling thread alone. `None` where a report is being written
@@ -148,8 +152,8 @@ impl LiveDesk {
             location: Some(panic.location),
             ..EventView::default()
         };
-        let written =
-            made(&mut work, &self.limits).and_then(|work| self.write(work, &event, false));
+        let written = made(&mut work, &self.limits, self.most)
+            .and_then(|work| self.write(work, &event, false));
         Some(written)
     }
 
@@ -207,9 +211,13 @@ impl LiveDesk {
     }
 }
 
-fn made<'w>(work: &'w mut Option<Work>, limits: &CaptureLimits) -> io::Result<&'w mut Work> {
+fn made<'w>(
+    work: &'w mut Option<Work>,
+    limits: &CaptureLimits,
+    most: usize,
+) -> io::Result<&'w mut Work> {
     match work {
         Some(work) => Ok(work),
-        None => Ok(work.insert(Work::new(limits)?)),
+        None => Ok(work.insert(Work::new(limits, most)?)),
     }
 }

@@ -63,7 +63,7 @@ impl LoadDesk {
                 .unwrap_or(0),
             bench: Workbench::new(),
             capturer: Capturer::new(limits).map_err(std::io::Error::other)?,
-            threads: Threads::new(),
+            threads: Threads::new(shared.threads),
             samples: Samples::new(),
             shared,
             list: vec![Thread::current(); THREADS].into_boxed_slice(),

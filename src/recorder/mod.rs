@@ -29,7 +29,7 @@ pub(crate) use live::LiveDesk;
 pub use live::Which;
 pub(crate) use load::LoadDesk;
 pub(crate) use stall::{Shared, StallDesk};
-pub(crate) use threads::Threads;
+pub(crate) use threads::{MAX_THREADS, Threads};
 pub(crate) use workbench::Workbench;
 
 use names::Names;

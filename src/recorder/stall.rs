@@ -44,6 +44,8 @@ pub(crate) struct Shared {
     pub done: Arc<dyn Fn(Name) + Send + Sync>,
     /// Whether frames get names from the images' own symbol tables.
     pub names: bool,
+    /// How many threads a report has beside the first.
+    pub threads: usize,
 }
 
 impl Shared {
@@ -77,7 +79,7 @@ impl StallDesk {
             watched,
             bench: Workbench::new(),
             sampler: Sampler::new(watched, limits)?,
-            threads: Threads::new(),
+            threads: Threads::new(shared.threads),
             open: None,
             shared,
             on_stall,

@@ -6,8 +6,9 @@ use crate::platform::{self, Thread, clock};
 use crate::report::{ThreadView, WalkEnd};
 use crate::trigger::crash;
 
-/// Threads in one report, at most; the rest are counted.
-const MAX_THREADS: usize = 1024;
+/// Threads in one report beside the one in question, at most, unless the app says otherwise; the rest are
+/// counted.
+pub(crate) const MAX_THREADS: usize = 1024;
 /// Threads that do not answer cost at most so much together, nanoseconds.
 const UNANSWERED_BUDGET: u64 = 50_000_000;
 /// Threads that would answer, but do not get the CPU for it, cost at most so much together.
@@ -17,6 +18,8 @@ const STARVED_BUDGET: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub(crate) struct Threads {
     list: Box<[Thread]>,
+    /// So many are written.
+    most: usize,
 }
 
 /// What capturing the other threads came to.
@@ -31,9 +34,10 @@ pub(crate) struct Tally {
 }
 
 impl Threads {
-    pub fn new() -> Threads {
+    pub fn new(most: usize) -> Threads {
         Threads {
-            list: vec![Thread::current(); MAX_THREADS].into_boxed_slice(),
+            list: vec![Thread::current(); most.clamp(MAX_THREADS, 1 << 16)].into_boxed_slice(),
+            most,
         }
     }
 
@@ -41,10 +45,8 @@ impl Threads {
     /// Signal-safe.
     pub fn all(&mut self) -> &[Thread] {
         let count = platform::threads::list(&mut self.list);
-        let listed = self
-            .list
-            .get_mut(..count.min(MAX_THREADS))
-            .unwrap_or_default();
+        let room = self.list.len();
+        let listed = self.list.get_mut(..count.min(room)).unwrap_or_default();
         if let Some(main) = listed.iter().position(|thread| thread.is_main()) {
             listed.swap(0, main);
         }
@@ -76,22 +78,25 @@ impl Threads {
         wanted: impl Fn(Thread) -> bool,
     ) -> Tally {
         let count = platform::threads::list(&mut self.list);
+        let room = self.list.len();
         let mut tally = Tally {
             left_out: count.saturating_sub(self.list.len()) as u64,
             ..Tally::default()
         };
-        let listed = self
-            .list
-            .get_mut(..count.min(MAX_THREADS))
-            .unwrap_or_default();
+        let listed = self.list.get_mut(..count.min(room)).unwrap_or_default();
         if let Some(main) = listed.iter().position(|thread| thread.is_main()) {
             listed.swap(0, main);
         }
-        let (mut waited, mut starved) = (0, 0);
+        let (mut waited, mut starved, mut written) = (0, 0, 0);
         for &mut thread in listed {
             if !wanted(thread) {
                 continue;
             }
+            if written >= self.most {
+                tally.left_out += 1;
+                continue;
+            }
+            written += 1;
             let mut name = [0; 32];
             let length = thread.name(&mut name);
             let name = name

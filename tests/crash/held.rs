@@ -23,6 +23,7 @@ pub fn trials() -> Tests {
             while_stalled,
         ),
         ("five_hundred_threads_are_all_in_the_report", crowd),
+        ("no_more_threads_than_are_wanted_are_in_the_report", few),
         (
             "threads_that_block_the_signal_cost_fifty_milliseconds_in_all",
             unwilling,
@@ -31,6 +32,7 @@ pub fn trials() -> Tests {
 }
 
 const CROWD: usize = 500;
+const FEW: usize = 7;
 const UNWILLING: usize = 40;
 
 extern "C" fn strikes(_: i32) {
@@ -92,8 +94,14 @@ pub fn role(role: &str, folder: &Path) -> bool {
             }
             outer(Way::Null);
         }
-        "crowd" => {
-            let _monitor = install(folder);
+        "crowd" | "few" => {
+            let builder = Monitor::builder("crash test", "1.0").directory(folder);
+            let builder = builder.crash(Crash::default());
+            let builder = match role {
+                "few" => builder.threads(FEW),
+                _ => builder,
+            };
+            let _monitor = builder.install().unwrap();
             let ready = Barrier::new(CROWD + 1);
             std::thread::scope(|scope| {
                 for _ in 0..CROWD {
@@ -209,6 +217,14 @@ fn crowd() {
         seen > CROWD * 9 / 10
     });
     assert!(most, "hardly any of them has a stack");
+}
+
+fn few() {
+    let report = play("few").report();
+    culprit_is_first(&report);
+    assert_eq!(report.threads.len(), 1 + FEW);
+    let cut = report.capture.unwrap().cut;
+    assert_eq!(cut, Some(wedjat::report::Value::Text("limit".into())));
 }
 
 fn unwilling() {

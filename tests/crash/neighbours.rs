@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
+use wedjat::report::EventKind;
 use wedjat::store;
 
 use crate::child::{calls, play, stack};
@@ -10,6 +11,7 @@ use crate::{Tests, Way, install, outer, tests};
 
 pub fn trials() -> Tests {
     tests(&[
+        ("a_program_that_is_executed_begins_anew", executed),
         (
             "a_fault_that_another_handler_recovers_from_is_no_report_and_leaves_us_installed",
             recovers,
@@ -128,6 +130,33 @@ fn jumped() {
 
 pub fn role(role: &str, folder: &Path) -> bool {
     match role {
+        "executes" => {
+            use std::os::unix::process::CommandExt;
+            let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+            let before = open();
+            let monitor = install(folder);
+            monitor.record("before").unwrap();
+            // In the middle of it, with everything installed: the memory goes, and with it all of ours.
+            let error = std::process::Command::new(std::env::current_exe().unwrap())
+                .env(crate::child::ROLE, "executed")
+                .env("WEDJAT_TEST_OPEN", before.to_string())
+                .exec();
+            panic!("{error}");
+        }
+        "executed" => {
+            let open = std::fs::read_dir("/proc/self/fd").unwrap().count();
+            let before = std::env::var("WEDJAT_TEST_OPEN").unwrap();
+            assert_eq!(open.to_string(), before, "descriptors were left open");
+            // SAFETY: asks only.
+            let handled = unsafe {
+                let mut now: libc::sigaction = std::mem::zeroed();
+                libc::sigaction(libc::SIGILL, std::ptr::null(), &mut now);
+                now.sa_sigaction
+            };
+            assert_eq!(handled, libc::SIG_DFL);
+            let _monitor = install(folder);
+            outer(Way::Null);
+        }
         "recovers" | "recovers_small" => {
             let small = role == "recovers_small";
             handle(mends, libc::SA_ONSTACK);
@@ -347,4 +376,25 @@ fn fork_installs() {
     }
     signals.sort();
     assert_eq!(signals, ["SIGABRT", "SIGSEGV"]);
+}
+
+/// `exec` takes everything with it: the new program has a monitor of its own, in the same process and the
+/// same folder.
+fn executed() {
+    let ended = play("executes");
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    let readings = ended.readings();
+    assert_eq!(readings.len(), 2);
+    let kinds: Vec<EventKind> = readings
+        .iter()
+        .map(|reading| {
+            assert!(reading.damage.is_empty(), "{:?}", reading.damage);
+            let report = &reading.report;
+            assert_eq!(report.end.as_ref().unwrap().closed_by, "writer");
+            report.event.as_ref().unwrap().kind
+        })
+        .collect();
+    assert_eq!(kinds, [EventKind::Live, EventKind::Crash]);
+    let launch = |index: usize| readings[index].report.head.launch;
+    assert_ne!(launch(0), launch(1));
 }
