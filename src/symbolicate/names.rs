@@ -77,6 +77,11 @@ fn last_part(name: &str) -> &str {
             }
             b'>' if i > 0 && bytes[i - 1] == b'-' => {}
             b'>' | b')' => depth = depth.saturating_sub(1),
+            // `name::<args>`, as Rust has it
+            b':' if depth == 0 && name[i..].starts_with("::<") && i > start => {
+                end = end.min(i);
+                i += 1;
+            }
             b':' if depth == 0 && bytes.get(i + 1) == Some(&b':') => {
                 start = i + 2;
                 end = name.len();
@@ -119,6 +124,15 @@ mod tests {
             "_ZN3app3run28_$u7b$$u7b$closure$u7d$$u7d$17h0123456789abcdefE",
             "{closure#0}"
         ));
+        assert!(agree(
+            "_RINvNtCs1234_7mycrate3foo3barxE.llvm.13921902409383346971",
+            "bar<i64>"
+        ));
+        assert!(agree(
+            "_RNCINvNtCs1234_7mycrate3foo3barxE0",
+            "{closure#0}<i64>"
+        ));
+        assert!(!agree("_RINvNtCs1234_7mycrate3foo3barxE", "foo"));
         assert!(agree("_Z4nameB5cxx11i", "name"));
         assert!(agree("_ZN3BoxixEi", "operator[]"));
         assert!(agree("_ZNK3BoxclEii", "operator()"));
