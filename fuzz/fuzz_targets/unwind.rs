@@ -38,7 +38,11 @@ impl Memory for Counted<'_> {
 }
 
 fuzz_target!(|input: Input| {
-    let arch = if input.arm64 { Arch::Arm64 } else { Arch::X86_64 };
+    let arch = if input.arm64 {
+        Arch::Arm64
+    } else {
+        Arch::X86_64
+    };
     let images = input.images.into_iter().take(4).map(|image| {
         let stated = u64::from(image.stated);
         let section = |bytes: Vec<u8>, at: u64| Section {

@@ -4,6 +4,9 @@
 
 #[path = "../../tests/report_support/any_report.rs"]
 mod any_report;
+#[path = "../../src/report/name.rs"]
+#[allow(dead_code, reason = "the recorder uses more of it")]
+mod name;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
@@ -28,6 +31,7 @@ impl<'a> Arbitrary<'a> for Input {
 }
 
 fuzz_target!(|input: Input| {
+    check_name(&input.report);
     let mut buffer = vec![0; usize::from(input.buffer)];
     let mut bytes: Vec<u8> = Vec::new();
     let mut writer = ReportWriter::new(&mut buffer, &mut bytes);
@@ -248,6 +252,15 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
         };
         writer.context(view).expect(all_went);
     }
+    for near in &report.memory {
+        let view = NearMemoryView {
+            of: &near.of,
+            at: near.at,
+            bytes: &near.bytes,
+            text: near.text.as_deref(),
+        };
+        writer.memory(&view).expect(all_went);
+    }
     if let Some(capture) = &report.capture {
         let view = CaptureView {
             stopped: capture.stopped,
@@ -299,4 +312,28 @@ fn borrowed(value: &Value) -> ValueView<'_> {
         Value::Bytes(value) => ValueView::Bytes(value),
         _ => ValueView::Nil,
     }
+}
+
+/// The name of its file: bounded, and a time that a calendar knows.
+fn check_name(report: &Report) {
+    let kind = report
+        .event
+        .as_ref()
+        .map_or("live", |event| event.kind.as_str());
+    let name = name::Name::new(report.head.time, kind, &report.head.id, name::WHOLE);
+    let name = name.as_str();
+    assert!(name.len() < 96 && name.is_ascii(), "{name}");
+    let field = |range| -> u64 {
+        name.get(range)
+            .and_then(|text: &str| text.parse().ok())
+            .expect("digits")
+    };
+    assert!(
+        (1..=12).contains(&field(5..7)) && (1..=31).contains(&field(8..10)),
+        "{name}"
+    );
+    assert!(
+        field(11..13) < 24 && field(14..16) < 60 && field(17..19) < 60,
+        "{name}"
+    );
 }
