@@ -1,6 +1,6 @@
 //! The hunt for deadlocks: once the main thread has entered a function that has `hunted` in its
-//! name, it is held before each instruction that it has not stood at often enough, wherever that
-//! is, and another thread's turn begins: one that stops it and looks at its stack.
+//! name, and until it enters `hunt_is_over`, it is held before each instruction that it has not stood
+//! at often enough, wherever that is, until another thread has stopped it and looked at its stack.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -36,14 +36,14 @@ pub struct Stood {
 pub fn watch(m: &mut Machine, each: u32) -> Rc<RefCell<Stood>> {
     let arm = m.arm;
     m.uc.get_data_mut().watching = true;
-    let begins = |name: &str| name.contains("hunted");
-    let begin: HashSet<u64> = m
-        .images
-        .iter()
-        .flat_map(|i| i.file.symbols.iter().map(move |s| (s.0 + i.slide, &s.1)))
-        .filter(|(_, name)| begins(name))
-        .map(|(at, _)| at)
-        .collect();
+    let named = |part: &str| -> HashSet<u64> {
+        let images = m.images.iter();
+        let symbols =
+            images.flat_map(|i| i.file.symbols.iter().map(move |s| (s.0 + i.slide, &s.1)));
+        let found = symbols.filter(|(_, name)| name.contains(part));
+        found.map(|(at, _)| at).collect()
+    };
+    let (begin, end) = (named("hunted"), named("hunt_is_over"));
     let stood = Rc::new(RefCell::new(Stood::default()));
     let seen = stood.clone();
     let hold = Rc::new(RefCell::new(
@@ -56,7 +56,7 @@ pub fn watch(m: &mut Machine, each: u32) -> Rc<RefCell<Stood>> {
             now.pc = pc;
             uc.get_data_mut().shadow.settle(arm, now);
             let mut stood = seen.borrow_mut();
-            stood.begun |= begin.contains(&pc);
+            stood.begun = (stood.begun || begin.contains(&pc)) && !end.contains(&pc);
             if stood.begun {
                 let times = stood.times.entry(pc).or_default();
                 *times += 1;
@@ -92,6 +92,9 @@ pub fn watch(m: &mut Machine, each: u32) -> Rc<RefCell<Stood>> {
 pub fn stopped(m: &mut Machine, thread: usize) {
     if !m.uc.get_data().watching {
         return;
+    }
+    if m.held.is_some_and(|(held, _)| held == thread) {
+        m.held = None;
     }
     let Some(context) = m.threads[thread].context.as_ref() else {
         return;

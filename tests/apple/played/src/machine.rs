@@ -147,8 +147,8 @@ pub struct Machine {
     pub odd: Vec<system::guest::Odd>,
     /// What the guest has found on stacks that it stopped.
     pub found: crate::hunt::Found,
-    /// A thread whose turn ended before its time: another one is next.
-    held: Option<usize>,
+    /// A thread whose turn ended before its time: others are next, for so many turns.
+    pub held: Option<(usize, u32)>,
     random: u64,
     /// The longest turn, instructions.
     pub slice: usize,
@@ -254,7 +254,11 @@ impl Machine {
                 t.suspended == 0 && matches!(t.turn, Turn::Ready | Turn::Woken(..))
             })
             .collect();
-        let held = self.held.take();
+        // It waits until it has been looked at, or the others have had turns enough for that.
+        let held = self.held.map(|(thread, _)| thread);
+        self.held = self
+            .held
+            .and_then(|(thread, turns)| Some((thread, turns.checked_sub(1)?)));
         let others: Vec<usize> = ready.iter().copied().filter(|i| Some(*i) != held).collect();
         let ready = if others.is_empty() { ready } else { others };
         if ready.is_empty() {
@@ -343,7 +347,7 @@ impl Machine {
                 stopped.interrupt.take(),
             );
             if std::mem::take(&mut stopped.held) {
-                self.held = Some(thread);
+                self.held = Some((thread, 200));
                 self.now += INSTRUCTION;
                 left = 0;
             } else if let Some(address) = trap {
