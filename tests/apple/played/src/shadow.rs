@@ -107,7 +107,7 @@ impl Shadow {
     pub fn settle(&mut self, arm: bool, now: Registers) {
         let Registers { pc, sp, .. } = now;
         match std::mem::take(&mut self.next) {
-            _ if pc == self.looked_at => return,
+            _ if pc == self.looked_at => {}
             Next::LoadFrame => self.overwritten = true,
             Next::Nothing if self.is_away(arm, sp) => {
                 self.away += 1;
