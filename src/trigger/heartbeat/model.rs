@@ -1,4 +1,4 @@
-//! The handshake under every interleaving: `RUSTFLAGS="--cfg loom" cargo test --release --lib model`.
+//! The handshake under every interleaving: `RUSTFLAGS="--cfg loom" cargo test --lib model`.
 
 use super::Beat;
 use super::pulse::Pulse;
