@@ -14,6 +14,7 @@ pub(super) enum Index {
     Header {
         header: Section,
         table: Range<usize>,
+        steps: Steps,
     },
     /// Made here: (start, offset of the entry), sorted.
     Built(Vec<(u64, u32)>),
@@ -34,7 +35,12 @@ impl Index {
         bases: &BaseAddresses,
     ) -> Option<Index> {
         if let Some((header, table)) = header.and_then(header_table) {
-            return Some(Index::Header { header, table });
+            let steps = Steps::of(pairs(&header, &table)?);
+            return Some(Index::Header {
+                header,
+                table,
+                steps,
+            });
         }
         let entries = build_index(section, bases);
         (!entries.is_empty()).then_some(Index::Built(entries))
@@ -50,27 +56,94 @@ impl Index {
                     .get(after.checked_sub(1)?)
                     .map(|entry| entry.1 as usize)
             }
-            Index::Header { header, table } => {
-                let (pairs, _) = header.bytes.get(table.clone())?.as_chunks::<8>();
-                let first =
-                    |pair: &[u8; 8]| i32::from_le_bytes([pair[0], pair[1], pair[2], pair[3]]);
+            Index::Header {
+                header,
+                table,
+                steps,
+            } => {
+                let pairs = pairs(header, table)?;
                 let wanted = i32::try_from(svma.wrapping_sub(header.svma) as i64).ok()?;
-                let (mut low, mut high) = (0, pairs.len());
+                let (mut low, mut high) = steps.around(wanted, pairs.len());
                 while low < high {
                     let middle = low + (high - low) / 2;
-                    if first(pairs.get(middle)?) <= wanted {
+                    if start_of(pairs.get(middle)?) <= wanted {
                         low = middle + 1
                     } else {
                         high = middle
                     }
                 }
-                let pair = pairs.get(low.checked_sub(1)?)?;
-                let entry = i32::from_le_bytes([pair[4], pair[5], pair[6], pair[7]]);
+                let [.., a, b, c, d] = *pairs.get(low.checked_sub(1)?)?;
+                let entry = i32::from_le_bytes([a, b, c, d]);
                 let entry = header.svma.wrapping_add_signed(i64::from(entry));
                 usize::try_from(entry.checked_sub(section)?).ok()
             }
         }
     }
+}
+
+/// Where in a search table to look: how many entries begin before each of some places that lie at equal
+/// distances, so that most of the search is one look.
+#[derive(Debug)]
+pub(super) struct Steps {
+    first: i32,
+    shift: u32,
+    before: Box<[u32]>,
+}
+
+impl Steps {
+    /// So many places at most: 8 KiB an image.
+    const MOST: usize = 2048;
+
+    fn of(pairs: &[[u8; 8]]) -> Steps {
+        let first = pairs.first().map_or(0, start_of);
+        let last = pairs.last().map_or(0, start_of);
+        let span = u64::from(last.wrapping_sub(first) as u32);
+        // About four entries from one place to the next.
+        let places = (pairs.len() / 4).clamp(1, Steps::MOST) as u64;
+        let shift = (span / places).checked_ilog2().map_or(0, |log| log + 1);
+        let before = (0..=(span >> shift) + 1)
+            .map(|place| {
+                let at = i64::from(first).saturating_add((place << shift) as i64);
+                pairs.partition_point(|pair| i64::from(start_of(pair)) < at) as u32
+            })
+            .collect();
+        Steps {
+            first,
+            shift,
+            before,
+        }
+    }
+
+    /// Between which two counts that of the entries which begin at or before an offset is; of `all`
+    /// entries. Signal-safe.
+    fn around(&self, wanted: i32, all: usize) -> (usize, usize) {
+        let Some(past) = i64::from(wanted).checked_sub(i64::from(self.first)) else {
+            return (0, all);
+        };
+        let Ok(past) = u64::try_from(past) else {
+            // Before the first one.
+            return (0, 0);
+        };
+        let place = usize::try_from(past >> self.shift).unwrap_or(usize::MAX);
+        let low = self.before.get(place).copied();
+        let high = self.before.get(place.saturating_add(1)).copied();
+        let count = |known: Option<u32>| known.map_or(all, |known| (known as usize).min(all));
+        // Behind the last place all entries begin before.
+        (
+            low.map_or(all.saturating_sub(1), |low| (low as usize).min(all)),
+            count(high),
+        )
+    }
+}
+
+/// The pairs of a search table. Signal-safe.
+fn pairs<'h>(header: &'h Section, table: &Range<usize>) -> Option<&'h [[u8; 8]]> {
+    Some(header.bytes.get(table.clone())?.as_chunks().0)
+}
+
+/// The first half of a pair: where its function begins.
+fn start_of([a, b, c, d, ..]: &[u8; 8]) -> i32 {
+    i32::from_le_bytes([*a, *b, *c, *d])
 }
 
 /// The search table of a header, if it is of the shape that linkers make: a version of 1, the
@@ -127,5 +200,64 @@ pub(crate) fn eh_frame_of(header: &Section) -> Option<u64> {
     match parsed.eh_frame_ptr() {
         gimli::Pointer::Direct(address) => Some(address),
         gimli::Pointer::Indirect(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn random(state: &mut u64) -> u64 {
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        *state
+    }
+
+    #[test]
+    fn the_steps_lead_to_where_a_whole_search_does() {
+        let mut state = 0x2545_f491_4f6c_dd1d;
+        for round in 0..400u64 {
+            let count = random(&mut state) % [1, 3, 50, 3000][round as usize % 4];
+            let spread = [100, 1 << 20, i32::MAX as u64][round as usize % 3];
+            let below = random(&mut state) as i32 / 2;
+            let mut starts: Vec<i32> = (0..count)
+                .map(|_| below.saturating_add((random(&mut state) % spread) as i32))
+                .collect();
+            starts.sort_unstable();
+            let pairs: Vec<[u8; 8]> = starts
+                .iter()
+                .map(|start| (u64::from(*start as u32)).to_le_bytes())
+                .collect();
+            let steps = Steps::of(&pairs);
+            assert!(steps.before.len() <= Steps::MOST + 2);
+            let near = starts
+                .iter()
+                .flat_map(|&start| [start.saturating_sub(1), start, start.saturating_add(1)]);
+            let others = [i32::MIN, i32::MAX, 0, below];
+            for wanted in near.chain(others) {
+                let (low, high) = steps.around(wanted, pairs.len());
+                let whole = starts.partition_point(|start| *start <= wanted);
+                assert!(
+                    (low..=high).contains(&whole),
+                    "{wanted}: {low}..{high}, {whole}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_table_in_disorder_does_no_harm() {
+        let mut state = 0x9e37_79b9_7f4a_7c15;
+        for _ in 0..200 {
+            let pairs: Vec<[u8; 8]> = (0..random(&mut state) % 200)
+                .map(|_| random(&mut state).to_le_bytes())
+                .collect();
+            let steps = Steps::of(&pairs);
+            for _ in 0..50 {
+                let (low, high) = steps.around(random(&mut state) as i32, pairs.len());
+                assert!(low <= pairs.len() && high <= pairs.len());
+            }
+        }
     }
 }
