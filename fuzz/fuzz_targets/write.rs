@@ -4,9 +4,6 @@
 
 #[path = "../../tests/report_support/any_report.rs"]
 mod any_report;
-#[path = "../../src/report/name.rs"]
-#[allow(dead_code, reason = "the recorder uses more of it")]
-mod name;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use libfuzzer_sys::fuzz_target;

@@ -9,7 +9,11 @@ mod decode;
 mod encode;
 pub mod limits;
 pub mod model;
+#[cfg(not(fuzzing))]
 pub(crate) mod name;
+// Fuzzers have no other way to it.
+#[cfg(fuzzing)]
+pub mod name;
 mod read;
 mod rewrite;
 pub mod schema;
