@@ -117,22 +117,18 @@ impl Steps {
     /// Between which two counts that of the entries which begin at or before an offset is; of `all`
     /// entries. Signal-safe.
     fn around(&self, wanted: i32, all: usize) -> (usize, usize) {
-        let Some(past) = i64::from(wanted).checked_sub(i64::from(self.first)) else {
-            return (0, all);
-        };
-        let Ok(past) = u64::try_from(past) else {
+        let Ok(past) = u64::try_from(i64::from(wanted) - i64::from(self.first)) else {
             // Before the first one.
             return (0, 0);
         };
         let place = usize::try_from(past >> self.shift).unwrap_or(usize::MAX);
-        let low = self.before.get(place).copied();
-        let high = self.before.get(place.saturating_add(1)).copied();
-        let count = |known: Option<u32>| known.map_or(all, |known| (known as usize).min(all));
-        // Behind the last place all entries begin before.
-        (
-            low.map_or(all.saturating_sub(1), |low| (low as usize).min(all)),
-            count(high),
-        )
+        // Behind the last place lie no further ones: there all entries begin before.
+        let count = |place: usize| {
+            self.before
+                .get(place)
+                .map_or(all, |&known| all.min(known as usize))
+        };
+        (count(place), count(place.saturating_add(1)))
     }
 }
 

@@ -4,7 +4,7 @@ use crate::capture::registers::Arch;
 use crate::capture::rule::{Base, Rule};
 
 /// What is known at one instruction. Offsets are counted from the CFA, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Frame {
     /// CFA - sp.
     pub(super) sp: Option<i32>,
@@ -43,17 +43,8 @@ impl Frame {
         };
         Frame {
             sp: Some(sp),
-            fp: None,
             return_address,
-            saved_fp: None,
-            eax: None,
-            bound: None,
-            at_bound: false,
-            table: None,
-            left: false,
-            foreign: false,
-            loaded: 0,
-            stored: false,
+            ..Frame::default()
         }
     }
 
@@ -68,14 +59,7 @@ impl Frame {
             fp: cfa.filter(|_| base == Base::Fp),
             return_address: ra.map(|words| i32::from(words) * 8),
             saved_fp: fp.map(|words| i32::from(words) * 8),
-            eax: None,
-            bound: None,
-            at_bound: false,
-            table: None,
-            left: false,
-            foreign: false,
-            loaded: 0,
-            stored: false,
+            ..Frame::default()
         })
     }
 
