@@ -4,7 +4,10 @@ mod report_support;
 
 use report_support::{assert_is_part_of, full_report, v};
 use rmpv::Value as V;
-use wedjat::report::{self, DamageKind, Found, Frame, ReadError, Report, Value, crc32};
+use wedjat::report::{
+    self, ClosedBy, DamageKind, Found, Frame, NearMemory, ReadError, Report, ReportWriter, Value,
+    crc32,
+};
 
 /// Sections written by an independent encoder, with an `end` that is right.
 fn foreign(sections: &[(&str, V)]) -> Vec<u8> {
@@ -221,6 +224,28 @@ fn what_looks_like_a_section_within_an_id_is_none() {
             let cut = report::read(&bytes[..len]);
             assert!(cut.is_err(), "{len} {cut:?}");
         }
+    }
+}
+
+#[test]
+fn what_looks_like_a_section_in_one_that_was_cut_is_not_carried_on_from() {
+    let mut report = Report::default();
+    report.head.version = 1;
+    let mut memory = NearMemory::default();
+    // As a section does, and behind it as another begins; neither has a check.
+    memory.bytes = b"\x92\xa5event\x81\xa1x\x00\x92\xa5event\x81\xa1x\x00".to_vec();
+    let fake = memory.bytes.clone();
+    report.memory.push(memory);
+    let bytes = report::to_bytes(&report);
+    for len in find(&bytes, b"\x92\xa6memory")..find(&bytes, &fake) + fake.len() {
+        let survey = report::survey(&bytes[..len]);
+        assert!(survey.has_head && survey.sections == 1, "{len} {survey:?}");
+        let mut rest = bytes[..survey.len as usize].to_vec();
+        let mut buffer = [0; 256];
+        ReportWriter::resume(&mut buffer, &mut rest, survey.crc, survey.sections)
+            .finish(ClosedBy::NextLaunch)
+            .unwrap();
+        assert_eq!(report::read(&rest).unwrap().damage, [], "{len}");
     }
 }
 

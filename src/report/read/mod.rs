@@ -59,16 +59,9 @@ pub(crate) fn read_at(bytes: &[u8], base: u64) -> Result<Reading, ReadError> {
     if bytes.is_empty() {
         return Err(ReadError::Empty);
     }
-    let checks = if is_vouched_for(bytes) {
-        Checks::Ignore
-    } else if has_checks(bytes) {
-        Checks::Required
-    } else {
-        Checks::Present
-    };
     let mut reader = Reader {
         bytes,
-        checks,
+        checks: checks_of(bytes),
         report: Report::default(),
         damages: Damages::new(base),
         head: HeadState::Missing,
@@ -83,6 +76,17 @@ pub(crate) fn read_at(bytes: &[u8], base: u64) -> Result<Reading, ReadError> {
         report: reader.report,
         damage: reader.damages.into_list(),
     })
+}
+
+/// How far the sections' own checks are to be trusted in these bytes.
+fn checks_of(bytes: &[u8]) -> Checks {
+    if is_vouched_for(bytes) {
+        Checks::Ignore
+    } else if has_checks(bytes) {
+        Checks::Required
+    } else {
+        Checks::Present
+    }
 }
 
 /// Whether the file is one run of sections up to an `end` by the one who wrote them, whose CRC and

@@ -1,7 +1,7 @@
 //! How far a file can be carried on.
 
 use crate::report::checksum::crc32;
-use crate::report::section::{Checks, Piece, Pieces};
+use crate::report::section::{Piece, Pieces};
 use crate::report::view;
 
 /// How far a file can be carried on: what a launch needs to close a report that an earlier one left.
@@ -21,6 +21,7 @@ pub struct Survey {
 }
 
 /// Finds the last whole section, for [`ReportWriter::resume`](crate::report::ReportWriter::resume).
+/// What [`read`](crate::report::read) would not take for a section is none here.
 ///
 /// ```
 /// use wedjat::report::{self, ClosedBy, HeadView, ReportWriter};
@@ -38,7 +39,7 @@ pub struct Survey {
 /// ```
 pub fn survey(bytes: &[u8]) -> Survey {
     let mut survey = Survey::default();
-    for piece in Pieces::new(bytes, Checks::Ignore) {
+    for piece in Pieces::new(bytes, super::checks_of(bytes)) {
         let Piece::Section(section) = piece else {
             continue;
         };
