@@ -87,7 +87,8 @@ impl Threads {
         if let Some(main) = listed.iter().position(|thread| thread.is_main()) {
             listed.swap(0, main);
         }
-        let (mut waited, mut starved, mut written) = (0, 0, 0);
+        let mut patience = Patience::default();
+        let mut written = 0;
         for &mut thread in listed {
             if !wanted(thread) {
                 continue;
@@ -112,50 +113,74 @@ impl Threads {
                 cpu: thread.progress().map(|now| now.cpu),
                 ..ThreadView::default()
             };
-            if let Some(registers) = crash::crashed_too(thread) {
-                // It waits in our own handler, where it cannot answer; nor need it.
-                let captured = capturer.capture_context(&registers, images);
-                let state = Some("crashed too");
-                let facts = ThreadView { state, ..facts };
-                recording.thread(bench, images, &facts, &captured);
-                continue;
-            }
-            // One that is blocked is read as it lies: the signal of a stop might interrupt its call.
-            if let Some(captured) = capturer.capture_blocked(thread, images) {
-                recording.thread(bench, images, &facts, &captured);
-                continue;
-            }
-            let mut answered = false;
-            while !answered && waited < UNANSWERED_BUDGET && starved < STARVED_BUDGET {
-                let asked = clock::monotonic();
-                if let Ok(captured) = capturer.capture(thread, images) {
-                    tally.bytes = tally.bytes.saturating_add(captured.bytes);
-                    recording.thread(bench, images, &facts, &captured);
-                    answered = true;
-                    continue;
-                }
-                let took = clock::monotonic().saturating_sub(asked);
-                // One that is ready to run and has not had the CPU would have answered.
-                if thread.progress().is_some_and(|now| now.running) {
-                    starved = took.max(1_000_000).saturating_add(starved);
-                } else {
-                    waited = took.saturating_add(waited);
-                    break;
-                }
-            }
-            if !answered {
-                tally.unanswered += 1;
-                let end = Some(WalkEnd::Unreadable);
-                let state = Some("unresponsive");
-                recording.write(bench, |writer| {
-                    writer.thread(&ThreadView {
-                        state,
-                        end,
+            match patience.record(recording, bench, capturer, images, thread, &facts) {
+                Some(bytes) => tally.bytes = tally.bytes.saturating_add(bytes),
+                None => {
+                    tally.unanswered += 1;
+                    let facts = ThreadView {
+                        state: Some("unresponsive"),
+                        end: Some(WalkEnd::Unreadable),
                         ..facts
-                    })
-                });
+                    };
+                    recording.write(bench, |writer| writer.thread(&facts));
+                }
             }
         }
         tally
+    }
+}
+
+/// What was spent so far on threads that did not answer, nanoseconds.
+#[derive(Debug, Clone, Copy, Default)]
+struct Patience {
+    waited: u64,
+    starved: u64,
+}
+
+impl Patience {
+    /// Captures `thread` and writes it: how many bytes of its stack were copied; `None` where it
+    /// did not answer. Signal-safe.
+    fn record(
+        &mut self,
+        recording: &mut Recording,
+        bench: &mut Workbench,
+        capturer: &mut Capturer,
+        images: &ImagesGuard,
+        thread: Thread,
+        facts: &ThreadView<'_>,
+    ) -> Option<u64> {
+        let mut refused = false;
+        loop {
+            // It waits in our own handler, where it cannot answer; nor need it. Asked each time
+            // anew: one that did not answer may have crashed since.
+            if let Some(registers) = crash::crashed_too(thread) {
+                let captured = capturer.capture_context(&registers, images);
+                let state = Some("crashed too");
+                recording.thread(bench, images, &ThreadView { state, ..*facts }, &captured);
+                return Some(0);
+            }
+            // One that is blocked is read as it lies: the signal of a stop might interrupt its call.
+            if let Some(captured) = capturer.capture_blocked(thread, images) {
+                recording.thread(bench, images, facts, &captured);
+                return Some(0);
+            }
+            if refused || self.waited >= UNANSWERED_BUDGET || self.starved >= STARVED_BUDGET {
+                return None;
+            }
+            let asked = clock::monotonic();
+            if let Ok(captured) = capturer.capture(thread, images) {
+                let bytes = captured.bytes;
+                recording.thread(bench, images, facts, &captured);
+                return Some(bytes);
+            }
+            let took = clock::monotonic().saturating_sub(asked);
+            // One that is ready to run and has not had the CPU would have answered.
+            if thread.progress().is_some_and(|now| now.running) {
+                self.starved = took.max(1_000_000).saturating_add(self.starved);
+            } else {
+                self.waited = took.saturating_add(self.waited);
+                refused = true;
+            }
+        }
     }
 }
