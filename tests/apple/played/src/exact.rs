@@ -45,14 +45,7 @@ pub fn watch(m: &mut Machine, places: bool) -> Seen {
     };
     let bench = Rc::new(RefCell::new(bench));
     m.uc.get_data_mut().watching = true;
-    let texts: Vec<_> = m
-        .images
-        .iter()
-        .flat_map(|i| ["__text", "__stubs"].map(|name| (i.slide, i.file.section("__TEXT", name))))
-        .filter_map(|(slide, section)| section.map(|s| s.svma.start + slide..s.svma.end + slide))
-        .filter(|range| !range.is_empty())
-        .collect();
-    for range in texts {
+    for range in m.texts() {
         let bench = bench.clone();
         m.uc.add_code_hook(range.start, range.end - 1, move |uc, pc, size| {
             bench.borrow_mut().stop(uc, pc, size);
@@ -104,6 +97,7 @@ impl Bench {
         let chains = self.judges.iter_mut();
         let found = chains.map(|judge| judge.chain(&file, most, &mut read));
         let stop = Held {
+            number: 0,
             pc,
             kind,
             found: found.collect(),

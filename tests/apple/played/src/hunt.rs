@@ -6,10 +6,15 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
-use unicorn_engine::Unicorn;
+use unicorn_engine::{HookType, Unicorn};
 
 use crate::cpu::{self, Stopped};
 use crate::machine::Machine;
+use crate::shadow::Held;
+
+/// A chain of callers, innermost first, each with whether it is presented as certain; and whether the
+/// walk says that it ended at the root.
+type Chain = (Vec<(u64, bool)>, bool);
 
 /// What the guest has found of its main thread, held against the shadow stack.
 #[derive(Default)]
@@ -21,8 +26,12 @@ pub struct Found {
     guessed: u64,
     addresses: HashSet<u64>,
     misses: BTreeMap<u64, (u64, String)>,
-    /// Where the thread that was suspended last stood, and its callers.
-    last: (u64, Vec<u64>),
+    /// How often the thread was suspended.
+    suspended: u64,
+    /// The last stop that each thread has made, by number.
+    last: HashMap<usize, u64>,
+    /// What was found at stops whose true chain may not be known yet, by number.
+    chains: HashMap<u64, Chain>,
 }
 
 /// How often the main thread has stood at each instruction.
@@ -71,26 +80,29 @@ pub fn watch(m: &mut Machine, each: u32) -> Rc<RefCell<Stood>> {
             uc.get_data_mut().shadow.look(arm, pc, &code);
         },
     ));
-    let texts: Vec<_> = m
-        .images
-        .iter()
-        .flat_map(|i| ["__text", "__stubs"].map(|name| (i.slide, i.file.section("__TEXT", name))))
-        .filter_map(|(slide, section)| section.map(|s| s.svma.start + slide..s.svma.end + slide))
-        .filter(|range| !range.is_empty())
-        .collect();
-    for range in texts {
+    for range in m.texts() {
         let hold = hold.clone();
         m.uc.add_code_hook(range.start, range.end - 1, move |uc, pc, size| {
             (hold.borrow_mut())(uc, pc, size);
         })
         .expect("a code hook");
     }
+    if !arm {
+        m.uc.add_mem_hook(HookType::MEM_WRITE, 1, 0, |uc, _, at, _, _| {
+            let stopped = uc.get_data_mut();
+            if stopped.is_main {
+                stopped.shadow.written(at);
+            }
+            true
+        })
+        .expect("a memory hook");
+    }
     stood
 }
 
-/// `thread` has been suspended: whoever called whom there is kept, to judge by.
+/// `thread` has been suspended: whoever called whom there is kept, to judge by, if it is the main one.
 pub fn stopped(m: &mut Machine, thread: usize) {
-    if !m.uc.get_data().watching {
+    if !m.uc.get_data().watching || thread != 0 {
         return;
     }
     if m.held.is_some_and(|(held, _)| held == thread) {
@@ -106,17 +118,47 @@ pub fn stopped(m: &mut Machine, thread: usize) {
     } else {
         [word(16), word(7), word(6), 0]
     };
+    let now = cpu::Registers { pc, sp, fp, lr };
     let shadow = &mut m.threads[thread].shadow;
-    shadow.settle(m.arm, cpu::Registers { pc, sp, fp, lr });
-    m.found.last = (pc, shadow.callers());
+    shadow.settle(m.arm, now);
+    m.found.suspended += 1;
+    m.found.last.insert(m.current, m.found.suspended);
+    let stop = Held {
+        number: m.found.suspended,
+        pc,
+        kind: "",
+        callers: shadow.callers(),
+        found: vec![],
+    };
+    if shadow.is_in_doubt(m.arm, now) {
+        shadow.hold(stop);
+    } else {
+        let callers = stop.callers.clone();
+        shadow.settled.push((stop, callers));
+    }
 }
 
-/// The guest's own chain of callers of the thread that was suspended last, innermost first: pairs of
-/// an address and whether it is presented as certain; and whether the walk says that it ended at the
-/// root.
+/// The guest's own chain of callers of the main thread, as the running thread has suspended it last.
 pub fn judge(m: &mut Machine, chain: &[(u64, bool)], root: bool) {
-    let (pc, want) = std::mem::take(&mut m.found.last);
-    let pairs = chain.iter().zip(&want);
+    let Some(number) = m.found.last.remove(&m.current) else {
+        return;
+    };
+    m.found.chains.insert(number, (chain.to_vec(), root));
+    let settled = std::mem::take(&mut m.threads[0].shadow.settled);
+    count(m, settled);
+}
+
+/// Counts stops whose true chain is known; of those that nobody tells what was found, none.
+fn count(m: &mut Machine, settled: Vec<(Held, Vec<u64>)>) {
+    for (stop, want) in settled {
+        if let Some(chain) = m.found.chains.remove(&stop.number) {
+            compare(m, stop.pc, chain, &want);
+        }
+    }
+}
+
+fn compare(m: &mut Machine, pc: u64, (chain, root): Chain, want: &[u64]) {
+    let pairs = chain.iter().zip(want);
     let same = pairs.take_while(|(got, want)| got.0 == **want).count();
     let place = m.place(pc);
     let found = &mut m.found;
@@ -145,7 +187,11 @@ pub fn judge(m: &mut Machine, chain: &[(u64, bool)], root: bool) {
 }
 
 /// Says what came of it: a line of the table, then the misses.
-pub fn print(m: &Machine, stood: &Stood, name: &str) {
+pub fn print(m: &mut Machine, stood: &Stood, name: &str) {
+    // The main thread's shadow is the running one's, if that is how the process ended.
+    let mut rest = m.threads[0].shadow.rest();
+    rest.extend(m.uc.get_data_mut().shadow.rest());
+    count(m, rest);
     let found = &m.found;
     let percent = |n: u64| 100.0 * n as f64 / found.stops.max(1) as f64;
     println!(

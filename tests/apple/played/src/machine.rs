@@ -5,6 +5,7 @@
 //! the machine does what the function does, outside of any hook, and returns for it.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::Range;
 
 use unicorn_engine::{Context, HookType};
 
@@ -573,6 +574,18 @@ impl Machine {
     /// Writes half a word.
     pub fn write_u32(&mut self, at: u64, value: u32) -> bool {
         self.write(at, &value.to_le_bytes())
+    }
+
+    /// Where the images' instructions lie.
+    pub fn texts(&self) -> Vec<Range<u64>> {
+        let sections = |image: &Image| {
+            ["__text", "__stubs"].map(|name| {
+                let svma = image.file.section("__TEXT", name)?.svma.clone();
+                Some(svma.start + image.slide..svma.end + image.slide)
+            })
+        };
+        let texts = self.images.iter().flat_map(sections).flatten();
+        texts.filter(|range| !range.is_empty()).collect()
     }
 
     /// An address for people: symbol and image.

@@ -74,7 +74,7 @@ fn main() {
         table.print(name, &mut machine);
     }
     if let Some(stood) = hunted {
-        hunt::print(&machine, &stood.borrow(), name);
+        hunt::print(&mut machine, &stood.borrow(), name);
     }
     if let Some((blocks, path)) = covered
         && let Err(why) = covered::write(&blocks, &path)

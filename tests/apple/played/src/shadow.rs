@@ -59,6 +59,8 @@ enum Next {
 /// A stop whose true chain of callers is not known yet, and what unwinders said of it.
 #[derive(Clone, Debug)]
 pub struct Held {
+    /// Tells it from others.
+    pub number: u64,
     /// Where.
     pub pc: u64,
     /// The kind of code, if that chain holds.
