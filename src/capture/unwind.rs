@@ -50,7 +50,7 @@ const MAX_SWITCHES: u32 = 64;
 pub struct Unwinder {
     cache: RuleCache,
     context: Box<Context>,
-    follower: Box<Follower>,
+    follower: Follower,
 }
 
 impl Default for Unwinder {
@@ -65,7 +65,7 @@ impl Unwinder {
         Unwinder {
             cache: RuleCache::new(),
             context: Box::new(Context::new()),
-            follower: Box::new(Follower::new()),
+            follower: Follower::new(),
         }
     }
 

@@ -86,21 +86,21 @@ pub(crate) enum Sure {
     FromBody(u64),
 }
 
-/// The memory that following needs; made once.
+/// The memory that following needs; made once, and never on the stack of whoever makes it.
 #[derive(Debug, Clone)]
 pub(crate) struct Follower {
-    visited: [u64; REACH / 64],
-    branches: [(u64, Frame); BRANCHES],
-    calls: [(u64, Frame); CALLS],
+    visited: Box<[u64]>,
+    branches: Box<[(u64, Frame)]>,
+    calls: Box<[(u64, Frame)]>,
 }
 
 impl Follower {
     pub(crate) fn new() -> Follower {
         let none = (0, Frame::entered(Arch::Arm64));
         Follower {
-            visited: [0; REACH / 64],
-            branches: [none; BRANCHES],
-            calls: [none; CALLS],
+            visited: vec![0; REACH / 64].into(),
+            branches: vec![none; BRANCHES].into(),
+            calls: vec![none; CALLS].into(),
         }
     }
 
