@@ -169,6 +169,57 @@ fn three_slices_two_of_them_much_alike() {
     );
 }
 
+/// Behind a first answer, the table of the slice that was asked for is made, and no other one's.
+#[test]
+fn of_a_universal_file_only_what_was_asked_for_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let slice = |cpu, sub, arch| {
+        let mut bytes = std::fs::read(dwarf(arch)).unwrap();
+        bytes.resize(2 << 20, 0); // smaller ones are not worth a table
+        (cpu, sub, bytes)
+    };
+    let slices = [slice(ARM64, 0, "arm64"), slice(X86_64, 3, "x86_64")];
+    let path = folder.path().join("both");
+    std::fs::write(&path, universal(&slices, false)).unwrap();
+    let cache = folder.path().join("cache");
+    for (asked, arch) in ["x86_64", "arm64"].into_iter().enumerate() {
+        let (address, ..) = golden(arch).remove(0);
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_symbolicate"));
+        command.arg("--debug").arg(&path).arg("--cache").arg(&cache);
+        command.args(["--arch", arch, "--address", &format!("{address:#x}")]);
+        assert!(command.output().unwrap().status.success());
+        // The process that makes tables has the folder in its arguments.
+        let works = |process: &Path| {
+            let words = std::fs::read(process.join("cmdline")).unwrap_or_default();
+            words
+                .split(|&byte| byte == 0)
+                .any(|word| word == cache.as_os_str().as_encoded_bytes())
+        };
+        let any = || {
+            let processes = std::fs::read_dir("/proc").unwrap();
+            processes.flatten().any(|process| works(&process.path()))
+        };
+        let uuid = |arch: &str| {
+            let text = std::fs::read_to_string(fixture(&format!("golden/{arch}.uuid"))).unwrap();
+            text.replace('-', "").trim().to_lowercase()
+        };
+        let has = |arch: &str| {
+            let files = std::fs::read_dir(&cache).into_iter().flatten().flatten();
+            let mut names = files.map(|file| file.file_name().into_string().unwrap());
+            names.any(|name| name.starts_with(&uuid(arch)) && name.ends_with(".table"))
+        };
+        let start = std::time::Instant::now();
+        while !has(arch) || any() {
+            assert!(
+                start.elapsed() < deadline::PATIENCE,
+                "a table takes for ever"
+            );
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        assert_eq!([has("x86_64"), has("arm64")], [true, asked == 1]);
+    }
+}
+
 fn report(id: &[u8], name: &str, pc: u64) -> Report {
     let mut report = Report::default();
     report.images.push(Image {

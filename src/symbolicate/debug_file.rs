@@ -179,10 +179,10 @@ impl DebugFile {
         let _ = self.whole.set(table);
     }
 
-    /// Whether answers came straight from DWARF, where a table on disk would have been quicker.
+    /// Whether answers came straight from DWARF or the symbol table, where a table on disk would have been quicker.
     pub(crate) fn wants_table(&self) -> bool {
         self.work.cache.is_some()
-            && self.units_read() > 0
+            && self.direct.load(Relaxed) > 0
             && !self.is_whole()
             && Cache::is_worth_it(&self.object)
     }
@@ -289,13 +289,16 @@ impl DebugFile {
             let quick = self
                 .quick
                 .get_or_init(|| dwarf.read(|walk| walk.quick_index()));
-            let mut found = self.in_units(dwarf, &quick.units_at(svma), svma);
+            let asked = quick.units_at(svma);
+            let mut found = self.in_units(dwarf, &asked, svma);
             if found.is_none() && quick.is_partial() {
                 let complete = self
                     .complete
                     .get_or_init(|| dwarf.read(|walk| walk.complete_index()));
                 self.object.bytes.let_go();
-                found = self.in_units(dwarf, &complete.units_at(svma), svma);
+                let mut units = complete.units_at(svma);
+                units.retain(|unit| !asked.contains(unit));
+                found = self.in_units(dwarf, &units, svma);
             }
             if let Some((table, chain)) = found {
                 return self.answer(&table, chain, Some(svma));
@@ -363,4 +366,36 @@ impl DebugFile {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::symbolicate::object_file;
+
+    /// Every address of an image, asked of its debug information directly and of the table of the
+    /// whole file.
+    #[test]
+    fn answers_do_not_hang_on_where_they_come_from() {
+        for arch in ["arm64", "x86_64"] {
+            let path = format!("testdata/macho/{arch}/kiosk.dSYM/Contents/Resources/DWARF/kiosk");
+            let work = Arc::new(Work {
+                jobs: 1,
+                cache: None,
+            });
+            let object = object_file::open(path.as_ref()).unwrap().remove(0);
+            let code = object.code.clone();
+            let file = DebugFile::new(object, None, work);
+            let table = whole::build(file.dwarf(), file.symbols(), file.object.base, 1);
+            let mut known = 0;
+            for address in code.iter().flat_map(|&(start, end)| start..end) {
+                let direct = file.lookup_directly(address);
+                let of_table = file.lookup_in(&table, address);
+                let plain = |answer: &Option<Answer>| format!("{answer:?}");
+                assert_eq!(plain(&direct), plain(&of_table), "{arch} {address:#x}");
+                known += usize::from(direct.is_some());
+            }
+            assert!(known > 500, "{arch}: only {known} are known");
+        }
+    }
 }

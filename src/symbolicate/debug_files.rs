@@ -125,18 +125,22 @@ impl DebugFiles {
     }
 
     /// Debug files that answered straight from their DWARF, where a table in the cache would be
-    /// quicker the next time.
-    pub(crate) fn without_table(&self) -> Vec<PathBuf> {
+    /// quicker the next time: their paths and ids.
+    pub(crate) fn without_table(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let open = self.lock();
         let images = open.images.values().filter_map(|(image, _)| image.as_ref());
         let files = images.flat_map(|image| image.files().iter().filter(|file| file.wants_table()));
-        files.map(|file| file.object.path.clone()).collect()
+        files
+            .map(|file| (file.object.path.clone(), file.object.id.clone()))
+            .collect()
     }
 
-    /// Makes the tables in the cache of all debug files that were added.
-    pub(crate) fn make_tables(&self) {
+    /// Makes the tables in the cache of the debug files that were added and have one of these ids; of
+    /// all, where no id is given.
+    pub(crate) fn make_tables(&self, ids: &[Vec<u8>]) {
         for image in self.images() {
-            if let Some(files) = self.open_listed(&image) {
+            let wanted = ids.is_empty() || ids.contains(&image.id);
+            if wanted && let Some(files) = self.open_listed(&image) {
                 files.files().iter().for_each(DebugFile::make_table);
             }
         }

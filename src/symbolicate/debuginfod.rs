@@ -13,18 +13,22 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use super::object_file;
+
 /// Larger answers are no debug files.
 const MAX_SIZE: u64 = 8 << 30;
 /// That no server has a file is believed for so long, as elfutils does.
 const MISS: Duration = Duration::from_secs(600);
 
 /// The servers to ask, and where to keep what they gave. A server that cannot be reached is told of
-/// once and not asked again.
+/// once and not asked again. What a server gives is kept only if it is a debug file of the build that
+/// was asked for; else the next server is asked.
 #[derive(Clone)]
 pub struct Debuginfod {
     servers: Vec<String>,
     cache: PathBuf,
     timeout: Duration,
+    max_size: u64,
     watch: Option<Watch>,
     /// Servers that could not be reached.
     silent: Arc<Mutex<HashSet<String>>>,
@@ -73,13 +77,15 @@ impl Debuginfod {
             servers,
             cache: cache.to_owned(),
             timeout: Duration::from_secs(90),
+            max_size: MAX_SIZE,
             watch: None,
             silent: Arc::default(),
         }
     }
 
     /// As the environment has it: `DEBUGINFOD_URLS` (separated by spaces), `DEBUGINFOD_CACHE_PATH`,
-    /// `DEBUGINFOD_TIMEOUT` (seconds). `None` where no server is named.
+    /// `DEBUGINFOD_TIMEOUT` (seconds), `DEBUGINFOD_MAXSIZE` (bytes). `None` where no server is named:
+    /// nothing is ever asked of the network then.
     pub fn from_environment() -> Option<Debuginfod> {
         let urls = std::env::var("DEBUGINFOD_URLS").ok()?;
         // elfutils takes words as `ima:enforcing` between the servers.
@@ -96,11 +102,15 @@ impl Debuginfod {
             .or_else(|| Some(folder("XDG_CACHE_HOME")?.join("debuginfod_client")))
             .or_else(|| Some(folder("HOME")?.join(".cache/debuginfod_client")))?;
         let mut debuginfod = Debuginfod::new(servers, &cache);
-        let timeout = std::env::var("DEBUGINFOD_TIMEOUT")
-            .ok()
-            .and_then(|t| t.parse().ok());
-        if let Some(seconds) = timeout.filter(|&seconds| seconds > 0) {
+        let number = |name: &str| {
+            let value = std::env::var(name).ok().and_then(|text| text.parse().ok());
+            value.filter(|&number: &u64| number > 0)
+        };
+        if let Some(seconds) = number("DEBUGINFOD_TIMEOUT") {
             debuginfod.timeout = Duration::from_secs(seconds);
+        }
+        if let Some(bytes) = number("DEBUGINFOD_MAXSIZE") {
+            debuginfod.max_size = bytes;
         }
         (!debuginfod.servers.is_empty()).then_some(debuginfod)
     }
@@ -110,6 +120,13 @@ impl Debuginfod {
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Debuginfod {
         self.timeout = timeout;
+        self
+    }
+
+    /// The largest file to take, in bytes (8 GiB by default).
+    #[must_use]
+    pub fn max_size(mut self, bytes: u64) -> Debuginfod {
+        self.max_size = bytes;
         self
     }
 
@@ -129,16 +146,13 @@ impl Debuginfod {
         let folder = self.cache.join(&hex);
         let path = folder.join("debuginfo");
         if let Ok(meta) = fs::metadata(&path) {
-            if meta.len() > 0 {
+            // Whoever put it there: what is damaged is fetched again.
+            if meta.len() > 0 && check(&path, id).is_ok() {
                 return Some(path);
             }
             let age = |at| SystemTime::now().duration_since(at).ok();
-            if meta
-                .modified()
-                .ok()
-                .and_then(age)
-                .is_some_and(|age| age < MISS)
-            {
+            let age = meta.modified().ok().and_then(age);
+            if meta.len() == 0 && age.is_some_and(|age| age < MISS) {
                 return None;
             }
         }
@@ -155,7 +169,7 @@ impl Debuginfod {
             };
             let server_url = server.trim_end_matches('/');
             let url = format!("{scheme}{server_url}/buildid/{hex}/debuginfo");
-            match self.fetch(&url, &folder, &path) {
+            match self.fetch(&url, id, &folder, &path) {
                 Ok(Outcome::Fetched) => return Some(path),
                 Ok(Outcome::NotThere) => {}
                 Ok(Outcome::Failed) => all_answered = false,
@@ -180,7 +194,7 @@ impl Debuginfod {
     ///
     /// # Errors
     /// If the server cannot be reached, or takes too long.
-    fn fetch(&self, url: &str, folder: &Path, path: &Path) -> io::Result<Outcome> {
+    fn fetch(&self, url: &str, id: &[u8], folder: &Path, path: &Path) -> io::Result<Outcome> {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
         let agent: ureq::Agent = ureq::Agent::config_builder()
             .timeout_connect(Some(self.timeout.min(Duration::from_secs(20))))
@@ -193,21 +207,23 @@ impl Debuginfod {
             Ok(response) => response,
             Err(ureq::Error::StatusCode(404)) => return Ok(Outcome::NotThere),
             Err(ureq::Error::StatusCode(code)) => {
-                let why = format!("it answered {code}");
-                self.tell(&Fetching::Failed { url, why: &why });
-                return Ok(Outcome::Failed);
+                return Ok(self.failed(url, &format!("it answered {code}")));
             }
             Err(error) => return Err(io::Error::other(error)),
         };
         let of = response.body().content_length();
+        let too_large = || format!("a file of more than {} bytes is not taken", self.max_size);
+        if of.is_some_and(|bytes| bytes > self.max_size) {
+            return Ok(self.failed(url, &too_large()));
+        }
         fs::create_dir_all(folder)?;
         let count = COUNTER.fetch_add(1, Relaxed);
         let temporary = folder.join(format!("debuginfo.{}-{count}.new", std::process::id()));
         let result = (|| {
-            let mut body = response.body_mut().with_config().limit(MAX_SIZE).reader();
+            let mut body = response.body_mut().with_config().limit(u64::MAX).reader();
             let mut file = fs::File::create(&temporary)?;
             let mut buffer = vec![0; 1 << 16];
-            let mut bytes = 0;
+            let mut bytes: u64 = 0;
             loop {
                 self.tell(&Fetching::Received { url, bytes, of });
                 match body.read(&mut buffer)? {
@@ -215,17 +231,31 @@ impl Debuginfod {
                     n => {
                         file.write_all(&buffer[..n])?;
                         bytes += n as u64;
+                        if bytes > self.max_size {
+                            return Err(io::Error::other(too_large()));
+                        }
                     }
                 }
             }
+            check(&temporary, id)?;
             fs::rename(&temporary, path)
         })();
-        if result.is_err() {
+        if let Err(error) = result {
             let _ = fs::remove_file(&temporary);
+            let _ = fs::remove_dir(folder); // unless something else is in it
+            return match error.kind() {
+                io::ErrorKind::TimedOut => Err(error),
+                _ => Ok(self.failed(url, &error.to_string())),
+            };
         }
-        result?;
         self.tell(&Fetching::Done { url });
         Ok(Outcome::Fetched)
+    }
+
+    /// Another server may do better.
+    fn failed(&self, url: &str, why: &str) -> Outcome {
+        self.tell(&Fetching::Failed { url, why });
+        Outcome::Failed
     }
 
     fn tell(&self, what: &Fetching<'_>) {
@@ -233,6 +263,20 @@ impl Debuginfod {
             watch(what);
         }
     }
+}
+
+/// Whether the file at `path` is one of the build `id`.
+fn check(path: &Path, id: &[u8]) -> io::Result<()> {
+    let objects = object_file::open(path).map_err(|error| match error {
+        super::Error::BadFile { what, .. } => {
+            io::Error::other(format!("what it gave is no debug file: {what}"))
+        }
+        other => io::Error::other(other),
+    })?;
+    if objects.iter().any(|object| object.id == id) {
+        return Ok(());
+    }
+    Err(io::Error::other("what it gave is of another build"))
 }
 
 impl fmt::Debug for Debuginfod {

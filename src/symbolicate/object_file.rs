@@ -282,6 +282,15 @@ impl ObjectFile {
         self.format == "Mach-O"
     }
 
+    /// Whether this is what dsymutil makes beside an image, rather than the image itself.
+    pub(crate) fn is_dsym(&self) -> bool {
+        match self.parse() {
+            Some(object::File::MachO64(file)) => is_dsym(&file),
+            Some(object::File::MachO32(file)) => is_dsym(&file),
+            _ => false,
+        }
+    }
+
     /// The end of the code section that holds `address`.
     pub(crate) fn code_end(&self, address: u64) -> Option<u64> {
         code_end(&self.code, address)
@@ -361,6 +370,10 @@ fn relocated(file: &object::File<'_>, section: &object::Section<'_, '_>, data: V
         }
     }
     data
+}
+
+fn is_dsym<M: MachHeader>(file: &object::read::macho::MachOFile<'_, M>) -> bool {
+    file.macho_header().filetype(file.endian()) == object::macho::MH_DSYM
 }
 
 /// What `LC_FUNCTION_STARTS` says, of an image at `base`.

@@ -130,6 +130,10 @@ pub struct Args {
     #[arg(long, hide = true, requires = "debug", conflicts_with_all = ["address", "reports"])]
     pub make_tables: bool,
 
+    /// With --make-tables: only that of this id, in plain hexadecimal
+    #[arg(long, hide = true, requires = "make_tables", value_name = "ID", value_parser = parse_id)]
+    pub table_of: Vec<Id>,
+
     /// Print the man page or shell completions
     #[arg(long, value_name = "WHAT", hide = true, exclusive = true)]
     pub generate: Option<Generate>,
@@ -258,6 +262,23 @@ fn with_top(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
         result.push(arg);
     }
     result
+}
+
+/// A UUID or build id.
+#[derive(Debug, Clone)]
+pub struct Id(pub Vec<u8>);
+
+fn parse_id(text: &str) -> Result<Id, String> {
+    let byte = |pair: &[u8]| {
+        let digits = std::str::from_utf8(pair).ok()?;
+        u8::from_str_radix(digits, 16).ok()
+    };
+    let bytes = text.as_bytes().chunks(2).map(byte);
+    bytes
+        .collect::<Option<Vec<u8>>>()
+        .filter(|id| !id.is_empty() && text.len() % 2 == 0)
+        .map(Id)
+        .ok_or_else(|| "not an id in hexadecimal".into())
 }
 
 /// A hexadecimal address, with or without `0x`.

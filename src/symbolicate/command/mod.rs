@@ -127,7 +127,8 @@ fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> 
         }
     }
     if args.make_tables {
-        files.make_tables();
+        let ids: Vec<_> = args.table_of.iter().map(|id| id.0.clone()).collect();
+        files.make_tables(&ids);
         return DONE;
     }
     if !args.address.is_empty() {
@@ -165,8 +166,11 @@ fn make_tables_behind(args: &Args, files: &DebugFiles) {
     if let Some(folder) = &args.cache {
         command.arg("--cache").arg(folder);
     }
-    for path in paths {
+    // Of a universal file, only the slices that were asked for.
+    for (path, id) in paths {
         command.arg("--debug").arg(path);
+        let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+        command.arg("--table-of").arg(hex);
     }
     command
         .stdin(Stdio::null())

@@ -34,6 +34,8 @@ pub(crate) struct DwarfFile {
     /// The object's own path, beside which `.dwo` and `.dwp` files are looked for.
     path: PathBuf,
     code: Vec<(u64, u64)>,
+    /// Whether a linker of debug information wrote it into a dSYM: see [`Walk::complete_index`].
+    is_dsym: bool,
     endian: RunTimeEndian,
 }
 
@@ -44,9 +46,8 @@ impl DwarfFile {
         if !object.has_dwarf {
             return None;
         }
-        let little = object
-            .parse()
-            .is_none_or(|file| object::Object::is_little_endian(&file));
+        let file = object.parse();
+        let little = file.as_ref().is_none_or(object::Object::is_little_endian);
         Some(DwarfFile {
             bytes: object.bytes.clone(),
             sections: load_sections(object),
@@ -54,6 +55,7 @@ impl DwarfFile {
             package: split::package_beside(&object.path),
             path: object.path.clone(),
             code: object.code.clone(),
+            is_dsym: object.is_dsym(),
             endian: if little {
                 RunTimeEndian::Little
             } else {

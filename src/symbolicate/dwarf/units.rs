@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use gimli::{Abbreviations, DebugInfoOffset, Dwarf, Unit, UnitHeader};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::names::Names;
 use super::{DwarfFile, R};
@@ -105,22 +105,41 @@ impl<'a> Walk<'a> {
 
     /// The quick index: `.debug_aranges` alone, where there is one.
     pub(crate) fn quick_index(&self) -> UnitIndex {
-        let mut ranges = Vec::new();
+        UnitIndex::new(self.aranges().0, true)
+    }
+
+    /// What `.debug_aranges` says, and the units whose part of it is whole.
+    fn aranges(&self) -> (Vec<(u64, u64, usize)>, FxHashSet<usize>) {
+        let (mut ranges, mut whole) = (Vec::new(), FxHashSet::default());
         let mut sets = self.dwarf.debug_aranges.headers();
         while let Ok(Some(set)) = sets.next() {
             let unit = set.debug_info_offset().0;
             let mut entries = set.entries();
-            while let Ok(Some(entry)) = entries.next() {
-                self.push(&mut ranges, entry.range(), unit);
+            let end = loop {
+                match entries.next() {
+                    Ok(Some(entry)) => self.push(&mut ranges, entry.range(), unit),
+                    end => break end,
+                }
+            };
+            if end.is_ok() {
+                whole.insert(unit);
             }
         }
-        UnitIndex::new(ranges, true)
+        (ranges, whole)
     }
 
     /// The complete index: what the units' own root DIEs say, and for units that say nothing, their
     /// functions.
+    ///
+    /// In a dSYM with `.debug_aranges` that section is believed: dsymutil makes it out of the
+    /// functions that it linked, one by one, where the root DIE has but the lowest and the highest
+    /// address of them all, between which lie most other units' functions, and all that have no
+    /// DWARF. A unit that neither says anything of holds types alone.
     pub(crate) fn complete_index(&self) -> UnitIndex {
-        let mut ranges = Vec::new();
+        let (mut ranges, told) = match self.file.is_dsym {
+            true => self.aranges(),
+            false => Default::default(),
+        };
         for (index, header) in self.headers(false).iter().enumerate() {
             if index % HEADERS_HELD == 0 {
                 self.file.let_go();
@@ -128,6 +147,9 @@ impl<'a> Walk<'a> {
             let Some(offset) = header.debug_info_offset() else {
                 continue;
             };
+            if told.contains(&offset.0) {
+                continue;
+            }
             let Ok(unit) = self.unit(header) else {
                 continue;
             };
@@ -137,7 +159,7 @@ impl<'a> Walk<'a> {
                     self.push(&mut ranges, range, offset.0);
                 }
             }
-            if ranges.len() == before {
+            if ranges.len() == before && told.is_empty() {
                 for segment in self.flatten(offset.0, None).segments {
                     ranges.push((segment.start, segment.end, offset.0));
                 }
