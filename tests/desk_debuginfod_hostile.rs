@@ -338,7 +338,7 @@ fn nobody_is_asked_unless_the_environment_says_so() {
     let path = folder.path().join("a.wedjat");
     std::fs::write(&path, wedjat::report::to_bytes(&report)).unwrap();
     let (proxy, asked) = server(|_, stream| status(stream, "502 Bad Gateway"));
-    let mut run = |urls: Option<&str>| {
+    let run = |urls: Option<&str>| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_symbolicate"));
         command
             .arg("--no-cache")
