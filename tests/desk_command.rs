@@ -523,3 +523,144 @@ fn help_man_page_and_completions() {
         assert!(text(&symbolicate(&["--generate", shell]).stdout).contains("no-demangle"));
     }
 }
+
+/// What was asked for and could not be done is said, and what needs a path that is not there fails.
+#[test]
+fn nothing_that_was_asked_for_is_left_out_without_a_word() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = written(folder.path(), "a.wedjat", &report::to_bytes(&stall(uuid())));
+    let output = symbolicate(&["--source", "/no/such/folder", &report]);
+    assert_fails(&output, 2, "--source /no/such/folder: No such file");
+    let file = written(folder.path(), "file", b"x");
+    let output = symbolicate(&["--cache", &format!("{file}/below"), &report]);
+    assert_fails(&output, 0, "going on without");
+    assert!(text(&output.stdout).contains("kiosk"));
+    if !cfg!(feature = "parquet") {
+        let output = symbolicate(&["--format", "parquet", &report]);
+        assert_fails(&output, 2, "--features parquet");
+    }
+
+    let dsym = fixture(DSYM);
+    let dsym = dsym.to_str().unwrap();
+    let (address, _) = golden_row();
+    let address = format!("{address:#x}");
+    let output = with_input(
+        &["--debug", dsym, "--address", "-", &address],
+        b"nonsense\n0x1\n\n",
+    );
+    assert_fails(&output, 0, "1 line(s) held no address; the first: nonsense");
+    let shown = text(&output.stdout);
+    let answers: Vec<&str> = shown.split("\n\n").collect();
+    assert_eq!(answers[..2], ["nonsense", "0x1 (in kiosk)"]);
+    assert!(answers[2].contains("(in kiosk) ("), "{shown}");
+    let output = symbolicate(&["--debug", dsym, "--address", "-", "nonsense"]);
+    assert_fails(&output, 2, "nonsense: not a hexadecimal address");
+}
+
+#[test]
+fn a_damaged_report_is_inspected_and_its_damage_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = report::to_bytes(&stall(uuid()));
+    let whole = written(folder.path(), "a.wedjat", &bytes);
+    let cut = written(folder.path(), "b.wedjat", &bytes[..bytes.len() - 1]);
+    let of_whole = symbolicate(&["--inspect", &whole]);
+    assert_eq!(of_whole.status.code(), Some(0));
+    let of_cut = symbolicate(&["--inspect", &cut]);
+    assert_eq!(of_cut.status.code(), Some(1), "{}", text(&of_cut.stderr));
+    assert!(text(&of_cut.stdout).contains("damage: at byte"));
+    let piped = with_input(&["--inspect", "-"], &bytes);
+    assert_eq!(piped.status.code(), Some(0), "{}", text(&piped.stderr));
+    let body = |output: &Output| text(&output.stdout).split_once('\n').unwrap().1.to_owned();
+    assert_eq!(body(&piped), body(&of_whole));
+}
+
+/// A full disk is no success, and a pipe that the shell made is a stream as standard input is.
+#[cfg(target_os = "linux")]
+#[test]
+fn full_disks_and_the_pipes_of_shells() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = written(folder.path(), "a.wedjat", &report::to_bytes(&stall(uuid())));
+    for args in [
+        vec![report.as_str()],
+        vec!["--inspect", &report],
+        vec!["--list-missing", &report],
+    ] {
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let output = Command::new(env!("CARGO_BIN_EXE_symbolicate"))
+            .args(&args)
+            .stdout(full.unwrap())
+            .stderr(Stdio::piped())
+            .output();
+        assert_fails(&output.unwrap(), 3, "No space left on device");
+    }
+    let plain = symbolicate(&[&report]);
+    for way in ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"] {
+        let output = with_input(&[way], &std::fs::read(&report).unwrap());
+        assert_eq!(text(&output.stdout), text(&plain.stdout), "{way}");
+    }
+    let output = Command::new("bash")
+        .args([
+            "-c",
+            "\"$0\" <(cat \"$1\")",
+            env!("CARGO_BIN_EXE_symbolicate"),
+            &report,
+        ])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), text(&plain.stdout));
+}
+
+/// What only another writer, or damage, can put into a report that is whole all the same.
+#[test]
+fn reports_that_our_recorder_would_not_write() {
+    use wedjat::report::{Sample, WalkEnd};
+    let folder = tempfile::tempdir().unwrap();
+    let mut odd = stall(uuid());
+    let frames = odd.threads[0].frames.clone();
+    for at in 0..3 {
+        odd.samples.push(Sample {
+            at,
+            count: u64::MAX - at,
+            frames: vec![Frame {
+                pc: frames[0].pc + 4 * at,
+                ..frames[0].clone()
+            }],
+            ..Sample::default()
+        });
+    }
+    let word = |key: &str, word: &str| (key.to_owned(), report::Value::Text(word.to_owned()));
+    let event = odd.event.as_mut().unwrap();
+    event.kind = EventKind::Other;
+    event.extra.push(word("type", "earthquake"));
+    odd.threads[0].end = Some(WalkEnd::Other);
+    odd.threads[0].extra.push(word("end", "tsunami"));
+    let bytes = report::to_bytes(&odd);
+    let path = written(folder.path(), "odd.wedjat", &bytes);
+    for format in ["text", "json", "html"] {
+        let output = symbolicate(&["--format", format, &path]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let shown = text(&output.stdout);
+        assert!(shown.contains("earthquake"), "{format}: {shown}");
+        assert!(shown.contains("tsunami"), "{format}: {shown}");
+    }
+    for format in ["folded", "flamegraph", "speedscope", "firefox"] {
+        let output = symbolicate(&["--format", format, &path]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    }
+
+    // Several reports in one file are one document, too.
+    let both = written(folder.path(), "both.wedjat", &[&bytes[..], &bytes].concat());
+    let output = symbolicate(&["--format", "json", &both]);
+    let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(all.as_array().map(Vec::len), Some(2));
+    let output = symbolicate(&["--format", "json", &path]);
+    let one: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(all[0]["event"], one["event"]);
+
+    // Offsets in words are those in the file.
+    let gap = [&bytes[..], b"garbage", &bytes].concat();
+    let gap = written(folder.path(), "gap.wedjat", &gap);
+    let next = format!("to the next section at byte {} ", bytes.len() + 7);
+    assert_fails(&symbolicate(&[&gap]), 1, &next);
+}

@@ -252,6 +252,9 @@ fn loaded(facts: ImageFacts) -> LoadedImage {
     }
     for code in &facts.code {
         if let Some(text) = part(code.start, Some(code.end - code.start)) {
+            if image.id.is_empty() && image.text_hash.is_none() {
+                image.text_hash = Some(crate::report::text_hash(&text.bytes));
+            }
             image = image.with_text(text);
         }
     }

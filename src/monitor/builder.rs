@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use super::{InstallError, Monitor};
 use crate::capture::{CaptureLimits, ImageTable};
@@ -49,6 +50,9 @@ pub struct MonitorBuilder {
     restraint: Restraint,
     loads: Loads,
     names: bool,
+    all_images: bool,
+    capture_signal: Option<i32>,
+    stop_budget: Duration,
     /// Threads in a report beside the first, at most.
     threads: usize,
     on_stall: Option<OnStall>,
@@ -142,6 +146,9 @@ impl MonitorBuilder {
             restraint: Restraint::default(),
             loads: Loads::default(),
             names: false,
+            all_images: false,
+            capture_signal: None,
+            stop_budget: Duration::from_millis(1),
             threads: MAX_THREADS,
             on_stall: None,
             on_report: None,
@@ -200,6 +207,45 @@ impl MonitorBuilder {
         self
     }
 
+    /// Reports list all images of the process, not only those that frames point into and the main one:
+    /// for tools that look at addresses of their own, at some 100 bytes an image.
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("wedjat-images-{}", std::process::id()));
+    /// let builder = wedjat::Monitor::builder("MyApp", "1").directory(&dir);
+    /// let monitor = builder.all_images(true).install()?;
+    /// let path = monitor.record("which libraries")?;
+    /// let report = wedjat::report::read(&std::fs::read(&path)?)?.report;
+    /// # #[cfg(target_os = "linux")]
+    /// assert!(report.images.iter().any(|image| image.name.contains("ld-linux")));
+    /// # drop(monitor);
+    /// # std::fs::remove_dir_all(&dir)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn all_images(mut self, all: bool) -> MonitorBuilder {
+        self.all_images = all;
+        self
+    }
+
+    /// A capture stops a thread for at most about so long, 1 ms unless this says otherwise: a copy of its
+    /// stack that takes longer is cut short, and `capture.cut` says so. On Apple platforms too; a crash
+    /// is not bound by it.
+    pub fn stop_budget(mut self, budget: Duration) -> MonitorBuilder {
+        self.stop_budget = budget;
+        self
+    }
+
+    /// On Linux, captures stop threads by this real-time signal (`SIGRTMIN` to `SIGRTMAX`); unless this
+    /// says otherwise, by the first one from `SIGRTMIN + 4` on that nobody handles. Its handler stays for
+    /// the rest of the process: an answer may come at any time later. Elsewhere this does nothing.
+    ///
+    /// [`install`](MonitorBuilder::install) fails where it is no real-time signal, where somebody
+    /// handles it already, and where an earlier monitor of this process took another one.
+    pub fn capture_signal(mut self, signal: i32) -> MonitorBuilder {
+        self.capture_signal = Some(signal);
+        self
+    }
+
     /// Reports hold at most so many threads beside the one in question, 1024 unless this says otherwise:
     /// the main thread first, then those that the system lists first. How many were left out shows in
     /// `capture.cut`, which is `limit` then.
@@ -253,6 +299,13 @@ impl MonitorBuilder {
     /// [`InstallError`]; nothing stays installed then.
     pub fn install(self) -> Result<Monitor, InstallError> {
         let installed = Claim::take()?;
+        #[cfg(target_os = "linux")]
+        if let Some(signal) = self.capture_signal {
+            crate::platform::stop::claim_signal(signal).map_err(|source| InstallError::Signal {
+                signal: Some(signal),
+                source,
+            })?;
+        }
         let path = self.directory.ok_or(InstallError::NoDirectory)?;
         let in_folder = |source| InstallError::Directory {
             path: path.clone(),
@@ -267,8 +320,12 @@ impl MonitorBuilder {
         // A folder whose records cannot be read tells of no launch.
         let ended = launch::take(&directory).unwrap_or_default();
 
-        let facts = Facts::gather(&self.name, &self.version, store::fresh_id());
-        let limits = CaptureLimits::default();
+        let mut facts = Facts::gather(&self.name, &self.version, store::fresh_id());
+        facts.all_images = self.all_images;
+        let limits = CaptureLimits {
+            stopped: u64::try_from(self.stop_budget.as_nanos()).unwrap_or(u64::MAX),
+            ..CaptureLimits::default()
+        };
         let memory = |source| InstallError::Resources {
             what: "memory for captures",
             source,

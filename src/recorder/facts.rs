@@ -14,6 +14,8 @@ pub(crate) struct Facts {
     pub arch: &'static str,
     pub pid: u32,
     pub launch: [u8; 16],
+    /// Whether reports have all images, rather than those that frames point into.
+    pub all_images: bool,
 }
 
 impl Facts {
@@ -30,6 +32,7 @@ impl Facts {
             arch: arch_name(std::env::consts::ARCH),
             pid: std::process::id(),
             launch,
+            all_images: false,
         }
     }
 }

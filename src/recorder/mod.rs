@@ -70,6 +70,8 @@ pub(crate) struct Recording {
     torn: bool,
     /// Of its name while it is written.
     ending: &'static str,
+    /// Whether images stand in it that no frame points into.
+    all_images: bool,
     /// The functions that frames lie in, where their names are wanted: never in the report of a crash.
     names: Option<Names>,
 }
@@ -114,6 +116,7 @@ impl Recording {
             failed: None,
             torn: false,
             ending,
+            all_images: facts.all_images,
             names: None,
         };
         recording.write(bench, |writer| {
@@ -261,7 +264,7 @@ impl Recording {
                     stated: image.stated,
                     size: image.size,
                     arch: Some(facts::arch_name(std::env::consts::ARCH)),
-                    text_hash: None,
+                    text_hash: image.text_hash.as_ref().map(<[u8; 12]>::as_slice),
                 }),
                 // Its place in the order must be taken, or every later index would be wrong.
                 None => writer.image(&ImageView {
@@ -274,13 +277,17 @@ impl Recording {
         }
     }
 
-    /// Writes the main image, if no frame asked for it yet. Signal-safe.
+    /// Writes the main image, if no frame asked for it yet, and where all are wanted the rest.
+    /// Signal-safe.
     pub fn main_image(&mut self, bench: &mut Workbench, images: &ImagesGuard) {
         if let Some(main) = images
             .main()
             .and_then(|index| images.images().get(index as usize))
         {
             bench.parts().1.index_of(main.base);
+        }
+        for image in images.images().iter().filter(|_| self.all_images) {
+            bench.parts().1.index_of(image.base);
         }
         self.images(bench, images);
     }

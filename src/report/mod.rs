@@ -20,6 +20,7 @@ pub mod schema;
 mod scrub;
 mod section;
 mod stream;
+mod text_hash;
 mod token;
 mod view;
 mod write;
@@ -34,5 +35,6 @@ pub use scrub::{REMOVED, Scrub, scrub};
 #[cfg(feature = "symbolicate")]
 pub(crate) use scrub::{UserNames, scrub_names};
 pub use stream::ReportReader;
+pub use text_hash::text_hash;
 pub use view::*;
 pub use write::{ClosedBy, ReportWriter, Sink, SinkError};

@@ -79,6 +79,12 @@ pub struct StoredReport {
     path: PathBuf,
 }
 
+impl AsRef<Path> for StoredReport {
+    fn as_ref(&self) -> &Path {
+        &self.path
+    }
+}
+
 impl StoredReport {
     /// Where it lies.
     pub fn path(&self) -> &Path {

@@ -267,7 +267,12 @@ impl DebugFiles {
 
     /// The files that name addresses of `image`; `None` if there are none.
     pub(crate) fn find(&self, image: &Image) -> Option<Arc<ImageFiles>> {
-        let key = (image.id.clone(), image.name.clone());
+        let build = if image.id.is_empty() {
+            image.text_hash.as_ref().unwrap_or(&image.id)
+        } else {
+            &image.id
+        };
+        let key = (build.clone(), image.name.clone());
         {
             let mut open = self.lock();
             open.clock += 1;
@@ -303,15 +308,17 @@ impl DebugFiles {
             let matching = objects.into_iter().find(|object| object.id == image.id);
             files.extend(matching.map(|object| self.debug_file(object)));
         };
-        // Only what was added: without an id, nothing tells whose files those are.
         for entry in self.index.get(&image.id).into_iter().flatten() {
+            if image.id.is_empty() && image.text_hash.is_some() {
+                files.extend(self.without_id(&entry.path, image));
+            }
             take(&entry.path, &mut files);
         }
         if self.system {
             let own = Path::new(&image.name);
             if own.is_absolute() && own.is_file() {
                 if image.id.is_empty() {
-                    files.extend(self.without_id(own));
+                    files.extend(self.without_id(own, image));
                 }
                 take(own, &mut files);
             }
@@ -334,10 +341,13 @@ impl DebugFiles {
         (!files.is_empty()).then(|| ImageFiles::new(files))
     }
 
-    /// The image at its own path, where neither it nor the report knows an id.
-    fn without_id(&self, path: &Path) -> Option<DebugFile> {
+    /// The image in this file, where neither it nor the report knows an id: its text must be the one
+    /// that ran, if the report says which that was.
+    fn without_id(&self, path: &Path, image: &Image) -> Option<DebugFile> {
         let object = object_file::open(path).ok()?.into_iter().next()?;
-        object.id.is_empty().then(|| self.debug_file(object))
+        let ran = image.text_hash.as_deref();
+        let same = ran.is_none_or(|ran| object.text_hash().is_some_and(|hash| hash == *ran));
+        (object.id.is_empty() && same).then(|| self.debug_file(object))
     }
 
     fn debug_file(&self, object: ObjectFile) -> DebugFile {

@@ -8,6 +8,7 @@ use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 
 use super::Error;
 use super::bytes::Bytes;
+use crate::report::text_hash;
 
 /// How many times its packed size a section may take. Debug information packs to a third or a tenth.
 const MOST_UNPACKED: u64 = 100;
@@ -276,6 +277,19 @@ impl ObjectFile {
     /// Parses the headers again: cheap, and keeps no borrow.
     pub(crate) fn parse(&self) -> Option<object::File<'_>> {
         object::File::parse(&*self.bytes).ok()
+    }
+
+    /// What a report has of an image whose file has no id: see [`text_hash`]. `None` for Mach-O, and for
+    /// files without instructions.
+    pub(crate) fn text_hash(&self) -> Option<[u8; 12]> {
+        let file = self.parse()?;
+        let runs = |flags| match flags {
+            object::SegmentFlags::Elf { p_flags, .. } => p_flags.contains(object::elf::PF_X),
+            _ => false,
+        };
+        let text = file.segments().find(|segment| runs(segment.flags()))?;
+        let text = text.data().ok().filter(|text| !text.is_empty())?;
+        Some(text_hash(text))
     }
 
     pub(crate) fn is_mach_o(&self) -> bool {

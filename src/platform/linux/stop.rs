@@ -19,9 +19,9 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use self::handler::HANDLERS;
-pub use self::handler::install;
 #[cfg(feature = "thread-stacks")]
 pub use self::handler::offer_stack;
+pub use self::handler::{claim_signal, install};
 use self::queue::queue;
 pub use self::slot::SLOTS;
 use self::slot::{ASKED, COPYING, FREE, GENERATION, GENERATIONS, IDLE, PHASE, SLOT};

@@ -185,10 +185,16 @@ impl<'a> Decoder<'a, '_> {
     }
 
     pub(super) fn id(&mut self, key: &'static str) -> Option<[u8; 16]> {
-        self.typed(key, "16 raw bytes", |token| match token {
-            Token::Bytes(value) => value.try_into().ok(),
-            _ => None,
-        })
+        let at = self.at;
+        let bytes = self.bin(key)?;
+        let id = bytes.as_slice().try_into().ok();
+        if id.is_none() {
+            self.damages.add(at, DamageKind::Field, || {
+                let count = bytes.len();
+                format!("`{key}` should be 16 raw bytes and is {count}; it was skipped")
+            });
+        }
+        id
     }
 
     pub(super) fn text(&mut self, key: &'static str) -> Option<String> {

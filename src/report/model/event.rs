@@ -1,6 +1,6 @@
 //! What happened.
 
-use super::Extra;
+use super::{Extra, Value};
 
 /// What a report is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -52,6 +52,27 @@ impl EventKind {
             "memory" => EventKind::Memory,
             _ => EventKind::Other,
         }
+    }
+}
+
+impl Event {
+    /// The word in the report that says what happened, be it one that this version does not know.
+    pub fn word(&self) -> &str {
+        word(
+            self.kind.as_str(),
+            self.kind == EventKind::Other,
+            &self.extra,
+            "type",
+        )
+    }
+}
+
+/// `known`, or what stands in its place in `extra`.
+pub(super) fn word<'a>(known: &'a str, other: bool, extra: &'a Extra, key: &str) -> &'a str {
+    let stated = extra.iter().find(|(name, _)| other && name == key);
+    match stated {
+        Some((_, Value::Text(word))) => word,
+        _ => known,
     }
 }
 

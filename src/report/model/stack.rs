@@ -1,5 +1,6 @@
 //! Threads and samples.
 
+use super::event::word;
 use super::{Extra, Frame, Omitted, WalkEnd};
 
 /// One thread of the process.
@@ -29,6 +30,19 @@ pub struct Thread {
     pub omitted: Option<Omitted>,
     /// Keys not known here.
     pub extra: Extra,
+}
+
+impl Thread {
+    /// The word in the report that says why the walk stopped, be it one that this version does not know.
+    pub fn end_word(&self) -> Option<&str> {
+        let end = self.end?;
+        Some(word(
+            end.as_str(),
+            end == WalkEnd::Other,
+            &self.extra,
+            "end",
+        ))
+    }
 }
 
 /// One stack taken during a stall.

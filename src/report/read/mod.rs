@@ -276,7 +276,10 @@ impl<'a> Reader<'a> {
         };
         let next = match end == self.bytes.len() {
             true => "to the end of the file".to_owned(),
-            false => format!("to the next section at byte {end}"),
+            false => {
+                let next = self.damages.base.saturating_add(end as u64);
+                format!("to the next section at byte {next}")
+            }
         };
         let (damage, message) = match (why, kind) {
             (Why::Cut, _) => {

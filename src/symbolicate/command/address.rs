@@ -25,8 +25,7 @@ pub(super) fn run(args: &Args, files: &DebugFiles, input: &mut dyn Read, say: &m
             };
         }
     };
-    let from_stdin = args.address.iter().any(|address| address == "-");
-    if let (false, Some((text, error))) = (from_stdin, first_bad(&args.address)) {
+    if let Some((text, error)) = first_bad(&args.address) {
         say.error(&format!("--address {text}: {error}"));
         return USAGE;
     }
@@ -36,14 +35,21 @@ pub(super) fn run(args: &Args, files: &DebugFiles, input: &mut dyn Read, say: &m
     };
     let ndjson = args.format == FormatName::Ndjson;
     let mut lines = Lines::new(&addresses, ndjson, !args.no_demangle);
-    let result = if from_stdin {
-        stream(&mut lines, input, &mut out)
-    } else {
-        args.address
-            .iter()
-            .try_for_each(|text| lines.write(text, &mut out))
-    };
-    done(result.and_then(|()| out.flush()), say)
+    let result = args
+        .address
+        .iter()
+        .try_for_each(|text| match text.as_str() {
+            "-" => stream(&mut lines, input, &mut out),
+            text => lines.write(text, &mut out),
+        });
+    let code = done(result.and_then(|()| out.flush()), say);
+    if let Some((first, error)) = &lines.first_bad {
+        let count = lines.bad;
+        say.warning(&format!(
+            "{count} line(s) held no address; the first: {first}: {error}"
+        ));
+    }
+    code
 }
 
 pub(super) fn answer(
@@ -58,6 +64,7 @@ pub(super) fn answer(
 fn first_bad(addresses: &[String]) -> Option<(&String, String)> {
     addresses
         .iter()
+        .filter(|text| *text != "-")
         .find_map(|text| Some((text, parse_address(text).err()?)))
 }
 
@@ -92,6 +99,9 @@ struct Lines<'a> {
     style: Style,
     first: bool,
     line: Vec<u8>,
+    /// Texts that were no addresses; the first of them, and why.
+    bad: u64,
+    first_bad: Option<(String, String)>,
 }
 
 impl<'a> Lines<'a> {
@@ -107,6 +117,8 @@ impl<'a> Lines<'a> {
             },
             first: true,
             line: Vec::new(),
+            bad: 0,
+            first_bad: None,
         }
     }
 }
@@ -114,6 +126,10 @@ impl<'a> Lines<'a> {
 impl Lines<'_> {
     fn write(&mut self, text: &str, out: &mut dyn Write) -> io::Result<()> {
         self.line.clear();
+        if let Err(error) = parse_address(text) {
+            self.bad += 1;
+            self.first_bad.get_or_insert((text.to_owned(), error));
+        }
         if self.ndjson {
             self.json(text)?;
         } else {

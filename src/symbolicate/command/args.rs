@@ -122,7 +122,7 @@ pub struct Args {
     #[arg(long, value_name = "AVMA", value_parser = parse_address, requires = "address")]
     pub load_address: Option<u64>,
 
-    /// Say what a debug file or a report holds
+    /// Say what a debug file or a report holds; - for a report on standard input
     #[arg(long, value_name = "FILE", exclusive = true)]
     pub inspect: Option<PathBuf>,
 
@@ -207,6 +207,22 @@ impl Args {
         }
     }
 
+    /// What is wrong with a folder that must be there.
+    pub(super) fn wrong_folder(&self) -> Option<String> {
+        self.source.iter().find_map(|folder| {
+            let error = std::fs::read_dir(folder).err()?;
+            Some(format!("--source {}: {error}", folder.display()))
+        })
+    }
+
+    /// Why the folder that was named for tables is of no use.
+    pub(super) fn useless_cache(&self) -> Option<String> {
+        let folder = self.cache.as_ref()?;
+        let error = std::fs::create_dir_all(folder).err()?;
+        let folder = folder.display();
+        Some(format!("--cache {folder}: {error}; going on without"))
+    }
+
     pub(super) fn scrub_rules(&self) -> Option<Scrub> {
         let mut rules = self.scrub.then(Scrub::default)?;
         rules.keys.extend(self.scrub_key.iter().cloned());
@@ -227,7 +243,14 @@ pub fn command() -> clap::Command {
 pub(super) fn parse(args: impl Iterator<Item = OsString>) -> Result<Args, clap::Error> {
     let mut command = command();
     command = command.mut_arg("address", |arg| arg.action(ArgAction::Append));
-    let mut matches = command.clone().try_get_matches_from(with_top(args))?;
+    let mut matches = match command.clone().try_get_matches_from(with_top(args)) {
+        Err(error) if is_missing_format(&error) => {
+            let message = "--format parquet: this build is without it; build symbolicate with \
+                           `--features parquet`";
+            return Err(command.error(clap::error::ErrorKind::InvalidValue, message));
+        }
+        matches => matches?,
+    };
     let parsed = <Args as clap::FromArgMatches>::from_arg_matches_mut(&mut matches)?;
     let groups = [
         FormatName::Text,
@@ -240,6 +263,15 @@ pub(super) fn parse(args: impl Iterator<Item = OsString>) -> Result<Args, clap::
         return Err(command.error(clap::error::ErrorKind::ArgumentConflict, message));
     }
     Ok(parsed)
+}
+
+/// Whether a format was asked for that other builds have.
+fn is_missing_format(error: &clap::Error) -> bool {
+    use clap::error::{ContextKind, ContextValue};
+    let value = error.get(ContextKind::InvalidValue);
+    !cfg!(feature = "parquet")
+        && matches!(value, Some(ContextValue::String(value)) if value == "parquet")
+        && matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(arg)) if arg.starts_with("--format"))
 }
 
 /// `--top 5` as `--top=5`; what follows a bare `--top` and is no number is a report.

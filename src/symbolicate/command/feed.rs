@@ -51,6 +51,8 @@ pub(super) fn feed(
     for path in paths {
         let goes_on = if path == Path::new("-") {
             feed.stream(input)
+        } else if let Some(descriptor) = descriptor(path) {
+            feed.descriptor(path, descriptor, input)
         } else if path.is_dir() {
             feed.folder(path)
         } else {
@@ -61,6 +63,18 @@ pub(super) fn feed(
         }
     }
     feed.flush();
+}
+
+/// The number of the open descriptor that a path is a name of.
+fn descriptor(path: &Path) -> Option<u32> {
+    let path = path.to_str()?;
+    if path == "/dev/stdin" {
+        return Some(0);
+    }
+    let number = path
+        .strip_prefix("/dev/fd/")
+        .or_else(|| path.strip_prefix("/proc/self/fd/"))?;
+    number.parse().ok()
 }
 
 impl Feed<'_> {
@@ -104,6 +118,21 @@ impl Feed<'_> {
         match File::open(&path) {
             Ok(mut file) => self.named_stream(&path.display().to_string(), &mut file),
             Err(_) => self.item(Item::File(path)), // which says why
+        }
+    }
+
+    /// A pipe that the shell has opened already, as `<(..)` does: reading it waits for no more than
+    /// reading standard input.
+    fn descriptor(&mut self, path: &Path, number: u32, input: &mut dyn Read) -> bool {
+        if std::fs::metadata(path).is_ok_and(|meta| meta.is_file()) {
+            return self.file(path.to_owned());
+        }
+        if number == 0 {
+            return self.stream(input);
+        }
+        match File::open(path) {
+            Ok(mut file) => self.named_stream(&path.display().to_string(), &mut file),
+            Err(error) => self.item(Item::Error(format!("{}: {error}", path.display()))),
         }
     }
 

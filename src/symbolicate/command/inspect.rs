@@ -1,29 +1,62 @@
 //! `--inspect`: what a debug file or a report holds.
 
 use std::fmt::Write;
+use std::io::Read;
 use std::path::Path;
 
-use crate::report;
+use crate::report::{self, limits};
 use crate::symbolicate::bytes::Bytes;
 use crate::symbolicate::format::plain;
 use crate::symbolicate::object_file::{self, ObjectFile};
 use crate::symbolicate::symbols::Symbols;
 use crate::symbolicate::{Error, foreign, id_text};
 
-pub(super) fn inspect(path: &Path) -> Result<String, Error> {
-    let mut text = String::new();
-    if path.is_dir() {
-        let mut files = Vec::new();
-        collect(path, &mut files, 0);
-        for file in &files {
-            text.push_str(&inspect(file)?);
+/// What a file or a folder holds, in words.
+#[derive(Default)]
+pub(super) struct Found {
+    pub text: String,
+    /// Whether a report in it is damaged.
+    pub damaged: bool,
+}
+
+pub(super) fn inspect(path: &Path, input: &mut dyn Read) -> Result<Found, Error> {
+    if path == Path::new("-") {
+        let path = Path::new("standard input");
+        let most = limits::REPORT_BYTES as u64 + 1;
+        let mut bytes = Vec::new();
+        input
+            .take(most)
+            .read_to_end(&mut bytes)
+            .map_err(|error| Error::io(path, error))?;
+        if bytes.len() as u64 == most {
+            return Err(Error::bad_file(path, "longer than a report: give a file"));
         }
-        if files.is_empty() {
-            return Err(Error::bad_file(path, "no debug files in it"));
-        }
-        return Ok(text);
+        return inspect_bytes(path, Bytes::from(bytes));
     }
-    let bytes = Bytes::map(path)?;
+    if !path.is_dir() {
+        return inspect_bytes(path, Bytes::map(path)?);
+    }
+    let mut files = Vec::new();
+    collect(path, &mut files, 0);
+    if files.is_empty() {
+        return Err(Error::bad_file(path, "no debug files in it"));
+    }
+    let mut all = Found::default();
+    for file in &files {
+        // One that cannot be read does not keep the others from being told of.
+        match Bytes::map(file).and_then(|bytes| inspect_bytes(file, bytes)) {
+            Ok(found) => all.text.push_str(&found.text),
+            Err(error) => {
+                let _ = writeln!(all.text, "{}", plain(&error.to_string()));
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn inspect_bytes(path: &Path, bytes: Bytes) -> Result<Found, Error> {
+    let mut found = Found::default();
+    let text = &mut found.text;
     let _ = writeln!(
         text,
         "{}: {} bytes",
@@ -32,23 +65,24 @@ pub(super) fn inspect(path: &Path) -> Result<String, Error> {
     );
     if object_file::looks_like_object(&bytes) {
         for object in object_file::open_bytes(path, bytes)? {
-            describe(&object, &mut text);
+            describe(&object, text);
         }
-        return Ok(text);
+        return Ok(found);
     }
-    if let Some(layout) = foreign::detect(&bytes) {
-        let readings = foreign::read(&bytes).map_err(|error| Error::bad_file(path, error))?;
-        for reading in &readings {
+    let readings = match foreign::detect(&bytes) {
+        Some(layout) => {
             let _ = writeln!(text, "  layout: {}", layout.as_str());
-            describe_report(reading, &mut text);
+            foreign::read(&bytes).map_err(|error| Error::bad_file(path, error))?
         }
-        return Ok(text);
+        None => {
+            vec![report::read(&bytes).map_err(|error| Error::bad_file(path, error))?]
+        }
+    };
+    for reading in &readings {
+        describe_report(reading, text);
+        found.damaged |= !reading.damage.is_empty();
     }
-    match report::read(&bytes) {
-        Ok(reading) => describe_report(&reading, &mut text),
-        Err(error) => return Err(Error::bad_file(path, error)),
-    }
-    Ok(text)
+    Ok(found)
 }
 
 fn collect(folder: &Path, files: &mut Vec<std::path::PathBuf>, depth: usize) {

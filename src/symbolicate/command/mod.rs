@@ -90,16 +90,30 @@ fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> 
     }
     let mut files = DebugFiles::new().cache(args.cache()).jobs(args.jobs());
     if let Some(path) = &args.inspect {
-        return match inspect::inspect(path) {
-            Ok(text) => done(
-                output(args).and_then(|mut out| out.write_all(text.as_bytes())),
-                &mut say,
-            ),
+        return match inspect::inspect(path, &mut input) {
+            Ok(found) => {
+                let written = output(args).and_then(|mut out| {
+                    out.write_all(found.text.as_bytes())?;
+                    out.flush()
+                });
+                match done(written, &mut say) {
+                    DONE if found.damaged => DAMAGED,
+                    code => code,
+                }
+            }
             Err(error) => {
                 say.error(&error.to_string());
                 NOTHING
             }
         };
+    }
+    if let Some(wrong) = args.wrong_folder() {
+        say.error(&wrong);
+        return USAGE;
+    }
+    // Answers come without it, only later.
+    if let Some(useless) = args.useless_cache() {
+        say.warning(&useless);
     }
     for path in &args.debug {
         match files.add(path) {

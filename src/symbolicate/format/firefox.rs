@@ -85,7 +85,7 @@ impl Format for Firefox {
     fn part(style: &Style, origin: &str, of: &Symbolicated) -> Process {
         let report = &of.report;
         let event = report.event.as_ref();
-        let kind = event.map_or("report", |event| event.kind.as_str());
+        let kind = event.map_or("report", |event| event.word());
         let live = event.is_some_and(|event| event.kind == EventKind::Live);
         let mut threads: Vec<Thread> = Vec::new();
         for weighed in weighed(of) {

@@ -8,6 +8,9 @@ use super::stacks::{rootward, weighed};
 use super::{Format, Style};
 use crate::symbolicate::frame::Symbolicated;
 
+/// Bits of the sum of all counts in a picture: a float, in which pictures are laid out, holds them.
+const MOST_BITS: u32 = 48;
+
 /// All reports' stacks together, equal ones as one line with their count.
 ///
 /// A stall with samples counts each sample as often as it was seen; any other report counts the
@@ -23,11 +26,14 @@ impl Folded {
         Folded::default()
     }
 
-    /// `main;run;work 12`, in order of their text.
+    /// `main;run;work 12`, in order of their text. Counts that only a damaged report can hold are brought
+    /// down, all by the same factor, so that they can be added up and drawn.
     pub(super) fn lines(&self) -> Vec<String> {
+        let sum: u128 = self.counts.values().map(|&count| u128::from(count)).sum();
+        let shift = (u128::BITS - sum.leading_zeros()).saturating_sub(MOST_BITS);
         let lines = self.counts.iter();
         lines
-            .map(|(line, count)| format!("{line} {count}"))
+            .map(|(line, count)| format!("{line} {}", (count >> shift).max(1)))
             .collect()
     }
 }

@@ -140,7 +140,7 @@ impl Format for Parquet {
                 Some(head.os.version.clone()),
                 head.device.clone(),
                 Some(head.arch.clone()),
-                event.map(|event| event.kind.as_str().to_owned()),
+                event.map(|event| event.word().to_owned()),
                 event.and_then(|event| event.class.clone()),
                 event.and_then(|event| Some(event.signal.as_ref()?.name.clone())),
                 event.and_then(|event| event.name.clone()),

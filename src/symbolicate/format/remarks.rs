@@ -34,5 +34,5 @@ pub(super) fn kind_text(event: &Event) -> String {
         .as_ref()
         .map_or(String::new(), |class| format!(", {class}"));
     let fatal = if event.fatal { ", fatal" } else { "" };
-    format!("{}{class}{fatal}", event.kind.as_str())
+    format!("{}{class}{fatal}", event.word())
 }

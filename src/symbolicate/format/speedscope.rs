@@ -40,7 +40,7 @@ impl Format for Speedscope {
 
     fn part(style: &Style, origin: &str, report: &Symbolicated) -> Profile {
         let event = report.report.event.as_ref();
-        let kind = event.map_or("report", |event| event.kind.as_str());
+        let kind = event.map_or("report", |event| event.word());
         let samples = weighed(report).into_iter().map(|weighed| {
             let frames = rootward(report, weighed.stack, style).map(|(name, frame, _)| {
                 let file = frame.and_then(|f| f.file.as_deref()).map(str::to_owned);

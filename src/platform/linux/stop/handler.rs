@@ -52,6 +52,30 @@ pub fn install(wanted: Option<i32>) -> Result<i32, SystemError> {
     }
 }
 
+/// Installs the handler for `signal` and no other.
+///
+/// # Errors
+/// If it is no real-time signal, if somebody handles it, and if the handler stands for another one.
+pub fn claim_signal(signal: i32) -> std::io::Result<()> {
+    use std::io::{Error, ErrorKind};
+    let (first, last) = (libc::SIGRTMIN(), libc::SIGRTMAX());
+    if !(first..=last).contains(&signal) {
+        let why = format!("it is no real-time signal ({first} to {last})");
+        return Err(Error::new(ErrorKind::InvalidInput, why));
+    }
+    let installed = SIGNAL.load(Ordering::Relaxed);
+    if installed == 0 && !is_default(signal) {
+        let why = "somebody handles it already";
+        return Err(Error::new(ErrorKind::ResourceBusy, why));
+    }
+    let installed = install(Some(signal)).map_err(|error| error.source)?;
+    if installed != signal {
+        let why = format!("captures of this process have been using signal {installed}");
+        return Err(Error::new(ErrorKind::ResourceBusy, why));
+    }
+    Ok(())
+}
+
 fn is_default(signal: i32) -> bool {
     // SAFETY: an all-zero `sigaction` is a valid value of that plain struct.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };

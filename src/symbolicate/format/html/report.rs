@@ -18,7 +18,7 @@ use crate::symbolicate::group::{Member, key_text, thread_in_question};
 pub(super) fn title(of: &Symbolicated, member: &Member) -> String {
     let app = &of.report.head.app;
     let event = of.report.event.as_ref();
-    let kind = event.map_or("report", |event| event.kind.as_str());
+    let kind = event.map_or("report", |event| event.word());
     let place = member
         .stack
         .first()
@@ -64,11 +64,11 @@ pub(super) fn body(style: &Style, origin: &str, of: &Symbolicated, member: &Memb
             thread_title(index, thread)
         );
         stack(&mut page, style, of, frames, about == Some(index));
-        if let Some(end) = thread.end.filter(|end| end.as_str() != "root") {
+        if let Some(end) = thread.end_word().filter(|end| *end != "root") {
             let _ = writeln!(
                 page,
                 "<p class=\"note\">The stack goes on; the walk stopped here: {}.</p>",
-                end.as_str()
+                escape(end)
             );
         }
         registers(&mut page, thread);

@@ -11,17 +11,29 @@ pub(crate) use self::value::value_json;
 use super::{Format, PlainJson, Style};
 use crate::symbolicate::frame::{Frame, Symbolicated};
 
-/// One JSON document: the report, or where several are to come, an array of them.
+/// One JSON document: the report, or an array of them where several came or were to come.
 #[derive(Debug, Clone)]
 pub struct Json {
     array: bool,
     written: usize,
+    /// The first report, kept until it is known whether it stays the only one.
+    first: Option<Vec<u8>>,
 }
 
 impl Json {
-    /// `array` says whether more than one report may come.
+    /// `array` says whether it is to be an array even of one report.
     pub fn new(array: bool) -> Json {
-        Json { array, written: 0 }
+        Json {
+            array,
+            written: 0,
+            first: None,
+        }
+    }
+
+    fn element(&mut self, part: &[u8], out: &mut dyn io::Write) -> io::Result<()> {
+        out.write_all(if self.written == 0 { b"[\n" } else { b",\n" })?;
+        self.written += 1;
+        out.write_all(part)
     }
 }
 
@@ -38,20 +50,22 @@ impl Format for Json {
     }
 
     fn add(&mut self, part: Vec<u8>, out: &mut dyn io::Write) -> io::Result<()> {
-        if self.array {
-            out.write_all(if self.written == 0 { b"[\n" } else { b",\n" })?;
+        if !self.array && self.first.is_none() {
+            self.first = Some(part);
+            return Ok(());
         }
-        self.written += 1;
-        out.write_all(&part)?;
-        if self.array {
-            Ok(())
-        } else {
-            out.write_all(b"\n")
+        self.array = true;
+        if let Some(first) = self.first.take() {
+            self.element(&first, out)?;
         }
+        self.element(&part, out)
     }
 
     fn finish(&mut self, out: &mut dyn io::Write) -> io::Result<()> {
-        if self.array {
+        if let Some(first) = self.first.take() {
+            out.write_all(&first)?;
+            out.write_all(b"\n")?;
+        } else if self.array {
             out.write_all(if self.written == 0 { b"[]\n" } else { b"\n]\n" })?;
         }
         out.flush()

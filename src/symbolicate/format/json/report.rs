@@ -151,7 +151,7 @@ fn event_json(report: &Report) -> Option<Json> {
         extended(facts, &signal.extra)
     });
     let facts = json!({
-        "type": event.kind.as_str(),
+        "type": event.word(),
         "fatal": event.fatal,
         "reason": event.reason,
         "signal": signal,
@@ -180,7 +180,7 @@ fn thread_json(thread: &Thread, stack: &Stack, style: &Style) -> Json {
         "registers": registers.collect::<Map<_, _>>(),
         "frames": stack_json(stack, style),
         "omitted": omitted_json(stack),
-        "end": thread.end.map(|end| end.as_str()),
+        "end": thread.end_word(),
     });
     extended(facts, &thread.extra)
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style as Paint};
 
 use super::Page;
-use crate::report::model::{Thread, WalkEnd};
+use crate::report::model::Thread;
 use crate::symbolicate::format::plain;
 use crate::symbolicate::format::stacks::heaviest;
 use crate::symbolicate::format::units::duration;
@@ -38,10 +38,10 @@ impl Page<'_> {
         let title = self.paint(Paint::new().bold(), &title);
         self.line(&title);
         self.frames(stack);
-        if let Some(end) = thread.end.filter(|&end| end != WalkEnd::Root) {
+        if let Some(end) = thread.end_word().filter(|end| *end != "root") {
             let line = format!(
                 "    (the stack goes on; the walk stopped here: {})",
-                end.as_str()
+                plain(end)
             );
             self.line(&line);
         }
@@ -85,18 +85,15 @@ impl Page<'_> {
                 self.place(frame, &mut what);
                 what
             }
-            (None, Some(image)) => {
-                let mut what = format!(
-                    "{:#x} + {}",
-                    image.base,
-                    physical.pc.wrapping_sub(image.base)
-                );
+            (None, Some(image)) if physical.pc >= image.base => {
+                let mut what = format!("{:#x} + {}", image.base, physical.pc - image.base);
                 if let Some(frame) = frame {
                     self.place(frame, &mut what);
                 }
                 what
             }
-            (None, None) => "???".into(),
+            // A frame below its image: the report contradicts itself.
+            (None, _) => "???".into(),
         };
         let own = is_own(self.of, physical);
         let paint = if own {
