@@ -308,7 +308,7 @@ fn parse_id(text: &str) -> Result<Id, String> {
     let bytes = text.as_bytes().chunks(2).map(byte);
     bytes
         .collect::<Option<Vec<u8>>>()
-        .filter(|id| !id.is_empty() && text.len() % 2 == 0)
+        .filter(|id| !id.is_empty() && text.len().is_multiple_of(2))
         .map(Id)
         .ok_or_else(|| "not an id in hexadecimal".into())
 }
