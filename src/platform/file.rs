@@ -18,8 +18,8 @@ pub struct Folder {
     /// Where it was, to be made again if somebody removes it.
     path: CString,
     /// Descriptors kept only to be given up when the process has no other left: one for the report,
-    /// one for what is read meanwhile.
-    spares: [AtomicI32; 2],
+    /// one each for what its writer, the helper and the watchdog read meanwhile.
+    spares: [AtomicI32; 4],
     /// A file without a name that only takes up room, to be given up when the disk is full.
     reserve: Option<OwnedFd>,
 }
@@ -30,9 +30,7 @@ impl Folder {
     pub fn open(path: &Path) -> io::Result<Folder> {
         std::fs::create_dir_all(path)?;
         let fd: OwnedFd = std::fs::File::open(path)?.into();
-        // SAFETY: `fd` is open; the call only duplicates it.
-        let spare = || unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) };
-        let spares = [AtomicI32::new(spare()), AtomicI32::new(spare())];
+        let spares = std::array::from_fn(|_| AtomicI32::new(duplicate(fd.as_raw_fd())));
         let folder = Folder {
             fd,
             path: CString::new(path.as_os_str().as_bytes())?,
@@ -117,6 +115,10 @@ impl Folder {
             }
             other => other?,
         };
+        if !self.is_room_for_more() {
+            // It took the last one, and its writer has yet to read of threads and memory.
+            self.give_up_spares();
+        }
         forked::keep_from_children(fd);
         // SAFETY: `fd` was just opened and has no other owner.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
@@ -126,6 +128,17 @@ impl Folder {
 
     fn reserve(&self) -> RawFd {
         self.reserve.as_ref().map_or(-1, |file| file.as_raw_fd())
+    }
+
+    /// Whether the process could open two files more.
+    fn is_room_for_more(&self) -> bool {
+        let fd = self.fd.as_raw_fd();
+        let tried = [duplicate(fd), duplicate(fd)];
+        for fd in tried.into_iter().filter(|&fd| fd >= 0) {
+            // SAFETY: duplicated just now, closed once.
+            unsafe { libc::close(fd) };
+        }
+        tried.iter().all(|&fd| fd >= 0)
     }
 
     fn give_up_spares(&self) -> bool {
@@ -196,6 +209,12 @@ impl Drop for Folder {
     fn drop(&mut self) {
         self.give_up_spares();
     }
+}
+
+/// Another descriptor for the same; -1 where the process may have no more. Signal-safe.
+fn duplicate(fd: RawFd) -> RawFd {
+    // SAFETY: takes no memory; of what is no descriptor there is no duplicate.
+    unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) }
 }
 
 /// Gives an empty file so much room on the disk, if the file system can.

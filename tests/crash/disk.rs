@@ -142,7 +142,7 @@ pub fn role(role: &str, folder: &Path) -> bool {
             unsafe { libc::setuid(65534) };
             outer(Way::Null);
         }
-        "no_descriptors" => {
+        "no_descriptors" | "one_descriptor" => {
             let ready = std::sync::Barrier::new(2);
             let _monitor = install(folder);
             limit(libc::RLIMIT_NOFILE, 40);
@@ -154,6 +154,10 @@ pub fn role(role: &str, folder: &Path) -> bool {
                 ready.wait();
                 // SAFETY: opens what is never closed.
                 while unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY) } >= 0 {}
+                if role == "one_descriptor" {
+                    // SAFETY: the highest of those opened above.
+                    unsafe { libc::close(39) };
+                }
                 outer(Way::Null);
             });
         }
@@ -287,11 +291,18 @@ fn read_only() {
 }
 
 fn no_descriptors() {
-    let ended = play("no_descriptors");
-    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{:?}", ended.status);
-    let report = ended.report();
-    let witness = |thread: &wedjat::report::Thread| thread.name.as_deref() == Some("a-witness");
-    assert!(report.threads.iter().any(witness), "{:#?}", report.threads);
+    // Or with one, which the report's own file takes.
+    for role in ["no_descriptors", "one_descriptor"] {
+        let ended = play(role);
+        assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{:?}", ended.status);
+        let report = ended.report();
+        let witness = |thread: &wedjat::report::Thread| thread.name.as_deref() == Some("a-witness");
+        assert!(
+            report.threads.iter().any(witness),
+            "{role}: {:#?}",
+            report.threads
+        );
+    }
 }
 
 fn refused() {
