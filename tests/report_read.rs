@@ -231,11 +231,12 @@ fn what_looks_like_a_section_within_an_id_is_none() {
 fn what_looks_like_a_section_in_one_that_was_cut_is_not_carried_on_from() {
     let mut report = Report::default();
     report.head.version = 1;
-    let mut memory = NearMemory::default();
     // As a section does, and behind it as another begins; neither has a check.
-    memory.bytes = b"\x92\xa5event\x81\xa1x\x00\x92\xa5event\x81\xa1x\x00".to_vec();
-    let fake = memory.bytes.clone();
-    report.memory.push(memory);
+    let fake = b"\x92\xa5event\x81\xa1x\x00\x92\xa5event\x81\xa1x\x00".to_vec();
+    report.memory.push(NearMemory {
+        bytes: fake.clone(),
+        ..Default::default()
+    });
     let bytes = report::to_bytes(&report);
     for len in find(&bytes, b"\x92\xa6memory")..find(&bytes, &fake) + fake.len() {
         let survey = report::survey(&bytes[..len]);

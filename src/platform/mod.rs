@@ -16,6 +16,7 @@ pub mod power;
 pub mod registers;
 pub mod signals;
 pub mod stacks;
+mod surface;
 
 #[cfg(target_vendor = "apple")]
 use apple as os;

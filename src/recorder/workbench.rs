@@ -117,19 +117,12 @@ impl ImageIndices {
         images: &ImagesGuard,
         scratch: &'s mut [RawFrame],
     ) -> &'s [RawFrame] {
-        let count = frames.len().min(scratch.len());
-        for (slot, frame) in scratch.iter_mut().zip(frames) {
+        let find = |frame: &RawFrame| {
             // A call may be the last instruction of its image: the address behind it is not in it.
             let back = u64::from(frame.found != Found::Context);
-            let image = images.find(frame.pc.saturating_sub(back));
-            let image = image.and_then(|index| images.images().get(index as usize));
-            let number = image.map_or(RawFrame::NO_IMAGE, |image| self.index_of(image.base));
-            *slot = RawFrame {
-                image: number,
-                ..*frame
-            };
-        }
-        scratch.get(..count).unwrap_or_default()
+            images.find(frame.pc.saturating_sub(back))
+        };
+        self.copy(frames, images, scratch, find)
     }
 
     /// Copies `frames` into `scratch` with the file's image numbers. Signal-safe.
@@ -139,9 +132,19 @@ impl ImageIndices {
         images: &ImagesGuard,
         scratch: &'s mut [RawFrame],
     ) -> &'s [RawFrame] {
+        self.copy(frames, images, scratch, |frame| Some(frame.image))
+    }
+
+    fn copy<'s>(
+        &mut self,
+        frames: &[RawFrame],
+        images: &ImagesGuard,
+        scratch: &'s mut [RawFrame],
+        index: impl Fn(&RawFrame) -> Option<u32>,
+    ) -> &'s [RawFrame] {
         let count = frames.len().min(scratch.len());
         for (slot, frame) in scratch.iter_mut().zip(frames) {
-            let image = images.images().get(frame.image as usize);
+            let image = index(frame).and_then(|index| images.images().get(index as usize));
             let number = image.map_or(RawFrame::NO_IMAGE, |image| self.index_of(image.base));
             *slot = RawFrame {
                 image: number,

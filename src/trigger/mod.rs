@@ -15,6 +15,7 @@ pub(crate) mod signal_names;
 pub mod stall;
 pub(crate) mod terminate;
 pub mod watchdog;
+mod worker;
 
 pub use crash::Crash;
 #[cfg(target_os = "linux")]

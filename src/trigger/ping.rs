@@ -1,12 +1,10 @@
 //! The ping: for run loops that cannot be observed, the app's own queue carries a beat round.
 
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::heartbeat::{Heartbeat, PULSE};
-use crate::platform::{Semaphore, SignalMask};
+use super::worker::Worker;
 
 /// What is to be run on the watched thread: a function without arguments. It may be called as it
 /// is, sent through a channel, or boxed.
@@ -19,14 +17,7 @@ static INSTALL: AtomicU32 = AtomicU32::new(0);
 /// ends when the watched thread has run it. Dropping it stops and joins the thread.
 #[derive(Debug)]
 pub struct Ping {
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    stop: AtomicBool,
-    bell: Semaphore,
+    _worker: Worker,
 }
 
 impl Ping {
@@ -40,40 +31,18 @@ impl Ping {
         mut post: impl FnMut(Beat) + Send + 'static,
     ) -> io::Result<Ping> {
         INSTALL.store(heart.install(), Ordering::SeqCst);
-        let shared = Arc::new(Shared {
-            stop: AtomicBool::new(false),
-            bell: Semaphore::new(),
-        });
-        let theirs = Arc::clone(&shared);
-        let mask = SignalMask::block_all();
-        let thread = std::thread::Builder::new()
-            .name("wedjat-ping".into())
-            .stack_size(1 << 18)
-            .spawn(move || {
-                while !theirs.stop.load(Ordering::SeqCst) {
-                    if PULSE.beat().depth() == 0 {
-                        heart.begin();
-                        post(answer);
-                    }
-                    theirs.bell.wait_timeout(period);
+        let worker = Worker::spawn("wedjat-ping", move |bell| {
+            loop {
+                if PULSE.beat().depth() == 0 {
+                    heart.begin();
+                    post(answer);
                 }
-            });
-        drop(mask);
-        Ok(Ping {
-            shared,
-            thread: Some(thread?),
-        })
-    }
-}
-
-impl Drop for Ping {
-    fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::SeqCst);
-        self.shared.bell.post();
-        if let Some(thread) = self.thread.take() {
-            // The app's `post` panicked: it has said so on standard error.
-            let _ = thread.join();
-        }
+                if !bell.wait(period) {
+                    break;
+                }
+            }
+        })?;
+        Ok(Ping { _worker: worker })
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the kernel says of one thread of this process, read without touching the thread.
 
 use super::{clock, task};
+pub use crate::platform::surface::{Blocked, Futex};
 
 /// `P_TRACED` in `p_flag` (sys/proc.h).
 const P_TRACED: i32 = 0x800;
@@ -99,33 +100,11 @@ impl Drop for ThreadGauge {
     }
 }
 
-/// Where a thread is blocked; never known here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Blocked {
-    /// The number of the system call that it is in; `None` outside of any.
-    pub call: Option<u64>,
-    /// Its stack pointer.
-    pub sp: u64,
-    /// Its program counter.
-    pub pc: u64,
-}
-
 impl Blocked {
     /// Of any thread of this process.
     pub fn of(_thread: crate::platform::Thread) -> Option<Blocked> {
         None
     }
-}
-
-/// A lock that a thread waits on in the kernel; never known here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Futex {
-    /// Where its word is.
-    pub address: u64,
-    /// What it does there, with its flags.
-    pub operation: i32,
-    /// The value that the word had to have.
-    pub value: u32,
 }
 
 impl Futex {

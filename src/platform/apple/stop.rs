@@ -13,6 +13,7 @@ use super::clock::monotonic as now;
 use super::context::{self, REGISTERS};
 use super::memory::{self, Reserved};
 use super::task;
+pub use crate::platform::surface::{Copied, StopBudget, StopError};
 use crate::platform::{SystemError, Thread};
 
 /// Bytes below the stack pointer that a leaf function may use without moving it (System V psABI
@@ -21,59 +22,6 @@ const RED_ZONE: u64 = 128;
 
 /// How much is copied between two looks at the clock.
 const CHUNK: usize = 64 << 10;
-
-/// Why a thread could not be captured.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum StopError {
-    /// It did not answer in time; never so here, where the kernel answers.
-    Unresponsive,
-    /// There is no such thread (any more).
-    Gone,
-    /// It is the calling thread, which cannot wait for itself.
-    CallingThread,
-    /// A call failed.
-    System(SystemError),
-}
-
-impl std::fmt::Display for StopError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            StopError::Unresponsive => f.write_str("the thread did not answer in time"),
-            StopError::Gone => f.write_str("the thread has ended"),
-            StopError::CallingThread => {
-                f.write_str("a thread cannot stop itself; capture the calling thread in place")
-            }
-            StopError::System(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for StopError {}
-
-/// What one stop may take.
-#[derive(Debug, Clone)]
-pub struct StopBudget {
-    /// The copy is cut short when it has taken this long, nanoseconds.
-    pub stopped: u64,
-    /// Unused here: the kernel does not keep us waiting.
-    pub answer: u64,
-}
-
-/// What was copied.
-#[derive(Debug, Clone)]
-pub struct Copied<'a> {
-    /// The registers, numbered as in [`context`].
-    pub registers: &'a [u64; REGISTERS],
-    /// Where the copied stack begins in memory.
-    pub base: u64,
-    /// The stack, from [`Copied::base`] on.
-    pub stack: &'a [u8],
-    /// How long the thread stood still, nanoseconds.
-    pub stopped: u64,
-    /// Whether the copy ends before the stack does, for want of room or of time.
-    pub cut: bool,
-}
 
 /// The right to stop threads, one at a time, and the memory that their stacks are copied into.
 #[derive(Debug)]

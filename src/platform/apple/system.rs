@@ -2,18 +2,7 @@
 
 use std::ffi::CStr;
 
-/// The operating system and the device.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct System {
-    /// `macOS` or `iOS`.
-    pub name: &'static str,
-    /// As `14.5`.
-    pub version: String,
-    /// As `23F79`.
-    pub build: Option<String>,
-    /// The model, as `Mac14,2` or `iPhone15,2`.
-    pub device: Option<String>,
-}
+pub use crate::platform::surface::System;
 
 /// Asks the kernel. Allocates.
 pub fn describe() -> System {

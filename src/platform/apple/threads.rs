@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::task;
+pub use crate::platform::surface::Progress;
 
 /// One thread of this process: the system's id, which is never used again, and its port's name,
 /// which may be.
@@ -115,17 +116,6 @@ impl Thread {
             slices: 0,
         })
     }
-}
-
-/// How far a thread has come, see [`Thread::progress`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
-    /// Whether it is running or ready to run.
-    pub running: bool,
-    /// Its time on the CPU, nanoseconds.
-    pub cpu: u64,
-    /// How often it was given the CPU; 0, because the kernel does not say.
-    pub slices: u64,
 }
 
 /// Lists the threads of this process into `into` and says how many there are, which may be more

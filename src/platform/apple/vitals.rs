@@ -5,21 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use mach2::kern_return::KERN_SUCCESS;
 
 use super::{clock, system, task};
-
-/// Memory of the process and of the machine, bytes; `None` where the kernel does not say.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct MemoryUse {
-    /// Resident size.
-    pub resident: Option<u64>,
-    /// `phys_footprint`: what the system's limit counts.
-    pub footprint: Option<u64>,
-    /// Highest resident size so far.
-    pub peak: Option<u64>,
-    /// Memory of the machine.
-    pub device_total: Option<u64>,
-    /// Of it, free or easily freed.
-    pub device_free: Option<u64>,
-}
+pub use crate::platform::surface::MemoryUse;
 
 /// The host's port, asked for once.
 #[derive(Debug)]

@@ -4,6 +4,7 @@ use std::ffi::CString;
 
 use super::clock;
 use super::threads::{Path, Thread, read_file};
+pub use crate::platform::surface::{Blocked, Futex};
 
 /// Reads the state of one thread through descriptors that were opened once: later readings
 /// neither allocate nor look up a path.
@@ -141,17 +142,6 @@ impl Drop for ThreadGauge {
     }
 }
 
-/// Where a thread is blocked: what the kernel says of it without touching it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Blocked {
-    /// The number of the system call that it is in; `None` outside of any.
-    pub call: Option<u64>,
-    /// Its stack pointer.
-    pub sp: u64,
-    /// Its program counter: behind the instruction that made the call.
-    pub pc: u64,
-}
-
 impl Blocked {
     /// Of any thread of this process, without opening anything before. Signal-safe.
     pub fn of(thread: Thread) -> Option<Blocked> {
@@ -182,17 +172,6 @@ impl Blocked {
             pc: hexadecimal(words.next()?),
         })
     }
-}
-
-/// A futex that a thread waits on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Futex {
-    /// Where its word is.
-    pub address: u64,
-    /// What it does there, with its flags.
-    pub operation: i32,
-    /// The value that the word had to have.
-    pub value: u32,
 }
 
 impl Futex {

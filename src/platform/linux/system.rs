@@ -1,17 +1,6 @@
 //! Which system and which machine this is.
 
-/// The operating system and the device.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct System {
-    /// `Linux`.
-    pub name: &'static str,
-    /// The kernel's release, as `6.1.0-21-amd64`.
-    pub version: String,
-    /// The kernel's build, as uname(2) tells it.
-    pub build: Option<String>,
-    /// The machine's product name (DMI or device tree), where it has one.
-    pub device: Option<String>,
-}
+pub use crate::platform::surface::System;
 
 /// Asks the kernel. Allocates.
 pub fn describe() -> System {

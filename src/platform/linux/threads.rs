@@ -2,6 +2,8 @@
 
 use std::ffi::CStr;
 
+pub use crate::platform::surface::Progress;
+
 /// One thread of this process, by the kernel's id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Thread(i32);
@@ -107,17 +109,6 @@ impl Thread {
             slices,
         })
     }
-}
-
-/// How far a thread has come, see [`Thread::progress`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
-    /// Whether it is running or ready to run.
-    pub running: bool,
-    /// Its time on the CPU, nanoseconds.
-    pub cpu: u64,
-    /// How often it was given the CPU.
-    pub slices: u64,
 }
 
 /// Lists the threads of this process into `into` and says how many there are, which may be more

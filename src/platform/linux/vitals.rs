@@ -4,21 +4,7 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use super::{clock, errno, set_errno};
-
-/// Memory of the process and of the machine, bytes; `None` where the kernel does not say.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct MemoryUse {
-    /// Resident size.
-    pub resident: Option<u64>,
-    /// `RssAnon` + `VmSwap`: what is the process' own and no file's.
-    pub footprint: Option<u64>,
-    /// Highest resident size so far.
-    pub peak: Option<u64>,
-    /// Memory of the machine.
-    pub device_total: Option<u64>,
-    /// Of it, free or easily freed.
-    pub device_free: Option<u64>,
-}
+pub use crate::platform::surface::MemoryUse;
 
 /// `/proc` files that are kept open, so that a process without descriptors left still reads them.
 #[derive(Debug)]

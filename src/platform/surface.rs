@@ -1,0 +1,124 @@
+//! The types in which `linux/` and `apple/` give the same answers.
+
+#[cfg(doc)]
+use super::Thread;
+use super::{SystemError, context};
+
+/// Why a thread could not be captured.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StopError {
+    /// It did not answer in time: on Linux, it blocks the signal, sleeps uninterruptibly, or is stopped; never
+    /// so on Apple platforms, where the kernel answers.
+    Unresponsive,
+    /// There is no such thread (any more).
+    Gone,
+    /// It is the calling thread, which cannot wait for itself.
+    CallingThread,
+    /// A call failed.
+    System(SystemError),
+}
+
+impl std::fmt::Display for StopError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            StopError::Unresponsive => f.write_str("the thread did not answer in time"),
+            StopError::Gone => f.write_str("the thread has ended"),
+            StopError::CallingThread => {
+                f.write_str("a thread cannot stop itself; capture the calling thread in place")
+            }
+            StopError::System(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for StopError {}
+
+/// What one stop may take.
+#[derive(Debug, Clone)]
+pub struct StopBudget {
+    /// The copy is cut short when it has taken this long, nanoseconds.
+    pub stopped: u64,
+    /// A thread that has not answered after this long is unresponsive, nanoseconds; unused on Apple
+    /// platforms, where the kernel does not keep us waiting.
+    pub answer: u64,
+}
+
+/// What was copied.
+#[derive(Debug, Clone)]
+pub struct Copied<'a> {
+    /// The registers, numbered as in [`context`].
+    pub registers: &'a [u64; context::REGISTERS],
+    /// Where the copied stack begins in memory.
+    pub base: u64,
+    /// The stack, from [`Copied::base`] on.
+    pub stack: &'a [u8],
+    /// How long the thread stood still, nanoseconds.
+    pub stopped: u64,
+    /// Whether the copy ends before the stack does, for want of room or of time.
+    pub cut: bool,
+}
+
+/// Memory of the process and of the machine, bytes; `None` where the kernel does not say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Resident size.
+    pub resident: Option<u64>,
+    /// What is the process' own and no file's: `RssAnon` + `VmSwap` on Linux, `phys_footprint`, which the
+    /// system's limit counts, on Apple platforms.
+    pub footprint: Option<u64>,
+    /// Highest resident size so far.
+    pub peak: Option<u64>,
+    /// Memory of the machine.
+    pub device_total: Option<u64>,
+    /// Of it, free or easily freed.
+    pub device_free: Option<u64>,
+}
+
+/// The operating system and the device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct System {
+    /// `Linux`, `macOS` or `iOS`.
+    pub name: &'static str,
+    /// As `14.5`; on Linux the kernel's release, as `6.1.0-21-amd64`.
+    pub version: String,
+    /// As `23F79`; on Linux the kernel's build, as uname(2) tells it.
+    pub build: Option<String>,
+    /// The model, as `Mac14,2`; on Linux the machine's product name (DMI or device tree), where it has
+    /// one.
+    pub device: Option<String>,
+}
+
+/// Where a thread is blocked: what the kernel says of it without touching it. Never known on Apple
+/// platforms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Blocked {
+    /// The number of the system call that it is in; `None` outside of any.
+    pub call: Option<u64>,
+    /// Its stack pointer.
+    pub sp: u64,
+    /// Its program counter: behind the instruction that made the call.
+    pub pc: u64,
+}
+
+/// A futex that a thread waits on. Never known on Apple platforms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Futex {
+    /// Where its word is.
+    pub address: u64,
+    /// What it does there, with its flags.
+    pub operation: i32,
+    /// The value that the word had to have.
+    pub value: u32,
+}
+
+/// How far a thread has come, see [`Thread::progress`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Whether it is running or ready to run.
+    pub running: bool,
+    /// Its time on the CPU, nanoseconds.
+    pub cpu: u64,
+    /// How often it was given the CPU; 0 on Apple platforms, where the kernel does not say.
+    pub slices: u64,
+}
