@@ -163,14 +163,14 @@ impl Monitor {
     /// Watches the main thread by its dispatch queue, as [`Monitor::watch_by_ping`] does with a queue
     /// of the app's own: for a main thread whose run loop works the queue off but cannot be observed.
     /// Where it can, [`MonitorBuilder::install`] observes it already. `dispatch_main` ends the main
-    /// thread, and the system works the queue off on threads of its own: then a stall of the queue is
-    /// reported, but without a stack of whoever holds it up.
+    /// thread, and the system works the queue off on threads of its own: then the stack in the report
+    /// of a stall is that of the thread that works it off.
     ///
     /// # Errors
     /// As [`Monitor::watch_by_ping`].
     #[cfg(target_vendor = "apple")]
     pub fn watch_main_queue(&self) -> io::Result<()> {
-        self.watch_by_ping(crate::platform::run_loop::post_to_main_queue)
+        self.watch_by_ping(crate::platform::main_queue::post)
     }
 
     /// What the app says of its own state: it stands in every report from now on. It belongs to the

@@ -8,12 +8,12 @@ use super::threads::Tally;
 use super::{Facts, Helper, Recording, Threads, Workbench};
 use crate::capture::{CaptureLimits, Capturer, ImageTable, ImagesGuard};
 use crate::platform::{Thread, file};
-use crate::report::{CaptureView, EventKind, EventView, SignalView, ThreadView};
+use crate::report::{CaptureView, EventKind, EventView, Found, RawFrame, SignalView, ThreadView};
 use crate::store::{BESIDE, Name, PARTIAL, WHOLE, launch};
 use crate::trigger::crash::{Crashed, Hand, Phase, Section, Stamp, Writer};
 use crate::trigger::panic::Pending;
 use crate::trigger::signal_names::{code_name, signal_name};
-use crate::trigger::terminate::Exception;
+use crate::trigger::terminate::{self, Exception};
 
 /// Everything that a crash report needs, made at install.
 #[derive(Debug)]
@@ -41,6 +41,8 @@ struct Work {
     bench: Workbench,
     capturer: Capturer,
     threads: Threads,
+    /// Where the frames of a throw are made.
+    thrown: Box<[RawFrame]>,
     recording: Option<Recording>,
 }
 
@@ -88,6 +90,7 @@ impl Pen {
                 bench: Workbench::new(),
                 capturer: Capturer::new(limits).map_err(std::io::Error::other)?,
                 threads: Threads::new(threads),
+                thrown: vec![RawFrame::default(); terminate::STACK].into_boxed_slice(),
                 recording: None,
             }),
             salvage: UnsafeCell::new(Workbench::new()),
@@ -175,7 +178,7 @@ fn write(crashed: &Crashed<'_>) {
             return;
         }
     }
-    let Some(mut cost) = work.parts(desk, crashed) else {
+    let Some(mut cost) = work.parts(desk, &cause, crashed) else {
         return;
     };
     if !claims.claim(Section::Close) && claims.hand == Hand::Scribe {
@@ -208,7 +211,12 @@ impl Work {
 
     /// Writes the parts between the event and the end, and gives what they cost; `None` where another
     /// hand has taken one over. Signal-safe.
-    fn parts(&mut self, desk: &CrashDesk, crashed: &Crashed<'_>) -> Option<CaptureView<'static>> {
+    fn parts(
+        &mut self,
+        desk: &CrashDesk,
+        cause: &Cause,
+        crashed: &Crashed<'_>,
+    ) -> Option<CaptureView<'static>> {
         let recording = self.recording.as_mut()?;
         let (bench, capturer, claims) = (&mut self.bench, &mut self.capturer, crashed.claims);
         let mut cost = CaptureView::default();
@@ -224,6 +232,9 @@ impl Work {
             let (unwind, cut) = thread(recording, bench, capturer, &images, crashed);
             cost.unwind = Some(unwind);
             cost.cut = cut.then_some("limit");
+            if let Some(exception) = &cause.exception {
+                thrown(recording, bench, &mut self.thrown, &images, exception);
+            }
             if !claims.done(Section::Thread) {
                 return None;
             }
@@ -304,6 +315,33 @@ fn thread(
     recording.thread(bench, images, &view, &captured);
     recording.main_image(bench, images);
     cost
+}
+
+/// Writes where the exception was thrown first, if it says. Signal-safe.
+fn thrown(
+    recording: &mut Recording,
+    bench: &mut Workbench,
+    frames: &mut [RawFrame],
+    images: &ImagesGuard,
+    exception: &Exception,
+) {
+    let stack = exception.stack();
+    if stack.is_empty() {
+        return;
+    }
+    // Foundation walks by frame pointers (backtrace_from_fp(3)); all are return addresses.
+    let slots = frames.iter_mut().zip(stack);
+    let count = slots
+        .map(|(slot, &pc)| {
+            *slot = RawFrame {
+                pc,
+                found: Found::FramePointer,
+                image: RawFrame::NO_IMAGE,
+            }
+        })
+        .count();
+    let frames = frames.get(..count).unwrap_or_default();
+    recording.thrown(bench, images, frames, exception.omitted());
 }
 
 /// Nobody died of what was reported last. Signal-safe.

@@ -38,8 +38,8 @@ use crate::capture::{Captured, ImagesGuard};
 use crate::context::CONTEXT;
 use crate::platform::{clock, file};
 use crate::report::{
-    CaptureView, ClosedBy, EventKind, EventView, Frames, HeadView, ImageView, LossView, RawFrame,
-    ReportWriter, SampleView, Sink, SinkError, ThreadView,
+    CaptureView, ClosedBy, EventKind, EventView, Frames, HeadView, ImageView, LossView, Omitted,
+    RawFrame, ReportWriter, SampleView, Sink, SinkError, Thread, ThreadView,
 };
 use crate::store::{BESIDE, Name, PARTIAL, WHOLE, fresh_id};
 use crate::trigger::crash::Stamp;
@@ -212,6 +212,25 @@ impl Recording {
                 writer.section(ThreadView::KIND, |m| view.encode(m, &frames))
             }),
         }
+        self.images(bench, images);
+    }
+
+    /// Writes what is no thread, but the stack of a throw, and behind it its images. Signal-safe.
+    pub fn thrown(
+        &mut self,
+        bench: &mut Workbench,
+        images: &ImagesGuard,
+        frames: &[RawFrame],
+        omitted: Option<Omitted>,
+    ) {
+        let (buffer, indices, scratch) = bench.parts();
+        let view = ThreadView {
+            name: Some(Thread::LAST_EXCEPTION),
+            frames: indices.number(frames, images, scratch),
+            omitted,
+            ..ThreadView::default()
+        };
+        self.write_from(buffer, |writer| writer.thread(&view));
         self.images(bench, images);
     }
 

@@ -4,8 +4,9 @@ use crate::capture::{CaptureLimits, Captured, Capturer, ImageTable, Registers};
 use crate::platform::context::REGISTERS;
 use crate::platform::gauge::Blocked;
 use crate::platform::threads::Progress;
-use crate::platform::{Thread, ThreadGauge, calls};
+use crate::platform::{Thread, calls};
 use crate::report::{CaptureView, Omitted, RawFrame, WalkEnd};
+use crate::trigger::followed::Followed;
 use crate::trigger::sampling::Samples;
 
 use super::helper::Helper;
@@ -27,8 +28,7 @@ const REFRESHES: u32 = 20;
 /// only the count grows.
 #[derive(Debug)]
 pub(super) struct Sampler {
-    watched: Thread,
-    pub gauge: ThreadGauge,
+    watched: Followed,
     capturer: Capturer,
     pub samples: Samples,
     /// How often this stall has asked for fresh images.
@@ -82,8 +82,7 @@ impl Sampler {
             ..RawFrame::default()
         };
         Ok(Sampler {
-            watched,
-            gauge: ThreadGauge::open(watched.tid()),
+            watched: Followed::new(watched),
             asked: 0,
             capturer: Capturer::new(limits).map_err(std::io::Error::other)?,
             samples: Samples::new(),
@@ -117,8 +116,13 @@ impl Sampler {
     /// Takes one sample, `at` nanoseconds after the stall's start; a new stack only where there `may`
     /// be one. Whether a stack was taken.
     pub fn take(&mut self, at: u64, may: bool) -> bool {
+        if self.watched.follow() {
+            // What is known is of another thread.
+            self.last.end = None;
+        }
         self.look();
-        let now = self.watched.progress();
+        let watched = self.watched.thread();
+        let now = watched.progress();
         let same = self.last.end.is_some() && self.last.stands_still(now, self.place);
         if same && self.samples.repeat(at) {
             return false;
@@ -129,7 +133,7 @@ impl Sampler {
         }
         let images = ImageTable::enter();
         if self.place.is_some()
-            && let Some(captured) = self.capturer.capture_blocked(self.watched, &images)
+            && let Some(captured) = self.capturer.capture_blocked(watched, &images)
         {
             self.samples
                 .add(at, self.state, captured.frames, captured.omitted);
@@ -138,7 +142,7 @@ impl Sampler {
             (self.last.progress, self.last.way_back_to) = (now, None);
             return true;
         }
-        match self.capturer.capture(self.watched, &images) {
+        match self.capturer.capture(watched, &images) {
             Ok(captured) => {
                 self.samples
                     .add(at, self.state, captured.frames, captured.omitted);
@@ -150,7 +154,7 @@ impl Sampler {
                     self.asked += 1;
                     Helper::refresh_soon();
                 }
-                self.last.progress = self.watched.progress();
+                self.last.progress = watched.progress();
                 self.last.way_back_to = self.place;
             }
             Err(_) => {
@@ -159,6 +163,11 @@ impl Sampler {
             }
         }
         true
+    }
+
+    /// Whose stacks they are.
+    pub fn watched(&self) -> &Followed {
+        &self.watched
     }
 
     /// What takes the stacks; for other threads too.
@@ -199,11 +208,11 @@ impl Sampler {
 
     /// What the thread is at, before anybody touches it.
     fn look(&mut self) {
-        let (cpu, delay) = (self.gauge.cpu(), self.gauge.delay());
+        let (cpu, delay) = (self.watched.cpu(), self.watched.gauge().delay());
         let ran = cpu.saturating_sub(self.cpu);
         let waited = delay.saturating_sub(self.delay);
         (self.cpu, self.delay) = (cpu, delay);
-        self.state = self.gauge.state().map(|letter| match letter {
+        self.state = self.watched.gauge().state().map(|letter| match letter {
             b'R' if waited > ran => "runnable",
             b'R' => "running",
             b'D' => "uninterruptible",
@@ -212,7 +221,7 @@ impl Sampler {
         });
         let blocked = match self.state {
             Some("running" | "runnable") => None,
-            _ => self.gauge.blocked(),
+            _ => self.watched.gauge().blocked(),
         };
         self.syscall = blocked.and_then(|at| at.call).and_then(calls::name);
         self.place = blocked.map(|at: Blocked| (at.sp, at.pc));

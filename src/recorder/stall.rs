@@ -22,7 +22,6 @@ use crate::vitals::GAUGES;
 pub(crate) struct StallDesk {
     facts: Facts,
     folder: Arc<file::Folder>,
-    watched: Thread,
     bench: Workbench,
     sampler: Sampler,
     threads: Threads,
@@ -76,7 +75,6 @@ impl StallDesk {
         Ok(StallDesk {
             facts,
             folder,
-            watched,
             bench: Workbench::new(),
             sampler: Sampler::new(watched, limits)?,
             threads: Threads::new(shared.threads),
@@ -116,11 +114,12 @@ impl StallDesk {
 
     fn begin(&mut self, info: &StallInfo) -> Result<Recording, i32> {
         let bench = &mut self.bench;
+        let watched = self.sampler.watched().thread();
         let waiting = match info.class {
             Class::Busy | Class::Starved => None,
-            _ => Waiting::of(self.watched, &self.sampler.gauge),
+            _ => Waiting::of(watched, self.sampler.watched().gauge()),
         };
-        let line = waiting.as_ref().map(|waiting| waiting.tell(self.watched));
+        let line = waiting.as_ref().map(|waiting| waiting.tell(watched));
         let never = info.never_beat.then_some("no heartbeat ever came");
         let mut recording = Recording::begin(&self.folder, &self.facts, EventKind::Stall, bench)?
             .with_names(self.shared.names);
@@ -139,17 +138,17 @@ impl StallDesk {
         );
         let images = ImageTable::enter();
         let mut name = [0; 32];
-        let length = self.watched.name(&mut name);
+        let length = watched.name(&mut name);
         let name = name
             .get(..length)
             .and_then(|name| std::str::from_utf8(name).ok());
         let view = ThreadView {
-            id: self.watched.id(),
+            id: watched.id(),
             name: name.filter(|name| !name.is_empty()),
             main: true,
             state: self.sampler.state,
             syscall: self.sampler.syscall,
-            cpu: Some(self.sampler.gauge.cpu()),
+            cpu: Some(self.sampler.watched().gauge().cpu()),
             ..ThreadView::default()
         };
         match self.sampler.stack() {
@@ -168,7 +167,7 @@ impl StallDesk {
         let mut cost = self.sampler.cost();
         if let Some(waiting) = &waiting {
             // Those who hold what it waits for; where that is unknown, all, as any of them may.
-            let (watched, own) = (self.watched, Thread::current());
+            let own = Thread::current();
             let wanted = |thread| {
                 let holds = waiting.holders().any(|holder| holder == thread);
                 (holds || waiting.unknown()) && thread != watched && thread != own

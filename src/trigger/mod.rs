@@ -1,6 +1,7 @@
 //! What decides that now is the time: the run loop's pulse and the watchdog that listens to it.
 
 pub(crate) mod crash;
+pub(crate) mod followed;
 pub mod heartbeat;
 pub mod load;
 pub mod load_watch;

@@ -8,15 +8,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[cfg(target_vendor = "apple")]
 use crate::platform::objective_c;
 use crate::platform::{Thread, cxx};
+use crate::report::Omitted;
 
 const NAME: usize = 256;
 const WHAT: usize = 1024;
+
+/// Addresses of the stack of a throw, at most; only Objective-C's exceptions have it.
+#[cfg(target_vendor = "apple")]
+pub(crate) const STACK: usize = objective_c::STACK;
+#[cfg(not(target_vendor = "apple"))]
+pub(crate) const STACK: usize = 0;
 
 struct Note {
     name: [u8; NAME],
     name_len: usize,
     what: [u8; WHAT],
     what_len: usize,
+    stack: [u64; STACK],
+    stack_len: usize,
+    omitted: Option<(usize, usize)>,
 }
 
 struct Place {
@@ -39,6 +49,9 @@ static NOTED: Place = Place {
         name_len: 0,
         what: [0; WHAT],
         what_len: 0,
+        stack: [0; STACK],
+        stack_len: 0,
+        omitted: None,
     }),
 };
 
@@ -47,7 +60,7 @@ static NOTED: Place = Place {
 pub(crate) fn install() {
     cxx::on_terminate(terminated);
     #[cfg(target_vendor = "apple")]
-    objective_c::on_uncaught(note);
+    objective_c::on_uncaught(thrown);
 }
 
 extern "C" fn terminated() {
@@ -55,8 +68,17 @@ extern "C" fn terminated() {
     cxx::terminate_as_before()
 }
 
-/// Notes what the calling thread has come here with; Objective-C comes second, and knows better.
+#[cfg(target_vendor = "apple")]
+fn thrown(thrown: &objective_c::Thrown<'_>) {
+    note_thrown(thrown.name, thrown.reason, thrown.stack, thrown.omitted);
+}
+
 fn note(name: &CStr, what: Option<&CStr>) {
+    note_thrown(name, what, &[], None);
+}
+
+/// Notes what the calling thread has come here with; Objective-C comes second, and knows better.
+fn note_thrown(name: &CStr, what: Option<&CStr>, stack: &[u64], omitted: Option<(usize, usize)>) {
     let thread = Thread::current().id();
     let claimed = NOTED
         .writer
@@ -69,6 +91,10 @@ fn note(name: &CStr, what: Option<&CStr>) {
     let note = unsafe { &mut *NOTED.note.get() };
     note.name_len = copy(&mut note.name, name);
     note.what_len = what.map_or(0, |what| copy(&mut note.what, what));
+    note.stack_len = stack.len();
+    let slots = note.stack.iter_mut().zip(stack);
+    slots.for_each(|(slot, address)| *slot = *address);
+    note.omitted = omitted;
     NOTED.owner.store(thread, Ordering::Release);
 }
 
@@ -109,6 +135,23 @@ impl Exception {
     /// What it says, or its reason; nothing where it is no `std::exception`. Signal-safe.
     pub fn what(&self) -> Option<&str> {
         Some(text(&self.note.what, self.note.what_len)).filter(|what| !what.is_empty())
+    }
+
+    /// The return addresses of its first throw, innermost first, if it says. Signal-safe.
+    pub fn stack(&self) -> &[u64] {
+        self.note
+            .stack
+            .get(..self.note.stack_len)
+            .unwrap_or_default()
+    }
+
+    /// What is left out of [`Exception::stack`]. Signal-safe.
+    pub fn omitted(&self) -> Option<Omitted> {
+        let (at, count) = self.note.omitted?;
+        Some(Omitted {
+            at: at as u64,
+            count: count as u64,
+        })
     }
 }
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
+use super::followed::Followed;
 use super::heartbeat::{Beat, Pulse};
 use super::stall::{Decision, Detector, Held, Look, Next, Reason, Stall, StallEndInfo, StallInfo};
-use crate::platform::{ThreadGauge, clock};
+use crate::platform::{Thread, ThreadGauge, clock};
 
 /// What is done about a stall. All calls come on the watchdog's own thread, one at a time, in this
 /// order: `first_miss`, any number of `sample`, then `forget`, `dropped` or `stalled`; after
@@ -61,7 +62,7 @@ impl Watchdog {
         pulse: &'static Pulse,
         watcher: impl Watcher + Send + 'static,
     ) -> io::Result<Watchdog> {
-        let watched = ThreadGauge::current();
+        let watched = Followed::new(Thread::current());
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let (told, tid) = std::sync::mpsc::sync_channel(1);
@@ -71,7 +72,7 @@ impl Watchdog {
             due: now,
             boot: clock::boottime(),
             cpu: watched.cpu(),
-            delay: Some(watched.delay()),
+            delay: Some(watched.gauge().delay()),
             ..Look::default()
         };
         // The new thread inherits the mask: no signal of the app's is ever delivered to it.
@@ -83,7 +84,7 @@ impl Watchdog {
                 let own = ThreadGauge::current();
                 // The other side waits for it; if it is gone, so is the need.
                 let _ = told.send(own.tid());
-                let eyes = Eyes {
+                let mut eyes = Eyes {
                     pulse,
                     watched,
                     own,
@@ -127,13 +128,13 @@ impl Drop for Watchdog {
 /// What the thread itself has.
 struct Eyes {
     pulse: &'static Pulse,
-    watched: ThreadGauge,
+    watched: Followed,
     own: ThreadGauge,
     stop: Arc<AtomicBool>,
 }
 
 impl Eyes {
-    fn run(&self, mut detector: Detector, mut watcher: impl Watcher) {
+    fn run(&mut self, mut detector: Detector, mut watcher: impl Watcher) {
         let mut own = OwnDelay::new(&self.own, clock::monotonic());
         let mut next = detector.first();
         let mut last = self.pulse.beat();
@@ -155,7 +156,7 @@ impl Eyes {
         );
     }
 
-    fn look(&self, next: &Next, last: Beat, own: &mut OwnDelay) -> Look {
+    fn look(&mut self, next: &Next, last: Beat, own: &mut OwnDelay) -> Look {
         let beat = self.pulse.beat();
         let now = clock::monotonic();
         let mut look = Look {
@@ -171,21 +172,25 @@ impl Eyes {
             }
             return look;
         }
+        if beat == last {
+            self.watched.follow();
+        }
         look.cpu = self.watched.cpu();
         look.own_delay = own.at(&self.own, now, look.due);
         if beat.since(last) > 2 {
             // It runs. What follows costs more, and is of use only when it stands nearly still.
             return look;
         }
-        look.delay = Some(self.watched.delay());
-        let state = self.watched.state();
+        let watched = self.watched.gauge();
+        look.delay = Some(watched.delay());
+        let state = watched.state();
         if matches!(state, Some(b'T' | b't')) {
             look.held = Held::Stopped;
-        } else if beat.nested() && self.watched.waits_for_events() {
+        } else if beat.nested() && watched.waits_for_events() {
             look.held = Held::Modal;
         }
         if look.held == Held::Stopped || now > look.due.saturating_add(LATE) {
-            look.traced = self.watched.traced();
+            look.traced = watched.traced();
         }
         look
     }

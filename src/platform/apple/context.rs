@@ -10,6 +10,14 @@ pub use crate::platform::registers::{REGISTERS, here};
 #[cfg(target_arch = "aarch64")]
 const ADDRESS: u64 = (1 << 47) - 1;
 
+/// A code address without its signature. Signal-safe.
+pub(super) fn address(signed: u64) -> u64 {
+    #[cfg(target_arch = "aarch64")]
+    return signed & ADDRESS;
+    #[cfg(not(target_arch = "aarch64"))]
+    signed
+}
+
 /// Words of 64 bits in a thread state (mach/arm/_structs.h, mach/i386/_structs.h).
 pub(super) const STATE_WORDS: usize = if cfg!(target_arch = "aarch64") {
     34

@@ -7,16 +7,39 @@ use std::ffi::{CStr, c_char, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use super::context::address;
 use super::symbol::find;
 
 type Handler = extern "C" fn(exception: *mut c_void);
 type SetHandler = unsafe extern "C" fn(handler: *mut c_void);
 type GetHandler = unsafe extern "C" fn() -> *mut c_void;
 type Selector = unsafe extern "C" fn(name: *const c_char) -> *mut c_void;
-/// `objc_msgSend` for a method without arguments that returns a pointer.
-type Send = unsafe extern "C" fn(object: *mut c_void, selector: *mut c_void) -> *mut c_void;
-/// Whom it is told: the exception's name and its reason.
-type Told = fn(name: &CStr, reason: Option<&CStr>);
+/// `objc_msgSend` for a method with at most one argument, of the size of a pointer, that returns a
+/// pointer, an integer or a truth value: all come back in one register. Of a truth value only the
+/// lowest byte counts.
+type Send =
+    unsafe extern "C" fn(object: *mut c_void, selector: *mut c_void, argument: usize) -> usize;
+/// Whom it is told.
+type Told = fn(thrown: &Thrown<'_>);
+
+/// Leafward and rootward addresses of a throw's stack that are asked for, where there are more.
+const LEAFWARD: usize = 448;
+const ROOTWARD: usize = 64;
+/// Addresses of a throw's stack, at most.
+pub const STACK: usize = LEAFWARD + ROOTWARD;
+
+/// What is known of an exception that nobody caught.
+#[derive(Debug)]
+pub struct Thrown<'a> {
+    /// Its name; that of its class where it is no `NSException`.
+    pub name: &'a CStr,
+    /// Why it was thrown.
+    pub reason: Option<&'a CStr>,
+    /// The return addresses of its first throw, innermost first; none where it does not say.
+    pub stack: &'a [u64],
+    /// How many addresses were left out of the stack, and before which of those that are there.
+    pub omitted: Option<(usize, usize)>,
+}
 
 static TOLD: AtomicPtr<()> = AtomicPtr::new(null_mut());
 static BEFORE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
@@ -46,12 +69,19 @@ pub fn on_uncaught(told: Told) -> bool {
 extern "C" fn uncaught(exception: *mut c_void) {
     let told = TOLD.load(Ordering::SeqCst);
     if !told.is_null()
-        && !exception.is_null()
-        && let Some(name) = text(exception, c"name")
+        && let Some(object) = Object::new(exception)
+        && let Some(name) = object.text(c"name").or_else(|| object.class_name())
     {
         // SAFETY: only `on_uncaught` stores here: such functions.
         let told = unsafe { std::mem::transmute::<*mut (), Told>(told) };
-        told(name, text(exception, c"reason"));
+        let mut stack = [0; STACK];
+        let (length, omitted) = object.stack(&mut stack);
+        told(&Thrown {
+            name,
+            reason: object.text(c"reason"),
+            stack: stack.get(..length).unwrap_or_default(),
+            omitted,
+        });
     }
     let before = BEFORE.load(Ordering::SeqCst);
     if !before.is_null() {
@@ -60,20 +90,88 @@ extern "C" fn uncaught(exception: *mut c_void) {
     }
 }
 
-/// What a method of the exception gives, an `NSString` or nothing, as UTF-8. It lives as long as
-/// the exception, which the runtime holds.
-fn text<'a>(exception: *mut c_void, method: &CStr) -> Option<&'a CStr> {
-    let (send, selector) = (find(c"objc_msgSend")?, find(c"sel_registerName")?);
-    // SAFETY: the runtime's functions, of the types that its headers declare for such methods: each
-    // is one of NSException or NSString, without arguments, and returns a pointer or nil.
-    unsafe {
-        let send = std::mem::transmute::<*mut c_void, Send>(send);
-        let selector = std::mem::transmute::<*mut c_void, Selector>(selector);
-        let string = send(exception, selector(method.as_ptr()));
-        if string.is_null() {
-            return None;
+/// An object, and how the runtime is asked about it.
+#[derive(Clone, Copy)]
+struct Object {
+    object: *mut c_void,
+    send: Send,
+    selector: Selector,
+}
+
+impl Object {
+    fn new(object: *mut c_void) -> Option<Object> {
+        let (send, selector) = (find(c"objc_msgSend")?, find(c"sel_registerName")?);
+        // SAFETY: the runtime's functions; `Send` says for which methods.
+        let (send, selector) = unsafe {
+            (
+                std::mem::transmute::<*mut c_void, Send>(send),
+                std::mem::transmute::<*mut c_void, Selector>(selector),
+            )
+        };
+        (!object.is_null()).then_some(Object {
+            object,
+            send,
+            selector,
+        })
+    }
+
+    /// What a method gives, one of those that `Send` is for; `None` where the object has it not:
+    /// anything may be thrown.
+    fn ask(self, method: &CStr, argument: usize) -> Option<usize> {
+        // SAFETY: a living object of the runtime's, which the exception holds; every root class
+        // answers `respondsToSelector:`.
+        unsafe {
+            let selector = (self.selector)(method.as_ptr());
+            let responds = (self.selector)(c"respondsToSelector:".as_ptr());
+            let known = (self.send)(self.object, responds, selector as usize) as u8 != 0;
+            known.then(|| (self.send)(self.object, selector, argument))
         }
-        let bytes = send(string, selector(c"UTF8String".as_ptr())).cast::<c_char>();
-        (!bytes.is_null()).then(|| CStr::from_ptr(bytes))
+    }
+
+    /// The object that a method gives.
+    fn object(self, method: &CStr, argument: usize) -> Option<Object> {
+        let object = self.ask(method, argument)? as *mut c_void;
+        (!object.is_null()).then_some(Object { object, ..self })
+    }
+
+    /// What a method gives, an `NSString` or nothing, as UTF-8. It lives as long as the exception,
+    /// which the runtime holds.
+    fn text<'a>(self, method: &CStr) -> Option<&'a CStr> {
+        let bytes = self.object(method, 0)?.ask(c"UTF8String", 0)? as *const c_char;
+        // SAFETY: a C string, or null.
+        (!bytes.is_null()).then(|| unsafe { CStr::from_ptr(bytes) })
+    }
+
+    fn class_name<'a>(self) -> Option<&'a CStr> {
+        type Name = unsafe extern "C" fn(object: *mut c_void) -> *const c_char;
+        let name = find(c"object_getClassName")?;
+        // SAFETY: the runtime's function, of the type that its header declares; it gives a C string
+        // that lives as long as the class.
+        unsafe {
+            Some(CStr::from_ptr(std::mem::transmute::<*mut c_void, Name>(
+                name,
+            )(self.object)))
+        }
+    }
+
+    /// Where an `NSException` was thrown first, into `stack`: its length, and what was left out.
+    fn stack(self, stack: &mut [u64; STACK]) -> (usize, Option<(usize, usize)>) {
+        let Some(addresses) = self.object(c"callStackReturnAddresses", 0) else {
+            return (0, None);
+        };
+        let count = addresses.ask(c"count", 0).unwrap_or(0);
+        let left_out = count.saturating_sub(STACK);
+        let mut length = 0;
+        for (at, slot) in stack.iter_mut().enumerate().take(count) {
+            let index = if at < LEAFWARD { at } else { at + left_out };
+            let number = addresses.object(c"objectAtIndex:", index);
+            let Some(value) = number.and_then(|number| number.ask(c"unsignedLongValue", 0)) else {
+                break;
+            };
+            *slot = address(value as u64);
+            length += 1;
+        }
+        let omitted = (left_out > 0 && length == STACK).then_some((LEAFWARD, left_out));
+        (length, omitted)
     }
 }

@@ -1,5 +1,4 @@
-//! The main run loop's turns, told by observers (CoreFoundation/CFRunLoop.h), and the main queue
-//! (dispatch/queue.h).
+//! The main run loop's turns, told by observers (CoreFoundation/CFRunLoop.h).
 //!
 //! CoreFoundation is looked up at run time: every app has it, a command-line tool need not, and
 //! nobody has to link it for us.
@@ -113,22 +112,4 @@ fn call(place: &AtomicPtr<()>) {
         // SAFETY: only `observe` stores here: such functions.
         unsafe { std::mem::transmute::<*mut (), fn()>(function)() };
     }
-}
-
-/// Has `beat` called on the main thread, by the main queue. Does not wait for it.
-pub fn post_to_main_queue(beat: fn()) {
-    unsafe extern "C" {
-        static _dispatch_main_q: c_void;
-        fn dispatch_async_f(
-            queue: *const c_void,
-            context: *mut c_void,
-            work: extern "C" fn(*mut c_void),
-        );
-    }
-    extern "C" fn work(context: *mut c_void) {
-        // SAFETY: the function that was passed below.
-        unsafe { std::mem::transmute::<*mut c_void, fn()>(context)() };
-    }
-    // SAFETY: the main queue lives as long as the process; `work` takes the context that it is given.
-    unsafe { dispatch_async_f(&raw const _dispatch_main_q, beat as *mut c_void, work) };
 }

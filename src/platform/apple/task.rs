@@ -24,6 +24,15 @@ pub(super) fn thread_id(port: thread_act_t) -> Option<u64> {
     Some(facts.thread_id)
 }
 
+/// Where it is noted which dispatch queue the thread of this name and id works off; `None` where it
+/// has ended, or works off none.
+pub(super) fn queue_at(port: thread_act_t, id: u64) -> Option<u64> {
+    // SAFETY: all zero is a valid value of this plain struct.
+    let mut facts: libc::thread_identifier_info = unsafe { std::mem::zeroed() };
+    info(port, libc::THREAD_IDENTIFIER_INFO, &mut facts).ok()?;
+    Some(facts.dispatch_qaddr).filter(|&at| facts.thread_id == id && at != 0)
+}
+
 /// CPU time, state and name of a thread; `None` once it has ended.
 pub(super) fn extended(port: thread_act_t) -> Option<libc::thread_extended_info> {
     // SAFETY: all zero is a valid value of this plain struct.

@@ -33,6 +33,10 @@ pub struct Thread {
 }
 
 impl Thread {
+    /// The name of what is no thread, but the stack of the exception that ended the process: where it
+    /// was thrown first, rather than where the process then aborted.
+    pub const LAST_EXCEPTION: &'static str = "Last Exception Backtrace";
+
     /// The word in the report that says why the walk stopped, be it one that this version does not know.
     pub fn end_word(&self) -> Option<&str> {
         let end = self.end?;

@@ -47,7 +47,7 @@ pub const UNSAID: Found = Found::Other(u8::MAX);
 
 /// Name of the thread that stands for the stack of an uncaught exception: where it was thrown, rather
 /// than where the process then aborted.
-pub const LAST_EXCEPTION: &str = "Last Exception Backtrace";
+pub const LAST_EXCEPTION: &str = crate::report::Thread::LAST_EXCEPTION;
 
 /// The layouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -6,16 +6,9 @@
 #include <mach/mach_time.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
-#include "wedjat.h"
-
-#define KEEP __attribute__((noinline, used))
-// What comes behind it keeps the call before it from being the last of its function.
-#define AFTER __asm__ volatile("" ::: "memory")
+#include "app.h"
 
 static volatile uint64_t turns;
 static pthread_mutex_t documents = PTHREAD_MUTEX_INITIALIZER;
@@ -171,28 +164,11 @@ KEEP static void handle_click(const char *kind) {
 }
 
 int main(int count, char **arguments) {
-  char why[256] = "";
-  wedjat_options options = {.size = sizeof options, .name = "c", .version = "1.0"};
   if (count != 3)
     return 2;
-  options.directory = arguments[1];
-  options.stall = options.crash = true;
-  wedjat_monitor *monitor = wedjat_install(&options, why, sizeof why);
-  if (!monitor) {
-    write(2, why, strlen(why));
-    return 3;
-  }
-  wedjat_heartbeat heart = wedjat_get_heartbeat(monitor);
-  for (int turn = 0; turn < 3; turn++) {
-    wedjat_begin(heart);
-    wedjat_end(heart);
-    usleep(5000);
-  }
+  wedjat_monitor *monitor = begin("c", arguments[1]);
   turns = 0;
-  wedjat_begin(heart);
   handle_click(arguments[2]); // @main
-  wedjat_end(heart);
-  usleep(100000);
-  wedjat_uninstall(monitor);
+  end(monitor);
   return 0;
 }

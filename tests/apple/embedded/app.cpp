@@ -3,24 +3,9 @@
 // `@name` marks a line that the reports are held against (table).
 #include <mach/mach_time.h>
 #include <pthread.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-#include "wedjat.h"
-
-#define KEEP __attribute__((noinline, used))
-#define AFTER __asm__ volatile("" ::: "memory")
-
-namespace std {
-// As the ABI has it (Itanium C++ ABI; libc++'s <exception>): no headers of a C++ library here.
-class exception {
-public:
-  exception() noexcept {}
-  virtual ~exception() noexcept;
-  virtual const char *what() const noexcept;
-};
-} // namespace std
+#include "../native/exception.h"
+#include "app.h"
+#include "objective.h"
 
 namespace paper {
 
@@ -55,6 +40,9 @@ public:
   KEEP virtual uint64_t status(const volatile uint64_t *from) const;
   KEEP virtual void feed(int pages) noexcept;
   KEEP virtual void throws();
+  KEEP virtual void opens(int drawer);
+  KEEP virtual void hands_on(objective::thing what);
+  KEEP virtual void retries();
 };
 
 KEEP static void spin(uint64_t milliseconds) {
@@ -107,6 +95,32 @@ void printer::feed(int pages) noexcept {
   for_each_page(pages, [this](int) __attribute__((always_inline)) { throws(); /* @feed */ });
 }
 
+// Objective-C's exceptions: thrown at first, caught, and thrown again by somebody else.
+void printer::opens(int drawer) {
+  if (drawer > 0)
+    opens(drawer - 1); // @drawers
+  else
+    objective::raise("NSRangeException", "drawer 9 beyond bounds [0 .. 3]"); // @opens
+  AFTER;
+}
+
+void printer::hands_on(objective::thing what) {
+  objective::raise(what); // @hands-on
+  AFTER;
+}
+
+void printer::retries() {
+  bool failed = false;
+  try {
+    opens(2); // @tries
+  } catch (...) {
+    failed = true;
+  }
+  if (failed)
+    hands_on(objective::last); // @retries
+  AFTER;
+}
+
 KEEP static void handle_click(printer &with, const char *kind) {
   if (strcmp(kind, "busy") == 0) with.print(2); // @click-busy
   else if (strcmp(kind, "sleeping") == 0) with.clean();
@@ -114,37 +128,22 @@ KEEP static void handle_click(printer &with, const char *kind) {
   else if (strcmp(kind, "null") == 0) turns += with.status(nullptr);
   else if (strcmp(kind, "terminate") == 0) with.feed(1);
   else if (strcmp(kind, "uncaught") == 0) with.throws(); // @click-uncaught
+  else if (strcmp(kind, "thrown again") == 0) with.retries();
+  else if (strcmp(kind, "thrown deep") == 0) with.opens(700); // @click-deep
+  else if (strcmp(kind, "thrown text") == 0) with.hands_on(objective::text("out of ink"));
   AFTER;
 }
 
 } // namespace paper
 
 int main(int count, char **arguments) {
-  char why[256] = "";
-  wedjat_options options = {};
-  options.size = sizeof options;
-  options.name = "cpp";
-  options.version = "1.0";
   if (count != 3)
     return 2;
-  options.directory = arguments[1];
-  options.stall = options.crash = true;
-  wedjat_monitor *monitor = wedjat_install(&options, why, sizeof why);
-  if (!monitor) {
-    write(2, why, strlen(why));
-    return 3;
-  }
-  wedjat_heartbeat heart = wedjat_get_heartbeat(monitor);
-  for (int turn = 0; turn < 3; turn++) {
-    wedjat_begin(heart);
-    wedjat_end(heart);
-    usleep(5000);
-  }
+  if (strncmp(arguments[2], "thrown", 6) == 0)
+    objective::load();
+  wedjat_monitor *monitor = begin("cpp", arguments[1]);
   paper::printer office;
-  wedjat_begin(heart);
   paper::handle_click(office, arguments[2]); // @main
-  wedjat_end(heart);
-  usleep(100000);
-  wedjat_uninstall(monitor);
+  end(monitor);
   return 0;
 }

@@ -1,18 +1,9 @@
 // C++ exceptions: thrown deep, caught by type and by everything, thrown again, past destructors, variable
 // frames, thunks, lambdas and a frame without any; a catch within a catch; and one that nobody catches.
 #include <stdio.h>
+#include "exception.h"
 
 #define KEEP __attribute__((noinline, used))
-
-namespace std {
-// As the ABI has it (Itanium C++ ABI; libc++'s <exception>): no headers of a C++ library here.
-class exception {
-public:
-  exception() noexcept {}
-  virtual ~exception() noexcept;
-  virtual const char *what() const noexcept;
-};
-} // namespace std
 
 struct out_of_paper : std::exception {
   const char *what() const noexcept override { return "tray 2 is empty"; }

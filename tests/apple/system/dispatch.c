@@ -64,6 +64,8 @@ mach_port_t _dispatch_get_main_queue_port_4CF(void) { return (the_bell(), bell.s
 // Works off what is there.
 void _dispatch_main_queue_callback_4CF(void *message) {
   (void)message;
+  const void *before = self()->queue;
+  self()->queue = &_dispatch_main_q;
   for (;;) {
     word_lock(&lock);
     struct work *w = first;
@@ -71,11 +73,15 @@ void _dispatch_main_queue_callback_4CF(void *message) {
       last = &first;
     word_unlock(&lock);
     if (!w)
-      return;
+      break;
     w->function(w->context);
     free(w);
   }
+  self()->queue = before;
 }
+
+// The main thread works off the main queue from the start; until it is no more.
+__attribute__((constructor)) static void begin(void) { self()->queue = &_dispatch_main_q; }
 
 static void *work_off(void *unused) {
   for (;;) {

@@ -12,6 +12,8 @@ int __pthread_kill(mach_port_t port, int signal);
 int *__error(void) { return &self()->error; }
 
 void word_lock(uint32_t *word) {
+  if (self()->holds)
+    __played_locks();
   uint32_t free = 0;
   if (__atomic_compare_exchange_n(word, &free, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
     return;
@@ -111,6 +113,7 @@ void _tlv_atexit(void (*function)(void *), void *object) {
 }
 
 void thread_finish(struct thread *t) {
+  t->queue = NULL;
   while (t->destructors) {
     struct destructor *d = t->destructors;
     t->destructors = d->next;

@@ -18,6 +18,11 @@ struct thread {
   int error;
   uint32_t port;
   uint64_t id;
+  // Which dispatch queue it works off: the kernel is told where that stands (bsdthread_register's
+  // `dispatchqueue_offset`, pthread/bsdthread_private.h), and tells it on as `dispatch_qaddr`.
+  const void *queue;
+  // How many threads it has suspended.
+  uint32_t holds;
   char *stack_top;
   size_t stack_size;
   void *(*function)(void *);
@@ -50,6 +55,10 @@ void __played_thread_exit(void *unmap, size_t size, uint32_t *word) __attribute_
 int __played_word_wait(uint32_t *word, uint32_t expected, uint64_t nanoseconds);
 int __played_word_wake(uint32_t *word, uint64_t count);
 void __played_set_name(const char *name);
+// While the caller holds others suspended, these end the machine by their names.
+void __played_allocates(void);
+void __played_frees(void);
+void __played_locks(void);
 int __played_entry(int fd, unsigned long index, void *entry);
 unsigned long __played_open(const char *path);
 int __played_close(unsigned long image);

@@ -1,14 +1,5 @@
 //! An Objective-C exception that nobody catches, without Objective-C.
-use std::ffi::{CStr, c_char, c_void};
-use std::ptr::null;
-
-/// As the played Foundation has its objects.
-#[repr(C)]
-struct Object {
-    text: *const c_char,
-    name: *const Object,
-    reason: *const Object,
-}
+use std::ffi::{CStr, c_void};
 
 fn find(name: &CStr) -> *mut c_void {
     // SAFETY: a C string.
@@ -35,14 +26,31 @@ pub fn begin() {
 
 /// Raises it.
 pub fn raise() -> u64 {
-    let text = |text: &'static CStr| Object { text: text.as_ptr(), name: null(), reason: null() };
-    let name = text(c"NSRangeException");
-    let reason = text(c"index 9 beyond bounds [0 .. 3]");
-    let exception = Object { text: null(), name: &name, reason: &reason };
-    // SAFETY: the function is of that type; the objects live longer than the process.
+    type Class = unsafe extern "C" fn(*const i8) -> *mut c_void;
+    type Selector = unsafe extern "C" fn(*const i8) -> *mut c_void;
+    type Send = unsafe extern "C" fn(*mut c_void, *mut c_void, usize, usize, usize) -> usize;
+    // SAFETY: the functions are of those types; the texts live longer than the process.
     unsafe {
-        let throw = find(c"objc_exception_throw");
-        let throw: unsafe extern "C" fn(*const Object) -> ! = std::mem::transmute(throw);
-        throw(&exception)
+        let class: Class = std::mem::transmute(find(c"objc_getClass"));
+        let selector: Selector = std::mem::transmute(find(c"sel_registerName"));
+        let send: Send = std::mem::transmute(find(c"objc_msgSend"));
+        let throw: unsafe extern "C" fn(usize) -> ! =
+            std::mem::transmute(find(c"objc_exception_throw"));
+        let text = |text: &'static CStr| {
+            let make = selector(c"stringWithUTF8String:".as_ptr());
+            send(
+                class(c"NSString".as_ptr()),
+                make,
+                text.as_ptr() as usize,
+                0,
+                0,
+            )
+        };
+        let make = selector(c"exceptionWithName:reason:userInfo:".as_ptr());
+        let (name, reason) = (
+            text(c"NSRangeException"),
+            text(c"index 9 beyond bounds [0 .. 3]"),
+        );
+        throw(send(class(c"NSException".as_ptr()), make, name, reason, 0))
     }
 }

@@ -25,10 +25,19 @@ pub fn begin() {
         assert_eq!(mach_port_allocate(mach_task_self(), 1, &mut port), 0);
         assert_eq!(mach_port_insert_right(mach_task_self(), port, port, 20), 0);
         let behavior = STATE_IDENTITY;
-        let set = task_set_exception_ports(mach_task_self(), EXC_MASK_BAD_ACCESS, port, behavior as _, FLAVOR);
+        let set = task_set_exception_ports(
+            mach_task_self(),
+            EXC_MASK_BAD_ACCESS,
+            port,
+            behavior as _,
+            FLAVOR,
+        );
         assert_eq!(set, 0);
     }
-    std::thread::Builder::new().name("old-server".into()).spawn(move || serve(port)).unwrap();
+    std::thread::Builder::new()
+        .name("old-server".into())
+        .spawn(move || serve(port))
+        .unwrap();
 }
 
 fn serve(port: u32) {
@@ -41,7 +50,11 @@ fn serve(port: u32) {
             assert_eq!(mach_msg(header, 2, 0, 2048, port, 0, 0), 0);
             let words = &message;
             let (reply, id, address) = (words[2], words[5], words[18]);
-            assert_eq!((id, words[15]), (2403, 1), "exception_raise_state_identity, EXC_BAD_ACCESS");
+            assert_eq!(
+                (id, words[15]),
+                (2403, 1),
+                "exception_raise_state_identity, EXC_BAD_ACCESS"
+            );
             mach_port_deallocate(mach_task_self(), words[7]);
             mach_port_deallocate(mach_task_self(), words[10]);
             ASKED.fetch_add(1, Ordering::SeqCst);
@@ -51,7 +64,18 @@ fn serve(port: u32) {
                 libc::mprotect(page as *mut _, 0x4000, libc::PROT_READ | libc::PROT_WRITE);
             }
             let (flavor, count) = (words[19], words[20] as usize);
-            let mut answer = vec![18, 0, reply, 0, 0, id + 100, 0, 1, if dealt { 0 } else { 5 }, flavor];
+            let mut answer = vec![
+                18,
+                0,
+                reply,
+                0,
+                0,
+                id + 100,
+                0,
+                1,
+                if dealt { 0 } else { 5 },
+                flavor,
+            ];
             answer.push(count as u32);
             answer.extend(&words[21..21 + count]);
             answer[1] = 4 * answer.len() as u32;

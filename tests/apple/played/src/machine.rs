@@ -86,6 +86,8 @@ pub struct Thread {
     pub turn: Turn,
     /// Depth of `thread_suspend`.
     pub suspended: u32,
+    /// How many others it has suspended.
+    pub holds: u32,
     /// Registers while it is not running.
     pub context: Option<Context>,
     /// Who called whom.
@@ -400,6 +402,13 @@ impl Machine {
                 self.place(self.return_address())
             );
         }
+        if self.threads[self.current].holds > 0 && !system::may_hold(&name) {
+            let from = self.place(self.return_address());
+            self.exit = Some(Exit::Stuck(format!(
+                "{name} is called while a thread is suspended, from {from}"
+            )));
+            return false;
+        }
         match system::call(self, &name, &a) {
             Outcome::Unknown => {
                 let from = self.place(self.return_address());
@@ -516,6 +525,7 @@ impl Machine {
             pthread,
             turn: Turn::Ready,
             suspended: 0,
+            holds: 0,
             context: Some(context),
             shadow: Shadow::new(),
             name: String::new(),

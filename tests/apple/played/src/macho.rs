@@ -299,7 +299,7 @@ impl File {
                         }
                     } else {
                         let base = if format == 6 { self.base() } else { 0 };
-                        let to = (word & 0xf_ffff_ffff) + base | (word >> 36 & 0xff) << 56;
+                        let to = ((word & 0xf_ffff_ffff) + base) | ((word >> 36 & 0xff) << 56);
                         Fixup::Rebase { at: svma + at, to }
                     });
                     let next = word >> 51 & 0xfff;

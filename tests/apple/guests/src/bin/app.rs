@@ -61,7 +61,9 @@ fn misbehave(what: &str) -> u64 {
             "SIGTRAP" => std::arch::asm!("int3"),
             "SIGBUS" => (misbehave as *const () as *mut u64).write_volatile(1),
             #[cfg(target_arch = "x86_64")]
-            "SIGFPE" => std::arch::asm!("div {0:e}", in(reg) 0, inout("eax") 1 => _, inout("edx") 0 => _),
+            "SIGFPE" => {
+                std::arch::asm!("div {0:e}", in(reg) 0, inout("eax") 1 => _, inout("edx") 0 => _)
+            }
             #[cfg(target_arch = "aarch64")]
             "SIGFPE" => _ = libc::raise(libc::SIGFPE),
             "guard" => destroy_guarded(),

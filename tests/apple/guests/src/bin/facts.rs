@@ -78,7 +78,11 @@ fn small() {
     let map = FileMap::open(&program).expect("the program's own file");
     println!("mapped: {:x?}", &map.as_ref()[..4]);
     drop(map);
-    println!("no file, a folder: {} {}", FileMap::open(c"/no/such").is_err(), FileMap::open(c"/").is_err());
+    println!(
+        "no file, a folder: {} {}",
+        FileMap::open(c"/no/such").is_err(),
+        FileMap::open(c"/").is_err()
+    );
 
     let semaphore = std::sync::Arc::new(Semaphore::new());
     println!("in time: {}", semaphore.wait_timeout(1_000_000));
@@ -94,13 +98,17 @@ fn small() {
     println!("of nobody: {}", Thread::from_id(1).is_alive());
     let mut capturer = Capturer::new(&CaptureLimits::default()).expect("memory for a capture");
     let images = ImageTable::enter();
-    let own = capturer.capture(Thread::current(), &images).map(|captured| captured.frames.len());
+    let own = capturer
+        .capture(Thread::current(), &images)
+        .map(|captured| captured.frames.len());
     println!("itself: {}", own.expect_err("nobody can wait for himself"));
     let mut gone = Thread::current();
     std::thread::scope(|scope| {
         gone = scope.spawn(Thread::current).join().unwrap();
     });
-    let gone = capturer.capture(gone, &images).map(|captured| captured.frames.len());
+    let gone = capturer
+        .capture(gone, &images)
+        .map(|captured| captured.frames.len());
     println!("gone: {}", gone.expect_err("it has ended"));
 }
 
@@ -113,13 +121,19 @@ fn main() {
     let start = [clock::monotonic(), clock::boottime()];
     ask(c"__played_sleep", 3_600_000_000_000);
     let passed = [clock::monotonic() - start[0], clock::boottime() - start[1]];
-    println!("clocks after an hour asleep: {:?} s", passed.map(|time| time / 1_000_000_000));
+    println!(
+        "clocks after an hour asleep: {:?} s",
+        passed.map(|time| time / 1_000_000_000)
+    );
     println!("debugged: {}", platform::is_debugged());
     ask(c"__played_trace", 1);
     println!("debugged: {}", platform::is_debugged());
     ask(c"__played_trace", 0);
 
-    let monitor = Monitor::builder("facts", "1.0").directory(&folder).stall(Stall::default()).install();
+    let monitor = Monitor::builder("facts", "1.0")
+        .directory(&folder)
+        .stall(Stall::default())
+        .install();
     let monitor = monitor.expect("the monitor installs");
     let spinning = std::thread::Builder::new().name("signed".into()).spawn(|| {
         let thread = Thread::current();
@@ -139,26 +153,50 @@ fn main() {
         })
     };
     let signed = find(b"signed").expect("the thread is listed by its name");
-    println!("running: {}", signed.progress().expect("it is there").running);
+    println!(
+        "running: {}",
+        signed.progress().expect("it is there").running
+    );
     let mut capturer = Capturer::new(&CaptureLimits::default()).expect("memory for a capture");
     let images = ImageTable::enter();
-    let captured = capturer.capture(signed, &images).expect("it can be stopped");
-    let walked = captured.frames.iter().all(|frame| (frame.image as usize) < images.images().len());
-    println!("signed: {} {} {walked}", captured.end.as_str(), captured.frames.len() > 5);
+    let captured = capturer
+        .capture(signed, &images)
+        .expect("it can be stopped");
+    let walked = captured
+        .frames
+        .iter()
+        .all(|frame| (frame.image as usize) < images.images().len());
+    println!(
+        "signed: {} {} {walked}",
+        captured.end.as_str(),
+        captured.frames.len() > 5
+    );
     drop(images);
 
     monitor.record("warm").expect("a live report");
     let before = held();
     for _ in 0..1000 {
         let images = ImageTable::enter();
-        black_box(capturer.capture(signed, &images).expect("it can be stopped").frames.len());
+        black_box(
+            capturer
+                .capture(signed, &images)
+                .expect("it can be stopped")
+                .frames
+                .len(),
+        );
     }
-    println!("names, references, bytes after 1000 captures: {:?}", change(before));
+    println!(
+        "names, references, bytes after 1000 captures: {:?}",
+        change(before)
+    );
     let before = held();
     for _ in 0..50 {
         std::fs::remove_file(monitor.record("again").expect("a live report")).expect("its file");
     }
-    println!("names, references after 50 reports: {:?}", &change(before)[..2]);
+    println!(
+        "names, references after 50 reports: {:?}",
+        &change(before)[..2]
+    );
     OVER.store(true, Ordering::SeqCst);
     println!("alive: {}", signed.is_alive());
     spinning.unwrap().join().unwrap();

@@ -33,7 +33,9 @@ fn watch(main: Thread) {
     READY.store(true, Ordering::SeqCst);
     while !OVER.load(Ordering::SeqCst) {
         let images = ImageTable::enter();
-        let captured = capturer.capture(main, &images).expect("the main thread can be stopped");
+        let captured = capturer
+            .capture(main, &images)
+            .expect("the main thread can be stopped");
         let mut count = 0;
         for (slot, frame) in chain.iter_mut().zip(captured.frames.iter().skip(1)) {
             let certain = matches!(frame.found, Found::UnwindInfo | Found::Context);
@@ -64,7 +66,8 @@ fn hunted(monitor: &Monitor, round: u64) -> u64 {
         // SAFETY: C strings; a handle of our own.
         unsafe {
             libc::printf(c"".as_ptr());
-            let name = c"/System/Library/Frameworks/CoreFoundation.framework/Versions/A/CoreFoundation";
+            let name =
+                c"/System/Library/Frameworks/CoreFoundation.framework/Versions/A/CoreFoundation";
             let handle = libc::dlopen(name.as_ptr(), libc::RTLD_NOW);
             if !handle.is_null() {
                 libc::dlclose(handle);
@@ -89,10 +92,16 @@ fn main() {
     let [_, folder, rounds] = &arguments[..] else {
         panic!("hunt FOLDER ROUNDS")
     };
-    let monitor = Monitor::builder("hunt", "1.0").directory(folder).stall(Stall::default()).install();
+    let monitor = Monitor::builder("hunt", "1.0")
+        .directory(folder)
+        .stall(Stall::default())
+        .install();
     let monitor = monitor.expect("the monitor installs");
     let main = Thread::main();
-    let watcher = std::thread::Builder::new().name("watcher".into()).spawn(move || watch(main)).unwrap();
+    let watcher = std::thread::Builder::new()
+        .name("watcher".into())
+        .spawn(move || watch(main))
+        .unwrap();
     while !READY.load(Ordering::SeqCst) {
         std::thread::yield_now();
     }

@@ -21,13 +21,22 @@ fn find(name: &CStr) -> *mut c_void {
 fn fail(name: &CStr, after: u64, result: u64, errno: u64) {
     type Fail = unsafe extern "C" fn(*const libc::c_char, u64, u64, u64);
     // SAFETY: the machine's function is of that type.
-    unsafe { std::mem::transmute::<*mut c_void, Fail>(find(c"__played_fail"))(name.as_ptr(), after, result, errno) };
+    unsafe {
+        std::mem::transmute::<*mut c_void, Fail>(find(c"__played_fail"))(
+            name.as_ptr(),
+            after,
+            result,
+            errno,
+        )
+    };
 }
 
 fn state(name: &CStr, value: u64) {
     type Set = unsafe extern "C" fn(*const libc::c_char, u64);
     // SAFETY: as above.
-    unsafe { std::mem::transmute::<*mut c_void, Set>(find(c"__played_set_state"))(name.as_ptr(), value) };
+    unsafe {
+        std::mem::transmute::<*mut c_void, Set>(find(c"__played_set_state"))(name.as_ptr(), value)
+    };
 }
 
 /// No entropy: ids are still no two the same, and `errno` is left alone.
@@ -40,7 +49,11 @@ fn ids() {
     unsafe { *errno = 7 };
     let two = [random::id(), random::id()];
     // SAFETY: as above.
-    println!("ids without entropy differ: {}, errno {}", two[0] != two[1], unsafe { *errno });
+    println!(
+        "ids without entropy differ: {}, errno {}",
+        two[0] != two[1],
+        unsafe { *errno }
+    );
 }
 
 /// Two threads make the same semaphore's port at once: one of them loses, and both get their permit.
@@ -48,7 +61,8 @@ fn semaphores() {
     type Interrupt = unsafe extern "C" fn(*const libc::c_char, u64);
     let semaphore = Arc::new(Semaphore::default());
     // SAFETY: as above.
-    let interrupt = unsafe { std::mem::transmute::<*mut c_void, Interrupt>(find(c"__played_interrupt")) };
+    let interrupt =
+        unsafe { std::mem::transmute::<*mut c_void, Interrupt>(find(c"__played_interrupt")) };
     // SAFETY: as above.
     unsafe { interrupt(c"semaphore_create".as_ptr(), 0) };
     let threads: Vec<_> = (0..2)
@@ -60,7 +74,9 @@ fn semaphores() {
     std::thread::sleep(std::time::Duration::from_millis(5));
     semaphore.post();
     semaphore.post();
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
     println!("both have waited");
     // A wait that is aborted is no wait for ever.
     fail(c"semaphore_timedwait", 0, 14, 0); // KERN_ABORTED
@@ -83,16 +99,28 @@ fn stops() {
     let waits = said.recv().unwrap();
     let mut capturer = Capturer::new(&CaptureLimits::default()).expect("memory for a capture");
     let images = ImageTable::enter();
-    let mut capture = || capturer.capture(waits, &images).map(|captured| captured.frames.len() > 1);
+    let mut capture = || {
+        capturer
+            .capture(waits, &images)
+            .map(|captured| captured.frames.len() > 1)
+    };
     for name in [c"thread_get_state", c"thread_suspend", c"thread_info"] {
         fail(name, 0, 4, 0); // KERN_INVALID_ARGUMENT
-        println!("{}: {}", name.to_string_lossy(), capture().map_or_else(|e| e.to_string(), |ok| ok.to_string()));
+        println!(
+            "{}: {}",
+            name.to_string_lossy(),
+            capture().map_or_else(|e| e.to_string(), |ok| ok.to_string())
+        );
     }
     println!("then: {:?}", capture().is_ok());
     over.post();
     thread.join().unwrap();
     let system = StopError::System(SystemError::last("thread_suspend"));
-    println!("{} / {}", StopError::Unresponsive, !format!("{system} {system:?}").is_empty());
+    println!(
+        "{} / {}",
+        StopError::Unresponsive,
+        !format!("{system} {system:?}").is_empty()
+    );
 }
 
 /// An image that is gone, or another one, by the time that it is looked at; a library that goes.
@@ -103,20 +131,36 @@ fn loads() {
     let nameless = count();
     // The first look at it finds one image, the second another.
     fail(c"_dyld_get_image_header", 0, 8, 0);
-    println!("images: {} less without a name, {} less when the list has moved", all - nameless, all - count());
+    println!(
+        "images: {} less without a name, {} less when the list has moved",
+        all - nameless,
+        all - count()
+    );
     let counts = images::loader_counts();
     let path = c"/usr/local/lib/libplain.dylib";
     // SAFETY: a C string.
     let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
     assert!(!library.is_null());
     let found = images::list(&mut |_, _| false);
-    let pages = found.iter().find(|image| image.name.ends_with("libplain.dylib")).expect("it is there");
-    println!("a library: {} functions told, text {}", pages.function_starts.len(), pages.text.is_some());
+    let pages = found
+        .iter()
+        .find(|image| image.name.ends_with("libplain.dylib"))
+        .expect("it is there");
+    println!(
+        "a library: {} functions told, text {}",
+        pages.function_starts.len(),
+        pages.text.is_some()
+    );
     drop(found);
     // SAFETY: opened above.
     unsafe { libc::dlclose(library) };
     let now = images::loader_counts();
-    println!("added {}, removed {}, images {}", now.0 - counts.0, now.1 - counts.1, count() as i64 - all as i64);
+    println!(
+        "added {}, removed {}, images {}",
+        now.0 - counts.0,
+        now.1 - counts.1,
+        count() as i64 - all as i64
+    );
 }
 
 fn power() {
@@ -142,15 +186,27 @@ fn ports(folder: &str) {
     use mach2::task::{task_get_exception_ports, task_set_exception_ports};
     let task = unsafe { mach2::traps::mach_task_self() };
     let held = || {
-        let (mut mask, mut port, mut behavior, mut flavor, mut count) = ([0; 14], [0; 14], [0; 14], [0; 14], 14);
+        let (mut mask, mut port, mut behavior, mut flavor, mut count) =
+            ([0; 14], [0; 14], [0; 14], [0; 14], 14);
         // SAFETY: arrays of the size given.
         unsafe {
             let (masks, ports) = (mask.as_mut_ptr(), port.as_mut_ptr());
-            task_get_exception_ports(task, 1 << 1, masks, &mut count, ports, behavior.as_mut_ptr(), flavor.as_mut_ptr())
+            task_get_exception_ports(
+                task,
+                1 << 1,
+                masks,
+                &mut count,
+                ports,
+                behavior.as_mut_ptr(),
+                flavor.as_mut_ptr(),
+            )
         };
         port[0]
     };
-    let monitor = Monitor::builder("odd", "1.0").directory(folder).crash(Crash::default()).install();
+    let monitor = Monitor::builder("odd", "1.0")
+        .directory(folder)
+        .crash(Crash::default())
+        .install();
     let monitor = monitor.expect("the monitor installs");
     let ours = held();
     let mut theirs = 0;
@@ -161,16 +217,30 @@ fn ports(folder: &str) {
         task_set_exception_ports(task, 1 << 1, theirs, 0x8000_0001u32 as _, 5);
     }
     drop(monitor);
-    println!("ports: ours {}, theirs stays {}", ours != 0 && ours != theirs, held() == theirs);
+    println!(
+        "ports: ours {}, theirs stays {}",
+        ours != 0 && ours != theirs,
+        held() == theirs
+    );
     // Our thread stays for what they pass on to us, and a second install finds it.
-    let again = Monitor::builder("odd", "1.0").directory(folder).crash(Crash::default()).install();
-    println!("installed again: {}, ours again {}", again.is_ok(), held() == ours);
+    let again = Monitor::builder("odd", "1.0")
+        .directory(folder)
+        .crash(Crash::default())
+        .install();
+    println!(
+        "installed again: {}, ours again {}",
+        again.is_ok(),
+        held() == ours
+    );
     drop(again);
     // The kernel says nothing of who has the ports, and will not have ours set.
     for name in [c"task_get_exception_ports", c"mach_port_allocate"] {
         fail(name, 0, 5, 0);
     }
-    let third = Monitor::builder("odd", "1.0").directory(folder).crash(Crash::default()).install();
+    let third = Monitor::builder("odd", "1.0")
+        .directory(folder)
+        .crash(Crash::default())
+        .install();
     println!("without the kernel's word: {}", third.is_ok());
 }
 

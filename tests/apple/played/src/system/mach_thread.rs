@@ -31,6 +31,7 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
     let code = match name {
         "thread_suspend" => {
             m.threads[index].suspended += 1;
+            super::thread::holds(m, true);
             crate::hunt::stopped(m, index);
             kern::SUCCESS
         }
@@ -40,6 +41,7 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
                 kern::FAILURE
             } else {
                 *depth -= 1;
+                super::thread::holds(m, false);
                 kern::SUCCESS
             }
         }
@@ -86,7 +88,8 @@ fn info(m: &mut Machine, index: usize, a: &[u64; 8]) -> u64 {
         }
         // THREAD_IDENTIFIER_INFO: thread_id, thread_handle, dispatch_qaddr
         4 => {
-            for word in [thread.tid, thread.pthread, 0] {
+            let queue = thread.pthread + super::thread::QUEUE;
+            for word in [thread.tid, thread.pthread, queue] {
                 out.extend(word.to_le_bytes());
             }
         }

@@ -30,6 +30,22 @@ pub mod kern {
     pub const TERMINATED: u64 = 37;
 }
 
+/// Whether a thread may call this while it holds another one suspended, which may hold any lock: only
+/// what looks, and what lets go.
+pub fn may_hold(symbol: &str) -> bool {
+    const LOOKS: [&str; 8] = [
+        "_thread_get_state",
+        "_thread_info",
+        "_thread_suspend",
+        "_thread_resume",
+        "_mach_vm_region",
+        "_mach_vm_read_overwrite",
+        "_mach_absolute_time",
+        "_clock_gettime",
+    ];
+    LOOKS.contains(&symbol)
+}
+
 /// Plays the trap of that name (with the assembler's underscore).
 pub fn call(m: &mut Machine, symbol: &str, a: &[u64; 8]) -> Outcome {
     // A suffix after a dollar sign names a variant, as `fstat$INODE64`: here they are all the same.

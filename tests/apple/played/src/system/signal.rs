@@ -171,9 +171,9 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
         "sigwait" => {
             let set = m.read_u32(a[0]).unwrap_or(0);
             let pending = &mut m.threads[current].pending;
-            let Some(at) = pending.iter().position(|s| set >> (s.number - 1) & 1 == 1) else {
-                return None;
-            };
+            let at = pending
+                .iter()
+                .position(|s| set >> (s.number - 1) & 1 == 1)?;
             let number = pending.remove(at).map_or(0, |s| s.number);
             m.write_u32(a[1], number);
             Outcome::Return(0)

@@ -9,6 +9,10 @@ pub const ERRNO: u64 = 8;
 const PORT: u64 = 12;
 /// Offset of the thread id.
 const TID: u64 = 16;
+/// Offset of how many threads it has suspended.
+const HOLDS: u64 = 32;
+/// Offset of the dispatch queue that the thread works off.
+pub const QUEUE: u64 = 24;
 
 /// Tells a new thread's structure what the kernel knows of it.
 pub fn introduce(m: &mut Machine, index: usize) {
@@ -20,6 +24,19 @@ pub fn introduce(m: &mut Machine, index: usize) {
     m.write_u64(at, at);
     m.write_u32(at + PORT, port);
     m.write_u64(at + TID, tid);
+}
+
+/// Tells the current thread's structure how many threads it holds suspended, which has changed.
+pub fn holds(m: &mut Machine, more: bool) {
+    let thread = &mut m.threads[m.current];
+    let holds = &mut thread.holds;
+    *holds = if more {
+        *holds + 1
+    } else {
+        holds.saturating_sub(1)
+    };
+    let (at, now) = (thread.pthread + HOLDS, *holds);
+    m.write_u32(at, now);
 }
 
 /// Plays its functions.

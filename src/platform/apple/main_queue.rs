@@ -1,0 +1,53 @@
+//! The main dispatch queue (dispatch/queue.h): pings by it, and which thread works it off.
+//!
+//! As a rule that is the main thread, in its run loop. `dispatch_main` ends the main thread; from then
+//! on it is whichever thread of the system's pool has its turn.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{memory, task, threads};
+use crate::platform::Thread;
+
+unsafe extern "C" {
+    static _dispatch_main_q: c_void;
+    fn dispatch_async_f(
+        queue: *const c_void,
+        context: *mut c_void,
+        work: extern "C" fn(*mut c_void),
+    );
+}
+
+/// Whether anybody pings by it.
+static PINGED: AtomicBool = AtomicBool::new(false);
+
+/// Has `beat` called on the main thread, by the main queue. Does not wait for it.
+pub fn post(beat: fn()) {
+    extern "C" fn work(context: *mut c_void) {
+        // SAFETY: the function that was passed below.
+        unsafe { std::mem::transmute::<*mut c_void, fn()>(context)() };
+    }
+    PINGED.store(true, Ordering::Relaxed);
+    // SAFETY: the main queue lives as long as the process; `work` takes the context that it is given.
+    unsafe { dispatch_async_f(&raw const _dispatch_main_q, beat as *mut c_void, work) };
+}
+
+/// Which thread works the main queue off at this moment, where pings come by it and it is not
+/// `usual`. Not for handlers: it lists the threads.
+pub fn served_by(usual: Thread) -> Option<Thread> {
+    if !PINGED.load(Ordering::Relaxed) || serves(usual) {
+        return None;
+    }
+    let mut all = [usual; 512];
+    let count = threads::list(&mut all);
+    all.into_iter().take(count).find(|&thread| serves(thread))
+}
+
+/// Whether the queue that a thread works off is the main one: the kernel says where the dispatch
+/// library notes that (`dispatch_qaddr` of mach/thread_info.h), for spindump(8) and its like.
+fn serves(thread: Thread) -> bool {
+    let mut queue = [0; 8];
+    let noted = task::queue_at(thread.tid() as u32, thread.id());
+    noted.is_some_and(|at| memory::read(at, &mut queue) == queue.len())
+        && u64::from_ne_bytes(queue) == &raw const _dispatch_main_q as u64
+}

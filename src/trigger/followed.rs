@@ -1,0 +1,66 @@
+//! The thread that is watched: the one that installed, or, where its queue is pinged and worked off by
+//! others, whoever works it off now.
+
+use crate::platform::{Thread, ThreadGauge};
+
+/// The watched thread, and what the kernel says of it.
+#[derive(Debug)]
+pub(crate) struct Followed {
+    #[cfg_attr(
+        not(target_vendor = "apple"),
+        allow(dead_code, reason = "only Apple's queues move")
+    )]
+    installed: Thread,
+    now: Thread,
+    gauge: ThreadGauge,
+    /// What is added to the thread's CPU time, so that readings go on where another thread is followed.
+    #[cfg_attr(
+        not(target_vendor = "apple"),
+        allow(dead_code, reason = "only Apple's queues move")
+    )]
+    before: u64,
+}
+
+impl Followed {
+    /// Begins with this thread. Not signal-safe.
+    pub fn new(thread: Thread) -> Followed {
+        Followed {
+            installed: thread,
+            now: thread,
+            gauge: ThreadGauge::open(thread.tid()),
+            before: 0,
+        }
+    }
+
+    /// Looks who it is now; whether that is another one than before. Not for handlers.
+    pub fn follow(&mut self) -> bool {
+        #[cfg(target_vendor = "apple")]
+        {
+            let server = crate::platform::main_queue::served_by(self.installed);
+            let now = server.unwrap_or(self.installed);
+            if now != self.now {
+                let cpu = self.cpu();
+                self.now = now;
+                self.gauge = ThreadGauge::open(now.tid());
+                self.before = cpu.wrapping_sub(self.gauge.cpu());
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Who it is.
+    pub fn thread(&self) -> Thread {
+        self.now
+    }
+
+    /// What the kernel says of it.
+    pub fn gauge(&self) -> &ThreadGauge {
+        &self.gauge
+    }
+
+    /// CPU time that it used, nanoseconds, and what others had used before it.
+    pub fn cpu(&self) -> u64 {
+        self.gauge.cpu().wrapping_add(self.before)
+    }
+}
