@@ -392,6 +392,39 @@ fn a_debug_link_is_held_to_its_crc() {
 }
 
 /// A file without any id still serves `--address`, which names it itself.
+/// An image that is given and has nothing to name functions by: no name, and no failure.
+#[test]
+fn an_image_with_no_symbol_left() {
+    for flags in ["-Wl,--build-id=sha1", "-Wl,--build-id=none"] {
+        let (shop, mark, _) = workshop(flags);
+        shop.run("strip program");
+        for (format, answer) in [
+            ("text", format!("{mark:#x} (in program)\n")),
+            (
+                "ndjson",
+                format!("{{\"address\":\"{mark:#x}\",\"frames\":[]}}\n"),
+            ),
+        ] {
+            let output = std::process::Command::new(env!("CARGO_BIN_EXE_symbolicate"))
+                .arg("--debug")
+                .arg(shop.path("program"))
+                .args([
+                    "--no-cache",
+                    "--format",
+                    format,
+                    "--address",
+                    &format!("{mark:#x}"),
+                ])
+                .output()
+                .unwrap();
+            assert_eq!(String::from_utf8_lossy(&output.stdout), answer);
+            assert_eq!(output.status.code(), Some(0));
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(errors.contains("no debug files in it"), "{errors}");
+        }
+    }
+}
+
 #[test]
 fn a_file_without_an_id() {
     let (shop, mark, truth) = workshop("-Wl,--build-id=none");

@@ -21,6 +21,8 @@ const OPEN_IMAGES: usize = 64;
 pub struct DebugFiles {
     /// By UUID or build id; those that have none together.
     index: FxHashMap<Vec<u8>, Vec<Entry>>,
+    /// Images given by their own path that have nothing to name functions by.
+    nameless: Vec<Listed>,
     system: bool,
     open: Mutex<Open>,
     work: Arc<Work>,
@@ -83,6 +85,7 @@ impl DebugFiles {
         };
         DebugFiles {
             index: FxHashMap::default(),
+            nameless: Vec::new(),
             system: true,
             open: Mutex::new(open),
             work: Arc::new(Work {
@@ -175,6 +178,16 @@ impl DebugFiles {
             }
         } else {
             let objects = object_file::open(path)?;
+            let names = |object: &ObjectFile| object.has_dwarf || object.has_symbols;
+            if !objects.iter().any(names) {
+                let images = objects.iter().filter(|object| !object.code.is_empty());
+                self.nameless.extend(images.map(|object| Listed {
+                    name: file_name(path),
+                    arch: object.arch.clone(),
+                    id: object.id.clone(),
+                    path: path.to_owned(),
+                }));
+            }
             added.objects += self.add_objects(path, objects.iter().map(Found::of).collect());
         }
         self.lock().images.clear();
@@ -211,22 +224,23 @@ impl DebugFiles {
             .filter(|id| !id.is_empty())
     }
 
-    /// The images of all objects that were added, in order of name and id.
+    /// The images of all objects that were added, in order of name and id; where none of them can name
+    /// anything, those of the files that were given.
     pub(crate) fn images(&self) -> Vec<Listed> {
         let listed = self.index.iter().flat_map(|(id, entries)| {
             // Without an id nothing says that two files are of one image.
             let count = if id.is_empty() { entries.len() } else { 1 };
-            entries.iter().take(count).map(|entry| {
-                let name = entry.path.file_name().unwrap_or_default();
-                Listed {
-                    name: name.to_string_lossy().into_owned(),
-                    arch: entry.arch.clone(),
-                    id: id.clone(),
-                    path: entry.path.clone(),
-                }
+            entries.iter().take(count).map(|entry| Listed {
+                name: file_name(&entry.path),
+                arch: entry.arch.clone(),
+                id: id.clone(),
+                path: entry.path.clone(),
             })
         });
         let mut listed: Vec<Listed> = listed.collect();
+        if listed.is_empty() {
+            listed.extend(self.nameless.iter().cloned());
+        }
         listed.sort_by(|a, b| (&a.name, &a.id, &a.path).cmp(&(&b.name, &b.id, &b.path)));
         listed
     }
@@ -240,7 +254,7 @@ impl DebugFiles {
 
     /// The files of an image that was added.
     pub(crate) fn open_listed(&self, image: &Listed) -> Option<Arc<ImageFiles>> {
-        if !image.id.is_empty() {
+        if self.index.contains_key(&image.id) && !image.id.is_empty() {
             return self.find(&Image {
                 id: image.id.clone(),
                 name: image.name.clone(),
@@ -248,7 +262,7 @@ impl DebugFiles {
             });
         }
         let mut objects = object_file::open(&image.path).ok()?.into_iter();
-        let object = objects.find(|object| object.id.is_empty() && object.arch == image.arch)?;
+        let object = objects.find(|object| object.id == image.id && object.arch == image.arch)?;
         Some(Arc::new(ImageFiles::new(vec![self.debug_file(object)])))
     }
 
@@ -365,4 +379,9 @@ impl DebugFiles {
     fn lock(&self) -> std::sync::MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn file_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
 }
