@@ -555,3 +555,101 @@ fn an_image_without_a_build_id_is_told_by_its_text() {
     std::fs::remove_file(library.with_extension("c")).unwrap();
     std::fs::remove_file(library).unwrap();
 }
+
+/// The app's callbacks may do what they like: a panic there ends neither the watch nor the process, and
+/// the monitor may be dropped by one that runs on a thread of its own.
+#[test]
+fn callbacks_may_panic_and_may_drop_the_monitor() {
+    let test = "callbacks_may_panic_and_may_drop_the_monitor";
+    let told = Arc::new(Mutex::new(0));
+    if is_child() {
+        println!("ready");
+        let freeze = |monitor: &Monitor| {
+            let before = monitor.stats().reports;
+            let deadline = Instant::now() + Duration::from_secs(20);
+            while monitor.stats().reports == before && Instant::now() < deadline {
+                monitor.heartbeat().turn(|| sleep(60 * MS));
+            }
+        };
+        let count = told.clone();
+        let monitor = builder(&folder(test))
+            .stall(Stall::default().timeout(10 * MS).strikes(3))
+            .crash(Crash::default())
+            .restraint(Restraint::default().same(100))
+            .on_stall(|_| panic!("in on_stall"))
+            .on_report(move |_| {
+                *count.lock().unwrap() += 1;
+                panic!("in on_report")
+            });
+        let monitor = monitor.install().unwrap();
+        freeze(&monitor);
+        freeze(&monitor);
+        drop(monitor);
+        assert!(*told.lock().unwrap() >= 2);
+
+        static KEPT: Mutex<Option<Monitor>> = Mutex::new(None);
+        let (dropped, done) = std::sync::mpsc::channel();
+        let monitor = builder(&folder(test))
+            .stall(Stall::default().timeout(10 * MS).strikes(3))
+            .on_report(move |_| {
+                drop(KEPT.lock().unwrap().take());
+                let _ = dropped.send(());
+            });
+        let monitor = monitor.install().unwrap();
+        let heart = monitor.heartbeat();
+        *KEPT.lock().unwrap() = Some(monitor);
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while done.try_recv().is_err() {
+            assert!(Instant::now() < deadline);
+            heart.turn(|| sleep(60 * MS));
+        }
+        drop(builder(&folder(test)).install().unwrap());
+        return;
+    }
+    assert!(reports(test).len() >= 3);
+}
+
+/// An app that installs and drops monitors all day long keeps no threads, descriptors or stacks of them.
+#[test]
+fn a_monitor_that_is_dropped_leaves_next_to_nothing() {
+    let test = "a_monitor_that_is_dropped_leaves_next_to_nothing";
+    if is_child() {
+        println!("ready");
+        let count = |what: &str| {
+            std::fs::read_dir(format!("/proc/self/{what}"))
+                .unwrap()
+                .count()
+        };
+        // Private memory that can be written to, bytes.
+        let writable = || {
+            let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+            let own = maps.lines().filter(|line| line.contains(" rw-p "));
+            let size = |line: &str| {
+                let (start, end) = line.split(' ').next().unwrap().split_once('-').unwrap();
+                let number = |text| u64::from_str_radix(text, 16).unwrap();
+                number(end) - number(start)
+            };
+            own.map(size).sum::<u64>()
+        };
+        let mut before = None;
+        for _ in 0..2 {
+            for _ in 0..20 {
+                let monitor = builder(&folder(test))
+                    .stall(Stall::default())
+                    .crash(Crash::default());
+                drop(monitor.install().unwrap());
+            }
+            let now = (count("task"), count("fd"), writable());
+            let (tasks, fds, bytes) = *before.get_or_insert(now);
+            // The system takes threads off its list a moment after they were joined.
+            let deadline = Instant::now() + Duration::from_secs(20);
+            while count("task") > tasks && Instant::now() < deadline {
+                sleep(MS);
+            }
+            assert!(count("task") <= tasks && now.1 <= fds, "{now:?} {before:?}");
+            assert!(now.2 < bytes + (1 << 20), "{now:?} {before:?}");
+        }
+        return;
+    }
+    reports(test);
+}

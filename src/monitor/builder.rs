@@ -1,5 +1,7 @@
 //! From the wish to the installed monitor.
 
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -119,7 +121,10 @@ fn on_panic(panic: &panic::Panic<'_>) -> Option<Name> {
     let name = live.panicked(panic)?.ok()?;
     // A folder that cannot be tidied up now can be at the next report.
     let _ = store::prune(&directory, limits);
-    Helper::tell(directory.join(name.as_str()));
+    // The callback is not told of its own panics: it would panic again.
+    if !TELLING.try_with(Cell::get).unwrap_or(false) {
+        Helper::tell(directory.join(name.as_str()));
+    }
     Some(name)
 }
 
@@ -163,7 +168,8 @@ impl MonitorBuilder {
 
     /// Watches the installing thread for stalls.
     pub fn stall(mut self, stall: Stall) -> MonitorBuilder {
-        self.stall = Some(stall);
+        // The fields may have been set to what their setters do not let through.
+        self.stall = Some(stall.timeout(stall.timeout).strikes(stall.strikes));
         self
     }
 
@@ -286,6 +292,9 @@ impl MonitorBuilder {
     /// Called with the path of each report of a stall or of a caught panic once it is whole, on a
     /// thread of the monitor's. A report of a crash is found by [`store::reports`] at the next
     /// launch; that of [`Monitor::record`] is its result.
+    ///
+    /// One that panics is called again for the next report. It may drop the monitor: the thread that it
+    /// runs on then ends once it has returned.
     pub fn on_report(mut self, told: impl FnMut(&Path) + Send + 'static) -> MonitorBuilder {
         self.on_report = Some(Arc::new(Mutex::new(told)));
         self
@@ -470,9 +479,17 @@ impl MonitorBuilder {
     }
 }
 
+thread_local! {
+    /// Whether this thread is in the app's `on_report`.
+    static TELLING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A callback that panics has said so on standard error; what is watched goes on being watched.
 fn tell(told: &Option<OnReport>, path: &Path) {
     if let Some(told) = told {
         let mut told = told.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        told(path);
+        TELLING.set(true);
+        let _ = catch_unwind(AssertUnwindSafe(|| told(path)));
+        TELLING.set(false);
     }
 }

@@ -87,8 +87,7 @@ impl Drop for Helper {
         STOP.store(true, Ordering::SeqCst);
         BELL.post();
         if let Some(thread) = self.thread.take() {
-            // A callback that panicked has said so on standard error.
-            let _ = thread.join();
+            crate::trigger::join(thread);
         }
     }
 }

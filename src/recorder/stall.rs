@@ -3,6 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use super::events::{self, OnStall, StallEvent};
 use super::lock::{Line, Waiting};
 use super::sampler::Sampler;
@@ -97,7 +99,8 @@ impl StallDesk {
     fn tell(&mut self, event: &StallEvent<'_>) {
         events::trace(event);
         if let Some(told) = &mut self.on_stall {
-            told(event);
+            // One that panics has said so; what is watched goes on being watched.
+            let _ = catch_unwind(AssertUnwindSafe(|| told(event)));
         }
     }
 

@@ -26,3 +26,12 @@ pub use heartbeat::Heartbeat;
 pub use load::{CpuLoad, MemoryLoad, SlowFrames};
 pub use restraint::Restraint;
 pub use stall::Stall;
+
+/// Waits for a thread of ours to end, unless it is this one: a callback of the app's that drops the monitor
+/// runs on such a thread, which ends by itself once that has returned.
+pub(crate) fn join(thread: std::thread::JoinHandle<()>) {
+    if thread.thread().id() != std::thread::current().id() {
+        // One that panicked has said so on standard error; there is no one else to tell.
+        let _ = thread.join();
+    }
+}

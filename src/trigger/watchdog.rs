@@ -119,8 +119,7 @@ impl Drop for Watchdog {
         self.stop.store(true, Ordering::SeqCst);
         self.pulse.wake();
         if let Some(thread) = self.thread.take() {
-            // A watcher that panicked has said so on standard error; there is no one else to tell.
-            let _ = thread.join();
+            super::join(thread);
         }
     }
 }

@@ -10,7 +10,8 @@ use crate::platform::{Semaphore, SignalMask};
 /// More than what the work of these threads, and a callback of the app's on them, needs.
 const STACK: usize = 256 << 10;
 
-/// The running thread, which takes none of the app's signals. Dropping it stops and joins it.
+/// The running thread, which takes none of the app's signals. Dropping it stops and joins it,
+/// unless it is dropped on that very thread.
 #[derive(Debug)]
 pub(super) struct Worker {
     bell: Arc<Bell>,
@@ -63,8 +64,7 @@ impl Drop for Worker {
         self.bell.stop.store(true, Ordering::SeqCst);
         self.bell.rung.post();
         if let Some(thread) = self.thread.take() {
-            // One that panicked, in a callback of the app's perhaps, has said so on standard error.
-            let _ = thread.join();
+            super::join(thread);
         }
     }
 }

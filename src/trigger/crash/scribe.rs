@@ -106,12 +106,13 @@ impl Scribe {
             .spawn(move || {
                 // A fault of its own needs a stack for the handler; without one it ends the process,
                 // as it would have.
-                let _ = stacks::ensure_alternate_stack(ALTERNATE_STACK, ALTERNATE_STACK);
-                THREAD.store(Thread::current().id(), Ordering::SeqCst);
-                STATE.store(IDLE, Ordering::SeqCst);
-                let _ = told.send(());
-                drop(told);
-                run();
+                stacks::with_alternate_stack(ALTERNATE_STACK, || {
+                    THREAD.store(Thread::current().id(), Ordering::SeqCst);
+                    STATE.store(IDLE, Ordering::SeqCst);
+                    let _ = told.send(());
+                    drop(told);
+                    run();
+                });
             });
         drop(mask);
         let thread = thread?;
