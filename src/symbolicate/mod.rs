@@ -11,18 +11,20 @@
 //! use wedjat::symbolicate::{DebugFiles, Symbolicator};
 //!
 //! let mut files = DebugFiles::new();
-//! files.add("testdata/macho".as_ref())?; // dSYMs, archives, or folders of them
+//! files.add("testdata/macho/arm64/kiosk.dSYM".as_ref())?; // dSYMs, archives, or folders of them
 //! let id = files.ids().next().expect("a debug file").to_vec();
 //! let desk = Symbolicator::new(files);
 //!
 //! // As wedjat::report::read() gives it: one frame, in an image that was loaded at 0x104c3c000.
 //! let mut report = Report::default();
 //! report.images.push(Image { id, base: 0x1_04c3_c000, stated: 0x1_0000_0000, ..Image::default() });
-//! let frame = Frame { pc: 0x1_04c3_c500, found: Found::Context, image: Some(0), ..Frame::default() };
+//! let frame = Frame { pc: 0x1_04c3_c548, found: Found::Context, image: Some(0), ..Frame::default() };
 //! report.threads.push(Thread { frames: vec![frame], ..Thread::default() });
-//! for source in desk.symbolicate(report).threads[0].frames[0].frames.iter() {
+//! let named = desk.symbolicate(report);
+//! for source in named.threads[0].frames[0].frames.iter() {
 //!     println!("{:?} at {:?}:{:?}", source.function, source.file, source.line);
 //! }
+//! # assert_eq!(named.threads[0].frames[0].frames[0].function.as_deref(), Some("kiosk_fault"));
 //! # Ok::<(), wedjat::symbolicate::Error>(())
 //! ```
 

@@ -148,8 +148,10 @@ Exit status:
   3  nothing could be read
 
 Environment:
-  DEBUGINFOD_URLS        servers to ask for debug files that are found nowhere else (Linux)
+  DEBUGINFOD_URLS        servers to ask for debug files that are found nowhere else (Linux);
+                         without it nothing is asked of the network
   DEBUGINFOD_TIMEOUT     seconds to wait for an answer of theirs [default: 90]
+  DEBUGINFOD_MAXSIZE     the largest file to take from them, in bytes [default: 8 GiB]
   DEBUGINFOD_CACHE_PATH  where to keep what they gave
   DEBUGINFOD_PROGRESS    tell of downloads even where standard error is no terminal
   XDG_CACHE_HOME, HOME   where a user's caches are
