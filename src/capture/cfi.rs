@@ -153,6 +153,11 @@ impl Cfi {
             .is_some_and(|row| row.start == svma && row.cfa_register() == Some((sp, 8)))
     }
 
+    /// Where its functions begin (svma), in order. Not signal-safe.
+    pub(crate) fn starts(&self) -> Vec<u64> {
+        self.index.starts()
+    }
+
     fn eh_frame(&self) -> EhFrame<Slice<'_>> {
         let mut section = EhFrame::new(&self.section.bytes, LittleEndian);
         section.set_address_size(8);

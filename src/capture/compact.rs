@@ -77,6 +77,53 @@ fn encoding(section: &Section, image: u64, svma: u64) -> Option<(u64, u32)> {
     }
 }
 
+/// Where entries of the section begin (svma), in order, and whether each is of one function alone: linkers
+/// fold neighbours with the same encoding, but not those with a landing pad, those that are left to
+/// `__eh_frame`, and those whose size stands in an instruction.
+pub(crate) fn entries(section: &Section, image: u64, arch: Arch) -> Vec<(u64, bool)> {
+    /// `UNWIND_HAS_LSDA`
+    const LANDING_PAD: u32 = 0x4000_0000;
+    let word = |at: usize| -> Option<u32> {
+        let word = section.bytes.get(at..at.checked_add(4)?)?;
+        Some(u32::from_le_bytes(word.try_into().ok()?))
+    };
+    let half = |at: usize| word(at).map(|word| word as usize & 0xffff);
+    let page = |at: usize| -> Option<Vec<u32>> {
+        let (start, page) = (word(at)?, word(at.checked_add(4)?)? as usize);
+        let first = page.checked_add(half(page.checked_add(4)?)?)?;
+        let (size, mask, from) = match word(page)? {
+            REGULAR => (8, u32::MAX, 0),
+            COMPRESSED => (4, 0xff_ffff, start),
+            _ => return None,
+        };
+        let each = 0..half(page.checked_add(6)?)?;
+        let entry = |n: usize| Some(from.wrapping_add(word(first.checked_add(n * size)?)? & mask));
+        Some(each.map_while(entry).collect())
+    };
+    let (Some(index), Some(count)) = (word(20), word(24)) else {
+        return Vec::new();
+    };
+    let pages = (0..count as usize).map_while(|n| {
+        let at = (index as usize).checked_add(n.checked_mul(12)?)?;
+        word(at).map(|_| at)
+    });
+    let offsets = pages.filter_map(page).flatten();
+    let mut found: Vec<(u64, bool)> = offsets
+        .map(|offset| {
+            let start = image.wrapping_add(offset.into());
+            let encoding = encoding(section, image, start).map_or(0, |(_, encoding)| encoding);
+            let alone = match (arch, encoding >> 24 & 0x0f) {
+                (Arch::Arm64, 3) | (Arch::X86_64, 3 | 4) => true,
+                _ => encoding & LANDING_PAD != 0,
+            };
+            (start, alone)
+        })
+        .collect();
+    found.sort_unstable();
+    found.dedup_by_key(|entry| entry.0);
+    found
+}
+
 /// The last of `count` sorted values that is not above `wanted`.
 fn last_at_or_before(
     count: usize,

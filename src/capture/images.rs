@@ -1,12 +1,13 @@
 //! The images that addresses lie in, and the sections that say how to unwind from there.
 
+use std::collections::BTreeSet;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::cfi::Cfi;
 use super::compact::{self, Compact};
-use super::flow::Code;
+use super::flow::{self, Code, Trust};
 use super::registers::Arch;
 use super::starts::Starts;
 use crate::platform::memory;
@@ -111,7 +112,10 @@ pub struct LoadedImage {
     entry: Option<u64>,
     pub(crate) cfi: Option<Cfi>,
     unwind_info: Option<Section>,
+    mach_o: bool,
     starts: Starts,
+    /// Functions (svma) whose beginning is good for less than all of their instructions, in order.
+    doubtful: Vec<(u64, Trust)>,
     signal_trampoline: Option<u64>,
 }
 
@@ -134,7 +138,9 @@ impl LoadedImage {
             entry: None,
             cfi: None,
             unwind_info: None,
+            mach_o: false,
             starts: Starts::default(),
+            doubtful: Vec::new(),
             signal_trampoline: None,
         }
     }
@@ -205,14 +211,59 @@ impl LoadedImage {
     /// [`LoadedImage::with_function_starts`].
     pub fn with_unwind_info(mut self, unwind_info: Section) -> LoadedImage {
         self.unwind_info = Some(unwind_info);
+        self.mach_o = true;
         self
     }
 
     /// With what `LC_FUNCTION_STARTS` points to (mach-o/loader.h): the table of a Mach-O image that
     /// says where its functions begin.
+    ///
+    /// Of an image that has none (`-no_function_starts`) give an empty one, after all that is
+    /// else known of it: then that is gathered from its entries, its calls and its instructions.
     pub fn with_function_starts(mut self, table: &[u8]) -> LoadedImage {
+        self.mach_o = true;
         self.starts = Starts::new(table);
+        if self.starts.is_empty() {
+            self.gather_starts();
+        }
         self
+    }
+
+    fn gather_starts(&mut self) {
+        let mut entries = match &self.unwind_info {
+            Some(section) => compact::entries(section, self.stated, self.arch),
+            None => Vec::new(),
+        };
+        let rows = self.cfi.iter().flat_map(Cfi::starts);
+        entries.extend(rows.map(|start| (start, true)));
+        entries.sort_unstable();
+        let mut offsets = BTreeSet::new();
+        for part in &self.text {
+            let code = Code {
+                arch: self.arch,
+                start: part.svma,
+                bytes: &part.bytes,
+            };
+            let found = flow::functions(code, &entries);
+            offsets.extend(
+                found
+                    .keys()
+                    .filter_map(|start| start.checked_sub(self.stated)),
+            );
+            let doubtful = found.into_iter().filter(|(_, trust)| *trust != Trust::All);
+            self.doubtful.extend(doubtful);
+        }
+        self.doubtful.sort_unstable_by_key(|function| function.0);
+        self.starts = Starts::of(offsets.into_iter());
+    }
+
+    /// What the beginning of a function (svma) is good for. Signal-safe.
+    pub(crate) fn trust(&self, start: u64) -> Trust {
+        let at = self
+            .doubtful
+            .binary_search_by_key(&start, |function| function.0);
+        let doubtful = at.ok().and_then(|at| self.doubtful.get(at));
+        doubtful.map_or(Trust::All, |function| function.1)
     }
 
     /// With the stated address of the function that Darwin's kernel calls signal handlers by
@@ -233,9 +284,9 @@ impl LoadedImage {
     }
 
     /// Whether it is one whose tables speak of calls alone: a Mach-O image, known by its compact
-    /// unwind information or by its table of function starts. Signal-safe.
+    /// unwind information or by what was said of its functions' beginnings. Signal-safe.
     pub(crate) fn is_mach_o(&self) -> bool {
-        self.unwind_info.is_some() || !self.starts.is_empty()
+        self.mach_o
     }
 
     /// What compact unwind information says of an address (svma). Signal-safe.

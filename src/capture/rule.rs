@@ -18,6 +18,13 @@ pub(crate) enum Rule {
         ra: Option<i16>,
         fp: Option<i16>,
     },
+    /// As a frame, but not for certain: the function may be another one than is thought.
+    Guess {
+        base: Base,
+        cfa: u16,
+        ra: Option<i16>,
+        fp: Option<i16>,
+    },
     /// Has no caller.
     Root,
     /// A signal trampoline: the caller is what the signal interrupted.
@@ -50,6 +57,17 @@ impl Rule {
         Some(Rule::Frame { base, cfa, ra, fp })
     }
 
+    /// The same, but not for certain; nothing where there is no room to say so. Signal-safe.
+    pub(crate) fn guessed(self) -> Rule {
+        match self {
+            Rule::Frame { base, cfa, ra, fp } if cfa <= GUESS_CFA => {
+                Rule::Guess { base, cfa, ra, fp }
+            }
+            Rule::Frame { .. } => Rule::Nothing,
+            other => other,
+        }
+    }
+
     /// In one word. Signal-safe.
     #[inline(always)]
     pub(crate) fn packed(self) -> Packed {
@@ -75,6 +93,11 @@ impl Rule {
                 ra,
                 fp,
             } => frame(1, cfa, ra, fp),
+            // The base in the highest bit.
+            Rule::Guess { base, cfa, ra, fp } => {
+                let by_fp = u16::from(base == Base::Fp) << 15;
+                frame(7, cfa & GUESS_CFA | by_fp, ra, fp)
+            }
             Rule::Root => 2,
             Rule::Signal => 3,
             Rule::Full => 4,
@@ -93,6 +116,16 @@ impl Rule {
             3 => return Rule::Signal,
             4 => return Rule::Full,
             6 => return Rule::Foreign,
+            7 => {
+                let cfa = (word >> 16) as u16;
+                let base = if cfa > GUESS_CFA { Base::Fp } else { Base::Sp };
+                return Rule::Guess {
+                    base,
+                    cfa: cfa & GUESS_CFA,
+                    ra: offset(word >> 32),
+                    fp: offset(word >> 48),
+                };
+            }
             _ => return Rule::Nothing,
         };
         Rule::Frame {
@@ -107,6 +140,9 @@ impl Rule {
 /// A rule in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Packed(u64);
+
+/// The highest CFA of a guess, words.
+const GUESS_CFA: u16 = 0x7fff;
 
 /// Stands for "not saved" in a packed rule.
 const UNCHANGED: i16 = i16::MIN;
@@ -170,6 +206,15 @@ impl Known {
 
     pub(crate) fn rule(self) -> Rule {
         Rule::unpack(self.word)
+    }
+
+    /// Of a guess: what would be usual if it were certain.
+    pub(crate) fn guess(self) -> Option<Usual> {
+        let Rule::Guess { base, cfa, ra, fp } = self.rule() else {
+            return None;
+        };
+        let rule = Rule::Frame { base, cfa, ra, fp };
+        Known::new(rule.packed(), self.image()).usual()
     }
 
     #[inline]

@@ -35,6 +35,22 @@ impl Starts {
         starts
     }
 
+    /// Of functions by their offsets, in order.
+    pub(crate) fn of(offsets: impl Iterator<Item = u64>) -> Starts {
+        let mut bytes = Vec::new();
+        let mut last = 0;
+        for offset in offsets {
+            let mut distance = offset.wrapping_sub(last);
+            last = offset;
+            while distance > 0x7f {
+                bytes.push(distance as u8 | 0x80);
+                distance >>= 7;
+            }
+            bytes.push(distance as u8);
+        }
+        Starts::new(&bytes)
+    }
+
     /// Whether there is none.
     pub(crate) fn is_empty(&self) -> bool {
         self.marks.is_empty()
@@ -87,6 +103,7 @@ mod tests {
             }
             bytes.push(rest as u8);
         }
+        assert_eq!(Starts::of(all.iter().copied()).bytes, bytes);
         bytes.extend([0, 0, 0]);
         let starts = Starts::new(&bytes);
         assert_eq!(starts.around(all[0] - 1), None);

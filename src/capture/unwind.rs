@@ -16,7 +16,7 @@ use super::flow::Follower;
 use super::images::Images;
 use super::memory::{Memory, Missing};
 use super::registers::{Arch, Registers};
-use super::rule::{Known, Rule, RuleCache, Usual};
+use super::rule::{Base, Known, Rule, RuleCache, Usual};
 use crate::report::model::{Found, RawFrame, WalkEnd};
 
 /// How many frames a walk has at most: a stack of 8 MiB has no more.
@@ -297,6 +297,15 @@ impl<M: Memory> Walk<'_, M> {
                 Ok(Some(end)) => Err(end),
                 Ok(None) => Ok(()),
             },
+            Rule::Guess { base, .. } => {
+                let usual = self.here.guess().ok_or(WalkEnd::NoUnwindInfo)?;
+                self.leave_by_frame(usual)?;
+                self.state.found = match base {
+                    Base::Sp => Found::LinkRegister,
+                    Base::Fp => Found::FramePointer,
+                };
+                Ok(())
+            }
             Rule::Root => Err(WalkEnd::Root),
             Rule::Signal => self.leave_handler(image),
             Rule::Foreign => self.leave_by_landing(image),

@@ -46,6 +46,18 @@ impl Index {
         (!entries.is_empty()).then_some(Index::Built(entries))
     }
 
+    /// Where the entries' functions begin (svma), in order.
+    pub(super) fn starts(&self) -> Vec<u64> {
+        match self {
+            Index::Built(entries) => entries.iter().map(|entry| entry.0).collect(),
+            Index::Header { header, table, .. } => {
+                let pairs = pairs(header, table).unwrap_or(&[]).iter();
+                let start = |pair| header.svma.wrapping_add_signed(start_of(pair).into());
+                pairs.map(start).collect()
+            }
+        }
+    }
+
     /// The offset in the section, which lies at `section`, of the last entry that begins at or
     /// before an address. Signal-safe.
     pub(super) fn entry(&self, svma: u64, section: u64) -> Option<usize> {

@@ -9,6 +9,7 @@
 
 mod arm64;
 mod frame;
+mod functions;
 mod jump;
 mod x86_64;
 
@@ -17,6 +18,7 @@ use std::ops::Range;
 use super::registers::Arch;
 use super::rule::Rule;
 use frame::Frame;
+pub(crate) use functions::{Trust, functions};
 pub(crate) use jump::landing;
 
 /// Where an instruction leads.
@@ -266,14 +268,7 @@ pub(crate) fn any_return(code: Code<'_>, wrong: &mut dyn FnMut(u64) -> bool) -> 
     let (mut at, mut found) = (code.start, 0);
     let end = code.start.saturating_add(REACH as u64);
     while let Some(bytes) = code.at(at).filter(|_| found < RETURNS && at < end) {
-        let is_return = match (code.arch, bytes) {
-            (Arch::X86_64, [0xc2 | 0xc3, ..]) => true,
-            // ret, retaa, retab
-            (Arch::Arm64, [0xc0, 0x03, 0x5f, 0xd6, ..] | [0xff, 0x0b | 0x0f, 0x5f, 0xd6, ..]) => {
-                true
-            }
-            _ => false,
-        };
+        let is_return = is_return(code.arch, bytes);
         found += usize::from(is_return);
         if is_return && wrong(at) {
             return true;
@@ -284,6 +279,15 @@ pub(crate) fn any_return(code: Code<'_>, wrong: &mut dyn FnMut(u64) -> bool) -> 
         }
     }
     false
+}
+
+fn is_return(arch: Arch, code: &[u8]) -> bool {
+    match (arch, code) {
+        (Arch::X86_64, [0xc2 | 0xc3, ..]) => true,
+        // ret, retaa, retab
+        (Arch::Arm64, [0xc0, 0x03, 0x5f, 0xd6, ..] | [0xff, 0x0b | 0x0f, 0x5f, 0xd6, ..]) => true,
+        _ => false,
+    }
 }
 
 /// The rule at `pc`, where a table's rule holds at `from`, if by then the frame pointer has been

@@ -3,7 +3,7 @@
 use super::Walk;
 use crate::capture::cfi;
 use crate::capture::compact::Compact;
-use crate::capture::flow::{self, Code, Sure};
+use crate::capture::flow::{self, Code, Sure, Trust};
 use crate::capture::images::LoadedImage;
 use crate::capture::memory::Memory;
 use crate::capture::registers::Arch;
@@ -32,20 +32,38 @@ impl<M: Memory> Walk<'_, M> {
         if row == Some(Rule::Full) && self.is_by_scratch(image, svma) {
             return Rule::Full;
         }
-        let pc = image.svma(self.state.pc);
         let Some(code) = image.function(svma, self.arch) else {
             return body.unwrap_or(Rule::Nothing);
         };
+        let (rule, followed) = self.rule_by_code(image, code, row, body);
+        match image.trust(code.start) {
+            Trust::All => rule,
+            Trust::Followed if followed => rule,
+            Trust::Followed | Trust::Nothing => rule.guessed(),
+        }
+    }
+
+    /// The rule where the state stands in a function's code, and whether a way from its beginning leads
+    /// there. `row` is what call frame information says, `body` what any table does.
+    fn rule_by_code(
+        &mut self,
+        image: &LoadedImage,
+        code: Code<'_>,
+        row: Option<Rule>,
+        body: Option<Rule>,
+    ) -> (Rule, bool) {
+        let (exact, pc) = (self.state.exact, image.svma(self.state.pc));
         let rows = row.is_some() && !self.is_of_calls_alone(image, code);
         let follower = &mut self.unwinder.follower;
         let followed = follower.rule(code, pc, !exact, body, rows);
         match (followed, row) {
-            (Some((rule, Sure::Followed)), _) | (Some((rule, _)), None) => return rule,
-            (Some((rule, Sure::Body)), Some(_)) if !rows => return rule,
+            (Some((rule, Sure::Followed)), _) => return (rule, true),
+            (Some((rule, _)), None) => return (rule, false),
+            (Some((rule, Sure::Body)), Some(_)) if !rows => return (rule, false),
             (Some((rule, Sure::FromBody(block))), Some(row)) => {
                 let from = self.row_at(image, block);
                 if from == Some(row) {
-                    return rule;
+                    return (rule, false);
                 }
                 // A table that has rows for the middle of epilogues knows better, but not one by
                 // which the frame pointer is the frame's when it is the caller's already.
@@ -53,12 +71,12 @@ impl<M: Memory> Walk<'_, M> {
                     .filter(|_| is_by_fp(row))
                     .and_then(|from| flow::behind_epilogue(code, block, from, pc));
                 if let Some(rule) = given_back.or((!rows).then_some(rule)) {
-                    return rule;
+                    return (rule, false);
                 }
             }
             _ => {}
         }
-        body.unwrap_or(Rule::Nothing)
+        (body.unwrap_or(Rule::Nothing), false)
     }
 
     /// Whether the rows of a function say what holds at its calls, and not of each instruction:

@@ -33,9 +33,10 @@ struct Bench {
 /// What was seen so far.
 pub struct Seen(Rc<RefCell<Bench>>);
 
-/// Judges from now on. Slow: each instruction of every image stops the CPU for a moment.
-pub fn watch(m: &mut Machine, places: bool) -> Seen {
-    let judges = judges::all(m);
+/// Judges from now on; `starts` is whether unwinders are told where functions begin. Slow: each
+/// instruction of every image stops the CPU for a moment.
+pub fn watch(m: &mut Machine, places: bool, starts: bool) -> Seen {
+    let judges = judges::all(m, starts);
     let names: Vec<_> = judges.iter().map(|judge| judge.name()).collect();
     let bench = Bench {
         arm: m.arm,

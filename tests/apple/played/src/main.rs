@@ -1,6 +1,6 @@
 //! `played [OPTIONS] PROGRAM [ARGUMENTS]`: runs a Mach-O program as Darwin would, deterministically,
 //! and ends as it ended. `--seed N` orders the turns of the threads, `--slice N` bounds them,
-//! `--exact` and `--misses` judge unwinders, `--hunt N` holds the main thread N times before each
+//! `--exact` and `--misses` judge unwinders (`--no-starts`: without any table of function starts), `--hunt N` holds the main thread N times before each
 //! instruction; `--as NAME` is what a table calls the program; `PLAYED_COVERAGE` names a file for the blocks that were executed.
 
 mod covered;
@@ -26,6 +26,7 @@ fn main() {
     let mut library_path = vec![];
     let (mut trace, mut called) = (false, None);
     let (mut exact, mut misses, mut hunt, mut slice) = (false, false, None, None);
+    let mut starts = true;
     while let Some(option) = arguments.next_if(|a| a.starts_with("--")) {
         match option.as_str() {
             "--seed" => {
@@ -40,6 +41,7 @@ fn main() {
             "--hunt" => hunt = arguments.next().and_then(|n| n.parse().ok()),
             "--slice" => slice = arguments.next().and_then(|n| n.parse().ok()),
             "--exact" => exact = true,
+            "--no-starts" => starts = false,
             "--misses" => (exact, misses) = (true, true),
             _ => usage(),
         }
@@ -62,7 +64,7 @@ fn main() {
         }
     };
     machine.trace = trace || std::env::var_os("PLAYED_TRACE").is_some();
-    let table = exact.then(|| exact::watch(&mut machine, misses));
+    let table = exact.then(|| exact::watch(&mut machine, misses, starts));
     machine.slice = slice.unwrap_or(machine.slice);
     let hunted = hunt.map(|each| hunt::watch(&mut machine, each));
     let coverage = std::env::var_os("PLAYED_COVERAGE");
@@ -101,7 +103,7 @@ fn main() {
 
 fn usage() -> ! {
     eprintln!(
-        "usage: played [--seed N] [--slice N] [--library-path DIR] [--trace] [--as NAME] [--exact | --misses | --hunt N] PROGRAM [ARGUMENTS]"
+        "usage: played [--seed N] [--slice N] [--library-path DIR] [--trace] [--as NAME] [--exact | --misses | --hunt N] [--no-starts] PROGRAM [ARGUMENTS]"
     );
     std::process::exit(2)
 }

@@ -29,9 +29,9 @@ pub trait Judge {
     ) -> Chain;
 }
 
-/// All of them.
-pub fn all(m: &Machine) -> Vec<Box<dyn Judge>> {
-    let images = m.images.iter().map(|i| loaded(i, m.arm)).collect();
+/// All of them; `starts` is whether ours is told where functions begin.
+pub fn all(m: &Machine, starts: bool) -> Vec<Box<dyn Judge>> {
+    let images = m.images.iter().map(|i| loaded(i, m.arm, starts)).collect();
     vec![
         Box::new(Ours {
             images: Images::new(images),
@@ -129,7 +129,7 @@ struct Ours {
     unwinder: wedjat::unwind::Unwinder,
 }
 
-fn loaded(image: &Image, arm: bool) -> LoadedImage {
+fn loaded(image: &Image, arm: bool, starts: bool) -> LoadedImage {
     let file = &image.file;
     let part = |name: &str| {
         let section = file.section("__TEXT", name)?;
@@ -166,7 +166,12 @@ fn loaded(image: &Image, arm: bool) -> LoadedImage {
     if let Some(trampoline) = file.exports.get("__sigtramp") {
         loaded = loaded.with_signal_trampoline(*trampoline);
     }
-    loaded.with_function_starts(&file.bytes[file.function_starts.clone()])
+    let starts = if starts {
+        file.function_starts.clone()
+    } else {
+        0..0
+    };
+    loaded.with_function_starts(&file.bytes[starts])
 }
 
 /// Guest memory.

@@ -1,0 +1,300 @@
+//! Where functions begin in an image that does not say so: one linked without `LC_FUNCTION_STARTS`.
+//!
+//! Entries of its tables are beginnings, and so is what calls lead to, and what jumps from one of
+//! them to another. Between two such places lies one function or, where neighbours share an entry
+//! of `__unwind_info` and nobody calls them directly, several: what no way from the first one leads
+//! to is the next one's; so is what would save again behind a call, which never returns then, what
+//! is saved already. A function with a jump table may have such pieces of its own: they are left
+//! with it, and what is found for them is said to be a guess.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::{Code, Frame, Next, follow, is_return};
+use crate::capture::registers::Arch;
+
+/// What the beginning of a function is good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// Each of its instructions.
+    All,
+    /// Those that a way from the beginning leads to.
+    Followed,
+    /// None: a way from there does not agree with itself.
+    Nothing,
+}
+
+/// The functions that lie in `code`: where each begins, and what that is good for. `entries` are
+/// beginnings, each with whether nothing else begins before the next one.
+pub(crate) fn functions(code: Code<'_>, entries: &[(u64, bool)]) -> BTreeMap<u64, Trust> {
+    let range = code.range();
+    let entries = entries.iter().copied();
+    let starts = entries.filter(|(start, _)| range.contains(start)).collect();
+    let mut search = Search { code, starts };
+    let first: Vec<u64> = search.starts.keys().copied().collect();
+    search.note_callees(first);
+    let mut found = BTreeMap::new();
+    loop {
+        let starts = search.starts.keys().copied();
+        let new: Vec<u64> = starts.filter(|start| !found.contains_key(start)).collect();
+        if new.is_empty() {
+            return found;
+        }
+        for start in new {
+            // As often as it turns out to end earlier.
+            let trust = std::iter::repeat_with(|| search.split(start))
+                .flatten()
+                .next();
+            found.insert(start, trust.unwrap_or(Trust::Nothing));
+        }
+    }
+}
+
+struct Search<'t> {
+    code: Code<'t>,
+    /// Beginnings, and whether the function reaches to the next one for certain.
+    starts: BTreeMap<u64, bool>,
+}
+
+/// What the ways from a function's beginning showed.
+#[derive(Default)]
+struct Ways {
+    reached: HashSet<u64>,
+    /// Where calls lead, and jumps out of it.
+    leads_to: Vec<u64>,
+    /// Whether there is a jump to wherever a register says, and no tail call.
+    by_table: bool,
+    /// Where another function begins behind a call that does not return.
+    other: Option<u64>,
+    /// Whether it returns with a frame that it has not left.
+    odd: bool,
+}
+
+impl Search<'_> {
+    fn after(&self, start: u64) -> Option<u64> {
+        let behind = self.starts.range(start.saturating_add(1)..);
+        behind.map(|(at, _)| *at).next()
+    }
+
+    fn end(&self, start: u64) -> u64 {
+        self.after(start).unwrap_or(self.code.range().end)
+    }
+
+    fn note_callees(&mut self, mut functions: Vec<u64>) {
+        while let Some(start) = functions.pop() {
+            for target in self.ways(start).leads_to {
+                let around = self.starts.range(..=target).next_back();
+                let inside = around.is_none_or(|(start, whole)| *whole || *start == target);
+                if !inside && self.code.range().contains(&target) {
+                    self.starts.insert(target, false);
+                    functions.push(target);
+                }
+            }
+        }
+    }
+
+    /// Looks for another beginning before the next one that is known: `None` where there is one.
+    fn split(&mut self, start: u64) -> Option<Trust> {
+        if self.starts.get(&start) == Some(&true) {
+            return Some(Trust::All);
+        }
+        let ways = self.ways(start);
+        let end = self.end(start);
+        let missed = self.missed(start, end, &ways.reached);
+        let other = match ways.other {
+            Some(other) => Some(other),
+            None if ways.by_table => {
+                missed.and_then(|missed| self.prologue(missed, end, &ways.reached))
+            }
+            None => missed,
+        };
+        if let Some(other) = other.filter(|other| *other > start && *other < end) {
+            self.starts.insert(other, false);
+            self.note_callees(vec![other]);
+            return None;
+        }
+        Some(match (ways.odd, missed) {
+            (true, _) => Trust::Nothing,
+            (false, Some(_)) => Trust::Followed,
+            (false, None) => Trust::All,
+        })
+    }
+
+    fn ways(&self, start: u64) -> Ways {
+        let arch = self.code.arch;
+        let range = start..self.end(start);
+        let mut ways = Ways::default();
+        let mut waiting = vec![(start, Frame::entered(arch), None)];
+        while let Some((mut at, mut frame, mut call)) = waiting.pop() {
+            while range.contains(&at) && ways.reached.insert(at) {
+                let Some(bytes) = self.code.at(at) else {
+                    break;
+                };
+                if is_saved(arch, &frame) && saves_frame(arch, bytes) {
+                    let other = call.map(|behind| self.behind_padding(behind, range.end));
+                    ways.odd |= other.is_none();
+                    ways.other = ways.other.into_iter().chain(other).min();
+                    break;
+                }
+                let before = frame;
+                let Some((length, next)) = follow(arch, bytes, at, &mut frame) else {
+                    break;
+                };
+                let behind = at + length;
+                match next {
+                    Next::Behind => at = behind,
+                    Next::Jump(target) if range.contains(&target) => at = target,
+                    Next::Jump(target) => {
+                        ways.leads_to.push(target);
+                        break;
+                    }
+                    Next::Branch(target) => {
+                        if range.contains(&target) {
+                            waiting.push((target, frame, call));
+                        }
+                        at = behind;
+                    }
+                    Next::BehindCall => {
+                        ways.leads_to.extend(callee(arch, bytes, at));
+                        (at, call) = (behind, Some(behind));
+                    }
+                    Next::ByTable => {
+                        ways.by_table |= !before.left;
+                        break;
+                    }
+                    // A trap may be gone on from, as a call may return.
+                    Next::Out if is_trap(arch, bytes) => (at, call) = (behind, Some(behind)),
+                    Next::Out => {
+                        ways.odd |= is_return(arch, bytes) && !is_left(arch, &before);
+                        break;
+                    }
+                }
+            }
+        }
+        ways
+    }
+
+    /// The first instruction that no way has led to and that is no padding.
+    fn missed(&self, start: u64, end: u64, reached: &HashSet<u64>) -> Option<u64> {
+        let mut at = start;
+        while at < end {
+            let bytes = self.code.at(at)?;
+            match padding(self.code.arch, bytes) {
+                Some(length) if !reached.contains(&at) => at += length,
+                _ if !reached.contains(&at) => return Some(at),
+                _ => at += follow(self.code.arch, bytes, at, &mut Frame::default())?.0,
+            }
+        }
+        None
+    }
+
+    fn behind_padding(&self, mut at: u64, end: u64) -> u64 {
+        while let Some(length) = self
+            .code
+            .at(at)
+            .and_then(|bytes| padding(self.code.arch, bytes))
+            .filter(|_| at < end)
+        {
+            at += length;
+        }
+        at
+    }
+
+    /// Where the first function begins that saves what a body never saves and that no way has led to.
+    fn prologue(&self, missed: u64, end: u64, reached: &HashSet<u64>) -> Option<u64> {
+        let arch = self.code.arch;
+        let step = match arch {
+            Arch::Arm64 => 4,
+            Arch::X86_64 => 1,
+        };
+        let saves = (missed..end).step_by(step).find(|at| {
+            !reached.contains(at)
+                && self
+                    .code
+                    .at(*at)
+                    .is_some_and(|code| saves_frame(arch, code))
+        })?;
+        // It is the first instruction on x86_64; on arm64 others of the prologue may come before.
+        let is_before = |at: &u64| {
+            let bytes = self.code.at(*at).unwrap_or_default();
+            let next = follow(arch, bytes, *at, &mut Frame::default());
+            let goes_on = matches!(next, Some((_, Next::Behind)));
+            goes_on && padding(arch, bytes).is_none() && !reached.contains(at)
+        };
+        let before = (missed..saves).rev().step_by(4).map(|at| at & !3);
+        match arch {
+            Arch::Arm64 => before.take_while(is_before).last().or(Some(saves)),
+            Arch::X86_64 => Some(saves),
+        }
+    }
+}
+
+fn word(bytes: &[u8]) -> u32 {
+    let word = bytes.get(..4).and_then(|bytes| bytes.try_into().ok());
+    word.map_or(0, u32::from_le_bytes)
+}
+
+fn callee(arch: Arch, bytes: &[u8], at: u64) -> Option<u64> {
+    match (arch, bytes) {
+        (Arch::Arm64, _) => {
+            let word = word(bytes);
+            let distance = i64::from((word << 6) as i32 >> 6) * 4;
+            (word >> 26 == 0x25).then(|| at.wrapping_add_signed(distance))
+        }
+        (Arch::X86_64, [0xe8, distance @ ..]) => {
+            let distance = i64::from(word(distance) as i32);
+            Some(at.wrapping_add(5).wrapping_add_signed(distance))
+        }
+        _ => None,
+    }
+}
+
+/// Whether the frame has saved what [`saves_frame`] saves.
+fn is_saved(arch: Arch, frame: &Frame) -> bool {
+    match arch {
+        Arch::Arm64 => frame.return_address.is_some(),
+        Arch::X86_64 => frame.saved_fp.is_some(),
+    }
+}
+
+/// `stp x29, x30, [sp, #n]` with and without `!`; `push %rbp; mov %rsp, %rbp`.
+fn saves_frame(arch: Arch, bytes: &[u8]) -> bool {
+    match arch {
+        Arch::Arm64 => word(bytes) & 0xfe40_7fff == 0xa800_7bfd,
+        Arch::X86_64 => bytes.starts_with(&[0x55, 0x48, 0x89, 0xe5]),
+    }
+}
+
+/// `brk`; `int3`.
+fn is_trap(arch: Arch, bytes: &[u8]) -> bool {
+    match arch {
+        Arch::Arm64 => word(bytes) & 0xffe0_001f == 0xd420_0000,
+        Arch::X86_64 => bytes.first() == Some(&0xcc),
+    }
+}
+
+/// Whether nothing of a frame is left, as at a return.
+fn is_left(arch: Arch, frame: &Frame) -> bool {
+    let entered = Frame::entered(arch);
+    frame.foreign
+        || (frame.sp, frame.return_address) == (entered.sp, entered.return_address)
+            && frame.saved_fp.is_none()
+            && frame.fp.is_none()
+}
+
+/// How many bytes of nothing stand there: `nop` of any length, zeros.
+fn padding(arch: Arch, bytes: &[u8]) -> Option<u64> {
+    match (arch, bytes) {
+        (Arch::Arm64, _) => matches!(word(bytes), 0 | 0xd503_201f).then_some(4),
+        (Arch::X86_64, [0 | 0x90, ..]) => Some(1),
+        (Arch::X86_64, _) => {
+            let prefixes = bytes.iter().take_while(|byte| matches!(byte, 0x66 | 0x2e));
+            let rest = bytes.get(prefixes.count()..)?;
+            let is_nop = matches!(rest, [0x90, ..] | [0x0f, 0x1f, ..]);
+            let (length, _) = follow(arch, bytes, 0, &mut Frame::default()).filter(|_| is_nop)?;
+            Some(length)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! Functions that share an entry are told apart, and what is doubtful says so.
+
+use super::*;
+
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn found(arch: Arch, bytes: &[u8], entries: &[u64]) -> Vec<(u64, Trust)> {
+    let code = Code {
+        arch,
+        start: 0x1000,
+        bytes,
+    };
+    let entries: Vec<_> = entries.iter().map(|at| (0x1000 + at, false)).collect();
+    let found = functions(code, &entries);
+    found
+        .into_iter()
+        .map(|(at, trust)| (at - 0x1000, trust))
+        .collect()
+}
+
+const SAVE: u32 = 0xa9bf_7bfd; // stp x29, x30, [sp, #-16]!
+const FRAME: u32 = 0x9100_03fd; // mov x29, sp
+const RESTORE: u32 = 0xa8c1_7bfd; // ldp x29, x30, [sp], #16
+const RET: u32 = 0xd65f_03c0;
+const CALL_AWAY: u32 = 0x9410_0000; // bl, far behind
+
+#[test]
+fn neighbours_that_share_an_entry_are_told_apart() {
+    let one = [SAVE, FRAME, CALL_AWAY, RESTORE, RET];
+    // cbz x0, behind the return: nothing but the code says that a function begins there.
+    let wrapped = [0xb400_00c0, SAVE, FRAME, CALL_AWAY, RESTORE, RET, RET];
+    let bytes = words(&[&one[..], &wrapped[..], &one[..]].concat());
+    let trust = Trust::All;
+    assert_eq!(
+        found(Arch::Arm64, &bytes, &[0]),
+        [(0, trust), (20, trust), (48, trust)]
+    );
+}
+
+#[test]
+fn behind_a_call_that_never_returns_the_next_one_begins() {
+    let bytes = words(&[SAVE, FRAME, CALL_AWAY, SAVE, FRAME, CALL_AWAY, RESTORE, RET]);
+    let trust = Trust::All;
+    assert_eq!(found(Arch::Arm64, &bytes, &[0]), [(0, trust), (12, trust)]);
+    // push %rbp; mov %rsp,%rbp; call; nopw; and again, with pop %rbp; ret
+    let begin = [0x55, 0x48, 0x89, 0xe5, 0xe8, 0, 0, 0x10, 0];
+    let bytes = [&begin[..], &[0x66, 0x90], &begin, &[0x5d, 0xc3]].concat();
+    assert_eq!(found(Arch::X86_64, &bytes, &[0]), [(0, trust), (11, trust)]);
+}
+
+#[test]
+fn pieces_behind_a_jump_table_are_doubtful_and_prologues_among_them_are_not() {
+    // br x8; then a piece of the function, then another function.
+    let piece = [0xd61f_0100, CALL_AWAY, RESTORE, RET];
+    let bytes = words(&[&[SAVE, FRAME], &piece[..], &[SAVE, FRAME, RESTORE, RET]].concat());
+    assert_eq!(
+        found(Arch::Arm64, &bytes, &[0]),
+        [(0, Trust::Followed), (24, Trust::All)]
+    );
+}
+
+#[test]
+fn a_return_with_a_frame_that_was_not_left_makes_all_of_it_doubtful() {
+    // push %rax; call; push %rax; call; pop %rax; ret: where the second one begins, nothing says.
+    let begin = [0x50, 0xe8, 0, 0, 0x10, 0];
+    let bytes = [&begin[..], &begin, &[0x58, 0xc3]].concat();
+    assert_eq!(found(Arch::X86_64, &bytes, &[0]), [(0, Trust::Nothing)]);
+}
+
+#[test]
+fn what_is_called_or_jumped_to_from_elsewhere_begins_there() {
+    // bl +12; ret; nop; ret | b -8
+    let bytes = words(&[0x9400_0003, RET, 0xd503_201f, RET, 0x17ff_fffe]);
+    let starts: Vec<u64> = found(Arch::Arm64, &bytes, &[0, 16])
+        .into_iter()
+        .map(|f| f.0)
+        .collect();
+    assert_eq!(starts, [0, 8, 12, 16]);
+}
