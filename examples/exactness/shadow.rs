@@ -19,6 +19,8 @@ enum Entry {
 #[derive(Default, Clone)]
 pub struct Shadow {
     entries: Vec<Entry>,
+    /// What stands on stacks that were left for others: those of coroutines.
+    parked: Vec<Vec<Entry>>,
 }
 
 impl Shadow {
@@ -38,8 +40,9 @@ impl Shadow {
     }
 
     /// The program stands at this stack pointer now: what lies below it on the same stack is gone.
-    /// Says whether anything was.
-    pub fn at(&mut self, sp: u64) -> bool {
+    /// Says whether anything was. On a stack that was not seen before, of a coroutine that begins, what it
+    /// returns to is said to have been put there by a call; `word` reads memory.
+    pub fn at(&mut self, sp: u64, word: impl Fn(u64) -> u64) -> bool {
         let before = self.entries.len();
         // A handler that is left by a jump shows by the interrupted stack pointer's being passed.
         while let Some((index, interrupted)) = self.handler() {
@@ -54,7 +57,28 @@ impl Shadow {
             }
             self.entries.pop();
         }
-        self.entries.len() < before
+        let gone = self.entries.len() < before;
+        self.switch(sp, word);
+        gone
+    }
+
+    /// To the stack that the stack pointer is on, without a call or a signal.
+    fn switch(&mut self, sp: u64, word: impl Fn(u64) -> u64) {
+        let is_on = |entries: &[Entry]| match entries.last() {
+            Some(Entry::Call { slot, .. } | Entry::Signal { slot, .. }) => same_stack(*slot, sp),
+            None => false,
+        };
+        // Above its first call the program's own stack is empty.
+        if is_on(&self.entries) || self.entries.is_empty() {
+            return;
+        }
+        let (slot, target) = (sp, word(sp));
+        let seen = self.parked.iter().position(|entries| is_on(entries));
+        let new = match seen {
+            Some(index) => self.parked.swap_remove(index),
+            None => vec![Entry::Call { slot, target }],
+        };
+        self.parked.push(std::mem::replace(&mut self.entries, new));
     }
 
     /// The true chain of a function that has left its stack behind and is about to jump to

@@ -180,7 +180,7 @@ fn follow(thread: &mut Thread, user: &libc::user_regs_struct, remote: &Remote) {
         }
         Kind::System(15) => thread.shadow.returned_from_signal(),
         _ => {
-            let left = thread.shadow.at(user.rsp);
+            let left = thread.shadow.at(user.rsp, word);
             if left && kind == Kind::Other && thread.leaving.is_none() {
                 thread.leaving = Some(Vec::new());
             }

@@ -246,6 +246,9 @@ impl<M: Memory> Iterator for Walk<'_, M> {
         }
         self.given += 1;
         self.here = self.rule_here();
+        if self.given == 2 && self.here.image().is_none() && self.state.found == Found::UnwindInfo {
+            self.doubt_first();
+        }
         let image = self.here.image().unwrap_or(RawFrame::NO_IMAGE);
         Some(RawFrame {
             pc: self.state.pc,
@@ -310,6 +313,23 @@ impl<M: Memory> Walk<'_, M> {
             Rule::Signal => self.leave_handler(image),
             Rule::Foreign => self.leave_by_landing(image),
             Rule::Nothing => self.leave_by_guess(image),
+        }
+    }
+
+    /// Unwind information led from the first frame to where no image is. It may be code that was made
+    /// at run time, or the information may be wrong there, as it is of a naked function that pushes: then
+    /// the function's own instructions lead to its caller. Neither is certain.
+    #[cold]
+    fn doubt_first(&mut self) {
+        if self.exact && !self.full {
+            let said = std::mem::replace(&mut self.state, State::new(&self.initial, true));
+            if self.leave_by_code() != Ok(true) {
+                self.state = said;
+            }
+            self.here = self.rule_here();
+        }
+        if self.state.found == Found::UnwindInfo {
+            self.state.found = Found::LinkRegister;
         }
     }
 

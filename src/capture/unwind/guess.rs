@@ -18,26 +18,7 @@ impl<M: Memory> Walk<'_, M> {
         if self.is_signal_trampoline(image) {
             return self.leave_by_signal_frame();
         }
-        if arch == Arch::X86_64
-            && let Some(found) = to_return(
-                self.images,
-                (self.state.pc, sp, fp),
-                &mut self.memory,
-                &mut self.budget,
-            )
-            && let Ok(target) = self.memory.read(found.slot)
-            && is_behind_call(self.images, arch, target)
-            && self
-                .check_advance(found.slot.wrapping_add(8), false)
-                .is_ok()
-        {
-            self.arrive(target, found.slot.wrapping_add(8), Found::LinkRegister)?;
-            let followed = if found.pops { 0 } else { cfi_preserved(arch) };
-            self.state.known = self.state.known & followed | self.three();
-            match found.fp {
-                Some(fp) => self.state.fp = fp,
-                None => self.state.known &= !(1 << arch.fp()),
-            }
+        if self.leave_by_code()? {
             return Ok(());
         }
         if self.state.exact && (arch == Arch::X86_64 || self.knows(arch.return_address())) {
@@ -74,9 +55,91 @@ impl<M: Memory> Walk<'_, M> {
         self.state.known = self.three();
         Ok(())
     }
+
+    /// x86_64: to where the code ahead will return, if that leads behind a call in known code; says
+    /// whether it does.
+    pub(super) fn leave_by_code(&mut self) -> Result<bool, WalkEnd> {
+        let arch = self.arch;
+        let (sp, fp) = (self.state.sp, self.state.fp);
+        if arch == Arch::X86_64
+            && let Some(found) = to_return(
+                self.images,
+                (self.state.pc, sp, fp),
+                &mut self.memory,
+                &mut self.budget,
+            )
+            && let Ok(target) = self.memory.read(found.slot)
+            && is_behind_call(self.images, arch, target)
+            && self
+                .check_advance(found.slot.wrapping_add(8), false)
+                .is_ok()
+        {
+            self.arrive(target, found.slot.wrapping_add(8), Found::LinkRegister)?;
+            let followed = if found.pops { 0 } else { cfi_preserved(arch) };
+            self.state.known = self.state.known & followed | self.three();
+            match found.fp {
+                Some(fp) => self.state.fp = fp,
+                None => self.state.known &= !(1 << arch.fp()),
+            }
+            return Ok(true);
+        }
+        Ok(false)
+    }
 }
 
 /// What is still known behind a guess that the callee had not saved anything.
 fn cfi_preserved(arch: Arch) -> u64 {
     cfi::preserved(arch) | 1 << arch.sp() | 1 << arch.pc()
+}
+
+#[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
+mod tests {
+    use crate::capture::{ImageTable, Registers, StackCopy, Unwinder};
+    use crate::report::model::{Found, WalkEnd};
+
+    // What compilers make of a naked function: its information says nothing of what it pushes.
+    std::arch::global_asm!(
+        ".text",
+        ".cfi_startproc",
+        "wedjat_test_pushes: push rdi",
+        "nop",
+        "wedjat_test_pushed: pop rdi",
+        "ret",
+        ".cfi_endproc",
+        ".cfi_startproc",
+        "wedjat_test_calls: call wedjat_test_pushes",
+        "wedjat_test_called: ret",
+        ".cfi_endproc",
+    );
+    unsafe extern "C" {
+        fn wedjat_test_pushed();
+        fn wedjat_test_called();
+    }
+
+    #[test]
+    fn where_information_leads_nowhere_the_code_is_asked_and_nothing_is_certain() {
+        ImageTable::refresh();
+        let images = ImageTable::enter();
+        let (pc, caller) = (
+            wedjat_test_pushed as *const () as u64,
+            wedjat_test_called as *const () as u64,
+        );
+        let walk = |words: &[u64]| {
+            let stack: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            let registers = Registers::x86_64(pc, 0x1000, 0);
+            let mut unwinder = Unwinder::new();
+            let mut walk = unwinder.walk(&registers, images.set(), StackCopy::new(0x1000, &stack));
+            let frames: Vec<_> = walk.by_ref().map(|frame| (frame.pc, frame.found)).collect();
+            (frames, walk.end())
+        };
+        let (frames, end) = walk(&[3, caller, 0]);
+        assert_eq!(
+            frames,
+            [(pc, Found::Context), (caller, Found::LinkRegister)]
+        );
+        assert_eq!(end, Some(WalkEnd::Root));
+        // Nowhere at all: what the information says is kept, as a guess.
+        let (frames, _) = walk(&[3, 5, 0]);
+        assert_eq!(frames, [(pc, Found::Context), (3, Found::LinkRegister)]);
+    }
 }
