@@ -10,6 +10,8 @@ pub struct Corpus {
     pub name: &'static str,
     /// How many of its builds `--check` runs: the first ones.
     pub checked: usize,
+    /// Whether it has a row in the document; one that has none is run by its name alone.
+    pub in_table: bool,
     compiler: &'static str,
     source: &'static str,
     options: &'static [&'static [&'static str]],
@@ -27,6 +29,7 @@ pub fn all() -> Vec<Corpus> {
         Corpus {
             name: "assembly",
             checked: 1,
+            in_table: true,
             compiler: "gcc",
             source: "hand.s",
             options: &[&[]],
@@ -34,6 +37,7 @@ pub fn all() -> Vec<Corpus> {
         Corpus {
             name: "C",
             checked: 0,
+            in_table: true,
             compiler: "gcc",
             source: "plain.c",
             options: &[
@@ -50,6 +54,7 @@ pub fn all() -> Vec<Corpus> {
         Corpus {
             name: "C++",
             checked: 0,
+            in_table: true,
             compiler: "g++",
             source: "plain.cpp",
             options: &[&["-O2"]],
@@ -57,6 +62,7 @@ pub fn all() -> Vec<Corpus> {
         Corpus {
             name: "Rust",
             checked: 0,
+            in_table: true,
             compiler: "rustc",
             source: "plain.rs",
             options: &[&["-O"], &["-Copt-level=0"], &["-Copt-level=s"]],
@@ -64,6 +70,7 @@ pub fn all() -> Vec<Corpus> {
         Corpus {
             name: "signal handlers",
             checked: 1,
+            in_table: true,
             compiler: "gcc",
             source: "signals.c",
             options: &[&["-O2"]],
@@ -71,6 +78,7 @@ pub fn all() -> Vec<Corpus> {
         Corpus {
             name: "C++, linked in",
             checked: 1,
+            in_table: true,
             compiler: "g++",
             source: "plain.cpp",
             options: &[
@@ -83,6 +91,7 @@ pub fn all() -> Vec<Corpus> {
         Corpus {
             name: "shapes",
             checked: 1,
+            in_table: false,
             compiler: "gcc",
             source: "shapes.c",
             options: &[
@@ -126,6 +135,7 @@ pub fn all() -> Vec<Corpus> {
         Corpus {
             name: "C library",
             checked: 0,
+            in_table: true,
             compiler: "gcc",
             source: "libc.c",
             options: &[&["-O2", "-Wl,-z,lazy"], &["-O2", "-Wl,-z,now", "-fno-plt"]],

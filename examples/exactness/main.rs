@@ -47,7 +47,9 @@ fn run(check: bool, verbose: bool, only: &[&str]) -> Result<bool, Box<dyn std::e
     let wanted: Vec<_> = all
         .iter()
         .map(|corpus| (corpus, if check { corpus.checked } else { usize::MAX }))
-        .filter(|(corpus, count)| *count > 0 && (only.is_empty() || only.contains(&corpus.name)))
+        .filter(|(corpus, count)| {
+            *count > 0 && (only.is_empty() && corpus.in_table || only.contains(&corpus.name))
+        })
         .collect();
     // Who traces a program is a thread: each corpus has its own.
     let done: Vec<Result<table::Table, String>> = std::thread::scope(|scope| {
@@ -79,7 +81,8 @@ fn run(check: bool, verbose: bool, only: &[&str]) -> Result<bool, Box<dyn std::e
     }
     print!("{}", table.rows());
     if check {
-        let names: Vec<&str> = all.iter().map(|corpus| corpus.name).collect();
+        let tabled = all.iter().filter(|corpus| corpus.in_table);
+        let names: Vec<&str> = tabled.map(|corpus| corpus.name).collect();
         return table.check(DOCUMENT, &names);
     }
     if only.is_empty() {
