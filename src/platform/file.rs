@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
+use super::spares::Spares;
 use super::{errno, forked, signals};
 
 /// A folder that is written to by descriptor, so that the app may change its working directory, or
@@ -17,9 +18,7 @@ pub struct Folder {
     fd: OwnedFd,
     /// Where it was, to be made again if somebody removes it.
     path: CString,
-    /// Descriptors kept only to be given up when the process has no other left: one for the report,
-    /// one each for what its writer, the helper and the watchdog read meanwhile.
-    spares: [AtomicI32; 4],
+    spares: Spares,
     /// A file without a name that only takes up room, to be given up when the disk is full.
     reserve: Option<OwnedFd>,
 }
@@ -30,7 +29,7 @@ impl Folder {
     pub fn open(path: &Path) -> io::Result<Folder> {
         std::fs::create_dir_all(path)?;
         let fd: OwnedFd = std::fs::File::open(path)?.into();
-        let spares = std::array::from_fn(|_| AtomicI32::new(duplicate(fd.as_raw_fd())));
+        let spares = Spares::of(fd.as_raw_fd());
         let folder = Folder {
             fd,
             path: CString::new(path.as_os_str().as_bytes())?,
@@ -107,7 +106,7 @@ impl Folder {
             if fd < 0 { Err(errno()) } else { Ok(fd) }
         };
         let fd = match open() {
-            Err(libc::EMFILE | libc::ENFILE) if self.give_up_spares() => open()?,
+            Err(libc::EMFILE | libc::ENFILE) if self.spares.give_up() => open()?,
             Err(libc::ENOSPC | libc::EDQUOT) if give_up(self.reserve()) => open()?,
             Err(libc::ENOENT) => {
                 self.make_again()?;
@@ -115,10 +114,8 @@ impl Folder {
             }
             other => other?,
         };
-        if !self.is_room_for_more() {
-            // It took the last one, and its writer has yet to read of threads and memory.
-            self.give_up_spares();
-        }
+        // Its writer has yet to read of threads and memory.
+        self.spares.leave_room(self.fd.as_raw_fd());
         forked::keep_from_children(fd);
         // SAFETY: `fd` was just opened and has no other owner.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
@@ -128,30 +125,6 @@ impl Folder {
 
     fn reserve(&self) -> RawFd {
         self.reserve.as_ref().map_or(-1, |file| file.as_raw_fd())
-    }
-
-    /// Whether the process could open two files more.
-    fn is_room_for_more(&self) -> bool {
-        let fd = self.fd.as_raw_fd();
-        let tried = [duplicate(fd), duplicate(fd)];
-        for fd in tried.into_iter().filter(|&fd| fd >= 0) {
-            // SAFETY: duplicated just now, closed once.
-            unsafe { libc::close(fd) };
-        }
-        tried.iter().all(|&fd| fd >= 0)
-    }
-
-    fn give_up_spares(&self) -> bool {
-        let mut any = false;
-        for spare in &self.spares {
-            let spare = spare.swap(-1, Ordering::AcqRel);
-            if spare >= 0 {
-                any = true;
-                // SAFETY: the swap made this call the only owner of `spare`.
-                unsafe { libc::close(spare) };
-            }
-        }
-        any
     }
 
     /// Makes the folder and its parents where they were when it was opened, and from now on means
@@ -203,18 +176,6 @@ impl Folder {
     pub fn as_raw_fd(&self) -> RawFd {
         self.fd.as_raw_fd()
     }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        self.give_up_spares();
-    }
-}
-
-/// Another descriptor for the same; -1 where the process may have no more. Signal-safe.
-fn duplicate(fd: RawFd) -> RawFd {
-    // SAFETY: takes no memory; of what is no descriptor there is no duplicate.
-    unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) }
 }
 
 /// Gives an empty file so much room on the disk, if the file system can.

@@ -15,6 +15,7 @@ mod mask;
 pub mod power;
 pub mod registers;
 pub mod signals;
+mod spares;
 pub mod stacks;
 mod surface;
 
