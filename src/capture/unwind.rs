@@ -246,7 +246,7 @@ impl<M: Memory> Iterator for Walk<'_, M> {
         }
         self.given += 1;
         self.here = self.rule_here();
-        if self.given == 2 && self.here.image().is_none() && self.state.found == Found::UnwindInfo {
+        if self.given == 2 && self.state.found == Found::UnwindInfo && !self.is_in_code() {
             self.doubt_first();
         }
         let image = self.here.image().unwrap_or(RawFrame::NO_IMAGE);
@@ -316,7 +316,13 @@ impl<M: Memory> Walk<'_, M> {
         }
     }
 
-    /// Unwind information led from the first frame to where no image is. It may be code that was made
+    /// Whether the state stands in what an image says are its instructions.
+    fn is_in_code(&self) -> bool {
+        let image = self.here.image().and_then(|index| self.images.get(index));
+        image.is_some_and(|image| image.is_code(self.state.lookup()))
+    }
+
+    /// Unwind information led from the first frame to where no image has code. It may be code that was made
     /// at run time, or the information may be wrong there, as it is of a naked function that pushes: then
     /// the function's own instructions lead to its caller. Neither is certain.
     #[cold]

@@ -141,5 +141,10 @@ mod tests {
         // Nowhere at all: what the information says is kept, as a guess.
         let (frames, _) = walk(&[3, 5, 0]);
         assert_eq!(frames, [(pc, Found::Context), (3, Found::LinkRegister)]);
+        // In an image, but among its data.
+        static DATA: [u64; 2] = [7, 8];
+        let data = &raw const DATA as u64 + 8;
+        let (frames, _) = walk(&[data, 5, 0]);
+        assert_eq!(frames, [(pc, Found::Context), (data, Found::LinkRegister)]);
     }
 }
