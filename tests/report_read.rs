@@ -335,7 +335,7 @@ fn what_is_no_report_is_told_apart() {
         (b"\x81\xa1a\x01", "not a wedjat report"),
         (
             b"\x92\xa4head\x81\xa6format\xa5other",
-            "not a wedjat report",
+            "its `format` is not \"wedjat\"",
         ),
         (b"\xc1\xc1\xc1\xc1", "not a wedjat report"),
     ];

@@ -322,14 +322,16 @@ impl<'a> Reader<'a> {
                 bytes: self.bytes.len() as u64,
             });
         }
-        let not_a_report = || {
+        let not_a_report = |looks_like| {
             Err(ReadError::NotAReport {
                 offset: self.damages.base,
-                looks_like: looks_like(self.bytes),
+                looks_like,
             })
         };
         match (self.head, format) {
-            (HeadState::Read, Some(format)) if format != view::FORMAT => not_a_report(),
+            (HeadState::Read, Some(format)) if format != view::FORMAT => not_a_report(Some(
+                "a report of another kind: its `format` is not \"wedjat\"",
+            )),
             (HeadState::Read, _) => {
                 let version = self.report.head.version;
                 if version != view::VERSION {
@@ -339,7 +341,7 @@ impl<'a> Reader<'a> {
             }
             // What was found may be by chance, unless something more speaks for it.
             (HeadState::Missing, _) if self.sections == 0 || !self.has_known_sections() => {
-                not_a_report()
+                not_a_report(looks_like(self.bytes))
             }
             (HeadState::Damaged, _) if self.sections == 0 => {
                 if self.cut {
@@ -347,7 +349,7 @@ impl<'a> Reader<'a> {
                         bytes: self.bytes.len() as u64,
                     });
                 }
-                not_a_report()
+                not_a_report(looks_like(self.bytes))
             }
             (HeadState::Missing | HeadState::Damaged, _) => {
                 self.damages.add(0, DamageKind::Head, || {
