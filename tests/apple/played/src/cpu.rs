@@ -295,11 +295,13 @@ pub fn set_thread_state(uc: &mut Uc, arm: bool, state: &[u8]) {
     let words = state
         .chunks_exact(8)
         .map(|c| u64::from_le_bytes(c.try_into().unwrap()));
-    // Neither flags nor segments of x86_64: no guest edits those.
+    // The flags too, which what was interrupted may be about to look at; not the segments of x86_64: no
+    // guest edits those.
     let numbers: Vec<i32> = if arm {
-        ARM.map(|r| r as i32).to_vec()
+        let all = ARM.into_iter().chain([A::NZCV]);
+        all.map(|r| r as i32).collect()
     } else {
-        X86[..17].iter().map(|r| *r as i32).collect()
+        X86[..18].iter().map(|r| *r as i32).collect()
     };
     for (register, value) in numbers.into_iter().zip(words) {
         uc.reg_write(register, value)
