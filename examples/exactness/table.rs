@@ -86,7 +86,7 @@ impl Table {
 
     pub fn print_misses(&self) {
         let mut misses: Vec<_> = self.misses.iter().collect();
-        misses.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        misses.sort_by_key(|(what, count)| (what.starts_with("Early"), std::cmp::Reverse(**count)));
         for (what, count) in misses.iter().take(80) {
             eprintln!("{count:8} {what}");
         }
