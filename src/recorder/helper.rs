@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::capture::ImageTable;
 use crate::platform::forked::{ForkLock, around_forks};
-use crate::platform::{Semaphore, SignalMask, clock};
+use crate::platform::{Semaphore, clock};
 use crate::trigger::terminate;
 use crate::vitals::GAUGES;
 
@@ -39,14 +39,9 @@ impl Helper {
     pub fn spawn(tell: impl Fn(PathBuf) + Send + 'static) -> io::Result<Helper> {
         around_forks!(TELL);
         STOP.store(false, Ordering::SeqCst);
-        let mask = SignalMask::block_all();
-        let thread = std::thread::Builder::new()
-            .name("wedjat-helper".into())
-            .stack_size(512 << 10)
-            .spawn(move || run(tell));
-        drop(mask);
+        let thread = crate::trigger::spawn("wedjat-helper", 512 << 10, move || run(tell))?;
         Ok(Helper {
-            thread: Some(thread?),
+            thread: Some(thread),
         })
     }
 

@@ -44,13 +44,18 @@ impl Threads {
     /// The threads that there are now, the main one first; no more than there is room for.
     /// Signal-safe.
     pub fn all(&mut self) -> &[Thread] {
+        self.list_anew().0
+    }
+
+    /// As [`Threads::all`], and how many there was no room for.
+    fn list_anew(&mut self) -> (&[Thread], usize) {
         let count = platform::threads::list(&mut self.list);
         let room = self.list.len();
         let listed = self.list.get_mut(..count.min(room)).unwrap_or_default();
         if let Some(main) = listed.iter().position(|thread| thread.is_main()) {
             listed.swap(0, main);
         }
-        listed
+        (listed, count.saturating_sub(room))
     }
 
     /// Writes every thread but those in `done`: the main thread first, then in the order of the
@@ -77,23 +82,19 @@ impl Threads {
         images: &ImagesGuard,
         wanted: impl Fn(Thread) -> bool,
     ) -> Tally {
-        let count = platform::threads::list(&mut self.list);
-        let room = self.list.len();
+        let most = self.most;
+        let (listed, left_out) = self.list_anew();
         let mut tally = Tally {
-            left_out: count.saturating_sub(self.list.len()) as u64,
+            left_out: left_out as u64,
             ..Tally::default()
         };
-        let listed = self.list.get_mut(..count.min(room)).unwrap_or_default();
-        if let Some(main) = listed.iter().position(|thread| thread.is_main()) {
-            listed.swap(0, main);
-        }
         let mut patience = Patience::default();
         let mut written = 0;
-        for &mut thread in listed {
+        for &thread in listed {
             if !wanted(thread) {
                 continue;
             }
-            if written >= self.most {
+            if written >= most {
                 tally.left_out += 1;
                 continue;
             }

@@ -27,6 +27,19 @@ pub use load::{CpuLoad, MemoryLoad, SlowFrames};
 pub use restraint::Restraint;
 pub use stall::Stall;
 
+/// Starts a thread of ours. It inherits its mask: no signal of the app's is ever delivered to it.
+pub(crate) fn spawn(
+    name: &str,
+    stack: usize,
+    work: impl FnOnce() + Send + 'static,
+) -> std::io::Result<std::thread::JoinHandle<()>> {
+    let _mask = crate::platform::SignalMask::block_all();
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .stack_size(stack)
+        .spawn(work)
+}
+
 /// Waits for a thread of ours to end, unless it is this one: a callback of the app's that drops the monitor
 /// runs on such a thread, which ends by itself once that has returned.
 pub(crate) fn join(thread: std::thread::JoinHandle<()>) {

@@ -75,25 +75,18 @@ impl Watchdog {
             delay: Some(watched.gauge().delay()),
             ..Look::default()
         };
-        // The new thread inherits the mask: no signal of the app's is ever delivered to it.
-        let mask = crate::platform::SignalMask::block_all();
-        let thread = std::thread::Builder::new()
-            .name("wedjat".into())
-            .stack_size(1 << 20)
-            .spawn(move || {
-                let own = ThreadGauge::current();
-                // The other side waits for it; if it is gone, so is the need.
-                let _ = told.send(own.tid());
-                let mut eyes = Eyes {
-                    pulse,
-                    watched,
-                    own,
-                    stop: stopped,
-                };
-                eyes.run(Detector::new(&stall, first), watcher);
-            });
-        drop(mask);
-        let thread = thread?;
+        let thread = super::spawn("wedjat", 1 << 20, move || {
+            let own = ThreadGauge::current();
+            // The other side waits for it; if it is gone, so is the need.
+            let _ = told.send(own.tid());
+            let mut eyes = Eyes {
+                pulse,
+                watched,
+                own,
+                stop: stopped,
+            };
+            eyes.run(Detector::new(&stall, first), watcher);
+        })?;
         let tid = tid.recv().unwrap_or(0);
         Ok(Watchdog {
             pulse,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use crate::platform::{Semaphore, SignalMask};
+use crate::platform::Semaphore;
 
 /// More than what the work of these threads, and a callback of the app's on them, needs.
 const STACK: usize = 256 << 10;
@@ -46,15 +46,10 @@ impl Worker {
             rung: Semaphore::new(),
         });
         let theirs = Arc::clone(&bell);
-        let mask = SignalMask::block_all();
-        let thread = std::thread::Builder::new()
-            .name(name.to_owned())
-            .stack_size(STACK)
-            .spawn(move || work(&theirs));
-        drop(mask);
+        let thread = super::spawn(name, STACK, move || work(&theirs))?;
         Ok(Worker {
             bell,
-            thread: Some(thread?),
+            thread: Some(thread),
         })
     }
 }

@@ -15,7 +15,7 @@ use super::{Claims, Crashed, Section, Stamp, Writer};
 use crate::capture::Registers;
 use crate::platform::signals::{self, SignalFacts};
 use crate::platform::stacks::{self, CrashStack};
-use crate::platform::{Semaphore, SignalMask, Thread, clock};
+use crate::platform::{Semaphore, Thread, clock};
 
 /// There is no scribe, or it will never write again.
 const GONE: u32 = 0;
@@ -99,23 +99,17 @@ impl Scribe {
         STOP.store(false, Ordering::SeqCst);
         STATE.store(GONE, Ordering::SeqCst);
         let (told, ready) = std::sync::mpsc::sync_channel(1);
-        let mask = SignalMask::block_all();
-        let thread = std::thread::Builder::new()
-            .name("wedjat-scribe".into())
-            .stack_size(128 << 10)
-            .spawn(move || {
-                // A fault of its own needs a stack for the handler; without one it ends the process,
-                // as it would have.
-                stacks::with_alternate_stack(ALTERNATE_STACK, || {
-                    THREAD.store(Thread::current().id(), Ordering::SeqCst);
-                    STATE.store(IDLE, Ordering::SeqCst);
-                    let _ = told.send(());
-                    drop(told);
-                    run();
-                });
+        let thread = crate::trigger::spawn("wedjat-scribe", 128 << 10, move || {
+            // A fault of its own needs a stack for the handler; without one it ends the process,
+            // as it would have.
+            stacks::with_alternate_stack(ALTERNATE_STACK, || {
+                THREAD.store(Thread::current().id(), Ordering::SeqCst);
+                STATE.store(IDLE, Ordering::SeqCst);
+                let _ = told.send(());
+                drop(told);
+                run();
             });
-        drop(mask);
-        let thread = thread?;
+        })?;
         let _ = ready.recv();
         Ok(Scribe {
             thread: Some(thread),
