@@ -10,6 +10,8 @@ mod child;
 mod disk;
 #[path = "crash/held.rs"]
 mod held;
+#[path = "crash/leader.rs"]
+mod leader;
 #[path = "crash/near.rs"]
 mod near;
 #[path = "crash/neighbours.rs"]
@@ -70,6 +72,7 @@ fn main() {
         .chain(disk::trials())
         .chain(calls_made::trials())
         .chain(held::trials())
+        .chain(leader::trials())
         .chain(near::trials())
         .chain(neighbours::trials())
         .chain(panics::trials())
@@ -353,6 +356,7 @@ fn roles(role: &str, folder: &Path) {
             || disk::role(role, folder)
             || calls_made::role(role, folder)
             || held::role(role, folder)
+            || leader::role(role, folder)
             || near::role(role, folder)
             || neighbours::role(role, folder)
             || panics::role(role, folder)

@@ -6,6 +6,7 @@ use std::path::Path;
 use object::{Object, ObjectSymbol, SymbolKind};
 
 use crate::capture::{ImagesGuard, LoadedImage};
+use crate::platform::images::OWN_FILE;
 use crate::platform::memory::FileMap;
 use crate::report::{Found, RawFrame};
 
@@ -55,11 +56,10 @@ impl Names {
 
 /// The functions of an image's file, if it is the file that was loaded.
 fn read(image: &LoadedImage) -> Option<Vec<Function>> {
-    let own = Path::new("/proc/self/exe");
-    let path = if image.main && own.exists() {
-        own.to_str()?
-    } else {
-        &image.name
+    let mut own = OWN_FILE.into_iter().filter(|path| Path::new(path).exists());
+    let path = match own.next() {
+        Some(own) if image.main => own,
+        _ => &image.name,
     };
     let map = FileMap::open(&CString::new(path).ok()?).ok()?;
     let file = object::File::parse(map.as_ref()).ok()?;

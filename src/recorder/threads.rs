@@ -114,6 +114,14 @@ impl Threads {
                 cpu: thread.progress().map(|now| now.cpu),
                 ..ThreadView::default()
             };
+            if thread.is_main() && !thread.is_alive() {
+                let ended = ThreadView {
+                    state: Some("ended"),
+                    ..facts
+                };
+                recording.write(bench, |writer| writer.thread(&ended));
+                continue;
+            }
             match patience.record(recording, bench, capturer, images, thread, &facts) {
                 Some(bytes) => tally.bytes = tally.bytes.saturating_add(bytes),
                 None => {

@@ -49,6 +49,16 @@ impl Followed {
         false
     }
 
+    /// Whether it has ended, where its state is this; not on Apple platforms, where others may work off the
+    /// queue of a main thread that has.
+    pub fn has_ended(&self, state: Option<u8>) -> bool {
+        cfg!(target_os = "linux")
+            && match state {
+                Some(state) => matches!(state, b'Z' | b'X'),
+                None => !self.now.is_alive(),
+            }
+    }
+
     /// Who it is.
     pub fn thread(&self) -> Thread {
         self.now

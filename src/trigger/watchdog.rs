@@ -176,7 +176,9 @@ impl Eyes {
         let watched = self.watched.gauge();
         look.delay = Some(watched.delay());
         let state = watched.state();
-        if matches!(state, Some(b'T' | b't')) {
+        if self.watched.has_ended(state) {
+            look.held = Held::Ended;
+        } else if matches!(state, Some(b'T' | b't')) {
             look.held = Held::Stopped;
         } else if beat.nested() && watched.waits_for_events() {
             look.held = Held::Modal;

@@ -11,6 +11,9 @@ use object::LittleEndian;
 use object::macho;
 use object::read::macho::{MachHeader, Section as _, Segment as _};
 
+/// Names of the executable that hold even where it has been renamed or removed: there are none here.
+pub const OWN_FILE: [&str; 0] = [];
+
 /// What one image says of itself.
 #[derive(Debug, Clone)]
 pub struct ImageFacts {

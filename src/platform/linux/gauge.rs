@@ -3,7 +3,7 @@
 use std::ffi::CString;
 
 use super::clock;
-use super::threads::{Path, Thread, read_file};
+use super::threads::{Path, Thread, read_file, state_in};
 pub use crate::platform::surface::{Blocked, Futex};
 
 /// Reads the state of one thread through descriptors that were opened once: later readings
@@ -61,12 +61,10 @@ impl ThreadGauge {
     }
 
     /// The kernel's letter for its state, as `R`, `S`, `D`, `T` (stopped), `t` (held by a tracer);
-    /// `None` where unknown. Source: proc(5), `/proc/PID/stat`, the field behind the last `)`.
+    /// `None` where unknown.
     pub fn state(&self) -> Option<u8> {
         let mut buffer = [0; 128];
-        let text = read(self.stat, &mut buffer);
-        let close = text.iter().rposition(|&byte| byte == b')')?;
-        text.get(close.checked_add(2)?).copied()
+        state_in(read(self.stat, &mut buffer))
     }
 
     /// The number of the system call it is blocked in; `None` while it runs or where unknown.
@@ -114,10 +112,12 @@ impl ThreadGauge {
     }
 }
 
-/// Whether a debugger or another tracer is attached to this process. Signal-safe.
+/// Whether a debugger or another tracer is attached to the calling thread, as to all of this process.
+/// Signal-safe.
 pub fn is_debugged() -> bool {
     let mut buffer = [0; 1024];
-    let length = read_file(c"/proc/self/status", &mut buffer);
+    let mut path = Path::task(Thread::current().tid(), c"status");
+    let length = read_file(path.as_c_str(), &mut buffer);
     says_traced(buffer.get(..length).unwrap_or_default())
 }
 

@@ -161,9 +161,9 @@ fn read_image(
     let id = id.map(<[u8]>::to_vec).unwrap_or_default();
     let own_name = name.to_bytes();
     let path = if own_name.is_empty() && main {
-        std::fs::read_link("/proc/self/exe")
-            .ok()
-            .map(|path| path.into_os_string())
+        let links = OWN_FILE.iter().map(std::fs::read_link);
+        let path = links.flatten().next();
+        path.map(|path| path.into_os_string())
     } else {
         Some(OsStr::from_bytes(own_name).to_os_string())
     };
@@ -210,12 +210,17 @@ fn read_image(
     })
 }
 
+/// The executable of this process, even where it has been renamed or removed. The first name leads nowhere once
+/// the first thread has ended. (The second one comes after it since emulators of user space know the first name
+/// alone.)
+pub const OWN_FILE: [&str; 2] = ["/proc/self/exe", "/proc/thread-self/exe"];
+
 /// Maps the image's file if it is the one that was loaded: the same build id, or, without any, the
 /// same program headers.
 fn map_file(path: &OsStr, main: bool, headers: &[libc::Elf64_Phdr], id: &[u8]) -> Option<Contents> {
     let open = |path: &OsStr| FileMap::open(&CString::new(path.as_bytes()).ok()?).ok();
     let map = if main {
-        open(OsStr::new("/proc/self/exe"))
+        OWN_FILE.iter().find_map(|path| open(OsStr::new(path)))
     } else {
         open(path)
     }?;

@@ -9,7 +9,8 @@ use crate::platform::SystemError;
 /// Copies from an address of this process, as far as it can be read; the result is how many bytes
 /// were copied, from the first on. Signal-safe; a bad address is never a fault.
 ///
-/// Source: process_vm_readv(2); the kernel copies page by page and says how far it came.
+/// Source: process_vm_readv(2); the kernel copies page by page and says how far it came. It goes by the calling
+/// thread's id: that of the process is its first thread's, which has no memory any more once it has ended.
 pub fn read(address: u64, into: &mut [u8]) -> usize {
     // SAFETY: the destination is ours and of the length given.
     unsafe { read_raw(address, into.as_mut_ptr(), into.len()) }
@@ -30,7 +31,7 @@ pub unsafe fn read_raw(address: u64, into: *mut u8, length: usize) -> usize {
         iov_len: length,
     };
     // SAFETY: the caller vouches for the destination; the kernel checks the source.
-    let copied = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
+    let copied = unsafe { libc::process_vm_readv(libc::gettid(), &local, 1, &remote, 1, 0) };
     super::set_errno(errno);
     usize::try_from(copied).unwrap_or(0)
 }
@@ -41,10 +42,12 @@ pub unsafe fn read_raw(address: u64, into: *mut u8, length: usize) -> usize {
 /// Source: proc(5), `[stack]` in `/proc/PID/maps`; the kernel keeps at least 128 MiB or the stack's
 /// limit free below it (`mmap_base` in arch/x86/mm/mmap.c and mm/util.c).
 pub fn main_stack() -> Option<Range<u64>> {
-    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    let line = maps.lines().find(|line| line.ends_with("[stack]"))?;
-    let (_, end) = line.split(' ').next()?.split_once('-')?;
-    let end = u64::from_str_radix(end, 16).ok()?;
+    let end = MAPS.iter().find_map(|path| {
+        let maps = std::fs::read_to_string(path.to_str().ok()?).ok()?;
+        let line = maps.lines().find(|line| line.ends_with("[stack]"))?;
+        let (_, end) = line.split(' ').next()?.split_once('-')?;
+        u64::from_str_radix(end, 16).ok()
+    })?;
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
@@ -55,19 +58,22 @@ pub fn main_stack() -> Option<Range<u64>> {
     Some(end.saturating_sub(room.clamp(1 << 16, 128 << 20))..end)
 }
 
-/// The mapping that an address lies in, from `/proc/self/maps`, and whether it can be read.
-/// Signal-safe.
+/// Where the mappings of this process are listed. The first list is empty once the first thread has ended.
+/// (The second one comes after it since emulators of user space know the first name alone.)
+const MAPS: [&CStr; 2] = [c"/proc/self/maps", c"/proc/thread-self/maps"];
+
+/// The readable mapping that an address lies in. Signal-safe.
 pub fn mapping_of(address: u64) -> Option<Range<u64>> {
     let errno = super::errno();
-    // SAFETY: a constant path; the descriptor is closed below.
-    let file = unsafe {
-        libc::open(
-            c"/proc/self/maps".as_ptr(),
-            libc::O_RDONLY | libc::O_CLOEXEC,
-        )
-    };
+    let found = MAPS.iter().find_map(|path| mapping_in(path, address));
+    super::set_errno(errno);
+    found
+}
+
+fn mapping_in(path: &CStr, address: u64) -> Option<Range<u64>> {
+    // SAFETY: a C string; the descriptor is closed below.
+    let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
     if file < 0 {
-        super::set_errno(errno);
         return None;
     }
     let mut parser = MapsParser::default();
@@ -88,7 +94,6 @@ pub fn mapping_of(address: u64) -> Option<Range<u64>> {
     };
     // SAFETY: opened above, closed once.
     unsafe { libc::close(file) };
-    super::set_errno(errno);
     found
 }
 

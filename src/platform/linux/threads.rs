@@ -44,7 +44,16 @@ impl Thread {
     /// Whether this process has such a thread now. Signal-safe.
     pub fn is_alive(self) -> bool {
         // SAFETY: signal 0 is sent to nobody; the call only says whether the thread is there.
-        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), self.0, 0) == 0 }
+        let known = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), self.0, 0) == 0 };
+        // The first thread stays known after its end until all others have ended (wait(2)).
+        known && !(self.is_main() && self.state() == Some(b'Z'))
+    }
+
+    /// The kernel's letter for its state; `None` where it does not say. Signal-safe.
+    fn state(self) -> Option<u8> {
+        let mut buffer = [0; 512];
+        let length = read_file(Path::task(self.0, c"stat").as_c_str(), &mut buffer);
+        state_in(buffer.get(..length)?)
     }
 
     /// Its name, as `/proc` says (at most 15 bytes); its length is the result. Signal-safe.
@@ -92,11 +101,8 @@ impl Thread {
     /// Source: proc(5): the state in `/proc/PID/stat`, the time on the CPU and the count of time
     /// slices in `/proc/PID/schedstat`.
     pub fn progress(self) -> Option<Progress> {
+        let state = self.state()?;
         let mut buffer = [0; 512];
-        let length = read_file(Path::task(self.0, c"stat").as_c_str(), &mut buffer);
-        let stat = buffer.get(..length)?;
-        let name_end = stat.iter().rposition(|&byte| byte == b')')?;
-        let state = *stat.get(name_end.checked_add(2)?)?;
         let length = read_file(Path::task(self.0, c"schedstat").as_c_str(), &mut buffer);
         let mut words = buffer
             .get(..length)?
@@ -161,6 +167,12 @@ pub fn list(into: &mut [Thread]) -> usize {
     }
     super::set_errno(errno);
     count
+}
+
+/// The letter of the state. Source: proc(5), `/proc/PID/stat`, the field behind the last `)`.
+pub(super) fn state_in(stat: &[u8]) -> Option<u8> {
+    let name_end = stat.iter().rposition(|&byte| byte == b')')?;
+    stat.get(name_end.checked_add(2)?).copied()
 }
 
 /// A decimal number, all of the text.

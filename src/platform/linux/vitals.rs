@@ -41,7 +41,11 @@ impl VitalsFiles {
     /// Memory of process and machine. Source: proc(5), `status` and `meminfo`. Signal-safe.
     pub fn memory(&self) -> MemoryUse {
         let mut buffer = [0; 4096];
-        let text = read(&self.status, &mut buffer);
+        let mut text = read(&self.status, &mut buffer);
+        if kibibytes(text, b"VmRSS:").is_none() {
+            // The first thread, whose file it is, has ended.
+            text = read_once(c"/proc/thread-self/status", &mut buffer);
+        }
         let resident = kibibytes(text, b"VmRSS:");
         let (own, swap) = (kibibytes(text, b"RssAnon:"), kibibytes(text, b"VmSwap:"));
         let peak = kibibytes(text, b"VmHWM:");
@@ -91,11 +95,8 @@ impl Default for VitalsFiles {
 /// When this process started, on the clock that goes on while the machine sleeps, nanoseconds.
 /// Source: proc(5), `stat` field 22, in clock ticks after boot. Signal-safe.
 pub fn process_start() -> Option<u64> {
-    let file = AtomicI32::new(open(c"/proc/self/stat"));
     let mut buffer = [0; 1024];
-    let text = read(&file, &mut buffer);
-    // SAFETY: opened above, and not used again.
-    unsafe { libc::close(file.load(Ordering::Relaxed)) };
+    let text = read_once(c"/proc/self/stat", &mut buffer);
     let name_end = text.iter().rposition(|&byte| byte == b')')?;
     let mut words = text.get(name_end + 2..)?.split(|&byte| byte == b' ');
     let ticks = number(words.nth(19)?)?;
@@ -176,6 +177,15 @@ fn read<'b>(file: &AtomicI32, buffer: &'b mut [u8]) -> &'b [u8] {
     buffer
         .get(..usize::try_from(got).unwrap_or(0))
         .unwrap_or_default()
+}
+
+/// The beginning of a file that is not kept open. Signal-safe.
+fn read_once<'b>(path: &CStr, buffer: &'b mut [u8]) -> &'b [u8] {
+    let file = AtomicI32::new(open(path));
+    let text = read(&file, buffer);
+    // SAFETY: opened above, and not used again; a bad descriptor only fails.
+    unsafe { libc::close(file.load(Ordering::Relaxed)) };
+    text
 }
 
 /// The number behind `key` at a line's start, in bytes.

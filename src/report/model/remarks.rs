@@ -7,7 +7,7 @@ use super::{Extra, Value};
 pub struct StallEnd {
     /// From its start, nanoseconds.
     pub duration: u64,
-    /// `recovered`, `uninstalled`.
+    /// `recovered`, `uninstalled`, `thread_ended`.
     pub how: String,
     /// Keys not known here.
     pub extra: Extra,

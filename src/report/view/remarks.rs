@@ -8,7 +8,7 @@ use crate::report::encode::MapEncoder;
 pub struct StallEndView<'a> {
     /// From the stall's start, nanoseconds.
     pub duration: u64,
-    /// `recovered`, `uninstalled`.
+    /// `recovered`, `uninstalled`, `thread_ended`.
     pub how: &'a str,
 }
 

@@ -60,6 +60,14 @@ impl Detector {
 
     /// Takes one look, and says what to do and when to look again.
     pub fn look(&mut self, look: &Look) -> (Decision, Next) {
+        if look.held == Held::Ended {
+            // Nothing is left to watch.
+            let nothing = Next {
+                due: None,
+                call: false,
+            };
+            return (self.give_up(look, How::ThreadEnded), nothing);
+        }
         let now = look.now.max(self.last.now);
         let interval = now - self.last.now;
         let steps = look.beat.since(self.last.beat);
@@ -84,11 +92,15 @@ impl Detector {
 
     /// The monitor goes.
     pub fn stop(&mut self, look: &Look) -> Decision {
+        self.give_up(look, How::Uninstalled)
+    }
+
+    fn give_up(&mut self, look: &Look, how: How) -> Decision {
         let now = look.now.max(self.last.now);
         match self.row.take() {
             Some(row) if row.stalled => Decision::Ended(StallEndInfo {
                 info: self.info(&row, look, now),
-                how: How::Uninstalled,
+                how,
             }),
             Some(row) if row.missed => Decision::Forget,
             _ => Decision::Nothing,

@@ -37,6 +37,8 @@ pub enum Held {
     Stopped,
     /// A nested run loop waits for events.
     Modal,
+    /// It has ended.
+    Ended,
 }
 
 /// What to do after a look.

@@ -106,6 +106,8 @@ pub enum How {
     Recovered,
     /// The monitor was uninstalled while it lasted.
     Uninstalled,
+    /// The thread ended in the middle of it.
+    ThreadEnded,
 }
 
 impl How {
@@ -114,6 +116,7 @@ impl How {
         match self {
             How::Recovered => "recovered",
             How::Uninstalled => "uninstalled",
+            How::ThreadEnded => "thread_ended",
         }
     }
 }
