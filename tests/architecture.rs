@@ -81,6 +81,35 @@ fn system_calls_stand_in_platform_alone() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Elsewhere than in `platform/descriptors.rs` a file could get a number that is the app's.
+#[test]
+fn the_recorder_opens_files_in_one_place() {
+    let calls = [
+        "libc::open(",
+        "libc::openat(",
+        "libc::opendir(",
+        "fs::read(",
+        "fs::read_dir(",
+        "fs::read_to_string(",
+        "fs::write(",
+        "File::create",
+        "File::open(",
+        "File::options(",
+        "OpenOptions",
+    ];
+    let mut wrong = Vec::new();
+    for file in sources() {
+        if ["symbolicate", "bin"].contains(&&*room_of(&file)) || file.ends_with("descriptors.rs") {
+            continue;
+        }
+        let code = code_of(&file);
+        for call in calls.iter().filter(|call| code.contains(**call)) {
+            wrong.push(format!("{}: {call}", file.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 #[test]
 fn every_file_says_its_one_job_in_its_first_line() {
     for file in sources() {

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use super::spares::Spares;
-use super::{errno, forked, signals};
+use super::{descriptors, errno, forked, signals};
 
 /// A folder that is written to by descriptor, so that the app may change its working directory, or
 /// its root, without a report going astray.
@@ -28,7 +28,7 @@ impl Folder {
     /// be created, written and removed in it.
     pub fn open(path: &Path) -> io::Result<Folder> {
         std::fs::create_dir_all(path)?;
-        let fd: OwnedFd = std::fs::File::open(path)?.into();
+        let fd: OwnedFd = descriptors::open_file(path, libc::O_RDONLY)?.into();
         let spares = Spares::of(fd.as_raw_fd());
         let folder = Folder {
             fd,
@@ -91,18 +91,9 @@ impl Folder {
     }
 
     fn create_unlocked(&self, name: &CStr) -> Result<File, i32> {
-        const FLAGS: i32 =
-            libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC | libc::O_NOFOLLOW;
+        const FLAGS: i32 = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
         let open = || {
-            // SAFETY: `name` is a C string and the descriptor is open while `self` lives.
-            let fd = unsafe {
-                libc::openat(
-                    self.fd.as_raw_fd(),
-                    name.as_ptr(),
-                    FLAGS,
-                    0o600 as libc::c_uint,
-                )
-            };
+            let fd = descriptors::open_at(self.fd.as_raw_fd(), name, FLAGS, 0o600);
             if fd < 0 { Err(errno()) } else { Ok(fd) }
         };
         let fd = match open() {
@@ -144,8 +135,7 @@ impl Folder {
         // one was, at once for all threads.
         unsafe {
             libc::mkdir(self.path.as_ptr(), 0o777);
-            let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
-            let new = libc::open(self.path.as_ptr(), flags);
+            let new = descriptors::open(&self.path, libc::O_RDONLY | libc::O_DIRECTORY);
             if new < 0 {
                 return Err(errno());
             }
@@ -250,15 +240,13 @@ impl Folder {
         let zeros = vec![0; count * 8];
         file.write(&zeros).map_err(io::Error::from_raw_os_error)?;
         // The mapping has an opening of its own: it would keep the lock of the other one for good.
-        // SAFETY: `name` is a C string and the descriptor is open while `self` lives.
-        let again = unsafe {
-            let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW;
-            let fd = libc::openat(self.fd.as_raw_fd(), name.as_ptr(), flags);
-            if fd < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            OwnedFd::from_raw_fd(fd)
-        };
+        let flags = libc::O_RDWR | libc::O_NOFOLLOW;
+        let again = descriptors::open_at(self.fd.as_raw_fd(), name, flags, 0);
+        if again < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: just opened, and nobody else has it.
+        let again = unsafe { OwnedFd::from_raw_fd(again) };
         // SAFETY: a new mapping of a file of this length, placed by the kernel.
         let start = unsafe {
             libc::mmap(

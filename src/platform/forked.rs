@@ -11,7 +11,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use super::signals;
+use super::{descriptors, signals};
 
 /// Reports that are open at a time, at most: stall, crash, live, panic, and the probe of an install.
 /// One that finds no place is shared as before.
@@ -57,8 +57,7 @@ extern "C" fn give_up() {
         }
         // SAFETY: plain calls; `fd` is open, as its owner, copied with it, has not closed it.
         unsafe {
-            let flags = libc::O_RDWR | libc::O_CLOEXEC;
-            let nothing = libc::open(c"/dev/null".as_ptr(), flags);
+            let nothing = descriptors::open(c"/dev/null", libc::O_RDWR);
             if nothing >= 0 {
                 libc::dup2(nothing, fd);
                 libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);

@@ -6,6 +6,7 @@ pub mod abort;
 #[cfg(target_vendor = "apple")]
 mod apple;
 pub mod cxx;
+pub mod descriptors;
 pub mod exit;
 pub mod file;
 pub(crate) mod forked;

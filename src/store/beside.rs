@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use super::{PARTIAL, WHOLE};
-use crate::platform;
+use crate::platform::{self, descriptors};
 use crate::report::{self, ClosedBy, End, Found, Frame, Image, Report};
 
 /// Joins `path` with the file that it lies beside. `false` where somebody still writes to one of them.
@@ -37,7 +37,7 @@ pub(super) fn join(path: &Path) -> io::Result<bool> {
         (Some(found), Some(rest)) => {
             // Put in place at once: a process that dies here loses nothing.
             let fresh = path.with_extension("joined");
-            std::fs::write(&fresh, report::to_bytes(&joined(found, rest)))?;
+            descriptors::write(&fresh, &report::to_bytes(&joined(found, rest)))?;
             std::fs::rename(&fresh, &whole)?;
             if first != whole {
                 std::fs::remove_file(&first)?;
@@ -61,7 +61,7 @@ struct Locked {
 impl Locked {
     /// `None` while it is written.
     fn open(path: &Path) -> io::Result<Option<Locked>> {
-        let mut file = std::fs::File::options().read(true).write(true).open(path)?;
+        let mut file = descriptors::open_file(path, libc::O_RDWR)?;
         if !platform::file::try_lock(&file) {
             return Ok(None);
         }

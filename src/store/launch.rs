@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use crate::platform::file::{Folder, SharedWords};
-use crate::platform::{self, clock, process_id, vitals};
+use crate::platform::{self, clock, descriptors, process_id, vitals};
 
 /// The ending of its name.
 const ENDING: &str = "launch";
@@ -151,13 +151,13 @@ fn ended(directory: &Path, remove: bool) -> io::Result<Vec<EndedLaunch>> {
             continue;
         }
         // One that cannot be read, or whose process is alive, says nothing.
-        let Ok(file) = std::fs::File::options().read(true).open(&path) else {
+        let Ok(file) = descriptors::open_file(&path, libc::O_RDONLY) else {
             continue;
         };
         if !platform::file::try_lock(&file) {
             continue;
         }
-        let bytes = std::fs::read(&path).unwrap_or_default();
+        let bytes = descriptors::read(&path).unwrap_or_default();
         let words: Vec<u64> = bytes
             .chunks_exact(8)
             .filter_map(|word| word.try_into().ok().map(u64::from_ne_bytes))

@@ -12,7 +12,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::platform;
+use libc::{O_RDONLY, O_RDWR};
+
+use crate::platform::{self, descriptors};
 use crate::report::{self, Reading};
 
 pub use launch::{EndedLaunch, HowEnded, launches};
@@ -97,7 +99,7 @@ impl StoredReport {
     /// When the file cannot be read or holds no report at all; whatever else is wrong with it is
     /// told in [`Reading::damage`].
     pub fn read(&self) -> io::Result<Reading> {
-        let bytes = std::fs::read(&self.path)?;
+        let bytes = descriptors::read(&self.path)?;
         report::read(&bytes).map_err(|error| {
             io::Error::new(
                 io::ErrorKind::InvalidData,
@@ -139,7 +141,7 @@ impl StoredReport {
     fn head(&self) -> io::Result<report::Head> {
         use std::io::Read;
         let mut bytes = Vec::new();
-        std::fs::File::open(&self.path)?
+        descriptors::open_file(&self.path, O_RDONLY)?
             .take(16 << 10)
             .read_to_end(&mut bytes)?;
         let reading = report::read(&bytes).map_err(io::Error::other)?;
@@ -220,14 +222,14 @@ impl Limits {
 
 /// Says in a whole report that the process died of what it tells.
 pub(crate) fn make_fatal(path: &Path) -> io::Result<()> {
-    let mut report = report::read(&std::fs::read(path)?)
+    let mut report = report::read(&descriptors::read(path)?)
         .map_err(io::Error::other)?
         .report;
     if let Some(event) = &mut report.event {
         event.fatal = true;
     }
     let fresh = path.with_extension("fatal");
-    std::fs::write(&fresh, report::to_bytes(&report))?;
+    descriptors::write(&fresh, &report::to_bytes(&report))?;
     std::fs::rename(&fresh, path)
 }
 
@@ -280,7 +282,7 @@ const EMPTY_FOR: std::time::Duration = std::time::Duration::from_secs(60);
 
 fn close_partial(path: &Path) -> io::Result<bool> {
     use std::io::{Seek, Write};
-    let mut file = std::fs::File::options().read(true).write(true).open(path)?;
+    let mut file = descriptors::open_file(path, O_RDWR)?;
     if !platform::file::try_lock(&file) {
         return Ok(false);
     }
@@ -288,7 +290,7 @@ fn close_partial(path: &Path) -> io::Result<bool> {
         // Somebody else closed it while we waited for the lock.
         return Ok(false);
     }
-    let bytes = std::fs::read(path)?;
+    let bytes = descriptors::read(path)?;
     if bytes.is_empty() {
         // The process was gone before the first byte: there is nothing to keep. One that is young
         // may have been made this very moment by a process that has not locked it yet.
@@ -323,16 +325,15 @@ fn has_ending(path: &Path, ending: &str) -> bool {
 
 /// The files of a folder, by name, that is by time.
 fn list(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    let entries = match std::fs::read_dir(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
     let mut paths = Vec::new();
-    for entry in entries {
-        let entry = entry?;
-        if entry.file_type().is_ok_and(|kind| kind.is_file()) {
-            paths.push(entry.path());
+    let listed = descriptors::list(directory, |name, is_file| {
+        if is_file {
+            paths.push(directory.join(name));
         }
+    });
+    match listed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        listed => listed?,
     }
     paths.sort();
     Ok(paths)

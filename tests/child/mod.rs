@@ -110,6 +110,7 @@ impl Ended {
     }
 
     /// The one report that it left, whole.
+    #[allow(dead_code, reason = "not every test program has one")]
     pub fn report(&self) -> Report {
         let mut readings = self.readings();
         assert_eq!(

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use mach2::kern_return::KERN_SUCCESS;
 
 use super::task;
-use crate::platform::SystemError;
+use crate::platform::{SystemError, descriptors};
 
 /// Copies from an address of this process, as far as it can be read; the result is how many bytes
 /// were copied, from the first on. Signal-safe; a bad address is never a fault.
@@ -108,8 +108,7 @@ unsafe impl Sync for FileMap {}
 impl FileMap {
     /// Maps the whole of a regular file. Not signal-safe.
     pub fn open(path: &std::ffi::CStr) -> Result<FileMap, SystemError> {
-        // SAFETY: a C string.
-        let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+        let file = descriptors::open(path, libc::O_RDONLY);
         if file < 0 {
             return Err(SystemError::last("open"));
         }

@@ -4,6 +4,7 @@ use std::ffi::CString;
 
 use super::clock;
 use super::threads::{Path, Thread, read_file, state_in};
+use crate::platform::descriptors;
 pub use crate::platform::surface::{Blocked, Futex};
 
 /// Reads the state of one thread through descriptors that were opened once: later readings
@@ -22,8 +23,7 @@ impl ThreadGauge {
     /// leaves its readings unknown.
     pub fn open(tid: i32) -> ThreadGauge {
         let open = |file: &str| match CString::new(format!("/proc/self/task/{tid}/{file}")) {
-            // SAFETY: the path is a C string that lives across the call.
-            Ok(path) => unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) },
+            Ok(path) => descriptors::open(&path, libc::O_RDONLY),
             Err(_) => -1,
         };
         ThreadGauge {

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-use crate::platform::SystemError;
+use crate::platform::{SystemError, descriptors};
 
 /// Copies from an address of this process, as far as it can be read; the result is how many bytes
 /// were copied, from the first on. Signal-safe; a bad address is never a fault.
@@ -43,7 +43,7 @@ pub unsafe fn read_raw(address: u64, into: *mut u8, length: usize) -> usize {
 /// limit free below it (`mmap_base` in arch/x86/mm/mmap.c and mm/util.c).
 pub fn main_stack() -> Option<Range<u64>> {
     let end = MAPS.iter().find_map(|path| {
-        let maps = std::fs::read_to_string(path.to_str().ok()?).ok()?;
+        let maps = descriptors::read_text(path.to_str().ok()?).ok()?;
         let line = maps.lines().find(|line| line.ends_with("[stack]"))?;
         let (_, end) = line.split(' ').next()?.split_once('-')?;
         u64::from_str_radix(end, 16).ok()
@@ -71,8 +71,7 @@ pub fn mapping_of(address: u64) -> Option<Range<u64>> {
 }
 
 fn mapping_in(path: &CStr, address: u64) -> Option<Range<u64>> {
-    // SAFETY: a C string; the descriptor is closed below.
-    let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    let file = descriptors::open(path, libc::O_RDONLY);
     if file < 0 {
         return None;
     }
@@ -130,8 +129,7 @@ pub struct FileMap(Memory);
 impl FileMap {
     /// Maps the whole of a regular file. Not signal-safe.
     pub fn open(path: &CStr) -> Result<FileMap, SystemError> {
-        // SAFETY: a C string.
-        let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+        let file = descriptors::open(path, libc::O_RDONLY);
         if file < 0 {
             return Err(SystemError::last("open"));
         }

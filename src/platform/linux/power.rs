@@ -1,8 +1,8 @@
 //! Power and heat, from sysfs.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::platform::descriptors;
 use crate::platform::power::{Power, THERMAL};
 
 /// Source: Documentation/ABI/testing/sysfs-class-power, sysfs-class-thermal and
@@ -60,20 +60,24 @@ fn heat(folder: &Path) -> Option<&'static str> {
 }
 
 fn entries(folder: &Path, begin: &'static str) -> impl Iterator<Item = PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(move |path| {
-        path.file_name()
-            .is_some_and(|name| name.to_string_lossy().starts_with(begin))
-    })
+    let mut found = Vec::new();
+    // One that is not there has none.
+    let _ = descriptors::list(folder, |name, _| {
+        if name.as_encoded_bytes().starts_with(begin.as_bytes()) {
+            found.push(folder.join(name));
+        }
+    });
+    found.into_iter()
 }
 
 fn text(path: &Path) -> Option<String> {
-    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+    Some(descriptors::read_text(path).ok()?.trim().to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn a_laptop_says_how_it_is() {

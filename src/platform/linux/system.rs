@@ -1,11 +1,12 @@
 //! Which system and which machine this is.
 
+use crate::platform::descriptors;
 pub use crate::platform::surface::System;
 
 /// Asks the kernel. Allocates.
 pub fn describe() -> System {
     let first_line = |path: &str| {
-        let text = std::fs::read_to_string(path).ok()?;
+        let text = descriptors::read_text(path).ok()?;
         let line = text
             .lines()
             .next()?

@@ -2,6 +2,8 @@
 
 use std::ffi::CStr;
 
+use crate::platform::descriptors;
+
 pub use crate::platform::surface::Progress;
 
 /// One thread of this process, by the kernel's id.
@@ -121,13 +123,7 @@ impl Thread {
 /// than there was room for. Signal-safe.
 pub fn list(into: &mut [Thread]) -> usize {
     let errno = super::errno();
-    // SAFETY: a constant path; the descriptor is closed below.
-    let folder = unsafe {
-        libc::open(
-            c"/proc/self/task".as_ptr(),
-            libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC,
-        )
-    };
+    let folder = descriptors::open(c"/proc/self/task", libc::O_RDONLY | libc::O_DIRECTORY);
     let mut count = 0usize;
     if folder >= 0 {
         let mut entries = [0u8; 4096];
@@ -227,8 +223,7 @@ impl Path {
 /// Reads the beginning of a file; 0 where it cannot be read. Signal-safe.
 pub(super) fn read_file(path: &CStr, buffer: &mut [u8]) -> usize {
     let errno = super::errno();
-    // SAFETY: a C string; the descriptor is closed below.
-    let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    let file = descriptors::open(path, libc::O_RDONLY);
     let mut length = 0;
     if file >= 0 {
         // SAFETY: the buffer is ours and of the length given.

@@ -4,6 +4,7 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use super::{clock, errno, set_errno};
+use crate::platform::descriptors;
 pub use crate::platform::surface::MemoryUse;
 
 /// `/proc` files that are kept open, so that a process without descriptors left still reads them.
@@ -117,7 +118,7 @@ pub fn uptime() -> Option<u64> {
 /// Source: Documentation/admin-guide/cgroup-v2.rst, `memory.max`; in version 1,
 /// `memory.limit_in_bytes`.
 pub fn memory_limit() -> Option<u64> {
-    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let groups = descriptors::read_text("/proc/self/cgroup").unwrap_or_default();
     let limits = groups.lines().filter_map(|line| {
         let mut parts = line.splitn(3, ':');
         let (controllers, path) = (parts.nth(1)?, parts.next()?);
@@ -126,7 +127,7 @@ pub fn memory_limit() -> Option<u64> {
             "memory" => format!("/sys/fs/cgroup/memory{path}/memory.limit_in_bytes"),
             _ => return None,
         };
-        std::fs::read_to_string(file).ok()?.trim().parse().ok()
+        descriptors::read_text(file).ok()?.trim().parse().ok()
     });
     // Version 1 says "no limit" by a number that no machine has.
     limits.filter(|&limit: &u64| limit < 1 << 60).min()
@@ -135,14 +136,14 @@ pub fn memory_limit() -> Option<u64> {
 /// How often the kernel has killed a process of this machine for want of memory, since it started.
 /// Not for handlers. Source: `oom_kill` in proc(5), `/proc/vmstat`.
 pub fn oom_kills() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/vmstat").ok()?;
+    let text = descriptors::read_text("/proc/vmstat").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
     line?.trim().parse().ok()
 }
 
 /// Identifies this start of the machine. Source: random(4), `boot_id`.
 pub fn boot_id() -> Option<u128> {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let text = descriptors::read_text("/proc/sys/kernel/random/boot_id").ok()?;
     u128::from_str_radix(&text.trim().replace('-', ""), 16).ok()
 }
 
@@ -164,8 +165,7 @@ pub fn cores() -> Option<u64> {
 }
 
 fn open(path: &CStr) -> i32 {
-    // SAFETY: a C string.
-    unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) }
+    descriptors::open(path, libc::O_RDONLY)
 }
 
 fn read<'b>(file: &AtomicI32, buffer: &'b mut [u8]) -> &'b [u8] {

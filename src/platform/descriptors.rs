@@ -1,0 +1,180 @@
+//! Files are opened above the standard descriptors: 0, 1 and 2 are the app's, open or closed.
+//!
+//! Where the app has closed one of them, the system gives its number to the next file that is
+//! opened, and what the app prints then lands in it. So whatever gets such a number here is moved
+//! above 2 at once. No descriptor of the recorder's is opened in another way, but for what libc
+//! opens and closes again within one call of its own.
+
+use std::ffi::{CStr, CString, OsStr};
+use std::io::{self, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::{errno, set_errno};
+
+/// The lowest number that a descriptor of ours may have.
+const LOWEST: RawFd = 3;
+
+/// `open(2)` with `O_CLOEXEC`, above 2; -1 and `errno` where it fails. Signal-safe.
+pub fn open(path: &CStr, flags: i32) -> RawFd {
+    open_at(libc::AT_FDCWD, path, flags, 0)
+}
+
+/// `openat(2)` with `O_CLOEXEC`, above 2; -1 and `errno` where it fails. `mode` is that of a file
+/// that is made. Signal-safe.
+pub fn open_at(folder: RawFd, path: &CStr, flags: i32, mode: u16) -> RawFd {
+    let mode = libc::c_uint::from(mode);
+    // SAFETY: a C string; of what is no descriptor the system says so.
+    let fd = unsafe { libc::openat(folder, path.as_ptr(), flags | libc::O_CLOEXEC, mode) };
+    if !(0..LOWEST).contains(&fd) {
+        return fd;
+    }
+    let moved = above_standard(fd);
+    if moved >= 0 && flags & (libc::O_EXCL | libc::O_TRUNC) != 0 {
+        // It is to be empty: what is in it by now was printed by the app while it had the low number.
+        // SAFETY: plain calls on a descriptor that was just opened.
+        unsafe {
+            libc::ftruncate(moved, 0);
+            libc::lseek(moved, 0, libc::SEEK_SET);
+        }
+    }
+    moved
+}
+
+/// Moves a descriptor of ours above 2, and closes the old one; -1 and `errno` where that fails.
+/// One that lies there already, or is none, stays. Signal-safe.
+fn above_standard(fd: RawFd) -> RawFd {
+    if !(0..LOWEST).contains(&fd) {
+        return fd;
+    }
+    // SAFETY: plain calls on a descriptor that our caller owns.
+    unsafe {
+        let moved = libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, LOWEST);
+        let error = errno();
+        libc::close(fd);
+        set_errno(error);
+        moved
+    }
+}
+
+/// Opens a file by its path, with the flags of `open(2)`. A file that is made is the user's own
+/// (mode 0600).
+pub fn open_file(path: &Path, flags: i32) -> io::Result<std::fs::File> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let fd = open_at(libc::AT_FDCWD, &path, flags, 0o600);
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just opened, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) }.into())
+}
+
+/// The whole of a file.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_file(path, libc::O_RDONLY)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The whole of a file that is text.
+pub fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
+    let mut text = String::new();
+    open_file(path.as_ref(), libc::O_RDONLY)?.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Writes a file, in the place of what it held.
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
+    open_file(path, flags)?.write_all(bytes)
+}
+
+/// Calls `each` for every entry of a folder, in no order, with its name and whether it is a regular
+/// file.
+pub fn list(folder: &Path, mut each: impl FnMut(&OsStr, bool)) -> io::Result<()> {
+    let file = open_file(folder, libc::O_RDONLY | libc::O_DIRECTORY)?;
+    let fd = file.as_raw_fd();
+    // SAFETY: an open folder, which the stream owns from now on.
+    let stream = unsafe { libc::fdopendir(file.into_raw_fd()) };
+    if stream.is_null() {
+        return Err(io::Error::last_os_error());
+    }
+    let result = loop {
+        set_errno(0);
+        // SAFETY: an open stream that no other thread has.
+        #[cfg(target_os = "linux")]
+        let entry = unsafe { libc::readdir64(stream) };
+        #[cfg(target_vendor = "apple")]
+        // SAFETY: as above.
+        let entry = unsafe { libc::readdir(stream) };
+        if entry.is_null() {
+            break match errno() {
+                0 => Ok(()),
+                error => Err(io::Error::from_raw_os_error(error)),
+            };
+        }
+        // SAFETY: an entry holds a C string, and stays until the next is asked for.
+        let (name, kind) = unsafe {
+            let name = CStr::from_ptr((&raw const (*entry).d_name).cast());
+            (name, (*entry).d_type)
+        };
+        if name == c"." || name == c".." {
+            continue;
+        }
+        let is_file = match kind {
+            libc::DT_UNKNOWN => is_file(fd, name),
+            kind => kind == libc::DT_REG,
+        };
+        each(OsStr::from_bytes(name.to_bytes()), is_file);
+    };
+    // SAFETY: opened above, closed once.
+    unsafe { libc::closedir(stream) };
+    result
+}
+
+/// Whether `name` in an open folder is a regular file, and no link to one.
+fn is_file(folder: RawFd, name: &CStr) -> bool {
+    let mut facts = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: an open folder, a C string, and room for the answer, which is read where there is one.
+    unsafe {
+        let flags = libc::AT_SYMLINK_NOFOLLOW;
+        libc::fstatat(folder, name.as_ptr(), facts.as_mut_ptr(), flags) == 0
+            && facts.assume_init().st_mode & libc::S_IFMT == libc::S_IFREG
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::ffi::OsString;
+
+    #[test]
+    fn a_folder_is_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut expected = BTreeSet::new();
+        for n in 0..500 {
+            std::fs::write(folder.path().join(format!("file-{n}")), "").unwrap();
+            expected.insert((format!("file-{n}").into(), true));
+        }
+        std::fs::create_dir(folder.path().join("folder")).unwrap();
+        expected.insert(("folder".into(), false));
+        std::os::unix::fs::symlink("file-0", folder.path().join("link")).unwrap();
+        expected.insert(("link".into(), false));
+        let mut found = BTreeSet::<(OsString, bool)>::new();
+        list(folder.path(), |name, is_file| {
+            assert!(found.insert((name.into(), is_file)));
+        })
+        .unwrap();
+        assert_eq!(found, expected);
+        let in_folder = |name: &str| folder.path().join(name);
+        assert!(list(&in_folder("file-0"), |_, _| ()).is_err());
+        assert!(list(&in_folder("none"), |_, _| ()).is_err());
+        for (name, expected) in [(c"file-0", true), (c"folder", false), (c"link", false)] {
+            let open = open_file(folder.path(), libc::O_RDONLY).unwrap();
+            assert_eq!(is_file(open.as_raw_fd(), name), expected);
+        }
+    }
+}

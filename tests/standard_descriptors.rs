@@ -1,0 +1,155 @@
+//! Descriptors 0, 1 and 2 are the app's: where it has closed them, the recorder leaves their numbers
+//! free, and what the app prints never stands inside a report.
+
+mod child;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use child::{play, role};
+use libtest_mimic::{Arguments, Trial};
+use wedjat::report::EventKind;
+use wedjat::{CpuLoad, Crash, MemoryLoad, Monitor, SlowFrames, Stall};
+
+const LINE: &[u8] = b"a line of the app's\n";
+const KINDS: [EventKind; 3] = [EventKind::Live, EventKind::Stall, EventKind::Crash];
+
+fn main() {
+    if let Some((role, folder)) = role() {
+        match &*role {
+            "closed_before" => closed_before(&folder),
+            "closed_later" => closed_later(&folder),
+            _ => unreachable!("{role}"),
+        }
+        return;
+    }
+    let args = Arguments::from_args();
+    let trials = [
+        ("an_app_that_starts_with_closed_stdio", "closed_before"),
+        ("an_app_that_closes_its_stdio_later", "closed_later"),
+    ];
+    let trials = trials.map(|(name, role)| {
+        Trial::test(name, move || {
+            reports_are_whole(role);
+            Ok(())
+        })
+    });
+    libtest_mimic::run(&args, trials.into()).exit();
+}
+
+fn reports_are_whole(role: &str) {
+    let ended = play(role);
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    let said = std::fs::read_to_string(ended.folder.0.join("said")).unwrap();
+    assert_eq!(said, "", "descriptors that were ours");
+    for found in wedjat::store::reports(&ended.folder.0).unwrap() {
+        let bytes = std::fs::read(found.path()).unwrap();
+        let printed = bytes.windows(LINE.len()).any(|part| part == LINE);
+        assert!(
+            !printed,
+            "{} has lines of the app's",
+            found.path().display()
+        );
+    }
+    let readings = ended.readings();
+    for reading in &readings {
+        assert!(reading.damage.is_empty(), "{:?}", reading.damage);
+    }
+    let mut kinds: Vec<EventKind> = readings
+        .iter()
+        .map(|reading| reading.report.event.as_ref().unwrap().kind)
+        .collect();
+    kinds.sort_by_key(|kind| KINDS.iter().position(|known| known == kind));
+    assert_eq!(kinds, KINDS);
+}
+
+fn closed_before(folder: &Path) {
+    let said = close_standard(folder);
+    let (monitor, told) = install(folder);
+    look_and_die(&monitor, &told, &said);
+}
+
+fn closed_later(folder: &Path) {
+    let (monitor, told) = install(folder);
+    let said = close_standard(folder);
+    look_and_die(&monitor, &told, &said);
+}
+
+/// Closes 0, 1 and 2, and has a thread print to them from now on. What is wrong goes to the file that
+/// this gives.
+fn close_standard(folder: &Path) -> std::fs::File {
+    let said = std::fs::File::create(folder.join("said")).unwrap();
+    for fd in 0..3 {
+        // SAFETY: nobody uses them again.
+        unsafe { libc::close(fd) };
+    }
+    said
+}
+
+fn install(folder: &Path) -> (Monitor, mpsc::Receiver<std::path::PathBuf>) {
+    let (tell, told) = mpsc::channel();
+    let monitor = Monitor::builder("closed stdio", "1.0")
+        .directory(folder)
+        .stall(Stall::default())
+        .crash(Crash::default())
+        .cpu(CpuLoad::default())
+        .memory(MemoryLoad::default())
+        .slow_frames(SlowFrames::default())
+        .names(true)
+        .on_report(move |path| drop(tell.send(path.to_owned())))
+        .install()
+        .unwrap();
+    monitor.heartbeat().turn(|| {});
+    (monitor, told)
+}
+
+fn look_and_die(
+    monitor: &Monitor,
+    told: &mpsc::Receiver<std::path::PathBuf>,
+    said: &std::fs::File,
+) {
+    // A descriptor that is opened and moved has a low number for a moment; one that is kept has it
+    // at each look.
+    let look = |when: &str| {
+        for fd in 0..3 {
+            let kept = (0..50).all(|_| {
+                std::thread::sleep(Duration::from_millis(1));
+                // SAFETY: a plain call on any number.
+                unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
+            });
+            if kept {
+                use std::io::Write;
+                writeln!(&mut &*said, "{fd} {when}").unwrap();
+            }
+        }
+    };
+    look("at rest");
+    let printing = AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while printing.load(Ordering::Relaxed) {
+                print();
+            }
+        });
+        monitor.record("all threads").unwrap();
+        monitor.heartbeat().turn(|| {
+            // The report of a stall is open while the stall lasts.
+            std::thread::sleep(Duration::from_millis(400));
+            look("in a stall");
+        });
+        told.recv_timeout(Duration::from_secs(10)).unwrap();
+        look("behind it");
+        // SAFETY: it is to die, while the other thread prints.
+        unsafe { std::ptr::null_mut::<u32>().write_volatile(1) };
+        printing.store(false, Ordering::Relaxed);
+    });
+}
+
+fn print() {
+    for fd in 1..3 {
+        // SAFETY: the bytes are constant; a descriptor that is closed is refused.
+        unsafe { libc::write(fd, LINE.as_ptr().cast(), LINE.len()) };
+    }
+}
