@@ -97,6 +97,61 @@ fn every_released_version_is_read_and_nothing_of_it_is_lost() {
     assert!(read >= 3, "samples are missing");
 }
 
+/// The sections of a whole report: kind and bytes.
+fn sections(bytes: &[u8]) -> Vec<(String, &[u8])> {
+    let mut sections = Vec::new();
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let before = rest;
+        let section = rmpv::decode::read_value(&mut rest).unwrap();
+        let kind = section.as_array().unwrap()[0].as_str().unwrap().to_owned();
+        sections.push((kind, &before[..before.len() - rest.len()]));
+    }
+    sections
+}
+
+#[test]
+fn what_was_read_is_written_again_byte_for_byte() {
+    let mut events = Vec::new();
+    for sample in std::fs::read_dir(folder().join(PRESENT)).unwrap() {
+        let path = sample.unwrap().path();
+        if path
+            .extension()
+            .is_none_or(|extension| extension != "wedjat")
+        {
+            continue;
+        }
+        let bytes = std::fs::read(&path).unwrap();
+        let reading = report::read(&bytes).unwrap();
+        let again = report::to_bytes(&reading.report);
+        let (mut before, mut after) = (sections(&bytes), sections(&again));
+        if path.file_stem().unwrap() == "full" {
+            assert!(before == after, "{}", path.display());
+        }
+        // The recorder writes kinds in another order; `end` has the CRC-32 of the bytes before it.
+        before.retain(|(kind, _)| kind != "end");
+        after.retain(|(kind, _)| kind != "end");
+        before.sort_by(|a, b| a.0.cmp(&b.0));
+        after.sort_by(|a, b| a.0.cmp(&b.0));
+        assert_eq!(before.len(), after.len(), "{}", path.display());
+        for ((kind, before), (_, after)) in before.iter().zip(&after) {
+            assert_eq!(before, after, "{}: {kind}", path.display());
+        }
+        events.push(reading.report.event.unwrap().kind);
+    }
+    for kind in [
+        EventKind::Stall,
+        EventKind::Crash,
+        EventKind::Panic,
+        EventKind::Exception,
+        EventKind::Live,
+        EventKind::Cpu,
+        EventKind::Memory,
+    ] {
+        assert!(events.contains(&kind), "there is no sample of {kind:?}");
+    }
+}
+
 #[test]
 fn version_1_0_says_what_it_said_when_it_was_released() {
     let read = |name| {
