@@ -323,3 +323,135 @@ fn a_handler_that_has_used_its_alternate_stack_up_is_not_run_over() {
     STOP.store(true, Ordering::Relaxed);
     thread.join().unwrap();
 }
+
+/// An alternate stack that is as large as an app's own may be, for the calling thread while this lives.
+struct OwnAlternate {
+    before: libc::stack_t,
+    _memory: Vec<u64>,
+}
+
+impl OwnAlternate {
+    fn new() -> OwnAlternate {
+        let mut memory = vec![0u64; (128 << 10) / 8];
+        let stack = libc::stack_t {
+            ss_sp: memory.as_mut_ptr().cast(),
+            ss_flags: 0,
+            ss_size: memory.len() * 8,
+        };
+        // SAFETY: all zero is a valid value; a stack that stays until this is dropped.
+        unsafe {
+            let mut before = std::mem::zeroed();
+            assert_eq!(libc::sigaltstack(&stack, &mut before), 0);
+            let _memory = memory;
+            OwnAlternate { before, _memory }
+        }
+    }
+}
+
+impl Drop for OwnAlternate {
+    fn drop(&mut self) {
+        // SAFETY: what the thread had before.
+        unsafe { libc::sigaltstack(&self.before, std::ptr::null_mut()) };
+    }
+}
+
+fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int), flags: libc::c_int) {
+    // SAFETY: all zero is a valid value; the handlers of these tests touch their own stacks and atomics.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as *const () as usize;
+        action.sa_flags = flags;
+        assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0);
+    }
+}
+
+static HANDLER: Flags = Flags {
+    stop: AtomicBool::new(false),
+    inside: AtomicBool::new(false),
+};
+
+#[inline(never)]
+extern "C" fn handler_spins(_: libc::c_int) {
+    black_box(inner(black_box(&HANDLER)));
+}
+
+#[inline(never)]
+fn interrupted_caller() -> u64 {
+    black_box(interrupted_innermost()) + 1
+}
+
+#[inline(never)]
+fn interrupted_innermost() -> u64 {
+    let room = black_box([1u64; 300]);
+    // SAFETY: its handler is ours.
+    unsafe { libc::raise(libc::SIGUSR1) };
+    black_box(room)[3]
+}
+
+#[inline(never)]
+extern "C" fn on_the_main_thread(_: libc::c_int) {
+    let _stack = OwnAlternate::new();
+    black_box(interrupted_caller());
+}
+
+/// The known functions of a stack, innermost first, and where it ended.
+fn known_functions(captured: &Captured<'_>, functions: &[*const ()]) -> (Vec<usize>, WalkEnd) {
+    let found = captured.frames.iter().filter_map(|frame| {
+        let call = frame.pc - u64::from(frame.found != Found::Context);
+        functions
+            .iter()
+            .position(|function| range_of(*function).contains(&call))
+    });
+    (found.collect(), captured.end)
+}
+
+/// What a handler on its own stack interrupted is not lost: on a thread, and on the main thread.
+#[test]
+fn a_handler_on_an_alternate_stack_leads_to_what_it_interrupted() {
+    handle(libc::SIGUSR1, handler_spins, libc::SA_ONSTACK);
+    handle(libc::SIGPROF, on_the_main_thread, 0);
+    let chain = [
+        inner as *const (),
+        handler_spins as *const (),
+        interrupted_innermost as *const (),
+        interrupted_caller as *const (),
+        on_the_main_thread as *const (),
+    ];
+    let mut capturer = capturer();
+    for main in [false, true] {
+        HANDLER.stop.store(false, Ordering::Relaxed);
+        HANDLER.inside.store(false, Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            let _stop = StopOnDrop(&HANDLER);
+            let (tell, told) = mpsc::channel();
+            scope.spawn(move || {
+                tell.send(Thread::current()).unwrap();
+                if main {
+                    // SAFETY: its handler is ours.
+                    unsafe {
+                        libc::syscall(
+                            libc::SYS_tgkill,
+                            libc::getpid(),
+                            libc::getpid(),
+                            libc::SIGPROF,
+                        )
+                    };
+                } else {
+                    on_the_main_thread(0);
+                }
+            });
+            let thread = told.recv().unwrap();
+            let thread = if main { Thread::main() } else { thread };
+            while !HANDLER.inside.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            for _ in 0..100 {
+                let images = ImageTable::enter();
+                let captured = capturer.capture(thread, &images).unwrap();
+                let all = ([0, 1, 2, 3, 4].to_vec(), WalkEnd::Root);
+                assert_eq!(known_functions(&captured, &chain), all, "{captured:#x?}");
+                assert!(!captured.cut && captured.bytes > 2400, "{captured:?}");
+            }
+        });
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::memory::{LiveMemory, StackCopy};
+use super::memory::{LiveMemory, StackCopies, StackCopy};
 use super::registers::{Arch, Registers};
 use super::stack::FrameBuffer;
 use super::table::ImagesGuard;
@@ -117,7 +117,11 @@ impl Capturer {
         let copied = self.stopper.stop(thread, known, &self.budget)?;
         self.registers = Registers::native(*copied.registers);
         let start = now();
-        let copy = StackCopy::new(copied.base, copied.stack);
+        let (base, interrupted) = copied.interrupted;
+        let copy = StackCopies {
+            inner: StackCopy::new(copied.base, copied.stack),
+            interrupted: StackCopy::new(base, interrupted),
+        };
         let mut walk = self.unwinder.walk(&self.registers, images.set(), copy);
         self.frames.fill(&mut walk);
         let end = walk.end().unwrap_or(WalkEnd::Limit);
@@ -129,7 +133,7 @@ impl Capturer {
             end,
             stopped: copied.stopped,
             unwind: now().saturating_sub(start),
-            bytes: copied.stack.len() as u64,
+            bytes: (copied.stack.len() + interrupted.len()) as u64,
             cut: copied.cut,
         })
     }

@@ -80,6 +80,29 @@ impl Memory for StackCopy<'_> {
     }
 }
 
+/// The copies of a stack and, where a signal handler runs on an alternate one, of the stack that it
+/// interrupted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StackCopies<'a> {
+    pub(crate) inner: StackCopy<'a>,
+    pub(crate) interrupted: StackCopy<'a>,
+}
+
+impl Memory for StackCopies<'_> {
+    #[inline]
+    fn read(&mut self, address: u64) -> Result<u64, Missing> {
+        self.inner.read(address).or_else(|missing| {
+            match (missing, self.interrupted.read(address)) {
+                // An empty copy is none.
+                (_, Err(_)) if self.interrupted.bytes.is_empty() => Err(missing),
+                (_, Ok(word)) => Ok(word),
+                (_, Err(Missing::Truncated)) => Err(Missing::Truncated),
+                (missing, Err(_)) => Err(missing),
+            }
+        })
+    }
+}
+
 /// The memory of this process, read through the kernel so that a bad address is no fault; a page
 /// is kept, since a walk reads many words of it.
 #[derive(Debug)]
@@ -130,6 +153,23 @@ impl Memory for LiveMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_one_copy_lacks_is_read_from_the_other() {
+        let word = |value: u64| value.to_le_bytes();
+        let (inner, outer) = (word(1), word(2));
+        let mut both = StackCopies {
+            inner: StackCopy::new(0x7fff_0000, &inner),
+            interrupted: StackCopy::new(0x1000, &outer),
+        };
+        assert_eq!(both.read(0x7fff_0000), Ok(1));
+        assert_eq!(both.read(0x1000), Ok(2));
+        assert_eq!(both.read(0x7fff_0008), Err(Missing::Truncated));
+        assert_eq!(both.read(0x1008), Err(Missing::Truncated));
+        assert_eq!(both.read(0x10), Err(Missing::Unreadable));
+        both.interrupted = StackCopy::new(0, &[]);
+        assert_eq!(both.read(0x10), Err(Missing::Unreadable));
+    }
 
     #[test]
     fn live_memory_is_read_and_bad_addresses_are_refused() {

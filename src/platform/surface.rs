@@ -53,6 +53,9 @@ pub struct Copied<'a> {
     pub base: u64,
     /// The stack, from [`Copied::base`] on.
     pub stack: &'a [u8],
+    /// Where the thread runs a signal handler on an alternate stack: the stack that the handler
+    /// interrupted, from where on; else empty.
+    pub interrupted: (u64, &'a [u8]),
     /// How long the thread stood still, nanoseconds.
     pub stopped: u64,
     /// Whether the copy ends before the stack does, for want of room or of time.

@@ -81,6 +81,7 @@ impl Stopper {
             registers: &self.registers,
             base,
             stack,
+            interrupted: (0, &[]),
             stopped,
             cut,
         })

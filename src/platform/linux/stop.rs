@@ -9,6 +9,7 @@
 //! What a signal does to the thread beyond the pause: a blocked `poll`, `epoll_wait`, `nanosleep`
 //! and others (signal(7)) return EINTR whatever SA_RESTART says.
 
+mod copy;
 mod handler;
 mod queue;
 mod slot;
@@ -24,7 +25,7 @@ pub use self::handler::offer_stack;
 pub use self::handler::{claim_signal, install};
 use self::queue::queue;
 pub use self::slot::SLOTS;
-use self::slot::{ASKED, COPYING, FREE, GENERATION, GENERATIONS, IDLE, PHASE, SLOT};
+use self::slot::{ASKED, COPYING, FREE, GENERATION, GENERATIONS, IDLE, PHASE, Part, SLOT};
 use self::wait::wait;
 use super::memory::Reserved;
 pub use crate::platform::surface::{Copied, StopBudget, StopError};
@@ -125,15 +126,19 @@ impl Stopper {
         }
         // SAFETY: DONE, seen with Acquire: the handler has let the request go.
         let request = unsafe { &*slot.request.get() };
-        // SAFETY: the handler wrote so many bytes, at most `room`, and nobody writes there before
-        // the next `stop`, which needs `&mut self`.
-        let stack = unsafe {
-            std::slice::from_raw_parts(self.memory.as_ptr(), request.bytes.min(request.room))
+        let part = |part: &Part| {
+            let at = part.at.min(request.room);
+            let bytes = part.bytes.min(request.room - at);
+            // SAFETY: the handler wrote so many bytes there, within `room`, and nobody writes there
+            // before the next `stop`, which needs `&mut self`.
+            unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(at), bytes) }
         };
+        let [inner, outer] = &request.parts;
         Ok(Copied {
             registers: &request.registers,
-            base: request.base,
-            stack,
+            base: inner.base,
+            stack: part(inner),
+            interrupted: (outer.base, part(outer)),
             stopped: request.stopped,
             cut: request.cut,
         })

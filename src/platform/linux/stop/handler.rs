@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
-use super::slot::{ASKED, COPYING, DONE, GENERATION, GENERATIONS, Request, SLOT, WAITING};
-use super::stream;
+use super::copy;
+use super::slot::{ASKED, COPYING, DONE, GENERATION, GENERATIONS, Part, SLOT, WAITING};
 use super::wait::futex_wake;
 #[cfg(feature = "thread-stacks")]
 use super::{StopError, queue::queue};
@@ -11,7 +11,7 @@ use crate::platform::SystemError;
 #[cfg(feature = "thread-stacks")]
 use crate::platform::Thread;
 use crate::platform::linux::clock::monotonic as now;
-use crate::platform::linux::{self, context, memory};
+use crate::platform::linux::{self, context};
 use crate::platform::signals::room_left;
 
 /// The signal whose handler is installed; 0 before.
@@ -132,11 +132,12 @@ extern "C" fn answer(_signal: libc::c_int, info: *mut libc::siginfo_t, context: 
             request.registers = unsafe { context::registers(context.cast()) };
             // SAFETY: as above.
             if unsafe { room_left(context) } >= ROOM_TO_COPY {
-                copy_stack(request, start);
+                // SAFETY: as above.
+                unsafe { copy::stack(request, start, context.cast()) };
             } else {
                 // A handler of the app's has used up what its alternate stack has: the registers are
                 // all that can be had without running over its end.
-                (request.base, request.bytes, request.cut) = (0, 0, true);
+                (request.parts, request.cut) = ([Part::NONE; 2], true);
             }
             request.stopped = now().saturating_sub(start);
             let done = (generation << GENERATION) | DONE;
@@ -152,65 +153,3 @@ extern "C" fn answer(_signal: libc::c_int, info: *mut libc::siginfo_t, context: 
 /// A copy of the stack is made only where the handler has so much stack left, bytes: more than twice
 /// what it takes in a debug build.
 const ROOM_TO_COPY: usize = 4 << 10;
-
-/// Bytes below the stack pointer that a leaf function may use without moving it (System V psABI
-/// for x86-64, 3.2.2; the Arm ABI has none).
-const RED_ZONE: u64 = if cfg!(target_arch = "x86_64") { 128 } else { 0 };
-
-/// How large a thread's own stack may be thought, where only its top is known.
-const OWN_STACK: u64 = 64 << 20;
-
-/// How much is copied between two looks at the clock.
-const CHUNK: usize = 64 << 10;
-
-/// Copies the stack of the interrupted thread, which is the calling one, into `request`.
-fn copy_stack(request: &mut Request, start: u64) {
-    let sp = request.registers[if cfg!(target_arch = "x86_64") { 7 } else { 31 }];
-    request.bytes = 0;
-    request.cut = false;
-    let known = request.known.start <= sp && sp < request.known.end;
-    let marker = 0u8;
-    let own = &raw const marker as u64;
-    // On the same stack the kernel has put its signal frame below the red zone, so that this much
-    // is there for certain; on an alternate stack the page of sp is.
-    let same = own < sp && sp - own < (64 << 10);
-    let red = if same {
-        sp.saturating_sub(RED_ZONE)
-    } else {
-        sp.saturating_sub(RED_ZONE).max(sp & !4095)
-    };
-    request.base = red & !7;
-    if !known {
-        // A thread's control block lies at the top of its stack (glibc and musl alike), so that on
-        // its own stack nothing beyond is wanted; on another one, what the kernel can read is.
-        let beyond = context::thread_pointer().wrapping_sub(request.base);
-        let wanted = if beyond < OWN_STACK {
-            beyond as usize
-        } else {
-            request.room
-        };
-        let length = wanted.min(request.room);
-        // SAFETY: the memory is the request's, `room` bytes of it.
-        request.bytes = unsafe { memory::read_raw(request.base, request.into, length) };
-        request.cut = request.bytes == length && length < wanted;
-        return;
-    }
-    let wanted = (request.known.end - request.base) as usize;
-    let length = wanted.min(request.room);
-    request.cut = length < wanted;
-    while request.bytes < length {
-        let chunk = CHUNK.min(length - request.bytes);
-        // SAFETY: the source lies between sp (less the red zone, see above) and the end of the
-        // thread's own stack, all of it mapped and readable while this thread is on it; the
-        // destination begins at a page and has `room` bytes. They are different mappings.
-        unsafe {
-            let from = (request.base as *const u8).add(request.bytes);
-            stream::copy(from, request.into.add(request.bytes), chunk);
-        }
-        request.bytes += chunk;
-        if request.bytes < length && now().saturating_sub(start) > request.budget {
-            request.cut = true;
-            return;
-        }
-    }
-}

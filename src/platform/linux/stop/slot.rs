@@ -9,6 +9,24 @@ use super::super::context::REGISTERS;
 /// How many stoppers a process can have at a time.
 pub const SLOTS: usize = 32;
 
+/// A piece of a stack that was copied.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    /// How far into the request's memory it was put.
+    pub(super) at: usize,
+    /// Where it lay.
+    pub(super) base: u64,
+    pub(super) bytes: usize,
+}
+
+impl Part {
+    pub(super) const NONE: Part = Part {
+        at: 0,
+        base: 0,
+        bytes: 0,
+    };
+}
+
 /// What a handler fills in: for it alone while the slot is `COPYING`, else for the stopper alone.
 pub(super) struct Request {
     pub(super) into: *mut u8,
@@ -16,8 +34,7 @@ pub(super) struct Request {
     pub(super) known: Range<u64>,
     pub(super) budget: u64,
     pub(super) registers: [u64; REGISTERS],
-    pub(super) base: u64,
-    pub(super) bytes: usize,
+    pub(super) parts: [Part; 2],
     pub(super) stopped: u64,
     pub(super) cut: bool,
 }
@@ -51,8 +68,7 @@ pub(super) static SLOT: [Slot; SLOTS] = [const {
             known: 0..0,
             budget: 0,
             registers: [0; REGISTERS],
-            base: 0,
-            bytes: 0,
+            parts: [Part::NONE; 2],
             stopped: 0,
             cut: false,
         }),

@@ -1,0 +1,210 @@
+//! The copy of a thread's stack, made by the thread itself in the handler.
+
+use std::mem::offset_of;
+use std::ops::Range;
+
+use super::slot::{Part, Request};
+use super::stream;
+use crate::platform::linux::clock::monotonic as now;
+use crate::platform::linux::{context, memory};
+
+/// Bytes below the stack pointer that a leaf function may use without moving it (System V psABI
+/// for x86-64, 3.2.2; the Arm ABI has none).
+const RED_ZONE: u64 = if cfg!(target_arch = "x86_64") { 128 } else { 0 };
+
+/// How large a thread's own stack may be thought, where only its top is known.
+const OWN_STACK: u64 = 64 << 20;
+
+/// How much is copied between two looks at the clock.
+const CHUNK: usize = 64 << 10;
+
+/// Copies the stack of the interrupted thread, which is the calling one, into `request`; where that
+/// is an alternate stack on which a handler runs, also the stack which that handler interrupted.
+/// Signal-safe.
+///
+/// # Safety
+/// - `context` is what the kernel gave to the handler that calls this.
+pub(super) unsafe fn stack(request: &mut Request, start: u64, context: *const libc::ucontext_t) {
+    request.parts = [Part::NONE; 2];
+    request.cut = false;
+    let sp = request.registers[if cfg!(target_arch = "x86_64") { 7 } else { 31 }];
+    let marker = 0u8;
+    let own = &raw const marker as u64;
+    // On the same stack the kernel has put its signal frame below the red zone, so that this much
+    // is there for certain; on another stack the page of sp is.
+    let same = own < sp && sp - own < (64 << 10);
+    // SAFETY: the caller vouches for the context.
+    let alternate = unsafe { alternate(context) };
+    if !alternate.contains(&sp) {
+        request.parts[0] = copy_own(request, 0, lowest(sp, same), start);
+        return;
+    }
+    let base = lowest(sp, same);
+    let wanted = alternate.end.saturating_sub(base) as usize;
+    let length = wanted.min(request.room / 2);
+    // SAFETY: the memory is the request's, `room` bytes of it.
+    let bytes = unsafe { memory::read_raw(base, request.into, length) };
+    request.cut = bytes == length && length < wanted;
+    request.parts[0] = Part { at: 0, base, bytes };
+    // SAFETY: so many bytes were just written there.
+    let copied = unsafe { std::slice::from_raw_parts(request.into, bytes) };
+    if let Some(sp) = interrupted(copied, &alternate) {
+        request.parts[1] = copy_own(
+            request,
+            bytes.next_multiple_of(64),
+            lowest(sp, false),
+            start,
+        );
+    }
+}
+
+/// Where the copy of a stack begins: at the red zone.
+fn lowest(sp: u64, mapped: bool) -> u64 {
+    let red = sp.saturating_sub(RED_ZONE);
+    let red = if mapped { red } else { red.max(sp & !4095) };
+    red & !7
+}
+
+/// Where the alternate stack lies that was set when the handler was entered; empty without one.
+///
+/// # Safety
+/// - As for [`stack`].
+unsafe fn alternate(context: *const libc::ucontext_t) -> Range<u64> {
+    // SAFETY: the caller vouches for the context.
+    let stack = unsafe { &(*context).uc_stack };
+    let start = stack.ss_sp as u64;
+    match stack.ss_flags & libc::SS_DISABLE {
+        0 => start..start.saturating_add(stack.ss_size as u64),
+        _ => 0..0,
+    }
+}
+
+/// How far below the end of an alternate stack the kernel's frame is looked for, bytes: the state of
+/// the vector registers lies between (11 KiB with AMX).
+const FRAME_WITHIN: usize = 32 << 10;
+
+/// The stack pointer that the first handler on an alternate stack interrupted: in the outermost
+/// signal frame of the copy, which ends where that stack ends. The frame is known by its `uc_stack`,
+/// which says where the alternate stack lies, and its `uc_link`, which is null.
+///
+/// Source: `struct ucontext` in include/uapi/asm-generic/ucontext.h and arch/x86; `__save_altstack`
+/// in kernel/signal.c.
+fn interrupted(copied: &[u8], alternate: &Range<u64>) -> Option<u64> {
+    const LINK: usize = offset_of!(libc::ucontext_t, uc_link);
+    const STACK: usize = offset_of!(libc::ucontext_t, uc_stack);
+    const START: usize = STACK + offset_of!(libc::stack_t, ss_sp);
+    const SIZE: usize = STACK + offset_of!(libc::stack_t, ss_size);
+    const MACHINE: usize = offset_of!(libc::ucontext_t, uc_mcontext);
+    #[cfg(target_arch = "x86_64")]
+    const SP: usize = MACHINE + 8 * libc::REG_RSP as usize;
+    #[cfg(target_arch = "aarch64")]
+    const SP: usize = MACHINE + offset_of!(libc::mcontext_t, sp);
+    let word = |at: usize| {
+        let bytes = copied.get(at..at.checked_add(8)?)?;
+        Some(u64::from_ne_bytes(bytes.try_into().ok()?))
+    };
+    let last = copied.len().checked_sub(SP + 8)? & !7;
+    let first = last.saturating_sub(FRAME_WITHIN);
+    let size = alternate.end - alternate.start;
+    let frame = (first..=last).rev().step_by(8).find(|&at| {
+        word(at + START) == Some(alternate.start)
+            && word(at + SIZE) == Some(size)
+            && word(at + LINK) == Some(0)
+    })?;
+    word(frame + SP).filter(|sp| !alternate.contains(sp))
+}
+
+/// Copies what lies from `base` to the end of its stack to where `at` bytes of the request's memory
+/// are in use.
+fn copy_own(request: &mut Request, at: usize, base: u64, start: u64) -> Part {
+    let room = request.room.saturating_sub(at);
+    let into = request.into.wrapping_add(at);
+    let mut part = Part { at, base, bytes: 0 };
+    if !request.known.contains(&base) {
+        // A thread's control block lies at the top of its stack (glibc and musl alike), so that on
+        // its own stack nothing beyond is wanted; on another one, what the kernel can read is.
+        let beyond = context::thread_pointer().wrapping_sub(base);
+        let wanted = if beyond < OWN_STACK {
+            beyond as usize
+        } else {
+            room
+        };
+        let length = wanted.min(room);
+        // SAFETY: the memory is the request's, `room` bytes of it are left.
+        part.bytes = unsafe { memory::read_raw(base, into, length) };
+        request.cut |= part.bytes == length && length < wanted;
+        return part;
+    }
+    let wanted = (request.known.end - base) as usize;
+    let length = wanted.min(room);
+    request.cut |= length < wanted;
+    while part.bytes < length {
+        let chunk = CHUNK.min(length - part.bytes);
+        // SAFETY: the source lies between the stack pointer (less the red zone, see `lowest`) and the
+        // end of the thread's own stack, all of it mapped and readable while this thread is on it, or
+        // has left it for the alternate one; the destination begins at a multiple of 64 and has
+        // `room` bytes. They are different mappings.
+        unsafe {
+            let from = (base as *const u8).add(part.bytes);
+            stream::copy(from, into.add(part.bytes), chunk);
+        }
+        part.bytes += chunk;
+        if part.bytes < length && now().saturating_sub(start) > request.budget {
+            request.cut = true;
+            break;
+        }
+    }
+    part
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALTERNATE: Range<u64> = 0x7000_0000..0x7000_4000;
+
+    /// An alternate stack's bytes with signal frames in it: where each begins, and the stack pointer
+    /// that it interrupted.
+    fn stack_with(frames: &[(usize, u64)]) -> Vec<u8> {
+        let mut bytes = vec![0x55; (ALTERNATE.end - ALTERNATE.start) as usize];
+        for &(at, sp) in frames {
+            // SAFETY: all zero is a valid value of this plain struct.
+            let mut context: libc::ucontext_t = unsafe { std::mem::zeroed() };
+            context.uc_stack.ss_sp = ALTERNATE.start as *mut _;
+            context.uc_stack.ss_size = (ALTERNATE.end - ALTERNATE.start) as usize;
+            #[cfg(target_arch = "x86_64")]
+            {
+                context.uc_mcontext.gregs[libc::REG_RSP as usize] = sp as i64;
+            }
+            #[cfg(target_arch = "aarch64")]
+            {
+                context.uc_mcontext.sp = sp;
+            }
+            let size = size_of::<libc::ucontext_t>();
+            assert!(at + size <= bytes.len());
+            // SAFETY: that many bytes of a plain struct go into as many of the vector.
+            unsafe {
+                let from = (&raw const context).cast::<u8>();
+                std::ptr::copy_nonoverlapping(from, bytes[at..at + size].as_mut_ptr(), size);
+            }
+        }
+        bytes
+    }
+
+    #[test]
+    fn the_outermost_signal_frame_says_what_was_interrupted() {
+        let own = 0x1234_5670;
+        assert_eq!(interrupted(&stack_with(&[]), &ALTERNATE), None);
+        assert_eq!(interrupted(&[], &ALTERNATE), None);
+        assert_eq!(
+            interrupted(&stack_with(&[(8192, own)]), &ALTERNATE),
+            Some(own)
+        );
+        // A second signal on the same stack: the frame nearer to the end counts.
+        let nested = stack_with(&[(64, ALTERNATE.start + 9000), (10_000, own)]);
+        assert_eq!(interrupted(&nested, &ALTERNATE), Some(own));
+        // One that leads into the alternate stack leads nowhere.
+        let itself = stack_with(&[(8192, ALTERNATE.start + 64)]);
+        assert_eq!(interrupted(&itself, &ALTERNATE), None);
+    }
+}
