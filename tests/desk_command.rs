@@ -611,6 +611,39 @@ fn full_disks_and_the_pipes_of_shells() {
     assert_eq!(text(&output.stdout), text(&plain.stdout));
 }
 
+/// A walk that ended before the thread's first function says so, under each stack that is shown.
+#[test]
+fn a_cut_walk_is_shown_as_one() {
+    use wedjat::report::{Sample, WalkEnd};
+    let folder = tempfile::tempdir().unwrap();
+    let shown = |thread: WalkEnd, sample: WalkEnd| {
+        let mut report = stall(uuid());
+        report.threads[0].end = Some(thread);
+        report.samples.push(Sample {
+            count: 1,
+            frames: report.threads[0].frames.clone(),
+            end: Some(sample),
+            ..Sample::default()
+        });
+        let path = written(folder.path(), "cut.wedjat", &report::to_bytes(&report));
+        ["text", "html", "json"].map(|format| {
+            let output = symbolicate(&["--format", format, &path]);
+            assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+            text(&output.stdout)
+        })
+    };
+    let count = |shown: &str, what| shown.matches(what).count();
+    let [page, html, json] = shown(WalkEnd::Root, WalkEnd::Root);
+    assert_eq!(count(&page, "the stack goes on"), 0, "{page}");
+    assert_eq!(count(&html, "The stack goes on"), 0, "{html}");
+    assert_eq!(count(&json, "\"root\""), 1, "{json}");
+    let [page, html, json] = shown(WalkEnd::Truncated, WalkEnd::NoUnwindInfo);
+    for shown in [page, html, json] {
+        assert_eq!(count(&shown, "truncated"), 1, "{shown}");
+        assert_eq!(count(&shown, "no unwind info"), 1, "{shown}");
+    }
+}
+
 /// What only another writer, or damage, can put into a report that is whole all the same.
 #[test]
 fn reports_that_our_recorder_would_not_write() {

@@ -139,6 +139,40 @@ fn waits_at_a_gate(gate: &std::sync::Barrier) {
     std::hint::black_box(());
 }
 
+/// Machine code that no image has, which leaves nothing to find its caller by: `push 0; xor ebp, ebp;
+/// notify: mov byte [rdi], 1; wait: cmp byte [rsi], 0; je wait`, then back as it came.
+#[cfg(target_arch = "x86_64")]
+const LONELY: &[u8] = &[
+    0x55, 0x6a, 0x00, 0x31, 0xed, 0xc6, 0x07, 0x01, 0x80, 0x3e, 0x00, 0x74, 0xfb, 0x58, 0x5d, 0xc3,
+];
+
+#[cfg(target_arch = "x86_64")]
+fn says_that_a_stack_goes_on(monitor: &Monitor) {
+    use std::sync::atomic::{AtomicU8, Ordering};
+    static INSIDE: AtomicU8 = AtomicU8::new(0);
+    static STOP: AtomicU8 = AtomicU8::new(0);
+    // SAFETY: a page of our own with a function of the type given, which touches the two bytes alone.
+    let lonely: extern "C" fn(*mut u8, *const u8) = unsafe {
+        let access = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let page = libc::mmap(std::ptr::null_mut(), 4096, access, flags, -1, 0);
+        assert_ne!(page, libc::MAP_FAILED);
+        std::ptr::copy_nonoverlapping(LONELY.as_ptr(), page.cast(), LONELY.len());
+        std::mem::transmute(page)
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| lonely(INSIDE.as_ptr(), STOP.as_ptr()));
+        while INSIDE.load(Ordering::Acquire) == 0 {
+            std::thread::yield_now();
+        }
+        let all = monitor.stacks(Threads::All).unwrap();
+        STOP.store(1, Ordering::Release);
+        let cut = "\n(the stack goes on; the walk stopped here: no unwind info)\n";
+        assert_eq!(all.matches(cut).count(), 1, "{all}");
+        assert_eq!(all.matches("\n??? 0x").count(), 1, "{all}");
+    });
+}
+
 #[test]
 fn stacks_are_text_with_names_at_once() {
     let test = "stacks_are_text_with_names_at_once";
@@ -174,6 +208,8 @@ fn stacks_are_text_with_names_at_once() {
             }
             gate.wait();
         });
+        #[cfg(target_arch = "x86_64")]
+        says_that_a_stack_goes_on(&monitor);
         monitor.record("named").unwrap();
         return;
     }

@@ -237,7 +237,7 @@ impl Report<'_> {
                     count: 1 + self.random.below(3) as u64,
                     keep: keep as u64,
                     frames: &stack[..stack.len() - keep],
-                    omitted: None,
+                    ..SampleView::default()
                 })
                 .map_err(failed)?;
             before = stack;

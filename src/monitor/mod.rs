@@ -269,6 +269,9 @@ impl Monitor {
     /// symbol covers an address, the line ends in `image + offset`. A thread is only stopped while its
     /// stack is copied, one that is blocked not at all.
     ///
+    /// A stack that was not walked to the thread's first function says so in a last line `(the stack goes
+    /// on; the walk stopped here: WHY)`, and one with too many frames where some are missing.
+    ///
     /// With [`Threads::All`], each thread is under a line `thread ID NAME`, with an empty line between.
     ///
     /// ```

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, TryLockError};
 
 use super::names::{self, Names};
 use super::{COUNTERS, Facts, Recording, Threads, Workbench};
-use crate::capture::{CaptureLimits, Capturer, ImageTable};
+use crate::capture::{CaptureLimits, Captured, Capturer, ImageTable};
 use crate::platform::{Thread, file};
 use crate::report::name::Name;
-use crate::report::{CaptureView, EventKind, EventView, ThreadView};
+use crate::report::{CaptureView, EventKind, EventView, Omitted, RawFrame, ThreadView, WalkEnd};
 use crate::trigger::panic::Panic;
 
 /// What `Monitor::record`, `Monitor::stacks` and the panic hook write with.
@@ -100,15 +100,23 @@ impl LiveDesk {
                 let gap = if text.is_empty() { "" } else { "\n" };
                 text.push_str(&format!("{gap}thread {} {name}\n", thread.id()));
             }
-            let frames = if thread == here {
+            let mut own = 0;
+            let blocked = match thread == here {
+                true => None,
+                false => work
+                    .capturer
+                    .capture_blocked(thread, &images)
+                    .map(Stack::of),
+            };
+            let stack = if thread == here {
                 // This function is not what the caller asked for.
-                let frames = work.capturer.capture_here(&images).frames;
-                frames.get(1..).unwrap_or_default().to_vec()
-            } else if let Some(captured) = work.capturer.capture_blocked(thread, &images) {
-                captured.frames.to_vec()
+                own = 1;
+                Stack::of(work.capturer.capture_here(&images))
+            } else if let Some(stack) = blocked {
+                stack
             } else {
                 match work.capturer.capture(thread, &images) {
-                    Ok(captured) => captured.frames.to_vec(),
+                    Ok(captured) => Stack::of(captured),
                     Err(error) => {
                         text.push_str(&format!("({error})\n"));
                         continue;
@@ -116,9 +124,18 @@ impl LiveDesk {
                 }
             };
             // The thread runs again by now.
-            for frame in &frames {
+            for (index, frame) in stack.frames.iter().enumerate().skip(own) {
+                if let Some(gap) = stack.omitted.filter(|gap| gap.at == index as u64) {
+                    text.push_str(&format!("({} frames are missing here)\n", gap.count));
+                }
                 text.push_str(&names::line(&mut names, frame, &images));
                 text.push('\n');
+            }
+            if stack.end != WalkEnd::Root {
+                let why = stack.end.as_str();
+                text.push_str(&format!(
+                    "(the stack goes on; the walk stopped here: {why})\n"
+                ));
             }
         }
         Ok(text)
@@ -208,6 +225,23 @@ impl LiveDesk {
         let name = recording.finish(&self.folder, bench).map_err(from)?;
         COUNTERS.reported(bytes);
         Ok(name)
+    }
+}
+
+/// What a capture found, apart from who found it.
+struct Stack {
+    frames: Vec<RawFrame>,
+    omitted: Option<Omitted>,
+    end: WalkEnd,
+}
+
+impl Stack {
+    fn of(captured: Captured<'_>) -> Stack {
+        Stack {
+            frames: captured.frames.to_vec(),
+            omitted: captured.omitted,
+            end: captured.end,
+        }
     }
 }
 

@@ -175,10 +175,10 @@ impl LoadDesk {
                 let quiet = self.capturer.capture_blocked(first, &images);
                 if let Some(captured) = quiet {
                     self.samples
-                        .add(at, state, captured.frames, captured.omitted);
+                        .add(at, state, captured.frames, captured.omitted, captured.end);
                 } else if let Ok(captured) = self.capturer.capture(first, &images) {
                     self.samples
-                        .add(at, state, captured.frames, captured.omitted);
+                        .add(at, state, captured.frames, captured.omitted, captured.end);
                 }
                 while let Some(section) = self.samples.next_section(taken + 1 == SAMPLES) {
                     recording.sample(bench, &images, &section);

@@ -39,7 +39,7 @@ use crate::context::CONTEXT;
 use crate::platform::{clock, file};
 use crate::report::{
     CaptureView, ClosedBy, EventKind, EventView, Frames, HeadView, ImageView, LossView, Omitted,
-    RawFrame, ReportWriter, SampleView, Sink, SinkError, Thread, ThreadView,
+    RawFrame, ReportWriter, SampleView, Sink, SinkError, Thread, ThreadView, WalkEnd,
 };
 use crate::store::{BESIDE, Name, PARTIAL, WHOLE, fresh_id};
 use crate::trigger::crash::Stamp;
@@ -258,6 +258,7 @@ impl Recording {
             keep: sample.keep,
             frames,
             omitted: sample.omitted,
+            end: sample.end.filter(|end| *end != WalkEnd::Root),
         };
         match &names {
             None => self.write_from(buffer, |writer| writer.sample(&view)),

@@ -135,8 +135,13 @@ impl Sampler {
         if self.place.is_some()
             && let Some(captured) = self.capturer.capture_blocked(watched, &images)
         {
-            self.samples
-                .add(at, self.state, captured.frames, captured.omitted);
+            self.samples.add(
+                at,
+                self.state,
+                captured.frames,
+                captured.omitted,
+                captured.end,
+            );
             self.cost.add(&captured);
             self.last.set(&captured);
             (self.last.progress, self.last.way_back_to) = (now, None);
@@ -144,8 +149,13 @@ impl Sampler {
         }
         match self.capturer.capture(watched, &images) {
             Ok(captured) => {
-                self.samples
-                    .add(at, self.state, captured.frames, captured.omitted);
+                self.samples.add(
+                    at,
+                    self.state,
+                    captured.frames,
+                    captured.omitted,
+                    captured.end,
+                );
                 self.cost.add(&captured);
                 self.last.set(&captured);
                 // In code of no image that we know: it may have been loaded during this very stall.

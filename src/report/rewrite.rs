@@ -274,6 +274,7 @@ fn sample(m: &mut MapEncoder<'_, '_>, found: &Sample) {
         keep: found.keep,
         frames: &[],
         omitted: found.omitted,
+        end: found.end,
     };
     view.encode(m, found.frames.as_slice());
     extra(m, &found.extra);

@@ -192,6 +192,7 @@ pub const SAMPLE: &[Field] = &[
     field("count", Shape::Unsigned),
     field("keep", Shape::Unsigned),
     field("frames", Shape::Frames),
+    field("end", Shape::Text),
     field("omitted", Shape::Gap),
 ];
 

@@ -3,7 +3,7 @@
 //! Pure: it takes stacks and gives back what to write. Memory is reserved when it is made; nothing
 //! allocates later, however long the stall.
 
-use crate::report::{Omitted, RawFrame};
+use crate::report::{Omitted, RawFrame, WalkEnd};
 
 /// Runs of equal stacks that are kept before the stall is sure; then the oldest make room.
 const RUNS: usize = 32;
@@ -43,6 +43,8 @@ struct Run {
     len: usize,
     /// Frames between the leafward and the rootward part that are not kept.
     omitted: u64,
+    /// Why the walk ended.
+    end: WalkEnd,
 }
 
 /// How long a stack was seen, by all of it but the pc of its first frame: one call, wherever in it.
@@ -67,6 +69,8 @@ pub struct Section<'a> {
     pub frames: &'a [RawFrame],
     /// What of a deep stack is not among them.
     pub omitted: Option<Omitted>,
+    /// Why the walk ended.
+    pub end: Option<WalkEnd>,
 }
 
 impl Run {
@@ -84,6 +88,7 @@ impl Run {
             frames: vec![frame; FRAMES].into_boxed_slice(),
             len: 0,
             omitted: 0,
+            end: WalkEnd::Root,
         }
     }
 
@@ -93,7 +98,7 @@ impl Run {
 
     fn is(&self, stack: &Kept<'_>) -> bool {
         let mut both = self.stack().iter().zip(stack.frames());
-        self.omitted == stack.omitted
+        (self.omitted, self.end) == (stack.omitted, stack.end)
             && self.len == stack.len()
             && both.all(|(one, other)| (one.pc, one.found) == (other.pc, other.found))
     }
@@ -101,7 +106,7 @@ impl Run {
     fn set(&mut self, at: u64, state: Option<&'static str>, stack: &Kept<'_>) {
         (self.at, self.state, self.count, self.told) = (at, state, 1, 0);
         self.len = stack.len().min(FRAMES);
-        self.omitted = stack.omitted;
+        (self.omitted, self.end) = (stack.omitted, stack.end);
         for (to, from) in self.frames.iter_mut().zip(stack.frames()) {
             *to = RawFrame {
                 image: RawFrame::NO_IMAGE,
@@ -134,10 +139,11 @@ struct Kept<'a> {
     leafward: &'a [RawFrame],
     rootward: &'a [RawFrame],
     omitted: u64,
+    end: WalkEnd,
 }
 
 impl<'a> Kept<'a> {
-    fn new(stack: &'a [RawFrame], omitted: Option<Omitted>) -> Kept<'a> {
+    fn new(stack: &'a [RawFrame], omitted: Option<Omitted>, end: WalkEnd) -> Kept<'a> {
         let before = omitted.map_or(0, |gap| gap.count);
         let too_many = stack.len().saturating_sub(FRAMES);
         let (leafward, rootward) = match too_many > 0 || before > 0 {
@@ -157,6 +163,7 @@ impl<'a> Kept<'a> {
             leafward,
             rootward,
             omitted: before.saturating_add(stack.len().saturating_sub(kept) as u64),
+            end,
         }
     }
 
@@ -192,7 +199,7 @@ impl Samples {
         self.last = None;
     }
 
-    /// Takes a stack, innermost frame first, and what it lacks already. What it says of images is
+    /// Takes a stack, innermost frame first, what it lacks already, and why its walk ended. What it says of images is
     /// not kept: they are numbered anew when a section is written.
     pub fn add(
         &mut self,
@@ -200,8 +207,9 @@ impl Samples {
         state: Option<&'static str>,
         stack: &[RawFrame],
         omitted: Option<Omitted>,
+        end: WalkEnd,
     ) {
-        let stack = Kept::new(stack, omitted);
+        let stack = Kept::new(stack, omitted, end);
         self.weigh(at, key(stack.frames()));
         if let Some(run) = self.newest()
             && run.is(&stack)
@@ -279,6 +287,7 @@ impl Samples {
                     at: (run.len - ROOTWARD.min(run.len)) as u64,
                     count: run.omitted,
                 }),
+                end: Some(run.end),
             });
         }
         None
@@ -383,7 +392,7 @@ mod tests {
                     2 => now[0] = next(5),
                     _ => {}
                 }
-                samples.add(at, None, &stack(&now), None);
+                samples.add(at, None, &stack(&now), None, WalkEnd::Root);
                 taken.push(now.clone());
                 if next(3) == 0 {
                     written.extend(read(&mut samples, false, &mut before));
@@ -398,7 +407,7 @@ mod tests {
     #[test]
     fn a_run_is_told_when_it_begins_and_its_rest_when_it_is_over() {
         let mut samples = Samples::new();
-        samples.add(0, None, &stack(&[2, 1]), None);
+        samples.add(0, None, &stack(&[2, 1]), None, WalkEnd::Root);
         assert_eq!(
             samples.next_section(false).map(|section| section.count),
             Some(1)
@@ -406,7 +415,7 @@ mod tests {
         samples.repeat(50);
         samples.repeat(100);
         assert_eq!(samples.next_section(false), None);
-        samples.add(150, None, &stack(&[3, 1]), None);
+        samples.add(150, None, &stack(&[3, 1]), None, WalkEnd::Root);
         let rest = samples.next_section(false).unwrap();
         assert_eq!((rest.count, rest.keep, rest.frames.len()), (2, 2, 0));
         let next = samples.next_section(false).unwrap();
@@ -414,10 +423,25 @@ mod tests {
     }
 
     #[test]
+    fn a_cut_walk_is_another_stack_than_a_whole_one_and_says_so() {
+        let mut samples = Samples::new();
+        samples.add(0, None, &stack(&[2, 1]), None, WalkEnd::Root);
+        samples.add(50, None, &stack(&[2, 1]), None, WalkEnd::Unreadable);
+        samples.repeat(100);
+        let ends: Vec<_> = std::iter::from_fn(|| {
+            let section = samples.next_section(true)?;
+            Some((section.count, section.end))
+        })
+        .collect();
+        let (whole, cut) = (Some(WalkEnd::Root), Some(WalkEnd::Unreadable));
+        assert_eq!(ends, [(1, whole), (2, cut)]);
+    }
+
+    #[test]
     fn only_the_newest_are_kept_when_too_many_come_before_the_stall_is_sure() {
         let mut samples = Samples::new();
         for at in 0..100 {
-            samples.add(at, None, &stack(&[at, 1]), None);
+            samples.add(at, None, &stack(&[at, 1]), None, WalkEnd::Root);
         }
         let stacks = read(&mut samples, true, &mut Vec::new());
         assert_eq!(stacks.len(), RUNS);
@@ -427,17 +451,23 @@ mod tests {
     #[test]
     fn the_heaviest_is_the_longest_in_time_not_the_last() {
         let mut samples = Samples::new();
-        samples.add(0, None, &stack(&[90, 1]), None);
+        samples.add(0, None, &stack(&[90, 1]), None, WalkEnd::Root);
         for at in 1..=5 {
             // One call, seen at different places in it.
-            samples.add(at * 50, None, &stack(&[20 + at, 2, 1]), None);
+            samples.add(at * 50, None, &stack(&[20 + at, 2, 1]), None, WalkEnd::Root);
         }
         for at in 6..8 {
-            samples.add(at * 50, None, &stack(&[30, 3, 1]), None);
+            samples.add(at * 50, None, &stack(&[30, 3, 1]), None, WalkEnd::Root);
         }
         assert_eq!(samples.heaviest(), Some(key(stack(&[0, 2, 1]).iter())));
         for at in 0..1_000 {
-            samples.add(400 + at, None, &stack(&[1, 1_000 + at]), None);
+            samples.add(
+                400 + at,
+                None,
+                &stack(&[1, 1_000 + at]),
+                None,
+                WalkEnd::Root,
+            );
         }
         assert_eq!(
             samples.heaviest(),
@@ -450,7 +480,7 @@ mod tests {
     fn a_deep_stack_keeps_both_ends_and_says_how_much_it_lacks() {
         let mut samples = Samples::new();
         let deep: Vec<u64> = (0..1_000).rev().collect();
-        samples.add(0, None, &stack(&deep), None);
+        samples.add(0, None, &stack(&deep), None, WalkEnd::Root);
         let deeper: Vec<u64> = (0..1_100).rev().collect();
         // Of this one the capture has left out 588 frames behind the first 448.
         let captured: Vec<u64> = [&deeper[..448], &deeper[1_036..]].concat();
@@ -458,8 +488,8 @@ mod tests {
             at: 448,
             count: 588,
         };
-        samples.add(50, None, &stack(&captured), Some(gap));
-        samples.add(100, None, &stack(&[7, 1, 0]), None);
+        samples.add(50, None, &stack(&captured), Some(gap), WalkEnd::Root);
+        samples.add(100, None, &stack(&[7, 1, 0]), None, WalkEnd::Root);
         let first = samples.next_section(true).unwrap();
         let pcs: Vec<u64> = first.frames.iter().map(|frame| frame.pc).collect();
         assert_eq!(pcs, [&deep[..208], &deep[952..]].concat());

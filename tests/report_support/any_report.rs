@@ -173,14 +173,15 @@ fn event(u: &mut Unstructured<'_>) -> Result<Event> {
     })
 }
 
+const ENDS: [WalkEnd; 5] = [
+    WalkEnd::Root,
+    WalkEnd::Truncated,
+    WalkEnd::Unreadable,
+    WalkEnd::NoUnwindInfo,
+    WalkEnd::Limit,
+];
+
 fn thread(u: &mut Unstructured<'_>) -> Result<Thread> {
-    let ends = [
-        WalkEnd::Root,
-        WalkEnd::Truncated,
-        WalkEnd::Unreadable,
-        WalkEnd::NoUnwindInfo,
-        WalkEnd::Limit,
-    ];
     Ok(Thread {
         id: u.arbitrary()?,
         name: u.arbitrary()?,
@@ -191,7 +192,7 @@ fn thread(u: &mut Unstructured<'_>) -> Result<Thread> {
         cpu: u.arbitrary()?,
         registers: list(u, 20, |u| Ok((u.arbitrary()?, u.arbitrary()?)))?,
         frames: list(u, 20, frame)?,
-        end: maybe(u, |u| Ok(*u.choose(&ends)?))?,
+        end: maybe(u, |u| Ok(*u.choose(&ENDS)?))?,
         omitted: maybe(u, omitted)?,
         extra: extra(u)?,
     })
@@ -234,6 +235,7 @@ fn sample(u: &mut Unstructured<'_>) -> Result<Sample> {
         keep: u.arbitrary()?,
         frames: list(u, 20, frame)?,
         omitted: maybe(u, omitted)?,
+        end: maybe(u, |u| Ok(*u.choose(&ENDS)?))?,
         extra: extra(u)?,
     })
 }

@@ -216,6 +216,7 @@ fn sample(n: u64) -> Sample {
         keep: n,
         frames: (0..2).map(frame).collect(),
         omitted: (n == 3).then_some(Omitted { at: 0, count: 2 }),
+        end: (n == 1).then_some(WalkEnd::Truncated),
         extra: extra(40 + n),
     }
 }

@@ -132,13 +132,7 @@ impl Decoder<'_, '_> {
                 }
             }
         });
-        if let Some(word) = word {
-            let end = WalkEnd::from_word(&word);
-            thread.end = Some(end);
-            if end == WalkEnd::Other {
-                extra.insert(0, ("end".to_owned(), Value::Text(word)));
-            }
-        }
+        thread.end = walk_end(word, &mut extra);
         thread.extra = extra;
         thread
     }
@@ -162,18 +156,21 @@ impl Decoder<'_, '_> {
     pub(crate) fn sample(&mut self) -> Sample {
         let mut sample = Sample::default();
         let mut extra = Extra::new();
+        let mut word = None;
         self.map("sample", schema::SAMPLE, &mut extra, |d, key| match key {
             "at" => d.set(key, &mut sample.at, Self::unsigned),
             "state" => sample.state = d.text(key),
             "count" => d.set(key, &mut sample.count, Self::unsigned),
             "keep" => d.set(key, &mut sample.keep, Self::unsigned),
             "frames" => d.frames(&mut sample.frames, &mut sample.omitted),
+            "end" => word = d.text(key),
             _ => {
                 if let Some(gap) = d.omitted(key) {
                     widen_gap(&mut sample.frames, &mut sample.omitted, gap);
                 }
             }
         });
+        sample.end = walk_end(word, &mut extra);
         sample.extra = extra;
         sample
     }
@@ -351,4 +348,14 @@ impl Decoder<'_, '_> {
             value => value,
         }
     }
+}
+
+/// Why a walk stopped; a word that this version does not know goes to the extra keys.
+fn walk_end(word: Option<String>, extra: &mut Extra) -> Option<WalkEnd> {
+    let word = word?;
+    let end = WalkEnd::from_word(&word);
+    if end == WalkEnd::Other {
+        extra.insert(0, ("end".to_owned(), Value::Text(word)));
+    }
+    Some(end)
 }

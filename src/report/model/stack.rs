@@ -64,6 +64,21 @@ pub struct Sample {
     pub frames: Vec<Frame>,
     /// Where frames were left out of [`Sample::frames`], and how many.
     pub omitted: Option<Omitted>,
+    /// Why the walk stopped, where it stopped before the thread's first function.
+    pub end: Option<WalkEnd>,
     /// Keys not known here.
     pub extra: Extra,
+}
+
+impl Sample {
+    /// The word in the report that says why the walk stopped, be it one that this version does not know.
+    pub fn end_word(&self) -> Option<&str> {
+        let end = self.end?;
+        Some(word(
+            end.as_str(),
+            end == WalkEnd::Other,
+            &self.extra,
+            "end",
+        ))
+    }
 }

@@ -90,6 +90,8 @@ pub struct SampleView<'a> {
     pub frames: &'a [RawFrame],
     /// Frames that the capture itself left out.
     pub omitted: Option<Omitted>,
+    /// Why the walk stopped, where it stopped before the thread's first function.
+    pub end: Option<WalkEnd>,
 }
 
 impl SampleView<'_> {
@@ -101,6 +103,9 @@ impl SampleView<'_> {
         m.unsigned("count", self.count);
         m.unsigned("keep", self.keep);
         optional_text(m, "state", self.state);
+        // A word that is not known is among the extra keys.
+        let cut = self.end.filter(|end| *end != WalkEnd::Other);
+        optional_text(m, "end", cut.map(WalkEnd::as_str));
         encode_frames(m, frames, self.omitted);
     }
 }

@@ -50,6 +50,7 @@ pub(super) fn body(style: &Style, origin: &str, of: &Symbolicated, member: &Memb
             "<h2>Heaviest stack <small>{weight} of {total} samples</small></h2>"
         );
         stack(&mut page, style, of, &of.samples[index], true);
+        cut(&mut page, report.samples[index].end_word());
     }
     let _ = writeln!(
         page,
@@ -64,19 +65,24 @@ pub(super) fn body(style: &Style, origin: &str, of: &Symbolicated, member: &Memb
             thread_title(index, thread)
         );
         stack(&mut page, style, of, frames, about == Some(index));
-        if let Some(end) = thread.end_word().filter(|end| *end != "root") {
-            let _ = writeln!(
-                page,
-                "<p class=\"note\">The stack goes on; the walk stopped here: {}.</p>",
-                escape(end)
-            );
-        }
+        cut(&mut page, thread.end_word());
         registers(&mut page, thread);
         page.push_str("</details>\n");
     }
     context(&mut page, report);
     images(&mut page, report);
     page
+}
+
+/// A walk that stopped before the thread's first function says so.
+fn cut(page: &mut String, end: Option<&str>) {
+    if let Some(end) = end.filter(|end| *end != "root") {
+        let _ = writeln!(
+            page,
+            "<p class=\"note\">The stack goes on; the walk stopped here: {}.</p>",
+            escape(end)
+        );
+    }
 }
 
 fn facts(page: &mut String, origin: &str, report: &Report, member: &Member) {

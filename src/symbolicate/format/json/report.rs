@@ -61,6 +61,7 @@ pub(super) fn report_json(origin: &str, symbolicated: &Symbolicated, style: &Sty
                 "count": sample.count,
                 "frames": stack_json(stack, style),
                 "omitted": omitted_json(stack),
+                "end": sample.end_word(),
             });
             extended(facts, &sample.extra)
         });

@@ -38,14 +38,19 @@ impl Page<'_> {
         let title = self.paint(Paint::new().bold(), &title);
         self.line(&title);
         self.frames(stack);
-        if let Some(end) = thread.end_word().filter(|end| *end != "root") {
+        self.cut(thread.end_word());
+        self.line("");
+    }
+
+    /// A walk that stopped before the thread's first function says so.
+    fn cut(&mut self, end: Option<&str>) {
+        if let Some(end) = end.filter(|end| *end != "root") {
             let line = format!(
                 "    (the stack goes on; the walk stopped here: {})",
                 plain(end)
             );
             self.line(&line);
         }
-        self.line("");
     }
 
     pub(super) fn frames(&mut self, stack: &Stack) {
@@ -150,7 +155,7 @@ impl Page<'_> {
         let Some((index, weight, total)) = heaviest(self.of) else {
             return;
         };
-        let first = &self.report().samples[index];
+        let first = self.report().samples[index].clone();
         let state = first
             .state
             .as_ref()
@@ -162,6 +167,7 @@ impl Page<'_> {
         self.line(&plain(&line));
         let stack = self.of.samples[index].clone();
         self.frames(&stack);
+        self.cut(first.end_word());
         self.line("");
     }
 }
