@@ -20,6 +20,8 @@ mod neighbours;
 mod panics;
 #[path = "crash/scribe.rs"]
 mod scribe;
+#[path = "crash/taken.rs"]
+mod taken;
 #[path = "crash/within.rs"]
 mod within;
 
@@ -77,6 +79,7 @@ fn main() {
         .chain(neighbours::trials())
         .chain(panics::trials())
         .chain(scribe::trials())
+        .chain(taken::trials())
         .chain(within::trials());
     trials.extend(more.map(|(name, test)| trial(&name, test)));
     let conclusion = libtest_mimic::run(&args, trials);
@@ -88,6 +91,11 @@ fn main() {
 fn trial(name: &str, test: impl Fn() + Send + 'static) -> Trial {
     let impossible = name == c::EXECUTE_ONLY && !c::has_protection_keys()
         || name == disk::FULL && !disk::may_mount();
+    let lacks = taken::lacks(name);
+    if let Some(lacks) = &lacks {
+        eprintln!("{name}: ignored, {lacks}");
+    }
+    let impossible = impossible || lacks.is_some();
     let test = Trial::test(name, move || {
         let runs = std::env::var("WEDJAT_RUNS").unwrap_or("1".into());
         let runs: u32 = runs.parse().map_err(|_| "WEDJAT_RUNS is no number")?;
@@ -286,11 +294,13 @@ impl Death {
 
 fn install(folder: &Path) -> Monitor {
     let crash = Crash::default().sigterm(true);
-    Monitor::builder("crash test", "1.0")
+    let monitor = Monitor::builder("crash test", "1.0")
         .directory(folder)
         .crash(crash)
         .install()
-        .unwrap()
+        .unwrap();
+    child::no_shared_file();
+    monitor
 }
 
 fn roles(role: &str, folder: &Path) {
@@ -361,6 +371,7 @@ fn roles(role: &str, folder: &Path) {
             || neighbours::role(role, folder)
             || panics::role(role, folder)
             || scribe::role(role, folder)
+            || taken::role(role, folder)
             || within::role(role, folder) => {}
         _ => {
             let _monitor = install(folder);

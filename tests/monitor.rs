@@ -66,6 +66,7 @@ fn install(folder: &Path) -> (Monitor, mpsc::Receiver<std::path::PathBuf>) {
     // The launch is watched too: end it.
     monitor.heartbeat().turn(|| {});
     std::thread::sleep(Duration::from_millis(20));
+    child::no_shared_file();
     (monitor, told)
 }
 

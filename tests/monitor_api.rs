@@ -337,6 +337,8 @@ fn how_the_launch_before_ended_is_known_without_a_report() {
             "killed" => println!("now"),
             "killed in the background" => {
                 monitor.set_foreground(false);
+                // It is another thread that writes it to the disk.
+                sleep(200 * MS);
                 println!("now");
             }
             "killed in a stall" => {

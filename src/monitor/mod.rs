@@ -249,8 +249,12 @@ impl Monitor {
 
     /// Says whether the app is in the foreground, as it is taken to be at first: if it is killed, the
     /// next launch knows ([`Monitor::previous_launch`]).
+    ///
+    /// A thread of the monitor's writes it to the disk, as a rule within a millisecond: a kill that comes
+    /// sooner finds what was said before. Signal-safe.
     pub fn set_foreground(&self, foreground: bool) {
         launch::foreground(foreground);
+        Helper::wake();
     }
 
     /// How the launch before this one ended, even where it left no report. Of several that ended since,

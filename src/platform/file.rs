@@ -6,8 +6,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
+use super::kept::{Kept, Known};
 use super::spares::Spares;
 use super::{descriptors, errno, forked, signals};
 
@@ -20,7 +20,7 @@ pub struct Folder {
     path: CString,
     spares: Spares,
     /// A file without a name that only takes up room, to be given up when the disk is full.
-    reserve: Option<OwnedFd>,
+    reserve: Option<Kept>,
 }
 
 impl Folder {
@@ -51,8 +51,11 @@ impl Folder {
             if let Ok(file) = self.create(&name) {
                 let _ = self.remove(&name);
                 // A copy outlives `file`, and needs no lock.
-                self.reserve = allocate(file.fd.as_raw_fd(), bytes)
-                    .then(|| file.fd.try_clone().ok())
+                self.reserve = file
+                    .fd
+                    .get()
+                    .is_ok_and(|fd| allocate(fd, bytes))
+                    .then(|| file.fd.duplicate().ok())
                     .flatten();
             }
         }
@@ -98,7 +101,7 @@ impl Folder {
         };
         let fd = match open() {
             Err(libc::EMFILE | libc::ENFILE) if self.spares.give_up() => open()?,
-            Err(libc::ENOSPC | libc::EDQUOT) if give_up(self.reserve()) => open()?,
+            Err(libc::ENOSPC | libc::EDQUOT) if self.reserve().is_some_and(give_up) => open()?,
             Err(libc::ENOENT) => {
                 self.make_again()?;
                 open()?
@@ -107,15 +110,15 @@ impl Folder {
         };
         // Its writer has yet to read of threads and memory.
         self.spares.leave_room(self.fd.as_raw_fd());
-        forked::keep_from_children(fd);
         // SAFETY: `fd` was just opened and has no other owner.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        let reserve = AtomicI32::new(self.reserve());
+        let fd = Kept::new(unsafe { OwnedFd::from_raw_fd(fd) })?;
+        forked::keep_from_children(fd.known());
+        let reserve = self.reserve();
         Ok(File { fd, reserve })
     }
 
-    fn reserve(&self) -> RawFd {
-        self.reserve.as_ref().map_or(-1, |file| file.as_raw_fd())
+    fn reserve(&self) -> Option<Known> {
+        self.reserve.as_ref().map(Kept::known)
     }
 
     /// Makes the folder and its parents where they were when it was opened, and from now on means
@@ -208,73 +211,20 @@ fn replace(from: RawFd, to: RawFd) -> Result<(), i32> {
 const LOCK_TRIES: u32 = 20;
 
 /// Gives up the room that a reserve holds. Signal-safe.
-fn give_up(reserve: RawFd) -> bool {
-    // SAFETY: a plain call; a descriptor that is none is refused.
-    reserve >= 0 && unsafe { libc::ftruncate(reserve, 0) } == 0
-}
-
-/// A small file whose words are memory: what is stored there outlives the process, however that ends.
-/// It is locked against the next launch while this lives; the memory stays for good, because a
-/// handler may look at it at any time.
-#[derive(Debug)]
-pub struct SharedWords {
-    _lock: File,
-    words: &'static [AtomicU64],
-}
-
-impl SharedWords {
-    /// The words. Storing there is signal-safe.
-    pub fn words(&self) -> &'static [AtomicU64] {
-        self.words
-    }
-}
-
-impl Folder {
-    /// Creates `name`, which must not be there, with so many words of zero.
-    ///
-    /// # Errors
-    /// When it cannot be created, given its room or mapped.
-    pub fn create_words(&self, name: &CStr, count: usize) -> io::Result<SharedWords> {
-        let file = self.create(name).map_err(io::Error::from_raw_os_error)?;
-        // Written, not only made longer: a disk that is full must not kill who stores there later.
-        let zeros = vec![0; count * 8];
-        file.write(&zeros).map_err(io::Error::from_raw_os_error)?;
-        // The mapping has an opening of its own: it would keep the lock of the other one for good.
-        let flags = libc::O_RDWR | libc::O_NOFOLLOW;
-        let again = descriptors::open_at(self.fd.as_raw_fd(), name, flags, 0);
-        if again < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: just opened, and nobody else has it.
-        let again = unsafe { OwnedFd::from_raw_fd(again) };
-        // SAFETY: a new mapping of a file of this length, placed by the kernel.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                count * 8,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                again.as_raw_fd(),
-                0,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: mapped just now with room for them, page-aligned, never unmapped; any bits are a
-        // valid word, whoever else writes to the file.
-        let words = unsafe { std::slice::from_raw_parts(start.cast(), count) };
-        Ok(SharedWords { _lock: file, words })
-    }
+fn give_up(reserve: Known) -> bool {
+    // SAFETY: a plain call on a descriptor that is open on the reserve.
+    reserve
+        .get()
+        .is_ok_and(|fd| unsafe { libc::ftruncate(fd, 0) } == 0)
 }
 
 /// An open report file, locked against the next launch while it is open. Its folder must outlive
 /// it.
 #[derive(Debug)]
 pub struct File {
-    fd: OwnedFd,
-    /// The folder's reserve, until it is given up.
-    reserve: AtomicI32,
+    fd: Kept,
+    /// The folder's.
+    reserve: Option<Known>,
 }
 
 impl File {
@@ -283,18 +233,38 @@ impl File {
     /// A file that would become larger than it may is an error, and no death by SIGXFSZ.
     ///
     /// Signal-safe.
-    pub fn write(&self, mut bytes: &[u8]) -> Result<(), i32> {
-        let _quiet = NoSizeSignal::begin();
-        while !bytes.is_empty() {
+    pub fn write(&self, bytes: &[u8]) -> Result<(), i32> {
+        let fd = self.fd.get()?;
+        self.put(bytes, |rest, _| {
             // SAFETY: the pointer and length are those of a live slice.
-            let n = unsafe { libc::write(self.fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) };
-            match n {
-                n if n > 0 => bytes = bytes.get(n as usize..).unwrap_or_default(),
+            unsafe { libc::write(fd, rest.as_ptr().cast(), rest.len()) }
+        })
+    }
+
+    /// Writes all of `bytes` from this offset on, wherever [`File::write`] has come to; else as that.
+    ///
+    /// Signal-safe.
+    pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), i32> {
+        let fd = self.fd.get()?;
+        self.put(bytes, |rest, done| {
+            let offset = offset.saturating_add(done as u64);
+            // SAFETY: the pointer and length are those of a live slice; the kernel refuses an offset that
+            // no file has.
+            unsafe { libc::pwrite(fd, rest.as_ptr().cast(), rest.len(), offset as libc::off_t) }
+        })
+    }
+
+    /// Has `write` called with what is left, and how much is not, until nothing is.
+    fn put(&self, bytes: &[u8], write: impl Fn(&[u8], usize) -> isize) -> Result<(), i32> {
+        let _quiet = NoSizeSignal::begin();
+        let (mut rest, mut reserve) = (bytes, self.reserve);
+        while !rest.is_empty() {
+            match write(rest, bytes.len() - rest.len()) {
+                n if n > 0 => rest = rest.get(n as usize..).unwrap_or_default(),
                 0 => return Err(libc::EIO),
                 _ => match errno() {
                     libc::EINTR => {}
-                    libc::ENOSPC | libc::EDQUOT
-                        if give_up(self.reserve.swap(-1, Ordering::Relaxed)) => {}
+                    libc::ENOSPC | libc::EDQUOT if reserve.take().is_some_and(give_up) => {}
                     error => return Err(error),
                 },
             }
@@ -302,15 +272,21 @@ impl File {
         Ok(())
     }
 
+    /// How long it is, bytes. Signal-safe.
+    pub fn length(&self) -> Result<u64, i32> {
+        self.fd.known().length()
+    }
+
     /// Cuts the file to `len` bytes and goes on writing there. The error is an `errno`.
     ///
     /// Signal-safe.
     pub fn truncate(&self, len: u64) -> Result<(), i32> {
         let len = i64::try_from(len).map_err(|_| libc::EFBIG)?;
+        let fd = self.fd.get()?;
         // SAFETY: plain calls on an open descriptor.
         unsafe {
-            check(libc::ftruncate(self.fd.as_raw_fd(), len))?;
-            if libc::lseek(self.fd.as_raw_fd(), len, libc::SEEK_SET) < 0 {
+            check(libc::ftruncate(fd, len))?;
+            if libc::lseek(fd, len, libc::SEEK_SET) < 0 {
                 return Err(errno());
             }
         }
@@ -318,13 +294,13 @@ impl File {
     }
 
     fn lock(&self) -> bool {
-        lock_now(self.fd.as_raw_fd())
+        self.fd.get().is_ok_and(lock_now)
     }
 }
 
 impl Drop for File {
     fn drop(&mut self) {
-        forked::no_longer(self.fd.as_raw_fd());
+        forked::no_longer(self.fd.known());
     }
 }
 

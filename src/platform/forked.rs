@@ -2,23 +2,38 @@
 //! hold which the child has not.
 //!
 //! A lock by flock(2) belongs to the open file, which the child shares: while it lived, the next
-//! launch would take a report whose writer was killed for one that is being written. So in the
-//! child each such descriptor is made one of `/dev/null`; its number stays taken, since values that
-//! the child copied will close it.
+//! launch would take a report whose writer was killed for one that is being written. So the child
+//! closes each such descriptor; values that it copied find that it is not theirs any more
+//! ([`Kept`](super::kept::Kept)).
 
 use std::cell::UnsafeCell;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use super::{descriptors, signals};
+use super::kept::Known;
+use super::signals;
 
-/// Reports that are open at a time, at most: stall, crash, live, panic, and the probe of an install.
-/// One that finds no place is shared as before.
-const SLOTS: usize = 8;
+/// Files that are open at a time, at most: the launch's record, reports of a stall, a crash, a panic and
+/// of load, live ones, and what an install tries. One that finds no place is shared as before.
+const SLOTS: usize = 16;
 const FREE: RawFd = -1;
+/// It is being filled in.
+const TAKEN: RawFd = -2;
 
-static OPEN: [AtomicI32; SLOTS] = [const { AtomicI32::new(FREE) }; SLOTS];
+struct Slot {
+    number: AtomicI32,
+    device: AtomicU64,
+    inode: AtomicU64,
+}
+
+static OPEN: [Slot; SLOTS] = [const {
+    Slot {
+        number: AtomicI32::new(FREE),
+        device: AtomicU64::new(0),
+        inode: AtomicU64::new(0),
+    }
+}; SLOTS];
 
 /// Has children of `fork` give up what is kept from them, from now on. Not signal-safe.
 pub fn install() {
@@ -30,39 +45,41 @@ pub fn install() {
 }
 
 /// Keeps this open descriptor from children of `fork` until [`no_longer`]. Signal-safe.
-pub fn keep_from_children(fd: RawFd) {
+pub(super) fn keep_from_children(known: Known) {
     for slot in &OPEN {
-        if slot
-            .compare_exchange(FREE, fd, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok()
-        {
+        let free = slot
+            .number
+            .compare_exchange(FREE, TAKEN, Ordering::AcqRel, Ordering::Relaxed);
+        if free.is_ok() {
+            slot.device.store(known.device, Ordering::Relaxed);
+            slot.inode.store(known.inode, Ordering::Relaxed);
+            slot.number.store(known.number, Ordering::Release);
             return;
         }
     }
 }
 
 /// This descriptor is about to be closed. Signal-safe.
-pub fn no_longer(fd: RawFd) {
+pub(super) fn no_longer(known: Known) {
     for slot in &OPEN {
-        let _ = slot.compare_exchange(fd, FREE, Ordering::AcqRel, Ordering::Relaxed);
+        let (number, order) = (known.number, Ordering::AcqRel);
+        let _ = slot
+            .number
+            .compare_exchange(number, FREE, order, Ordering::Relaxed);
     }
 }
 
 /// Signal-safe.
 extern "C" fn give_up() {
     for slot in &OPEN {
-        let fd = slot.swap(FREE, Ordering::AcqRel);
-        if fd == FREE {
-            continue;
-        }
-        // SAFETY: plain calls; `fd` is open, as its owner, copied with it, has not closed it.
-        unsafe {
-            let nothing = descriptors::open(c"/dev/null", libc::O_RDWR);
-            if nothing >= 0 {
-                libc::dup2(nothing, fd);
-                libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
-                libc::close(nothing);
-            }
+        let known = Known {
+            number: slot.number.swap(FREE, Ordering::AcqRel),
+            device: slot.device.load(Ordering::Relaxed),
+            inode: slot.inode.load(Ordering::Relaxed),
+        };
+        if let Ok(number) = known.get() {
+            // SAFETY: open on what is to be kept from this process, where nobody uses it any more.
+            unsafe { libc::close(number) };
         }
     }
 }

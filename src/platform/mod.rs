@@ -10,6 +10,7 @@ pub mod descriptors;
 pub mod exit;
 pub mod file;
 pub(crate) mod forked;
+mod kept;
 #[cfg(target_os = "linux")]
 mod linux;
 mod mask;

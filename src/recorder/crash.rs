@@ -346,6 +346,7 @@ fn thrown(
 
 /// Nobody died of what was reported last. Signal-safe.
 fn retract(stamp: Stamp) {
+    launch::goes_on();
     // SAFETY: as in `write`.
     let Some(desk) = (unsafe { DESK.load(Ordering::Acquire).as_ref() }) else {
         return;

@@ -1,5 +1,5 @@
-//! The helper thread: it asks the loader for the images, so that no capture has to, and tells the
-//! app of reports that no other thread of ours could.
+//! The helper thread: it asks the loader for the images, so that no capture has to, writes to the disk
+//! what the watched thread must not, and tells the app of reports that no other thread of ours could.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::capture::ImageTable;
 use crate::platform::forked::{ForkLock, around_forks};
 use crate::platform::{Semaphore, clock};
+use crate::store::launch;
 use crate::trigger::terminate;
 use crate::vitals::GAUGES;
 
@@ -52,6 +53,11 @@ impl Helper {
         ticket
     }
 
+    /// Has it write what has changed in the launch's record. Signal-safe.
+    pub fn wake() {
+        BELL.post();
+    }
+
     /// Asks for a fresh image table and waits for it, at most so many nanoseconds: the helper may
     /// be stuck behind the loader's lock. Signal-safe.
     pub fn refresh_within(nanoseconds: u64) -> bool {
@@ -89,6 +95,8 @@ impl Drop for Helper {
 
 fn run(tell: impl Fn(PathBuf)) {
     loop {
+        // First: the loader may keep us waiting.
+        launch::write_changes();
         let asked = ASKED.load(Ordering::SeqCst);
         if asked != ANSWERED.load(Ordering::SeqCst) {
             ImageTable::refresh();

@@ -259,6 +259,9 @@ impl Watcher for StallDesk {
         if now.saturating_sub(self.seen) >= SEEN_PERIOD {
             self.seen = now;
             launch::seen(&GAUGES.memory());
+        } else {
+            // The helper thread may be waiting for the loader.
+            launch::write_changes();
         }
     }
 }

@@ -2,14 +2,17 @@
 //! next launch can tell how it ended, even where there is no report.
 //!
 //! It lies beside the reports as `<wall time>-<short id>.launch`, 32 words of 8 bytes in the machine's
-//! own order, and is locked while its process lives.
+//! own order, and is locked while its process lives. Its words are kept in memory and written by
+//! pwrite(2), never through a mapping, which a full disk or a file that somebody cuts turns into SIGBUS.
+//! What the app says about itself is written by a thread of the monitor's; an end by the thread that
+//! ends the process.
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use crate::platform::file::{Folder, SharedWords};
-use crate::platform::{self, clock, descriptors, process_id, vitals};
+use crate::platform::file::{File, Folder};
+use crate::platform::{self, clock, descriptors, process_id, signals, vitals};
 
 /// The ending of its name.
 const ENDING: &str = "launch";
@@ -238,22 +241,67 @@ fn out_of_memory(word: &dyn Fn(usize) -> u64, now: &Now) -> bool {
 
 /// This process' record, while its monitor is installed.
 #[derive(Debug)]
-pub(crate) struct LaunchRecord {
-    _file: SharedWords,
+pub(crate) struct LaunchRecord(());
+
+/// Its words.
+static NOW: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
+/// Where they are written to; null without a record.
+static FILE: AtomicPtr<File> = AtomicPtr::new(std::ptr::null_mut());
+/// How many threads look at the file just now.
+static INSIDE: AtomicU32 = AtomicU32::new(0);
+/// Whether words have changed that are not written yet.
+static CHANGED: AtomicBool = AtomicBool::new(false);
+/// Whether a thread is writing what has changed.
+static WRITING: AtomicBool = AtomicBool::new(false);
+/// Dropping a record waits at most so often, a millisecond each, for a thread that writes to it.
+const WAITS: u32 = 100;
+
+/// Whether the record is this process', and no parent's of a child of `fork`. Signal-safe.
+fn is_ours() -> bool {
+    NOW[at::PID].load(Ordering::Relaxed) == u64::from(process_id())
 }
 
-/// Its words; null without one. They stay mapped for good.
-static WORDS_NOW: AtomicPtr<[AtomicU64; WORDS]> = AtomicPtr::new(std::ptr::null_mut());
-
 fn store(at: usize, value: u64) {
-    // SAFETY: null, or words that are never unmapped.
-    let words = unsafe { WORDS_NOW.load(Ordering::Acquire).as_ref() };
-    if let Some(words) = words
-        && let Some(slot) = words.get(at)
-        // A child of `fork` shares the memory, but is not what is recorded.
-        && words[at::PID].load(Ordering::Relaxed) == u64::from(process_id())
+    if let Some(slot) = NOW.get(at)
+        && is_ours()
     {
         slot.store(value, Ordering::Relaxed);
+    }
+}
+
+/// Writes all words from this one on. What cannot be written is not known to the next launch.
+/// Signal-safe.
+fn write_from(first: usize) {
+    if !is_ours() {
+        return;
+    }
+    INSIDE.fetch_add(1, Ordering::SeqCst);
+    // SAFETY: null, or a file that is not freed while INSIDE counts this thread.
+    if let Some(file) = unsafe { FILE.load(Ordering::SeqCst).as_ref() } {
+        // Of a file that somebody has cut, nothing is left.
+        let whole = (WORDS * 8) as u64;
+        let first = match file.length() {
+            Ok(length) if length >= whole => first,
+            _ => 0,
+        };
+        let mut bytes = [0; WORDS * 8];
+        for (into, word) in bytes.chunks_exact_mut(8).zip(&NOW) {
+            into.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+        }
+        let bytes = bytes.get(first * 8..).unwrap_or_default();
+        let _ = file.write_at(first as u64 * 8, bytes);
+    }
+    INSIDE.fetch_sub(1, Ordering::SeqCst);
+}
+
+/// Writes what has changed, if anything has; but for the end, which the thread that ends the process
+/// writes. Where another thread is at it, that one writes it. Signal-safe.
+pub(crate) fn write_changes() {
+    while CHANGED.load(Ordering::Acquire) && !WRITING.swap(true, Ordering::AcqRel) {
+        while CHANGED.swap(false, Ordering::AcqRel) {
+            write_from(at::BACKGROUND);
+        }
+        WRITING.store(false, Ordering::Release);
     }
 }
 
@@ -264,16 +312,21 @@ impl LaunchRecord {
         let id = u128::from_be_bytes(*launch);
         let name = format!("{started}-{:08x}.{ENDING}", (id >> 96) as u32);
         let name = std::ffi::CString::new(name)?;
-        let file = folder.create_words(&name, WORDS)?;
-        let Ok(words) = <&[AtomicU64; WORDS]>::try_from(file.words()) else {
-            return Err(io::ErrorKind::InvalidData.into());
-        };
-        words[at::PID].store(process_id().into(), Ordering::Relaxed);
-        WORDS_NOW.store(std::ptr::from_ref(words).cast_mut(), Ordering::Release);
+        let file = folder.create(&name).map_err(io::Error::from_raw_os_error)?;
+        if !is_ours() {
+            // In a child of `fork`, a thread that it has not may have been at it.
+            INSIDE.store(0, Ordering::SeqCst);
+            WRITING.store(false, Ordering::Release);
+        }
+        for word in &NOW {
+            word.store(0, Ordering::Relaxed);
+        }
+        NOW[at::PID].store(process_id().into(), Ordering::Relaxed);
         let halves = |at: usize, value: u128| {
             store(at, (value >> 64) as u64);
             store(at + 1, value as u64);
         };
+        store(at::MAGIC, MAGIC);
         store(at::STARTED, started);
         halves(at::LAUNCH, id);
         halves(at::BOOT, vitals::boot_id().unwrap_or(0));
@@ -292,46 +345,72 @@ impl LaunchRecord {
                 .for_each(|(to, from)| *to = *from);
             store(at::VERSION + index, u64::from_ne_bytes(word));
         }
+        FILE.store(Box::into_raw(Box::new(file)), Ordering::SeqCst);
         // Only now is it one.
-        store(at::MAGIC, MAGIC);
-        Ok(LaunchRecord { _file: file })
+        write_from(0);
+        Ok(LaunchRecord(()))
     }
 }
 
 impl Drop for LaunchRecord {
     fn drop(&mut self) {
-        store(at::ENDED, ended::UNINSTALLED);
-        WORDS_NOW.store(std::ptr::null_mut(), Ordering::Release);
+        ends(ended::UNINSTALLED);
+        let file = FILE.swap(std::ptr::null_mut(), Ordering::SeqCst);
+        for _ in 0..WAITS {
+            if INSIDE.load(Ordering::SeqCst) == 0 {
+                break;
+            }
+            signals::pause(1_000_000);
+        }
+        if INSIDE.load(Ordering::SeqCst) == 0 && !file.is_null() {
+            // SAFETY: it came out of a box in `begin`, nobody looks at it, and nobody will.
+            drop(unsafe { Box::from_raw(file) });
+        }
     }
 }
 
-/// The process is at work: its memory now. Signal-safe.
+/// The process is at work: its memory now. Not for the watched thread. Signal-safe.
 pub(crate) fn seen(memory: &vitals::MemoryUse) {
     store(at::SEEN, clock::realtime());
     store(at::FOOTPRINT, memory.footprint.unwrap_or(0));
     store(at::FREE, memory.device_free.unwrap_or(0));
     store(at::TOTAL, memory.device_total.unwrap_or(0));
+    CHANGED.store(true, Ordering::Release);
+    write_changes();
 }
 
-/// A stall has begun, or is over. Signal-safe.
+/// A stall has begun, or is over. Not for the watched thread. Signal-safe.
 pub(crate) fn stalled(now: bool) {
     store(at::STALLED, now.into());
+    CHANGED.store(true, Ordering::Release);
+    write_changes();
 }
 
-/// Whether the app is in the foreground. Signal-safe.
+/// Whether the app is in the foreground. [`write_changes`] has yet to write it. Signal-safe.
 pub(crate) fn foreground(now: bool) {
     store(at::BACKGROUND, u64::from(!now));
+    CHANGED.store(true, Ordering::Release);
 }
 
 /// The process exits. Signal-safe.
 pub(crate) fn exits(status: i32) {
     store(at::STATUS, u64::from(status as u32));
-    store(at::ENDED, ended::EXIT);
+    ends(ended::EXIT);
 }
 
 /// A report of a crash is begun. Signal-safe.
 pub(crate) fn crashes() {
-    store(at::ENDED, ended::CRASH);
+    ends(ended::CRASH);
+}
+
+/// Nobody died of what was reported as a crash. Signal-safe.
+pub(crate) fn goes_on() {
+    ends(0);
+}
+
+fn ends(how: u64) {
+    store(at::ENDED, how);
+    write_from(0);
 }
 
 #[cfg(test)]

@@ -57,6 +57,23 @@ pub fn role() -> Option<(String, PathBuf)> {
     Some((std::env::var(ROLE).ok()?, std::env::var_os(FOLDER)?.into()))
 }
 
+/// In a child: nothing that it could store to is a file's, which a full disk, or who cuts that file, takes
+/// away from it.
+#[allow(dead_code, reason = "not every test program has such children")]
+pub fn no_shared_file() {
+    if !cfg!(target_os = "linux") {
+        return;
+    }
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let mut shared = maps.lines().filter(|line| {
+        let mut words = line.split_whitespace();
+        let rights = words.nth(1).unwrap_or_default();
+        // What has no inode is nobody's file.
+        rights.contains('w') && rights.ends_with('s') && words.nth(2) != Some("0")
+    });
+    assert_eq!(shared.next(), None);
+}
+
 /// How a child ended.
 pub struct Ended {
     pub status: ExitStatus,

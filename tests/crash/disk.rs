@@ -51,7 +51,7 @@ pub fn may_mount() -> bool {
     }
 }
 
-fn own_mounts() -> bool {
+pub fn own_mounts() -> bool {
     // SAFETY: the calls change this process' own view of the files.
     unsafe {
         libc::unshare(libc::CLONE_NEWNS) == 0

@@ -1,0 +1,338 @@
+//! Files that somebody cuts, replaces or removes while the app runs, and disks that take no more: the app
+//! lives on, and its crash is reported.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use wedjat::report::EventKind;
+use wedjat::store::HowEnded;
+use wedjat::{CpuLoad, Crash, MemoryLoad, Monitor, SlowFrames, Stall, Threads, store};
+
+use crate::child::deadline::status;
+use crate::child::{Ended, Folder, command, no_shared_file, play, play_with};
+use crate::disk::own_mounts;
+use crate::{Tests, Way, outer, tests};
+
+pub fn trials() -> Tests {
+    let mut all = tests(&[
+        (
+            "nothing_that_a_file_can_take_away_is_written_to",
+            no_shared_files,
+        ),
+        (
+            "an_app_whose_record_is_cut_says_how_it_ended",
+            cut_and_killed,
+        ),
+        (
+            "a_launch_that_goes_on_after_a_fault_has_not_crashed",
+            goes_on,
+        ),
+    ]);
+    for how in [
+        "cut",
+        "replaced",
+        "removed",
+        "folder_moved",
+        "folder_removed",
+    ] {
+        let name = format!("an_app_whose_files_are_{how}_runs_on_and_is_reported");
+        all.push((name, Box::new(move || taken(how))));
+    }
+    for disk in DISKS {
+        let test = Box::new(move || full(disk.kind));
+        all.push((disk.name.to_owned(), test));
+    }
+    all
+}
+
+/// A disk of its own, and the programs that it takes to make one.
+struct Disk {
+    name: &'static str,
+    kind: &'static str,
+    needs: &'static [&'static str],
+}
+
+const DISKS: [Disk; 4] = [
+    Disk {
+        name: "a_full_tmpfs_ends_no_app",
+        kind: "tmpfs",
+        needs: &["mount"],
+    },
+    Disk {
+        name: "a_full_ext4_ends_no_app",
+        kind: "ext4",
+        needs: &["mount", "mkfs.ext4"],
+    },
+    Disk {
+        name: "a_full_btrfs_ends_no_app",
+        kind: "btrfs",
+        needs: &["mount", "mkfs.btrfs"],
+    },
+    Disk {
+        name: "a_quota_of_btrfs_ends_no_app",
+        kind: "quota",
+        needs: &["mount", "mkfs.btrfs", "btrfs"],
+    },
+];
+
+/// Why this test cannot run here, where it needs a disk that cannot be made.
+pub fn lacks(test: &str) -> Option<String> {
+    let disk = DISKS.iter().find(|disk| disk.name == test)?;
+    let has = |program: &str| {
+        let places = ["/sbin", "/usr/sbin", "/bin", "/usr/bin"];
+        places
+            .iter()
+            .any(|place| Path::new(place).join(program).exists())
+    };
+    if let Some(missing) = disk.needs.iter().find(|program| !has(program)) {
+        return Some(format!("there is no {missing}"));
+    }
+    // SAFETY: asks only.
+    let root = unsafe { libc::geteuid() } == 0;
+    let loops = disk.kind == "tmpfs" || Path::new("/dev/loop-control").exists();
+    match (root, loops) {
+        (false, _) => Some("only root may mount a disk".into()),
+        (_, false) => Some("there are no loop devices".into()),
+        _ => None,
+    }
+}
+
+/// With every trigger on.
+fn install_all(folder: &Path) -> Monitor {
+    Monitor::builder("taken", "1.0")
+        .directory(folder)
+        .crash(Crash::default().near_memory(true))
+        .stall(Stall::default())
+        .cpu(CpuLoad::default())
+        .memory(MemoryLoad::default())
+        .slow_frames(SlowFrames::default())
+        .names(true)
+        .all_images(true)
+        .on_report(|_| ())
+        .install()
+        .unwrap()
+}
+
+/// Works for so long, goes into the background and comes back.
+fn work(monitor: &Monitor, long: Duration) {
+    let begin = Instant::now();
+    while begin.elapsed() < long {
+        let heart = monitor.heartbeat();
+        heart.turn(|| std::thread::sleep(Duration::from_millis(5)));
+        monitor.set_foreground(begin.elapsed().as_millis() % 20 < 10);
+        monitor.frame();
+    }
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+/// The record of the launch is brought up to date every 2 s.
+const LONG: Duration = Duration::from_millis(2500);
+
+pub fn role(role: &str, folder: &Path) -> bool {
+    let words: Vec<&str> = role.split('-').collect();
+    match words[..] {
+        ["all_triggers"] => {
+            let monitor = install_all(folder);
+            monitor.watch_by_ping(|beat| beat()).unwrap();
+            no_shared_file();
+            monitor
+                .heartbeat()
+                .turn(|| std::thread::sleep(Duration::from_millis(400)));
+            monitor.record("a look").unwrap();
+            monitor.stacks(Threads::All).unwrap();
+            work(&monitor, Duration::from_millis(300));
+            no_shared_file();
+            assert!(monitor.stats().stalls > 0);
+        }
+        ["taken", how] => {
+            let monitor = install_all(folder);
+            work(&monitor, Duration::from_millis(100));
+            let kept = folder.with_extension("moved");
+            for file in files(folder) {
+                match how {
+                    "cut" => std::fs::File::options()
+                        .write(true)
+                        .open(file)
+                        .unwrap()
+                        .set_len(0)
+                        .unwrap(),
+                    "replaced" => {
+                        let fresh = folder.join("fresh");
+                        std::fs::write(&fresh, "theirs").unwrap();
+                        std::fs::rename(&fresh, &file).unwrap();
+                    }
+                    "removed" => std::fs::remove_file(file).unwrap(),
+                    _ => {}
+                }
+            }
+            match how {
+                "folder_moved" => {
+                    std::fs::rename(folder, &kept).unwrap();
+                    std::fs::create_dir(folder).unwrap();
+                }
+                "folder_removed" => {
+                    std::fs::remove_dir_all(folder).unwrap();
+                    std::fs::create_dir(folder).unwrap();
+                }
+                _ => {}
+            }
+            work(&monitor, LONG);
+            outer(Way::Null);
+        }
+        ["cut_and_killed"] => {
+            let monitor = install_all(folder);
+            for file in files(folder) {
+                std::fs::write(file, "").unwrap();
+            }
+            work(&monitor, LONG);
+            monitor.set_foreground(false);
+            std::thread::sleep(Duration::from_millis(200));
+            // SAFETY: ends this process.
+            unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+        }
+        ["goes_on"] => {
+            extern "C" fn deals_with_it(_: i32) {}
+            // SAFETY: the handler does nothing, and the process ends by the last call.
+            unsafe {
+                libc::signal(libc::SIGTRAP, deals_with_it as *const () as usize);
+                let _monitor = install_all(folder);
+                libc::raise(libc::SIGTRAP);
+                libc::kill(libc::getpid(), libc::SIGKILL);
+            }
+        }
+        ["full", kind] => {
+            let disk = folder.join("disk");
+            std::fs::create_dir(&disk).unwrap();
+            mount(kind, &disk, &folder.join("image"));
+            let place = match kind {
+                "quota" => disk.join("part"),
+                _ => disk.clone(),
+            };
+            let ended = status(&mut command("fills", &place));
+            // Of its own fault, and of no SIGBUS.
+            assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{ended:?}");
+            let found = store::reports(&place).unwrap();
+            if kind == "quota" && found.is_empty() {
+                // It frees nothing before the next commit of the file system: the reserve is no help.
+                return true;
+            }
+            assert_eq!(found.len(), 1, "{:?}", files(&place));
+            let reading = found[0].read().unwrap();
+            assert!(reading.damage.is_empty(), "{:?}", reading.damage);
+            let event = reading.report.event.unwrap();
+            assert_eq!(event.kind, EventKind::Crash);
+            assert!(reading.report.threads[0].crashed);
+        }
+        ["fills"] => {
+            let monitor = install_all(folder);
+            work(&monitor, Duration::from_millis(100));
+            fill(&folder.join("everything"));
+            work(&monitor, 2 * LONG);
+            outer(Way::Null);
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// Fills the disk to its last byte, and has all of it written.
+fn fill(path: &Path) {
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+    for (round, size) in [1 << 20, 4096, 512, 1].into_iter().enumerate() {
+        let path = path.with_extension(round.to_string());
+        let Ok(mut file) = std::fs::File::create(path) else {
+            return;
+        };
+        let bytes = vec![1; size];
+        while file.write_all(&bytes).is_ok() {}
+        // SAFETY: an open descriptor.
+        unsafe { libc::syncfs(file.as_raw_fd()) };
+    }
+}
+
+/// Mounts a disk of 128 MiB (tmpfs: 2 MiB) in a view of its own of the files.
+fn mount(kind: &str, at: &Path, image: &Path) {
+    assert!(own_mounts(), "{}", std::io::Error::last_os_error());
+    let run = |program: &str, args: &[&str]| {
+        let done = Command::new(program).args(args).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success(), "{program} {args:?}: {said}");
+    };
+    run("mount", &["--make-rprivate", "/"]);
+    let (at, path) = (at.to_str().unwrap(), image.to_str().unwrap());
+    if kind == "tmpfs" {
+        return run("mount", &["-t", "tmpfs", "-o", "size=2m", "none", at]);
+    }
+    let file = std::fs::File::create(image).unwrap();
+    file.set_len(128 << 20).unwrap();
+    match kind {
+        "ext4" => run("mkfs.ext4", &["-q", "-m", "0", path]),
+        _ => run("mkfs.btrfs", &["-q", path]),
+    }
+    run("mount", &["-o", "loop", path, at]);
+    if kind == "quota" {
+        let part = format!("{at}/part");
+        run("btrfs", &["subvolume", "create", &part]);
+        run("btrfs", &["quota", "enable", at]);
+        run("btrfs", &["qgroup", "limit", "8M", &part]);
+    }
+}
+
+fn no_shared_files() {
+    let ended = play("all_triggers");
+    assert!(ended.status.success(), "{}", ended.stderr);
+}
+
+fn taken(how: &str) {
+    let ended = play(&format!("taken-{how}"));
+    let moved = ended.folder.0.with_extension("moved");
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    let folder = match how {
+        "folder_moved" => {
+            assert!(ended.readings().is_empty());
+            Folder(moved)
+        }
+        _ => Folder(ended.folder.0.clone()),
+    };
+    let found = Ended { folder, ..ended };
+    let report = found.report();
+    assert_eq!(report.event.unwrap().kind, EventKind::Crash);
+    assert!(report.threads[0].crashed && report.threads.len() > 1);
+    let cut = report.capture.unwrap().cut;
+    assert_eq!(cut, None);
+    if ["cut", "folder_moved"].contains(&how) {
+        let launches = store::launches(&found.folder.0).unwrap();
+        assert_eq!(launches.len(), 1);
+        assert_eq!(launches[0].how, HowEnded::Crash);
+        assert_eq!(launches[0].app_version, "1.0");
+    }
+}
+
+fn cut_and_killed() {
+    let ended = play("cut_and_killed");
+    assert_eq!(ended.signal(), Some(libc::SIGKILL), "{}", ended.stderr);
+    let launches = store::launches(&ended.folder.0).unwrap();
+    assert_eq!(launches.len(), 1);
+    assert_eq!(launches[0].how, HowEnded::KilledInBackground);
+    assert_eq!(launches[0].app_version, "1.0");
+}
+
+fn goes_on() {
+    let ended = play("goes_on");
+    assert_eq!(ended.signal(), Some(libc::SIGKILL), "{}", ended.stderr);
+    assert!(ended.readings().is_empty());
+    let launches = store::launches(&ended.folder.0).unwrap();
+    assert_eq!(launches[0].how, HowEnded::KilledInForeground);
+}
+
+fn full(kind: &str) {
+    let ended = play_with(&format!("full-{kind}"), |command| command);
+    assert!(ended.status.success(), "{}", ended.stderr);
+}
