@@ -60,6 +60,8 @@ impl Mutex {
     }
 }
 
+const HOLDER: &str = "the holder";
+
 #[inline(never)]
 fn holds_it(mutex: &Mutex, ready: &Barrier) {
     mutex.lock();
@@ -91,7 +93,10 @@ fn play(test: &str, mutex: impl Fn() -> Mutex, lie: Option<i32>, check: impl Fn(
         heart.turn(|| ());
         let ready = Barrier::new(2);
         std::thread::scope(|scope| {
-            scope.spawn(|| holds_it(&mutex, &ready));
+            let worker = std::thread::Builder::new().name(HOLDER.to_owned());
+            worker
+                .spawn_scoped(scope, || holds_it(&mutex, &ready))
+                .unwrap();
             ready.wait();
             if let Some(lie) = lie {
                 // SAFETY: a word of the mutex, which glibc looks at only to unlock other kinds.
@@ -141,7 +146,7 @@ fn has_function(report: &Report, thread: u64, function: &str) -> bool {
 
 fn names_the_holder(test: &str, mutex: impl Fn() -> Mutex) {
     play(test, mutex, None, |report, holder| {
-        let expected = format!("waits for a lock held by thread {holder}");
+        let expected = format!("waits for a lock held by thread {holder} ({HOLDER})");
         assert_eq!(reason(report), expected);
         assert!(
             has_function(report, holder, "holds_it"),

@@ -149,6 +149,26 @@ impl Capturer {
         thread: Thread,
         images: &ImagesGuard,
     ) -> Option<Captured<'_>> {
+        self.read_in_place(thread, images, true)
+    }
+
+    /// As [`Capturer::capture_blocked`], for a thread that does not answer the signal: where the way to its root
+    /// needs a register that the kernel does not tell, the functions' own instructions are asked (x86_64), and where
+    /// those do not say either, the frames up to there are given. Signal-safe.
+    pub fn capture_unanswered(
+        &mut self,
+        thread: Thread,
+        images: &ImagesGuard,
+    ) -> Option<Captured<'_>> {
+        self.read_in_place(thread, images, false)
+    }
+
+    fn read_in_place(
+        &mut self,
+        thread: Thread,
+        images: &ImagesGuard,
+        to_the_root: bool,
+    ) -> Option<Captured<'_>> {
         let before = thread.progress().filter(|progress| !progress.running)?;
         let at = Blocked::of(thread)?;
         let start = now();
@@ -158,10 +178,13 @@ impl Capturer {
         let mut walk = self
             .unwinder
             .walk_known(&self.registers, 0, images.set(), &mut self.live);
+        if !to_the_root {
+            walk = walk.by_code();
+        }
         self.frames.fill(&mut walk);
         let (end, lacked) = (walk.end().unwrap_or(WalkEnd::Limit), walk.lacked());
         let end = without_gone(&mut self.frames, images).unwrap_or(end);
-        if lacked || thread.progress() != Some(before) {
+        if lacked && to_the_root || thread.progress() != Some(before) {
             return None;
         }
         Some(Captured {

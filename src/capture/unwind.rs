@@ -129,6 +129,7 @@ impl Unwinder {
             state: start,
             full: false,
             lacked: false,
+            by_code: false,
             budget: scan::BUDGET,
             given: 0,
             ended: None,
@@ -154,6 +155,8 @@ pub struct Walk<'a, M> {
     full: bool,
     /// Whether it ended for want of a register that was not known.
     lacked: bool,
+    /// Whether functions' instructions are read where a CFA hangs on such a register.
+    by_code: bool,
     /// How many more instructions may be looked at.
     budget: u32,
     given: u32,
@@ -267,6 +270,13 @@ impl<M: Memory> Walk<'_, M> {
     /// Whether it ended because a rule needs a register that was not known from the start.
     pub(crate) fn lacked(&self) -> bool {
         self.lacked
+    }
+
+    /// Has a CFA that hangs on a register which is not known counted from the stack pointer, by what the
+    /// function's instructions have done to it (x86_64). Such a frame is not certain.
+    pub(crate) fn by_code(mut self) -> Self {
+        self.by_code = true;
+        self
     }
 
     /// The registers of the frame that was given last, as far as they are known.

@@ -117,10 +117,16 @@ impl LiveDesk {
             } else {
                 match work.capturer.capture(thread, &images) {
                     Ok(captured) => Stack::of(captured),
-                    Err(error) => {
-                        text.push_str(&format!("({error})\n"));
-                        continue;
-                    }
+                    Err(error) => match work.capturer.capture_unanswered(thread, &images) {
+                        Some(captured) => Stack::of(captured),
+                        None => {
+                            text.push_str(&format!(
+                                "({error})
+"
+                            ));
+                            continue;
+                        }
+                    },
                 }
             };
             // The thread runs again by now.

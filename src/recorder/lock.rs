@@ -10,6 +10,9 @@ use crate::platform::{Thread, ThreadGauge};
 /// Holders that are followed from one to the next, at most.
 const CHAIN: usize = 8;
 
+/// Room for a line that names them all, each with its number and its name.
+const LINE: usize = 512;
+
 /// Who holds the lock that a thread waits for.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux says"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,16 +84,16 @@ impl Waiting {
         }
         match self.chain.first().copied().flatten() {
             None if self.deadlock.is_some() => {
-                write!(line, "thread {} waits for itself", watched.id())?
+                write!(line, "thread {} waits for itself", Named(watched))?
             }
             None => write!(line, "waits on a lock or an event, holder unknown")?,
             Some(first) => {
-                write!(line, "waits for a lock held by thread {}", first.id())?;
+                write!(line, "waits for a lock held by thread {}", Named(first))?;
                 for next in self.holders().skip(1) {
-                    write!(line, ", which waits for thread {}", next.id())?;
+                    write!(line, ", which waits for thread {}", Named(next))?;
                 }
                 if let Some(thread) = self.deadlock {
-                    write!(line, ", which waits for thread {}", thread.id())?;
+                    write!(line, ", which waits for thread {}", Named(thread))?;
                 } else if self.unknown {
                     write!(line, ", which waits for a lock, holder unknown")?;
                 }
@@ -151,17 +154,33 @@ fn is_ours(tid: u32) -> bool {
     crate::platform::Thread::from_id(u64::from(tid)).is_alive()
 }
 
+/// A thread's number, and its name where it has one: `1193 (worker)`.
+struct Named(Thread);
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut name = [0; 32];
+        let length = self.0.name(&mut name);
+        let name = name.get(..length).unwrap_or_default();
+        write!(f, "{}", self.0.id())?;
+        match std::str::from_utf8(name) {
+            Ok(name) if !name.is_empty() => write!(f, " ({name})"),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// A line of text in fixed room.
 #[derive(Debug)]
 pub(super) struct Line {
-    bytes: [u8; 240],
+    bytes: [u8; LINE],
     len: usize,
 }
 
 impl Default for Line {
     fn default() -> Line {
         Line {
-            bytes: [0; 240],
+            bytes: [0; LINE],
             len: 0,
         }
     }

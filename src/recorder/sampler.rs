@@ -169,7 +169,20 @@ impl Sampler {
             }
             Err(_) => {
                 self.cost.unanswered = self.cost.unanswered.saturating_add(1);
-                self.last.end = None;
+                match self.capturer.capture_unanswered(watched, &images) {
+                    Some(captured) => {
+                        self.samples.add(
+                            at,
+                            self.state,
+                            captured.frames,
+                            captured.omitted,
+                            captured.end,
+                        );
+                        self.last.set(&captured);
+                        (self.last.progress, self.last.way_back_to) = (now, None);
+                    }
+                    None => self.last.end = None,
+                }
             }
         }
         true

@@ -123,8 +123,10 @@ impl Threads {
                 continue;
             }
             match patience.record(recording, bench, capturer, images, thread, &facts) {
-                Some(bytes) => tally.bytes = tally.bytes.saturating_add(bytes),
-                None => {
+                Taken::InPlace => {}
+                Taken::Copied(bytes) => tally.bytes = tally.bytes.saturating_add(bytes),
+                Taken::Unanswered => tally.unanswered += 1,
+                Taken::Nothing => {
                     tally.unanswered += 1;
                     let facts = ThreadView {
                         state: Some("unresponsive"),
@@ -139,6 +141,18 @@ impl Threads {
     }
 }
 
+/// How a thread was captured.
+enum Taken {
+    /// As its stack lay.
+    InPlace,
+    /// By a copy of so many bytes.
+    Copied(u64),
+    /// It did not answer: the frames that can be read without that.
+    Unanswered,
+    /// It did not answer, nothing could be read, and nothing was written.
+    Nothing,
+}
+
 /// What was spent so far on threads that did not answer, nanoseconds.
 #[derive(Debug, Clone, Copy, Default)]
 struct Patience {
@@ -147,8 +161,7 @@ struct Patience {
 }
 
 impl Patience {
-    /// Captures `thread` and writes it: how many bytes of its stack were copied; `None` where it
-    /// did not answer. Signal-safe.
+    /// Captures `thread` and writes it. Signal-safe.
     fn record(
         &mut self,
         recording: &mut Recording,
@@ -157,7 +170,7 @@ impl Patience {
         images: &ImagesGuard,
         thread: Thread,
         facts: &ThreadView<'_>,
-    ) -> Option<u64> {
+    ) -> Taken {
         let mut refused = false;
         loop {
             // It waits in our own handler, where it cannot answer; nor need it. Asked each time
@@ -166,21 +179,25 @@ impl Patience {
                 let captured = capturer.capture_context(&registers, images);
                 let state = Some("crashed too");
                 recording.thread(bench, images, &ThreadView { state, ..*facts }, &captured);
-                return Some(0);
+                return Taken::InPlace;
             }
             // One that is blocked is read as it lies: the signal of a stop might interrupt its call.
             if let Some(captured) = capturer.capture_blocked(thread, images) {
                 recording.thread(bench, images, facts, &captured);
-                return Some(0);
+                return Taken::InPlace;
             }
             if refused || self.waited >= UNANSWERED_BUDGET || self.starved >= STARVED_BUDGET {
-                return None;
+                let Some(captured) = capturer.capture_unanswered(thread, images) else {
+                    return Taken::Nothing;
+                };
+                recording.thread(bench, images, facts, &captured);
+                return Taken::Unanswered;
             }
             let asked = clock::monotonic();
             if let Ok(captured) = capturer.capture(thread, images) {
                 let bytes = captured.bytes;
                 recording.thread(bench, images, facts, &captured);
-                return Some(bytes);
+                return Taken::Copied(bytes);
             }
             let took = clock::monotonic().saturating_sub(asked);
             // One that is ready to run and has not had the CPU would have answered.

@@ -5,10 +5,11 @@ use std::path::Path;
 use std::sync::Barrier;
 use std::time::Duration;
 
-use wedjat::report::{EventKind, Report};
+use wedjat::report::{EventKind, Found, Report};
+use wedjat::store::HowEnded;
 use wedjat::{Crash, Monitor, Stall};
 
-use crate::child::{Ended, calls, functions, play, stack};
+use crate::child::{Ended, calls, functions, in_order, play, stack};
 use crate::{Tests, Way, install, outer, tests};
 
 pub fn trials() -> Tests {
@@ -27,6 +28,14 @@ pub fn trials() -> Tests {
         (
             "threads_that_block_the_signal_cost_fifty_milliseconds_in_all",
             unwilling,
+        ),
+        (
+            "a_stall_of_a_thread_that_blocks_every_signal_has_its_stack",
+            stalls_unwilling,
+        ),
+        (
+            "a_fault_on_a_thread_that_blocks_every_signal_is_an_end_without_a_report",
+            faults_unwilling,
         ),
     ])
 }
@@ -118,12 +127,7 @@ pub fn role(role: &str, folder: &Path) -> bool {
             std::thread::scope(|scope| {
                 for _ in 0..UNWILLING {
                     scope.spawn(|| {
-                        // SAFETY: the set is filled in before it is read.
-                        unsafe {
-                            let mut all = std::mem::zeroed();
-                            libc::sigfillset(&mut all);
-                            libc::pthread_sigmask(libc::SIG_BLOCK, &all, std::ptr::null_mut());
-                        }
+                        block_all();
                         crate::asleep(&ready);
                     });
                 }
@@ -132,9 +136,34 @@ pub fn role(role: &str, folder: &Path) -> bool {
                 outer(Way::Null);
             });
         }
+        "stalls_unwilling" => {
+            let builder = Monitor::builder("crash test", "1.0").directory(folder);
+            let monitor = builder.stall(Stall::default()).install().unwrap();
+            block_all();
+            monitor.heartbeat().turn(naps);
+        }
+        "faults_unwilling" => {
+            let _monitor = install(folder);
+            block_all();
+            outer(Way::Null);
+        }
         _ => return false,
     }
     true
+}
+
+fn block_all() {
+    // SAFETY: the set is filled in before it is read.
+    unsafe {
+        let mut all = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &all, std::ptr::null_mut());
+    }
+}
+
+#[inline(never)]
+fn naps() {
+    std::thread::sleep(Duration::from_millis(1200));
 }
 
 fn culprit_is_first(report: &Report) {
@@ -231,8 +260,43 @@ fn unwilling() {
     let ended = play("unwilling");
     let report = ended.report();
     culprit_is_first(&report);
-    let silent = |thread: &&wedjat::report::Thread| thread.state.as_deref() == Some("unresponsive");
-    let silent = report.threads.iter().filter(silent).count();
-    assert!(silent >= UNWILLING, "{silent}");
+    let capture = report.capture.as_ref().unwrap();
+    assert!(capture.unanswered >= Some(UNWILLING as u64), "{capture:?}");
+    // What can be read without their help, all the same.
+    let asleep = (1..report.threads.len()).filter(|&index| {
+        functions(&report, index)
+            .iter()
+            .any(|name| name.contains("asleep"))
+    });
+    let asleep = asleep.count();
+    assert!(asleep > UNWILLING, "{asleep}");
     assert!(report.threads.len() > UNWILLING + 2);
+}
+
+fn stalls_unwilling() {
+    let report = play("stalls_unwilling").report();
+    assert_eq!(report.event.as_ref().unwrap().kind, EventKind::Stall);
+    let stack = functions(&report, 0);
+    assert!(in_order(&stack, &["naps"]), "{stack:#?}");
+    let thread = &report.threads[0];
+    assert_eq!(thread.state.as_deref(), Some("blocked"));
+    assert_eq!(thread.syscall.as_deref(), Some("clock_nanosleep"));
+    // The frame that the instructions of a function lead to is not certain.
+    let certain = [Found::Context, Found::UnwindInfo];
+    assert!(
+        thread
+            .frames
+            .iter()
+            .any(|frame| !certain.contains(&frame.found))
+    );
+    assert!(report.capture.unwrap().unanswered > Some(0));
+}
+
+fn faults_unwilling() {
+    let ended = play("faults_unwilling");
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    let launches = wedjat::store::launches(&ended.folder.0).unwrap();
+    assert_eq!(launches.len(), 1);
+    assert_eq!(launches[0].how, HowEnded::KilledInForeground);
+    assert!(ended.readings().is_empty());
 }

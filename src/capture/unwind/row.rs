@@ -52,12 +52,15 @@ impl<M: Memory> Walk<'_, M> {
         let mut known = self.state.known;
         let mut doubt = self.state.doubt;
         let mut sure = true;
+        let lacking = if self.by_code { !known } else { 0 };
         match row.cfa_register() {
-            Some((register, offset)) if doubt & (1 << register) != 0 => {
+            Some((register, offset)) if (doubt | lacking) & (1 << register) != 0 => {
                 match by_instructions(&mut self.memory, &mut self.budget) {
                     Some(cfa) => {
                         registers.set(register, cfa.wrapping_sub_signed(offset));
+                        sure = lacking & (1 << register) == 0;
                         doubt &= !(1 << register);
+                        known |= 1 << register;
                     }
                     None => sure = false,
                 }
