@@ -8,6 +8,8 @@ mod calls_made;
 mod child;
 #[path = "crash/disk.rs"]
 mod disk;
+#[path = "crash/first.rs"]
+mod first;
 #[path = "crash/held.rs"]
 mod held;
 #[path = "crash/leader.rs"]
@@ -73,6 +75,7 @@ fn main() {
         .into_iter()
         .chain(disk::trials())
         .chain(calls_made::trials())
+        .chain(first::trials())
         .chain(held::trials())
         .chain(leader::trials())
         .chain(near::trials())
@@ -365,6 +368,7 @@ fn roles(role: &str, folder: &Path) {
         _ if c::role(role, folder)
             || disk::role(role, folder)
             || calls_made::role(role, folder)
+            || first::role(role, folder)
             || held::role(role, folder)
             || leader::role(role, folder)
             || near::role(role, folder)

@@ -86,19 +86,6 @@ fn ours(handler: Handler) -> libc::sigaction {
     }
 }
 
-/// Puts `handler` in place again wherever [`install`] had put it, after [`restore_all`].
-///
-/// Signal-safe.
-pub fn install_again(handler: Handler) {
-    let action = ours(handler);
-    for signal in 1..=MAX_SIGNAL as i32 {
-        if kept(signal).is_some() {
-            // SAFETY: the structure outlives the call.
-            unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
-        }
-    }
-}
-
 /// The signals that a fault or an abort raises: these are never masked while we write.
 const FAULTS: [i32; 7] = [
     libc::SIGABRT,

@@ -69,6 +69,28 @@ pub fn with_alternate_stack(size: usize, work: impl FnOnce()) {
     work();
 }
 
+/// Runs `work`, which stands on another stack, with none for signals: what comes meanwhile is handled on the stack
+/// that `work` runs on. Where `work` does not return, the thread stays without one. Signal-safe.
+///
+/// Source: sigaltstack(2): it may be changed while the stack pointer is not on it. On Apple platforms it may not
+/// before the handler returns, and need not: a signal that comes until then stays on the stack that it finds.
+pub fn without_alternate_stack(work: impl FnOnce()) {
+    let none = libc::stack_t {
+        ss_sp: std::ptr::null_mut(),
+        ss_flags: libc::SS_DISABLE,
+        ss_size: 0,
+    };
+    let mut before = MaybeUninit::<libc::stack_t>::uninit();
+    // SAFETY: the structures outlive the calls, and `before` is read only where the first one filled it in.
+    unsafe {
+        let left = libc::sigaltstack(&none, before.as_mut_ptr()) == 0;
+        work();
+        if left {
+            libc::sigaltstack(before.as_ptr(), std::ptr::null_mut());
+        }
+    }
+}
+
 /// What a handler of ours needs of an alternate stack, beside the kernel's frame: enough to get to
 /// the stack on which reports are written, and to ask a handler of before.
 #[cfg(all(feature = "thread-stacks", target_os = "linux"))]

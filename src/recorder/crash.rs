@@ -192,7 +192,7 @@ fn write(crashed: &Crashed<'_>) {
         claims.done(Section::Close);
         if let Some(pending) = cause.panic {
             // One death, one report: what the panic hook wrote is part of this one.
-            pending.remove_file(&desk.folder);
+            pending.remove_files(&desk.folder);
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::report::name::Name;
 const SLOTS: usize = 16;
 const MESSAGE: usize = 2048;
 const LOCATION: usize = 512;
+const EARLIER: usize = 1024;
 
 /// The last panic of one thread.
 struct Slot {
@@ -27,31 +28,71 @@ struct Slot {
 unsafe impl Sync for Slot {}
 
 struct Note {
-    message: [u8; MESSAGE],
-    message_len: usize,
-    location: [u8; LOCATION],
-    location_len: usize,
+    message: Text<MESSAGE>,
+    location: Text<LOCATION>,
     report: Option<Name>,
+    /// The thread's panic before this one, and its report.
+    earlier: Text<EARLIER>,
+    earlier_report: Option<Name>,
+    /// Whether this one came while the earlier one was being unwound, and ends the process.
+    nested: bool,
 }
+
+/// Text in fixed room.
+struct Text<const ROOM: usize> {
+    bytes: [u8; ROOM],
+    len: usize,
+}
+
+impl<const ROOM: usize> Text<ROOM> {
+    const EMPTY: Text<ROOM> = Text {
+        bytes: [0; ROOM],
+        len: 0,
+    };
+
+    fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Adds as much of `text` as there is room for, cut at a character's end.
+    fn add(&mut self, text: &str) {
+        let room = self.bytes.get_mut(self.len..).unwrap_or_default();
+        let end = text.floor_char_boundary(room.len());
+        for (slot, byte) in room.iter_mut().zip(text.bytes().take(end)) {
+            *slot = byte;
+        }
+        self.len += end;
+    }
+
+    /// Signal-safe.
+    fn as_str(&self) -> &str {
+        let bytes = self.bytes.get(..self.len);
+        bytes
+            .and_then(|bytes| std::str::from_utf8(bytes).ok())
+            .unwrap_or_default()
+    }
+}
+
+const EMPTY: Note = Note {
+    message: Text::EMPTY,
+    location: Text::EMPTY,
+    report: None,
+    earlier: Text::EMPTY,
+    earlier_report: None,
+    nested: false,
+};
 
 static NOTES: [Slot; SLOTS] = [const {
     Slot {
         owner: AtomicU64::new(0),
-        note: UnsafeCell::new(Note {
-            message: [0; MESSAGE],
-            message_len: 0,
-            location: [0; LOCATION],
-            location_len: 0,
-            report: None,
-        }),
+        note: UnsafeCell::new(EMPTY),
     }
 }; SLOTS];
 
 /// What core says when a panic meets a frame that cannot unwind: the panic before it is the cause.
-const FOLLOW_UPS: [&str; 2] = [
-    "panic in a function that cannot unwind",
-    "panic in a destructor during cleanup",
-];
+const CANNOT_UNWIND: &str = "panic in a function that cannot unwind";
+/// The same where that frame is a destructor that runs because of an earlier panic: both are.
+const IN_CLEANUP: &str = "panic in a destructor during cleanup";
 
 /// A panic as the hook sees it.
 #[derive(Debug, Clone, Copy)]
@@ -118,9 +159,12 @@ fn noted(info: &std::panic::PanicHookInfo<'_>) {
     let message = info
         .payload_as_str()
         .unwrap_or("(a payload that is no text)");
-    if FOLLOW_UPS.contains(&message)
-        && Pending::of(Thread::current(), std::thread::panicking()).is_some()
+    if [CANNOT_UNWIND, IN_CLEANUP].contains(&message)
+        && let Some(note) = own_note()
     {
+        if message == IN_CLEANUP {
+            note.is_nested();
+        }
         return;
     }
     let location = info.location().map(ToString::to_string).unwrap_or_default();
@@ -165,11 +209,41 @@ fn note(message: &str, location: &str) {
         if !NOTES.iter().any(claim) {
             return;
         }
+        if let Some(note) = own_note() {
+            // Another thread's, which is gone.
+            note.message.clear();
+            note.report = None;
+        }
     }
     if let Some(note) = own_note() {
-        note.message_len = copy(&mut note.message, message);
-        note.location_len = copy(&mut note.location, location);
-        note.report = None;
+        note.renew(message, location);
+    }
+}
+
+impl Note {
+    /// The thread panics anew.
+    fn renew(&mut self, message: &str, location: &str) {
+        self.earlier.clear();
+        if !self.message.as_str().is_empty() {
+            for part in [self.message.as_str(), ", ", self.location.as_str()] {
+                self.earlier.add(part);
+            }
+        }
+        self.earlier_report = self.report.take();
+        self.nested = false;
+        self.message.clear();
+        self.message.add(message);
+        self.location.clear();
+        self.location.add(location);
+    }
+
+    /// The panic came while the thread's earlier one was being unwound, and now ends the process.
+    fn is_nested(&mut self) {
+        self.nested = true;
+        if !self.earlier.as_str().is_empty() {
+            self.message.add("\nwhile unwinding from: ");
+            self.message.add(self.earlier.as_str());
+        }
     }
 }
 
@@ -185,18 +259,6 @@ fn slot_of(thread: Thread) -> Option<&'static Slot> {
     NOTES
         .iter()
         .find(|slot| slot.owner.load(Ordering::Acquire) == thread.id())
-}
-
-/// Copies as much of `text` as there is room for, cut at a character's end.
-fn copy(into: &mut [u8], text: &str) -> usize {
-    let mut end = text.len().min(into.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    for (slot, byte) in into.iter_mut().zip(text.bytes().take(end)) {
-        *slot = byte;
-    }
-    end
 }
 
 /// A panic that is under way on a thread.
@@ -223,26 +285,20 @@ impl Pending {
 
     /// Its message. Signal-safe.
     pub fn message(&self) -> &str {
-        text(&self.note.message, self.note.message_len)
+        self.note.message.as_str()
     }
 
     /// `file:line:column`. Signal-safe.
     pub fn location(&self) -> &str {
-        text(&self.note.location, self.note.location_len)
+        self.note.location.as_str()
     }
 
-    /// Removes the report that the hook wrote, now that a better one stands. Signal-safe.
-    pub fn remove_file(&self, folder: &file::Folder) {
-        if let Some(name) = &self.note.report {
+    /// Removes the reports that the hook wrote, now that a better one stands. Signal-safe.
+    pub fn remove_files(&self, folder: &file::Folder) {
+        let earlier = self.note.earlier_report.filter(|_| self.note.nested);
+        for name in [self.note.report, earlier].into_iter().flatten() {
             // Already gone is as good.
             let _ = folder.remove(name.as_c_str());
         }
     }
-}
-
-fn text(bytes: &[u8], length: usize) -> &str {
-    bytes
-        .get(..length)
-        .and_then(|bytes| std::str::from_utf8(bytes).ok())
-        .unwrap_or_default()
 }

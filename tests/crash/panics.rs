@@ -15,6 +15,11 @@ pub fn trials() -> Tests {
         ("caught_panics_are_under_a_quota", quota),
         ("a_child_of_fork_reports_no_panic", forked),
         ("a_crash_while_unwinding_is_a_crash", while_unwinding),
+        ("a_panic_in_a_drop_during_a_panic_is_one_report", in_a_drop),
+        (
+            "panics_that_are_caught_one_in_the_other_are_two_reports",
+            caught_in_a_drop,
+        ),
     ])
 }
 
@@ -63,6 +68,31 @@ pub fn role(role: &str, folder: &Path) -> bool {
             let _monitor = install(folder);
             let _breaks = Breaks;
             panic!("this came first");
+        }
+        "in_a_drop" => {
+            struct Breaks;
+            impl Drop for Breaks {
+                fn drop(&mut self) {
+                    panic!("the lid broke");
+                }
+            }
+            let _monitor = install(folder);
+            let _breaks = Breaks;
+            panic!("the box fell");
+        }
+        "caught_in_a_drop" => {
+            struct Mends;
+            impl Drop for Mends {
+                fn drop(&mut self) {
+                    assert!(std::panic::catch_unwind(|| panic!("the lid broke")).is_err());
+                }
+            }
+            let _monitor = install(folder);
+            let fell = std::panic::catch_unwind(|| {
+                let _mends = Mends;
+                panic!("the box fell");
+            });
+            assert!(fell.is_err());
         }
         _ => return false,
     }
@@ -130,4 +160,36 @@ fn while_unwinding() {
     assert_eq!((event.kind, event.fatal), (EventKind::Crash, true));
     assert_eq!(event.message.as_deref(), Some("this came first"));
     assert_eq!(event.signal.unwrap().name, "SIGSEGV");
+}
+
+fn in_a_drop() {
+    let ended = play("in_a_drop");
+    assert_eq!(ended.signal(), Some(libc::SIGABRT), "{}", ended.stderr);
+    let event = only(&ended).event.unwrap();
+    assert!(event.fatal);
+    assert_eq!(event.signal.unwrap().name, "SIGABRT");
+    // The one that ended the process, and the one in whose course it came.
+    let message = event.message.unwrap();
+    assert!(
+        message.starts_with("the lid broke\nwhile unwinding from: the box fell, "),
+        "{message}"
+    );
+    assert!(message.contains("tests/crash/panics.rs:"), "{message}");
+}
+
+fn caught_in_a_drop() {
+    let ended = play("caught_in_a_drop");
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let events = ended
+        .readings()
+        .into_iter()
+        .map(|reading| reading.report.event.unwrap());
+    let events: Vec<(bool, String)> = events
+        .map(|event| (event.fatal, event.message.unwrap()))
+        .collect();
+    let expected = [
+        (false, "the box fell".to_owned()),
+        (false, "the lid broke".to_owned()),
+    ];
+    assert_eq!(events, expected);
 }

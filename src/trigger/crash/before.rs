@@ -6,10 +6,11 @@ use std::sync::atomic::Ordering;
 
 use super::Stamp;
 use super::handler::{
-    ASKING, Arrived, DEALT_WITH, DONE, FOLLOWED, OWNER, PASSING, STACK, WRITER, handle, inside,
+    ASKING, Arrived, DEALT_WITH, DONE, FOLLOWED, OWNER, PASSING, STACK, WRITER, inside,
 };
 use crate::platform::Thread;
 use crate::platform::signals::{self, Before};
+use crate::platform::stacks;
 
 /// A handler of before is asked on our own stack where the alternate one has less room than this:
 /// it may raise a signal itself, whose frame is up to 11 KiB (AT_MINSIGSTKSZ with AMX).
@@ -66,16 +67,10 @@ impl Arrived {
         let stack = unsafe { STACK.load(Ordering::Acquire).as_ref() };
         let goes_on = match stack {
             Some(stack) if scarce && owner && before == 0 => {
-                // A signal that it raises itself needs none of our handlers, nor the frame of this
-                // one, which lies where that signal's will.
-                signals::restore_all();
                 let mut asked = (*self, false);
                 // SAFETY: OWNER lets one thread come here, and its report is done; a handler that
                 // unwinds out of `ask` would not have been met by its catcher either way.
                 unsafe { stack.run(ask, std::ptr::from_mut(&mut asked).cast()) };
-                if asked.1 {
-                    signals::install_again(handle);
-                }
                 asked.1
             }
             // SAFETY: the caller vouches for what arrived.
@@ -97,8 +92,12 @@ extern "C" fn ask(argument: *mut c_void) {
         frame,
         ..
     } = asked.0;
-    // SAFETY: what the kernel gave for this signal.
-    asked.1 = unsafe { signals::ask_before(signal, info, frame) };
+    // The alternate stack is left alone meanwhile: our handler's frame lies where that of a signal which the
+    // handler of before raises itself would. The kernel puts it back where our handler returns.
+    stacks::without_alternate_stack(|| {
+        // SAFETY: what the kernel gave for this signal.
+        asked.1 = unsafe { signals::ask_before(signal, info, frame) };
+    });
 }
 
 /// Whether the handler of before has jumped away while it was asked by the calling thread, which

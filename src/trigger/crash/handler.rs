@@ -16,7 +16,7 @@ use super::scribe;
 #[cfg(target_os = "linux")]
 use super::writing::closes;
 use super::writing::{salvage, write};
-use super::{Crash, Writer, witness};
+use super::{Crash, Writer, waiting, witness};
 use crate::capture::Registers;
 use crate::platform::signals::{self, Before, SignalFacts};
 use crate::platform::stacks::{self, CrashStack};
@@ -55,11 +55,9 @@ const CRASH_STACK: usize = 512 << 10;
 const SALVAGE_STACK_SIZE: usize = 64 << 10;
 /// What the installing thread is given, if it has no alternate stack or a smaller one.
 const ALTERNATE_STACK: usize = 64 << 10;
-/// Other threads that crash meanwhile wait at most so long for the report.
+/// Who takes the handlers back waits at most so long for a report that is being written.
 const WAIT_STEPS: u32 = 500;
 const WAIT_STEP: i64 = 10_000_000;
-/// And then so long for the first one to die, so that the process dies of its signal.
-const LET_DIE: i64 = 200_000_000;
 /// More passes at a time than any chain of handlers has: it is a ring.
 const A_RING: u32 = 32;
 /// A death is followed by one more signal (a handler of before that aborts), or two.
@@ -284,12 +282,8 @@ impl Arrived {
                     // SAFETY: the caller vouches for the context.
                     let registers = unsafe { context::registers(self.frame.cast()) };
                     witness::note(thread, Registers::native(registers));
-                    wait_for_the_report();
-                    let mut still = OWNER.load(Ordering::Acquire) == owner;
-                    if still {
-                        signals::pause(LET_DIE);
-                        still = OWNER.load(Ordering::Acquire) == owner;
-                    }
+                    waiting::for_the_death_of(owner);
+                    let still = OWNER.load(Ordering::Acquire) == owner;
                     if still && Thread::from_id(owner).is_alive() {
                         return pass_on();
                     }

@@ -8,6 +8,7 @@ mod mach;
 #[cfg(target_os = "linux")]
 mod scribe;
 mod sections;
+mod waiting;
 mod witness;
 mod writing;
 
