@@ -4,11 +4,15 @@
 #![cfg(all(feature = "symbolicate", target_os = "linux"))]
 
 mod deadline;
+mod desk_support;
 
+use std::collections::BTreeMap;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
+use desk_support::home::{Home, Thing, things};
 use object::{Object, ObjectSection};
 use wedjat::symbolicate::{Addresses, Cache, DebugFiles, Frame};
 
@@ -70,6 +74,7 @@ fn table(folder: &Path) -> PathBuf {
     let files: Vec<PathBuf> = std::fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
+        .filter(|path| !path.ends_with("CACHEDIR.TAG"))
         .collect();
     let [table] = &files[..] else {
         panic!("{files:?}")
@@ -156,8 +161,9 @@ fn many_at_once_and_never_a_half_written_table() {
 #[test]
 fn the_folder_is_bounded() {
     let folder = tempfile::tempdir().unwrap();
+    answers(&desk(Some(Cache::new(folder.path()))), &addresses(400));
     let old = folder.path().join("00-1-v0.table");
-    std::fs::write(&old, vec![0; 1 << 20]).unwrap();
+    std::fs::rename(table(folder.path()), &old).unwrap();
     let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(1 << 20);
     std::fs::File::options()
         .append(true)
@@ -166,7 +172,7 @@ fn the_folder_is_bounded() {
         .set_modified(long_ago)
         .unwrap();
     answers(
-        &desk(Some(Cache::new(folder.path()).limit(1 << 20))),
+        &desk(Some(Cache::new(folder.path()).limit(1))),
         &addresses(400),
     );
     assert!(!old.exists());
@@ -183,4 +189,56 @@ fn a_cache_that_cannot_be_written_is_done_without() {
         answers(&desk(Some(Cache::new(&file))), &all),
         answers(&desk(None), &all)
     );
+}
+
+/// Makes the table, uses it, and makes it again.
+fn use_cache(cache: Cache) {
+    for _ in 0..2 {
+        answers(&desk(Some(cache.clone())), &addresses(400));
+    }
+}
+
+#[test]
+fn a_cache_among_other_things_keeps_to_a_folder_of_its_own() {
+    let home = Home::new();
+    let root = home.shop.path("");
+    use_cache(Cache::new(&root).limit(1));
+    let new = home.check("a cache in the home");
+    let within = home.shop.path("wedjat-cache");
+    assert!(new.iter().all(|path| path.starts_with(&within)), "{new:?}");
+    let own = table(&within);
+    // An older one makes room, and nothing else does.
+    let old = own.with_file_name("00-1-v0.table");
+    std::fs::rename(own, &old).unwrap();
+    use_cache(Cache::new(&root).limit(1));
+    home.check("the second time");
+    assert!(!old.exists());
+    table(&within);
+}
+
+#[test]
+fn other_things_in_the_cache_s_own_folder_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    use_cache(Cache::new(folder.path()));
+    let old = folder.path().join("00-1-v0.table");
+    std::fs::rename(table(folder.path()), &old).unwrap();
+    let home = Home::new();
+    for path in home.before.keys() {
+        let to = folder.path().join(path.file_name().unwrap());
+        if path.is_symlink() {
+            symlink(std::fs::read_link(path).unwrap(), to).unwrap();
+        } else {
+            std::fs::rename(path, to).unwrap();
+        }
+    }
+    let before: BTreeMap<PathBuf, Thing> = things(folder.path());
+    use_cache(Cache::new(folder.path()).limit(1));
+    let mut after = things(folder.path());
+    assert!(
+        after.remove(&old).is_none(),
+        "the older table is still there"
+    );
+    for (path, thing) in before.iter().filter(|(path, _)| **path != old) {
+        assert!(after.get(path) == Some(thing), "{}", path.display());
+    }
 }

@@ -187,43 +187,6 @@ fn lines_come_as_reports_come_and_ctrl_c_leaves_them() {
     assert!(String::from_utf8_lossy(&out.stderr).contains("3 reports were done"));
 }
 
-#[test]
-fn ctrl_c_leaves_whole_files() {
-    let folder = tempfile::tempdir().unwrap();
-    for format in ["json", "folded", "flamegraph", "speedscope"] {
-        let file = folder.path().join(format);
-        let (mut child, mut input) =
-            endless(&["--format", format, "--output", file.to_str().unwrap()]);
-        // A hint to people that comes after the three: by then they are done.
-        input.write_all(&[0x92, 0xa3]).unwrap();
-        input.write_all(b"xyz\xc0").unwrap();
-        let mut wait = endless_lines(&mut child);
-        input.write_all(&report(3)).unwrap();
-        input.write_all(&report(4)).unwrap();
-        let said = wait.next().unwrap().unwrap();
-        assert!(said.contains("standard input"), "{said}");
-        interrupt(&child);
-        let said: Vec<String> = wait.map(Result::unwrap).collect();
-        assert!(said.concat().contains("interrupted"), "{said:?}");
-        assert_eq!(child.wait().unwrap().code(), Some(130), "{format}");
-        drop(input);
-        let text = std::fs::read_to_string(&file).unwrap();
-        match format {
-            "json" => {
-                let reports: Vec<Value> = serde_json::from_str(&text).unwrap();
-                assert!(reports.len() >= 3);
-            }
-            "speedscope" => drop(serde_json::from_str::<Value>(&text).unwrap()),
-            "folded" => assert!(text.contains("stall_1 1\n") && text.ends_with('\n')),
-            _ => assert!(text.trim_end().ends_with("</svg>")),
-        }
-    }
-}
-
-fn endless_lines(child: &mut Child) -> std::io::Lines<BufReader<std::process::ChildStderr>> {
-    BufReader::new(child.stderr.take().unwrap()).lines()
-}
-
 fn with_input(args: &[&str], bytes: &[u8]) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("input");

@@ -184,8 +184,11 @@ impl Debuginfod {
                 }
             }
         }
-        if all_answered && fs::create_dir_all(&folder).is_ok() {
-            let _ = fs::File::create(&path).and_then(|file| file.set_modified(SystemTime::now()));
+        // What is there and is no debug file of that build is not ours to empty.
+        let is_free = fs::metadata(&path).map_or(true, |meta| meta.len() == 0);
+        if all_answered && is_free && fs::create_dir_all(&folder).is_ok() {
+            let miss = fs::File::options().append(true).create(true).open(&path);
+            let _ = miss.and_then(|file| file.set_modified(SystemTime::now()));
         }
         None
     }

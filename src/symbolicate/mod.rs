@@ -43,6 +43,7 @@ pub mod foreign;
 pub mod format;
 mod frame;
 pub mod group;
+mod identity;
 mod image_files;
 mod names;
 mod object_file;

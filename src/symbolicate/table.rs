@@ -22,7 +22,7 @@ use super::bytes::Bytes;
 use super::dwarf::{Chain, NONE};
 use super::overlay::Segment;
 
-const MAGIC: &[u8; 8] = b"wdjtable";
+pub(super) const MAGIC: &[u8; 8] = b"wdjtable";
 /// Counts up with every change of layout or of what the tables say.
 pub(crate) const VERSION: u32 = 2;
 /// Magic, version, counts of the six parts, CRC-32 of all these.

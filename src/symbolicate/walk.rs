@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::cache::Cache;
+use super::identity::{Identity, identity};
 use super::object_file::{self, ObjectFile};
 
 /// Folders nest no deeper than this.
@@ -195,25 +196,6 @@ fn look(path: &Path) -> Result<Vec<Found>, String> {
         Ok(objects) => Ok(objects.iter().map(Found::of).collect()),
         Err(error) => Err(error.to_string()),
     }
-}
-
-#[cfg(unix)]
-type Identity = (u64, u64);
-
-/// What tells a folder from all others, whatever path leads to it.
-#[cfg(unix)]
-fn identity(folder: &Path) -> Option<Identity> {
-    use std::os::unix::fs::MetadataExt;
-    let meta = std::fs::metadata(folder).ok()?;
-    Some((meta.dev(), meta.ino()))
-}
-
-#[cfg(not(unix))]
-type Identity = PathBuf;
-
-#[cfg(not(unix))]
-fn identity(folder: &Path) -> Option<Identity> {
-    folder.canonicalize().ok()
 }
 
 #[derive(Serialize, Deserialize)]

@@ -1,6 +1,8 @@
 //! Programs made on the spot, and what others say of them.
 #![allow(dead_code)]
 
+pub mod home;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -5,7 +5,8 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use serde_json::json;
 
 use super::args::{Args, FormatName, parse_address};
-use super::{NOTHING, Say, USAGE, done, output};
+use super::output::Output;
+use super::{NOTHING, Say, USAGE, done};
 use crate::symbolicate::format::{FrameJson, PlainJson, Style, plain};
 use crate::symbolicate::{Addresses, DebugFiles, image_file_name};
 
@@ -29,7 +30,7 @@ pub(super) fn run(args: &Args, files: &DebugFiles, input: &mut dyn Read, say: &m
         say.error(&format!("--address {text}: {error}"));
         return USAGE;
     }
-    let mut out = match output(args) {
+    let mut out = match Output::open(args) {
         Ok(out) => out,
         Err(error) => return done(Err(error), say),
     };
@@ -42,7 +43,7 @@ pub(super) fn run(args: &Args, files: &DebugFiles, input: &mut dyn Read, say: &m
             "-" => stream(&mut lines, input, &mut out),
             text => lines.write(text, &mut out),
         });
-    let code = done(result.and_then(|()| out.flush()), say);
+    let code = done(result.and_then(|()| out.finish()), say);
     if let Some((first, error)) = &lines.first_bad {
         let count = lines.bad;
         say.warning(&format!(

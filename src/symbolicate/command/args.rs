@@ -46,11 +46,16 @@ pub struct Args {
     pub format: FormatName,
 
     /// Print to a file instead of standard output
+    ///
+    /// The file appears once it is whole. One that is an input is refused.
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
     /// Where to keep lookup tables of debug files, so that the next answer comes sooner [default: a
     /// folder of the user's caches]
+    ///
+    /// A folder that holds other things gets a folder wedjat-cache for them; what is not a table is
+    /// never removed.
     #[arg(long, value_name = "DIR", conflicts_with = "no_cache")]
     pub cache: Option<PathBuf>,
 
@@ -144,7 +149,7 @@ Exit status:
   0  done
   1  a report was damaged (what could be read of it was printed), or under --strict a debug file
      is missing
-  2  the command line is wrong
+  2  the command line is wrong, or the output is one of the inputs
   3  nothing could be read
 
 Environment:
@@ -220,7 +225,7 @@ impl Args {
     /// Why the folder that was named for tables is of no use.
     pub(super) fn useless_cache(&self) -> Option<String> {
         let folder = self.cache.as_ref()?;
-        let error = std::fs::create_dir_all(folder).err()?;
+        let error = self.cache()?.prepare().err()?;
         let folder = folder.display();
         Some(format!("--cache {folder}: {error}; going on without"))
     }

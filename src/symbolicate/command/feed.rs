@@ -1,5 +1,6 @@
 //! What there is to do: the reports that the arguments name, in batches, one after the other.
 
+use super::output::{Target, refusal};
 use super::walk::walk;
 use crate::report::{ReadError, Reading, ReportReader, limits};
 use crate::symbolicate::foreign;
@@ -26,26 +27,31 @@ pub(super) enum Item {
     Warning(String),
     /// What could not be read, and why.
     Error(String),
+    /// Why nothing may be written: this is an input, and the output as well.
+    Refused(String),
 }
 
 /// Passes batches on; see [`feed`].
 pub(super) struct Feed<'a> {
     pass: &'a mut dyn FnMut(Vec<Item>) -> bool,
     batch: Vec<Item>,
+    target: &'a Target,
     /// Whether more is wanted.
     goes_on: bool,
 }
 
-/// Passes on what the paths name, in order, until `pass` says `false`: reports in folders in order of
+/// Passes on what the paths name, in order, until `pass` says `false` or one of them is `target`: reports in folders in order of
 /// name, and for `-` those that `input` holds.
 pub(super) fn feed(
     paths: &[PathBuf],
     input: &mut dyn Read,
+    target: &Target,
     pass: &mut dyn FnMut(Vec<Item>) -> bool,
 ) {
     let mut feed = Feed {
         pass,
         batch: Vec::new(),
+        target,
         goes_on: true,
     };
     for path in paths {
@@ -66,10 +72,11 @@ pub(super) fn feed(
 }
 
 /// The number of the open descriptor that a path is a name of.
-fn descriptor(path: &Path) -> Option<u32> {
+pub(super) fn descriptor(path: &Path) -> Option<u32> {
     let path = path.to_str()?;
-    if path == "/dev/stdin" {
-        return Some(0);
+    let standard = ["/dev/stdin", "/dev/stdout", "/dev/stderr"];
+    if let Some(number) = standard.iter().position(|name| *name == path) {
+        return u32::try_from(number).ok();
     }
     let number = path
         .strip_prefix("/dev/fd/")
@@ -111,6 +118,12 @@ impl Feed<'_> {
     }
 
     fn file(&mut self, path: PathBuf) -> bool {
+        if self.target.is(&path) {
+            self.item(Item::Refused(refusal(&path.display().to_string())));
+            self.flush();
+            self.goes_on = false;
+            return false;
+        }
         let is_large = std::fs::metadata(&path).is_ok_and(|m| m.is_file() && m.len() > LARGE);
         if !is_large {
             return self.item(Item::File(path));

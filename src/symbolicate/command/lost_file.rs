@@ -15,10 +15,12 @@ pub(super) fn install() {
     };
     let errors = std::fs::File::from(descriptor);
     let action = move || {
+        super::interrupt::remove_temporary();
         let _ = (&errors).write(MESSAGE);
         signal_hook::low_level::exit(i32::from(super::NOTHING));
     };
-    // SAFETY: the action is async-signal-safe: one write(2) to a descriptor that stays open, then _exit(2).
+    // SAFETY: the action is async-signal-safe: unlink(2), one write(2) to a descriptor that stays open, then
+    // _exit(2).
     // Where the system refuses, the signal does what it always does.
     let _ = unsafe { signal_hook::low_level::register(signal_hook::consts::SIGBUS, action) };
 }

@@ -8,8 +8,10 @@ mod fetching;
 mod inspect;
 mod interrupt;
 mod lost_file;
+mod output;
 mod progress;
 mod reports;
+mod tally;
 mod walk;
 
 use std::borrow::Cow;
@@ -18,6 +20,8 @@ use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
 pub use args::{Args, FormatName, command};
+
+use output::{Output, Target};
 
 use super::format::plain;
 use super::{Addresses, DebugFiles, Symbolicator};
@@ -92,9 +96,9 @@ fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> 
     if let Some(path) = &args.inspect {
         return match inspect::inspect(path, &mut input) {
             Ok(found) => {
-                let written = output(args).and_then(|mut out| {
+                let written = Output::open(args).and_then(|mut out| {
                     out.write_all(found.text.as_bytes())?;
-                    out.flush()
+                    out.finish()
                 });
                 match done(written, &mut say) {
                     DONE if found.damaged => DAMAGED,
@@ -109,6 +113,11 @@ fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> 
     }
     if let Some(wrong) = args.wrong_folder() {
         say.error(&wrong);
+        return USAGE;
+    }
+    let target = Target::of(args);
+    if let Some(refusal) = target.refusal(args) {
+        say.error(&refusal);
         return USAGE;
     }
     // Answers come without it, only later.
@@ -157,7 +166,7 @@ fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> 
         files.debuginfod(servers.map(|servers| servers.watch(fetching::watch())))
     };
     let desk = Symbolicator::new(files);
-    let code = reports::run(args, &desk, input, &mut say);
+    let code = reports::run(args, &desk, input, &target, &mut say);
     make_tables_behind(args, desk.files());
     code
 }
@@ -218,18 +227,6 @@ impl Say<'_> {
     fn note(&mut self, text: &str) {
         let _ = writeln!(self.errors, "{}", plain(text));
     }
-}
-
-/// Where results go.
-fn output(args: &Args) -> io::Result<Box<dyn Write>> {
-    Ok(match &args.output {
-        Some(path) => {
-            let file = std::fs::File::create(path)
-                .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
-            Box::new(io::BufWriter::with_capacity(1 << 16, file))
-        }
-        None => Box::new(io::BufWriter::with_capacity(1 << 16, io::stdout().lock())),
-    })
 }
 
 /// The exit code for a result of writing. That nobody reads on is no error.

@@ -12,8 +12,10 @@ use clap::ColorChoice;
 use super::args::{Args, FormatName};
 use super::feed::{Item, feed};
 use super::interrupt::Interrupt;
+use super::output::{Output, Target, refusal};
 use super::progress::Progress;
-use super::{DAMAGED, DONE, INTERRUPTED, NOTHING, Say, done, output};
+use super::tally::Tally;
+use super::{DONE, INTERRUPTED, Say, USAGE, done};
 use crate::report::{self, ReadError, Reading, ReportReader, Scrub, limits};
 use crate::symbolicate::bytes::Bytes;
 use crate::symbolicate::foreign;
@@ -21,7 +23,7 @@ use crate::symbolicate::format::{
     Firefox, FlameGraph, Folded, Format, Html, Json, Ndjson, Sources, Speedscope, Style, Text, Top,
     TopLayout, missing_text,
 };
-use crate::symbolicate::{Missing, Symbolicated, Symbolicator, scrub};
+use crate::symbolicate::{Symbolicator, scrub};
 
 /// Batches that are worked on or wait for their turn, for each worker.
 const AHEAD: usize = 4;
@@ -32,6 +34,7 @@ pub(super) fn run(
     args: &Args,
     desk: &Symbolicator,
     input: Box<dyn Read + Send>,
+    target: &Target,
     say: &mut Say<'_>,
 ) -> u8 {
     let style = Style {
@@ -45,6 +48,7 @@ pub(super) fn run(
         desk,
         style,
         scrub: args.scrub_rules(),
+        target,
         interrupt: Interrupt::install(),
     };
     if let (Some(n), FormatName::Html) = (args.top, args.format) {
@@ -80,6 +84,8 @@ struct Job<'a> {
     style: Style,
     /// What to take out of every report.
     scrub: Option<Scrub>,
+    /// The file that is to be written.
+    target: &'a Target,
     interrupt: Interrupt,
 }
 
@@ -94,18 +100,8 @@ enum Outcome<P> {
     Part(P),
     Warning(String),
     Error(String),
-}
-
-/// Missing debug files that are told; who lacks more has another trouble.
-const MISSING: usize = 1 << 14;
-
-/// What is told at the end.
-#[derive(Default)]
-struct Tally {
-    /// Reports of which something could be read.
-    seen: u64,
-    damaged: u64,
-    missing: BTreeMap<(String, Vec<u8>), Missing>,
+    /// Nothing may be written, and why.
+    Refused(String),
 }
 
 impl Job<'_> {
@@ -117,7 +113,7 @@ impl Job<'_> {
         mut input: Box<dyn Read + Send>,
         say: &mut Say<'_>,
     ) -> u8 {
-        let mut out = match output(self.args) {
+        let mut out = match Output::open(self.args) {
             Ok(out) => out,
             Err(error) => return done(Err(error), say),
         };
@@ -131,9 +127,10 @@ impl Job<'_> {
             let _ = give_back.try_send(());
         }
         // Not one of the scope's: it may hang in reading a stream when nobody wants more of it.
+        let target = self.target.clone();
         std::thread::spawn(move || {
             let mut number = 0;
-            feed(&paths, &mut input, &mut |batch| {
+            feed(&paths, &mut input, &target, &mut |batch| {
                 number += 1;
                 permits.recv().is_ok() && to_do.send((number - 1, batch)).is_ok()
             });
@@ -143,6 +140,7 @@ impl Job<'_> {
         let batches = Mutex::new(batches);
         let stop = AtomicBool::new(false);
         let mut tally = Tally::default();
+        let mut refused = None;
         let mut progress = Progress::new(
             &self.args.reports,
             self.args.output.is_some(),
@@ -165,6 +163,10 @@ impl Job<'_> {
                             Outcome::Part(part) => format.add(part, &mut out)?,
                             Outcome::Warning(text) => progress.aside(|| say.warning(&text)),
                             Outcome::Error(text) => progress.aside(|| say.error(&text)),
+                            Outcome::Refused(text) => {
+                                refused = Some(text);
+                                return Ok(());
+                            }
                         }
                     }
                 }
@@ -176,6 +178,13 @@ impl Job<'_> {
             written
         });
         progress.finish();
+        if let Some(refused) = refused.or_else(|| self.refused_source()) {
+            say.error(&refused);
+            return USAGE;
+        }
+        let file = out.path().map(|path| path.display().to_string());
+        // A file is written whole, or not at all.
+        let is_kept = file.is_none() || tally.seen > 0 && !self.interrupt.came();
         let mut result = written;
         if self.args.list_missing {
             let mut missing = tally.missing.values();
@@ -184,16 +193,34 @@ impl Job<'_> {
         } else if tally.seen > 0 {
             result = result.and_then(|()| format.finish(&mut out));
         }
-        let code = done(result.and_then(|()| out.flush()), say);
-        if code != DONE {
-            return code;
+        if is_kept {
+            result = result.and_then(|()| out.finish());
+        }
+        // Ctrl-C takes the file away at once.
+        let is_lost = file.is_some() && self.interrupt.came();
+        if !is_lost {
+            let code = done(result, say);
+            if code != DONE {
+                return code;
+            }
         }
         let code = tally.conclude(self.args, say);
         if self.interrupt.came() {
-            say.warning(&format!("interrupted: {} reports were done", tally.seen));
+            let count = tally.seen;
+            let file = file
+                .filter(|_| is_lost)
+                .map_or(String::new(), |file| format!("; {file} is not written"));
+            say.warning(&format!("interrupted: {count} reports were done{file}"));
             return INTERRUPTED;
         }
         code
+    }
+
+    /// Whether a file that was shown as source code is the one to be written.
+    fn refused_source(&self) -> Option<String> {
+        let sources = self.style.sources.as_ref()?;
+        let is_read = self.target.is_among(&sources.files_read());
+        is_read.then(|| refusal("a file of source code"))
     }
 
     fn work<F: Format>(
@@ -236,6 +263,7 @@ impl Job<'_> {
             Item::Read(origin, reading) => self.result::<F>(&origin, *reading, batch),
             Item::Warning(text) => batch.outcomes.push(Outcome::Warning(text)),
             Item::Error(text) => batch.unreadable(text),
+            Item::Refused(text) => batch.outcomes.push(Outcome::Refused(text)),
         }
     }
 
@@ -340,48 +368,6 @@ impl<'a, P> Inbox<'a, P> {
                 }
             };
             self.early.insert(number, batch);
-        }
-    }
-}
-
-impl Tally {
-    fn add(&mut self, other: Tally) {
-        self.seen += other.seen;
-        self.damaged += other.damaged;
-        for (key, missing) in other.missing {
-            if self.missing.len() < MISSING {
-                self.missing.entry(key).or_insert(missing);
-            }
-        }
-    }
-
-    fn note_missing(&mut self, report: &Symbolicated) {
-        for missing in &report.missing {
-            let key = (missing.name.clone(), missing.id.clone());
-            self.missing.entry(key).or_insert_with(|| missing.clone());
-        }
-    }
-
-    /// What people are told at the end, and the exit code.
-    fn conclude(&self, args: &Args, say: &mut Say<'_>) -> u8 {
-        // The system's own libraries are known to lack debug files: `--list-missing` has them.
-        let missing: Vec<&Missing> = self
-            .missing
-            .values()
-            .filter(|m| !(m.system && m.symbols))
-            .collect();
-        // Text names them itself.
-        if !args.list_missing && !missing.is_empty() {
-            say.warning("debug files missing (give them with --debug):");
-            for missing in &missing {
-                say.note(&format!("  {}", missing_text(missing)));
-            }
-        }
-        match (self.seen, self.damaged) {
-            (0, _) => NOTHING,
-            (_, 1..) => DAMAGED,
-            _ if args.strict && !missing.is_empty() => DAMAGED,
-            _ => DONE,
         }
     }
 }

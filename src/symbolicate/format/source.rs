@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::symbolicate::bytes::Bytes;
+use crate::symbolicate::identity::{Identity, identity};
 
 /// Larger files are no source code that anyone wrote.
 const BYTES: u64 = 8 << 20;
@@ -22,6 +23,7 @@ const COLUMNS: usize = 300;
 pub struct Sources {
     folders: Vec<PathBuf>,
     files: Mutex<FxHashMap<String, Option<Arc<str>>>>,
+    read: Mutex<FxHashSet<Identity>>,
 }
 
 /// Some lines of a file.
@@ -39,7 +41,8 @@ impl Sources {
     pub fn new(folders: Vec<PathBuf>) -> Sources {
         Sources {
             folders,
-            files: Mutex::new(FxHashMap::default()),
+            files: Mutex::default(),
+            read: Mutex::default(),
         }
     }
 
@@ -61,16 +64,24 @@ impl Sources {
     }
 
     fn text(&self, file: &str) -> Option<Arc<str>> {
-        let mut files = self.files.lock().unwrap_or_else(|e| e.into_inner());
+        let mut files = lock(&self.files);
         if let Some(known) = files.get(file) {
             return known.clone();
         }
         if files.len() >= FILES {
             files.clear();
         }
-        let text = self.find(file).and_then(|path| read(&path));
+        let path = self.find(file);
+        let identity = path.as_deref().and_then(identity);
+        lock(&self.read).extend(identity);
+        let text = path.and_then(|path| read(&path));
         files.insert(file.to_owned(), text.clone());
         text
+    }
+
+    /// The files that were read.
+    pub(crate) fn files_read(&self) -> Vec<Identity> {
+        lock(&self.read).iter().cloned().collect()
     }
 
     fn find(&self, file: &str) -> Option<PathBuf> {
@@ -96,6 +107,10 @@ impl fmt::Debug for Sources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Sources").field(&self.folders).finish()
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 fn read(path: &Path) -> Option<Arc<str>> {

@@ -1,0 +1,357 @@
+//! Lookup tables on disk: mapped, keyed by what they were made of, written whole or not at all.
+//!
+//! A cache file is a table (see `table.rs`), then the CRC-32 of each of its blocks, then a trailer:
+//! length of the table (`u64`), CRC-32 of all block CRCs and of that length, magic. Blocks are checked
+//! when they are first read, so that opening costs the same for any size. Its name holds the id, the
+//! size of the debug file and the version of the format: whatever changes, another file is looked for.
+//!
+//! Nothing is removed or replaced but regular files that have such a name and begin as such files do, in a
+//! folder that is marked (see `place.rs`).
+
+mod place;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime};
+
+use super::bytes::Bytes;
+use super::object_file::ObjectFile;
+use super::table::{self, BLOCK, Table, VERSION};
+
+const MAGIC: &[u8; 8] = b"wdjcache";
+/// Length of the table, CRC, magic.
+const TRAILER: usize = 8 + 4 + 8;
+/// All tables together take no more than this by default.
+const LIMIT: u64 = 2 << 30;
+/// What a process that died has left half-written is removed after this.
+const STALE: Duration = Duration::from_secs(24 * 3600);
+/// A table in use is marked as used once in this time.
+const TOUCH_EVERY: Duration = Duration::from_secs(3600);
+/// Debug files smaller than this are read faster than a cache is looked for.
+const WORTH_IT: usize = 1 << 20;
+
+/// A folder of lookup tables, shared by any number of processes.
+///
+/// The folder is marked by a file `CACHEDIR.TAG`. One that holds other things gets a folder
+/// `wedjat-cache` for the tables; nothing else in it is touched.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    folder: PathBuf,
+    /// Where in it the tables lie, once that is known.
+    place: Arc<OnceLock<PathBuf>>,
+    limit: u64,
+}
+
+impl Cache {
+    /// The cache in `folder`, which is made when first written to. It takes at most 2 GiB.
+    pub fn new(folder: &Path) -> Cache {
+        Cache {
+            folder: folder.to_owned(),
+            place: Arc::default(),
+            limit: LIMIT,
+        }
+    }
+
+    /// Where a user's caches belong: `$XDG_CACHE_HOME/wedjat`, `~/.cache/wedjat`, on Apple platforms
+    /// `~/Library/Caches/wedjat`. `None` where there is no home.
+    pub fn of_user() -> Option<Cache> {
+        let absolute = |name: &str| {
+            std::env::var_os(name)
+                .map(PathBuf::from)
+                .filter(|p| p.is_absolute())
+        };
+        let below_home = if cfg!(target_vendor = "apple") {
+            "Library/Caches"
+        } else {
+            ".cache"
+        };
+        let caches =
+            absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(below_home)))?;
+        Some(Cache::new(&caches.join("wedjat")))
+    }
+
+    /// Bounds the size of all tables together, in bytes: those unused for longest go first.
+    #[must_use]
+    pub fn limit(mut self, bytes: u64) -> Cache {
+        self.limit = bytes;
+        self
+    }
+
+    /// The folder that was given.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(crate) fn is_worth_it(object: &ObjectFile) -> bool {
+        !object.id.is_empty() && object.has_dwarf && object.bytes.len() >= WORTH_IT
+    }
+
+    /// The table of `object`, if it is there and whole.
+    pub(crate) fn load(&self, object: &ObjectFile) -> Option<Table> {
+        let path = self.find()?.join(name(object, "table")?);
+        let bytes = Bytes::map(&path).ok()?;
+        let table = open(&bytes)?;
+        self.touch(&path);
+        Some(table)
+    }
+
+    /// Forgets the table of `object`: it was found damaged.
+    pub(crate) fn remove(&self, object: &ObjectFile) {
+        if let Some(place) = self.find()
+            && let Some(name) = name(object, "table")
+        {
+            remove(&place.join(name));
+        }
+    }
+
+    /// Writes a table, whole or not at all, and makes room for it. That a cache cannot be written is
+    /// no error: it is a cache.
+    pub(crate) fn store(&self, object: &ObjectFile, table: &Table) {
+        if let Some(name) = name(object, "table") {
+            let data = table.as_bytes();
+            self.write(&name, &[data, &trailer(data)]);
+        }
+    }
+
+    /// A small file of this name, if it is there.
+    pub(crate) fn read(&self, name: &str) -> Option<Vec<u8>> {
+        let bytes = fs::read(self.find()?.join(name)).ok()?;
+        Some(bytes.strip_prefix(MAGIC)?.to_vec())
+    }
+
+    /// Writes a small file, whole or not at all.
+    pub(crate) fn write_whole(&self, name: &str, data: &[u8]) {
+        self.write(name, &[MAGIC, data]);
+    }
+
+    /// Takes the right to build the table of `object`; `None` while another process holds it.
+    pub(crate) fn lock(&self, object: &ObjectFile) -> Option<Lock> {
+        let path = self.make()?.join(name(object, "lock")?);
+        let mut options = fs::File::options();
+        let mut file = options
+            .read(true)
+            .append(true)
+            .create(true)
+            .open(&path)
+            .ok()?;
+        file.try_lock().ok()?;
+        let mut found = Vec::new();
+        (&file)
+            .take(MAGIC.len() as u64 + 1)
+            .read_to_end(&mut found)
+            .ok()?;
+        if found.is_empty() {
+            file.write_all(MAGIC).ok()?;
+        } else if found != MAGIC {
+            return None;
+        }
+        Some(Lock { path, _file: file })
+    }
+
+    /// Makes the folder, unless it is there.
+    pub(crate) fn prepare(&self) -> std::io::Result<()> {
+        place::make(&self.folder).map(drop)
+    }
+
+    /// The folder to read from.
+    fn find(&self) -> Option<&Path> {
+        if self.place.get().is_none() {
+            let _ = self.place.set(place::find(&self.folder)?);
+        }
+        self.place.get().map(PathBuf::as_path)
+    }
+
+    /// The folder to write to.
+    fn make(&self) -> Option<&Path> {
+        if self.place.get().is_none_or(|place| !place.exists()) {
+            let made = place::make(&self.folder).ok()?;
+            let _ = self.place.set(made);
+        }
+        self.place.get().map(PathBuf::as_path)
+    }
+
+    /// Writes under another name first, so that nobody ever sees half a file; then makes room.
+    fn write(&self, name: &str, parts: &[&[u8]]) {
+        let Some(place) = self.make() else {
+            return;
+        };
+        let path = place.join(name);
+        if path.exists() && !is_own(&path) {
+            return;
+        }
+        let written = tempfile::Builder::new()
+            .prefix(&format!("{name}."))
+            .suffix(".new")
+            .tempfile_in(place)
+            .and_then(|mut file| {
+                parts.iter().try_for_each(|part| file.write_all(part))?;
+                // A name must not outlive a loss of power when what it names does not.
+                file.as_file().sync_data()?;
+                file.persist(&path).map_err(|error| error.error)
+            });
+        if written.is_ok() {
+            self.make_room(place, &path);
+        }
+    }
+
+    /// Removes what died half-written, and the tables unused for longest, but never `keep`, until all fit
+    /// into the limit.
+    fn make_room(&self, place: &Path, keep: &Path) {
+        let Ok(entries) = fs::read_dir(place) else {
+            return;
+        };
+        let now = SystemTime::now();
+        let mut files: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
+        for entry in entries.flatten() {
+            let Some(kind) = entry.file_name().to_str().and_then(kind) else {
+                continue;
+            };
+            let Ok(meta) = entry.metadata() else { continue };
+            let Ok(modified) = meta.modified() else {
+                continue;
+            };
+            let is_old = now.duration_since(modified).is_ok_and(|age| age > STALE);
+            match kind {
+                Kind::Kept => files.push((modified, meta.len(), entry.path())),
+                Kind::Passing if is_old => drop(remove(&entry.path())),
+                Kind::Passing => {}
+            }
+        }
+        files.sort();
+        let mut total: u64 = files.iter().map(|(_, size, _)| size).sum();
+        for (_, size, path) in files {
+            if total <= self.limit {
+                return;
+            }
+            if path != keep && remove(&path) {
+                total -= size;
+            }
+        }
+    }
+
+    /// Marks a table as used.
+    fn touch(&self, path: &Path) {
+        let now = SystemTime::now();
+        let modified = fs::metadata(path).and_then(|meta| meta.modified());
+        let old =
+            modified.is_ok_and(|at| now.duration_since(at).is_ok_and(|age| age > TOUCH_EVERY));
+        if old && let Ok(file) = fs::File::options().append(true).open(path) {
+            let _ = file.set_modified(now);
+        }
+    }
+}
+
+/// The right to build one table, until dropped.
+pub(crate) struct Lock {
+    path: PathBuf,
+    _file: fs::File,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        remove(&self.path);
+    }
+}
+
+/// What a name in the folder says.
+enum Kind {
+    /// A table, or the memory of a folder.
+    Kept,
+    /// A lock, or a file that is being written.
+    Passing,
+}
+
+/// What a file of ours has this name for; `None` for a name that we never give.
+fn kind(name: &str) -> Option<Kind> {
+    let is_hex = |text: &str| {
+        !text.is_empty()
+            && text
+                .bytes()
+                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let (stem, rest) = name.split_once('.')?;
+    let (ending, fresh) = match rest.strip_suffix(".new") {
+        Some(rest) => (rest.split_once('.')?.0, true),
+        None => (rest, false),
+    };
+    let mut parts = stem.split('-');
+    let [id, size, version] = [(); 3].map(|()| parts.next());
+    let version = version.map(|version| version.strip_prefix('v').unwrap_or("none"));
+    let fits = is_hex(id?)
+        && is_hex(size?)
+        && parts.next().is_none()
+        && match ending {
+            "table" | "lock" => version.is_some_and(|version| version.parse::<u32>().is_ok()),
+            "folder" => version.is_none(),
+            _ => false,
+        };
+    fits.then_some(match ending {
+        _ if fresh => Kind::Passing,
+        "lock" => Kind::Passing,
+        _ => Kind::Kept,
+    })
+}
+
+/// Whether a regular file begins as ours do.
+fn is_own(path: &Path) -> bool {
+    let mut front = [0; MAGIC.len()];
+    fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file())
+        && fs::File::open(path)
+            .and_then(|mut file| file.read_exact(&mut front))
+            .is_ok()
+        && [MAGIC, table::MAGIC].contains(&&front)
+}
+
+/// Removes a file of ours; false where it is none, or stays.
+fn remove(path: &Path) -> bool {
+    is_own(path) && fs::remove_file(path).is_ok()
+}
+
+/// The name of a file of `object`; `None` where nothing tells it from others.
+fn name(object: &ObjectFile, ending: &str) -> Option<String> {
+    if object.id.is_empty() {
+        return None;
+    }
+    let id: String = object.id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let size = object.bytes.len();
+    Some(format!("{id}-{size:x}-v{VERSION}.{ending}"))
+}
+
+/// What stands behind a table in its file.
+fn trailer(data: &[u8]) -> Vec<u8> {
+    let mut tail: Vec<u8> = data
+        .chunks(BLOCK)
+        .flat_map(|block| crc32fast::hash(block).to_le_bytes())
+        .collect();
+    tail.extend((data.len() as u64).to_le_bytes());
+    let crc = crc32fast::hash(&tail);
+    tail.extend(crc.to_le_bytes());
+    tail.extend(MAGIC);
+    tail
+}
+
+/// The table in a cache file, its blocks yet to be checked.
+fn open(bytes: &Bytes) -> Option<Table> {
+    let data: &[u8] = bytes;
+    let trailer_at = data.len().checked_sub(TRAILER)?;
+    let trailer = &data[trailer_at..];
+    if &trailer[12..] != MAGIC {
+        return None;
+    }
+    let length = usize::try_from(u64::from_le_bytes(trailer[..8].try_into().ok()?)).ok()?;
+    let crcs = length.div_ceil(BLOCK).checked_mul(4)?;
+    if length.checked_add(crcs)? != trailer_at {
+        return None;
+    }
+    let checked = &data[length..trailer_at + 8];
+    if crc32fast::hash(checked).to_le_bytes() != trailer[8..12] {
+        return None;
+    }
+    let crcs: Vec<u32> = data[length..trailer_at]
+        .chunks_exact(4)
+        .map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]]))
+        .collect();
+    Table::open_checked(bytes.part(0..length)?, crcs).ok()
+}

@@ -1,0 +1,78 @@
+//! Which folder the tables lie in: one that is marked as the cache's own.
+//!
+//! The mark is a cache directory tag (<https://bford.info/cachedir/>), by which backups pass the folder
+//! by, with words of ours. A folder that is not marked and not empty is the user's: the tables go to a
+//! folder within it.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+const TAG: &str = "CACHEDIR.TAG";
+const MARK: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55\n\
+    # Lookup tables of wedjat's `symbolicate`. This folder may be removed at any time.\n\
+    # What in it has not been written by `symbolicate` is left alone.\n";
+/// The folder within one that holds other things.
+const WITHIN: &str = "wedjat-cache";
+
+/// The folder for a cache in `folder`, if there is one.
+pub(super) fn find(folder: &Path) -> Option<PathBuf> {
+    let within = folder.join(WITHIN);
+    [folder.to_owned(), within]
+        .into_iter()
+        .find(|folder| is_marked(folder))
+}
+
+/// The folder for a cache in `folder`, made and marked where there is none.
+pub(super) fn make(folder: &Path) -> io::Result<PathBuf> {
+    fs::create_dir_all(folder)?;
+    if mark(folder)? {
+        return Ok(folder.to_owned());
+    }
+    let within = folder.join(WITHIN);
+    match fs::create_dir(&within) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        made => made?,
+    }
+    if mark(&within)? {
+        return Ok(within);
+    }
+    let text = format!("{} holds other things", within.display());
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, text))
+}
+
+fn is_marked(folder: &Path) -> bool {
+    let mut found = Vec::new();
+    let read = fs::File::open(folder.join(TAG))
+        .and_then(|tag| tag.take(MARK.len() as u64 + 1).read_to_end(&mut found));
+    read.is_ok() && found == MARK
+}
+
+/// Marks an empty folder; false for one that holds other things.
+fn mark(folder: &Path) -> io::Result<bool> {
+    if is_marked(folder) {
+        return Ok(true);
+    }
+    for entry in fs::read_dir(folder)? {
+        if !is_fresh_tag(&entry?.file_name()) {
+            // Another process may have marked it meanwhile, and written there.
+            return Ok(is_marked(folder));
+        }
+    }
+    let mut tag = tempfile::Builder::new()
+        .prefix(".CACHEDIR.")
+        .suffix(".new")
+        .tempfile_in(folder)?;
+    tag.write_all(MARK)?;
+    match tag.persist_noclobber(folder.join(TAG)) {
+        Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => Err(error.error),
+        _ => Ok(is_marked(folder)),
+    }
+}
+
+/// What another process is about to mark the folder with.
+fn is_fresh_tag(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    name.starts_with(b".CACHEDIR.") && name.ends_with(b".new")
+}

@@ -1,0 +1,207 @@
+//! Where results go: standard output, or a file that is put in place once it is whole.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use super::args::Args;
+use super::{feed, interrupt};
+use crate::symbolicate::identity::{Identity, identity, identity_of_stream};
+use crate::symbolicate::object_file::looks_like_object;
+
+const BUFFER: usize = 1 << 16;
+
+/// Takes the results. What goes to a file is beside it until [`Output::finish`]; dropped before, it leaves
+/// nothing.
+pub(super) enum Output {
+    /// Standard output, a pipe, a device.
+    Stream(BufWriter<Box<dyn Write>>),
+    /// A file, and where it is to be.
+    File(BufWriter<NamedTempFile>, PathBuf),
+}
+
+impl Output {
+    pub fn open(args: &Args) -> io::Result<Output> {
+        let Some(path) = &args.output else {
+            return Ok(Output::stream(io::stdout().lock()));
+        };
+        let in_words =
+            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        Output::open_path(path).map_err(in_words)
+    }
+
+    fn open_path(path: &Path) -> io::Result<Output> {
+        match Place::of(path) {
+            Place::Descriptor(1, _) => Ok(Output::stream(io::stdout().lock())),
+            // What is there already is somebody's.
+            Place::Descriptor(_, path) => {
+                Ok(Output::stream(File::options().append(true).open(path)?))
+            }
+            Place::Special(path) => Ok(Output::stream(File::options().write(true).open(path)?)),
+            Place::File(path) => Output::beside(path),
+        }
+    }
+
+    fn stream(to: impl Write + 'static) -> Output {
+        Output::Stream(BufWriter::with_capacity(BUFFER, Box::new(to)))
+    }
+
+    fn beside(path: PathBuf) -> io::Result<Output> {
+        // What may not be written to is not replaced either.
+        let before = match File::options().write(true).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            before => Some(before?.metadata()?),
+        };
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        let mut fresh = tempfile::Builder::new();
+        fresh.prefix(".symbolicate-").suffix(".tmp");
+        #[cfg(unix)]
+        fresh.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let file = fresh.tempfile_in(folder.unwrap_or(Path::new(".")))?;
+        interrupt::remove_at_end(file.path());
+        if let Some(before) = before {
+            // Where the owner cannot be kept, the file is of who writes it.
+            #[cfg(unix)]
+            {
+                use std::os::unix::fs::{MetadataExt, fchown};
+                let _ = fchown(file.as_file(), Some(before.uid()), Some(before.gid()));
+            }
+            file.as_file().set_permissions(before.permissions())?;
+        }
+        Ok(Output::File(BufWriter::with_capacity(BUFFER, file), path))
+    }
+
+    /// Puts the file in place.
+    pub fn finish(self) -> io::Result<()> {
+        match self {
+            Output::Stream(mut stream) => stream.flush(),
+            Output::File(writer, path) => {
+                let file = writer
+                    .into_inner()
+                    .map_err(io::IntoInnerError::into_error)?;
+                // Else a loss of power could leave neither the old nor the new.
+                file.as_file().sync_data()?;
+                file.persist(path).map(drop).map_err(|error| error.error)
+            }
+        }
+    }
+
+    /// The file that is to be, if it is one.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Output::Stream(_) => None,
+            Output::File(_, path) => Some(path),
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Output::Stream(to) => to.write(bytes),
+            Output::File(to, _) => to.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Output::Stream(to) => to.flush(),
+            Output::File(to, _) => to.flush(),
+        }
+    }
+}
+
+/// What a path leads to.
+enum Place {
+    /// An open descriptor of this process, and a name of it.
+    Descriptor(u32, PathBuf),
+    /// Something to write into as it is: a pipe, a device.
+    Special(PathBuf),
+    /// A regular file, or none yet.
+    File(PathBuf),
+}
+
+impl Place {
+    /// Follows links: it is the file that is replaced, not the link to it.
+    fn of(path: &Path) -> Place {
+        let mut path = path.to_owned();
+        // As many links as the system follows.
+        for _ in 0..40 {
+            if let Some(number) = feed::descriptor(&path) {
+                return Place::Descriptor(number, path);
+            }
+            let Ok(target) = fs::read_link(&path) else {
+                break;
+            };
+            path = path.parent().unwrap_or(Path::new("")).join(target);
+        }
+        match fs::metadata(&path) {
+            Ok(meta) if !meta.is_file() => Place::Special(path),
+            _ => Place::File(path),
+        }
+    }
+}
+
+/// The file that results go to, as far as it may be one of the inputs.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Target(Option<Identity>);
+
+impl Target {
+    pub fn of(args: &Args) -> Target {
+        let Some(path) = &args.output else {
+            return Target(identity_of_stream(io::stdout()));
+        };
+        match Place::of(path) {
+            Place::Descriptor(1, _) => Target(identity_of_stream(io::stdout())),
+            Place::Descriptor(_, path) | Place::File(path) if path.is_file() => {
+                Target(identity(&path))
+            }
+            _ => Target(None),
+        }
+    }
+
+    /// Whether a path leads to it.
+    pub fn is(&self, path: &Path) -> bool {
+        self.0.is_some() && identity(path) == self.0
+    }
+
+    /// Whether one of these is it.
+    pub fn is_among(&self, others: &[Identity]) -> bool {
+        self.0
+            .as_ref()
+            .is_some_and(|target| others.contains(target))
+    }
+
+    /// Why the output cannot be what it is, if that is known before anything is read.
+    pub fn refusal(&self, args: &Args) -> Option<String> {
+        self.0.as_ref()?;
+        let named = args.reports.iter().chain(&args.debug);
+        if let Some(input) = { named }.find(|input| self.is(input)) {
+            return Some(refusal(&input.display().to_string()));
+        }
+        let reads_input = args.reports.iter().any(|path| path.as_os_str() == "-")
+            || args.address.iter().any(|address| address == "-");
+        if reads_input && identity_of_stream(io::stdin()) == self.0 {
+            return Some(refusal("standard input"));
+        }
+        // Those in folders among them, and those that no option names.
+        let path = args.output.as_ref()?;
+        let mut front = [0; 8];
+        let read = File::open(path).and_then(|mut file| file.read_exact(&mut front));
+        (read.is_ok() && looks_like_object(&front)).then(|| {
+            let path = path.display();
+            format!(
+                "--output {path}: it is a program, a library or a debug file; it stays as it is"
+            )
+        })
+    }
+}
+
+/// What is said of an input that the output would take the place of.
+pub(super) fn refusal(input: &str) -> String {
+    format!("the output would take the place of an input, {input}: name another file")
+}
