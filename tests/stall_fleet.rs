@@ -45,7 +45,7 @@ fn rows(start: u64, steps: &[Step]) -> Vec<Truth> {
                 open = false;
                 now += time;
             }
-            Step::Idle(time) => {
+            Step::Idle(time) | Step::Computes(time) | Step::Waits(_, time) => {
                 open &= time < TIMEOUT / 10;
                 now += time;
                 if time >= TIMEOUT / 10 {

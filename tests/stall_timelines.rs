@@ -3,7 +3,7 @@ mod simulated;
 
 use simulated::{MS, Simulation, Step};
 use wedjat::Stall;
-use wedjat::trigger::stall::Class;
+use wedjat::trigger::stall::{Class, Waits};
 
 /// Runs the steps at every phase against the watchdog's looks, after short and long rests, and
 /// gives the number of stalls of each run.
@@ -121,7 +121,7 @@ fn nothing_is_a_stall_while_idle_and_the_watchdog_sleeps_for_good() {
 fn the_launch_is_a_kind_of_its_own() {
     let mut simulation = Simulation::new(&Stall::default(), 0, 0, 0);
     simulation.run(&[
-        Step::Idle(200 * MS),
+        Step::Computes(200 * MS),
         Step::Turn(200 * MS),
         Step::Idle(2_000 * MS),
     ]);
@@ -137,8 +137,8 @@ fn the_launch_is_a_kind_of_its_own() {
 }
 
 #[test]
-fn an_app_that_never_beats_gets_one_stall_that_says_so() {
-    let mut simulation = Simulation::new(&Stall::default(), 0, 0, 0);
+fn an_app_that_never_beats_gets_one_stall_where_all_waiting_counts() {
+    let mut simulation = Simulation::new(&Stall::default().launch_waits(true), 0, 0, 0);
     simulation.run(&[Step::Idle(86_400_000 * MS)]);
     assert_eq!(simulation.outcome.stalls.len(), 1);
     assert!(simulation.outcome.stalls[0].never_beat);
@@ -172,4 +172,104 @@ fn samples_come_every_period_and_ever_more_slowly_in_a_long_stall() {
     };
     assert!((17..=20).contains(&samples(1)), "{}", samples(1));
     assert!((200..320).contains(&samples(600)), "{}", samples(600));
+}
+
+/// What a launch comes to: at every phase against the watchdog's looks, after it has idled for none, some
+/// and much time.
+fn launches(steps: &[Step]) -> Vec<Simulation> {
+    let mut all = Vec::new();
+    for idle in [0, 30, 700, 30_000] {
+        for phase in 0..50 {
+            let mut simulation = Simulation::new(&Stall::default(), 0, 100_000, phase);
+            simulation.run(&[Step::Idle(idle * MS + phase * MS)]);
+            simulation.run(steps);
+            all.push(simulation);
+        }
+    }
+    all
+}
+
+#[test]
+fn a_launch_that_works_is_a_stall_for_as_long_as_it_does() {
+    let first = [Step::Turn(MS), Step::Idle(1_000 * MS)];
+    let rest = [Step::Idle(2_000 * MS)];
+    for work in [
+        Step::Computes(1_000 * MS),
+        Step::Waits(Waits::Disk, 1_000 * MS),
+        Step::Waits(Waits::Lock, 1_000 * MS),
+    ] {
+        for then in [&first[..], &rest] {
+            for simulation in launches(&[&[work], then].concat()) {
+                simulation.check_pairs();
+                let stalls = &simulation.outcome.stalls;
+                assert_eq!(stalls.len(), 1, "{work:?} {then:?}: {stalls:?}");
+                assert!(stalls[0].never_beat && stalls[0].class == Class::Launch);
+                let lasted = simulation.outcome.ends[0].info.lasted;
+                assert!(
+                    (650 * MS..1_110 * MS).contains(&lasted),
+                    "{work:?}: {lasted}"
+                );
+            }
+        }
+    }
+    // Some of each, in turns.
+    let mixed = [
+        Step::Waits(Waits::Disk, 70 * MS),
+        Step::Computes(90 * MS),
+        Step::Waits(Waits::Lock, 60 * MS),
+    ]
+    .repeat(5);
+    for simulation in launches(&mixed) {
+        assert_eq!(simulation.outcome.stalls.len(), 1);
+    }
+}
+
+#[test]
+fn an_app_that_is_idle_before_its_first_beat_is_no_stall_for_however_long() {
+    for idle in [
+        Step::Idle(86_400_000 * MS),
+        Step::Waits(Waits::Event, 86_400_000 * MS),
+    ] {
+        let mut simulation = Simulation::new(&Stall::default(), 0, 0, 0);
+        simulation.run(&[idle]);
+        let outcome = &simulation.outcome;
+        assert_eq!((outcome.stalls.len(), outcome.first_misses), (0, 0));
+        // The watchdog sleeps in the end.
+        assert!(outcome.looks < 300, "{}", outcome.looks);
+        simulation.run(&[Step::Turn(300 * MS), Step::Idle(2_000 * MS)]);
+        assert_eq!(simulation.outcome.stalls.len(), 1);
+        assert!(!simulation.outcome.stalls[0].never_beat);
+        let lasted = simulation.outcome.ends[0].info.lasted;
+        assert!(lasted.abs_diff(300 * MS) < 50 * MS, "{lasted}");
+    }
+    // One that animates, saves, and takes a lock now and then.
+    for busy in [1, 4] {
+        for what in [
+            Step::Computes(busy * MS),
+            Step::Waits(Waits::Disk, busy * MS),
+            Step::Waits(Waits::Lock, busy * MS),
+        ] {
+            for pause in [10, 17, 25, 33, 50, 51, 250, 997] {
+                let frames = [what, Step::Idle(pause * MS - busy * MS)].repeat(3_000);
+                let mut simulation = Simulation::new(&Stall::default(), 0, 300_000, busy + pause);
+                simulation.run(&frames);
+                let stalls = simulation.outcome.stalls.len();
+                assert_eq!(stalls, 0, "{what:?} each {pause} ms");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_first_turn_is_timed_from_its_own_begin_after_a_rest() {
+    for (turn, count) in [(150, 0), (300, 1)] {
+        for simulation in launches(&[
+            Step::Idle(MS),
+            Step::Turn(turn * MS),
+            Step::Idle(2_000 * MS),
+        ]) {
+            simulation.check_pairs();
+            assert_eq!(simulation.outcome.stalls.len(), count, "{turn}");
+        }
+    }
 }

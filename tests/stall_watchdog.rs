@@ -171,8 +171,9 @@ fn the_watchdog_goes_while_a_stall_lasts() {
 }
 
 #[test]
-fn an_app_that_never_beats_is_one_launch_stall() {
-    let (_heart, watchdog, receiver) = watch(Stall::default().timeout(Duration::from_millis(10)));
+fn an_app_that_never_beats_is_one_launch_stall_where_all_waiting_counts() {
+    let stall = Stall::default().timeout(Duration::from_millis(10));
+    let (_heart, watchdog, receiver) = watch(stall.launch_waits(true));
     let first = loop {
         if let Call::Stalled(info) = receiver.recv().unwrap() {
             break info;

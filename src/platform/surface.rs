@@ -1,8 +1,6 @@
 //! The types in which `linux/` and `apple/` give the same answers.
 
-#[cfg(doc)]
-use super::Thread;
-use super::{SystemError, context};
+use super::{SystemError, Thread, context};
 
 /// Why a thread could not be captured.
 #[derive(Debug)]
@@ -113,6 +111,30 @@ pub struct Futex {
     pub operation: i32,
     /// The value that the word had to have.
     pub value: u32,
+}
+
+/// Who holds the lock that a thread waits for.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux says"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holder {
+    /// This thread does.
+    Known(Thread),
+    /// The lock does not say; Rust's `Mutex`, parking_lot's and bare futexes never do.
+    Unknown,
+}
+
+/// What a thread waits for, as far as the kernel says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Waits {
+    /// For nothing: it runs, is ready to, or is stopped.
+    #[default]
+    Nothing,
+    /// For a disk or another file system.
+    Disk,
+    /// For a lock that a thread holds.
+    Lock,
+    /// For an event, for time, for another process, or for what cannot be told from these.
+    Event,
 }
 
 /// How far a thread has come, see [`Thread::progress`].

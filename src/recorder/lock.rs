@@ -2,9 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use crate::platform::gauge::Futex;
-#[cfg(target_os = "linux")]
-use crate::platform::memory;
+use crate::platform::gauge::{Futex, Holder};
 use crate::platform::{Thread, ThreadGauge};
 
 /// Holders that are followed from one to the next, at most.
@@ -12,16 +10,6 @@ const CHAIN: usize = 8;
 
 /// Room for a line that names them all, each with its number and its name.
 const LINE: usize = 512;
-
-/// Who holds the lock that a thread waits for.
-#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux says"))]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Holder {
-    /// This thread does.
-    Known(Thread),
-    /// The lock does not say; Rust's `Mutex`, parking_lot's and bare futexes never do.
-    Unknown,
-}
 
 /// What the watched thread waits for, and what those wait for who hold it.
 #[derive(Debug)]
@@ -36,7 +24,7 @@ pub(super) struct Waiting {
 impl Waiting {
     /// Of a thread; `None` if it waits for no lock.
     pub fn of(watched: Thread, gauge: &ThreadGauge) -> Option<Waiting> {
-        let mut holder = holder(gauge.futex()?)?;
+        let mut holder = gauge.futex()?.holder()?;
         let mut waiting = Waiting {
             chain: [None; CHAIN],
             deadlock: None,
@@ -52,7 +40,7 @@ impl Waiting {
                 break;
             }
             *waiting.chain.get_mut(index)? = Some(thread);
-            match Futex::of(thread).and_then(self::holder) {
+            match Futex::of(thread).and_then(Futex::holder) {
                 Some(next) => holder = next,
                 None => break,
             }
@@ -101,57 +89,6 @@ impl Waiting {
         }
         Ok(())
     }
-}
-
-/// Who holds the lock of this futex; `None` if it is no lock.
-///
-/// glibc's `pthread_mutex_t` begins with `__lock`, `__count`, `__owner`, `__nusers`, `__kind`, four
-/// bytes each (`sysdeps/x86/nptl/bits/struct_mutex.h`), and waits by plain FUTEX_WAIT for the word 2
-/// (`lowlevellock.h`); a robust or priority-inheriting one has the owner in the word itself. Rust's
-/// standard library waits by FUTEX_WAIT_BITSET. Only what fits in every field is believed.
-#[cfg(target_os = "linux")]
-fn holder(futex: Futex) -> Option<Holder> {
-    const WAITERS: u32 = libc::FUTEX_WAITERS;
-    let operation = futex.operation & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
-    let mut fields = [0u8; 20];
-    let read = memory::read(futex.address, &mut fields) == fields.len();
-    let field = |index: usize| {
-        let bytes = fields.chunks_exact(4).nth(index)?;
-        Some(u32::from_ne_bytes(bytes.try_into().ok()?))
-    };
-    let (word, owner, users, kind) = (field(0)?, field(2)?, field(3)?, field(4)?);
-    // PTHREAD_MUTEX_ELISION_NP and PTHREAD_MUTEX_NO_ELISION_NP: pthread_mutexattr_settype sets the second
-    // with PTHREAD_MUTEX_NORMAL.
-    let kind = kind & !(256 | 512);
-    // PTHREAD_MUTEX_ROBUST_NORMAL_NP and PTHREAD_MUTEX_PRIO_INHERIT_NP of the `__kind`.
-    let (robust, inherits) = (kind & 16 != 0, kind & 32 != 0);
-    let owner = match operation {
-        _ if !read => None,
-        libc::FUTEX_LOCK_PI | libc::FUTEX_LOCK_PI2 if inherits => Some(word & libc::FUTEX_TID_MASK),
-        libc::FUTEX_WAIT if robust && futex.value & WAITERS != 0 => {
-            Some(word & libc::FUTEX_TID_MASK)
-        }
-        libc::FUTEX_WAIT if futex.value == 2 && word == 2 && users >= 1 && kind <= 3 => Some(owner),
-        libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET => None,
-        libc::FUTEX_LOCK_PI | libc::FUTEX_LOCK_PI2 => None,
-        _ => return None,
-    };
-    let known = owner.filter(|&tid| tid != 0 && is_ours(tid));
-    Some(known.map_or(Holder::Unknown, |tid| {
-        Holder::Known(Thread::from_id(u64::from(tid)))
-    }))
-}
-
-/// Nobody says what a thread waits for here.
-#[cfg(not(target_os = "linux"))]
-fn holder(_futex: Futex) -> Option<Holder> {
-    None
-}
-
-/// Whether there is such a thread in this process.
-#[cfg(target_os = "linux")]
-fn is_ours(tid: u32) -> bool {
-    crate::platform::Thread::from_id(u64::from(tid)).is_alive()
 }
 
 /// A thread's number, and its name where it has one: `1193 (worker)`.

@@ -130,7 +130,11 @@ impl StallDesk {
             bench,
             &EventView {
                 kind: EventKind::Stall,
-                reason: never.or(line.as_ref().map(Line::as_str)),
+                reason: match &waiting {
+                    // A lock whose holder is known says more.
+                    Some(waiting) if !waiting.unknown() => line.as_ref().map(Line::as_str),
+                    _ => never.or(line.as_ref().map(Line::as_str)),
+                },
                 class: Some(info.class.as_str()),
                 thresholds: Some(ThresholdsView {
                     timeout: info.timeout,

@@ -14,9 +14,14 @@
 //! machine slept, the process was stopped, the watchdog had no CPU), only what the thread's own
 //! CPU clock shows is; and none while a debugger holds it or while a nested run loop waits for
 //! events. A row that would have been a stall but for that is *dropped*, with the reason.
+//!
+//! Before the first beat nobody says whether the thread works or waits for its first event. It works
+//! while it uses the CPU, and while it waits for a disk or for a lock that another thread holds; whatever
+//! else it waits for is a rest, which ends a row (`launch.rs`).
 
 mod account;
 mod detector;
+mod launch;
 mod look;
 mod outcome;
 mod row;
@@ -26,3 +31,5 @@ pub use detector::Detector;
 pub use look::{Decision, Held, Look, Next};
 pub use outcome::{Class, How, Reason, StallEndInfo, StallInfo};
 pub use settings::Stall;
+
+pub use crate::platform::gauge::Waits;

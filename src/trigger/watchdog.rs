@@ -141,6 +141,10 @@ impl Eyes {
             let (decision, then) = detector.look(&look);
             tell(&mut watcher, decision);
             next = then;
+            // What the watcher did was no sleep of the process: a thread that sleeps uninterruptibly may
+            // be waited for at length.
+            let told = clock::monotonic().saturating_sub(look.now).min(TOLD);
+            next.due = next.due.map(|due| due.max(look.now.saturating_add(told)));
         }
         tell(
             &mut watcher,
@@ -182,6 +186,8 @@ impl Eyes {
             look.held = Held::Stopped;
         } else if beat.nested() && watched.waits_for_events() {
             look.held = Held::Modal;
+        } else if beat == Beat::NONE {
+            look.waits = watched.waits(state);
         }
         if look.held == Held::Stopped || now > look.due.saturating_add(LATE) {
             look.traced = watched.traced();
@@ -190,6 +196,8 @@ impl Eyes {
     }
 }
 
+/// A watcher takes at most so long, nanoseconds; if it was longer, something else held this thread.
+const TOLD: u64 = 300_000_000;
 /// A look that comes so much after it was due came late, nanoseconds.
 const LATE: u64 = 10_000_000;
 /// The watchdog's own delay is read at least so often, nanoseconds.

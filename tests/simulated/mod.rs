@@ -3,7 +3,7 @@
 
 use wedjat::trigger::heartbeat::Beat;
 use wedjat::trigger::stall::{
-    Decision, Detector, How, Look, Reason, Stall, StallEndInfo, StallInfo,
+    Decision, Detector, How, Look, Reason, Stall, StallEndInfo, StallInfo, Waits,
 };
 
 pub const MS: u64 = 1_000_000;
@@ -17,6 +17,10 @@ pub enum Step {
     Blocked(u64),
     /// No event for so long.
     Idle(u64),
+    /// On the CPU for so long, and nobody says so: before the first beat.
+    Computes(u64),
+    /// In the kernel for so long.
+    Waits(Waits, u64),
 }
 
 /// What came of it.
@@ -58,6 +62,7 @@ pub struct Simulation {
     beat: Beat,
     now: u64,
     cpu: u64,
+    waits: Waits,
     jitter: u64,
     random: Random,
     pub outcome: Outcome,
@@ -80,6 +85,7 @@ impl Simulation {
             beat: Beat::NONE,
             now: start,
             cpu: 0,
+            waits: Waits::Nothing,
             jitter,
             random: Random(seed),
             outcome: Outcome::default(),
@@ -109,9 +115,17 @@ impl Simulation {
                     self.pass(time, false);
                     self.beat(self.beat.ended());
                 }
-                Step::Idle(time) => self.pass(time, false),
+                Step::Idle(time) => self.waits(Waits::Event, time),
+                Step::Computes(time) => self.pass(time, true),
+                Step::Waits(what, time) => self.waits(what, time),
             }
         }
+    }
+
+    fn waits(&mut self, what: Waits, time: u64) {
+        self.waits = what;
+        self.pass(time, false);
+        self.waits = Waits::Nothing;
     }
 
     pub fn now(&self) -> u64 {
@@ -158,6 +172,7 @@ impl Simulation {
             due: self.now,
             beat: self.beat,
             cpu: self.cpu,
+            waits: self.waits,
             ..Look::default()
         };
         let (decision, next) = self.detector.look(&look);

@@ -1,7 +1,7 @@
 //! What the kernel says of one thread of this process, read without touching the thread.
 
-use super::{clock, task};
-pub use crate::platform::surface::{Blocked, Futex};
+use super::{clock, task, waits};
+pub use crate::platform::surface::{Blocked, Futex, Holder, Waits};
 
 /// `P_TRACED` in `p_flag` (sys/proc.h).
 const P_TRACED: i32 = 0x800;
@@ -72,6 +72,16 @@ impl ThreadGauge {
         None
     }
 
+    /// What it waits for, where this is its [state](ThreadGauge::state).
+    pub fn waits(&self, state: Option<u8>) -> Waits {
+        match state {
+            Some(b'R' | b'T') => Waits::Nothing,
+            Some(b'D') => Waits::Disk,
+            _ if waits::for_lock(self.port) => Waits::Lock,
+            _ => Waits::Event,
+        }
+    }
+
     /// Whether it sleeps in a call that run loops wait in for events; not known without its
     /// registers, so the run loop's observer says it instead.
     pub fn waits_for_events(&self) -> bool {
@@ -108,6 +118,11 @@ impl Blocked {
 }
 
 impl Futex {
+    /// Who holds the lock of this futex.
+    pub fn holder(self) -> Option<Holder> {
+        None
+    }
+
     /// That of any thread of this process.
     pub fn of(_thread: crate::platform::Thread) -> Option<Futex> {
         None

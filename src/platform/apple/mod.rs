@@ -21,6 +21,7 @@ pub mod system;
 mod task;
 pub mod threads;
 pub mod vitals;
+mod waits;
 
 /// Nothing: the feature `thread-stacks` is about Linux.
 pub fn provide_stacks() {}

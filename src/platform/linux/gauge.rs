@@ -5,7 +5,7 @@ use std::ffi::CString;
 use super::clock;
 use super::threads::{Path, Thread, read_file, state_in};
 use crate::platform::descriptors;
-pub use crate::platform::surface::{Blocked, Futex};
+pub use crate::platform::surface::{Blocked, Futex, Holder, Waits};
 
 /// Reads the state of one thread through descriptors that were opened once: later readings
 /// neither allocate nor look up a path.
@@ -83,6 +83,12 @@ impl ThreadGauge {
     pub fn futex(&self) -> Option<Futex> {
         let mut buffer = [0; 256];
         Futex::parse(read(self.syscall, &mut buffer))
+    }
+
+    /// What it waits for, where this is its [state](ThreadGauge::state).
+    pub fn waits(&self, state: Option<u8>) -> Waits {
+        let mut buffer = [0; 256];
+        super::waits::of(state, read(self.syscall, &mut buffer))
     }
 
     /// Whether it sleeps in a call that run loops wait in for events: `poll`, `select`, `epoll_wait`
@@ -182,7 +188,7 @@ impl Futex {
         Futex::parse(buffer.get(..length)?)
     }
 
-    fn parse(text: &[u8]) -> Option<Futex> {
+    pub(super) fn parse(text: &[u8]) -> Option<Futex> {
         let mut words = text.split(|&byte| byte == b' ' || byte == b'\n');
         let number = words
             .next()
@@ -200,7 +206,7 @@ impl Futex {
 }
 
 /// The number that the text says, with or without `0x`.
-fn hexadecimal(text: &[u8]) -> u64 {
+pub(super) fn hexadecimal(text: &[u8]) -> u64 {
     let digits = text.strip_prefix(b"0x").unwrap_or(text);
     digits
         .iter()
@@ -226,7 +232,7 @@ fn read(file: i32, buffer: &mut [u8]) -> &[u8] {
 }
 
 /// The decimal number that the text begins with; 0 without one.
-fn decimal(text: &[u8]) -> u64 {
+pub(super) fn decimal(text: &[u8]) -> u64 {
     text.iter()
         .take_while(|byte| byte.is_ascii_digit())
         .fold(0u64, |number, &digit| {

@@ -8,6 +8,7 @@ pub mod images;
 #[cfg(all(feature = "thread-stacks", target_env = "gnu"))]
 mod interpose;
 pub mod memory;
+mod mutex;
 pub mod power;
 pub mod random;
 pub mod semaphore;
@@ -18,6 +19,7 @@ pub mod system;
 mod thread_stacks;
 pub mod threads;
 pub mod vitals;
+mod waits;
 
 /// Sees to it that every thread has an alternate stack, now and from now on: where the feature
 /// `thread-stacks` is on. Not signal-safe.

@@ -189,27 +189,23 @@ pub(super) struct Path {
 
 impl Path {
     pub(super) fn task(tid: i32, file: &CStr) -> Path {
+        let mut room = [0; 12];
+        Path::of([digits(tid, &mut room), b"/", file.to_bytes(), b""])
+    }
+
+    /// What a descriptor stands for, as the calling thread sees it.
+    pub(super) fn descriptor(file: i32) -> Path {
+        let (mut task, mut number) = ([0; 12], [0; 12]);
+        let task = digits(Thread::current().tid(), &mut task);
+        Path::of([task, b"/fd/", digits(file, &mut number), b""])
+    }
+
+    fn of(parts: [&[u8]; 4]) -> Path {
         let mut path = Path { bytes: [0; 64] };
-        let mut digits = [0u8; 12];
-        let mut at = digits.len();
-        let mut rest = tid.unsigned_abs();
-        while let Some(slot) = at.checked_sub(1).and_then(|next| digits.get_mut(next)) {
-            *slot = b'0' + (rest % 10) as u8;
-            at -= 1;
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
-        }
-        let parts = [
-            &b"/proc/self/task/"[..],
-            digits.get(at..).unwrap_or(&[]),
-            b"/",
-            file.to_bytes(),
-        ];
+        let parts = [&b"/proc/self/task/"[..]].into_iter().chain(parts);
         // The last byte stays 0 whatever the parts are.
         let room = path.bytes.iter_mut().take(63);
-        for (slot, byte) in room.zip(parts.iter().flat_map(|part| part.iter())) {
+        for (slot, byte) in room.zip(parts.flatten()) {
             *slot = *byte;
         }
         path
@@ -218,6 +214,21 @@ impl Path {
     pub(super) fn as_c_str(&mut self) -> &CStr {
         CStr::from_bytes_until_nul(&self.bytes).unwrap_or(c"")
     }
+}
+
+/// A number without its sign, in decimal.
+fn digits(number: i32, room: &mut [u8; 12]) -> &[u8] {
+    let mut at = room.len();
+    let mut rest = number.unsigned_abs();
+    while let Some(slot) = at.checked_sub(1).and_then(|next| room.get_mut(next)) {
+        *slot = b'0' + (rest % 10) as u8;
+        at -= 1;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    room.get(at..).unwrap_or(&[])
 }
 
 /// Reads the beginning of a file; 0 where it cannot be read. Signal-safe.

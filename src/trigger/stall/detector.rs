@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::launch::Before;
 use super::look::{Decision, Held, Look, Next};
 use super::outcome::{How, Reason, StallEndInfo};
 use super::row::{Doubt, Row, Used};
@@ -14,23 +15,27 @@ pub struct Detector {
     pub(super) timeout: u64,
     pub(super) strikes: u32,
     launch: u64,
+    /// Whether all waiting before the first beat counts.
+    pub(super) launch_waits: bool,
+    /// How many looks there were.
+    pub(super) looks: u32,
     /// The last look.
     pub(super) last: Look,
     /// When the thread was last seen to work; it rests this long after.
     active: u64,
     /// Whether the watchdog sleeps until the bell.
     pub(super) asleep: bool,
-    row: Option<Row>,
+    pub(super) row: Option<Row>,
 }
 
 /// The watchdog sleeps for good after so long without a beat.
-const REST_AFTER: u64 = 500_000_000;
+pub(super) const REST_AFTER: u64 = 500_000_000;
 /// While a stall lasts, the watchdog looks at least so often.
 const STALL_PERIOD: u64 = 1_000_000_000;
 /// After so long a stall, samples come ever more slowly: each a fortieth later than the one before.
 const SAMPLES_SLOW_DOWN: u64 = 2_000_000_000;
 /// An app that has not beaten for so long is left alone until it does.
-const NEVER_BEAT: u64 = 60_000_000_000;
+pub(super) const NEVER_BEAT: u64 = 60_000_000_000;
 
 impl Detector {
     /// Begins at `look`, the moment of the install.
@@ -41,6 +46,8 @@ impl Detector {
             timeout: nanos(stall.timeout).max(1_000_000),
             strikes: stall.strikes.max(1),
             launch: stall.launch.map_or(threshold, nanos),
+            launch_waits: stall.launch_waits,
+            looks: 0,
             last: look,
             active: look.now,
             asleep: false,
@@ -68,6 +75,7 @@ impl Detector {
             };
             return (self.give_up(look, How::ThreadEnded), nothing);
         }
+        self.looks = self.looks.wrapping_add(1);
         let now = look.now.max(self.last.now);
         let interval = now - self.last.now;
         let steps = look.beat.since(self.last.beat);
@@ -128,10 +136,19 @@ impl Detector {
         mut row: Row,
         look: &Look,
         now: u64,
-        interval: u64,
+        mut interval: u64,
         steps: u64,
     ) -> Decision {
         let tolerance = self.tolerance();
+        match self.before_first_beat(&mut row, look, now, interval) {
+            Before::Works => {}
+            Before::Begins => interval = 0,
+            Before::Unclear => {
+                self.row = Some(row);
+                return Decision::Nothing;
+            }
+            Before::Rests => return self.rests(row, look, now),
+        }
         if look.beat.idle() {
             let idle = match row.idle {
                 Some(since) if steps == 0 => since,
@@ -240,7 +257,7 @@ impl Detector {
     }
 
     /// The thread went on after the row's last turn, which was over at `end`.
-    fn over(&mut self, row: Row, look: &Look, end: u64) -> Decision {
+    pub(super) fn over(&mut self, row: Row, look: &Look, end: u64) -> Decision {
         if row.stalled {
             // If quick turns came after the last slow one, it ended before them.
             let end = row.slow_end.map_or(end, |slow| slow.min(end));
@@ -287,7 +304,7 @@ impl Detector {
         decision
     }
 
-    fn row_from(&self, look: &Look, from: u64, launch: bool) -> Row {
+    pub(super) fn row_from(&self, look: &Look, from: u64, launch: bool) -> Row {
         Row {
             from,
             first: look.now,
@@ -306,6 +323,7 @@ impl Detector {
             stalled: false,
             next_sample: u64::MAX,
             exact: false,
+            rests: None,
         }
     }
 
@@ -327,6 +345,13 @@ impl Detector {
                 call: self.asleep,
             };
         };
+        if let Some(since) = row.rests {
+            let rested = now.saturating_sub(since);
+            return Next {
+                due: Detector::next_at_rest(rested, now, at),
+                call: true,
+            };
+        }
         if row.idle.is_some() {
             return Next {
                 due: Some(now + tolerance),
@@ -334,7 +359,8 @@ impl Detector {
             };
         }
         if row.stalled {
-            if row.launch && self.last.beat == Beat::NONE && now - row.from > NEVER_BEAT {
+            let never_beat = row.launch && self.last.beat == Beat::NONE;
+            if never_beat && self.launch_waits && now - row.from > NEVER_BEAT {
                 return Next {
                     due: None,
                     call: true,
@@ -363,6 +389,7 @@ impl Detector {
             .saturating_sub(tolerance)
             .saturating_sub(row.counted)
             .max(1);
+        let at = self.next_in_wait(now).unwrap_or(at);
         Next {
             due: Some(at.min(now + rest)),
             call: row.exact,

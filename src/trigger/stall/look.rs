@@ -1,6 +1,7 @@
 //! What goes into the detector and what comes out of it: looks and decisions.
 
 use super::outcome::{Reason, StallEndInfo, StallInfo};
+use crate::platform::gauge::Waits;
 use crate::trigger::heartbeat::Beat;
 
 /// What the watchdog sees at one moment. Times are nanoseconds.
@@ -25,6 +26,8 @@ pub struct Look {
     pub traced: bool,
     /// What keeps the watched thread for good reason.
     pub held: Held,
+    /// What the watched thread waits for; needed only before its first beat.
+    pub waits: Waits,
 }
 
 /// A good reason for the watched thread not to beat.

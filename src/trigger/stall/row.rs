@@ -31,6 +31,8 @@ pub(super) struct Row {
     pub(super) next_sample: u64,
     /// Whether beats ring.
     pub(super) exact: bool,
+    /// Since when the thread rests before its first beat.
+    pub(super) rests: Option<u64>,
 }
 
 /// A turn that followed another with no CPU used between: either both were blocked, or the thread

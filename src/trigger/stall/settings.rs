@@ -19,6 +19,8 @@ pub struct Stall {
     pub strikes: u32,
     /// From `install` to the end of the first turn; `None` for the same as later turns.
     pub launch: Option<Duration>,
+    /// Whether all waiting before the first beat counts, `false`.
+    pub launch_waits: bool,
 }
 
 impl Default for Stall {
@@ -27,6 +29,7 @@ impl Default for Stall {
             timeout: Duration::from_millis(50),
             strikes: 5,
             launch: None,
+            launch_waits: false,
         }
     }
 }
@@ -47,9 +50,36 @@ impl Stall {
     }
 
     /// Sets how long the launch may take, from `install` to the end of the first turn.
+    ///
+    /// Before the first beat, time counts while the thread computes, waits for a disk, or waits for a
+    /// lock that another thread holds: a thread that waits for anything else may be an app that waits
+    /// for its first event, and is left alone for as long as it does
+    /// ([`launch_waits`](Stall::launch_waits) has it watched). An app that has waited so for a minute is
+    /// watched again from its first beat on.
+    ///
+    /// They are told apart by the thread's CPU time, by its state, and by the system call that it sleeps
+    /// in. A disk is an uninterruptible sleep, or a call on a file; a lock is a `pthread_mutex_t`, and on
+    /// Apple platforms also a `pthread_rwlock_t` and an `os_unfair_lock`. Rust's own `Mutex` and
+    /// `RwLock` on Linux, conditions and semaphores look like waiting for an event.
     #[must_use]
     pub fn launch(mut self, limit: Duration) -> Stall {
         self.launch = Some(limit);
+        self
+    }
+
+    /// Whether all waiting before the first beat counts as part of the launch, whatever it is for. For an
+    /// app that beats soon after `install`, and whose launch may wait for a lock that does not say who
+    /// holds it (Rust's `Mutex`), for another process or for the network; one that is idle before its
+    /// first beat is a stall then.
+    ///
+    /// ```
+    /// use wedjat::Stall;
+    /// assert!(!Stall::default().launch_waits);
+    /// assert!(Stall::default().launch_waits(true).launch_waits);
+    /// ```
+    #[must_use]
+    pub fn launch_waits(mut self, counts: bool) -> Stall {
+        self.launch_waits = counts;
         self
     }
 

@@ -1,0 +1,280 @@
+//! What a thread waits for, by its state and the system call that it sleeps in.
+//!
+//! An uninterruptible sleep (`D`) is one for a disk or for a lock of the kernel's on the way there; but
+//! so waits the parent of vfork(2). In an interruptible one the call tells: those of a file system wait
+//! for nothing else, and those that take a descriptor for a disk where it is a file's. A mutex of the C
+//! library names its owner. Whatever else a thread sleeps in may be how an app waits for its next event.
+
+use super::threads::Path;
+use crate::platform::surface::{Futex, Holder, Waits};
+
+/// What the thread waits for whose state and `/proc/PID/syscall` are these. Signal-safe.
+pub(super) fn of(state: Option<u8>, syscall: &[u8]) -> Waits {
+    told(state, syscall, &is_file, &|futex| {
+        matches!(futex.holder(), Some(Holder::Known(_)))
+    })
+}
+
+/// As [`of`], where others say whether a descriptor is that of a file, and whether a futex is a lock
+/// that a thread holds.
+fn told(
+    state: Option<u8>,
+    syscall: &[u8],
+    is_file: &dyn Fn(i32) -> bool,
+    is_held: &dyn Fn(Futex) -> bool,
+) -> Waits {
+    let mut words = syscall
+        .split(|&byte| byte == b' ' || byte == b'\n')
+        .filter(|word| !word.is_empty());
+    let number = words.next().unwrap_or_default();
+    let call = number
+        .first()
+        .is_some_and(u8::is_ascii_digit)
+        .then(|| super::gauge::decimal(number) as libc::c_long);
+    match state {
+        Some(b'D') if call.is_some_and(is_fork) => Waits::Event,
+        Some(b'D') => Waits::Disk,
+        Some(b'R' | b'T' | b't') => Waits::Nothing,
+        // It has woken meanwhile.
+        _ if number == b"running" => Waits::Nothing,
+        _ => {
+            let first = words.next().map_or(0, super::gauge::hexadecimal);
+            match call {
+                Some(libc::SYS_futex) if Futex::parse(syscall).is_some_and(is_held) => Waits::Lock,
+                Some(call) if takes_file(call) && is_file(first as i32) => Waits::Disk,
+                Some(call) if takes_path(call) => Waits::Disk,
+                _ => Waits::Event,
+            }
+        }
+    }
+}
+
+/// Those whose caller may wait for its child, uninterruptibly (`CLONE_VFORK`).
+fn is_fork(call: libc::c_long) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if call == libc::SYS_vfork {
+        return true;
+    }
+    [libc::SYS_clone, libc::SYS_clone3].contains(&call)
+}
+
+/// Those that read, write or flush the file of their first argument.
+fn takes_file(call: libc::c_long) -> bool {
+    [
+        libc::SYS_read,
+        libc::SYS_pread64,
+        libc::SYS_readv,
+        libc::SYS_preadv,
+        libc::SYS_preadv2,
+        libc::SYS_write,
+        libc::SYS_pwrite64,
+        libc::SYS_writev,
+        libc::SYS_pwritev,
+        libc::SYS_pwritev2,
+        libc::SYS_getdents64,
+        libc::SYS_fstat,
+        libc::SYS_fsync,
+        libc::SYS_fdatasync,
+        libc::SYS_sync_file_range,
+        libc::SYS_ftruncate,
+        libc::SYS_fallocate,
+    ]
+    .contains(&call)
+}
+
+/// Those that look a path up or write a file system back, and open nothing: open(2) waits for the other
+/// end of a fifo, too.
+fn takes_path(call: libc::c_long) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if [
+        libc::SYS_stat,
+        libc::SYS_lstat,
+        libc::SYS_access,
+        libc::SYS_readlink,
+        libc::SYS_unlink,
+        libc::SYS_rename,
+        libc::SYS_mkdir,
+        libc::SYS_rmdir,
+    ]
+    .contains(&call)
+    {
+        return true;
+    }
+    [
+        libc::SYS_newfstatat,
+        libc::SYS_statx,
+        libc::SYS_faccessat,
+        libc::SYS_faccessat2,
+        libc::SYS_readlinkat,
+        libc::SYS_unlinkat,
+        libc::SYS_renameat2,
+        libc::SYS_mkdirat,
+        libc::SYS_linkat,
+        libc::SYS_symlinkat,
+        libc::SYS_truncate,
+        libc::SYS_statfs,
+        libc::SYS_sync,
+        libc::SYS_syncfs,
+        libc::SYS_msync,
+    ]
+    .contains(&call)
+}
+
+/// Whether a descriptor is that of a file, of a folder or of a block device, but of none that the kernel
+/// makes up: some of those wait for events (`/proc/kmsg`, `trace_pipe`).
+///
+/// The file system is not asked, as it may be the one that keeps the thread waiting. Signal-safe.
+///
+/// Source: statx(2), `AT_STATX_DONT_SYNC`; struct statx in include/uapi/linux/stat.h.
+fn is_file(file: i32) -> bool {
+    const MODE: std::ops::Range<usize> = 28..30;
+    let errno = super::errno();
+    let mut facts = [0u64; 32];
+    // SAFETY: an empty path of a descriptor; the kernel writes 256 bytes, which is the size of `facts`.
+    let known = unsafe {
+        libc::syscall(
+            libc::SYS_statx,
+            file,
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC,
+            libc::STATX_TYPE,
+            facts.as_mut_ptr(),
+        )
+    } == 0;
+    let mut target = [0u8; 16];
+    // SAFETY: a C string, and room of the length given.
+    let length = unsafe {
+        libc::readlink(
+            Path::descriptor(file).as_c_str().as_ptr(),
+            target.as_mut_ptr().cast(),
+            target.len(),
+        )
+    };
+    super::set_errno(errno);
+    let target = usize::try_from(length)
+        .ok()
+        .and_then(|length| target.get(..length))
+        .unwrap_or_default();
+    let made_up = [&b"/proc/"[..], b"/sys/"]
+        .iter()
+        .any(|folder| target.starts_with(folder));
+    // Of word 3 (bytes 24 to 31), the mode is the third half.
+    let bytes = facts[MODE.start / 8].to_ne_bytes();
+    let at = MODE.start % 8;
+    let mode = u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
+    let kind = u32::from(mode) & libc::S_IFMT;
+    known && !made_up && [libc::S_IFREG, libc::S_IFDIR, libc::S_IFBLK].contains(&kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `/proc/PID/syscall` said of sleeping threads on x86_64 (the first number is the call's).
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn what_a_thread_waits_for_is_told_by_its_state_and_its_call() {
+        const MUTEX: &str = "202 0x7f00dead0000 0x80 0x2 0x0 0x0 0x0 0x7ffd9cb9c0f8 0x7f2d6e0f4d36";
+        const EVENT: &str = "202 0x7f00beef0000 0x80 0x2 0x0 0x0 0x0 0x7ffd9cb9c0f8 0x7f2d6e0f4d36";
+        let rest = "0x7ffd9cb9c0f8 0x2000 0x0 0x0 0x0 0x7ffd9cb9c0f8 0x7f2d6e16b19d";
+        let on = |call: u32, file: i32| format!("{call} {file:#x} {rest}");
+        // 3 is a file; 0 a terminal, a pipe or a socket.
+        let told = |state: u8, syscall: &str| {
+            let held = |futex: Futex| futex.address == 0x7f00_dead_0000;
+            super::told(Some(state), syscall.as_bytes(), &|file| file == 3, &held)
+        };
+        for (what, state, syscall, expected) in [
+            ("running", b'R', "running", Waits::Nothing),
+            ("woken since", b'S', "running", Waits::Nothing),
+            ("stopped", b'T', &on(0, 0), Waits::Nothing),
+            ("held by a tracer", b't', &on(0, 0), Waits::Nothing),
+            (
+                "read of a pipe, a socket, a terminal",
+                b'S',
+                &on(0, 0),
+                Waits::Event,
+            ),
+            ("read of a file in user space", b'S', &on(0, 3), Waits::Disk),
+            ("pread64 of it", b'S', &on(17, 3), Waits::Disk),
+            ("write to a pipe", b'S', &on(1, 0), Waits::Event),
+            ("fsync", b'S', &on(74, 3), Waits::Disk),
+            ("read of a file on a disk", b'D', &on(0, 3), Waits::Disk),
+            (
+                "a page of a mapped file",
+                b'D',
+                "-1 0x7ffd9cb9c0f8 0x55d0e0",
+                Waits::Disk,
+            ),
+            ("the kernel's lock", b'D', &on(257, 3), Waits::Disk),
+            ("vfork", b'D', &on(58, 0), Waits::Event),
+            (
+                "clone with CLONE_VFORK",
+                b'D',
+                &on(56, 0x4111),
+                Waits::Event,
+            ),
+            ("newfstatat", b'S', &on(262, -100), Waits::Disk),
+            (
+                "openat, perhaps of a fifo",
+                b'S',
+                &on(257, -100),
+                Waits::Event,
+            ),
+            ("a mutex that a thread holds", b'S', MUTEX, Waits::Lock),
+            ("another futex", b'S', EVENT, Waits::Event),
+            ("poll", b'S', &on(7, 0), Waits::Event),
+            ("epoll_wait", b'S', &on(232, 3), Waits::Event),
+            ("epoll_pwait", b'S', &on(281, 3), Waits::Event),
+            ("select", b'S', &on(23, 3), Waits::Event),
+            ("pselect6", b'S', &on(270, 3), Waits::Event),
+            ("rt_sigtimedwait", b'S', &on(128, 3), Waits::Event),
+            ("rt_sigsuspend", b'S', &on(130, 3), Waits::Event),
+            ("pause", b'S', &on(34, 3), Waits::Event),
+            ("clock_nanosleep", b'S', &on(230, 3), Waits::Event),
+            ("restart_syscall", b'S', &on(219, 3), Waits::Event),
+            ("wait4", b'S', &on(61, 3), Waits::Event),
+            ("accept4", b'S', &on(288, 3), Waits::Event),
+            ("recvfrom", b'S', &on(45, 3), Waits::Event),
+            ("flock", b'S', &on(73, 3), Waits::Event),
+            ("fcntl", b'S', &on(72, 3), Waits::Event),
+            ("semtimedop", b'S', &on(220, 3), Waits::Event),
+            ("mq_timedreceive", b'S', &on(243, 3), Waits::Event),
+            ("io_uring_enter", b'S', &on(426, 3), Waits::Event),
+            (
+                "asleep outside of a call",
+                b'S',
+                "-1 0x7ffd9cb9c0f8 0x55d0e0",
+                Waits::Event,
+            ),
+            ("a kernel that does not say", b'S', "", Waits::Event),
+            (
+                "a disk, of a kernel that does not say",
+                b'D',
+                "",
+                Waits::Disk,
+            ),
+            ("idle for the kernel", b'I', "", Waits::Event),
+        ] {
+            assert_eq!(told(state, syscall), expected, "{what}");
+        }
+        assert_eq!(super::told(None, b"", &|_| true, &|_| true), Waits::Event);
+    }
+
+    #[test]
+    fn files_and_folders_are_told_from_what_events_come_from() {
+        use std::os::fd::AsRawFd;
+        let file = |path: &str| std::fs::File::open(path).unwrap();
+        for path in ["/proc/self/exe", "/", "/etc/passwd"] {
+            assert!(is_file(file(path).as_raw_fd()), "{path}");
+        }
+        for path in ["/dev/null", "/proc/self/status", "/sys/kernel/notes"] {
+            if std::path::Path::new(path).exists() {
+                assert!(!is_file(file(path).as_raw_fd()), "{path}");
+            }
+        }
+        let (pipe, _end) = std::io::pipe().unwrap();
+        let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert!(!is_file(pipe.as_raw_fd()) && !is_file(socket.as_raw_fd()));
+        assert!(!is_file(-1) && !is_file(1 << 20));
+    }
+}

@@ -1,0 +1,93 @@
+//! Before the first beat: whether the thread works, or rests as an app does that waits for its first event.
+
+use super::detector::{Detector, NEVER_BEAT, REST_AFTER};
+use super::look::{Decision, Held, Look};
+use super::row::{Row, Used};
+use crate::platform::gauge::Waits;
+use crate::trigger::heartbeat::Beat;
+
+/// While the thread rests, the watchdog looks only so often whether it has begun to work, nanoseconds.
+const REST_PERIOD: u64 = 250_000_000;
+
+/// What the time since the last look was, where no beat has come yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Before {
+    /// The thread worked; and so it does, by its own word, once there was a beat.
+    Works,
+    /// It has rested until now, or until its first beat.
+    Begins,
+    /// It runs just now, and was neither at work nor at rest all the time.
+    Unclear,
+    /// It rests.
+    Rests,
+}
+
+impl Detector {
+    /// What the time since the last look was. A row whose thread rested until its first beat begins anew.
+    pub(super) fn before_first_beat(
+        &self,
+        row: &mut Row,
+        look: &Look,
+        now: u64,
+        interval: u64,
+    ) -> Before {
+        if look.beat != Beat::NONE {
+            if row.rests.take().is_none() {
+                return Before::Works;
+            }
+            *row = self.row_from(look, now, true);
+            return Before::Begins;
+        }
+        if self.launch_waits || look.held != Held::No {
+            return Before::Works;
+        }
+        let waits = matches!(look.waits, Waits::Disk | Waits::Lock);
+        if waits && row.rests.is_some() {
+            // Not since the last look, as far as anybody knows.
+            *row = self.row_from(look, now, true);
+            return Before::Begins;
+        }
+        let before = match (look.waits, self.used(look, interval)) {
+            (_, Used::All) | (Waits::Disk | Waits::Lock, _) => Before::Works,
+            (Waits::Nothing, _) => Before::Unclear,
+            (Waits::Event, _) => Before::Rests,
+        };
+        if before == Before::Unclear && row.counted == 0 {
+            *row = self.row_from(look, now, true);
+        }
+        if before != Before::Rests {
+            row.rests = None;
+        }
+        before
+    }
+
+    /// When to look again at a thread that was seen to wait for a disk or a lock before its first beat. Not in step with anything that comes regularly: a disk that is written to sixty
+    /// times a second would be seen at each look, or at none.
+    pub(super) fn next_in_wait(&self, now: u64) -> Option<u64> {
+        const OF_64: [u64; 8] = [17, 27, 21, 33, 13, 29, 19, 25];
+        let waits = matches!(self.last.waits, Waits::Disk | Waits::Lock);
+        let part = OF_64[(self.looks % 8) as usize];
+        (waits && self.last.beat == Beat::NONE && !self.launch_waits)
+            .then_some(now.saturating_add((self.timeout / 64).saturating_mul(part).max(1)))
+    }
+
+    /// The row is over with the rest, and the next begins when the thread works.
+    pub(super) fn rests(&mut self, row: Row, look: &Look, now: u64) -> Decision {
+        let since = row.rests.unwrap_or(now);
+        let decision = self.over(row, look, now);
+        self.row = Some(Row {
+            rests: Some(since),
+            ..self.row_from(look, now, true)
+        });
+        decision
+    }
+
+    /// When to look again at a thread that has rested for so long; `at` is the next on the grid.
+    pub(super) fn next_at_rest(rested: u64, now: u64, at: u64) -> Option<u64> {
+        match rested {
+            NEVER_BEAT.. => None,
+            REST_AFTER.. => Some(at.max(now.saturating_add(REST_PERIOD))),
+            _ => Some(at),
+        }
+    }
+}
