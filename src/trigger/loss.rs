@@ -53,15 +53,8 @@ impl Losses {
 
     /// The words of the `loss` section and their counts.
     pub fn counts(&self) -> [(&'static str, u64); COUNT] {
-        let mut counts = [
-            ("back_off", 0),
-            ("quota", 0),
-            ("", 0),
-            ("", 0),
-            ("", 0),
-            ("", 0),
-            ("", 0),
-        ];
+        let mut counts = [("", 0); COUNT];
+        (counts[0].0, counts[1].0) = ("back_off", "quota");
         let words = Reason::ALL.iter().map(|reason| reason.as_str());
         for (slot, word) in counts.iter_mut().skip(2).zip(words) {
             slot.0 = word;

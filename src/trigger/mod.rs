@@ -6,6 +6,7 @@ pub mod heartbeat;
 pub mod load;
 pub mod load_watch;
 pub mod loss;
+pub(crate) mod own_time;
 pub(crate) mod panic;
 pub mod ping;
 pub mod restraint;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use super::crash;
 use super::loss::{LOSSES, Loss};
+use super::own_time::OWN_TIME;
 use crate::platform::forked::First;
 use crate::platform::{Thread, file, process_id};
 use crate::report::name::Name;
@@ -175,9 +176,11 @@ fn noted(info: &std::panic::PanicHookInfo<'_>) {
             LOSSES.count(Loss::Quota);
             return;
         }
-        let report = handler(&Panic {
-            message,
-            location: &location,
+        let report = OWN_TIME.take(|| {
+            handler(&Panic {
+                message,
+                location: &location,
+            })
         });
         if let Some(note) = own_note() {
             note.report = report;

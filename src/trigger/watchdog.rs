@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 
 use super::followed::Followed;
 use super::heartbeat::{Beat, Pulse};
+use super::own_time::{OWN_TIME, Seen};
 use super::stall::{Decision, Detector, Held, Look, Next, Reason, Stall, StallEndInfo, StallInfo};
 use crate::platform::{Thread, ThreadGauge, clock};
 
@@ -63,6 +64,7 @@ impl Watchdog {
         watcher: impl Watcher + Send + 'static,
     ) -> io::Result<Watchdog> {
         let watched = Followed::new(Thread::current());
+        OWN_TIME.watch(Some(Thread::current()));
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let (told, tid) = std::sync::mpsc::sync_channel(1);
@@ -83,6 +85,7 @@ impl Watchdog {
                 pulse,
                 watched,
                 own,
+                own_time: OWN_TIME.seen(),
                 stop: stopped,
             };
             eyes.run(Detector::new(&stall, first), watcher);
@@ -109,6 +112,7 @@ impl Watchdog {
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
+        OWN_TIME.watch(None);
         self.stop.store(true, Ordering::SeqCst);
         self.pulse.wake();
         if let Some(thread) = self.thread.take() {
@@ -122,6 +126,7 @@ struct Eyes {
     pulse: &'static Pulse,
     watched: Followed,
     own: ThreadGauge,
+    own_time: Seen,
     stop: Arc<AtomicBool>,
 }
 
@@ -162,6 +167,10 @@ impl Eyes {
             beat,
             ..Look::default()
         };
+        let own_time = OWN_TIME.seen();
+        if own_time.at_work_since(std::mem::replace(&mut self.own_time, own_time)) {
+            look.held = Held::Recorder;
+        }
         if beat.idle() {
             if !last.idle() {
                 look.cpu = self.watched.cpu();
@@ -184,7 +193,7 @@ impl Eyes {
             look.held = Held::Ended;
         } else if matches!(state, Some(b'T' | b't')) {
             look.held = Held::Stopped;
-        } else if beat.nested() && watched.waits_for_events() {
+        } else if look.held == Held::No && beat.nested() && watched.waits_for_events() {
             look.held = Held::Modal;
         } else if beat == Beat::NONE {
             look.waits = watched.waits(state);

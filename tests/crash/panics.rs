@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
+use std::time::{Duration, Instant};
+
 use wedjat::report::{EventKind, Report};
+use wedjat::{Crash, Monitor, Stall};
 
 use crate::child::play;
 use crate::{Tests, install, tests};
@@ -16,6 +19,10 @@ pub fn trials() -> Tests {
         ("a_child_of_fork_reports_no_panic", forked),
         ("a_crash_while_unwinding_is_a_crash", while_unwinding),
         ("a_panic_in_a_drop_during_a_panic_is_one_report", in_a_drop),
+        (
+            "the_time_that_the_report_of_a_panic_takes_is_no_stall",
+            takes_long,
+        ),
         (
             "panics_that_are_caught_one_in_the_other_are_two_reports",
             caught_in_a_drop,
@@ -79,6 +86,27 @@ pub fn role(role: &str, folder: &Path) -> bool {
             let _monitor = install(folder);
             let _breaks = Breaks;
             panic!("the box fell");
+        }
+        "takes_long" => {
+            std::panic::set_hook(Box::new(|_| ()));
+            let builder = Monitor::builder("crash test", "1.0").directory(folder);
+            // The first names of a program with much debug information take long.
+            let builder = builder.names(true).crash(Crash::default());
+            let monitor = builder.stall(Stall::default()).install().unwrap();
+            let heart = monitor.heartbeat();
+            heart.turn(|| ());
+            let begin = Instant::now();
+            heart.turn(|| {
+                // So many are reported.
+                for _ in 0..10 {
+                    assert!(std::panic::catch_unwind(|| panic!("held up")).is_err());
+                    if begin.elapsed() > Duration::from_secs(1) {
+                        break;
+                    }
+                }
+            });
+            let took = begin.elapsed().as_millis().to_string();
+            std::fs::write(folder.join("took"), took).unwrap();
         }
         "caught_in_a_drop" => {
             struct Mends;
@@ -192,4 +220,22 @@ fn caught_in_a_drop() {
         (false, "the lid broke".to_owned()),
     ];
     assert_eq!(events, expected);
+}
+
+fn takes_long() {
+    let ended = play("takes_long");
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let took = std::fs::read_to_string(ended.folder.0.join("took")).unwrap();
+    // Longer than a stall takes to be sure.
+    assert!(took.parse::<u64>().unwrap() >= 300, "{took}");
+    let readings = ended.readings();
+    assert!(!readings.is_empty());
+    for reading in readings {
+        let event = reading.report.event.unwrap();
+        assert_eq!(
+            (event.kind, event.fatal),
+            (EventKind::Panic, false),
+            "{event:?}"
+        );
+    }
 }

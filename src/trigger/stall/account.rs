@@ -43,6 +43,8 @@ impl Detector {
                     Reason::Background
                 },
             )
+        } else if look.held == Held::Recorder {
+            (interval, Reason::Recorder)
         } else if late > self.timeout / 2 {
             let own = match (look.own_delay, self.last.own_delay) {
                 (Some(now), Some(then)) => now.saturating_sub(then),
@@ -76,10 +78,15 @@ impl Detector {
         let start = row.from.midpoint(row.first);
         // The monotonic clock leaves the machine's sleep out by itself; and if only the watchdog was
         // late, the thread's time went on.
-        let lost: u64 = [Reason::Debugger, Reason::Background, Reason::Modal]
-            .iter()
-            .map(|&reason| row.not_counted[reason as usize])
-            .sum();
+        let lost: u64 = [
+            Reason::Debugger,
+            Reason::Background,
+            Reason::Modal,
+            Reason::Recorder,
+        ]
+        .iter()
+        .map(|&reason| row.not_counted[reason as usize])
+        .sum();
         let lasted = now.saturating_sub(start).saturating_sub(lost);
         // At the end, the thread is idle again and its clocks are not read any more.
         let cpu = look.cpu.max(self.last.cpu).saturating_sub(row.cpu);

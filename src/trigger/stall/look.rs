@@ -42,6 +42,8 @@ pub enum Held {
     Modal,
     /// It has ended.
     Ended,
+    /// The recorder itself was at work on it since the last look, as for the report of a panic.
+    Recorder,
 }
 
 /// What to do after a look.

@@ -14,16 +14,19 @@ pub enum Reason {
     Late,
     /// A nested run loop waited for events.
     Modal,
+    /// The recorder itself was at work on the watched thread.
+    Recorder,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Reason; 5] = [
+    pub const ALL: [Reason; 6] = [
         Reason::Sleep,
         Reason::Debugger,
         Reason::Background,
         Reason::Late,
         Reason::Modal,
+        Reason::Recorder,
     ];
 
     /// The word in the `loss` section.
@@ -34,6 +37,7 @@ impl Reason {
             Reason::Background => "background",
             Reason::Late => "late",
             Reason::Modal => "modal",
+            Reason::Recorder => "recorder",
         }
     }
 }
