@@ -50,11 +50,15 @@ impl Cfi {
                     Ok(value) => Some(value),
                     Err(_) => continue,
                 },
-                RegisterRule::Offset(offset) => Some(
-                    memory
-                        .read(cfa.wrapping_add_signed(*offset))
-                        .map_err(Fault::Missing)?,
-                ),
+                RegisterRule::Offset(offset) => {
+                    match memory.read(cfa.wrapping_add_signed(*offset)) {
+                        Ok(value) => Some(value),
+                        // One that the way on does not need, from the buffer of a `longjmp` that lies
+                        // anywhere.
+                        Err(_) if number != arch.return_address() && number != arch.sp() => None,
+                        Err(missing) => return Err(Fault::Missing(missing)),
+                    }
+                }
                 RegisterRule::ValOffset(offset) => Some(cfa.wrapping_add_signed(*offset)),
                 RegisterRule::Register(other) => Some(reader.register(*other)?),
                 RegisterRule::Expression(expression) => {
