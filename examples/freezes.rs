@@ -172,13 +172,13 @@ mod linux {
             event.class.unwrap_or_default(),
             event.reason.unwrap_or_default(),
         );
-        let lasted = report
-            .stall_end
-            .as_ref()
-            .map(|end| end.duration / 1_000_000);
+        let lasted = report.stall_end.as_ref().map_or_else(
+            || "no end".to_owned(),
+            |end| format!("{} ms", end.duration / 1_000_000),
+        );
         let samples: u64 = report.samples.iter().map(|sample| sample.count).sum();
         let syscall = report.threads[0].syscall.clone().unwrap_or_default();
-        println!("   {said} {syscall}; {why}; {lasted:?} ms; {samples} samples");
+        println!("   {said} {syscall}; {why}; {lasted}; {samples} samples");
         let named = desk.symbolicate(report);
         let samples = named.samples.iter().map(|sample| &sample.frames);
         let stacks = named
@@ -209,6 +209,7 @@ mod linux {
         usize::from(!good)
     }
 
+    /// What calls it has a word of its own behind it: functions with one body would be folded into one.
     #[inline(never)]
     fn burn(time: Duration) {
         let start = Instant::now();
@@ -220,32 +221,32 @@ mod linux {
     #[inline(never)]
     fn sorts_badly() {
         burn(Duration::from_millis(500));
-        std::hint::black_box(());
+        std::hint::black_box("sorts_badly");
     }
 
     #[inline(never)]
     fn draws_slowly() {
         burn(Duration::from_millis(60));
-        std::hint::black_box(());
+        std::hint::black_box("draws_slowly");
     }
 
     #[inline(never)]
     fn loads_everything() {
         burn(Duration::from_millis(500));
-        std::hint::black_box(());
+        std::hint::black_box("loads_everything");
     }
 
     #[inline(never)]
     fn imports() {
         burn(Duration::from_millis(30));
         parses();
-        std::hint::black_box(());
+        std::hint::black_box("imports");
     }
 
     #[inline(never)]
     fn parses() {
         burn(Duration::from_millis(500));
-        std::hint::black_box(());
+        std::hint::black_box("parses");
     }
 
     #[inline(never)]

@@ -184,7 +184,7 @@ fn lines_come_as_reports_come_and_ctrl_c_leaves_them() {
     let out = child.wait_with_output().unwrap();
     drop(input);
     assert_eq!(out.status.code(), Some(130));
-    assert!(String::from_utf8_lossy(&out.stderr).contains("3 reports were done"));
+    assert!(String::from_utf8_lossy(&out.stderr).contains("3 reports done"));
 }
 
 fn with_input(args: &[&str], bytes: &[u8]) -> Output {

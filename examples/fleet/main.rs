@@ -6,10 +6,11 @@
 //! cargo run --release --example fleet -- score DIR
 //! ```
 //!
-//! `write` compiles an app in several versions (a C compiler is needed), and writes reports of its
+//! `write` compiles an app in several builds, which differ by added closures, moved lines, renamed files, manglings and
+//! other compilers' suffixes (`rustc` is needed), and writes reports of its
 //! stalls by the writer that the recorder uses: a few hundred distinct stalls by Zipf's law, durations,
 //! devices, samples of which some show something else, some reports cut or damaged. `truth.tsv` says
-//! which report is of which stall. `score` reads them back through the desk, and prints precision and
+//! which report is of which stall. `score` reads them back through the symbolicator, and prints precision and
 //! recall over all pairs of reports.
 
 mod app;

@@ -1,5 +1,7 @@
 //! What can go wrong in the app: chains of calls, outermost first.
 
+use std::collections::BTreeSet;
+
 use crate::random::Random;
 
 /// How many stalls there are.
@@ -14,6 +16,8 @@ pub struct World {
     pub chains: Vec<Vec<String>>,
     /// The stalls whose innermost function calls itself, some times more in each report.
     pub recursive: Vec<bool>,
+    /// Caller and called, where a closure stands between them.
+    pub turned: BTreeSet<(String, String)>,
     /// Longest, in milliseconds, on an average device.
     pub millis: Vec<f64>,
 }
@@ -24,6 +28,7 @@ impl World {
         let mut world = World {
             chains: Vec::new(),
             recursive: Vec::new(),
+            turned: BTreeSet::new(),
             millis: Vec::new(),
         };
         // A feature has one screen; helpers are shared, so that the same work is waited for from
@@ -48,6 +53,9 @@ impl World {
             if world.chains.contains(&chain) {
                 continue;
             }
+            if random.chance(0.5) {
+                world.turned.insert((chain[4].clone(), chain[5].clone()));
+            }
             let own_work = chain.len() == 7;
             world.chains.push(chain);
             world.recursive.push(own_work && random.chance(0.2));
@@ -56,5 +64,10 @@ impl World {
                 .push(250.0 * (1.0 / (0.02 + random.share())).powf(0.8));
         }
         world
+    }
+
+    /// Whether `from` calls `to` within a closure.
+    pub fn is_turned(&self, from: &str, to: &str) -> bool {
+        self.turned.contains(&(from.to_owned(), to.to_owned()))
     }
 }

@@ -245,17 +245,16 @@ const fn closed(lasted: u64) -> u64 {
 /// The slot of this name, if it has one.
 fn find<'a, const N: usize>(slots: &'a [Slot<N>], name: &str) -> Option<&'a Slot<N>> {
     let hash = hash(name);
-    let from = hash as usize % slots.len();
-    let mut slots = slots.iter().cycle().skip(from).take(slots.len());
+    let taken = |slot: &&Slot<N>| slot.name.load(Ordering::Acquire) != 0;
+    let mut slots = slots.iter().take_while(taken);
     slots.find(|slot| slot.name.load(Ordering::Acquire) == hash)
 }
 
-/// The slot of this name, claimed now if need be; `None` when all are taken.
+/// The slot of this name, claimed now if need be; `None` when all are taken. Slots are taken in order, so
+/// that reports have the names in the order in which the app first gave them.
 fn claim<'a, const N: usize>(slots: &'a [Slot<N>], name: &str) -> Option<&'a Slot<N>> {
     let hash = hash(name);
-    let from = hash as usize % slots.len();
-    let mut slots = slots.iter().cycle().skip(from).take(slots.len());
-    slots.find(|slot| {
+    slots.iter().find(|slot| {
         match slot
             .name
             .compare_exchange(0, hash, Ordering::AcqRel, Ordering::Acquire)
@@ -288,14 +287,14 @@ mod tests {
         CONTEXT.set("gone", "x");
         CONTEXT.remove("gone");
         let snapshot = read(&CONTEXT);
-        let mut keys: Vec<_> = snapshot.keys().collect();
-        keys.sort_by_key(|(key, _)| *key);
+        let keys: Vec<_> = snapshot.keys().collect();
+        // In the order in which the app first set them.
         let expected = [
-            ("balance", ValueView::Signed(-5)),
-            ("items", ValueView::Unsigned(3)),
-            ("ratio", ValueView::Float(0.5)),
             ("screen", ValueView::Text("Checkout")),
             ("signed in", ValueView::Bool(true)),
+            ("items", ValueView::Unsigned(3)),
+            ("balance", ValueView::Signed(-5)),
+            ("ratio", ValueView::Float(0.5)),
         ];
         assert_eq!(keys, expected);
     }

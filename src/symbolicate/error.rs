@@ -39,14 +39,23 @@ impl Error {
     }
 }
 
+/// The system's own words, without Rust's "(os error 2)".
+pub(crate) fn plain_words(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    match text.split_once(" (os error ") {
+        Some((words, rest)) => {
+            let behind = rest.split_once(')').map_or("", |(_, behind)| behind);
+            format!("{words}{behind}")
+        }
+        None => text,
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Io { path, source } => {
-                // The system's own words, without Rust's "(os error 2)".
-                let text = source.to_string();
-                let text = text.split(" (os error").next().unwrap_or(&text);
-                write!(f, "{}: {}", path.display(), text)
+                write!(f, "{}: {}", path.display(), plain_words(source))
             }
             Error::BadFile { path, what } => write!(f, "{}: {}", path.display(), what),
         }

@@ -29,6 +29,7 @@
 //! ```
 
 mod addresses;
+mod blame;
 mod bytes;
 mod cache;
 #[doc(hidden)]
@@ -59,6 +60,7 @@ mod walk;
 mod whole;
 
 pub use addresses::{Addresses, Ambiguous};
+pub use blame::Owner;
 pub use cache::Cache;
 pub use debug_files::{Added, DebugFiles};
 #[cfg(feature = "debuginfod")]

@@ -14,11 +14,14 @@ out = pathlib.Path(sys.argv[1])
 viewer = out / "speedscope/dist/release"
 
 
-def chromium(*args, dark=False):
+WIDE, NARROW = 1280, 400
+
+
+def chromium(*args, dark=False, width=WIDE):
     with tempfile.TemporaryDirectory() as home:
         command = ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={home}",
                    # Nothing may come from elsewhere: no name has an address.
-                   "--host-resolver-rules=MAP * ~NOTFOUND", "--window-size=1200,1000", "--virtual-time-budget=8000"]
+                   "--host-resolver-rules=MAP * ~NOTFOUND", f"--window-size={width},1400", "--allow-file-access-from-files", "--virtual-time-budget=8000"]
         if dark:
             command.append("--blink-settings=preferredColorScheme=0")
         run = subprocess.run([*command, *args], capture_output=True, text=True, timeout=120)
@@ -29,10 +32,10 @@ def page(url):
     return html.unescape(chromium("--dump-dom", url))
 
 
-def shot(name, url, dark=False):
+def shot(name, url, dark=False, width=WIDE):
     path = out / f"{name}.png"
     path.unlink(missing_ok=True)
-    chromium(f"--screenshot={path}", url, dark=dark)
+    chromium(f"--screenshot={path}", url, dark=dark, width=width)
     size = path.stat().st_size
     # A blank page of this size takes some 5 KB.
     assert size > 10_000, f"{path} is blank ({size} bytes)"
@@ -46,14 +49,33 @@ def holds(name, *parts):
     print(f"{name}: {len(dom)} characters as the browser has it")
 
 
+def fits(name, width):
+    """Nothing of the page is wider than the window, but for what scrolls within itself; all folds are open."""
+    frame = out / "frame.html"
+    frame.write_text(f"""<!DOCTYPE html><body style="margin:0"><iframe id="page" src="{name}" style="border:0;width:{width}px;height:2000px"></iframe>
+<script>onload = () => {{
+  const inner = document.getElementById("page").contentDocument;
+  inner.querySelectorAll("details").forEach(fold => fold.open = true);
+  const wide = [...inner.querySelectorAll("body *")].filter(part => part.getBoundingClientRect().right > {width} + 1
+    && !part.closest("pre, .wide, .flame, svg"));
+  document.title = "width " + inner.documentElement.scrollWidth + " " + wide.slice(0, 3).map(part => part.className + ": " + part.textContent.slice(0, 60)).join("; ");
+}}</script>""")
+    title = re.search("<title>(.*?)</title>", page(frame.as_uri()), re.S)
+    assert title and title[1].strip() == f"width {width}", f"{name} at {width} px: {title and title[1]}"
+    print(f"{name} fits into {width} px")
+
+
 holds("crash.html", "kiosk_fault", "exit((int)(code & 0x7f));", "SIGSEGV")
 holds("hang.html", "Heaviest stack", "15 of 20 samples", "com.example.worker")
-holds("stall.html", "Samples", "400 ms")
+holds("stall.html", "Samples", "400 ms", "Flame graph")
+holds("load.html", "Flame graph", "65% cpu average")
 holds("top.html", "16 reports in 4 groups")
 holds("flame.svg", "kiosk_fault")
-for name in ["crash.html", "hang.html", "stall.html", "top.html"]:
-    light, dark = (shot(f"{name}-{how}", (out / name).as_uri(), how == "dark") for how in ["light", "dark"])
-    assert light != dark, f"{name} looks the same in the dark"
+for name in ["crash.html", "hang.html", "stall.html", "load.html", "top.html"]:
+    for width in [WIDE, NARROW]:
+        light, dark = (shot(f"{name}-{width}-{how}", (out / name).as_uri(), how == "dark", width) for how in ["light", "dark"])
+        assert light != dark, f"{name} looks the same in the dark"
+        fits(name, width)
 shot("flame.svg", (out / "flame.svg").as_uri())
 
 profile = json.loads((out / "all.speedscope.json").read_text())

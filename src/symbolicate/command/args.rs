@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use crate::report::Scrub;
 use crate::symbolicate::Cache;
+use crate::symbolicate::error::plain_words;
 use clap::{ArgAction, ColorChoice, CommandFactory, Parser, ValueEnum};
 
 /// Turns crash and stall reports into functions, files and lines.
@@ -20,7 +21,8 @@ use clap::{ArgAction, ColorChoice, CommandFactory, Parser, ValueEnum};
     arg_required_else_help = true,
     override_usage = "symbolicate [OPTIONS] REPORT...\n       \
                       symbolicate --debug PATH [--arch ARCH] [--load-address AVMA] --address ADDR...|-\n       \
-                      symbolicate --inspect FILE",
+                      symbolicate --inspect FILE\n       \
+                      symbolicate --generate WHAT",
     after_long_help = AFTER_HELP
 )]
 pub struct Args {
@@ -33,11 +35,12 @@ pub struct Args {
     ///
     /// May be given more than once. On Linux an image's own path and /usr/lib/debug are looked at,
     /// too.
-    #[arg(long, visible_alias = "dsym", value_name = "PATH")]
+    #[arg(short, long, visible_alias = "dsym", value_name = "PATH")]
     pub debug: Vec<PathBuf>,
 
     /// How to print
     #[arg(
+        short,
         long,
         value_name = "FORMAT",
         default_value = "text",
@@ -48,7 +51,7 @@ pub struct Args {
     /// Print to a file instead of standard output
     ///
     /// The file appears once it is whole. One that is an input is refused.
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
     /// Where to keep lookup tables of debug files, so that the next answer comes sooner [default: a
@@ -70,7 +73,7 @@ pub struct Args {
     pub strict: bool,
 
     /// How many threads to use [default: one for each core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
 
     /// When to use colours
@@ -84,7 +87,7 @@ pub struct Args {
     /// Where source code is: a folder searched by the files' own paths; shown by text and html
     ///
     /// May be given more than once.
-    #[arg(long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR")]
     pub source: Vec<PathBuf>,
 
     /// Take out of what is printed what tells a user from others
@@ -101,11 +104,18 @@ pub struct Args {
 
     /// Print the N groups of reports that cost most [default: 10]
     ///
-    /// Reports are of one group if their heaviest stack is the same, whatever the build. As text, json,
+    /// Reports are of one group if the app's frames of their heaviest stack are the same, whatever the build. As text, json,
     /// ndjson or html.
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "10",
           value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = ["address", "inspect", "list_missing"])]
     pub top: Option<u32>,
+
+    /// Print every message about reports, and frames that are otherwise folded
+    ///
+    /// Without it, after the first messages only their number is printed, and text leaves out the frames
+    /// of a panic's own handling.
+    #[arg(short, long, conflicts_with_all = ["address", "inspect"])]
+    pub verbose: bool,
 
     /// Print only which debug files to look for
     #[arg(long, conflicts_with_all = ["address", "inspect"])]
@@ -140,17 +150,18 @@ pub struct Args {
     pub table_of: Vec<Id>,
 
     /// Print the man page or shell completions
-    #[arg(long, value_name = "WHAT", hide = true, exclusive = true)]
+    #[arg(long, value_name = "WHAT", exclusive = true)]
     pub generate: Option<Generate>,
 }
 
 const AFTER_HELP: &str = "\
 Exit status:
-  0  done
-  1  a report was damaged (what could be read of it was printed), or under --strict a debug file
-     is missing
-  2  the command line is wrong, or the output is one of the inputs
-  3  nothing could be read
+  0    done
+  1    a report was damaged (what could be read of it was printed), or under --strict a debug
+       file is missing
+  2    the command line is wrong, or the output is one of the inputs
+  3    nothing could be read
+  130  interrupted by Ctrl-C: what was done until then was printed
 
 Environment:
   DEBUGINFOD_URLS        servers to ask for debug files that are found nowhere else (Linux);
@@ -218,7 +229,11 @@ impl Args {
     pub(super) fn wrong_folder(&self) -> Option<String> {
         self.source.iter().find_map(|folder| {
             let error = std::fs::read_dir(folder).err()?;
-            Some(format!("--source {}: {error}", folder.display()))
+            Some(format!(
+                "--source {}: {}",
+                folder.display(),
+                plain_words(&error)
+            ))
         })
     }
 
@@ -227,7 +242,10 @@ impl Args {
         let folder = self.cache.as_ref()?;
         let error = self.cache()?.prepare().err()?;
         let folder = folder.display();
-        Some(format!("--cache {folder}: {error}; going on without"))
+        Some(format!(
+            "--cache {folder}: {}; going on without",
+            plain_words(&error)
+        ))
     }
 
     pub(super) fn scrub_rules(&self) -> Option<Scrub> {

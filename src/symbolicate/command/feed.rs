@@ -3,6 +3,7 @@
 use super::output::{Target, refusal};
 use super::walk::walk;
 use crate::report::{ReadError, Reading, ReportReader, limits};
+use crate::symbolicate::error::plain_words;
 use crate::symbolicate::foreign;
 use std::cell::RefCell;
 use std::fs::File;
@@ -145,7 +146,11 @@ impl Feed<'_> {
         }
         match File::open(path) {
             Ok(mut file) => self.named_stream(&path.display().to_string(), &mut file),
-            Err(error) => self.item(Item::Error(format!("{}: {error}", path.display()))),
+            Err(error) => self.item(Item::Error(format!(
+                "{}: {}",
+                path.display(),
+                plain_words(&error)
+            ))),
         }
     }
 
@@ -159,14 +164,16 @@ impl Feed<'_> {
         let mut front = [0];
         let len = match read_full(input, &mut front) {
             Ok(len) => len,
-            Err(error) => return self.item(Item::Error(format!("{origin}: {error}"))),
+            Err(error) => {
+                return self.item(Item::Error(format!("{origin}: {}", plain_words(&error))));
+            }
         };
         // Sections are arrays of two; no text and no other layout begins with that byte.
         if front[..len] != [0x92] {
             let mut bytes = front[..len].to_vec();
             let most = limits::REPORT_BYTES as u64 + 1;
             if let Err(error) = (&mut *input).take(most).read_to_end(&mut bytes) {
-                return self.item(Item::Error(format!("{origin}: {error}")));
+                return self.item(Item::Error(format!("{origin}: {}", plain_words(&error))));
             }
             if foreign::detect(&bytes).is_some() || (bytes.len() as u64) < most {
                 return self.item(Item::Bytes(origin, bytes));

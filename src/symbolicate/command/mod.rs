@@ -23,6 +23,7 @@ pub use args::{Args, FormatName, command};
 
 use output::{Output, Target};
 
+use super::error::plain_words;
 use super::format::plain;
 use super::{Addresses, DebugFiles, Symbolicator};
 
@@ -235,7 +236,7 @@ fn done(result: io::Result<()>, say: &mut Say<'_>) -> u8 {
         Ok(()) => DONE,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => DONE,
         Err(error) => {
-            say.error(&format!("can't write: {error}"));
+            say.error(&format!("can't write: {}", plain_words(&error)));
             NOTHING
         }
     }

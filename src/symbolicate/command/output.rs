@@ -8,6 +8,7 @@ use tempfile::NamedTempFile;
 
 use super::args::Args;
 use super::{feed, interrupt};
+use crate::symbolicate::error::plain_words;
 use crate::symbolicate::identity::{Identity, identity, identity_of_stream};
 use crate::symbolicate::object_file::looks_like_object;
 
@@ -27,8 +28,12 @@ impl Output {
         let Some(path) = &args.output else {
             return Ok(Output::stream(io::stdout().lock()));
         };
-        let in_words =
-            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        let in_words = |error: io::Error| {
+            io::Error::new(
+                error.kind(),
+                format!("{}: {}", path.display(), plain_words(&error)),
+            )
+        };
         Output::open_path(path).map_err(in_words)
     }
 

@@ -1,12 +1,13 @@
 //! A progress bar on standard error, where that is a terminal and the work takes long.
 
+use std::fmt;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use super::interrupt::Interrupt;
 use super::walk;
@@ -35,7 +36,7 @@ impl Progress {
         Progress {
             bar: seen.then(|| {
                 let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-                bar.set_style(style("{spinner} {pos} reports, {per_sec}"));
+                bar.set_style(style("{spinner} {pos} reports, {rate}"));
                 bar
             }),
             begun: Instant::now(),
@@ -68,7 +69,7 @@ impl Progress {
         if total > 0 && bar.length() != Some(total) {
             bar.set_length(total);
             bar.set_style(style(
-                "[{bar:40}] {pos} of {len} reports, {per_sec}, {eta} left",
+                "[{bar:40}] {pos} of {len} reports, {rate}, {eta} left",
             ));
         }
     }
@@ -93,5 +94,31 @@ fn style(template: &str) -> ProgressStyle {
     let style = ProgressStyle::with_template(template);
     style
         .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .with_key(
+            "rate",
+            |state: &ProgressState, text: &mut dyn fmt::Write| {
+                let _ = write!(text, "{}", rate(state.per_sec()));
+            },
+        )
         .progress_chars("=> ")
+}
+
+/// `1115/s`: a tenth of a report interests nobody, unless there are few.
+fn rate(per_second: f64) -> String {
+    if per_second < 10.0 {
+        format!("{per_second:.1}/s")
+    } else {
+        format!("{per_second:.0}/s")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_has_no_digits_that_mean_nothing() {
+        assert_eq!(rate(1_114.757_2), "1115/s");
+        assert_eq!(rate(3.14159), "3.1/s");
+    }
 }

@@ -14,11 +14,12 @@ use super::feed::{Item, feed};
 use super::interrupt::Interrupt;
 use super::output::{Output, Target, refusal};
 use super::progress::Progress;
-use super::tally::Tally;
+use super::tally::{Quiet, Tally};
 use super::{DONE, INTERRUPTED, Say, USAGE, done};
 use crate::report::{self, ReadError, Reading, ReportReader, Scrub, limits};
 use crate::symbolicate::bytes::Bytes;
 use crate::symbolicate::foreign;
+use crate::symbolicate::format::units::count;
 use crate::symbolicate::format::{
     Firefox, FlameGraph, Folded, Format, Html, Json, Ndjson, Sources, Speedscope, Style, Text, Top,
     TopLayout, missing_text,
@@ -40,6 +41,7 @@ pub(super) fn run(
     let style = Style {
         demangle: !args.no_demangle,
         color: colors(args),
+        verbose: args.verbose,
         sources: (!args.source.is_empty()).then(|| Arc::new(Sources::new(args.source.clone()))),
     };
     let single = matches!(&args.reports[..], [one] if !one.is_dir() && one.as_os_str() != "-");
@@ -141,6 +143,7 @@ impl Job<'_> {
         let stop = AtomicBool::new(false);
         let mut tally = Tally::default();
         let mut refused = None;
+        let mut quiet = Quiet::new(self.args.verbose);
         let mut progress = Progress::new(
             &self.args.reports,
             self.args.output.is_some(),
@@ -153,6 +156,7 @@ impl Job<'_> {
             }
             drop(to_print);
             let mut inbox = Inbox::new(&results);
+            let quiet = &mut quiet;
             let mut print = || -> io::Result<()> {
                 while let Some(batch) = inbox.next(&self.interrupt, &mut out)? {
                     let _ = give_back.try_send(());
@@ -161,6 +165,7 @@ impl Job<'_> {
                     for outcome in batch.outcomes {
                         match outcome {
                             Outcome::Part(part) => format.add(part, &mut out)?,
+                            Outcome::Warning(_) | Outcome::Error(_) if quiet.is_enough() => {}
                             Outcome::Warning(text) => progress.aside(|| say.warning(&text)),
                             Outcome::Error(text) => progress.aside(|| say.error(&text)),
                             Outcome::Refused(text) => {
@@ -178,6 +183,12 @@ impl Job<'_> {
             written
         });
         progress.finish();
+        if let Some(more) = quiet.more() {
+            let all = count(tally.seen, "report");
+            say.warning(&format!(
+                "{more} more such messages about {all}; --verbose prints all"
+            ));
+        }
         if let Some(refused) = refused.or_else(|| self.refused_source()) {
             say.error(&refused);
             return USAGE;
@@ -206,11 +217,11 @@ impl Job<'_> {
         }
         let code = tally.conclude(self.args, say);
         if self.interrupt.came() {
-            let count = tally.seen;
+            let done = count(tally.seen, "report");
             let file = file
                 .filter(|_| is_lost)
                 .map_or(String::new(), |file| format!("; {file} is not written"));
-            say.warning(&format!("interrupted: {count} reports were done{file}"));
+            say.warning(&format!("interrupted: {done} done{file}"));
             return INTERRUPTED;
         }
         code

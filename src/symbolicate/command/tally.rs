@@ -1,4 +1,4 @@
-//! What is told once all reports are done: how many were damaged, and which debug files are missing.
+//! What is counted while reports are worked on, and told once all are done: how many were damaged, and which debug files are missing.
 
 use std::collections::BTreeMap;
 
@@ -7,6 +7,8 @@ use super::{DAMAGED, DONE, NOTHING, Say};
 use crate::symbolicate::format::missing_text;
 use crate::symbolicate::{Missing, Symbolicated};
 
+/// Messages about reports that are printed one by one; of further ones only the number.
+const MESSAGES: u64 = 10;
 /// Missing debug files that are told; who lacks more has another trouble.
 const MISSING: usize = 1 << 14;
 
@@ -48,8 +50,16 @@ impl Tally {
         // Text names them itself.
         if !args.list_missing && !missing.is_empty() {
             say.warning("debug files missing (give them with --debug):");
-            for missing in &missing {
+            let shown = if args.verbose {
+                usize::MAX
+            } else {
+                MESSAGES as usize
+            };
+            for missing in missing.iter().take(shown) {
                 say.note(&format!("  {}", missing_text(missing)));
+            }
+            if let Some(more @ 1..) = missing.len().checked_sub(shown) {
+                say.note(&format!("  {more} more; --list-missing prints all"));
             }
         }
         match (self.seen, self.damaged) {
@@ -58,5 +68,33 @@ impl Tally {
             _ if args.strict && !missing.is_empty() => DAMAGED,
             _ => DONE,
         }
+    }
+}
+
+/// Counts messages, so that thousands of them do not scroll by.
+#[derive(Debug)]
+pub(super) struct Quiet {
+    verbose: bool,
+    messages: u64,
+}
+
+impl Quiet {
+    pub fn new(verbose: bool) -> Quiet {
+        Quiet {
+            verbose,
+            messages: 0,
+        }
+    }
+
+    /// Counts one more; whether it is one too many to be printed.
+    pub fn is_enough(&mut self) -> bool {
+        self.messages += 1;
+        !self.verbose && self.messages > MESSAGES
+    }
+
+    /// How many were not printed.
+    pub fn more(&self) -> Option<u64> {
+        let more = self.messages.saturating_sub(MESSAGES);
+        (!self.verbose && more > 0).then_some(more)
     }
 }

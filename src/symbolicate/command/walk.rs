@@ -1,5 +1,6 @@
 //! The reports in a folder and those below it, in order of name, in bounded memory.
 
+use crate::symbolicate::error::plain_words;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
@@ -35,7 +36,7 @@ fn walk_by(
     let mut wrong = None;
     loop {
         let names = next_names(folder, last.as_ref(), window)
-            .map_err(|error| format!("{}: {error}", folder.display()))?;
+            .map_err(|error| format!("{}: {}", folder.display(), plain_words(&error)))?;
         let is_full = names.len() == window;
         for (name, is_folder) in &names {
             let path = folder.join(name);

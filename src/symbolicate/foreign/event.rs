@@ -6,6 +6,8 @@ use super::draft::{Draft, frame, keep_frames};
 use super::fields::{Fields, unsigned};
 use super::{Layout, values};
 use crate::report::{EventKind, Image, Memory, Reading, Signal, Thread, Value, Vitals};
+use crate::symbolicate::frame::image_file_name;
+use crate::symbolicate::symbolicator::is_system;
 
 pub(super) fn read(mut event: Fields) -> Reading {
     let mut draft = Draft::new();
@@ -17,6 +19,7 @@ pub(super) fn read(mut event: Fields) -> Reading {
     }
     event.keep("debug_meta", meta);
     draft.index_images();
+    name(&mut draft, &mut event);
     let mut thrown = values_of(&mut event, "exception")
         .into_iter()
         .map(Fields::of);
@@ -55,6 +58,37 @@ pub(super) fn read(mut event: Fields) -> Reading {
     }
     event.keep("exception", exception);
     draft.finish(Layout::Event, event)
+}
+
+/// Where no context names the app: the program's file, else the front of `release`, which is
+/// `com.example.app@2.1+77`.
+fn name(draft: &mut Draft, event: &mut Fields) {
+    let release = event.text("release");
+    let parts = release
+        .as_deref()
+        .and_then(|release| release.rsplit_once('@'));
+    let is_program = |image: &&Image| {
+        let name = image.name.as_str();
+        let is_library =
+            name.ends_with(".dylib") || name.contains(".framework/") || name.contains(".so");
+        name.contains('/') && !is_library && !is_system(name)
+    };
+    let program = draft.report.images.iter().find(is_program);
+    let program = program.map(|image| image_file_name(&image.name).to_owned());
+    let app = &mut draft.report.head.app;
+    if app.name.is_empty() {
+        let front = parts.map(|(name, _)| name.to_owned());
+        app.name = program.or(front).unwrap_or_default();
+    }
+    if app.version.is_empty()
+        && let Some((_, version)) = parts
+    {
+        let (version, build) = version.split_once('+').unwrap_or((version, version));
+        app.version = super::ips::joined(Some(version.to_owned()), Some(build.to_owned()));
+    }
+    if let Some(release) = release {
+        app.extra.push(("release".into(), Value::Text(release)));
+    }
 }
 
 /// `{"values": […]}`, or the array alone.

@@ -7,7 +7,8 @@
 //! | Apple's `.ips` (crash) | a JSON line with `bug_type`, then a JSON body with `threads` |
 //! | Apple's `.crash` text, also behind an `.ips` header line | `Incident Identifier:`, `Process:` or `Thread 0` lines |
 //! | Apple's stackshot `.ips` (hang) | the same header line, then a body with `processByPid` |
-//! | Apple's text of hangs and spins, also behind an `.ips` header line | `Event:` and `Steps:` lines |
+//! | Apple's text of hangs and spins, of much CPU and of many writes, also behind an `.ips` header line | `Event:` and `Steps:` lines |
+//! | Apple's kernel panic `.ips` | the same header line, then a body with `panicString` |
 //! | MetricKit's `MXDiagnosticPayload`, whole or one diagnostic of it | `callStackTree` |
 //! | KSCrash's JSON | `crash` and `report` |
 //! | an event with `stacktrace` and `debug_meta`, as KSCrash's users send it | those |
@@ -28,6 +29,7 @@ mod event;
 mod fields;
 mod ips;
 mod json;
+mod kernel_panic;
 mod kscrash;
 mod metrickit;
 mod plcrash;
@@ -37,6 +39,7 @@ mod spindump;
 mod stackshot;
 mod values;
 
+use std::borrow::Cow;
 use std::fmt;
 
 use self::fields::Fields;
@@ -173,8 +176,10 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, Error> {
                 .map(|reading| vec![reading])
                 .map_err(|(offset, what)| nothing(offset, what));
         }
-        Layout::Spindump => return Ok(vec![spindump::read(text, Fields::default())]),
-        Layout::CrashText => return Ok(vec![crash_text::read(text, Fields::default())]),
+        Layout::Spindump => return Ok(vec![spindump::read(&dedented(text), Fields::default())]),
+        Layout::CrashText => {
+            return Ok(vec![crash_text::read(&dedented(text), Fields::default())]);
+        }
         _ => {}
     }
     let first = json::read(text, 0).ok_or_else(|| nothing(0, "there is no JSON value"))?;
@@ -201,15 +206,19 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, Error> {
                         .ok_or_else(|| nothing(first.end, "there is no JSON value"))?;
                     note(body.damage);
                     let body_fields = Fields::of(body.value);
-                    if stackshot::is_one(&body_fields) {
+                    if kernel_panic::is_one(&body_fields) {
+                        vec![kernel_panic::read(header, body_fields)]
+                    } else if stackshot::is_one(&body_fields) {
                         vec![stackshot::read(header, body_fields)]
                     } else {
                         vec![ips::read(header, body_fields)]
                     }
                 }
                 // Other kinds of `.ips` have text behind the header.
-                Some(_) if spindump::is_one(rest) => vec![spindump::read(rest, header)],
-                Some(_) if crash_text::is_one(rest) => vec![crash_text::read(rest, header)],
+                Some(_) if spindump::is_one(rest) => vec![spindump::read(&dedented(rest), header)],
+                Some(_) if crash_text::is_one(rest) => {
+                    vec![crash_text::read(&dedented(rest), header)]
+                }
                 // A body that someone cut the header off.
                 _ if header.has("threads") => vec![ips::read(Fields::default(), header)],
                 Some(_) => return Err(nothing(first.end, "there is no crash report")),
@@ -257,4 +266,34 @@ fn memchr_find(text: &[u8], what: &[u8]) -> bool {
 /// Without the mark of UTF-8 that some editors put in front.
 fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
+}
+
+/// Text without the spaces that all its lines begin with where it was pasted into another: as many as stand
+/// before the first label. Lines keep their numbers.
+fn dedented(text: &[u8]) -> Cow<'_, [u8]> {
+    const LABELS: [&[u8]; 8] = [
+        b"Incident Identifier:",
+        b"CrashReporter Key:",
+        b"Hardware Model:",
+        b"Process:",
+        b"Date/Time:",
+        b"OS Version:",
+        b"Exception Type:",
+        b"Command:",
+    ];
+    let indent = |line: &[u8]| line.len() - line.trim_ascii_start().len();
+    let is_label = |line: &&[u8]| {
+        let line = line.trim_ascii_start();
+        LABELS.iter().any(|label| line.starts_with(label))
+    };
+    let first = text.split(|c| *c == b'\n').find(is_label);
+    let spaces = first.map_or(0, indent);
+    if spaces == 0 {
+        return Cow::Borrowed(text);
+    }
+    let lines = text.split(|c| *c == b'\n');
+    let lines: Vec<&[u8]> = lines
+        .map(|line| &line[spaces.min(indent(line))..])
+        .collect();
+    Cow::Owned(lines.join(&b'\n'))
 }

@@ -14,6 +14,20 @@
 //!   Binary Images:
 //!            0x104c3c000 -        0x104c43fff  com.example.kiosk 2.1 (77) <82D13D98-…>  /Applications/…
 //! ```
+//!
+//! Reports of much CPU, many writes or wake-ups (`cpu_resource`, `diskwrites_resource`) have their stacks
+//! elsewhere: the heaviest one, outermost first, and a tree for each process.
+//!
+//! ```text
+//! Heaviest stack for the target process:
+//!   43  start + 1903 (dyld + 99140) [0x1a0018344]
+//!   30  main + 32 (kiosk + 1372) [0x104c3c55c]
+//!
+//! Powerstats for:   kiosk [77]
+//! Power Source:     43 samples on Battery, 0 samples on AC
+//!   43  start + 1903 (dyld + 99140) [0x1a0018344]
+//!     30  main + 32 (kiosk + 1372) [0x104c3c55c]
+//! ```
 
 use std::borrow::Cow;
 
@@ -23,7 +37,7 @@ use super::fields::Fields;
 use super::ips::joined;
 use super::samples::{Node, put_heaviest, stacks};
 use super::{Layout, values};
-use crate::report::{EventKind, Frame, Reading, StallEnd, Thread, Value, limits};
+use crate::report::{DamageKind, EventKind, Frame, Reading, StallEnd, Thread, Value, limits};
 
 /// Whether the text looks like one.
 pub(super) fn is_one(text: &[u8]) -> bool {
@@ -31,7 +45,7 @@ pub(super) fn is_one(text: &[u8]) -> bool {
     let has = |label: &[u8]| {
         front
             .split(|c| *c == b'\n')
-            .any(|line| line.starts_with(label))
+            .any(|line| line.trim_ascii_start().starts_with(label))
     };
     has(b"Event:") && (has(b"Steps:") || has(b"Heaviest stack for") || has(b"Data Source:"))
 }
@@ -39,11 +53,16 @@ pub(super) fn is_one(text: &[u8]) -> bool {
 pub(super) fn read(text: &[u8], mut header: Fields) -> Reading {
     let text: Cow<'_, str> = String::from_utf8_lossy(text);
     let mut page = Page::default();
-    for line in text.lines() {
-        page.line(line);
+    for (line, number) in text.lines().zip(1..) {
+        page.line(line, number);
     }
     page.close();
     let mut draft = Draft::new();
+    for number in std::mem::take(&mut page.unread) {
+        let message =
+            format!("line {number} stands in a tree of stacks and is no frame: it is left out");
+        draft.damage(DamageKind::Section, 0, &message);
+    }
     page.head(&mut draft, &mut header);
     let mut left = Fields::of(Value::Map(
         std::mem::take(&mut page.labels)
@@ -62,9 +81,12 @@ pub(super) fn read(text: &[u8], mut header: Fields) -> Reading {
     draft.index_images();
     for (mut thread, nodes) in std::mem::take(&mut page.threads) {
         let samples = stacks(&nodes, page.interval);
-        put_heaviest(&mut thread, &samples);
-        // A stall's samples are those of the thread that hung.
-        if thread.main && draft.report.samples.is_empty() {
+        // The heaviest stack of all comes as one.
+        if thread.frames.is_empty() {
+            put_heaviest(&mut thread, &samples);
+        }
+        // A stall's samples are those of the thread that hung; of load, those of all threads.
+        if (thread.main && draft.report.samples.is_empty()) || page.is_load {
             draft.samples(samples);
         }
         draft.thread(thread);
@@ -93,21 +115,46 @@ struct Page {
     processes: u64,
     in_images: bool,
     in_thread: bool,
+    /// In the list of the heaviest stack's frames.
+    in_heaviest: bool,
+    /// Whether it is a report of load: with the heaviest stack, and trees of processes.
+    is_load: bool,
+    /// Numbers of lines that should be frames.
+    unread: Vec<u64>,
 }
 
 impl Page {
-    fn line(&mut self, line: &str) {
+    fn line(&mut self, line: &str, number: u64) {
         let trimmed = line.trim();
         if trimmed.is_empty() {
-            self.in_thread = false;
+            (self.in_thread, self.in_heaviest) = (false, false);
+            return;
+        }
+        if trimmed == "Heaviest stack for the target process:" {
+            self.load("Heaviest stack");
+            self.in_heaviest = true;
+            return;
+        }
+        if let Some(of) = line.strip_prefix("Powerstats for:") {
+            self.processes += u64::from(!self.is_target(of));
+            if self.processes == 0 {
+                self.load(&format!("Powerstats of {}", of.trim()));
+            }
+            self.in_images = false;
             return;
         }
         if line.starts_with("Process:") {
             self.processes += 1;
             self.in_images = false;
         }
-        if self.processes > 1 {
-            return; // other processes' stacks say nothing of this one
+        if self.processes > u64::from(!self.is_load) {
+            // Other processes' stacks say nothing of this one; the list of images may be all processes'.
+            if self.is_load && trimmed == "Binary Images:" {
+                self.in_images = true;
+            } else if self.is_load && self.in_images && image_line(trimmed).is_some() {
+                self.images.push(trimmed.to_owned());
+            }
+            return;
         }
         if trimmed == "Binary Images:" {
             (self.in_images, self.in_thread) = (true, false);
@@ -116,10 +163,19 @@ impl Page {
             .filter(|_| self.processes == 1)
         {
             self.thread(rest);
+        } else if self.in_heaviest
+            && let Some((_, node)) = node(line)
+        {
+            // Outermost first.
+            if let Some((thread, _)) = self.threads.last_mut() {
+                thread.frames.insert(0, node.frame);
+            }
         } else if self.in_thread
             && let Some((column, node)) = node(line)
         {
             self.node(column, node);
+        } else if (self.in_thread || self.in_heaviest) && looks_like_a_node(trimmed) {
+            self.unread.push(number);
         } else if self.in_images && image_line(trimmed).is_some() {
             self.images.push(trimmed.to_owned());
         } else if let Some((key, value)) = label(line).filter(|_| self.threads.is_empty()) {
@@ -154,6 +210,32 @@ impl Page {
         self.threads.push((thread, Vec::new()));
         self.open.clear();
         (self.in_thread, self.in_images) = (true, false);
+    }
+
+    /// Begins stacks of a report of load.
+    fn load(&mut self, name: &str) {
+        let thread = Thread {
+            name: Some(name.to_owned()),
+            main: self.threads.is_empty(),
+            ..Thread::default()
+        };
+        self.threads.push((thread, Vec::new()));
+        self.open.clear();
+        self.is_load = true;
+        (self.in_thread, self.in_images) = (true, false);
+    }
+
+    /// Whether `kiosk [77]` is the process that the report is about.
+    fn is_target(&self, of: &str) -> bool {
+        let label = |key: &str| {
+            let found = self.labels.iter().find(|(known, _)| known == key);
+            found.map(|(_, value)| value.as_str())
+        };
+        let (name, pid) = of.trim().rsplit_once(" [").unwrap_or((of.trim(), ""));
+        match label("PID").filter(|_| !pid.is_empty()) {
+            Some(wanted) => pid.trim_end_matches(']') == wanted,
+            None => label("Command").is_none_or(|wanted| wanted == name),
+        }
     }
 
     fn node(&mut self, column: usize, mut node: Node) {
@@ -226,11 +308,24 @@ impl Page {
         self.interval = between.and_then(values::duration).unwrap_or(0);
         let event = draft.event();
         event.kind = match what.as_str() {
-            "cpu usage" => EventKind::Cpu,
-            "disk writes" | "wakeups" | "microstackshots" => EventKind::Other,
+            what if what.starts_with("cpu usage") => EventKind::Cpu,
+            what if ["disk writes", "wakeups", "microstackshots"]
+                .iter()
+                .any(|kind| what.starts_with(kind)) =>
+            {
+                event
+                    .extra
+                    .push(("type".into(), Value::Text(what.to_owned())));
+                EventKind::Other
+            }
             _ => EventKind::Stall,
         };
         event.extra.push(("event".into(), Value::Text(what)));
+        // What the limit was, and by how much it was passed.
+        event.message = ["CPU", "Writes", "Wakeups"]
+            .iter()
+            .find_map(|label| self.take(label));
+        let event = draft.event();
         event.reason = self.take("Action taken");
         if let Some(nanoseconds) = duration.as_deref().and_then(values::duration) {
             draft.report.stall_end = Some(StallEnd {
@@ -274,6 +369,12 @@ fn node(line: &str) -> Option<(usize, Node)> {
             first: first.map(|first| first.saturating_sub(1)),
         },
     ))
+}
+
+/// A count and a name, as frames of a tree have them; kernel frames, behind a `*`, are none of the app's.
+fn looks_like_a_node(line: &str) -> bool {
+    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+    digits > 0 && line[digits..].starts_with(' ') && line.contains(" (") && line.contains(" + ")
 }
 
 fn named(pc: u64, name: &str) -> Frame {

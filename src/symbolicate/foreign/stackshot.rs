@@ -47,7 +47,7 @@ pub(super) fn read(mut header: Fields, mut body: Fields) -> Reading {
         .into_iter()
         .enumerate()
     {
-        let thread = thread_of(&draft, index, &id, Fields::of(thread));
+        let thread = thread_of(&draft, index, &id, Fields::of(thread), false);
         draft.thread(thread);
     }
     let mut left = body;
@@ -65,7 +65,7 @@ pub(super) fn read(mut header: Fields, mut body: Fields) -> Reading {
     draft.finish(Layout::Ips, left)
 }
 
-fn head(draft: &mut Draft, header: &mut Fields, body: &mut Fields, name: String) {
+pub(super) fn head(draft: &mut Draft, header: &mut Fields, body: &mut Fields, name: String) {
     let head = &mut draft.report.head;
     let incident = body.text("incident").or_else(|| header.text("incident_id"));
     head.id = values::report_id(&incident.unwrap_or_default());
@@ -95,7 +95,7 @@ fn head(draft: &mut Draft, header: &mut Fields, body: &mut Fields, name: String)
 
 /// `[uuid, base, kind]`: no names. The first of the process's own is the program; those of the shared
 /// cache and the kernel are the system's.
-fn image_of(image: Value, index: usize, program: &str) -> Image {
+pub(super) fn image_of(image: Value, index: usize, program: &str) -> Image {
     let Value::Array(parts) = image else {
         return Image::default();
     };
@@ -117,7 +117,14 @@ fn image_of(image: Value, index: usize, program: &str) -> Image {
     }
 }
 
-fn thread_of(draft: &Draft, index: usize, id: &str, mut fields: Fields) -> Thread {
+/// `with_kernel` says whether the frames in the kernel, which stand above those of the program, are wanted.
+pub(super) fn thread_of(
+    draft: &Draft,
+    index: usize,
+    id: &str,
+    mut fields: Fields,
+    with_kernel: bool,
+) -> Thread {
     let queue = fields.text("dispatch_queue_label");
     let main = queue.as_deref() == Some("com.apple.main-thread") || index == 0;
     let mut thread = Thread {
@@ -131,7 +138,16 @@ fn thread_of(draft: &Draft, index: usize, id: &str, mut fields: Fields) -> Threa
         ..Thread::default()
     };
     let mut left = Vec::new();
-    for (at, pair) in fields.list("userFrames").into_iter().enumerate() {
+    let mut pairs = Vec::new();
+    if with_kernel {
+        pairs = fields.list("kernelFrames");
+        if pairs.is_empty() {
+            // A thread that waits in the kernel without a stack goes on there.
+            pairs.extend(fields.take("continuation"));
+        }
+    }
+    pairs.extend(fields.list("userFrames"));
+    for (at, pair) in pairs.into_iter().enumerate() {
         // A pair, or an object of the same.
         let (image, offset) = match pair {
             Value::Array(pair) => (

@@ -9,11 +9,13 @@ use std::io;
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
+use super::facts::{began, said, vitals};
+use super::remarks::kind_text;
 use super::stacks::{rootward, weighed};
 use super::{Format, PlainJson, Style};
-use crate::report::EventKind;
+use crate::report::{EventKind, Report};
+use crate::symbolicate::blame::is_own;
 use crate::symbolicate::frame::{Symbolicated, id_text, image_file_name};
-use crate::symbolicate::group::is_own;
 
 /// Version of the processed format, as its documentation counts.
 const VERSION: u32 = 55;
@@ -38,8 +40,19 @@ pub struct Process {
     product: String,
     end: Option<u64>,
     threads: Vec<Thread>,
+    markers: Vec<Marker>,
     /// Name, path, debug id, architecture.
     libs: Vec<[String; 4]>,
+}
+
+/// Something that was noted with its time: nanoseconds from the profile's beginning.
+#[derive(Debug)]
+struct Marker {
+    name: String,
+    text: String,
+    from: u64,
+    /// `None` for a moment.
+    to: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -113,13 +126,26 @@ impl Format for Firefox {
             let name = image_file_name(&image.name).to_owned();
             [name, image.name.clone(), id, arch.to_owned()]
         });
+        let (markers, shift) = markers(report);
+        for sample in threads.iter_mut().flat_map(|thread| &mut thread.samples) {
+            sample.at = sample.at.saturating_add(shift);
+        }
+        let into = report
+            .head
+            .clock
+            .saturating_sub(began(report))
+            .saturating_add(shift);
         Process {
             name: format!("{kind}: {}", image_file_name(origin)),
             pid: report.head.pid,
-            start: report.head.time,
+            start: report.head.time.saturating_sub(into),
             product: report.head.app.name.clone(),
-            end: report.stall_end.as_ref().map(|end| end.duration),
+            end: report
+                .stall_end
+                .as_ref()
+                .map(|end| end.duration.saturating_add(shift)),
             threads,
+            markers,
             libs: libs.collect(),
         }
     }
@@ -165,7 +191,15 @@ impl Format for Firefox {
                 "version": 24,
                 "usesOnlyOneStackType": true,
                 "sourceCodeIsNotOnSearchfox": true,
-                "markerSchema": [],
+                // 0: a moment; 1: from one time to another.
+                "markerSchema": [{
+                    "name": "Text",
+                    "display": ["marker-chart", "marker-table", "timeline-overview"],
+                    "chartLabel": "{marker.data.name}",
+                    "tooltipLabel": "{marker.name}: {marker.data.name}",
+                    "tableLabel": "{marker.name}: {marker.data.name}",
+                    "fields": [{ "key": "name", "label": "Details", "format": "string", "searchable": true }],
+                }],
             },
             "libs": std::mem::take(&mut self.libs),
             "pages": [],
@@ -196,6 +230,64 @@ impl Firefox {
     }
 }
 
+/// All that the report says beside its stacks, as markers; and how long before the stall's beginning the
+/// first of them stands.
+fn markers(report: &Report) -> (Vec<Marker>, u64) {
+    let (said, began) = (said(report), began(report));
+    let moments = || said.marks.iter().chain(&said.breadcrumbs);
+    let earliest = moments().map(|moment| moment.start).min();
+    let shift = began.saturating_sub(earliest.unwrap_or(began));
+    let at = |time: u64| time.saturating_sub(began - shift);
+    let mut markers = Vec::new();
+    if let Some(event) = &report.event {
+        let lasted = report.stall_end.as_ref().map(|end| end.duration);
+        markers.push(Marker {
+            name: kind_text(event),
+            text: event
+                .reason
+                .clone()
+                .or_else(|| event.message.clone())
+                .unwrap_or_default(),
+            from: shift,
+            to: lasted.map(|lasted| shift.saturating_add(lasted)),
+        });
+    }
+    for mark in &said.marks {
+        // One that is not over ends with the profile.
+        let sure = report.head.clock.max(mark.start);
+        let over = mark
+            .lasted
+            .map_or(sure, |lasted| mark.start.saturating_add(lasted));
+        markers.push(Marker {
+            name: mark.what.clone(),
+            text: mark.how_long(),
+            from: at(mark.start),
+            to: Some(at(over)),
+        });
+    }
+    for crumb in &said.breadcrumbs {
+        markers.push(Marker {
+            name: "breadcrumb".into(),
+            text: crumb.what.clone(),
+            from: at(crumb.start),
+            to: None,
+        });
+    }
+    let sure = at(report.head.clock);
+    let facts = vitals(report)
+        .into_iter()
+        .map(|(label, text)| (label.to_owned(), text));
+    for (name, text) in facts.chain(said.keys).chain(said.gauges) {
+        markers.push(Marker {
+            name,
+            text,
+            from: sure,
+            to: None,
+        });
+    }
+    (markers, shift)
+}
+
 fn frames(of: &Symbolicated, weighed: &super::stacks::Weighed<'_>, style: &Style) -> Vec<Frame> {
     let mut depth = 0;
     let mut last = None;
@@ -214,7 +306,7 @@ fn frames(of: &Symbolicated, weighed: &super::stacks::Weighed<'_>, style: &Style
                 .map(|at| at as usize)
                 .filter(|_| image.is_some()),
             depth,
-            own: is_own(of, physical),
+            own: is_own(of, physical, frame),
         }
     });
     frames.collect()
@@ -260,6 +352,13 @@ impl Tables {
             before = sample.at;
         }
         let end = process.end.map(|end| end as f64 / 1e6);
+        // The app's words are of no thread: they stand with the first.
+        let noted = if index == 0 {
+            &process.markers[..]
+        } else {
+            &[]
+        };
+        let markers = self.markers(noted);
         let title = if thread.name.is_empty() || index == 0 {
             process.name.clone()
         } else {
@@ -275,7 +374,7 @@ impl Tables {
             "registerTime": 0,
             "unregisterTime": end,
             "pausedRanges": [],
-            "showMarkersInTimeline": false,
+            "showMarkersInTimeline": true,
             "pid": pid,
             "tid": thread.tid.to_string(),
             "samples": {
@@ -286,9 +385,7 @@ impl Tables {
                 "weight": weights,
                 "threadCPUDelta": vec![Value::Null; deltas.len()],
             },
-            "markers": {
-                "length": 0, "category": [], "data": [], "endTime": [], "name": [], "phase": [], "startTime": [],
-            },
+            "markers": markers,
             "stackTable": self.stacks.table(["prefix", "frame"]),
             "frameTable": self.frames.table([
                 "address", "inlineDepth", "category", "subcategory", "func", "nativeSymbol",
@@ -301,6 +398,23 @@ impl Tables {
             "nativeSymbols": { "length": 0, "address": [], "functionSize": [], "libIndex": [], "name": [] },
             "stringArray": self.strings,
         })
+    }
+
+    fn markers(&mut self, noted: &[Marker]) -> Value {
+        let mut columns = Columns::<6>::default();
+        for marker in noted {
+            let name = self.string(&marker.name);
+            let milliseconds = |time: u64| json!(time as f64 / 1e6);
+            columns.push([
+                json!(0),
+                json!({ "type": "Text", "name": marker.text }),
+                marker.to.map_or(Value::Null, milliseconds),
+                json!(name),
+                json!(u8::from(marker.to.is_some())),
+                milliseconds(marker.from),
+            ]);
+        }
+        columns.table(["category", "data", "endTime", "name", "phase", "startTime"])
     }
 
     fn string(&mut self, text: &str) -> usize {

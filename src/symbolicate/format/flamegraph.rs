@@ -35,10 +35,8 @@ impl Format for FlameGraph {
 
     fn finish(&mut self, out: &mut dyn io::Write) -> io::Result<()> {
         let mut options = Options::default();
-        options.title = match self.reports {
-            1 => "Where the time went: 1 report".to_owned(),
-            n => format!("Where the time went: {n} reports"),
-        };
+        let reports = super::units::count(self.reports, "report");
+        options.title = format!("Where the time went: {reports}");
         options.count_name = "samples".to_owned();
         options.text_truncate_direction = TextTruncateDirection::Right;
         // Colours by name, so that the same function looks the same in every picture.

@@ -1,5 +1,6 @@
 //! Symbolicated reports as people and programs want them: one file per format.
 
+mod facts;
 mod firefox;
 mod flamegraph;
 mod folded;
@@ -15,7 +16,7 @@ mod speedscope;
 mod stacks;
 mod text;
 mod top;
-mod units;
+pub(crate) mod units;
 
 use std::io;
 use std::sync::Arc;
@@ -89,6 +90,8 @@ pub struct Style {
     pub color: bool,
     /// Show source code from here.
     pub sources: Option<Arc<Sources>>,
+    /// Show frames that are otherwise folded: those of a panic's own handling.
+    pub verbose: bool,
 }
 
 impl Default for Style {
@@ -97,6 +100,7 @@ impl Default for Style {
             demangle: true,
             color: false,
             sources: None,
+            verbose: false,
         }
     }
 }

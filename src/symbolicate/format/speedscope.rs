@@ -5,7 +5,7 @@ use std::io;
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
-use super::stacks::{rootward, weighed};
+use super::stacks::{end_of_samples, rootward, weighed};
 use super::{Format, PlainJson, Style};
 use crate::symbolicate::frame::Symbolicated;
 
@@ -24,7 +24,10 @@ type Frame = (String, Option<String>, Option<u32>);
 #[derive(Debug)]
 pub struct Profile {
     name: String,
-    /// Stacks, outermost frame first, each with its weight.
+    /// When the first sample was taken, and the last one ends, nanoseconds from the stall's beginning;
+    /// `None` where there is one stack and no time.
+    time: Option<(u64, u64)>,
+    /// Stacks, outermost frame first, each with its weight: how long it stood, or 1.
     samples: Vec<(Vec<Frame>, u64)>,
 }
 
@@ -41,15 +44,37 @@ impl Format for Speedscope {
     fn part(style: &Style, origin: &str, report: &Symbolicated) -> Profile {
         let event = report.report.event.as_ref();
         let kind = event.map_or("report", |event| event.word());
-        let samples = weighed(report).into_iter().map(|weighed| {
+        let mut stacks = weighed(report);
+        stacks.sort_by_key(|weighed| weighed.at);
+        let end = end_of_samples(report);
+        // A sample stands until the next one.
+        let until: Vec<u64> = stacks
+            .iter()
+            .skip(1)
+            .map(|next| next.at)
+            .chain([end])
+            .collect();
+        let untimed = stacks.len() > 1 && stacks.iter().all(|weighed| weighed.at == 0);
+        let is_timed = !report.report.samples.is_empty() && end > 0 && !untimed;
+        let time = stacks
+            .first()
+            .filter(|_| is_timed)
+            .map(|first| (first.at, end));
+        let samples = stacks.iter().zip(until).map(|(weighed, until)| {
             let frames = rootward(report, weighed.stack, style).map(|(name, frame, _)| {
                 let file = frame.and_then(|f| f.file.as_deref()).map(str::to_owned);
                 (name, file, frame.and_then(|f| f.line))
             });
-            (frames.collect(), weighed.count)
+            let weight = if is_timed {
+                until - weighed.at
+            } else {
+                weighed.count
+            };
+            (frames.collect(), weight)
         });
         Profile {
             name: format!("{kind}: {origin}"),
+            time,
             samples: samples.collect(),
         }
     }
@@ -64,12 +89,13 @@ impl Format for Speedscope {
         let total = weights
             .iter()
             .fold(0_u64, |sum, weight| sum.saturating_add(*weight));
+        let (start, end) = part.time.unwrap_or((0, total));
         self.profiles.push(json!({
             "type": "sampled",
             "name": part.name,
-            "unit": "none",
-            "startValue": 0,
-            "endValue": total,
+            "unit": if part.time.is_some() { "nanoseconds" } else { "none" },
+            "startValue": start,
+            "endValue": end,
             "samples": samples,
             "weights": weights,
         }));

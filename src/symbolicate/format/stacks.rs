@@ -50,6 +50,17 @@ pub(super) fn weighed(of: &Symbolicated) -> Vec<Weighed<'_>> {
         .collect()
 }
 
+/// Where the line of time of a report's samples ends, nanoseconds from the stall's beginning: with the
+/// stall; where that is not known, the last sample is as long as those before it.
+pub(super) fn end_of_samples(of: &Symbolicated) -> u64 {
+    let samples = &of.report.samples;
+    let last = samples.iter().map(|sample| sample.at).max().unwrap_or(0);
+    match &of.report.stall_end {
+        Some(end) => end.duration.max(last),
+        None => last.saturating_add(last / (samples.len() as u64).max(1)),
+    }
+}
+
 /// Every source frame of a stack, outermost first, with its name.
 pub(super) fn rootward<'a>(
     of: &'a Symbolicated,

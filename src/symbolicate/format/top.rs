@@ -4,9 +4,10 @@ use std::io::{self, Write};
 
 use serde_json::json;
 
+use super::units::count;
 use super::{Format, PlainJson, Style, plain};
 use crate::symbolicate::frame::Symbolicated;
-use crate::symbolicate::group::{Group, Groups, Member, key_text};
+use crate::symbolicate::group::{Group, Groups, Member, RECIPE, key_text};
 
 /// How groups are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,11 +86,12 @@ impl Top {
         } else {
             ("", "")
         };
-        let (reports, groups) = (self.groups.reports(), self.groups.len());
-        writeln!(
-            out,
-            "{reports} reports in {groups} groups; those that cost most:"
-        )?;
+        let reports = self.groups.reports();
+        let (all, groups) = (
+            count(reports, "report"),
+            count(self.groups.len() as u64, "group"),
+        );
+        writeln!(out, "{all} in {groups}; those that cost most:")?;
         for (rank, group) in top.iter().enumerate() {
             let what = group.stack.first().map_or("(no stack)", String::as_str);
             let kind = group.kind.as_str();
@@ -100,12 +102,7 @@ impl Top {
                 plain(what)
             )?;
             let share = 100.0 * group.count as f64 / reports.max(1) as f64;
-            let noun = if group.count == 1 {
-                "report"
-            } else {
-                "reports"
-            };
-            write!(out, "     {} {noun} ({share:.1} %)", group.count)?;
+            write!(out, "     {} ({share:.1} %)", count(group.count, "report"))?;
             if group.total > 0 {
                 let seconds = |ns: u64| ns as f64 / 1e9;
                 let (total, worst) = (seconds(group.total), seconds(group.worst));
@@ -152,6 +149,7 @@ fn counted(counts: &std::collections::BTreeMap<String, u64>) -> String {
 fn group_json(group: &Group) -> serde_json::Value {
     json!({
         "group": key_text(group.key),
+        "group_recipe": RECIPE,
         "type": group.kind.as_str(),
         "stack": group.stack,
         "count": group.count,

@@ -20,6 +20,12 @@ pub(super) fn bytes(count: u64) -> String {
     }
 }
 
+/// `1 report`, `2 reports`.
+pub(crate) fn count(number: u64, what: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{s}")
+}
+
 /// `2026-11-21 10:28:30.123 +0000`, from nanoseconds since the epoch.
 pub(super) fn date_time(nanoseconds: u64) -> String {
     let seconds = nanoseconds / 1_000_000_000;

@@ -1,18 +1,19 @@
 //! Which reports are the same stall: by the heaviest stack of each, normalised.
 //!
 //! A stack is normalised so that builds, compilers and depths of recursion don't tell two reports of
-//! one fault apart:
+//! one fault apart ([`RECIPE`], `docs/groups.md`):
 //!
 //! - inlined functions count as the frames they are in the source, so that builds which inline
 //!   differently agree;
-//! - frames of the system, of language runtimes and of run loops are left out, at either end and
-//!   between; where nothing else is there, they stay;
-//! - what compilers append to a name (`.llvm.123`, `.cold`, a hash, a closure's number) is cut off;
+//! - only the app's own frames count, by where they were compiled from; where there are none, those of
+//!   its libraries; where there are none of these either, all;
+//! - names are as the source code has them: without generic arguments and parameters, numbers of
+//!   closures, hashes, and marks of clones;
 //! - repeated runs of frames (recursion) stand once.
 //!
-//! Of a stall with samples, the stack is what was on it for more than half of the samples; of anything
-//! else, that of the thread in question. A frame without a name is told by its image and its offset,
-//! which hold for one build alone: for groups across builds, give the debug files.
+//! Of a stall with samples, the stack is what was on it for most of the samples; of anything else, that
+//! of the thread in question. A frame without a name counts by its image; where no frame has a name, by
+//! its offset in it, too, which holds for one build alone: for groups across builds, give the debug files.
 
 mod names;
 mod stack;
@@ -21,7 +22,6 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-pub(crate) use self::stack::is_own;
 pub use self::stack::{normalised, thread_in_question};
 use super::frame::Symbolicated;
 use crate::report::EventKind;
@@ -197,9 +197,14 @@ pub fn key_text(key: u128) -> String {
     format!("{key:032x}")
 }
 
+/// Version of the recipe by which keys are made. Keys of different recipes are never the same.
+pub const RECIPE: u32 = 2;
+
 /// FNV-1a of 128 bits: for a hash that must never change, simple enough to be written in any language.
 fn key_of(kind: EventKind, stack: &[String]) -> u128 {
-    let words = std::iter::once(kind.as_str()).chain(stack.iter().map(String::as_str));
+    let recipe = RECIPE.to_string();
+    let front = [recipe.as_str(), kind.as_str()];
+    let words = front.into_iter().chain(stack.iter().map(String::as_str));
     let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     for byte in words.flat_map(|word| word.bytes().chain([0])) {
         hash = (hash ^ u128::from(byte)).wrapping_mul(0x0100_0000_0000_0000_0000_013b);

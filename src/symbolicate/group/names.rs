@@ -1,100 +1,403 @@
-//! Names without what compilers and languages add to them.
+//! Names without what compilers, languages and builds add to them.
 
-use crate::symbolicate::frame::Frame;
+use std::borrow::Cow;
 
-/// Functions that languages and this recorder put into every app.
-pub(super) fn is_runtime(frame: &Frame, name: &str) -> bool {
-    let from_library = frame.file.as_deref().is_some_and(|file| {
-        file.starts_with("/rustc/") || file.contains("/lib/rustlib/src/rust/library/")
-    });
-    const PREFIXES: [&str; 16] = [
-        "std::",
-        "core::",
-        "alloc::",
-        "<core::",
-        "<alloc::",
-        "<std::",
-        "__rust_",
-        "rust_begin_unwind",
-        "rust_panic",
-        "__cxa_",
-        "__libc_",
-        "wedjat::",
-        "<wedjat::",
-        "thunk for @",
-        "partial apply for",
-        "__CFRUNLOOP_IS_",
-    ];
-    from_library || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-}
-
+/// Whether a function, by its [`plain_name`], is where a program begins.
 pub(super) fn is_entry(name: &str) -> bool {
     matches!(
         name,
         "main" | "_main" | "start" | "_start" | "static" | "thread_start" | "start_thread"
-    ) || name.ends_with("::main")
-        || name.ends_with(".main()")
-        || name.ends_with(".$main() -> ()")
+    ) || ["::main", ".main", ".$main"]
+        .iter()
+        .any(|end| name.ends_with(end))
 }
 
-/// The name without what a compiler appended.
-pub(super) fn plain_name(name: &str) -> String {
-    let mut name = name;
-    for mark in [
-        ".llvm.",
-        ".cold",
-        ".isra.",
-        ".part.",
-        ".constprop.",
-        ".lto_priv.",
-        " [clone ",
-    ] {
-        if let Some(at) = name.find(mark).filter(|at| *at > 0) {
-            name = &name[..at];
-        }
+/// The name as the source code has it, whichever compiler, build or mangling it went through:
+///
+/// - without marks of clones and parts (`.llvm.123`, `.cold`, `.isra.0`, ` [clone …]`), hashes and crate
+///   disambiguators;
+/// - without generic and template arguments, parameters and return types, which hold closures' types;
+/// - closures, lambdas, blocks and local functions without their numbers;
+/// - Rust's methods the same in both manglings: `<app::Shop>::open` and `app::Shop::open` are one.
+pub(super) fn plain_name(name: &str) -> Cow<'_, str> {
+    let is_plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b':' | b'$');
+    let name = without_clones(name);
+    if name.bytes().all(is_plain) {
+        return match block(without_hash(name)) {
+            Some(front) => Cow::Owned(front),
+            None => Cow::Borrowed(without_hash(name)),
+        };
     }
-    if let Some((front, hash)) = name.rsplit_once("::h")
-        && hash.len() == 16
-        && hash.bytes().all(|c| c.is_ascii_hexdigit())
-    {
+    // Objective-C's methods have no arguments but their selectors.
+    if name.starts_with("-[") || name.starts_with("+[") {
+        return Cow::Borrowed(name);
+    }
+    if let Some(front) = block(name) {
+        return Cow::Owned(front);
+    }
+    Cow::Owned(bare(without_hash(name), 0))
+}
+
+/// `foo.llvm.123`, `foo.isra.0.cold`, `foo.1`, `foo [clone .part.0]`, `foo() (.llvm.123)`.
+fn without_clones(name: &str) -> &str {
+    const MARKS: [&str; 22] = [
+        "llvm",
+        "cold",
+        "hot",
+        "warm",
+        "unlikely",
+        "isra",
+        "part",
+        "constprop",
+        "lto_priv",
+        "__uniq",
+        "localalias",
+        "resume",
+        "destroy",
+        "cleanup",
+        "specialized",
+        "extracted",
+        "outlined",
+        "split",
+        "sra",
+        "clone",
+        "thinlto",
+        "exit",
+    ];
+    let mut name = name;
+    for mark in [" [clone ", " (."] {
+        name = name
+            .find(mark)
+            .filter(|at| *at > 0)
+            .map_or(name, |at| &name[..at]);
+    }
+    while let Some((front, mark)) = name.rsplit_once('.') {
+        let is_number = !mark.is_empty() && mark.bytes().all(|c| c.is_ascii_digit());
+        if front.is_empty() || !(is_number || MARKS.contains(&mark)) {
+            break;
+        }
         name = front;
     }
-    if let Some((front, number)) = name.rsplit_once("_block_invoke")
-        && number
-            .trim_start_matches(['_', '.'])
-            .bytes()
-            .all(|c| c.is_ascii_digit())
+    name
+}
+
+/// Without Rust's `::h0123456789abcdef`.
+fn without_hash(name: &str) -> &str {
+    match name.rsplit_once("::h") {
+        Some((front, hash)) if hash.len() == 16 && hash.bytes().all(|c| c.is_ascii_hexdigit()) => {
+            front
+        }
+        _ => name,
+    }
+}
+
+/// `__34-[A b]_block_invoke_2` without its numbers, that of the name's length, too.
+fn block(name: &str) -> Option<String> {
+    let (front, number) = name.rsplit_once("_block_invoke")?;
+    let is_number = number
+        .trim_start_matches(['_', '.'])
+        .bytes()
+        .all(|c| c.is_ascii_digit());
+    let of = front
+        .strip_prefix("__")
+        .unwrap_or(front)
+        .trim_start_matches(|c: char| c.is_ascii_digit());
+    is_number.then(|| format!("{of}_block_invoke"))
+}
+
+/// Nesting deeper than this is left as it is.
+const DEPTH: usize = 16;
+
+fn bare(name: &str, depth: usize) -> String {
+    if depth > DEPTH {
+        return name.to_owned();
+    }
+    // Swift: `closure #1 (Int) -> () in till.load() -> ()`, `step #1 () -> () in till.load() -> ()`.
+    if let Some((local, behind)) = name.split_once(" #")
+        && behind.starts_with(|c: char| c.is_ascii_digit())
+        && let Some(at) = top_level(behind, " in ")
     {
-        name = &name[..front.len() + "_block_invoke".len()];
+        return format!("{local} in {}", bare(&behind[at + 4..], depth + 1));
     }
-    let mut plain = String::with_capacity(name.len());
-    let mut rest = name;
-    while let Some(at) = rest.find("{closure#") {
-        plain.push_str(&rest[..at]);
-        plain.push_str("{closure");
-        rest = rest[at + "{closure#".len()..].trim_start_matches(|c: char| c.is_ascii_digit());
+    let bytes = name.as_bytes();
+    let mut out = String::with_capacity(name.len());
+    let mut i = 0;
+    while i < bytes.len() {
+        let rest = &name[i..];
+        let begins = out.is_empty() || out.ends_with("::") || out.ends_with(' ');
+        match bytes[i] {
+            b'o' if begins
+                && rest.starts_with("operator")
+                && !rest[8..].starts_with(|c: char| c.is_alphanumeric() || c == '_') =>
+            {
+                // What follows is its name, up to the parameters.
+                let from = if rest[8..].starts_with("()") { 10 } else { 8 };
+                let to = rest[from..].find('(').map_or(rest.len(), |at| from + at);
+                out.push_str(rest[..to].trim_end());
+                // A return type stood before; what stands behind are parameters.
+                return last_word(out.split("operator").next().unwrap_or(""), &out);
+            }
+            b'<' if begins && (rest.starts_with("<impl ") || !out.ends_with("::")) => {
+                let inner = within(rest);
+                i += inner.len() + 2;
+                let inner = inner.trim();
+                let own = inner.strip_prefix("impl ").unwrap_or(inner);
+                let pair = split_top(own, " as ")
+                    .or_else(|| split_top(own, " for ").map(|(what, of)| (of, what)));
+                let text = match pair {
+                    Some((of, what)) => {
+                        format!("<{} as {}>", bare(of, depth + 1), bare(what, depth + 1))
+                    }
+                    None => bare(own, depth + 1),
+                };
+                // Where the `impl` stands is no part of the name.
+                out.clear();
+                out.push_str(&text);
+                continue;
+            }
+            b'<' => {
+                i += within(rest).len() + 2;
+                let kept = out.strip_suffix("::").unwrap_or(&out).len();
+                out.truncate(kept);
+                continue;
+            }
+            b'(' if rest.starts_with("(anonymous namespace)") => {
+                out.push_str("(anonymous namespace)");
+                i += "(anonymous namespace)".len();
+                continue;
+            }
+            b'(' if !begins => {
+                i += within(rest).len() + 2;
+                for qualifier in [" const", " volatile", " &&", " &", " throws", " async"] {
+                    i += name
+                        .get(i..)
+                        .filter(|rest| rest.starts_with(qualifier))
+                        .map_or(0, |_| qualifier.len());
+                }
+                continue;
+            }
+            b'{' => {
+                let inner = within(rest);
+                i += inner.len() + 2;
+                let word = inner
+                    .trim_start_matches('{')
+                    .split(['#', '(', '<', '}', ':'])
+                    .next()
+                    .unwrap_or(inner);
+                let word = word.strip_suffix("_env").unwrap_or(word);
+                out.push('{');
+                out.push_str(word);
+                out.push('}');
+                continue;
+            }
+            b'\'' if rest.starts_with("'lambda") => {
+                let end = rest[1..].find('\'').map_or(rest.len(), |at| at + 2);
+                out.push_str("{lambda}");
+                i += end;
+                continue;
+            }
+            // `[abi:cxx11]`, a crate's disambiguator
+            b'[' if !begins => {
+                i += within(rest).len() + 2;
+                continue;
+            }
+            b' ' if rest.starts_with(" -> ") || rest.starts_with(" : ") => break,
+            _ => {}
+        }
+        let Some(c) = rest.chars().next() else { break };
+        out.push(c);
+        i += c.len_utf8();
     }
-    plain.push_str(rest);
-    plain.replace("{{closure}}", "{closure}")
+    if out.starts_with('<') {
+        return out;
+    }
+    let out = out.trim_end();
+    last_word(out, out)
+}
+
+/// What of `name` begins behind the last space of its front `front`: return types, `static` and the like
+/// stand before.
+fn last_word(front: &str, name: &str) -> String {
+    let at = front.rfind(' ').map_or(0, |at| at + 1);
+    let protected = front
+        .rfind("(anonymous namespace)")
+        .map(|at| at + "(anonymous namespace)".len());
+    match protected {
+        // The only space is that of `(anonymous namespace)`.
+        Some(end) if at < end => {
+            let begin = front[..end - "(anonymous namespace)".len()]
+                .rfind(' ')
+                .map_or(0, |at| at + 1);
+            name[begin..].to_owned()
+        }
+        _ => name[at..].to_owned(),
+    }
+}
+
+/// What stands between the bracket that `text` begins with and the one that closes it.
+fn within(text: &str) -> &str {
+    let bytes = text.as_bytes();
+    let mut depth = 0usize;
+    for (at, byte) in bytes.iter().enumerate() {
+        match byte {
+            b'<' | b'(' | b'[' | b'{' => depth += 1,
+            b'>' if at > 0 && matches!(bytes[at - 1], b'-' | b'=') => {}
+            b'>' | b')' | b']' | b'}' => {
+                depth -= 1;
+                if depth == 0 {
+                    return &text[1..at];
+                }
+            }
+            _ => {}
+        }
+    }
+    // Callers skip both brackets, which is past the end here.
+    &text[1..]
+}
+
+/// Where `what` stands outside of all brackets.
+fn top_level(text: &str, what: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let mut depth = 0usize;
+    for (at, byte) in bytes.iter().enumerate() {
+        match byte {
+            b'<' | b'(' | b'[' | b'{' => depth += 1,
+            b'>' if at > 0 && matches!(bytes[at - 1], b'-' | b'=') => {}
+            b'>' | b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            _ if depth == 0 && bytes[at..].starts_with(what.as_bytes()) => return Some(at),
+            _ => {}
+        }
+    }
+    None
+}
+
+fn split_top<'a>(text: &'a str, what: &str) -> Option<(&'a str, &'a str)> {
+    let at = top_level(text, what)?;
+    Some((&text[..at], &text[at + what.len()..]))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
-    fn what_compilers_append_is_cut_off() {
-        assert_eq!(plain_name("app::freeze.llvm.12345"), "app::freeze");
-        assert_eq!(plain_name("app::freeze::h0123456789abcdef"), "app::freeze");
-        assert_eq!(
-            plain_name("app::run::{closure#3}::go"),
-            "app::run::{closure}::go"
-        );
-        assert_eq!(plain_name("app::run::{{closure}}"), "app::run::{closure}");
-        assert_eq!(
-            plain_name("__34-[A b]_block_invoke_2"),
-            "__34-[A b]_block_invoke"
-        );
-        assert_eq!(plain_name("a::h"), "a::h");
+    fn a_name_is_the_same_whichever_build_it_went_through() {
+        for (names, plain) in [
+            (
+                &[
+                    "app::freeze.llvm.12345",
+                    "app::freeze::h0123456789abcdef",
+                    "app::freeze",
+                    "app::freeze::<u32>",
+                ][..],
+                "app::freeze",
+            ),
+            (
+                &[
+                    "app::run::{closure#3}::go",
+                    "app::run::{{closure}}::go",
+                    "app::run::{closure#0}::go",
+                ],
+                "app::run::{closure}::go",
+            ),
+            (
+                &[
+                    "turn<(), main::{closure_env#0}>",
+                    "turn<(), main::{closure_env#1}>",
+                    "turn",
+                ],
+                "turn",
+            ),
+            (
+                &["app::turn::<(), app::main::{closure#0}>", "app::turn"],
+                "app::turn",
+            ),
+            (
+                &[
+                    "<app::Shop>::open",
+                    "app::Shop::open",
+                    "app::shop::<impl app::Shop>::open",
+                    "<app::Shop<u8>>::open::<u8>",
+                ],
+                "app::Shop::open",
+            ),
+            (
+                &[
+                    "<app::Shop as app::Till>::ring",
+                    "<app::Shop<T> as app::Till<U>>::ring",
+                    "app::x::<impl app::Till for app::Shop>::ring",
+                ],
+                "<app::Shop as app::Till>::ring",
+            ),
+            (&["app[7f3a]::run", "app::run"], "app::run"),
+            (&["{impl#3}::run", "{impl#0}::run"], "{impl}::run"),
+            (
+                &[
+                    "decode.isra.0",
+                    "decode.constprop.1.isra.0",
+                    "decode.part.0.cold",
+                    "decode [clone .cold]",
+                    "decode.__uniq.99.llvm.7",
+                    "decode",
+                ],
+                "decode",
+            ),
+            (
+                &[
+                    "ns::Box<int>::get(int) const",
+                    "ns::Box<char>::get(char)",
+                    "void ns::Box<int>::get<int>(int)",
+                ],
+                "ns::Box::get",
+            ),
+            (
+                &[
+                    "(anonymous namespace)::work(int)",
+                    "void (anonymous namespace)::work<int>(int)",
+                ],
+                "(anonymous namespace)::work",
+            ),
+            (
+                &[
+                    "app::run()::{lambda(int)#1}::operator()(int) const",
+                    "app::run()::{lambda(int)#2}::operator()(int) const",
+                    "app::run()::'lambda0'(int)::operator()(int) const",
+                ],
+                "app::run::{lambda}::operator()",
+            ),
+            (&["ns::operator<<(std::ostream&, int)"], "ns::operator<<"),
+            (
+                &["till.load(from: Swift.String) -> ()", "till.load"],
+                "till.load",
+            ),
+            (&["static till.Shop.open() -> ()"], "till.Shop.open"),
+            (
+                &[
+                    "closure #1 () -> () in till.load(x: Swift.Int) -> ()",
+                    "closure #2 (Swift.Int) -> () in till.load() -> ()",
+                ],
+                "closure in till.load",
+            ),
+            (
+                &["__34-[A b]_block_invoke_2", "__34-[A b]_block_invoke"],
+                "-[A b]_block_invoke",
+            ),
+            (&["-[Shop open:with:]"], "-[Shop open:with:]"),
+            (&["a::h"], "a::h"),
+            (&["name[abi:cxx11](int)"], "name"),
+        ] {
+            for name in names {
+                assert_eq!(plain_name(name), plain, "{name}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_name_makes_it_panic(name in "(a|é|<|>|\\(|\\)|\\{|\\}|\\[|\\]|::| as | for |impl |operator| #1| in |->| -> |#|'lambda|\\.|0|(anonymous namespace)){0,24}") {
+            let plain = plain_name(&name).into_owned();
+            prop_assert!(plain.len() <= name.len() + 64);
+        }
     }
 }

@@ -2,11 +2,11 @@
 
 use rustc_hash::FxHashMap;
 
-use super::names::{is_entry, is_runtime, plain_name};
-use crate::report::{EventKind, Image, Report};
+use super::names::{is_entry, plain_name};
+use crate::report::{EventKind, Report};
+use crate::symbolicate::blame::{Blamed, Owner, each, owner};
 use crate::symbolicate::foreign::LAST_EXCEPTION;
-use crate::symbolicate::frame::{PhysicalFrame, Stack, Symbolicated, image_file_name};
-use crate::symbolicate::symbolicator::is_system;
+use crate::symbolicate::frame::{Stack, Symbolicated};
 
 /// Frames of a stack that are compared.
 const FRAMES: usize = 128;
@@ -32,41 +32,44 @@ pub fn thread_in_question(report: &Report) -> Option<usize> {
 
 /// The normalised heaviest stack, innermost first.
 pub fn normalised(report: &Symbolicated) -> Vec<String> {
-    if !report.samples.is_empty() {
-        let samples = report.report.samples.iter().zip(&report.samples);
-        let stacks: Vec<(Vec<String>, u64)> = samples
-            .map(|(sample, stack)| (rootward(report, stack), sample.count.max(1)))
-            .collect();
-        let heaviest = shared(&stacks);
-        if !heaviest.is_empty() {
-            return heaviest;
-        }
-    }
     let stack = thread_in_question(&report.report).and_then(|at| report.threads.get(at));
-    let mut stack = stack.map_or(Vec::new(), |stack| rootward(report, stack));
-    stack.reverse();
-    stack
+    let stack = stack.map_or(Vec::new(), |stack| rootward(report, stack));
+    if report.samples.is_empty() {
+        return stack.into_iter().rev().collect();
+    }
+    let samples = report.report.samples.iter().zip(&report.samples);
+    let mut stacks: Vec<(Vec<String>, u64)> = samples
+        .map(|(sample, stack)| (rootward(report, stack), sample.count.max(1)))
+        .collect();
+    // The thread's own stack is one sample more.
+    stacks.push((stack, 1));
+    stacks.retain(|(stack, _)| !stack.is_empty());
+    shared(&stacks)
 }
 
-/// What stands on more than half of the samples, from the root on; innermost first.
+/// From the outermost frame on the way that most of the samples went, as far as it is clear; innermost
+/// first.
 fn shared(stacks: &[(Vec<String>, u64)]) -> Vec<String> {
-    // Counts are a stranger's: wide sums, so that they can't overflow.
-    let total: u128 = stacks.iter().map(|(_, count)| u128::from(*count)).sum();
     let mut candidates: Vec<&(Vec<String>, u64)> = stacks.iter().collect();
     let mut path: Vec<String> = Vec::new();
     loop {
-        let mut weights: FxHashMap<&str, u128> = FxHashMap::default();
+        // Counts are a stranger's: wide sums, so that they can't overflow.
+        let mut weights: FxHashMap<Option<&str>, u128> = FxHashMap::default();
         for (stack, count) in &candidates {
-            if let Some(name) = stack.get(path.len()) {
-                *weights.entry(name).or_default() += u128::from(*count);
-            }
+            let next = stack.get(path.len()).map(String::as_str);
+            *weights.entry(next).or_default() += u128::from(*count);
         }
-        let heaviest = weights
-            .into_iter()
-            .max_by_key(|(name, weight)| (*weight, *name));
-        let Some((name, _)) = heaviest.filter(|(_, weight)| weight * 2 > total) else {
+        let total: u128 = weights.values().sum();
+        let mut ways: Vec<(Option<&str>, u128)> = weights.into_iter().collect();
+        ways.sort_unstable_by_key(|(name, weight)| (std::cmp::Reverse(*weight), *name));
+        let second = ways.get(1).map_or(0, |(_, weight)| *weight);
+        // Samples that end here are a way of their own.
+        let Some(&(Some(name), weight)) = ways.first() else {
             break;
         };
+        if weight * 2 <= total && weight < second * 2 {
+            break;
+        }
         let name = name.to_owned();
         candidates.retain(|(stack, _)| stack.get(path.len()) == Some(&name));
         path.push(name);
@@ -81,14 +84,14 @@ fn shared(stacks: &[(Vec<String>, u64)]) -> Vec<String> {
 
 /// A stack normalised, outermost first.
 fn rootward(report: &Symbolicated, stack: &Stack) -> Vec<String> {
-    let own = names(report, stack, true);
-    let names = if own.is_empty() {
-        names(report, stack, false)
-    } else {
-        own
-    };
+    let levels: [&[Owner]; 2] = [&[Owner::App], &[Owner::App, Owner::Library]];
+    let mut levels = levels
+        .into_iter()
+        .map(|owners| names(report, stack, Some(owners)));
+    let found = levels.find(|names| !names.is_empty());
+    let found = found.unwrap_or_else(|| names(report, stack, None));
     let mut folded: Vec<String> = Vec::new();
-    for name in names {
+    for name in found {
         folded.push(name);
         // A run that repeats the one before it stands once.
         for period in 1..=8 {
@@ -107,86 +110,47 @@ fn rootward(report: &Symbolicated, stack: &Stack) -> Vec<String> {
     folded
 }
 
-/// The names of a stack's frames, outermost first; only the app's own where `own` says so.
-fn names(report: &Symbolicated, stack: &Stack, own: bool) -> Vec<String> {
+/// The names of a stack's frames, outermost first; only those of these owners, without where the program
+/// begins, which is the same in every stack.
+fn names(report: &Symbolicated, stack: &Stack, owners: Option<&[Owner]>) -> Vec<String> {
+    let mut frames: Vec<Blamed<'_>> = each(stack).collect();
+    frames.reverse();
+    let wanted = |frame: &Blamed<'_>| {
+        owners.is_none_or(|owners| owners.contains(&owner(report, frame.physical, frame.frame)))
+    };
+    frames.retain(wanted);
+    let is_named = |frame: &Blamed<'_>| frame.frame.is_some_and(|frame| frame.function.is_some());
+    let any_named = frames.iter().any(is_named);
     let mut names = Vec::new();
-    for physical in stack.frames.iter().rev() {
-        let image = report.image(physical);
-        if own && !is_own(report, physical) {
-            continue;
-        }
-        if physical.frames.is_empty() {
-            names.push(unnamed(physical, image));
-        }
-        for frame in physical.frames.iter().rev() {
-            let Some(name) = frame.function.as_deref() else {
-                names.push(unnamed(physical, image));
-                continue;
-            };
-            let name = plain_name(name);
-            // Where the app begins is the same in every stack.
-            if own && (is_runtime(frame, &name) || (names.is_empty() && is_entry(&name))) {
-                continue;
+    let mut entry = None;
+    for frame in frames {
+        match frame.frame.and_then(|frame| frame.function.as_deref()) {
+            Some(name) => {
+                let name = plain_name(name);
+                if owners.is_some() && names.is_empty() && is_entry(&name) {
+                    entry = Some(name.into_owned());
+                } else {
+                    names.push(name.into_owned());
+                }
             }
-            names.push(name);
+            // An address holds for one build: it counts only where there is nothing else.
+            None => names.push(unnamed(report, &frame, !any_named)),
         }
+    }
+    if names.is_empty() {
+        names.extend(entry);
     }
     names
 }
 
-fn unnamed(physical: &PhysicalFrame, image: Option<&Image>) -> String {
-    match image {
-        Some(image) => {
-            let offset = physical.pc.wrapping_sub(image.base);
-            format!("{}+{offset:#x}", image_file_name(&image.name))
+fn unnamed(report: &Symbolicated, frame: &Blamed<'_>, with_offset: bool) -> String {
+    let name = frame.name(report);
+    match report.image(frame.physical) {
+        Some(image) if with_offset => {
+            format!("{name}+{:#x}", frame.physical.pc.wrapping_sub(image.base))
         }
-        None => "???".to_owned(),
+        _ => name.to_owned(),
     }
-}
-
-/// Whether a frame lies in an image of the app's own.
-pub(crate) fn is_own(report: &Symbolicated, physical: &PhysicalFrame) -> bool {
-    report
-        .image(physical)
-        .is_some_and(|image| is_apps(report, image))
-}
-
-/// Whether an image is the app's own, rather than the system's.
-fn is_apps(report: &Symbolicated, image: &Image) -> bool {
-    if image.name.starts_with('[') || is_system(&image.name) {
-        return false;
-    }
-    if image.name.contains('/') || image.name == report.report.head.app.name {
-        return true;
-    }
-    // MetricKit gives names without paths.
-    const FRAMEWORKS: [&str; 22] = [
-        "AppKit",
-        "AVFCore",
-        "AVFAudio",
-        "AVFoundation",
-        "CFNetwork",
-        "Combine",
-        "CoreAnimation",
-        "CoreData",
-        "CoreFoundation",
-        "CoreGraphics",
-        "CoreLocation",
-        "CoreText",
-        "Foundation",
-        "FrontBoardServices",
-        "GraphicsServices",
-        "ImageIO",
-        "QuartzCore",
-        "Security",
-        "SwiftUI",
-        "UIKit",
-        "UIKitCore",
-        "WebKit",
-    ];
-    let name = image.name.as_str();
-    let system_library = name.starts_with("lib") && name.ends_with(".dylib");
-    !(name == "dyld" || system_library || FRAMEWORKS.contains(&name))
 }
 
 #[cfg(test)]

@@ -35,9 +35,15 @@ pub(super) fn stack_line(line: &str) -> Option<Line<'_>> {
     let rest = line[digits..].trim_start();
     // Names of images hold spaces: the address is the first word that is one.
     let (at, word) = words(rest).find(|(_, word)| is_address(word))?;
-    let image = rest[..at].trim();
+    // Some mark the suspects.
+    let image = rest[..at].trim().trim_end_matches(" (*)");
     let pc = values::number(word)?;
     let what = rest[at + word.len()..].trim();
+    // `0x18b625000 + 0x732e8  // UIApplicationMain + 0xd0`
+    let (what, remark) = match what.split_once("// ") {
+        Some((what, remark)) => (what.trim(), Some(remark.trim())),
+        None => (what, None),
+    };
     let mut line = Line {
         image,
         pc,
@@ -54,6 +60,9 @@ pub(super) fn stack_line(line: &str) -> Option<Line<'_>> {
             // Told apart from the offset by which of them gives the address.
             let offset = offset.and_then(values::number).unwrap_or(0);
             line.base = Some(base).filter(|base| *base <= pc && base.wrapping_add(offset) == pc);
+            let name =
+                remark.map(|remark| remark.rsplit_once(" + ").map_or(remark, |(name, _)| name));
+            line.name = name.filter(|name| !name.is_empty() && !is_address(name));
         }
         None => {
             let name = name
@@ -92,7 +101,7 @@ pub(in crate::symbolicate::foreign) fn image_line(line: &str) -> Option<Image> {
     let (front, path, id) = match (rest.find('<'), rest.find('>')) {
         (Some(open), Some(close)) if open < close => (
             &rest[..open],
-            rest[close + 1..].trim(),
+            without_package(rest[close + 1..].trim()),
             values::id(&rest[open + 1..close]),
         ),
         _ => match rest.find(" /") {
@@ -126,6 +135,12 @@ pub(in crate::symbolicate::foreign) fn image_line(line: &str) -> Option<Image> {
     })
 }
 
+/// A path without the JSON that says which package it came with.
+fn without_package(path: &str) -> &str {
+    path.split_once(" {\"")
+        .map_or(path, |(path, _)| path.trim_end())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,6 +160,14 @@ mod tests {
         assert_eq!((line.base, line.name), (None, None));
         let line = stack_line("3 App 0x1000 operator+(Foo, Bar) + 12 (foo.cpp:3)").expect("one");
         assert_eq!(line.name, Some("operator+(Foo, Bar)"));
+        let line = stack_line(
+            "55  UIKit (*)   \t0x18b6982e8 0x18b625000 + 0x732e8 \t// UIApplicationMain + 0xd0",
+        );
+        let line = line.expect("a frame");
+        assert_eq!(
+            (line.image, line.base, line.name),
+            ("UIKit", Some(0x18b625000), Some("UIApplicationMain"))
+        );
         assert_eq!(stack_line("Thread 3"), None);
     }
 

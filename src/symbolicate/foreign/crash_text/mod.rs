@@ -48,8 +48,15 @@ pub(super) fn read(text: &[u8], mut header: Fields) -> Reading {
         by_number: BTreeMap::new(),
         bases: BTreeMap::new(),
         kept: 0,
+        unread: Vec::new(),
     };
-    text.lines().for_each(|line| page.line(line));
+    for (line, number) in text.lines().zip(1..) {
+        page.line(line, number);
+    }
+    for number in std::mem::take(&mut page.unread) {
+        let message = format!("line {number} stands among frames and is none: it is left out");
+        draft.damage(DamageKind::Section, 0, &message);
+    }
     let had_images = !draft.report.images.is_empty();
     page.stacks(&mut draft);
     page.head(&mut draft, &mut header);
@@ -99,10 +106,12 @@ struct Page {
     /// Images as frames tell of them: by base, the name and the highest address seen in it.
     bases: BTreeMap<u64, (String, u64)>,
     kept: usize,
+    /// Numbers of lines that should be frames.
+    unread: Vec<u64>,
 }
 
 impl Page {
-    fn line(&mut self, line: &str) {
+    fn line(&mut self, line: &str, number: u64) {
         let trimmed = line.trim();
         if trimmed.is_empty() {
             if self.state == State::Thread || self.state == State::Exception {
@@ -113,11 +122,11 @@ impl Page {
         if line.starts_with("Thread ") && self.thread_title(trimmed) {
             return;
         }
+        if is_images_title(trimmed) {
+            self.state = State::Images;
+            return;
+        }
         match trimmed {
-            "Binary Images:" => {
-                self.state = State::Images;
-                return;
-            }
             "Last Exception Backtrace:"
             | "Application Specific Backtrace 0:"
             | "Application Specific Backtrace 1:" => {
@@ -134,6 +143,10 @@ impl Page {
                 } else if self.state == State::Exception && trimmed.starts_with('(') {
                     self.bare_addresses(trimmed);
                 } else {
+                    // A frame has a number in front; other lines are remarks.
+                    if trimmed.starts_with(|c: char| c.is_ascii_digit()) {
+                        self.unread.push(number);
+                    }
                     self.keep(line);
                 }
             }
@@ -168,7 +181,7 @@ impl Page {
         };
         let rest = rest[digits..].trim_start();
         if let Some(name) = rest.strip_prefix("name:") {
-            let at = self.numbered(number);
+            let at = self.fresh(number);
             self.threads[at].1.name = Some(name.trim().to_owned()).filter(|n| !n.is_empty());
             return true;
         }
@@ -177,14 +190,17 @@ impl Page {
             self.state = State::Registers;
             return true;
         }
-        let (crashed, rest) = match rest.strip_prefix("Crashed:") {
+        // `Attributed`: what a simulated crash is about; `Highlighted`: the same in some years' layouts.
+        let marks = ["Crashed:", "Attributed:", "Highlighted:"];
+        let marked = marks.iter().find_map(|mark| rest.strip_prefix(mark));
+        let (crashed, rest) = match marked {
             Some(rest) => (true, rest),
             None => match rest.strip_prefix(':') {
                 Some(rest) => (false, rest),
                 None => return false,
             },
         };
-        let at = self.numbered(number);
+        let at = self.fresh(number);
         let thread = &mut self.threads[at].1;
         thread.crashed |= crashed;
         let name = rest.trim_start_matches(':').trim();
@@ -194,6 +210,19 @@ impl Page {
         self.current = Some(at);
         self.state = State::Thread;
         true
+    }
+
+    /// The thread that begins here. A number that comes again, with a stack of its own, is another thread:
+    /// a text may hold a crash, and a crash while that was written down.
+    fn fresh(&mut self, number: u64) -> usize {
+        let known = self
+            .by_number
+            .get(&number)
+            .and_then(|at| self.threads.get(*at));
+        if known.is_some_and(|(_, thread)| !thread.frames.is_empty()) {
+            self.by_number.remove(&number);
+        }
+        self.numbered(number)
     }
 
     fn numbered(&mut self, number: u64) -> usize {
@@ -226,10 +255,13 @@ impl Page {
                 self.exception.push(found);
             }
         } else if let Some((_, thread)) = self.current.and_then(|at| self.threads.get_mut(at)) {
-            // An inlined function's line repeats the address of the function it was inlined into.
-            let repeats = thread.frames.last().is_some_and(|last| last.pc == line.pc)
-                && thread.frames.len() > 1;
-            if !repeats {
+            // An inlined function's line repeats the address of the function that it was inlined into, under
+            // another name; a function that calls itself repeats its name, too.
+            let repeats = |last: &Frame| {
+                last.pc == line.pc && last.name != found.name && found.name.is_some()
+            };
+            let is_inlined = thread.frames.last().is_some_and(repeats) && thread.frames.len() > 1;
+            if !is_inlined {
                 thread.frames.push(found);
             }
         }
@@ -422,11 +454,17 @@ impl Page {
     }
 }
 
+/// `Binary Images:`, or one of several lists: `Binary Images (dpkg):`.
+fn is_images_title(line: &str) -> bool {
+    line.strip_prefix("Binary Images")
+        .is_some_and(|rest| rest == ":" || rest.starts_with(" (") && rest.ends_with("):"))
+}
+
 fn images(draft: &mut Draft, text: &str) {
     let mut inside = false;
     for line in text.lines() {
         let line = line.trim();
-        if line == "Binary Images:" {
+        if is_images_title(line) {
             inside = true;
         } else if inside && let Some(image) = image_line(line) {
             draft.image(image);

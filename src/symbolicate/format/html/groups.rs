@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::markup::escape;
-use crate::symbolicate::format::units::duration;
+use crate::symbolicate::format::units::{count, duration};
 use crate::symbolicate::group::{Group, Groups, key_text};
 
 /// Frames of a group's stack that are shown.
@@ -14,8 +14,9 @@ const KINDS: usize = 6;
 
 pub(super) fn body(groups: &Groups, n: usize) -> String {
     let mut page = String::new();
-    let (reports, count) = (groups.reports(), groups.len());
-    let _ = writeln!(page, "<h1>{reports} reports in {count} groups</h1>");
+    let reports = groups.reports();
+    let found = count(groups.len() as u64, "group");
+    let _ = writeln!(page, "<h1>{} in {found}</h1>", count(reports, "report"));
     let top = groups.top(n);
     let whole: u64 = top
         .iter()
@@ -50,15 +51,10 @@ fn one(page: &mut String, rank: usize, group: &Group, reports: u64, whole: u64) 
         page,
         "<section class=\"group\">\n<h2>{rank}. {} in {}</h2>\n\
          <svg class=\"bar\" viewBox=\"0 0 100 1\" preserveAspectRatio=\"none\"><rect class=\"c0\" width=\"{width:.1}\" height=\"1\"/></svg>\n\
-         <p>{} {} ({share:.1} %){time}</p>\n<ol class=\"names\">",
+         <p>{} ({share:.1} %){time}</p>\n<ol class=\"names\">",
         group.kind.as_str(),
         escape(what),
-        group.count,
-        if group.count == 1 {
-            "report"
-        } else {
-            "reports"
-        },
+        count(group.count, "report"),
     );
     for name in group.stack.iter().take(FRAMES) {
         let _ = writeln!(page, "<li>{}</li>", escape(name));

@@ -1,6 +1,7 @@
 //! One page for a report, or for all of them together: it needs no network, no script, and follows the
 //! reader's choice of light or dark.
 
+mod flame;
 mod groups;
 mod markup;
 mod report;
@@ -10,7 +11,7 @@ mod timeline;
 use std::io;
 
 use self::markup::escape;
-use super::{Format, Style};
+use super::{Format, Style, units};
 use crate::symbolicate::frame::Symbolicated;
 use crate::symbolicate::group::{Groups, Member};
 
@@ -78,7 +79,7 @@ impl Format for Html {
                 out.write_all(only.body.as_bytes())?;
             }
             (reports, top, count) => {
-                begin(out, &format!("{count} reports"))?;
+                begin(out, &units::count(count, "report"))?;
                 out.write_all(groups::body(&self.groups, top.unwrap_or(GROUPS)).as_bytes())?;
                 for page in reports {
                     let title = escape(&page.title);

@@ -2,15 +2,16 @@
 
 use std::fmt::Write as _;
 
+use super::flame::flame;
 use super::markup::escape;
 use super::stack::stack;
 use super::timeline::timeline;
 use crate::report::model::{EventKind, Report, Thread};
 use crate::symbolicate::format::Style;
-use crate::symbolicate::format::json::value_json;
+use crate::symbolicate::format::facts::{recorder, said, vitals};
 use crate::symbolicate::format::remarks::{kind_text, missing_text};
 use crate::symbolicate::format::stacks::heaviest;
-use crate::symbolicate::format::units::{bytes, date_time, duration};
+use crate::symbolicate::format::units::{date_time, duration};
 use crate::symbolicate::frame::{Symbolicated, id_text, image_file_name};
 use crate::symbolicate::group::{Member, key_text, thread_in_question};
 
@@ -42,7 +43,8 @@ pub(super) fn body(style: &Style, origin: &str, of: &Symbolicated, member: &Memb
     let _ = writeln!(page, "<h1>{}</h1>", escape(&title(of, member)));
     facts(&mut page, origin, report, member);
     remarks(&mut page, of);
-    timeline(&mut page, of, member);
+    timeline(&mut page, of);
+    flame(&mut page, style, of);
     let about = thread_in_question(report);
     if let Some((index, weight, total)) = heaviest(of) {
         let _ = writeln!(
@@ -138,16 +140,8 @@ fn facts(page: &mut String, origin: &str, report: &Report, member: &Member) {
             .map(|device| ("Device", format!("{device}, {}", head.arch))),
     );
     facts.push(("Time", date_time(head.time)));
-    if let Some(vitals) = &report.vitals {
-        facts.extend(vitals.uptime.map(|uptime| ("Uptime", duration(uptime))));
-        let cpu = vitals.cpu.as_ref().and_then(|cpu| cpu.process);
-        facts.extend(cpu.map(|share| ("CPU", format!("{:.0} %", share * 100.0))));
-        let memory = vitals
-            .memory
-            .as_ref()
-            .and_then(|memory| memory.footprint.or(memory.resident));
-        facts.extend(memory.map(|size| ("Memory", bytes(size))));
-    }
+    facts.extend(vitals(report));
+    facts.extend(recorder(report));
     facts.push(("Group", key_text(member.key)));
     facts.push(("Report", format!("{} in {origin}", id_text(&head.id))));
     page.push_str("<dl class=\"facts\">\n");
@@ -211,32 +205,35 @@ fn registers(page: &mut String, thread: &Thread) {
 }
 
 fn context(page: &mut String, report: &Report) {
-    let Some(context) = &report.context else {
-        return;
-    };
-    if context.keys.is_empty() && context.breadcrumbs.is_empty() {
+    let said = said(report);
+    if said.is_empty() {
         return;
     }
-    page.push_str("<h2>What the app said</h2>\n<dl class=\"facts\">\n");
-    for (key, value) in &context.keys {
-        let value = match value {
-            crate::report::Value::Text(text) => text.clone(),
-            value => value_json(value).to_string(),
-        };
-        let _ = writeln!(
-            page,
-            "<div><dt>{}</dt><dd>{}</dd></div>",
-            escape(key),
-            escape(&value)
-        );
+    page.push_str("<h2>From the app</h2>\n<dl class=\"facts\">\n");
+    for (key, value) in said.keys.iter().chain(&said.gauges) {
+        let (key, value) = (escape(key), escape(value));
+        let _ = writeln!(page, "<div><dt>{key}</dt><dd>{value}</dd></div>");
     }
-    page.push_str("</dl>\n<ol class=\"breadcrumbs\">\n");
-    for (at, text) in &context.breadcrumbs {
-        let ago = report.head.clock.checked_sub(*at);
-        let ago = ago.map_or(String::new(), |ago| format!("{} before", duration(ago)));
-        let _ = writeln!(page, "<li><small>{ago}</small> {}</li>", escape(text));
+    page.push_str("</dl>\n");
+    for (title, moments) in [("Marks", &said.marks), ("Breadcrumbs", &said.breadcrumbs)] {
+        if moments.is_empty() {
+            continue;
+        }
+        let _ = writeln!(page, "<h3>{title}</h3>\n<ol class=\"breadcrumbs\">");
+        for moment in moments {
+            let how_long = match title {
+                "Marks" => format!(" <small>{}</small>", moment.how_long()),
+                _ => String::new(),
+            };
+            let what = escape(&moment.what);
+            let _ = writeln!(
+                page,
+                "<li><small>{}</small> {what}{how_long}</li>",
+                moment.when
+            );
+        }
+        page.push_str("</ol>\n");
     }
-    page.push_str("</ol>\n");
 }
 
 fn images(page: &mut String, report: &Report) {

@@ -1,16 +1,20 @@
-//! A stack on a page, the app's own frames in the light, with source code where there is some.
+//! A stack on a page: the app's own frames in the light, runs of others folded, source code where there
+//! is some.
 
 use std::fmt::Write as _;
 
 use super::markup::escape;
+use crate::symbolicate::blame::{Blamed, Owner, each, owner};
+use crate::symbolicate::format::units::count;
 use crate::symbolicate::format::{Excerpt, Style};
-use crate::symbolicate::frame::{Frame, PhysicalFrame, Stack, Symbolicated, image_file_name};
-use crate::symbolicate::group::is_own;
+use crate::symbolicate::frame::{Frame, Stack, Symbolicated, image_file_name};
 
 /// Frames of a stack that show their source code.
 const SHOWN: usize = 8;
 /// Lines before and behind that of a frame.
 const AROUND: u32 = 4;
+/// So many frames in a row that are not the app's are folded.
+const FOLD: usize = 3;
 
 /// `with_source` says whether source code is to be shown, where the style has any.
 pub(super) fn stack(
@@ -20,88 +24,138 @@ pub(super) fn stack(
     stack: &Stack,
     with_source: bool,
 ) {
-    if stack.frames.is_empty() {
+    let frames: Vec<(Blamed<'_>, Owner)> = each(stack)
+        .map(|frame| (frame, owner(of, frame.physical, frame.frame)))
+        .collect();
+    if frames.is_empty() {
         page.push_str("<p class=\"note\">No frames.</p>\n");
         return;
     }
-    let mut shown = if with_source { 0 } else { SHOWN };
-    page.push_str("<div class=\"wide\"><table class=\"stack\">\n");
+    let folds = style.verbose || frames.iter().all(|(_, owner)| *owner != Owner::App);
+    let mut rows = Rows {
+        page,
+        style,
+        of,
+        stack,
+        shown: if with_source { 0 } else { SHOWN },
+    };
+    rows.page.push_str("<div class=\"stack\">\n");
     let mut number = 0;
-    let gap = |page: &mut String, index: usize| {
-        if let Some(gap) = stack.omitted.filter(|gap| gap.at == index as u64) {
-            let count = gap.count;
+    for run in frames.chunk_by(|(_, a), (_, b)| (*a == Owner::App) == (*b == Owner::App)) {
+        let is_folded = !folds && run[0].1 != Owner::App && run.len() >= FOLD;
+        if is_folded {
+            let mut owners: Vec<&str> = run.iter().map(|(_, owner)| words(*owner)).collect();
+            owners.sort_unstable();
+            owners.dedup();
+            let (frames, owners) = (count(run.len() as u64, "frame"), owners.join(", "));
             let _ = writeln!(
-                page,
-                "<tr class=\"system\"><td></td><td colspan=\"4\">{count} frames are missing here</td></tr>"
+                rows.page,
+                "<details class=\"fold\"><summary>{frames}: {owners}</summary>"
             );
         }
-    };
-    for (index, physical) in stack.frames.iter().enumerate() {
-        gap(page, index);
-        let own = is_own(of, physical);
-        let mut row = |frame: Option<&Frame>| {
-            let excerpt = frame
-                .filter(|_| own && shown < SHOWN)
-                .and_then(|frame| excerpt(style, frame));
-            shown += usize::from(excerpt.is_some());
-            line(page, style, of, number, physical, frame, own);
-            if let (Some(frame), Some(excerpt)) = (frame, excerpt) {
-                source(page, frame, &excerpt);
-            }
+        for (frame, owner) in run {
+            rows.row(number, frame, *owner == Owner::App);
             number += 1;
-        };
-        if physical.frames.is_empty() {
-            row(None);
         }
-        physical.frames.iter().for_each(|frame| row(Some(frame)));
+        if is_folded {
+            rows.page.push_str("</details>\n");
+        }
     }
-    gap(page, stack.frames.len());
-    page.push_str("</table></div>\n");
+    rows.gap(stack.frames.len());
+    rows.page.push_str("</div>\n");
 }
 
-fn line(
-    page: &mut String,
-    style: &Style,
-    of: &Symbolicated,
-    number: usize,
-    physical: &PhysicalFrame,
-    frame: Option<&Frame>,
-    own: bool,
-) {
-    let image = of.image(physical);
-    let name = match (frame.and_then(|frame| style.name(frame)), image) {
-        (Some(name), _) => escape(name),
-        (None, Some(image)) => {
-            let offset = physical.pc.wrapping_sub(image.base);
-            format!("{} + {offset:#x}", escape(image_file_name(&image.name)))
+fn words(owner: Owner) -> &'static str {
+    match owner {
+        Owner::App => "the app",
+        Owner::Library => "libraries",
+        Owner::Language => "the language's library",
+        Owner::Recorder => "the recorder",
+        Owner::System => "the system",
+    }
+}
+
+/// Rows being written.
+struct Rows<'a> {
+    page: &'a mut String,
+    style: &'a Style,
+    of: &'a Symbolicated,
+    stack: &'a Stack,
+    /// How many frames have shown their source code.
+    shown: usize,
+}
+
+impl Rows<'_> {
+    fn gap(&mut self, index: usize) {
+        if let Some(gap) = self.stack.omitted.filter(|gap| gap.at == index as u64) {
+            let count = gap.count;
+            let _ = writeln!(
+                self.page,
+                "<p class=\"note\">{count} frames are missing here</p>"
+            );
         }
-        (None, None) => "???".to_owned(),
-    };
-    let inlined = if frame.is_some_and(|frame| frame.inlined) {
-        " <span class=\"tag\">inlined</span>"
-    } else {
-        ""
-    };
-    let file = frame
-        .and_then(|frame| frame.file.as_deref())
-        .map_or(String::new(), |file| {
-            let line = frame
-                .and_then(|frame| frame.line)
-                .map_or(String::new(), |line| format!(":{line}"));
-            format!(
-                "<span title=\"{}\">{}{line}</span>",
-                escape(file),
-                escape(image_file_name(file))
-            )
-        });
-    let image = image.map_or(String::new(), |image| escape(image_file_name(&image.name)));
-    let class = if own { "own" } else { "system" };
-    let _ = writeln!(
-        page,
-        "<tr class=\"{class}\"><td>{number}</td><td>{name}{inlined}</td><td>{file}</td><td>{image}</td>\
-         <td><code>{:#x}</code></td></tr>",
-        physical.pc
-    );
+    }
+
+    fn row(&mut self, number: usize, frame: &Blamed<'_>, own: bool) {
+        let physical = self
+            .stack
+            .frames
+            .iter()
+            .position(|at| std::ptr::eq(at, frame.physical));
+        let is_first = frame
+            .frame
+            .is_none_or(|first| std::ptr::eq(first, &frame.physical.frames[0]));
+        if let Some(index) = physical.filter(|_| is_first) {
+            self.gap(index);
+        }
+        self.line(number, frame, own);
+        let excerpt = frame
+            .frame
+            .filter(|_| own && self.shown < SHOWN)
+            .and_then(|frame| Some((frame, excerpt(self.style, frame)?)));
+        if let Some((frame, excerpt)) = excerpt {
+            self.shown += 1;
+            source(self.page, frame, &excerpt);
+        }
+    }
+
+    fn line(&mut self, number: usize, blamed: &Blamed<'_>, own: bool) {
+        let (physical, frame) = (blamed.physical, blamed.frame);
+        let image = self.of.image(physical);
+        let name = match (frame.and_then(|frame| self.style.name(frame)), image) {
+            (Some(name), _) => escape(name),
+            (None, Some(image)) => {
+                let offset = physical.pc.wrapping_sub(image.base);
+                format!("{} + {offset:#x}", escape(image_file_name(&image.name)))
+            }
+            (None, None) => "???".to_owned(),
+        };
+        let inlined = if frame.is_some_and(|frame| frame.inlined) {
+            " <span class=\"tag\">inlined</span>"
+        } else {
+            ""
+        };
+        let file = frame
+            .and_then(|frame| frame.file.as_deref())
+            .map_or(String::new(), |file| {
+                let line = frame
+                    .and_then(|frame| frame.line)
+                    .map_or(String::new(), |line| format!(":{line}"));
+                format!(
+                    "<span title=\"{}\">{}{line}</span>",
+                    escape(file),
+                    escape(image_file_name(file))
+                )
+            });
+        let image = image.map_or(String::new(), |image| escape(image_file_name(&image.name)));
+        let class = if own { "frame own" } else { "frame" };
+        let _ = writeln!(
+            self.page,
+            "<div class=\"{class}\"><i>{number}</i><b>{name}{inlined}</b><span class=\"file\">{file}</span>\
+             <span class=\"image\">{image}</span><code>{:#x}</code></div>",
+            physical.pc
+        );
+    }
 }
 
 fn excerpt(style: &Style, frame: &Frame) -> Option<Excerpt> {
@@ -110,7 +164,7 @@ fn excerpt(style: &Style, frame: &Frame) -> Option<Excerpt> {
 }
 
 fn source(page: &mut String, frame: &Frame, excerpt: &Excerpt) {
-    page.push_str("<tr class=\"source\"><td></td><td colspan=\"4\"><pre>");
+    page.push_str("<pre class=\"source\">");
     for (number, code) in (excerpt.first..).zip(&excerpt.lines) {
         let code = escape(&code.replace('\t', "    "));
         let (open, close) = if Some(number) == frame.line {
@@ -120,5 +174,5 @@ fn source(page: &mut String, frame: &Frame, excerpt: &Excerpt) {
         };
         let _ = writeln!(page, "{open}<i>{number:>5}</i>  {code}{close}");
     }
-    page.push_str("</pre></td></tr>\n");
+    page.push_str("</pre>\n");
 }

@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::markup::escape;
+use crate::report::Report;
+use crate::symbolicate::blame::blamed;
+use crate::symbolicate::format::facts::{began, said};
+use crate::symbolicate::format::stacks::end_of_samples;
 use crate::symbolicate::format::units::duration;
-use crate::symbolicate::frame::{Frame, Stack, Symbolicated, image_file_name};
-use crate::symbolicate::group::{Member, is_own};
+use crate::symbolicate::frame::Symbolicated;
 
 /// Functions with a colour of their own; the rest share one.
 const COLOURS: usize = 7;
@@ -14,15 +17,17 @@ const COLOURS: usize = 7;
 const DRAWN: usize = 2000;
 const WIDTH: f64 = 1000.0;
 
-pub(super) fn timeline(page: &mut String, of: &Symbolicated, member: &Member) {
+pub(super) fn timeline(page: &mut String, of: &Symbolicated) {
     let samples = &of.report.samples;
-    let Some(last) = samples.last() else {
+    // Of samples that have no times there is no line of time.
+    let untimed = samples.len() > 1 && samples.iter().all(|sample| sample.at == 0);
+    if samples.is_empty() || untimed {
         return;
-    };
+    }
     let names: Vec<&str> = of
         .samples
         .iter()
-        .map(|stack| innermost(of, stack))
+        .map(|stack| blamed(of, stack).map_or("???", |blamed| blamed.name(of)))
         .collect();
     let mut weights: BTreeMap<&str, u64> = BTreeMap::new();
     for (name, sample) in names.iter().zip(samples) {
@@ -41,9 +46,7 @@ pub(super) fn timeline(page: &mut String, of: &Symbolicated, member: &Member) {
             .position(|(other, _)| *other == name);
         at.unwrap_or(COLOURS)
     };
-    // Without an end the last sample is as long as those before it.
-    let spacing = last.at / (samples.len() as u64).max(1);
-    let end = member.duration.max(last.at.saturating_add(spacing)).max(1);
+    let end = end_of_samples(of).max(1);
     let x = |at: u64| at as f64 / end as f64 * WIDTH;
     let _ = writeln!(
         page,
@@ -76,6 +79,7 @@ pub(super) fn timeline(page: &mut String, of: &Symbolicated, member: &Member) {
         "</svg>\n<p class=\"axis\"><span>0</span><span>{}</span></p>",
         duration(end)
     );
+    marks(page, &of.report, end);
     page.push_str("<ul class=\"legend\">\n");
     for (name, weight) in heaviest.iter().take(COLOURS) {
         let share = 100.0 * *weight as f64 / total as f64;
@@ -96,24 +100,47 @@ pub(super) fn timeline(page: &mut String, of: &Symbolicated, member: &Member) {
     page.push_str("</ul>\n");
 }
 
-/// The app's innermost function on the stack, else the innermost one, else where it lies.
-fn innermost<'a>(of: &'a Symbolicated, stack: &'a Stack) -> &'a str {
-    fn name(frames: &[Frame]) -> Option<&str> {
-        frames.iter().find_map(|frame| frame.function.as_deref())
+/// The app's timed marks that were under way, each a bar below the samples, and its breadcrumbs as ticks.
+fn marks(page: &mut String, report: &Report, end: u64) {
+    let began = began(report);
+    let said = said(report);
+    let share = |at: u64| 100.0 * at.saturating_sub(began).min(end) as f64 / end as f64;
+    let until = began.saturating_add(end);
+    let mut lines = String::new();
+    for mark in &said.marks {
+        let over = mark
+            .lasted
+            .map_or(u64::MAX, |lasted| mark.start.saturating_add(lasted));
+        if mark.start > until || over < began {
+            continue;
+        }
+        let (from, to) = (share(mark.start), share(over));
+        let _ = writeln!(
+            lines,
+            "<li><span class=\"mark\" style=\"margin-left:{from:.2}%;width:{:.2}%\"></span>{} <small>{}, {}</small></li>",
+            (to - from).max(0.5),
+            escape(&mark.what),
+            mark.when,
+            mark.how_long(),
+        );
     }
-    let own = stack.frames.iter().filter(|physical| is_own(of, physical));
-    let mut own = own.filter_map(|physical| name(&physical.frames));
-    let mut any = stack
-        .frames
+    for crumb in said
+        .breadcrumbs
         .iter()
-        .filter_map(|physical| name(&physical.frames));
-    let mut images = stack
-        .frames
-        .iter()
-        .filter_map(|physical| of.image(physical));
-    let image = || images.next().map(|image| image_file_name(&image.name));
-    own.next()
-        .or_else(|| any.next())
-        .or_else(image)
-        .unwrap_or("???")
+        .filter(|crumb| (began..=until).contains(&crumb.start))
+    {
+        let _ = writeln!(
+            lines,
+            "<li><span class=\"tick\" style=\"margin-left:{:.2}%\"></span>{} <small>{}</small></li>",
+            share(crumb.start).min(99.5),
+            escape(&crumb.what),
+            crumb.when,
+        );
+    }
+    if !lines.is_empty() {
+        let _ = writeln!(
+            page,
+            "<ul class=\"marks\" aria-label=\"Marks and breadcrumbs\">\n{lines}</ul>"
+        );
+    }
 }

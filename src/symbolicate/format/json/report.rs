@@ -7,7 +7,7 @@ use super::value::{Object, bytes_hex, extended, hex, value_json};
 use crate::report::model::{Report, Thread};
 use crate::symbolicate::format::Style;
 use crate::symbolicate::frame::{Frame, PhysicalFrame, Stack, Symbolicated, id_text};
-use crate::symbolicate::group::{Member, key_text};
+use crate::symbolicate::group::{Member, RECIPE, key_text};
 
 fn frames_json(frames: &[Frame], style: &Style) -> Json {
     let frames = frames
@@ -43,6 +43,7 @@ pub(super) fn report_json(origin: &str, symbolicated: &Symbolicated, style: &Sty
     top.put("event", event_json(report));
     let member = Member::new(origin, symbolicated);
     top.put("group", key_text(member.key));
+    top.put("group_recipe", RECIPE);
     let threads = report.threads.iter().zip(&symbolicated.threads);
     top.put(
         "threads",

@@ -2,10 +2,14 @@
 
 use super::Page;
 use crate::report::model::{EventKind, Image};
+use crate::symbolicate::blame::blamed;
+use crate::symbolicate::format::facts::{recorder, said, vitals};
+use crate::symbolicate::format::plain;
 use crate::symbolicate::format::remarks::{kind_text, missing_text};
-use crate::symbolicate::format::units::{bytes, date_time, duration};
-use crate::symbolicate::format::{json, plain};
+use crate::symbolicate::format::stacks::heaviest;
+use crate::symbolicate::format::units::{date_time, duration};
 use crate::symbolicate::frame::{id_text, image_file_name};
+use crate::symbolicate::group::thread_in_question;
 
 impl Page<'_> {
     pub(super) fn head(&mut self) {
@@ -103,6 +107,7 @@ impl Page<'_> {
                 self.field(label, value);
             }
         }
+        self.blame();
         if let Some(index) = self
             .report()
             .threads
@@ -114,70 +119,78 @@ impl Page<'_> {
         self.line("");
     }
 
-    pub(super) fn vitals(&mut self) {
-        let Some(vitals) = self.report().vitals.clone() else {
+    /// The frame to blame, and where it lies.
+    pub(super) fn blame(&mut self) {
+        let about = thread_in_question(&self.of.report);
+        let thread = || self.of.threads.get(about?);
+        let sample = heaviest(self.of).and_then(|(index, ..)| self.of.samples.get(index));
+        let Some(found) = sample
+            .or_else(thread)
+            .and_then(|stack| blamed(self.of, stack))
+        else {
             return;
         };
-        if let Some(uptime) = vitals.uptime {
-            self.field("Uptime:", &duration(uptime));
+        let mut what = found
+            .frame
+            .and_then(|frame| self.style.name(frame))
+            .map_or_else(|| found.name(self.of).to_owned(), str::to_owned);
+        if let Some(frame) = found.frame {
+            self.place(frame, &mut what);
         }
-        if let Some(cpu) = &vitals.cpu {
-            let mut parts = Vec::new();
-            for (what, share) in [
-                ("process", cpu.process),
-                ("watchdog", cpu.watchdog),
-                ("device", cpu.device),
-            ] {
-                if let Some(share) = share {
-                    parts.push(format!("{what} {:.1} %", share * 100.0));
-                }
-            }
-            if let Some(cores) = cpu.cores {
-                parts.push(format!("{cores} cores"));
-            }
-            self.field("CPU:", &parts.join(", "));
+        self.field("Frame to Blame:", &what);
+    }
+
+    pub(super) fn vitals(&mut self) {
+        let facts = vitals(self.report());
+        for (label, text) in &facts {
+            self.field(&format!("{label}:"), text);
         }
-        if let Some(memory) = &vitals.memory {
-            let mut parts = Vec::new();
-            for (what, size) in [
-                ("resident", memory.resident),
-                ("footprint", memory.footprint),
-                ("peak", memory.peak),
-                ("device", memory.device_total),
-                ("free", memory.device_free),
-            ] {
-                if let Some(size) = size {
-                    parts.push(format!("{what} {}", bytes(size)));
-                }
+        if !facts.is_empty() {
+            self.line("");
+        }
+    }
+
+    /// All that the app said of itself: keys in its order, gauges, marks, breadcrumbs.
+    pub(super) fn context(&mut self) {
+        let said = said(self.report());
+        if said.is_empty() {
+            return;
+        }
+        self.line("Application Specific Information:");
+        for (key, value) in &said.keys {
+            self.line(&plain(&format!("{key} = {value}")));
+        }
+        for (name, value) in &said.gauges {
+            self.line(&plain(&format!("{name}: {value}")));
+        }
+        let titled = [("Marks:", &said.marks), ("Breadcrumbs:", &said.breadcrumbs)];
+        for (title, moments) in titled
+            .into_iter()
+            .filter(|(_, moments)| !moments.is_empty())
+        {
+            self.line(title);
+            for moment in moments {
+                let how_long = match title {
+                    "Marks:" => format!(", {}", moment.how_long()),
+                    _ => String::new(),
+                };
+                self.line(&plain(&format!(
+                    "{:>16}  {}{how_long}",
+                    moment.when, moment.what
+                )));
             }
-            self.field("Memory:", &parts.join(", "));
         }
         self.line("");
     }
 
-    pub(super) fn context(&mut self) {
-        let Some(context) = self.report().context.clone() else {
-            return;
-        };
-        if context.keys.is_empty() && context.breadcrumbs.is_empty() {
-            return;
+    pub(super) fn recorder(&mut self) {
+        let facts = recorder(self.report());
+        for (label, text) in &facts {
+            self.field(&format!("{label}:"), text);
         }
-        self.line("Application Specific Information:");
-        for (key, value) in &context.keys {
-            let line = format!("{key} = {}", json::value_json(value));
-            self.line(&plain(&line));
+        if !facts.is_empty() {
+            self.line("");
         }
-        for (at, text) in &context.breadcrumbs {
-            let ago = self
-                .report()
-                .head
-                .clock
-                .checked_sub(*at)
-                .map(|ago| format!("{} before", duration(ago)));
-            let line = format!("{:>16}  {text}", ago.unwrap_or_default());
-            self.line(&plain(&line));
-        }
-        self.line("");
     }
 
     pub(super) fn registers(&mut self) {

@@ -45,6 +45,7 @@ impl Format for Text {
         page.samples();
         page.registers();
         page.near_memory();
+        page.recorder();
         page.images();
         page.remarks();
         page.text

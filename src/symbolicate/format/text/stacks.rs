@@ -5,12 +5,13 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style as Paint};
 
 use super::Page;
-use crate::report::model::Thread;
+use crate::report::model::{EventKind, Thread};
+use crate::symbolicate::blame::{Owner, each, is_own, owner};
 use crate::symbolicate::format::plain;
 use crate::symbolicate::format::stacks::heaviest;
-use crate::symbolicate::format::units::duration;
+use crate::symbolicate::format::units::{count, duration};
 use crate::symbolicate::frame::{Frame, PhysicalFrame, Stack, image_file_name};
-use crate::symbolicate::group::is_own;
+use crate::symbolicate::group::thread_in_question;
 
 impl Page<'_> {
     pub(super) fn thread(&mut self, index: usize, thread: &Thread, stack: &Stack) {
@@ -37,7 +38,7 @@ impl Page<'_> {
         };
         let title = self.paint(Paint::new().bold(), &title);
         self.line(&title);
-        self.frames(stack);
+        self.frames(stack, self.folded(index, stack));
         self.cut(thread.end_word());
         self.line("");
     }
@@ -53,7 +54,27 @@ impl Page<'_> {
         }
     }
 
-    pub(super) fn frames(&mut self, stack: &Stack) {
+    /// How many of the innermost source frames say nothing: those of Rust and of the recorder that stand
+    /// above the frame that panicked.
+    fn folded(&self, index: usize, stack: &Stack) -> usize {
+        let event = self.report().event.as_ref();
+        let is_panic = event.is_some_and(|event| event.kind == EventKind::Panic);
+        if !is_panic || self.style.verbose || thread_in_question(self.report()) != Some(index) {
+            return 0;
+        }
+        each(stack)
+            .position(|frame| owner(self.of, frame.physical, frame.frame) == Owner::App)
+            .unwrap_or(0)
+    }
+
+    /// Without the `folded` innermost source frames, which are counted only.
+    pub(super) fn frames(&mut self, stack: &Stack, folded: usize) {
+        if folded > 0 {
+            let count = count(folded as u64, "frame");
+            self.line(&format!(
+                "    ({count} of the panic's own handling; --verbose shows them)"
+            ));
+        }
         let mut number = 0;
         let gap = stack.omitted.map(|gap| (gap.at, gap.count));
         let missing = |count| format!("    ({count} frames are missing here)");
@@ -61,12 +82,11 @@ impl Page<'_> {
             if let Some((_, count)) = gap.filter(|(at, _)| *at == index as u64) {
                 self.line(&missing(count));
             }
-            if physical.frames.is_empty() {
-                self.frame(number, physical, None);
-                number += 1;
-            }
-            for frame in physical.frames.iter() {
-                self.frame(number, physical, Some(frame));
+            let bare = physical.frames.is_empty().then_some(None);
+            for frame in bare.into_iter().chain(physical.frames.iter().map(Some)) {
+                if number >= folded {
+                    self.frame(number, physical, frame);
+                }
                 number += 1;
             }
         }
@@ -100,7 +120,7 @@ impl Page<'_> {
             // A frame below its image: the report contradicts itself.
             (None, _) => "???".into(),
         };
-        let own = is_own(self.of, physical);
+        let own = is_own(self.of, physical, frame);
         let paint = if own {
             Paint::new().fg_color(Some(AnsiColor::Cyan.into()))
         } else {
@@ -166,7 +186,7 @@ impl Page<'_> {
         );
         self.line(&plain(&line));
         let stack = self.of.samples[index].clone();
-        self.frames(&stack);
+        self.frames(&stack, 0);
         self.cut(first.end_word());
         self.line("");
     }

@@ -1,0 +1,387 @@
+//! What formats made for people show of a report: all that it holds, and whom it blames.
+#![cfg(feature = "symbolicate")]
+
+use serde_json::Value as Json;
+use wedjat::report::{
+    Capture, Context, Cpu, Event, EventKind, Found, Frame, Image, Loss, Memory, Report, Sample,
+    StallEnd, Thread, Thresholds, Value, Vitals,
+};
+use wedjat::symbolicate::format::{Firefox, Format, Html, Speedscope, Style, Text, Top, TopLayout};
+use wedjat::symbolicate::{DebugFiles, Symbolicated, Symbolicator};
+
+fn text_of<F: Format>(mut format: F, style: &Style, report: &Symbolicated) -> String {
+    let mut out = Vec::new();
+    format
+        .report(style, "some.wedjat", report, &mut out)
+        .unwrap();
+    format.finish(&mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn named(report: Report) -> Symbolicated {
+    Symbolicator::new(DebugFiles::new()).symbolicate(report)
+}
+
+const MS: u64 = 1_000_000;
+
+/// A stall of 406 ms with eight samples, found after 250 ms, of an app that says all that an app can say.
+fn full() -> Report {
+    let mut report = Report::default();
+    report.head.app.name = "till".into();
+    report.head.app.version = "1.0".into();
+    report.head.clock = 10_000 * MS;
+    report.event = Some(Event {
+        kind: EventKind::Stall,
+        thresholds: Some(Thresholds {
+            timeout: 50 * MS,
+            strikes: 5,
+            ..Thresholds::default()
+        }),
+        ..Event::default()
+    });
+    report.images.push(Image {
+        name: "/opt/till/till".into(),
+        base: 0x1000,
+        size: 0x1000,
+        ..Image::default()
+    });
+    let frames = |names: &[&str]| -> Vec<Frame> {
+        let frames = names.iter().zip(1..).map(|(name, at)| Frame {
+            pc: 0x1000 + at,
+            image: Some(0),
+            name: Some((*name).to_owned()),
+            ..Frame::default()
+        });
+        frames.collect()
+    };
+    report.threads.push(Thread {
+        main: true,
+        frames: frames(&["till::parse", "till::load", "till::main"]),
+        ..Thread::default()
+    });
+    for at in [52, 103, 154, 205, 256, 307, 352, 400] {
+        report.samples.push(Sample {
+            at: at * MS,
+            count: 1,
+            frames: frames(&["till::parse", "till::load", "till::main"]),
+            ..Sample::default()
+        });
+    }
+    report.vitals = Some(Vitals {
+        cpu: Some(Cpu {
+            process: Some(0.5),
+            device: Some(2.0),
+            cores: Some(2),
+            ..Cpu::default()
+        }),
+        memory: Some(Memory {
+            resident: Some(3 << 20),
+            ..Memory::default()
+        }),
+        frame_rate: Some(58.26),
+        uptime: Some(90_000 * MS),
+        launch_time: Some(1_200 * MS),
+        launch_kind: Some("cold".into()),
+        ..Vitals::default()
+    });
+    report.context = Some(Context {
+        keys: vec![
+            ("screen".into(), Value::Text("Checkout".into())),
+            ("a first".into(), Value::Unsigned(3)),
+        ],
+        breadcrumbs: vec![(9_900 * MS, "tapped Buy".into())],
+        gauges: vec![("queue".into(), 3.5)],
+        marks: vec![
+            ("GET /prices".into(), 9_800 * MS, Some(120 * MS)),
+            ("page Checkout".into(), 9_000 * MS, None),
+        ],
+        ..Context::default()
+    });
+    report.stall_end = Some(StallEnd {
+        duration: 406 * MS,
+        how: "recovered".into(),
+        ..StallEnd::default()
+    });
+    report.capture = Some(Capture {
+        stopped: Some(70_000),
+        ..Capture::default()
+    });
+    report.loss = Some(Loss {
+        counts: vec![("quota".into(), 2)],
+        ..Loss::default()
+    });
+    report
+}
+
+/// What the report holds beside its stacks, in words.
+const ALL: [&str; 15] = [
+    "1.20 s (cold)",
+    "58.3 frames a second",
+    "process 50.0 % of a core, device 2.0 of 2 cores busy",
+    "resident 3.0 MiB",
+    "90.00 s since the process started",
+    "screen",
+    "Checkout",
+    "a first",
+    "tapped Buy",
+    "queue",
+    "3.5",
+    "GET /prices",
+    "lasted 120 ms",
+    "page Checkout",
+    "not over",
+];
+
+#[test]
+fn text_and_pages_show_all_of_a_report_in_the_order_of_the_app() {
+    let report = named(full());
+    for page in [
+        text_of(Text::new(), &Style::default(), &report),
+        text_of(Html::new(), &Style::default(), &report),
+    ] {
+        for part in
+            ALL.into_iter()
+                .chain(["thread stopped for 70 µs", "2 by quota", "200 ms before"])
+        {
+            assert!(page.contains(part), "{part} is missing in {page}");
+        }
+        assert!(page.find("screen").unwrap() < page.find("a first").unwrap());
+    }
+}
+
+#[test]
+fn firefox_profiles_have_markers_at_their_times() {
+    let report = named(full());
+    let profile: Json =
+        serde_json::from_str(&text_of(Firefox::new(), &Style::default(), &report)).unwrap();
+    let thread = &profile["threads"][0];
+    let markers = &thread["markers"];
+    let strings = thread["stringArray"].as_array().unwrap();
+    let length = markers["length"].as_u64().unwrap() as usize;
+    let mut all = String::new();
+    let mut times = Vec::new();
+    for at in 0..length {
+        let name = strings[markers["name"][at].as_u64().unwrap() as usize]
+            .as_str()
+            .unwrap();
+        all.push_str(&format!(
+            "{name}: {}\n",
+            markers["data"][at]["name"].as_str().unwrap()
+        ));
+        times.push((
+            name,
+            markers["startTime"][at].as_f64(),
+            markers["endTime"][at].as_f64(),
+            markers["phase"][at].as_u64(),
+        ));
+    }
+    for part in ALL {
+        assert!(all.contains(part), "{part} is missing in {all}");
+    }
+    // The first mark began 750 ms before the stall, which is where the profile begins.
+    assert!(
+        times.contains(&("page Checkout", Some(0.0), Some(1000.0), Some(1))),
+        "{times:?}"
+    );
+    assert!(
+        times.contains(&("GET /prices", Some(800.0), Some(920.0), Some(1))),
+        "{times:?}"
+    );
+    assert!(
+        times.contains(&("stall", Some(750.0), Some(1156.0), Some(1))),
+        "{times:?}"
+    );
+    assert!(
+        times.contains(&("breadcrumb", Some(900.0), None, Some(0))),
+        "{times:?}"
+    );
+    assert_eq!(thread["samples"]["timeDeltas"][0].as_f64(), Some(802.0));
+    for column in ["category", "data", "endTime", "name", "phase", "startTime"] {
+        assert_eq!(
+            markers[column].as_array().unwrap().len(),
+            length,
+            "{column}"
+        );
+    }
+}
+
+#[test]
+fn speedscope_has_the_true_times() {
+    let report = named(full());
+    let document: Json =
+        serde_json::from_str(&text_of(Speedscope::new(), &Style::default(), &report)).unwrap();
+    let profile = &document["profiles"][0];
+    assert_eq!(profile["unit"], "nanoseconds");
+    assert_eq!(profile["startValue"], 52 * MS);
+    assert_eq!(profile["endValue"], 406 * MS);
+    assert_eq!(profile["weights"][0], 51 * MS);
+    assert_eq!(profile["weights"][7], 6 * MS);
+}
+
+#[test]
+fn the_axis_of_the_samples_is_the_stalls_own() {
+    let page = text_of(Html::new(), &Style::default(), &named(full()));
+    assert!(page.contains("<small>8 in 406 ms</small>"), "{page}");
+    assert!(page.contains("<span>0</span><span>406 ms</span>"));
+    // The flame graph of the samples, and the marks below the line of time.
+    assert!(page.contains("title=\"till::parse: 8 of 8 samples (100 %)\""));
+    assert!(page.contains("class=\"mark\"") && page.contains("class=\"tick\""));
+}
+
+#[test]
+fn one_is_one() {
+    let report = named(full());
+    let top = Top::new(10, TopLayout::Text, Style::default());
+    let top = text_of(top, &Style::default(), &report);
+    assert!(top.starts_with("1 report in 1 group; "), "{top}");
+    let mut top = Top::new(10, TopLayout::Json, Style::default());
+    let mut out = Vec::new();
+    top.report(&Style::default(), "a", &report, &mut out)
+        .unwrap();
+    top.finish(&mut out).unwrap();
+    let top: Json = serde_json::from_slice(&out).unwrap();
+    assert_eq!(
+        top["top"][0]["group_recipe"],
+        wedjat::symbolicate::group::RECIPE
+    );
+}
+
+#[cfg(target_os = "linux")]
+mod blamed {
+    use object::{Object, ObjectSegment};
+
+    use super::*;
+
+    #[inline(never)]
+    fn counts_the_till(n: usize) -> usize {
+        std::hint::black_box(n) + 1
+    }
+
+    /// This program, as an image.
+    fn image() -> Image {
+        let path = std::env::current_exe().unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        let file = object::File::parse(&bytes[..]).unwrap();
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let name = path.to_str().unwrap().to_owned();
+        let first = maps.lines().find(|line| line.ends_with(&name)).unwrap();
+        let base = u64::from_str_radix(first.split('-').next().unwrap(), 16).unwrap();
+        let size = file
+            .segments()
+            .map(|part| part.address() + part.size())
+            .max();
+        Image {
+            name,
+            id: file.build_id().unwrap().expect("a build id").to_vec(),
+            base,
+            size: size.unwrap(),
+            ..Image::default()
+        }
+    }
+
+    /// A report with these functions of this program on its stack, innermost first.
+    fn with_stack(kind: EventKind, functions: &[usize]) -> Symbolicated {
+        let mut report = Report::default();
+        report.head.app.name = "people".into();
+        report.event = Some(Event {
+            kind,
+            ..Event::default()
+        });
+        report.images.push(image());
+        let frames = functions.iter().map(|function| Frame {
+            pc: *function as u64 + 1,
+            found: Found::UnwindInfo,
+            image: Some(0),
+            ..Frame::default()
+        });
+        report.threads.push(Thread {
+            main: true,
+            frames: frames.collect(),
+            ..Thread::default()
+        });
+        named(report)
+    }
+
+    fn library() -> usize {
+        Vec::<[u16; 3]>::push as fn(&mut Vec<[u16; 3]>, [u16; 3]) as usize
+    }
+
+    fn recorder() -> usize {
+        wedjat::report::read as fn(&[u8]) -> _ as usize
+    }
+
+    fn app() -> usize {
+        counts_the_till as fn(usize) -> usize as usize
+    }
+
+    #[test]
+    fn the_apps_innermost_function_is_blamed_not_its_libraries() {
+        let report = with_stack(EventKind::Stall, &[library(), recorder(), app()]);
+        let stack = wedjat::symbolicate::group::normalised(&report);
+        assert_eq!(stack, ["format_people::blamed::counts_the_till"]);
+        let text = text_of(Text::new(), &Style::default(), &report);
+        let line = text
+            .lines()
+            .find(|line| line.starts_with("Frame to Blame:"));
+        assert!(
+            line.is_some_and(|line| line.contains("counts_the_till (format_people.rs:")),
+            "{text}"
+        );
+        let page = text_of(Html::new(), &Style::default(), &report);
+        assert!(
+            page.contains("<h1>people : stall in format_people::blamed::counts_the_till</h1>"),
+            "{page}"
+        );
+        // What is not the app's is there, dimmed.
+        assert!(
+            page.contains("<div class=\"frame\"><i>0</i><b>") && page.contains("push"),
+            "{page}"
+        );
+        assert!(
+            page.contains(
+                "<div class=\"frame own\"><i>2</i><b>format_people::blamed::counts_the_till"
+            ),
+            "{page}"
+        );
+        let profile: Json =
+            serde_json::from_str(&text_of(Firefox::new(), &Style::default(), &report)).unwrap();
+        // Outermost first: the app's category, then the other twice.
+        assert_eq!(
+            profile["threads"][0]["frameTable"]["category"],
+            serde_json::json!([1, 0, 0])
+        );
+    }
+
+    #[test]
+    fn a_panic_begins_with_the_app() {
+        let report = with_stack(
+            EventKind::Panic,
+            &[recorder(), recorder(), library(), app()],
+        );
+        let text = text_of(Text::new(), &Style::default(), &report);
+        let from = text.find("Thread 0").unwrap();
+        let mut lines = text[from..]
+            .lines()
+            .skip(1)
+            .skip_while(|line| !line.starts_with("    ("));
+        assert_eq!(
+            lines.next(),
+            Some("    (3 frames of the panic's own handling; --verbose shows them)"),
+            "{text}"
+        );
+        let first = lines.next().unwrap();
+        assert!(
+            first.starts_with("3   ") && first.contains("counts_the_till"),
+            "{first}"
+        );
+        let mut verbose = Style::default();
+        verbose.verbose = true;
+        let text = text_of(Text::new(), &verbose, &report);
+        assert!(text.contains("wedjat::report::"), "{text}");
+        let page = text_of(Html::new(), &Style::default(), &report);
+        assert!(
+            page.contains("<summary>3 frames: the language's library, the recorder</summary>"),
+            "{page}"
+        );
+    }
+}
