@@ -6,6 +6,8 @@ mod c;
 #[path = "crash/calls.rs"]
 mod calls_made;
 mod child;
+#[path = "crash/denied.rs"]
+mod denied;
 #[path = "crash/disk.rs"]
 mod disk;
 #[path = "crash/first.rs"]
@@ -73,6 +75,7 @@ fn main() {
     trials.extend(others.map(|(name, test)| trial(name, test)));
     let more = c::trials()
         .into_iter()
+        .chain(denied::trials())
         .chain(disk::trials())
         .chain(calls_made::trials())
         .chain(first::trials())
@@ -366,6 +369,7 @@ fn roles(role: &str, folder: &Path) {
             outer(Way::Null);
         }
         _ if c::role(role, folder)
+            || denied::role(role, folder)
             || disk::role(role, folder)
             || calls_made::role(role, folder)
             || first::role(role, folder)

@@ -15,7 +15,7 @@ use super::{descriptors, errno, forked, signals};
 /// its root, without a report going astray.
 #[derive(Debug)]
 pub struct Folder {
-    fd: OwnedFd,
+    fd: Kept,
     /// Where it was, to be made again if somebody removes it.
     path: CString,
     spares: Spares,
@@ -29,7 +29,9 @@ impl Folder {
     pub fn open(path: &Path) -> io::Result<Folder> {
         std::fs::create_dir_all(path)?;
         let fd: OwnedFd = descriptors::open_file(path, libc::O_RDONLY)?.into();
-        let spares = Spares::of(fd.as_raw_fd());
+        let from = io::Error::from_raw_os_error;
+        let fd = Kept::new(fd).map_err(from)?;
+        let spares = Spares::of(fd.known());
         let folder = Folder {
             fd,
             path: CString::new(path.as_os_str().as_bytes())?,
@@ -54,9 +56,9 @@ impl Folder {
                 self.reserve = file
                     .fd
                     .get()
-                    .is_ok_and(|fd| allocate(fd, bytes))
-                    .then(|| file.fd.duplicate().ok())
-                    .flatten();
+                    .ok()
+                    .filter(|&fd| allocate(fd, bytes))
+                    .and_then(|_| file.fd.duplicate().ok());
             }
         }
         self
@@ -96,33 +98,42 @@ impl Folder {
     fn create_unlocked(&self, name: &CStr) -> Result<File, i32> {
         const FLAGS: i32 = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
         let open = || {
-            let fd = descriptors::open_at(self.fd.as_raw_fd(), name, FLAGS, 0o600);
+            let fd = descriptors::open_at(self.fd.get()?, name, FLAGS, 0o600);
             if fd < 0 { Err(errno()) } else { Ok(fd) }
         };
         let fd = match open() {
             Err(libc::EMFILE | libc::ENFILE) if self.spares.give_up() => open()?,
             Err(libc::ENOSPC | libc::EDQUOT) if self.reserve().is_some_and(give_up) => open()?,
-            Err(libc::ENOENT) => {
+            Err(libc::ENOENT | libc::EBADF) => {
                 self.make_again()?;
                 open()?
             }
             other => other?,
         };
-        // Its writer has yet to read of threads and memory.
-        self.spares.leave_room(self.fd.as_raw_fd());
-        // SAFETY: `fd` was just opened and has no other owner.
-        let fd = Kept::new(unsafe { OwnedFd::from_raw_fd(fd) })?;
-        forked::keep_from_children(fd.known());
-        let reserve = self.reserve();
-        Ok(File { fd, reserve })
+        self.spares.leave_room(fd);
+        let fd = Known::of(fd)?;
+        forked::keep_from_children(fd);
+        Ok(File {
+            fd,
+            is_owner: true,
+            reserve: self.reserve(),
+        })
+    }
+
+    /// Gives up the spare descriptors where the process could not open two files more: the writer of a
+    /// report has yet to read of threads and memory. Signal-safe.
+    pub fn leave_room(&self) {
+        if let Ok(fd) = self.fd.get() {
+            self.spares.leave_room(fd);
+        }
     }
 
     fn reserve(&self) -> Option<Known> {
         self.reserve.as_ref().map(Kept::known)
     }
 
-    /// Makes the folder and its parents where they were when it was opened, and from now on means
-    /// the new one.
+    /// Makes the folder and its parents where they were when it was opened, unless they are there, and
+    /// from now on means that one.
     fn make_again(&self) -> Result<(), i32> {
         let mut part = [0u8; libc::PATH_MAX as usize];
         let path = self.path.as_bytes();
@@ -134,26 +145,24 @@ impl Folder {
             }
             *part.get_mut(at).ok_or(libc::ENAMETOOLONG)? = byte;
         }
-        // SAFETY: C strings and descriptors that are open; `replace` puts the new folder where the old
-        // one was, at once for all threads.
-        unsafe {
+        // SAFETY: a C string, and a descriptor that was just opened and has no other owner.
+        let new = unsafe {
             libc::mkdir(self.path.as_ptr(), 0o777);
             let new = descriptors::open(&self.path, libc::O_RDONLY | libc::O_DIRECTORY);
             if new < 0 {
                 return Err(errno());
             }
-            let replaced = replace(new, self.fd.as_raw_fd());
-            libc::close(new);
-            replaced
-        }
+            OwnedFd::from_raw_fd(new)
+        };
+        self.fd.replace(new)
     }
 
     /// Renames `from` to `to`, both in this folder. The error is an `errno`.
     ///
     /// Signal-safe.
     pub fn rename(&self, from: &CStr, to: &CStr) -> Result<(), i32> {
-        let fd = self.fd.as_raw_fd();
-        // SAFETY: both names are C strings and the descriptor is open while `self` lives.
+        let fd = self.fd.get()?;
+        // SAFETY: both names are C strings and the descriptor is open.
         check(unsafe { libc::renameat(fd, from.as_ptr(), fd, to.as_ptr()) })
     }
 
@@ -161,13 +170,8 @@ impl Folder {
     ///
     /// Signal-safe.
     pub fn remove(&self, name: &CStr) -> Result<(), i32> {
-        // SAFETY: `name` is a C string and the descriptor is open while `self` lives.
-        check(unsafe { libc::unlinkat(self.fd.as_raw_fd(), name.as_ptr(), 0) })
-    }
-
-    /// The descriptor, for a listing.
-    pub fn as_raw_fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
+        // SAFETY: `name` is a C string and the descriptor is open.
+        check(unsafe { libc::unlinkat(self.fd.get()?, name.as_ptr(), 0) })
     }
 }
 
@@ -191,22 +195,6 @@ fn allocate(fd: RawFd, bytes: u32) -> bool {
     done
 }
 
-/// Puts what `from` is open on in the place of `to`. Signal-safe.
-fn replace(from: RawFd, to: RawFd) -> Result<(), i32> {
-    // SAFETY: plain calls on open descriptors.
-    unsafe {
-        #[cfg(target_os = "linux")]
-        let moved = libc::dup3(from, to, libc::O_CLOEXEC);
-        #[cfg(target_vendor = "apple")]
-        let moved = {
-            let moved = libc::dup2(from, to);
-            libc::fcntl(to, libc::F_SETFD, libc::FD_CLOEXEC);
-            moved
-        };
-        if moved < 0 { Err(errno()) } else { Ok(()) }
-    }
-}
-
 /// How often the lock of a new file is asked for.
 const LOCK_TRIES: u32 = 20;
 
@@ -222,7 +210,9 @@ fn give_up(reserve: Known) -> bool {
 /// it.
 #[derive(Debug)]
 pub struct File {
-    fd: Kept,
+    fd: Known,
+    /// Whether it is closed with this value.
+    is_owner: bool,
     /// The folder's.
     reserve: Option<Known>,
 }
@@ -274,7 +264,38 @@ impl File {
 
     /// How long it is, bytes. Signal-safe.
     pub fn length(&self) -> Result<u64, i32> {
-        self.fd.known().length()
+        Ok(self.fd.length()?.0)
+    }
+
+    /// Whether nothing has been written to it, and it has a name still. Signal-safe.
+    pub(super) fn is_unused(&self) -> bool {
+        self.fd.length() == Ok((0, true))
+    }
+
+    /// The same file; it and its lock stay open when this is dropped. Signal-safe.
+    pub(super) fn borrowed(&self) -> File {
+        File {
+            is_owner: false,
+            ..*self
+        }
+    }
+
+    /// Whether it has this name in `folder`. Signal-safe.
+    pub(super) fn has_name(&self, folder: &Folder, name: &CStr) -> bool {
+        let mut facts = MaybeUninit::<libc::stat>::uninit();
+        let Ok(fd) = folder.fd.get() else {
+            return false;
+        };
+        #[allow(
+            clippy::unnecessary_cast,
+            reason = "of another width on other platforms"
+        )]
+        // SAFETY: an open folder, a C string, and room for the answer, which is read where there is one.
+        unsafe {
+            let flags = libc::AT_SYMLINK_NOFOLLOW;
+            libc::fstatat(fd, name.as_ptr(), facts.as_mut_ptr(), flags) == 0
+                && facts.assume_init().st_ino as u64 == self.fd.inode
+        }
     }
 
     /// Cuts the file to `len` bytes and goes on writing there. The error is an `errno`.
@@ -300,7 +321,10 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        forked::no_longer(self.fd.known());
+        if self.is_owner {
+            forked::no_longer(self.fd);
+            self.fd.close();
+        }
     }
 }
 

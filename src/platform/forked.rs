@@ -77,10 +77,7 @@ extern "C" fn give_up() {
             device: slot.device.load(Ordering::Relaxed),
             inode: slot.inode.load(Ordering::Relaxed),
         };
-        if let Ok(number) = known.get() {
-            // SAFETY: open on what is to be kept from this process, where nobody uses it any more.
-            unsafe { libc::close(number) };
-        }
+        known.close();
     }
 }
 

@@ -4,13 +4,13 @@
 //! then open files of its own, which get the same numbers: nothing of ours may be written there, nor
 //! closed.
 
-use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use super::errno;
 
-/// A descriptor and what it was opened on; owned by somebody else, see [`Kept`].
+/// A descriptor and what it was opened on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Known {
     pub number: RawFd,
@@ -19,14 +19,9 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// What a descriptor is open on now. Signal-safe.
+    /// What a descriptor is open on now; an `errno` where it is none. Signal-safe.
     pub fn of(number: RawFd) -> Result<Known, i32> {
-        let (device, inode, _) = facts(number)?;
-        Ok(Known {
-            number,
-            device,
-            inode,
-        })
+        Ok(facts(number)?.0)
     }
 
     /// Its number; `EBADF` where somebody has closed it. Signal-safe.
@@ -37,77 +32,140 @@ impl Known {
         }
     }
 
-    /// How long the file is, bytes. Signal-safe.
-    pub fn length(&self) -> Result<u64, i32> {
-        let (_, _, length) = facts(self.get()?)?;
-        Ok(length)
+    /// How long the file is, bytes, and whether it has a name still. Signal-safe.
+    pub fn length(&self) -> Result<(u64, bool), i32> {
+        let (now, length, named) = facts(self.number)?;
+        match now == *self {
+            true => Ok((length, named)),
+            false => Err(libc::EBADF),
+        }
+    }
+
+    /// Another descriptor for the same. The error is an `errno`. Signal-safe.
+    pub fn duplicate(&self) -> Result<Kept, i32> {
+        // SAFETY: a plain call; what it gives is open and has no other owner.
+        let fd = unsafe {
+            let fd = libc::fcntl(self.get()?, libc::F_DUPFD_CLOEXEC, 3);
+            if fd < 0 {
+                return Err(errno());
+            }
+            OwnedFd::from_raw_fd(fd)
+        };
+        Kept::new(fd)
+    }
+
+    /// Closes it, unless somebody else has. Signal-safe.
+    pub fn close(&self) {
+        if let Ok(number) = self.get() {
+            // SAFETY: open on what its owner opened, which has no further use for it.
+            unsafe { libc::close(number) };
+        }
     }
 }
 
-/// Device, inode and length.
-fn facts(fd: RawFd) -> Result<(u64, u64, u64), i32> {
+/// What a descriptor is open on, how long that is, and whether it has a name.
+fn facts(number: RawFd) -> Result<(Known, u64, bool), i32> {
     let mut facts = MaybeUninit::<libc::stat>::uninit();
     // SAFETY: there is room for the answer, which is read only where the call has given one.
     let facts = unsafe {
-        if libc::fstat(fd, facts.as_mut_ptr()) != 0 {
+        if libc::fstat(number, facts.as_mut_ptr()) != 0 {
             return Err(errno());
         }
         facts.assume_init()
     };
-    let length = u64::try_from(facts.st_size).unwrap_or(0);
     #[allow(
         clippy::unnecessary_cast,
         reason = "of another width on other platforms"
     )]
-    Ok((facts.st_dev as u64, facts.st_ino as u64, length))
+    let known = Known {
+        number,
+        device: facts.st_dev as u64,
+        inode: facts.st_ino as u64,
+    };
+    let length = u64::try_from(facts.st_size).unwrap_or(0);
+    Ok((known, length, facts.st_nlink > 0))
 }
 
 /// Owns a descriptor; closes it when dropped, unless somebody else has.
 #[derive(Debug)]
-pub(super) struct Kept(Known);
+pub(super) struct Kept {
+    number: AtomicI32,
+    device: AtomicU64,
+    inode: AtomicU64,
+}
 
 impl Kept {
-    /// Takes it over.
-    ///
-    /// # Errors
-    /// When the system does not say what it is open on. The error is an `errno`. Signal-safe.
+    /// Owns none yet.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        allow(dead_code, reason = "there is no /proc")
+    )]
+    pub const fn none() -> Kept {
+        Kept {
+            number: AtomicI32::new(-1),
+            device: AtomicU64::new(0),
+            inode: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes it over. The error is an `errno`. Signal-safe.
     pub fn new(fd: OwnedFd) -> Result<Kept, i32> {
         let known = Known::of(fd.as_raw_fd())?;
         let _ = fd.into_raw_fd();
-        Ok(Kept(known))
+        Ok(Kept {
+            number: AtomicI32::new(known.number),
+            device: AtomicU64::new(known.device),
+            inode: AtomicU64::new(known.inode),
+        })
     }
 
     /// Its number; `EBADF` where somebody has closed it. Signal-safe.
     pub fn get(&self) -> Result<RawFd, i32> {
-        self.0.get()
+        self.known().get()
     }
 
-    /// What it is open on.
+    /// What it is open on. Signal-safe.
     pub fn known(&self) -> Known {
-        self.0
+        Known {
+            number: self.number.load(Ordering::Acquire),
+            device: self.device.load(Ordering::Relaxed),
+            inode: self.inode.load(Ordering::Relaxed),
+        }
     }
 
-    /// Another descriptor for the same. Not signal-safe.
-    pub fn duplicate(&self) -> io::Result<Kept> {
-        // SAFETY: a plain call; what it gives is open and has no other owner.
-        let fd = unsafe {
-            let number = self.get().map_err(io::Error::from_raw_os_error)?;
-            let fd = libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3);
-            if fd < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            std::os::fd::FromRawFd::from_raw_fd(fd)
-        };
-        Kept::new(fd).map_err(io::Error::from_raw_os_error)
+    /// Owns what `fd` is open on from now on, under the same number where that is still its own: at
+    /// once for all threads. The error is an `errno`. Signal-safe.
+    pub fn replace(&self, fd: OwnedFd) -> Result<(), i32> {
+        let new = Known::of(fd.as_raw_fd())?;
+        match self.get() {
+            Ok(number) => put(fd.as_raw_fd(), number)?,
+            Err(_) => self.number.store(fd.into_raw_fd(), Ordering::Release),
+        }
+        self.device.store(new.device, Ordering::Relaxed);
+        self.inode.store(new.inode, Ordering::Release);
+        Ok(())
     }
 }
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        if let Ok(number) = self.get() {
-            // SAFETY: open on what this owns, and closed once.
-            unsafe { libc::close(number) };
-        }
+        self.known().close();
+    }
+}
+
+/// Puts what `from` is open on in the place of `to`.
+fn put(from: RawFd, to: RawFd) -> Result<(), i32> {
+    // SAFETY: plain calls on open descriptors.
+    unsafe {
+        #[cfg(target_os = "linux")]
+        let moved = libc::dup3(from, to, libc::O_CLOEXEC);
+        #[cfg(target_vendor = "apple")]
+        let moved = {
+            let moved = libc::dup2(from, to);
+            libc::fcntl(to, libc::F_SETFD, libc::FD_CLOEXEC);
+            moved
+        };
+        if moved < 0 { Err(errno()) } else { Ok(()) }
     }
 }
 

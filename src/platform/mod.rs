@@ -17,6 +17,7 @@ mod mask;
 pub mod power;
 pub mod registers;
 pub mod signals;
+pub mod spare;
 mod spares;
 pub mod stacks;
 mod surface;
@@ -51,7 +52,7 @@ pub use os::system;
 pub use os::threads;
 pub use os::threads::Thread;
 pub use os::vitals;
-pub use os::{errno, process_id, provide_stacks, set_errno};
+pub use os::{errno, open_for_crashes, process_id, provide_stacks, set_errno};
 
 /// A system call that failed: which, and the platform's code for why.
 #[derive(Debug)]

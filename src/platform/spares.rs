@@ -3,23 +3,32 @@
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use super::kept::Known;
+
 /// One for a report, one each for what its writer, the helper and the watchdog read meanwhile.
 #[derive(Debug)]
-pub(super) struct Spares([AtomicI32; 4]);
+pub(super) struct Spares {
+    numbers: [AtomicI32; 4],
+    of: Known,
+}
 
 impl Spares {
-    /// Duplicates of `fd`: as many as the process may have.
-    pub fn of(fd: RawFd) -> Spares {
-        Spares(std::array::from_fn(|_| AtomicI32::new(duplicate(fd))))
+    /// Duplicates of this one: as many as the process may have.
+    pub fn of(of: Known) -> Spares {
+        Spares {
+            numbers: std::array::from_fn(|_| AtomicI32::new(duplicate(of.number))),
+            of,
+        }
     }
 
     /// Gives them up, for good; says whether there were any. Signal-safe.
     pub fn give_up(&self) -> bool {
         let mut any = false;
-        for spare in &self.0 {
-            let spare = spare.swap(-1, Ordering::AcqRel);
-            any |= spare >= 0;
-            close(spare);
+        for number in &self.numbers {
+            let number = number.swap(-1, Ordering::AcqRel);
+            let spare = Known { number, ..self.of };
+            any |= spare.get().is_ok();
+            spare.close();
         }
         any
     }
@@ -28,7 +37,10 @@ impl Spares {
     /// Signal-safe.
     pub fn leave_room(&self, fd: RawFd) {
         let tried = [duplicate(fd), duplicate(fd)];
-        tried.into_iter().for_each(close);
+        for &number in tried.iter().filter(|&&number| number >= 0) {
+            // SAFETY: one that was just made.
+            unsafe { libc::close(number) };
+        }
         if tried.contains(&-1) {
             self.give_up();
         }
@@ -45,11 +57,4 @@ impl Drop for Spares {
 fn duplicate(fd: RawFd) -> RawFd {
     // SAFETY: takes no memory; of what is no descriptor there is no duplicate.
     unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) }
-}
-
-fn close(fd: RawFd) {
-    if fd >= 0 {
-        // SAFETY: one of our own duplicates, which its owner closes once.
-        unsafe { libc::close(fd) };
-    }
 }

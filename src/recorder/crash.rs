@@ -7,9 +7,10 @@ use super::cause::Cause;
 use super::threads::Tally;
 use super::{Facts, Helper, Recording, Threads, Workbench};
 use crate::capture::{CaptureLimits, Capturer, ImageTable, ImagesGuard};
-use crate::platform::{Thread, file};
+use crate::platform::spare::Spare;
+use crate::platform::{Thread, clock, file};
 use crate::report::{CaptureView, EventKind, EventView, Found, RawFrame, SignalView, ThreadView};
-use crate::store::{BESIDE, Name, PARTIAL, WHOLE, launch};
+use crate::store::{BESIDE, Name, PARTIAL, SPARE, SPARE_BESIDE, WHOLE, launch};
 use crate::trigger::crash::{Crashed, Hand, Phase, Section, Stamp, Writer};
 use crate::trigger::panic::Pending;
 use crate::trigger::signal_names::{code_name, signal_name};
@@ -34,6 +35,8 @@ struct Pen {
     work: UnsafeCell<Work>,
     /// What is kept for a crash while the report is written.
     salvage: UnsafeCell<Workbench>,
+    /// What it writes to, where the process can open no file any more.
+    spare: Option<Spare>,
 }
 
 #[derive(Debug)]
@@ -62,17 +65,23 @@ impl CrashDesk {
         near_memory: bool,
         threads: usize,
     ) -> std::io::Result<CrashDesk> {
-        let scribe = match cfg!(target_os = "linux") {
-            true => Some(Pen::new(limits, threads)?),
-            false => None,
+        let pen = |ending| Pen::new(limits, threads, spare(&folder, &facts, ending));
+        let (scribe, dying) = match cfg!(target_os = "linux") {
+            true => (Some(pen(SPARE)?), pen(SPARE_BESIDE)?),
+            false => (None, pen(SPARE)?),
         };
         Ok(CrashDesk {
             facts,
             folder,
             near_memory,
             scribe,
-            dying: Pen::new(limits, threads)?,
+            dying,
         })
+    }
+
+    fn spares(&self) -> impl Iterator<Item = &Spare> {
+        let pens = self.scribe.iter().chain([&self.dying]);
+        pens.filter_map(|pen| pen.spare.as_ref())
     }
 
     fn pen(&self, hand: Hand) -> Option<&Pen> {
@@ -83,8 +92,21 @@ impl CrashDesk {
     }
 }
 
+impl Drop for CrashDesk {
+    fn drop(&mut self) {
+        self.spares().for_each(|spare| spare.remove(&self.folder));
+    }
+}
+
+/// A file for the next crash. Where none can be made, one is when the crash comes.
+fn spare(folder: &file::Folder, facts: &Facts, ending: &str) -> Option<Spare> {
+    let kind = EventKind::Crash.as_str();
+    let name = Name::new(clock::realtime(), kind, &facts.launch, ending);
+    Spare::new(folder, name.as_c_str().to_owned()).ok()
+}
+
 impl Pen {
-    fn new(limits: &CaptureLimits, threads: usize) -> std::io::Result<Pen> {
+    fn new(limits: &CaptureLimits, threads: usize, spare: Option<Spare>) -> std::io::Result<Pen> {
         Ok(Pen {
             work: UnsafeCell::new(Work {
                 bench: Workbench::new(),
@@ -94,6 +116,7 @@ impl Pen {
                 recording: None,
             }),
             salvage: UnsafeCell::new(Workbench::new()),
+            spare,
         })
     }
 }
@@ -165,7 +188,8 @@ fn write(crashed: &Crashed<'_>) {
     let ending = if beside { BESIDE } else { PARTIAL };
     let (kind, bench) = (cause.kind(), &mut work.bench);
     let stamp = crashed.stamp;
-    let begun = Recording::begin_as(&desk.folder, &desk.facts, kind, bench, stamp, ending);
+    let (folder, facts, spare) = (&desk.folder, &desk.facts, pen.spare.as_ref());
+    let begun = Recording::begin_as(folder, facts, kind, bench, stamp, ending, spare);
     let Ok(begun) = begun else {
         return;
     };
@@ -296,14 +320,9 @@ fn thread(
         .map(|(one, slot)| *slot = one)
         .count();
     let thread = crashed.thread;
-    let mut name = [0; 32];
-    let length = thread.name(&mut name);
-    let name = name
-        .get(..length)
-        .and_then(|name| std::str::from_utf8(name).ok());
     let view = ThreadView {
         id: thread.id(),
-        name: name.filter(|name| !name.is_empty()),
+        name: crashed.name.as_str(),
         main: thread.is_main(),
         crashed: true,
         cpu: thread.progress().map(|now| now.cpu),
@@ -351,9 +370,16 @@ fn retract(stamp: Stamp) {
     let Some(desk) = (unsafe { DESK.load(Ordering::Acquire).as_ref() }) else {
         return;
     };
+    for spare in desk.spares() {
+        // One that could not be renamed.
+        spare.take_back(&desk.folder, spare.name());
+    }
     for kind in [EventKind::Crash, EventKind::Panic, EventKind::Exception] {
         for ending in [WHOLE, PARTIAL, BESIDE] {
             let name = Name::new(stamp.time, kind.as_str(), &stamp.id, ending);
+            for spare in desk.spares() {
+                spare.take_back(&desk.folder, name.as_c_str());
+            }
             // Most are not there; and one that cannot be removed now cannot later either.
             let _ = desk.folder.remove(name.as_c_str());
         }

@@ -36,6 +36,7 @@ use names::Names;
 
 use crate::capture::{Captured, ImagesGuard};
 use crate::context::CONTEXT;
+use crate::platform::spare::Spare;
 use crate::platform::{clock, file};
 use crate::report::{
     CaptureView, ClosedBy, EventKind, EventView, Frames, HeadView, ImageView, LossView, Omitted,
@@ -70,6 +71,8 @@ pub(crate) struct Recording {
     torn: bool,
     /// Of its name while it is written.
     ending: &'static str,
+    /// The name that it has instead, where it was made beforehand and could not be renamed.
+    misnamed: Option<Name>,
     /// Whether images stand in it that no frame points into.
     all_images: bool,
     /// The functions that frames lie in, where their names are wanted: never in the report of a crash.
@@ -88,11 +91,11 @@ impl Recording {
             time: clock::realtime(),
             id: fresh_id(),
         };
-        Recording::begin_as(folder, facts, kind, bench, stamp, PARTIAL)
+        Recording::begin_as(folder, facts, kind, bench, stamp, PARTIAL, None)
     }
 
-    /// As [`Recording::begin`], by a name that is known before. One that ends in [`BESIDE`] keeps it.
-    /// Signal-safe.
+    /// As [`Recording::begin`], by a name that is known before, and in a file that was made before where
+    /// there is one. One that ends in [`BESIDE`] keeps it. Signal-safe.
     pub fn begin_as(
         folder: &file::Folder,
         facts: &Facts,
@@ -100,11 +103,19 @@ impl Recording {
         bench: &mut Workbench,
         Stamp { time, id }: Stamp,
         ending: &'static str,
+        spare: Option<&Spare>,
     ) -> Result<Recording, i32> {
         bench.forget_images();
         let monotonic = clock::monotonic();
         let name = Name::new(time, kind.as_str(), &id, ending);
-        let file = folder.create(name.as_c_str())?;
+        let made = spare.and_then(|spare| Some((spare.take()?, Name::of(spare.name()))));
+        let (file, misnamed) = match made {
+            Some((file, name)) => {
+                folder.leave_room();
+                (file, Some(name))
+            }
+            None => (folder.create(name.as_c_str())?, None),
+        };
         let mut recording = Recording {
             file,
             kind,
@@ -116,6 +127,7 @@ impl Recording {
             failed: None,
             torn: false,
             ending,
+            misnamed,
             all_images: facts.all_images,
             names: None,
         };
@@ -137,10 +149,26 @@ impl Recording {
         });
         match recording.failed {
             Some(error) => {
-                let _ = folder.remove(recording.name().as_c_str());
+                // Where it was made beforehand, it stays, and is empty again.
+                if recording.misnamed.is_none() {
+                    let _ = folder.remove(recording.name().as_c_str());
+                }
                 Err(error.errno)
             }
-            None => Ok(recording),
+            None => {
+                recording.name_it(folder);
+                Ok(recording)
+            }
+        }
+    }
+
+    /// Gives a file that was made beforehand its report's name; where that is denied, the next launch
+    /// does it. Signal-safe.
+    fn name_it(&mut self, folder: &file::Folder) {
+        let name = self.name();
+        let may = |from: &Name| folder.rename(from.as_c_str(), name.as_c_str()).is_ok();
+        if self.misnamed.as_ref().is_some_and(may) {
+            self.misnamed = None;
         }
     }
 
@@ -333,6 +361,10 @@ impl Recording {
         if let Err(error) = writer.finish(ClosedBy::Writer) {
             self.settle();
             return Err(error.errno);
+        }
+        self.name_it(folder);
+        if self.misnamed.is_some() {
+            return Err(libc::EACCES);
         }
         if self.ending == BESIDE {
             return Ok(self.name());

@@ -12,6 +12,12 @@ pub const DAMAGED: &str = "damaged";
 /// together.
 pub const BESIDE: &str = "beside";
 
+/// The ending of an empty file that is kept open for the next crash: no report before its first byte.
+/// Behind that, where it could not be given another name, the next launch does it.
+pub const SPARE: &str = "spare";
+/// The same for what a second thread may have to write.
+pub const SPARE_BESIDE: &str = "spare-beside";
+
 /// A file name without heap: a C string in place, at most 95 bytes long.
 #[derive(Debug, Clone, Copy)]
 pub struct Name {
@@ -53,6 +59,16 @@ impl Name {
         }
         name.text(".");
         name.text(ending);
+        name
+    }
+
+    /// This very name, as far as there is room. Signal-safe.
+    pub fn of(text: &CStr) -> Name {
+        let mut name = Name {
+            bytes: [0; 96],
+            len: 0,
+        };
+        text.to_bytes().iter().for_each(|&byte| name.push(byte));
         name
     }
 

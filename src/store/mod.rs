@@ -4,9 +4,15 @@
 //! as `.wedjat` once its `end` section stands. The writer holds a lock (`flock`) on its file. A
 //! `.partial` that nobody holds was left by a process that is gone: [`reports`] cuts it to its last
 //! whole section, closes it with `closed_by: next_launch` and renames it.
+//!
+//! A running process that reports crashes keeps up to two empty files there, `.spare` and
+//! `.spare-beside`, for a crash in which it can open none any more. They are no reports, for readers and
+//! for limits alike, before something is written to them; where the process was denied to rename them
+//! then, [`reports`] does it.
 
 mod beside;
 pub(crate) mod launch;
+mod spare;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,7 +25,7 @@ use crate::report::{self, Reading};
 
 pub use launch::{EndedLaunch, HowEnded, launches};
 
-pub(crate) use crate::report::name::{BESIDE, DAMAGED, Name, PARTIAL, WHOLE};
+pub(crate) use crate::report::name::{BESIDE, DAMAGED, Name, PARTIAL, SPARE, SPARE_BESIDE, WHOLE};
 
 /// The launch id of the monitor that runs in this process, in two halves; 0 where none does.
 static LAUNCH: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
@@ -263,6 +269,14 @@ pub(crate) fn prune(directory: &Path, limits: Limits) -> io::Result<usize> {
 pub(crate) fn close_partials(directory: &Path) -> io::Result<usize> {
     let mut closed = 0;
     for path in list(directory)? {
+        // One that cannot be named now stays for a later launch.
+        for (ending, then) in [(SPARE, PARTIAL), (SPARE_BESIDE, BESIDE)] {
+            if has_ending(&path, ending) {
+                let _ = spare::settle(&path, then);
+            }
+        }
+    }
+    for path in list(directory)? {
         // Before the partial that it belongs to is closed: nobody may take half of it for the whole.
         if has_ending(&path, BESIDE) && beside::join(&path).unwrap_or(false) {
             closed += 1;
@@ -280,6 +294,11 @@ pub(crate) fn close_partials(directory: &Path) -> io::Result<usize> {
 /// A file that is empty for so long has no writer.
 const EMPTY_FOR: std::time::Duration = std::time::Duration::from_secs(60);
 
+fn is_old(file: &std::fs::File) -> io::Result<bool> {
+    let age = file.metadata()?.modified()?.elapsed();
+    Ok(age.is_ok_and(|age| age > EMPTY_FOR))
+}
+
 fn close_partial(path: &Path) -> io::Result<bool> {
     use std::io::{Seek, Write};
     let mut file = descriptors::open_file(path, O_RDWR)?;
@@ -294,8 +313,7 @@ fn close_partial(path: &Path) -> io::Result<bool> {
     if bytes.is_empty() {
         // The process was gone before the first byte: there is nothing to keep. One that is young
         // may have been made this very moment by a process that has not locked it yet.
-        let age = file.metadata()?.modified()?.elapsed();
-        if age.is_ok_and(|age| age > EMPTY_FOR) {
+        if is_old(&file)? {
             std::fs::remove_file(path)?;
         }
         return Ok(false);

@@ -14,10 +14,6 @@ pub fn trials() -> Tests {
         (FULL, full_disk),
         ("a_file_size_limit_cuts_the_report_and_no_more", size_limit),
         ("a_folder_that_was_removed_is_made_again", removed),
-        (
-            "a_folder_that_became_read_only_changes_nothing_else",
-            read_only,
-        ),
         ("without_descriptors_there_is_a_report", no_descriptors),
         (
             "a_folder_that_takes_no_file_is_an_error_at_install",
@@ -59,7 +55,7 @@ pub fn own_mounts() -> bool {
     }
 }
 
-fn limit(resource: libc::__rlimit_resource_t, to: u64) {
+pub fn limit(resource: libc::__rlimit_resource_t, to: u64) {
     let limit = libc::rlimit {
         rlim_cur: to,
         rlim_max: to,
@@ -129,17 +125,6 @@ pub fn role(role: &str, folder: &Path) -> bool {
                 .unwrap();
             std::fs::remove_dir_all(folder.join("some")).unwrap();
             std::env::set_current_dir("/").unwrap();
-            outer(Way::Null);
-        }
-        "read_only" => {
-            let _monitor = install(folder);
-            // An inode that cannot be changed stops even root; where that is not to be had, the
-            // mode stops everybody else.
-            use std::os::unix::fs::PermissionsExt;
-            let mode = std::fs::Permissions::from_mode(0o500);
-            std::fs::set_permissions(folder, mode).unwrap();
-            // SAFETY: gives up root's rights, if there are any.
-            unsafe { libc::setuid(65534) };
             outer(Way::Null);
         }
         "no_descriptors" | "one_descriptor" => {
@@ -282,12 +267,6 @@ fn removed() {
     assert_eq!(found.len(), 1);
     let launch = found[0].previous_launch().unwrap();
     assert!(launch.fatal && !launch.cut && !launch.stalled);
-}
-
-fn read_only() {
-    let ended = play("read_only");
-    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{:?}", ended.status);
-    assert!(ended.readings().is_empty());
 }
 
 fn no_descriptors() {

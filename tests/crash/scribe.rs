@@ -8,6 +8,7 @@ use std::time::Duration;
 use wedjat::report::{Report, Value};
 
 use crate::child::{Folder, calls, command, deadline, play, stack};
+use crate::denied::{OPEN, deny};
 use crate::{Tests, Way, install, outer, tests};
 
 pub fn trials() -> Tests {
@@ -58,43 +59,13 @@ fn crash(phase: &'static str) {
     }
 }
 
-/// From now on the calling thread, and no other, may open nothing.
-fn open_nothing() {
-    let step = |code: u32, jt, jf, k| libc::sock_filter {
-        code: code as u16,
-        jt,
-        jf,
-        k,
-    };
-    let equal = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
-    let returns = libc::BPF_RET | libc::BPF_K;
-    let refused = libc::SECCOMP_RET_ERRNO | libc::EACCES as u32;
-    let program = [
-        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-        step(equal, 1, 0, libc::SYS_openat as u32),
-        step(returns, 0, 0, libc::SECCOMP_RET_ALLOW),
-        step(returns, 0, 0, refused),
-    ];
-    let program = libc::sock_fprog {
-        len: program.len() as u16,
-        filter: Box::leak(Box::new(program)).as_mut_ptr(),
-    };
-    // SAFETY: a program that is never freed; the filter concerns this thread alone.
-    unsafe {
-        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        let mode = libc::SECCOMP_SET_MODE_FILTER;
-        let done = libc::syscall(libc::SYS_seccomp, mode, 0, &raw const program);
-        assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
-    }
-    assert!(std::fs::File::open("/proc/self/stat").is_err());
-}
-
 pub fn role(role: &str, folder: &Path) -> bool {
     let words: Vec<&str> = role.split('-').collect();
     match words[..] {
         ["may_not_open"] => {
             let _monitor = install(folder);
-            open_nothing();
+            // Of this thread alone.
+            deny(&OPEN, 0);
             outer(Way::Null);
         }
         ["stands_still", at] => {

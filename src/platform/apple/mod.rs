@@ -26,6 +26,9 @@ mod waits;
 /// Nothing: the feature `thread-stacks` is about Linux.
 pub fn provide_stacks() {}
 
+/// Opens what a crash report is read from: the kernel tells it without files. Not signal-safe.
+pub fn open_for_crashes() {}
+
 /// The calling thread's `errno`. Signal-safe.
 pub fn errno() -> i32 {
     // SAFETY: libc gives a valid pointer to the calling thread's own errno.

@@ -10,6 +10,7 @@ mod interpose;
 pub mod memory;
 mod mutex;
 pub mod power;
+mod proc_files;
 pub mod random;
 pub mod semaphore;
 pub mod send;
@@ -20,6 +21,8 @@ mod thread_stacks;
 pub mod threads;
 pub mod vitals;
 mod waits;
+
+pub use proc_files::open_for_crashes;
 
 /// Sees to it that every thread has an alternate stack, now and from now on: where the feature
 /// `thread-stacks` is on. Not signal-safe.

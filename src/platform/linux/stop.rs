@@ -4,7 +4,8 @@
 //! (rt_tgsigqueueinfo(2)). Its handler claims the slot by compare-and-swap, copies the machine
 //! context and the stack into memory that was reserved beforehand, marks the slot and returns: the
 //! thread runs again before anybody has looked at the copy. A handler that answers late finds
-//! another generation and writes nothing.
+//! another generation and writes nothing. Where a sandbox denies signals with a value it is a plain one
+//! (tgkill(2)), and the slot says which thread is asked.
 //!
 //! What a signal does to the thread beyond the pause: a blocked `poll`, `epoll_wait`, `nanosleep`
 //! and others (signal(7)) return EINTR whatever SA_RESTART says.
@@ -23,7 +24,7 @@ use self::handler::HANDLERS;
 #[cfg(feature = "thread-stacks")]
 pub use self::handler::offer_stack;
 pub use self::handler::{claim_signal, install};
-use self::queue::queue;
+use self::queue::{is_denied, queue, send};
 pub use self::slot::SLOTS;
 use self::slot::{ASKED, COPYING, FREE, GENERATION, GENERATIONS, IDLE, PHASE, Part, SLOT};
 use self::wait::wait;
@@ -106,8 +107,14 @@ impl Stopper {
             request.budget = budget.stopped;
         }
         let asked = (generation << GENERATION) | ASKED;
+        slot.asked.store(0, Ordering::Relaxed);
         slot.state.store(asked, Ordering::Release);
-        if let Err(error) = queue(self.signal, thread, self.slot as u64, generation) {
+        let mut queued = queue(self.signal, thread, self.slot as u64, generation);
+        if matches!(&queued, Err(StopError::System(error)) if is_denied(error)) {
+            slot.asked.store(thread.tid(), Ordering::Release);
+            queued = send(self.signal, thread);
+        }
+        if let Err(error) = queued {
             slot.state
                 .store((generation << GENERATION) | IDLE, Ordering::Release);
             return Err(error);

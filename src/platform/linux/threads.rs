@@ -2,6 +2,9 @@
 
 use std::ffi::CStr;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::proc_files::TASKS;
 use crate::platform::descriptors;
 
 pub use crate::platform::surface::Progress;
@@ -62,6 +65,12 @@ impl Thread {
     pub fn name(self, buffer: &mut [u8; 32]) -> usize {
         let mut path = Path::task(self.0, c"comm");
         let length = read_file(path.as_c_str(), buffer);
+        if length == 0 && self == Thread::current() {
+            // Without a file the kernel tells each thread its own.
+            // SAFETY: there is room for the 16 bytes that it writes.
+            unsafe { libc::prctl(libc::PR_GET_NAME, buffer.as_mut_ptr()) };
+            return buffer.iter().position(|&byte| byte == 0).unwrap_or(0);
+        }
         if length > 0 && buffer.get(length - 1) == Some(&b'\n') {
             length - 1
         } else {
@@ -123,7 +132,18 @@ impl Thread {
 /// than there was room for. Signal-safe.
 pub fn list(into: &mut [Thread]) -> usize {
     let errno = super::errno();
-    let folder = descriptors::open(c"/proc/self/task", libc::O_RDONLY | libc::O_DIRECTORY);
+    /// Whether a thread reads by the descriptor that is kept: there is one place in it for all.
+    static BY_KEPT: AtomicBool = AtomicBool::new(false);
+    let opened = descriptors::open(c"/proc/self/task", libc::O_RDONLY | libc::O_DIRECTORY);
+    let mut folder = opened;
+    if opened < 0
+        && let Some(kept) = TASKS.get()
+        && !BY_KEPT.swap(true, Ordering::Acquire)
+    {
+        folder = kept;
+        // SAFETY: a plain call on an open descriptor.
+        unsafe { libc::lseek(folder, 0, libc::SEEK_SET) };
+    }
     let mut count = 0usize;
     if folder >= 0 {
         let mut entries = [0u8; 4096];
@@ -158,8 +178,12 @@ pub fn list(into: &mut [Thread]) -> usize {
                 rest = rest.get(length..).unwrap_or(&[]);
             }
         }
-        // SAFETY: opened above, closed once.
-        unsafe { libc::close(folder) };
+        if opened >= 0 {
+            // SAFETY: opened above, closed once.
+            unsafe { libc::close(opened) };
+        } else {
+            BY_KEPT.store(false, Ordering::Release);
+        }
     }
     super::set_errno(errno);
     count

@@ -1,42 +1,38 @@
 //! Gauges of the process and the machine, read into a fixed buffer. Signal-safe throughout.
 
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::{clock, errno, set_errno};
+use super::proc_files::ProcFile;
+use super::{clock, errno, process_id, set_errno};
 use crate::platform::descriptors;
 pub use crate::platform::surface::MemoryUse;
 
 /// `/proc` files that are kept open, so that a process without descriptors left still reads them.
 #[derive(Debug)]
 pub struct VitalsFiles {
-    status: AtomicI32,
-    meminfo: AtomicI32,
-    stat: AtomicI32,
+    status: ProcFile,
+    meminfo: ProcFile,
+    stat: ProcFile,
 }
 
 impl VitalsFiles {
     /// None open yet.
     pub const fn new() -> VitalsFiles {
         VitalsFiles {
-            status: AtomicI32::new(-1),
-            meminfo: AtomicI32::new(-1),
-            stat: AtomicI32::new(-1),
+            status: ProcFile::new(c"/proc/self/status", 0),
+            meminfo: ProcFile::new(c"/proc/meminfo", 0),
+            stat: ProcFile::new(c"/proc/stat", 0),
         }
     }
 
-    /// Opens them, once.
+    /// Opens them, once a process.
     pub fn open(&self) {
-        let each = [
-            (&self.status, c"/proc/self/status"),
-            (&self.meminfo, c"/proc/meminfo"),
-            (&self.stat, c"/proc/stat"),
-        ];
-        for (slot, path) in each {
-            if slot.load(Ordering::Acquire) < 0 {
-                slot.store(open(path), Ordering::Release);
-            }
-        }
+        let each = [&self.status, &self.meminfo, &self.stat];
+        each.into_iter().for_each(ProcFile::open);
+        // It is known from now on.
+        process_start();
     }
 
     /// Memory of process and machine. Source: proc(5), `status` and `meminfo`. Signal-safe.
@@ -96,6 +92,19 @@ impl Default for VitalsFiles {
 /// When this process started, on the clock that goes on while the machine sleeps, nanoseconds.
 /// Source: proc(5), `stat` field 22, in clock ticks after boot. Signal-safe.
 pub fn process_start() -> Option<u64> {
+    /// Once it is known, and of which process.
+    static STARTED: AtomicU64 = AtomicU64::new(0);
+    static OF: AtomicU32 = AtomicU32::new(0);
+    if OF.load(Ordering::Acquire) == process_id() {
+        return Some(STARTED.load(Ordering::Relaxed));
+    }
+    let started = read_process_start()?;
+    STARTED.store(started, Ordering::Relaxed);
+    OF.store(process_id(), Ordering::Release);
+    Some(started)
+}
+
+fn read_process_start() -> Option<u64> {
     let mut buffer = [0; 1024];
     let text = read_once(c"/proc/self/stat", &mut buffer);
     let name_end = text.iter().rposition(|&byte| byte == b')')?;
@@ -164,13 +173,12 @@ pub fn cores() -> Option<u64> {
     u64::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).ok()
 }
 
-fn open(path: &CStr) -> i32 {
-    descriptors::open(path, libc::O_RDONLY)
+fn read<'b>(file: &ProcFile, buffer: &'b mut [u8]) -> &'b [u8] {
+    read_from(file.get().unwrap_or(-1), buffer)
 }
 
-fn read<'b>(file: &AtomicI32, buffer: &'b mut [u8]) -> &'b [u8] {
+fn read_from(fd: RawFd, buffer: &mut [u8]) -> &[u8] {
     let before = errno();
-    let fd = file.load(Ordering::Acquire);
     // SAFETY: the buffer is ours and of the length given; a bad descriptor only fails.
     let got = unsafe { libc::pread(fd, buffer.as_mut_ptr().cast(), buffer.len(), 0) };
     set_errno(before);
@@ -181,10 +189,12 @@ fn read<'b>(file: &AtomicI32, buffer: &'b mut [u8]) -> &'b [u8] {
 
 /// The beginning of a file that is not kept open. Signal-safe.
 fn read_once<'b>(path: &CStr, buffer: &'b mut [u8]) -> &'b [u8] {
-    let file = AtomicI32::new(open(path));
-    let text = read(&file, buffer);
-    // SAFETY: opened above, and not used again; a bad descriptor only fails.
-    unsafe { libc::close(file.load(Ordering::Relaxed)) };
+    let fd = descriptors::open(path, libc::O_RDONLY);
+    let text = read_from(fd, buffer);
+    if fd >= 0 {
+        // SAFETY: opened above, and not used again.
+        unsafe { libc::close(fd) };
+    }
     text
 }
 

@@ -120,6 +120,8 @@ pub(crate) struct Crashed<'a> {
     pub exception: Option<&'static str>,
     /// Whether that thread is in the middle of a Rust panic.
     pub panicking: bool,
+    /// The name of that thread.
+    pub name: ThreadName,
     /// What its files are named by.
     pub stamp: Stamp,
     /// Which parts of the report are the writer's.
@@ -197,6 +199,29 @@ impl Phase {
             4 => Phase::Threads,
             _ => Phase::Close,
         }
+    }
+}
+
+/// The name of a thread, asked for by that thread itself where it writes no report: nobody else is told
+/// where no file can be opened any more.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ThreadName {
+    bytes: [u8; 32],
+    length: usize,
+}
+
+impl ThreadName {
+    /// Signal-safe.
+    fn of(thread: Thread) -> ThreadName {
+        let mut bytes = [0; 32];
+        let length = thread.name(&mut bytes);
+        ThreadName { bytes, length }
+    }
+
+    /// `None` where it has none. Signal-safe.
+    pub fn as_str(&self) -> Option<&str> {
+        let name = std::str::from_utf8(self.bytes.get(..self.length)?).ok()?;
+        Some(name).filter(|name| !name.is_empty())
     }
 }
 

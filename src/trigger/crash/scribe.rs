@@ -11,7 +11,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use super::{Claims, Crashed, Section, Stamp, Writer};
+use super::{Claims, Crashed, Section, Stamp, ThreadName, Writer};
 use crate::capture::Registers;
 use crate::platform::signals::{self, SignalFacts};
 use crate::platform::stacks::{self, CrashStack};
@@ -56,6 +56,7 @@ struct Order {
     signal: SignalFacts,
     registers: Registers,
     panicking: bool,
+    name: ThreadName,
     stamp: Stamp,
     claims: Claims,
 }
@@ -162,6 +163,7 @@ extern "C" fn body(_: *mut c_void) {
         registers: &order.registers,
         exception: None,
         panicking: order.panicking,
+        name: order.name,
         stamp: order.stamp,
         claims: order.claims.for_scribe(),
     });
@@ -196,6 +198,7 @@ pub(super) fn write(writer: &'static Writer, crashed: &Crashed<'_>) -> Handed {
             signal: crashed.signal,
             registers: *crashed.registers,
             panicking: crashed.panicking,
+            name: crashed.name,
             stamp: crashed.stamp,
             claims: crashed.claims,
         });
@@ -243,7 +246,7 @@ fn wait(scribe: Thread, claims: &Claims) -> Handed {
             continue;
         }
         // One that is ready to run gets on once it has the CPU.
-        if !scribe.progress().is_some_and(|now| now.running) {
+        if !scribe.progress().is_none_or(|now| now.running) {
             blocked += LOOK;
         }
         if blocked > BLOCKED_FOR || waited > AT_MOST {

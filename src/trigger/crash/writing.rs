@@ -8,7 +8,7 @@ use super::handler::{DEALS_WITH_IT, DEALT_WITH, LEAVE_TO_DEBUGGER, OWNER, WRITES
 use super::handler::{DONE, FIRST_SIGNAL, STACK, WRITER};
 #[cfg(target_os = "linux")]
 use super::scribe;
-use super::{Claims, Crashed, Hand, Phase, Stamp, Writer};
+use super::{Claims, Crashed, Hand, Phase, Stamp, ThreadName, Writer};
 use crate::capture::Registers;
 use crate::platform::Thread;
 #[cfg(target_vendor = "apple")]
@@ -99,6 +99,7 @@ extern "C" fn body(argument: *mut c_void) {
         registers: &call.registers,
         exception: call.exception,
         panicking: call.thread == Thread::current() && std::thread::panicking(),
+        name: ThreadName::of(call.thread),
         stamp: Stamp::fresh(),
         claims: Claims::fresh(),
     };

@@ -3,16 +3,16 @@
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use super::copy;
-use super::slot::{ASKED, COPYING, DONE, GENERATION, GENERATIONS, Part, SLOT, WAITING};
+use super::slot::{
+    ASKED, COPYING, DONE, GENERATION, GENERATIONS, PHASE, Part, SLOT, Slot, WAITING,
+};
 use super::wait::futex_wake;
 #[cfg(feature = "thread-stacks")]
 use super::{StopError, queue::queue};
-use crate::platform::SystemError;
-#[cfg(feature = "thread-stacks")]
-use crate::platform::Thread;
 use crate::platform::linux::clock::monotonic as now;
 use crate::platform::linux::{self, context};
 use crate::platform::signals::room_left;
+use crate::platform::{SystemError, Thread};
 
 /// The signal whose handler is installed; 0 before.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
@@ -104,16 +104,20 @@ extern "C" fn answer(_signal: libc::c_int, info: *mut libc::siginfo_t, context: 
     let errno = linux::errno();
     // SAFETY: the kernel gives a valid siginfo; a queued signal carries a value.
     let (code, value) = unsafe { ((*info).si_code, (*info).si_value().sival_ptr as u64) };
-    let slot = SLOT
-        .get((value >> 56) as usize)
-        .filter(|_| code == libc::SI_QUEUE);
+    let slot = match code {
+        libc::SI_QUEUE => {
+            let slot = SLOT.get((value >> 56) as usize);
+            slot.map(|slot| (slot, value & GENERATIONS))
+        }
+        libc::SI_TKILL => asked_without_value(),
+        _ => None,
+    };
     #[cfg(feature = "thread-stacks")]
     if value >> 56 == STACK_OFFER && code == libc::SI_QUEUE {
         // SAFETY: the context that the kernel gave to this handler.
         unsafe { linux::thread_stacks::take(value & GENERATIONS, context.cast()) };
     }
-    if let Some(slot) = slot {
-        let generation = value & GENERATIONS;
+    if let Some((slot, generation)) = slot {
         let asked = (generation << GENERATION) | ASKED;
         let copying = (generation << GENERATION) | COPYING;
         // The stopper may mark itself as sleeping between the two tries; it never takes that back.
@@ -148,6 +152,18 @@ extern "C" fn answer(_signal: libc::c_int, info: *mut libc::siginfo_t, context: 
     }
     linux::set_errno(errno);
     HANDLERS.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// The slot that the calling thread is asked by, and its generation, where signals with a value are denied.
+/// A signal that comes late answers the question of now.
+fn asked_without_value() -> Option<(&'static Slot, u64)> {
+    let this = Thread::current().tid();
+    SLOT.iter().find_map(|slot| {
+        // In this order: who begins to ask another thread first takes back the last one.
+        let state = slot.state.load(Ordering::Acquire);
+        let is_asked = state & PHASE == ASKED && slot.asked.load(Ordering::Acquire) == this;
+        is_asked.then_some((slot, state >> GENERATION))
+    })
 }
 
 /// A copy of the stack is made only where the handler has so much stack left, bytes: more than twice

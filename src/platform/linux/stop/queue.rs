@@ -49,11 +49,33 @@ pub(super) fn queue(
     };
     let failed = (result != 0).then(linux::errno);
     linux::set_errno(errno);
+    outcome("rt_tgsigqueueinfo", failed)
+}
+
+/// Sends the signal without a value. Signal-safe.
+pub(super) fn send(signal: i32, thread: Thread) -> Result<(), StopError> {
+    let errno = linux::errno();
+    // SAFETY: a plain system call on a thread of this process.
+    let result = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread.tid(), signal) };
+    let failed = (result != 0).then(linux::errno);
+    linux::set_errno(errno);
+    outcome("tgkill", failed)
+}
+
+/// Whether a sandbox denies the call as such. Signal-safe.
+pub(super) fn is_denied(error: &SystemError) -> bool {
+    let code = error.source.raw_os_error();
+    [libc::EPERM, libc::EACCES, libc::ENOSYS]
+        .map(Some)
+        .contains(&code)
+}
+
+fn outcome(call: &'static str, failed: Option<i32>) -> Result<(), StopError> {
     match failed {
         None => Ok(()),
         Some(libc::ESRCH) => Err(StopError::Gone),
         Some(code) => Err(StopError::System(SystemError {
-            call: "rt_tgsigqueueinfo",
+            call,
             source: std::io::Error::from_raw_os_error(code),
         })),
     }

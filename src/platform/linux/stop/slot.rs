@@ -2,7 +2,7 @@
 
 use std::cell::UnsafeCell;
 use std::ops::Range;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicI32, AtomicU64};
 
 use super::super::context::REGISTERS;
 
@@ -43,6 +43,8 @@ pub(super) struct Request {
 pub(super) struct Slot {
     /// Generation << 4 | flags | phase.
     pub(super) state: AtomicU64,
+    /// The thread that is asked, for a signal that cannot say which slot it is about; 0 for none.
+    pub(super) asked: AtomicI32,
     pub(super) request: UnsafeCell<Request>,
 }
 
@@ -62,6 +64,7 @@ pub(super) const GENERATION: u32 = 4;
 pub(super) static SLOT: [Slot; SLOTS] = [const {
     Slot {
         state: AtomicU64::new(FREE),
+        asked: AtomicI32::new(0),
         request: UnsafeCell::new(Request {
             into: std::ptr::null_mut(),
             room: 0,

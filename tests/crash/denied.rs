@@ -1,0 +1,414 @@
+//! Processes that may not do what they could at install: open a file, write in the folder, read memory or
+//! send a signal in the usual way, keep their descriptors.
+
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::path::{Path, PathBuf};
+
+use wedjat::report::{EventKind, Report};
+use wedjat::{Threads, store};
+
+use crate::child::{Ended, Folder, calls, command, deadline, play, stack};
+use crate::disk::limit;
+use crate::{Tests, Way, asleep, install, outer, tests};
+
+pub fn trials() -> Tests {
+    let mut all = tests(&[
+        ("a_user_who_may_not_write_there_is_reported", other_user),
+        ("a_report_that_could_not_be_named_is_named_later", unnamed),
+        ("an_empty_spare_file_is_no_report", no_report),
+        (
+            "a_spare_file_serves_again_after_a_fault_that_is_dealt_with",
+            again,
+        ),
+        (
+            "a_child_that_crashes_at_once_leaves_its_parents_files",
+            both_crash,
+        ),
+        (
+            "files_of_an_app_that_has_closed_ours_are_left_alone",
+            all_closed,
+        ),
+    ]);
+    for (name, role) in [
+        ("where_no_descriptor_may_be_had", "denied-descriptors"),
+        ("where_no_file_may_be_opened", "denied-open"),
+        ("where_memory_may_not_be_read_by_call", "denied-memory"),
+        ("where_no_signal_with_a_value_may_be_sent", "denied-signal"),
+        ("where_all_of_that_is_denied", "denied-all"),
+    ] {
+        let name = format!("a_crash_is_reported_{name}");
+        all.push((name, Box::new(move || denied(role))));
+    }
+    all
+}
+
+/// Calls that open files.
+pub const OPEN: [i64; 4] = [libc::SYS_openat, libc::SYS_openat2, OLD_OPEN, OLD_CREATE];
+#[cfg(target_arch = "x86_64")]
+const OLD_OPEN: i64 = libc::SYS_open;
+#[cfg(target_arch = "x86_64")]
+const OLD_CREATE: i64 = libc::SYS_creat;
+#[cfg(not(target_arch = "x86_64"))]
+const OLD_OPEN: i64 = libc::SYS_openat;
+#[cfg(not(target_arch = "x86_64"))]
+const OLD_CREATE: i64 = libc::SYS_openat;
+/// Calls that read another process' memory, or one's own.
+const MEMORY: [i64; 3] = [
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_ptrace,
+];
+/// Calls that send a signal with a value.
+const SIGNAL: [i64; 2] = [libc::SYS_rt_tgsigqueueinfo, libc::SYS_rt_sigqueueinfo];
+const RENAME: [i64; 3] = [libc::SYS_renameat, libc::SYS_renameat2, OLD_RENAME];
+#[cfg(target_arch = "x86_64")]
+const OLD_RENAME: i64 = libc::SYS_rename;
+#[cfg(not(target_arch = "x86_64"))]
+const OLD_RENAME: i64 = libc::SYS_renameat;
+/// For [`deny`]: all threads of the process.
+const ALL_THREADS: u64 = libc::SECCOMP_FILTER_FLAG_TSYNC;
+
+/// From now on these calls give EPERM, as the profiles of containers have it.
+pub fn deny(denied: &[i64], flags: u64) {
+    let step = |code: u32, jt, jf, k| libc::sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    };
+    let returns = libc::BPF_RET | libc::BPF_K;
+    // seccomp(2): the call's number is the first word of what a filter sees.
+    let mut program = vec![step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0)];
+    for &call in denied {
+        program.push(step(
+            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+            0,
+            1,
+            call as u32,
+        ));
+        program.push(step(
+            returns,
+            0,
+            0,
+            libc::SECCOMP_RET_ERRNO | libc::EPERM as u32,
+        ));
+    }
+    program.push(step(returns, 0, 0, libc::SECCOMP_RET_ALLOW));
+    let program = libc::sock_fprog {
+        len: program.len() as u16,
+        filter: program.leak().as_mut_ptr(),
+    };
+    // SAFETY: a program that is never freed.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let mode = libc::SECCOMP_SET_MODE_FILTER;
+        let done = libc::syscall(libc::SYS_seccomp, mode, flags, &raw const program);
+        assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+    }
+}
+
+fn deny_all(denied: &[&[i64]]) {
+    deny(&denied.concat(), ALL_THREADS);
+}
+
+/// Whether files can be opened now.
+fn may_open() -> bool {
+    std::fs::File::open("/proc/self/stat").is_ok()
+}
+
+/// Crashes, while another thread waits.
+fn crash() -> ! {
+    let ready = std::sync::Barrier::new(2);
+    std::thread::scope(|scope| {
+        scope.spawn(|| asleep(&ready));
+        ready.wait();
+        outer(Way::Null);
+    });
+    unreachable!("it has crashed")
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+fn endings(folder: &Path) -> Vec<String> {
+    let ending = |path: PathBuf| {
+        path.extension()
+            .map(|ending| ending.to_str().unwrap().into())
+    };
+    let mut endings: Vec<String> = files(folder).into_iter().filter_map(ending).collect();
+    endings.sort();
+    endings
+}
+
+pub fn role(role: &str, folder: &Path) -> bool {
+    let words: Vec<&str> = role.split('-').collect();
+    match words[..] {
+        ["denied", what] => {
+            let monitor = install(folder);
+            let ready = std::sync::Barrier::new(2);
+            std::thread::scope(|scope| {
+                scope.spawn(|| asleep(&ready));
+                ready.wait();
+                match what {
+                    "descriptors" => limit(libc::RLIMIT_NOFILE, 0),
+                    "open" => deny_all(&[&OPEN]),
+                    "memory" => deny_all(&[&MEMORY]),
+                    "signal" => deny_all(&[&SIGNAL]),
+                    _ => deny_all(&[&OPEN, &MEMORY, &SIGNAL, &RENAME]),
+                }
+                assert_eq!(may_open(), ["memory", "signal"].contains(&what));
+                // The other thread is asked for its stack.
+                let stacks = monitor.stacks(Threads::All).unwrap();
+                let others = stacks.split("\n\n").skip(1);
+                let deep = others.filter(|stack| stack.lines().count() > 5);
+                assert!(deep.count() >= 3, "{stacks}");
+                outer(Way::Null);
+            });
+        }
+        ["other_user"] => {
+            let _monitor = install(folder);
+            use std::os::unix::fs::PermissionsExt;
+            let mode = std::fs::Permissions::from_mode(0o500);
+            std::fs::set_permissions(folder, mode).unwrap();
+            // SAFETY: gives up root's rights, if there are any; for all threads.
+            unsafe { libc::setuid(65534) };
+            let denied = std::fs::write(folder.join("mine"), "").unwrap_err();
+            assert_eq!(denied.kind(), std::io::ErrorKind::PermissionDenied);
+            crash();
+        }
+        ["unnamed"] => {
+            let _monitor = install(folder);
+            deny_all(&[&OPEN, &RENAME]);
+            crash();
+        }
+        ["waits"] => {
+            let _monitor = install(folder);
+            std::fs::write(folder.join("ready"), "").unwrap();
+            std::thread::sleep(deadline::PATIENCE);
+        }
+        ["installs"] => drop(install(folder)),
+        ["again", renames] => {
+            extern "C" fn deals_with_it(_: i32) {}
+            // SAFETY: the handler does nothing.
+            unsafe { libc::signal(libc::SIGTRAP, deals_with_it as *const () as usize) };
+            let _monitor = install(folder);
+            let before = files(folder);
+            let denied: &[&[i64]] = match renames {
+                "renamed" => &[&OPEN],
+                _ => &[&OPEN, &RENAME],
+            };
+            // `read_dir` opens files.
+            let listed = std::fs::read_dir(folder).unwrap();
+            deny_all(denied);
+            // SAFETY: its handler is the one above.
+            unsafe { libc::raise(libc::SIGTRAP) };
+            let mut now: Vec<PathBuf> = listed.map(|entry| entry.unwrap().path()).collect();
+            now.sort();
+            assert_eq!(now, before);
+            for spare in now
+                .iter()
+                .filter(|path| path.to_str().unwrap().contains("spare"))
+            {
+                assert_eq!(std::fs::metadata(spare).unwrap().len(), 0);
+            }
+            crash();
+        }
+        ["both_crash"] => {
+            let _monitor = install(folder);
+            limit(libc::RLIMIT_NOFILE, 0);
+            let start = std::time::Instant::now() + std::time::Duration::from_millis(50);
+            // SAFETY: both only wait for a moment, and crash.
+            let child = unsafe { libc::fork() };
+            while std::time::Instant::now() < start {}
+            if child == 0 {
+                outer(Way::Unmapped);
+            }
+            crash();
+        }
+        ["lives_on"] => {
+            let _monitor = install(folder);
+            // SAFETY: the child waits for a while, and leaves; who reads what it says does not wait for it.
+            unsafe {
+                if libc::fork() == 0 {
+                    for fd in 0..3 {
+                        libc::close(fd);
+                    }
+                    libc::sleep(30);
+                    libc::_exit(0);
+                }
+            }
+            crash();
+        }
+        ["all_closed"] => {
+            let _monitor = install(folder);
+            let place = folder.join("theirs");
+            std::fs::create_dir(&place).unwrap();
+            // SAFETY: what a program does that becomes a daemon.
+            unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
+            let theirs: Vec<std::fs::File> = (0..60)
+                .map(|number| {
+                    let path = place.join(number.to_string());
+                    std::fs::write(&path, vec![7; 300]).unwrap();
+                    std::fs::File::options()
+                        .read(true)
+                        .write(true)
+                        .open(path)
+                        .unwrap()
+                })
+                .collect();
+            assert_eq!(theirs[0].as_raw_fd(), 3);
+            // A child of `fork` gives up what is its parent's.
+            // SAFETY: the child looks at its descriptors, and leaves.
+            unsafe {
+                let child = libc::fork();
+                if child == 0 {
+                    let open = |file: &std::fs::File| {
+                        let fd = libc::dup(file.as_raw_fd());
+                        fd >= 0
+                            && std::fs::File::from_raw_fd(fd)
+                                .metadata()
+                                .is_ok_and(|its| its.len() == 300)
+                    };
+                    libc::_exit(if theirs.iter().all(open) { 0 } else { 1 });
+                }
+                let mut status = 1;
+                libc::waitpid(child, &mut status, 0);
+                assert_eq!(status, 0);
+            }
+            crash();
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// One whole report of this very crash.
+fn is_whole(report: &Report) {
+    assert_eq!(report.event.as_ref().unwrap().kind, EventKind::Crash);
+    let crashed = &report.threads[0];
+    assert!(crashed.crashed && crashed.name.is_some());
+    let stack = stack(report, 0);
+    assert!(calls(&stack, &["culprit", "middle", "outer"]), "{stack:#?}");
+    assert!(report.vitals.as_ref().unwrap().memory.is_some());
+    assert!(report.vitals.as_ref().unwrap().uptime.is_some());
+    assert_eq!(report.capture.as_ref().unwrap().cut, None);
+    // The helper is there too.
+    assert!(report.threads.len() >= 3, "{:#?}", report.threads);
+    let asleep = (1..report.threads.len()).any(|thread| {
+        let stack = crate::child::stack(report, thread);
+        stack
+            .iter()
+            .any(|(function, ..)| function.ends_with("asleep"))
+    });
+    assert!(asleep);
+}
+
+fn denied(role: &str) {
+    let ended = play(role);
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    is_whole(&ended.report());
+}
+
+fn other_user() {
+    let ended = play("other_user");
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    use std::os::unix::fs::PermissionsExt;
+    let mode = std::fs::Permissions::from_mode(0o700);
+    std::fs::set_permissions(&ended.folder.0, mode).unwrap();
+    is_whole(&ended.report());
+}
+
+fn unnamed() {
+    let ended = play("unnamed");
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    assert_eq!(
+        endings(&ended.folder.0),
+        ["launch", "spare", "spare-beside"]
+    );
+    is_whole(&ended.report());
+    assert_eq!(
+        endings(&ended.folder.0),
+        ["launch", "spare-beside", "wedjat"]
+    );
+}
+
+fn no_report() {
+    let folder = Folder::new("no_report");
+    let mut child = command("waits", &folder.0).spawn().unwrap();
+    let ready = folder.0.join("ready");
+    deadline::until(&mut child, "it is installed", || ready.exists());
+    let spares = ["launch", "spare", "spare-beside"];
+    let count = |endings: Vec<String>| {
+        endings
+            .iter()
+            .filter(|ending| spares.contains(&&***ending))
+            .count()
+    };
+    // Not for who reads the folder, while the process lives and behind that.
+    assert!(store::reports(&folder.0).unwrap().is_empty());
+    assert_eq!(endings(&folder.0), spares);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(store::reports(&folder.0).unwrap().is_empty());
+    assert_eq!(count(endings(&folder.0)), 3, "they are young");
+    let day_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(86_400);
+    for file in files(&folder.0) {
+        std::fs::File::options()
+            .write(true)
+            .open(file)
+            .unwrap()
+            .set_modified(day_ago)
+            .unwrap();
+    }
+    assert!(store::reports(&folder.0).unwrap().is_empty());
+    assert_eq!(endings(&folder.0), ["launch"]);
+    // Who uninstalls leaves none.
+    let ended = play("installs");
+    assert!(ended.status.success(), "{}", ended.stderr);
+    assert_eq!(endings(&ended.folder.0), ["launch"]);
+}
+
+fn again() {
+    for role in ["again-renamed", "again-unnamed"] {
+        let ended = play(role);
+        assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+        let report = ended.report();
+        is_whole(&report);
+        assert_eq!(report.event.unwrap().signal.unwrap().name, "SIGSEGV");
+    }
+}
+
+fn both_crash() {
+    for _ in 0..5 {
+        let ended = play("both_crash");
+        assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+        let report = ended.report();
+        is_whole(&report);
+        assert_eq!(report.event.unwrap().signal.unwrap().address, Some(0x10));
+    }
+    // A child that lives on does not hold the file.
+    let ended: Ended = play("lives_on");
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    is_whole(&ended.report());
+    assert_eq!(
+        endings(&ended.folder.0),
+        ["launch", "spare-beside", "wedjat"]
+    );
+    for file in files(&ended.folder.0) {
+        let file = std::fs::File::open(file).unwrap();
+        file.try_lock().expect("nobody holds it");
+    }
+}
+
+fn all_closed() {
+    let ended = play("all_closed");
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    for file in files(&ended.folder.0.join("theirs")) {
+        assert_eq!(std::fs::read(file).unwrap(), vec![7; 300]);
+    }
+    is_whole(&ended.report());
+}
