@@ -4,7 +4,7 @@
 //! signal-safe once made.
 
 pub use crate::capture::{
-    Arch, Bytes, Images, LoadedImage, Memory, Missing, Registers, Section, StackCopy, Unwinder,
-    Walk,
+    Arch, Bytes, Images, LoadedImage, Memory, Missing, Registers, RuleSource, Section, StackCopy,
+    Unwinder, Walk,
 };
 pub use crate::report::model::{Found, RawFrame, WalkEnd};

@@ -6,11 +6,15 @@
 mod evaluate;
 mod index;
 mod install;
+mod plain;
+#[cfg_attr(not(test), allow(dead_code))]
 mod quick;
 mod short;
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
 
+use framehop::ExplicitModuleSectionInfo;
 use gimli::{
     BaseAddresses, EhFrame, EhFrameOffset, Encoding, EndianSlice, EvaluationStorage, LittleEndian,
     Piece, Reader, Register, RegisterRule, UnwindContext, UnwindContextStorage, UnwindSection,
@@ -19,13 +23,15 @@ use gimli::{
 
 pub(crate) use self::evaluate::{Fault, Left, preserved};
 use self::index::Index;
+use self::index::Place;
 #[cfg(target_os = "linux")]
 pub(crate) use self::index::eh_frame_of;
 use self::quick::Commons;
 pub(crate) use self::short::rule;
+use super::engine::{At, Engine, Scratch};
 use super::images::Section;
 use super::registers::Arch;
-use super::rule::Packed;
+use super::rule::{Rule, RuleSource};
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
@@ -71,7 +77,14 @@ pub(crate) struct Cfi {
     section: Section,
     bases: BaseAddresses,
     index: Index,
+    engine: Engine,
+    /// How long the function of each plain entry is, in bytes; or [`UNKNOWN`] or [`ODD`].
+    plain: Box<[AtomicU32]>,
 }
+
+/// Of an entry that was not looked at yet, and of one that is not plain.
+const UNKNOWN: u32 = 0;
+const ODD: u32 = u32::MAX;
 
 /// The row for an address.
 pub(crate) struct Found<'c> {
@@ -84,43 +97,94 @@ pub(crate) struct Found<'c> {
 }
 
 impl Cfi {
-    /// Indexes a section; `None` where it holds nothing that can be used.
+    /// Indexes a section of an image that is stated to begin at `image`; `None` where it holds nothing that
+    /// can be used.
     pub(crate) fn new(
         section: Section,
         header: Option<Section>,
         code: &[Range<u64>],
+        image: u64,
     ) -> Option<Cfi> {
         let mut bases = BaseAddresses::default().set_eh_frame(section.svma);
         if let Some(text) = code.first() {
             bases = bases.set_text(text.start);
         }
         let index = Index::new(header, &section, &bases)?;
+        let range = |section: &Section| {
+            section.svma..section.svma.saturating_add(section.bytes.len() as u64)
+        };
+        let engine = Engine::new(ExplicitModuleSectionInfo {
+            base_svma: image,
+            text_svma: code.first().cloned(),
+            eh_frame_svma: Some(range(&section)),
+            eh_frame: Some(section.bytes.clone()),
+            eh_frame_hdr_svma: Some(range(&index.header)),
+            eh_frame_hdr: Some(index.header.bytes.clone()),
+            ..ExplicitModuleSectionInfo::default()
+        });
+        let plain = (0..index.len()).map(|_| AtomicU32::new(UNKNOWN)).collect();
         Some(Cfi {
             section,
             bases,
             index,
+            engine,
+            plain,
         })
     }
 
-    /// The rule that holds at a stated address of the image of this index; `None` where no entry covers
-    /// it. Signal-safe.
+    /// The rule that holds at a stated address, and where it is from; `None` where no entry covers it.
+    /// Signal-safe.
     pub(crate) fn rule(
         &self,
         svma: u64,
-        image: u32,
         arch: Arch,
         context: &mut Context,
-    ) -> Option<Packed> {
-        let offset = self.index.entry(svma, self.section.svma)?;
-        let section = (&*self.section.bytes, self.section.svma, image);
-        let quick = quick::rule(section, offset, svma, arch, &mut context.commons);
-        quick.or_else(|| Some(rule(&self.find_at(offset, svma, context)?, arch).packed()))
+        scratch: &mut Scratch,
+    ) -> Option<(Rule, RuleSource)> {
+        let place = self.index.entry(svma, self.section.svma)?;
+        if svma.wrapping_sub(place.start) < self.plain_length(place, arch)
+            && let Some(rule) = self.engine.rule(svma, arch, At::Instruction, scratch)
+        {
+            return Some((rule, RuleSource::Framehop));
+        }
+        let found = self.find_at(place.offset, svma, context)?;
+        Some((rule(&found, arch), RuleSource::Row))
+    }
+
+    /// How long the function of an entry is, bytes; 0 where that entry is not plain. It is looked at once;
+    /// what is found is the same whoever looks, since an image is of one architecture.
+    fn plain_length(&self, place: Place, arch: Arch) -> u64 {
+        let Some(known) = self.plain.get(place.number) else {
+            return 0;
+        };
+        let mut length = known.load(Ordering::Relaxed);
+        if length == UNKNOWN {
+            length = self.look_at(place, arch).unwrap_or(ODD);
+            known.store(length, Ordering::Relaxed);
+        }
+        match length {
+            ODD => 0,
+            length => u64::from(length),
+        }
+    }
+
+    #[cold]
+    fn look_at(&self, place: Place, arch: Arch) -> Option<u32> {
+        let section = self.eh_frame();
+        let offset = EhFrameOffset(place.offset);
+        let entry = section
+            .fde_from_offset(&self.bases, offset, EhFrame::cie_from_offset)
+            .ok()?;
+        let as_indexed = place.alone && entry.initial_address() == place.start;
+        let plain = as_indexed && self.is_plain(&section, &entry, arch);
+        let length = u32::try_from(entry.len()).ok()?;
+        (plain && length != UNKNOWN).then_some(length)
     }
 
     /// The row that holds at a stated address. Signal-safe.
     pub(crate) fn find<'c>(&self, svma: u64, context: &'c mut Context) -> Option<Found<'c>> {
-        let offset = self.index.entry(svma, self.section.svma)?;
-        self.find_at(offset, svma, context)
+        let place = self.index.entry(svma, self.section.svma)?;
+        self.find_at(place.offset, svma, context)
     }
 
     fn find_at<'c>(&self, offset: usize, svma: u64, context: &'c mut Context) -> Option<Found<'c>> {

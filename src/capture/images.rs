@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::cfi::Cfi;
 use super::compact::{self, Compact};
+use super::engine::Scratch;
 use super::flow::{self, Code, Trust};
 use super::registers::Arch;
 use super::starts::Starts;
@@ -111,7 +112,7 @@ pub struct LoadedImage {
     text: Vec<Section>,
     entry: Option<u64>,
     pub(crate) cfi: Option<Cfi>,
-    unwind_info: Option<Section>,
+    compact: Option<compact::Table>,
     mach_o: bool,
     starts: Starts,
     /// Functions (svma) whose beginning is good for less than all of their instructions, in order.
@@ -137,7 +138,7 @@ impl LoadedImage {
             text: Vec::new(),
             entry: None,
             cfi: None,
-            unwind_info: None,
+            compact: None,
             mach_o: false,
             starts: Starts::default(),
             doubtful: Vec::new(),
@@ -186,6 +187,8 @@ impl LoadedImage {
     /// where nothing else vouches for it.
     pub fn with_text(mut self, text: Section) -> LoadedImage {
         self.text.push(text);
+        let text = self.text.first();
+        self.compact = self.compact.map(|compact| compact.with_text(text));
         self
     }
 
@@ -199,7 +202,7 @@ impl LoadedImage {
     /// With `.eh_frame`, and `.eh_frame_hdr` where there is one; without, or where its table is
     /// of another shape than linkers make, an index is built here.
     pub fn with_eh_frame(mut self, eh_frame: Section, header: Option<Section>) -> LoadedImage {
-        self.cfi = Cfi::new(eh_frame, header, &self.code);
+        self.cfi = Cfi::new(eh_frame, header, &self.code, self.stated);
         self
     }
 
@@ -210,7 +213,8 @@ impl LoadedImage {
     /// from the instructions, given by [`LoadedImage::with_text`] and
     /// [`LoadedImage::with_function_starts`].
     pub fn with_unwind_info(mut self, unwind_info: Section) -> LoadedImage {
-        self.unwind_info = Some(unwind_info);
+        let text = self.text.first();
+        self.compact = Some(compact::Table::new(unwind_info, self.stated, text));
         self.mach_o = true;
         self
     }
@@ -230,8 +234,8 @@ impl LoadedImage {
     }
 
     fn gather_starts(&mut self) {
-        let mut entries = match &self.unwind_info {
-            Some(section) => compact::entries(section, self.stated, self.arch),
+        let mut entries = match &self.compact {
+            Some(compact) => compact.entries(self.arch),
             None => Vec::new(),
         };
         let rows = self.cfi.iter().flat_map(Cfi::starts);
@@ -290,12 +294,11 @@ impl LoadedImage {
     }
 
     /// What compact unwind information says of an address (svma). Signal-safe.
-    pub(crate) fn compact(&self, svma: u64, arch: Arch) -> Compact {
-        let Some(section) = &self.unwind_info else {
-            return Compact::Nothing;
-        };
-        let text = |at: u64, length: usize| self.text.iter().find_map(|part| part.at(at, length));
-        compact::find(section, self.stated, svma, arch, &text)
+    pub(crate) fn compact(&self, svma: u64, arch: Arch, scratch: &mut Scratch) -> Compact {
+        match &self.compact {
+            Some(compact) => compact.find(svma, arch, scratch),
+            None => Compact::Nothing,
+        }
     }
 
     /// The instructions of the function that an address (svma) lies in. Signal-safe.

@@ -3,6 +3,7 @@
 mod capturer;
 mod cfi;
 mod compact;
+mod engine;
 mod flow;
 mod images;
 mod instructions;
@@ -18,6 +19,7 @@ pub use capturer::{CaptureLimits, Captured, Capturer};
 pub use images::{Bytes, Images, LoadedImage, Section};
 pub use memory::{Memory, Missing, StackCopy};
 pub use registers::{Arch, Registers};
+pub use rule::RuleSource;
 pub use table::{ImageTable, ImagesGuard};
 pub use unwind::{Unwinder, Walk};
 

@@ -137,6 +137,26 @@ impl Rule {
     }
 }
 
+/// What says how a frame is left: [`Walk::rule_source`](crate::unwind::Walk::rule_source).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum RuleSource {
+    /// A rule of framehop's: the frame's unwind entry is plain.
+    Framehop,
+    /// A row of call frame information, or an entry of compact unwind information, evaluated here.
+    Row,
+    /// The function's instructions.
+    Instructions,
+    /// A signal's frame: the registers that the kernel has saved.
+    Signal,
+    /// Code that is about to go on in another frame.
+    Landing,
+    /// Nothing: what is found by the frame pointer or on the stack is a guess.
+    Guess,
+    /// The frame has no caller.
+    Root,
+}
+
 /// A rule in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Packed(u64);
@@ -193,6 +213,30 @@ impl Known {
         }
     }
 
+    /// The same, with where the rule is from, as far as the rule itself does not say so.
+    pub(crate) fn from(self, source: RuleSource) -> Known {
+        let source = match source {
+            RuleSource::Framehop => FRAMEHOP,
+            RuleSource::Instructions => INSTRUCTIONS,
+            _ => 0,
+        };
+        let word = self.word & !SOURCE | source;
+        Known { word, ..self }
+    }
+
+    pub(crate) fn source(self) -> RuleSource {
+        match self.rule() {
+            _ if self.word & SOURCE == FRAMEHOP => RuleSource::Framehop,
+            Rule::Frame { .. } if self.word & SOURCE == INSTRUCTIONS => RuleSource::Instructions,
+            Rule::Frame { .. } | Rule::Full => RuleSource::Row,
+            Rule::Guess { .. } => RuleSource::Instructions,
+            Rule::Signal => RuleSource::Signal,
+            Rule::Foreign => RuleSource::Landing,
+            Rule::Root => RuleSource::Root,
+            Rule::Nothing => RuleSource::Guess,
+        }
+    }
+
     #[inline]
     pub(crate) fn usual(self) -> Option<Usual> {
         let offset = |word: u64| word as u16 as i16;
@@ -230,9 +274,13 @@ struct Set([(u64, u64); WAYS]);
 const WAYS: usize = 4;
 const SETS: usize = 2048;
 const ADDRESS: u64 = (1 << 48) - 1;
-/// Bits of a rule's word that its kind does not use: 3 to 15.
-const GENERATION_BITS: u32 = 13;
-const TAG: u64 = ((1 << GENERATION_BITS) - 1) << 3;
+/// Bits of a rule's word that its kind does not use: where it is from in 3 and 4, its generation in 5 to 15.
+const FRAMEHOP: u64 = 1 << 3;
+const INSTRUCTIONS: u64 = 2 << 3;
+const SOURCE: u64 = 3 << 3;
+const GENERATION_SHIFT: u32 = 5;
+const GENERATION_BITS: u32 = 11;
+const TAG: u64 = ((1 << GENERATION_BITS) - 1) << GENERATION_SHIFT;
 
 impl RuleCache {
     /// Room for 8192 rules in 128 KiB.
@@ -260,7 +308,7 @@ impl RuleCache {
 
     /// The low bits of the generation, where a rule's word has room for them.
     fn tag(&self) -> u64 {
-        (self.generation << 3) & TAG
+        (self.generation << GENERATION_SHIFT) & TAG
     }
 
     /// The rule and image of an address. Signal-safe.

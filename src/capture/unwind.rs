@@ -12,11 +12,12 @@ mod signal;
 use std::ops::Range;
 
 use super::cfi::{Context, Fault};
+use super::engine::Scratch;
 use super::flow::Follower;
-use super::images::Images;
+use super::images::{Images, LoadedImage};
 use super::memory::{Memory, Missing};
 use super::registers::{Arch, Registers};
-use super::rule::{Base, Known, Rule, RuleCache, Usual};
+use super::rule::{Base, Known, Rule, RuleCache, RuleSource, Usual};
 use crate::report::model::{Found, RawFrame, WalkEnd};
 
 /// How many frames a walk has at most: a stack of 8 MiB has no more.
@@ -50,6 +51,7 @@ const MAX_SWITCHES: u32 = 64;
 pub struct Unwinder {
     cache: RuleCache,
     context: Box<Context>,
+    scratch: Scratch,
     follower: Follower,
 }
 
@@ -65,6 +67,7 @@ impl Unwinder {
         Unwinder {
             cache: RuleCache::new(),
             context: Box::new(Context::new()),
+            scratch: Scratch::new(),
             follower: Follower::new(),
         }
     }
@@ -279,6 +282,15 @@ impl<M: Memory> Walk<'_, M> {
         self
     }
 
+    /// What says how the frame that was given last is left; `None` before the first one.
+    pub fn rule_source(&self) -> Option<RuleSource> {
+        (self.given > 0).then(|| match self.here.source() {
+            // Each preserved register is followed, which takes the row.
+            RuleSource::Framehop if self.full => RuleSource::Row,
+            source => source,
+        })
+    }
+
     /// The registers of the frame that was given last, as far as they are known.
     pub fn registers(&self) -> Registers {
         self.state.all()
@@ -380,26 +392,31 @@ impl<M: Memory> Walk<'_, M> {
         }
         let index = self.near.1;
         let image = index.and_then(|index| self.images.get(index));
-        let arch = self.arch;
-        let context = &mut self.unwinder.context;
-        let mut rule = Rule::Nothing.packed();
-        if let Some(image) = image.filter(|image| image.is_mach_o()) {
-            rule = self.rule_of_mach_o(image, image.svma(address)).packed();
-        } else if let Some((image, cfi)) =
-            image.and_then(|image| Some((image, image.cfi.as_ref()?)))
-        {
-            let svma = image.svma(address);
-            if let Some(found) = cfi.rule(svma, index.unwrap_or_default(), arch, context) {
-                rule = found;
-            } else if let Some(entry) = image.entry_at(svma)
-                && cfi.find(entry, context).is_none()
-            {
-                rule = Rule::Root.packed();
-            }
-        }
-        let known = Known::new(rule, index);
+        let (rule, source) = match image {
+            Some(image) if image.is_mach_o() => self.rule_of_mach_o(image, image.svma(address)),
+            Some(image) => self.rule_of_elf(image, image.svma(address)),
+            None => (Rule::Nothing, RuleSource::Guess),
+        };
+        let known = Known::new(rule.packed(), index).from(source);
         self.unwinder.cache.insert(address, known);
         known
+    }
+
+    fn rule_of_elf(&mut self, image: &LoadedImage, svma: u64) -> (Rule, RuleSource) {
+        let Unwinder {
+            context, scratch, ..
+        } = &mut *self.unwinder;
+        let nothing = (Rule::Nothing, RuleSource::Guess);
+        let Some(cfi) = &image.cfi else {
+            return nothing;
+        };
+        if let Some(rule) = cfi.rule(svma, self.arch, context, scratch) {
+            return rule;
+        }
+        match image.entry_at(svma) {
+            Some(entry) if cfi.find(entry, context).is_none() => (Rule::Root, RuleSource::Root),
+            _ => nothing,
+        }
     }
 
     #[inline]

@@ -6,27 +6,16 @@ use gimli::{BaseAddresses, EhFrame, LittleEndian, UnwindSection};
 
 use crate::capture::images::Section;
 
-/// Where the entry for an address stands.
+/// Where the entry for an address stands: the binary search table of `.eh_frame_hdr`, pairs of (start,
+/// entry), 32-bit offsets from the header's own address.
 #[derive(Debug)]
-pub(super) enum Index {
-    /// The binary search table of `.eh_frame_hdr`: pairs of (start, entry), 32-bit offsets from
-    /// the header's own address.
-    Header {
-        header: Section,
-        table: Range<usize>,
-        steps: Steps,
-    },
-    /// Made here: (start, offset of the entry), sorted.
-    Built(Vec<(u64, u32)>),
+pub(super) struct Index {
+    pub(super) header: Section,
+    table: Range<usize>,
+    steps: Steps,
 }
 
 impl Index {
-    /// Of no entries.
-    #[cfg(all(test, target_os = "linux"))]
-    pub(super) fn none() -> Index {
-        Index::Built(Vec::new())
-    }
-
     /// That of a header where it can be used, or else one made of the section; `None` where there
     /// is nothing in either.
     pub(super) fn new(
@@ -34,63 +23,75 @@ impl Index {
         section: &Section,
         bases: &BaseAddresses,
     ) -> Option<Index> {
-        if let Some((header, table)) = header.and_then(header_table) {
-            let steps = Steps::of(pairs(&header, &table)?);
-            return Some(Index::Header {
-                header,
-                table,
-                steps,
-            });
-        }
-        let entries = build_index(section, bases);
-        (!entries.is_empty()).then_some(Index::Built(entries))
+        let lies_here = |header: &Section| eh_frame_of(header) == Some(section.svma);
+        let linked = header.filter(lies_here).and_then(header_table);
+        let linked = linked.filter(|(header, table)| {
+            pairs(header, table).is_some_and(|pairs| pairs.is_sorted_by_key(start_of))
+        });
+        let (header, table) = match linked {
+            Some(linked) => linked,
+            None => header_table(built_header(section, bases)?)?,
+        };
+        let steps = Steps::of(pairs(&header, &table)?);
+        Some(Index {
+            header,
+            table,
+            steps,
+        })
     }
 
     /// Where the entries' functions begin (svma), in order.
     pub(super) fn starts(&self) -> Vec<u64> {
-        match self {
-            Index::Built(entries) => entries.iter().map(|entry| entry.0).collect(),
-            Index::Header { header, table, .. } => {
-                let pairs = pairs(header, table).unwrap_or(&[]).iter();
-                let start = |pair| header.svma.wrapping_add_signed(start_of(pair).into());
-                pairs.map(start).collect()
-            }
-        }
+        let pairs = pairs(&self.header, &self.table).unwrap_or(&[]).iter();
+        let start = |pair| self.header.svma.wrapping_add_signed(start_of(pair).into());
+        pairs.map(start).collect()
     }
 
-    /// The offset in the section, which lies at `section`, of the last entry that begins at or
-    /// before an address. Signal-safe.
-    pub(super) fn entry(&self, svma: u64, section: u64) -> Option<usize> {
-        match self {
-            Index::Built(entries) => {
-                let after = entries.partition_point(|entry| entry.0 <= svma);
-                entries
-                    .get(after.checked_sub(1)?)
-                    .map(|entry| entry.1 as usize)
-            }
-            Index::Header {
-                header,
-                table,
-                steps,
-            } => {
-                let pairs = pairs(header, table)?;
-                let wanted = i32::try_from(svma.wrapping_sub(header.svma) as i64).ok()?;
-                let (mut low, mut high) = steps.around(wanted, pairs.len());
-                while low < high {
-                    let middle = low + (high - low) / 2;
-                    if start_of(pairs.get(middle)?) <= wanted {
-                        low = middle + 1
-                    } else {
-                        high = middle
-                    }
-                }
-                let [.., a, b, c, d] = *pairs.get(low.checked_sub(1)?)?;
-                let entry = i32::from_le_bytes([a, b, c, d]);
-                let entry = header.svma.wrapping_add_signed(i64::from(entry));
-                usize::try_from(entry.checked_sub(section)?).ok()
+    /// How many entries there are, at most.
+    pub(super) fn len(&self) -> usize {
+        self.table.len() / 8
+    }
+
+    /// The last entry that begins at or before an address; the section lies at `section`. Signal-safe.
+    pub(super) fn entry(&self, svma: u64, section: u64) -> Option<Place> {
+        let pairs = pairs(&self.header, &self.table)?;
+        let wanted = i32::try_from(svma.wrapping_sub(self.header.svma) as i64).ok()?;
+        let (mut low, mut high) = self.steps.around(wanted, pairs.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if start_of(pairs.get(middle)?) <= wanted {
+                low = middle + 1
+            } else {
+                high = middle
             }
         }
+        let number = low.checked_sub(1)?;
+        let pair = pairs.get(number)?;
+        let start = start_of(pair);
+        let [.., a, b, c, d] = *pair;
+        let entry = i32::from_le_bytes([a, b, c, d]);
+        let entry = self.header.svma.wrapping_add_signed(i64::from(entry));
+        let before = number.checked_sub(1).and_then(|before| pairs.get(before));
+        Some(Place {
+            number,
+            start: self.header.svma.wrapping_add_signed(i64::from(start)),
+            offset: usize::try_from(entry.checked_sub(section)?).ok()?,
+            alone: before.is_none_or(|before| start_of(before) < start),
+        })
     }
+}
+
+/// Where an entry stands.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    /// In the search table.
+    pub(super) number: usize,
+    /// Where its function begins (svma).
+    pub(super) start: u64,
+    /// In the section.
+    pub(super) offset: usize,
+    /// Whether no other entry begins where it does.
+    pub(super) alone: bool,
 }
 
 /// Where in a search table to look: how many entries begin before each of some places that lie at equal
@@ -154,11 +155,14 @@ fn start_of([a, b, c, d, ..]: &[u8; 8]) -> i32 {
     i32::from_le_bytes([*a, *b, *c, *d])
 }
 
+/// `DW_EH_PE_*`, as linkers use them in a header.
+const PCREL_SDATA4: u8 = 0x1b;
+const SDATA4_DATAREL: u8 = 0x3b;
+const UDATA4: u8 = 0x03;
+
 /// The search table of a header, if it is of the shape that linkers make: a version of 1, the
 /// count as 4 bytes, entries relative to the header in 4 signed bytes each.
 fn header_table(header: Section) -> Option<(Section, Range<usize>)> {
-    const SDATA4_DATAREL: u8 = 0x3b;
-    const UDATA4: u8 = 0x03;
     let pointer_size = match header.bytes.get(1)? & 0x0f {
         0x03 | 0x0b => 4,
         0x04 | 0x0c => 8,
@@ -173,33 +177,45 @@ fn header_table(header: Section) -> Option<(Section, Range<usize>)> {
     let at = 4 + pointer_size;
     let count = u32::from_le_bytes(header.bytes.get(at..at + 4)?.try_into().ok()?) as usize;
     let start = at + 4;
-    let end = start.checked_add(count.checked_mul(8)?)?;
-    let table = start..end.min(header.bytes.len());
+    let table = start..start.checked_add(count.checked_mul(8)?)?;
+    header.bytes.get(table.clone())?;
     Some((header, table))
 }
 
-fn build_index(section: &Section, bases: &BaseAddresses) -> Vec<(u64, u32)> {
+/// A header for a section that has none, which lies where the section does; `None` where that would have
+/// no entries. What stands before a broken entry is kept.
+fn built_header(section: &Section, bases: &BaseAddresses) -> Option<Section> {
     let mut frames = EhFrame::new(&section.bytes, LittleEndian);
     frames.set_address_size(8);
-    let mut index = Vec::new();
+    let mut pairs = Vec::new();
     let mut entries = frames.entries(bases);
-    // What stands before a broken entry is kept.
     while let Ok(Some(entry)) = entries.next() {
         let gimli::CieOrFde::Fde(partial) = entry else {
             continue;
         };
         if let Ok(entry) = partial.parse(EhFrame::cie_from_offset)
-            && let Ok(offset) = u32::try_from(entry.offset())
+            && let Ok(offset) = i32::try_from(entry.offset())
+            && let start = entry.initial_address().wrapping_sub(section.svma) as i64
+            && let Ok(start) = i32::try_from(start)
         {
-            index.push((entry.initial_address(), offset));
+            pairs.push((start, offset));
         }
     }
-    index.sort_unstable();
-    index
+    pairs.sort_unstable();
+    let count = u32::try_from(pairs.len()).ok().filter(|count| *count > 0)?;
+    let mut bytes = vec![1, PCREL_SDATA4, UDATA4, SDATA4_DATAREL];
+    // Where the section lies, from here.
+    bytes.extend((-4i32).to_le_bytes());
+    bytes.extend(count.to_le_bytes());
+    let pair = |(start, offset): (i32, i32)| [start.to_le_bytes(), offset.to_le_bytes()];
+    bytes.extend(pairs.into_iter().flat_map(pair).flatten());
+    Some(Section {
+        svma: section.svma,
+        bytes: bytes.into(),
+    })
 }
 
 /// Where `.eh_frame` lies, as `.eh_frame_hdr` says.
-#[cfg(target_os = "linux")]
 pub(crate) fn eh_frame_of(header: &Section) -> Option<u64> {
     let bases = BaseAddresses::default().set_eh_frame_hdr(header.svma);
     let parsed = gimli::EhFrameHdr::new(&header.bytes, LittleEndian)

@@ -1,46 +1,58 @@
 //! What holds in a Mach-O image, whose tables say it of calls alone.
 
-use super::Walk;
+use super::{Unwinder, Walk};
 use crate::capture::cfi;
 use crate::capture::compact::Compact;
 use crate::capture::flow::{self, Code, Sure, Trust};
 use crate::capture::images::LoadedImage;
 use crate::capture::memory::Memory;
 use crate::capture::registers::Arch;
-use crate::capture::rule::{Base, Rule};
+use crate::capture::rule::{Base, Rule, RuleSource};
 
 impl<M: Memory> Walk<'_, M> {
     /// The rule at an address (svma) where the state stands: tables say what holds at calls; where
     /// a thread was stopped elsewhere, and where tables are silent, the code says it.
     #[cold]
-    pub(super) fn rule_of_mach_o(&mut self, image: &LoadedImage, svma: u64) -> Rule {
+    pub(super) fn rule_of_mach_o(&mut self, image: &LoadedImage, svma: u64) -> (Rule, RuleSource) {
         if image.is_signal_trampoline(svma, self.arch) {
-            return Rule::Signal;
+            return (Rule::Signal, RuleSource::Signal);
         }
-        let row = self.row_at(image, svma);
-        if let Some(rule @ (Rule::Signal | Rule::Root)) = row {
+        let by_row = self.rule_of_row(image, svma);
+        if let Some(rule @ (Rule::Signal | Rule::Root, _)) = by_row {
             return rule;
         }
-        let body = row.or_else(|| match image.compact(svma, self.arch) {
-            Compact::Body(rule) => Some(rule),
+        let scratch = &mut self.unwinder.scratch;
+        let body = by_row.or_else(|| match image.compact(svma, self.arch, scratch) {
+            Compact::Body(rule, source) => Some((rule, source)),
             Compact::Dwarf | Compact::Nothing => None,
         });
-        let exact = self.state.exact;
-        if let Some(rule) = body.filter(|_| !exact) {
+        if let Some(rule) = body.filter(|_| !self.state.exact) {
             return rule;
         }
+        let row = by_row.map(|(rule, _)| rule);
         if row == Some(Rule::Full) && self.is_by_scratch(image, svma) {
-            return Rule::Full;
+            return (Rule::Full, RuleSource::Row);
         }
         let Some(code) = image.function(svma, self.arch) else {
-            return body.unwrap_or(Rule::Nothing);
+            return body.unwrap_or((Rule::Nothing, RuleSource::Guess));
         };
+        let body = body.map(|(rule, _)| rule);
         let (rule, followed) = self.rule_by_code(image, code, row, body);
-        match image.trust(code.start) {
+        let rule = match image.trust(code.start) {
             Trust::All => rule,
             Trust::Followed if followed => rule,
             Trust::Followed | Trust::Nothing => rule.guessed(),
-        }
+        };
+        (rule, RuleSource::Instructions)
+    }
+
+    /// The rule that call frame information has for an address (svma), and where it is from.
+    fn rule_of_row(&mut self, image: &LoadedImage, svma: u64) -> Option<(Rule, RuleSource)> {
+        let Unwinder {
+            context, scratch, ..
+        } = &mut *self.unwinder;
+        let cfi = image.cfi.as_ref()?;
+        cfi.rule(svma, self.arch, context, scratch)
     }
 
     /// The rule where the state stands in a function's code, and whether a way from its beginning leads
@@ -92,10 +104,8 @@ impl<M: Memory> Walk<'_, M> {
         })
     }
 
-    /// The rule that call frame information has for an address (svma).
     fn row_at(&mut self, image: &LoadedImage, svma: u64) -> Option<Rule> {
-        let row = image.cfi.as_ref()?.find(svma, &mut self.unwinder.context)?;
-        Some(cfi::rule(&row, self.arch))
+        self.rule_of_row(image, svma).map(|(rule, _)| rule)
     }
 
     /// Whether a row counts the CFA from a register that no call preserves: that is of the very

@@ -1,0 +1,136 @@
+//! Which entries are plain: all of their rows are such that framehop's rules cannot be wrong.
+//!
+//! It knows rows by the stack pointer and the frame pointer, that save the frame pointer and the return
+//! address; where it does not understand a row it goes by the frame pointer in silence.
+
+use gimli::{
+    CallFrameInstruction as Code, CallFrameInstructionIter, CommonInformationEntry, EhFrame,
+    FrameDescriptionEntry, Register,
+};
+
+use super::{Cfi, Slice};
+use crate::capture::registers::Arch;
+
+/// The furthest that a CFA lies from its register, and that anything is saved from the CFA, bytes.
+const FURTHEST: u64 = 1 << 18;
+
+/// Rows that framehop remembers at a time; it has room for one more.
+const REMEMBERED: u32 = 2;
+
+type Entry<'a> = FrameDescriptionEntry<Slice<'a>>;
+
+impl Cfi {
+    /// Whether an entry is plain. No row is built. Signal-safe.
+    pub(super) fn is_plain(
+        &self,
+        section: &EhFrame<Slice<'_>>,
+        entry: &Entry<'_>,
+        arch: Arch,
+    ) -> bool {
+        let common = entry.cie();
+        let reading = Reading::new(common, arch);
+        let usual = common.return_address_register() == reading.return_address
+            && !entry.is_signal_trampoline();
+        let Some(seen) = reading.instructions(common.instructions(section, &self.bases)) else {
+            return false;
+        };
+        // Without a return address in memory or in a register the function has no caller.
+        let whole = seen.cfa && (seen.return_address || arch == Arch::Arm64);
+        let own = entry.instructions(section, &self.bases);
+        usual && whole && reading.instructions(own).is_some()
+    }
+}
+
+/// What the instructions of an entry are read with.
+struct Reading {
+    arch: Arch,
+    return_address: Register,
+    /// What offsets of saved registers count in.
+    align: i64,
+}
+
+/// What instructions have defined.
+#[derive(Default)]
+struct Seen {
+    cfa: bool,
+    return_address: bool,
+}
+
+impl Reading {
+    fn new(common: &CommonInformationEntry<Slice<'_>>, arch: Arch) -> Reading {
+        Reading {
+            arch,
+            return_address: Register(arch.return_address() as u16),
+            align: common.data_alignment_factor(),
+        }
+    }
+
+    /// `None` where one of them is not plain.
+    fn instructions(&self, mut code: CallFrameInstructionIter<'_, Slice<'_>>) -> Option<Seen> {
+        let mut seen = Seen::default();
+        let mut remembered = 0u32;
+        while let Some(code) = code.next().ok()? {
+            match code {
+                Code::AdvanceLoc { .. } | Code::Nop | Code::ArgsSize { .. } => {}
+                Code::RememberState => {
+                    remembered += 1;
+                    if remembered > REMEMBERED {
+                        return None;
+                    }
+                }
+                Code::RestoreState => remembered = remembered.checked_sub(1)?,
+                Code::DefCfa { register, offset } => {
+                    self.cfa_by(register)?;
+                    self.cfa_at(offset)?;
+                    seen.cfa = true;
+                }
+                Code::DefCfaRegister { register } => self.cfa_by(register)?,
+                Code::DefCfaOffset { offset } => self.cfa_at(offset)?,
+                Code::Offset {
+                    register,
+                    factored_offset,
+                } => {
+                    self.own(register)?;
+                    let offset = i64::try_from(factored_offset).ok()?;
+                    let offset = offset.checked_mul(self.align)?;
+                    if offset % 8 != 0 || offset.unsigned_abs() > FURTHEST {
+                        return None;
+                    }
+                    seen.return_address |= register == self.return_address;
+                }
+                Code::Restore { register } => self.own(register)?,
+                // x86_64: a function without a return address has no caller, whatever else its row says.
+                // arm64: framehop takes it for one that has it in the link register.
+                Code::Undefined { register } if register == self.return_address => {
+                    (self.arch == Arch::X86_64).then_some(())?;
+                }
+                Code::SameValue { register } if register == self.return_address => return None,
+                Code::Undefined { register } | Code::SameValue { register } => {
+                    self.own(register)?;
+                }
+                _ => return None,
+            }
+        }
+        Some(seen)
+    }
+
+    fn cfa_by(&self, register: Register) -> Option<()> {
+        let number = usize::from(register.0);
+        (number == self.arch.sp() || number == self.arch.fp()).then_some(())
+    }
+
+    fn cfa_at(&self, offset: u64) -> Option<()> {
+        // framehop counts arm64's stack pointer in steps of 16 bytes.
+        let step = match self.arch {
+            Arch::X86_64 => 8,
+            Arch::Arm64 => 16,
+        };
+        (offset % step == 0 && offset <= FURTHEST).then_some(())
+    }
+
+    /// Not one of those in which a landing pad is told of an exception: a function that saves them
+    /// installs another frame's registers.
+    fn own(&self, register: Register) -> Option<()> {
+        (register.0 > 1).then_some(())
+    }
+}
