@@ -80,6 +80,7 @@ fn run(check: bool, verbose: bool, only: &[&str]) -> Result<bool, Box<dyn std::e
         table.print_misses();
     }
     print!("{}", table.rows());
+    table.print_sources();
     if check {
         let tabled = all.iter().filter(|corpus| corpus.in_table);
         let names: Vec<&str> = tabled.map(|corpus| corpus.name).collect();

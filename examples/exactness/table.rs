@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
+use wedjat::unwind::RuleSource;
+
 /// How a walk compares with the truth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
@@ -29,11 +31,14 @@ struct Row {
     addresses: HashMap<u64, bool>,
     distinct: u64,
     distinct_wrong: u64,
+    /// Frames by what said how they are left.
+    sources: BTreeMap<RuleSource, u64>,
 }
 
 const HEADER: &str = "| arch | corpus | unwinder | stops | exact | stopped early \
-    | wrong, said to be certain | wrong, said to be a guess | addresses ever wrong |\n\
-    | --- | --- | --- | --: | --: | --: | --: | --: | --: |\n";
+    | wrong, said to be certain | wrong, said to be a guess | addresses ever wrong \
+    | frames left by framehop's rules |\n\
+    | --- | --- | --- | --: | --: | --: | --: | --: | --: | --: |\n";
 
 #[derive(Default)]
 pub struct Table {
@@ -61,6 +66,25 @@ impl Table {
         *row.addresses.entry(pc).or_default() |= bad;
         if ours != Outcome::Exact {
             *self.misses.entry(what()).or_default() += 1;
+        }
+    }
+
+    /// What said how each frame of a walk is left.
+    pub fn count_sources(&mut self, sources: &[RuleSource]) {
+        for source in sources {
+            *self.now.sources.entry(*source).or_default() += 1;
+        }
+    }
+
+    /// The shares of all frames, by what said how they are left.
+    pub fn print_sources(&self) {
+        let mut all = Row::default();
+        for (_, row) in &self.rows {
+            all.add(row);
+        }
+        let frames: u64 = all.sources.values().sum();
+        for (source, count) in &all.sources {
+            eprintln!("{source:?}: {:.3} % of {frames} frames", of(*count, frames));
         }
     }
 
@@ -160,6 +184,10 @@ fn is_as_written(document: &str, names: &[&str]) -> bool {
             .all(|(line, start)| line.starts_with(&start) && whole(line))
 }
 
+fn of(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole.max(1) as f64
+}
+
 impl Row {
     fn add(&mut self, other: &Row) {
         self.stops += other.stops;
@@ -172,24 +200,29 @@ impl Row {
         self.their_wrong += other.their_wrong;
         self.distinct += other.distinct;
         self.distinct_wrong += other.distinct_wrong;
+        for (source, count) in &other.sources {
+            *self.sources.entry(*source).or_default() += count;
+        }
     }
 
     fn write(&self, name: &str, text: &mut String) {
-        let of = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
+        let frames = self.sources.values().sum();
+        let learned = self.sources.get(&RuleSource::Framehop);
         let share = |part| of(part, self.stops);
         let _ = writeln!(
             text,
-            "| x86_64 | {name} | wedjat | {} | {:.3} % | {:.3} % | {:.3} % | {:.3} % | {:.3} % |",
+            "| x86_64 | {name} | wedjat | {} | {:.3} % | {:.3} % | {:.3} % | {:.3} % | {:.3} % | {:.2} % |",
             self.stops,
             share(self.exact),
             share(self.early),
             share(self.wrong),
             share(self.doubtful),
             of(self.distinct_wrong, self.distinct),
+            of(learned.copied().unwrap_or(0), frames),
         );
         let _ = writeln!(
             text,
-            "| x86_64 | {name} | framehop 0.16 | {} | {:.3} % | {:.3} % | {:.3} % | | |",
+            "| x86_64 | {name} | framehop 0.16 | {} | {:.3} % | {:.3} % | {:.3} % | | | |",
             self.stops,
             share(self.their_exact),
             share(self.their_early),

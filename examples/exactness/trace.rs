@@ -7,7 +7,7 @@ use std::path::Path;
 
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64};
 use framehop::{MustNotAllocateDuringUnwind, Unwinder as _};
-use wedjat::unwind::{Arch, Found, RawFrame, Registers, Unwinder, WalkEnd};
+use wedjat::unwind::{Arch, Found, RawFrame, Registers, RuleSource, Unwinder, WalkEnd};
 
 use crate::remote::{Mapped, Remote};
 use crate::shadow::Shadow;
@@ -28,9 +28,11 @@ struct Thread {
 }
 
 /// What both unwinders made of one stop.
+#[derive(Default)]
 struct Stop {
     pc: u64,
     frames: Vec<RawFrame>,
+    sources: Vec<RuleSource>,
     end: Option<WalkEnd>,
     theirs: Vec<u64>,
 }
@@ -55,12 +57,7 @@ pub fn run(program: &Path, table: &mut Table) -> Result<u64, Error> {
     let mut unwinder = Unwinder::new();
     let mut cache = CacheX86_64::<MustNotAllocateDuringUnwind>::new_in();
     let mut chain = Vec::new();
-    let mut stop = Stop {
-        pc: 0,
-        frames: Vec::new(),
-        end: None,
-        theirs: Vec::new(),
-    };
+    let mut stop = Stop::default();
     let mut stale = true;
     let mut stops = 0u64;
     let mut tid = pid;
@@ -108,15 +105,7 @@ pub fn run(program: &Path, table: &mut Table) -> Result<u64, Error> {
                     &mut remote,
                 );
                 if let Some(stops) = &mut thread.leaving {
-                    stops.push(std::mem::replace(
-                        &mut stop,
-                        Stop {
-                            pc: 0,
-                            frames: Vec::new(),
-                            end: None,
-                            theirs: Vec::new(),
-                        },
-                    ));
+                    stops.push(std::mem::take(&mut stop));
                 } else {
                     stop.count(&chain, &mapped, table);
                 }
@@ -199,7 +188,11 @@ fn unwind(
     let registers = to_registers(user);
     let mut walk = unwinder.walk(&registers, &mapped.images, &mut *remote);
     stop.frames.clear();
-    stop.frames.extend(walk.by_ref());
+    stop.sources.clear();
+    while let Some(frame) = walk.next() {
+        stop.frames.push(frame);
+        stop.sources.extend(walk.rule_source());
+    }
     stop.end = walk.end();
     stop.theirs.clear();
     let regs = UnwindRegsX86_64::new(user.rip, user.rsp, user.rbp);
@@ -219,6 +212,7 @@ impl Stop {
     fn count(&self, chain: &[u64], mapped: &Mapped, table: &mut Table) {
         let ours = judge(chain, &self.frames, self.end);
         let theirs = judge_plain(chain, &self.theirs);
+        table.count_sources(&self.sources);
         table.count(ours, theirs, self.pc, || {
             let known = chain
                 .iter()

@@ -7,8 +7,6 @@ mod evaluate;
 mod index;
 mod install;
 mod plain;
-#[cfg_attr(not(test), allow(dead_code))]
-mod quick;
 mod short;
 
 use std::ops::Range;
@@ -26,7 +24,6 @@ use self::index::Index;
 use self::index::Place;
 #[cfg(target_os = "linux")]
 pub(crate) use self::index::eh_frame_of;
-use self::quick::Commons;
 pub(crate) use self::short::rule;
 use super::engine::{At, Engine, Scratch};
 use super::images::Section;
@@ -51,25 +48,7 @@ impl<R: Reader> EvaluationStorage<R> for Fixed {
 }
 
 /// What rows are built in.
-#[derive(Debug)]
-pub(crate) struct Context {
-    gimli: UnwindContext<usize, Fixed>,
-    commons: Commons,
-}
-
-impl Context {
-    pub(crate) fn new() -> Context {
-        Context {
-            gimli: UnwindContext::new_in(),
-            commons: Commons::new(),
-        }
-    }
-
-    /// The images have changed. Signal-safe.
-    pub(crate) fn forget(&mut self) {
-        self.commons.forget();
-    }
-}
+pub(crate) type Context = UnwindContext<usize, Fixed>;
 
 /// An image's call frame information, indexed.
 #[derive(Debug)]
@@ -199,7 +178,7 @@ impl Cfi {
         let encoding = entry.cie().encoding();
         let start = entry.initial_address();
         let row = entry
-            .unwind_info_for_address(&section, &self.bases, &mut context.gimli, svma)
+            .unwind_info_for_address(&section, &self.bases, context, svma)
             .ok()?;
         Some(Found {
             row,
@@ -229,114 +208,5 @@ impl Cfi {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
-mod tests {
-    use super::*;
-    use crate::capture::{ImageTable, ImagesGuard};
-
-    /// Each entry of each image of this process: libc, the loader, the vDSO and this program.
-    fn entries(images: &ImagesGuard, mut check: impl FnMut(&Cfi, u32, u64, usize)) {
-        for (image, number) in images.images().iter().zip(0u32..) {
-            let Some(cfi) = &image.cfi else {
-                continue;
-            };
-            let section = cfi.eh_frame();
-            let mut entries = section.entries(&cfi.bases);
-            while let Ok(Some(entry)) = entries.next() {
-                let gimli::CieOrFde::Fde(partial) = entry else {
-                    continue;
-                };
-                let entry = partial.parse(EhFrame::cie_from_offset).expect("parses");
-                let (start, length) = (entry.initial_address(), entry.len());
-                let step = (length / 40).max(1) as usize;
-                for at in (0..length).step_by(step).chain([length.saturating_sub(1)]) {
-                    check(cfi, number, start.wrapping_add(at), entry.offset());
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn the_quick_way_says_what_gimli_says() {
-        ImageTable::refresh();
-        let images = ImageTable::enter();
-        let mut context = Context::new();
-        let (mut all, mut quickly) = (0u32, 0u32);
-        entries(&images, |cfi, image, svma, offset| {
-            all += 1;
-            let section = (&*cfi.section.bytes, cfi.section.svma, image);
-            let quick = quick::rule(section, offset, svma, Arch::NATIVE, &mut context.commons);
-            if let Some(quick) = quick {
-                quickly += 1;
-                let found = cfi.find_at(offset, svma, &mut context).expect("a row");
-                let slow = rule(&found, Arch::NATIVE);
-                assert_eq!(quick, slow.packed(), "{image} {svma:#x}: {slow:?}");
-            }
-        });
-        assert!(all > 10_000, "{all}");
-        // Nearly all is of the usual shape.
-        assert!(quickly as f64 > 0.98 * all as f64, "{quickly} of {all}");
-    }
-
-    #[test]
-    fn the_quick_way_takes_no_harm_from_any_bytes() {
-        ImageTable::refresh();
-        let images = ImageTable::enter();
-        let mut context = Context::new();
-        let mut random = 0x9e37_79b9_7f4a_7c15u64;
-        let mut bytes = [0u8; 512];
-        let mut agreed = 0;
-        entries(&images, |cfi, image, svma, offset| {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            if image > 0 || !random.is_multiple_of(16) {
-                return;
-            }
-            // The entry and its CIE side by side, with a byte of them changed.
-            let Some((entry, common)) = parts(&cfi.section.bytes, offset) else {
-                return;
-            };
-            let Some(copy) = bytes.get_mut(..entry.len() + common.len()) else {
-                return;
-            };
-            copy[..common.len()].copy_from_slice(common);
-            copy[common.len()..].copy_from_slice(entry);
-            let at = common.len();
-            copy[at + 4..at + 8].copy_from_slice(&(at as u32 + 4).to_le_bytes());
-            let changed = random as usize / 64 % copy.len();
-            copy[changed] = (random >> 40) as u8;
-            // The entry lies where it did, so that its function does.
-            let section_svma = cfi.section.svma + offset as u64 - at as u64;
-            let moved = Cfi {
-                section: Section {
-                    svma: section_svma,
-                    bytes: copy.to_vec().into(),
-                },
-                bases: cfi.bases.clone().set_eh_frame(section_svma),
-                index: Index::none(),
-            };
-            context.forget();
-            let section = (&*moved.section.bytes, section_svma, 0);
-            let quick = quick::rule(section, at, svma, Arch::NATIVE, &mut context.commons);
-            if let Some(quick) = quick
-                && let Some(found) = moved.find_at(at, svma, &mut context)
-            {
-                agreed += 1;
-                assert_eq!(quick, rule(&found, Arch::NATIVE).packed(), "{copy:02x?}");
-            }
-        });
-        assert!(agreed > 1_000, "{agreed}");
-    }
-
-    /// An entry and its CIE, as bytes.
-    fn parts(section: &[u8], offset: usize) -> Option<(&[u8], &[u8])> {
-        let word = |at: usize| {
-            let bytes = section.get(at..at + 4)?;
-            Some(u32::from_le_bytes(bytes.try_into().ok()?) as usize)
-        };
-        let whole = |at: usize| section.get(at..at + 4 + word(at)?);
-        let common = offset + 4 - word(offset + 4)?;
-        Some((whole(offset)?, whole(common)?))
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -291,19 +291,14 @@ impl RuleCache {
         }
     }
 
-    /// Has the cache forget what was learnt under another generation of images, and says whether there
-    /// was something to forget. Signal-safe.
+    /// Has the cache forget what was learnt under another generation of images. Signal-safe.
     ///
     /// Each rule carries the low bits of its generation; all are wiped when those come round.
-    pub(crate) fn use_generation(&mut self, generation: u64) -> bool {
-        let changed = self.generation != generation;
-        if changed {
-            if self.generation >> GENERATION_BITS != generation >> GENERATION_BITS {
-                self.sets.fill(Set::default());
-            }
-            self.generation = generation;
+    pub(crate) fn use_generation(&mut self, generation: u64) {
+        if self.generation >> GENERATION_BITS != generation >> GENERATION_BITS {
+            self.sets.fill(Set::default());
         }
-        changed
+        self.generation = generation;
     }
 
     /// The low bits of the generation, where a rule's word has room for them.

@@ -66,7 +66,7 @@ impl Unwinder {
     pub fn new() -> Unwinder {
         Unwinder {
             cache: RuleCache::new(),
-            context: Box::new(Context::new()),
+            context: Box::new(Context::new_in()),
             scratch: Scratch::new(),
             follower: Follower::new(),
         }
@@ -117,9 +117,7 @@ impl Unwinder {
         images: &'a Images,
         memory: M,
     ) -> Walk<'a, M> {
-        if self.cache.use_generation(images.generation()) {
-            self.context.forget();
-        }
+        self.cache.use_generation(images.generation());
         Walk {
             unwinder: self,
             images,

@@ -12,7 +12,6 @@ use crate::capture::images::Section;
 pub(super) struct Index {
     pub(super) header: Section,
     table: Range<usize>,
-    steps: Steps,
 }
 
 impl Index {
@@ -32,12 +31,7 @@ impl Index {
             Some(linked) => linked,
             None => header_table(built_header(section, bases)?)?,
         };
-        let steps = Steps::of(pairs(&header, &table)?);
-        Some(Index {
-            header,
-            table,
-            steps,
-        })
+        Some(Index { header, table })
     }
 
     /// Where the entries' functions begin (svma), in order.
@@ -56,16 +50,8 @@ impl Index {
     pub(super) fn entry(&self, svma: u64, section: u64) -> Option<Place> {
         let pairs = pairs(&self.header, &self.table)?;
         let wanted = i32::try_from(svma.wrapping_sub(self.header.svma) as i64).ok()?;
-        let (mut low, mut high) = self.steps.around(wanted, pairs.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if start_of(pairs.get(middle)?) <= wanted {
-                low = middle + 1
-            } else {
-                high = middle
-            }
-        }
-        let number = low.checked_sub(1)?;
+        let after = pairs.partition_point(|pair| start_of(pair) <= wanted);
+        let number = after.checked_sub(1)?;
         let pair = pairs.get(number)?;
         let start = start_of(pair);
         let [.., a, b, c, d] = *pair;
@@ -92,57 +78,6 @@ pub(super) struct Place {
     pub(super) offset: usize,
     /// Whether no other entry begins where it does.
     pub(super) alone: bool,
-}
-
-/// Where in a search table to look: how many entries begin before each of some places that lie at equal
-/// distances, so that most of the search is one look.
-#[derive(Debug)]
-pub(super) struct Steps {
-    first: i32,
-    shift: u32,
-    before: Box<[u32]>,
-}
-
-impl Steps {
-    /// So many places at most: 8 KiB an image.
-    const MOST: usize = 2048;
-
-    fn of(pairs: &[[u8; 8]]) -> Steps {
-        let first = pairs.first().map_or(0, start_of);
-        let last = pairs.last().map_or(0, start_of);
-        let span = u64::from(last.wrapping_sub(first) as u32);
-        // About four entries from one place to the next.
-        let places = (pairs.len() / 4).clamp(1, Steps::MOST) as u64;
-        let shift = (span / places).checked_ilog2().map_or(0, |log| log + 1);
-        let before = (0..=(span >> shift) + 1)
-            .map(|place| {
-                let at = i64::from(first).saturating_add((place << shift) as i64);
-                pairs.partition_point(|pair| i64::from(start_of(pair)) < at) as u32
-            })
-            .collect();
-        Steps {
-            first,
-            shift,
-            before,
-        }
-    }
-
-    /// Between which two counts that of the entries which begin at or before an offset is; of `all`
-    /// entries. Signal-safe.
-    fn around(&self, wanted: i32, all: usize) -> (usize, usize) {
-        let Ok(past) = u64::try_from(i64::from(wanted) - i64::from(self.first)) else {
-            // Before the first one.
-            return (0, 0);
-        };
-        let place = usize::try_from(past >> self.shift).unwrap_or(usize::MAX);
-        // Behind the last place lie no further ones: there all entries begin before.
-        let count = |place: usize| {
-            self.before
-                .get(place)
-                .map_or(all, |&known| all.min(known as usize))
-        };
-        (count(place), count(place.saturating_add(1)))
-    }
 }
 
 /// The pairs of a search table. Signal-safe.
@@ -224,64 +159,5 @@ pub(crate) fn eh_frame_of(header: &Section) -> Option<u64> {
     match parsed.eh_frame_ptr() {
         gimli::Pointer::Direct(address) => Some(address),
         gimli::Pointer::Indirect(_) => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn random(state: &mut u64) -> u64 {
-        *state ^= *state << 13;
-        *state ^= *state >> 7;
-        *state ^= *state << 17;
-        *state
-    }
-
-    #[test]
-    fn the_steps_lead_to_where_a_whole_search_does() {
-        let mut state = 0x2545_f491_4f6c_dd1d;
-        for round in 0..400u64 {
-            let count = random(&mut state) % [1, 3, 50, 3000][round as usize % 4];
-            let spread = [100, 1 << 20, i32::MAX as u64][round as usize % 3];
-            let below = random(&mut state) as i32 / 2;
-            let mut starts: Vec<i32> = (0..count)
-                .map(|_| below.saturating_add((random(&mut state) % spread) as i32))
-                .collect();
-            starts.sort_unstable();
-            let pairs: Vec<[u8; 8]> = starts
-                .iter()
-                .map(|start| (u64::from(*start as u32)).to_le_bytes())
-                .collect();
-            let steps = Steps::of(&pairs);
-            assert!(steps.before.len() <= Steps::MOST + 2);
-            let near = starts
-                .iter()
-                .flat_map(|&start| [start.saturating_sub(1), start, start.saturating_add(1)]);
-            let others = [i32::MIN, i32::MAX, 0, below];
-            for wanted in near.chain(others) {
-                let (low, high) = steps.around(wanted, pairs.len());
-                let whole = starts.partition_point(|start| *start <= wanted);
-                assert!(
-                    (low..=high).contains(&whole),
-                    "{wanted}: {low}..{high}, {whole}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn a_table_in_disorder_does_no_harm() {
-        let mut state = 0x9e37_79b9_7f4a_7c15;
-        for _ in 0..200 {
-            let pairs: Vec<[u8; 8]> = (0..random(&mut state) % 200)
-                .map(|_| random(&mut state).to_le_bytes())
-                .collect();
-            let steps = Steps::of(&pairs);
-            for _ in 0..50 {
-                let (low, high) = steps.around(random(&mut state) as i32, pairs.len());
-                assert!(low <= pairs.len() && high <= pairs.len());
-            }
-        }
     }
 }

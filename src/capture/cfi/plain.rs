@@ -31,7 +31,7 @@ impl Cfi {
         let reading = Reading::new(common, arch);
         let usual = common.return_address_register() == reading.return_address
             && !entry.is_signal_trampoline();
-        let Some(seen) = reading.instructions(common.instructions(section, &self.bases)) else {
+        let Some(seen) = reading.common(common.instructions(section, &self.bases)) else {
             return false;
         };
         // Without a return address in memory or in a register the function has no caller.
@@ -63,6 +63,24 @@ impl Reading {
             return_address: Register(arch.return_address() as u16),
             align: common.data_alignment_factor(),
         }
+    }
+
+    /// Those of a CIE, which define the row that all of its entries begin with; `None` where they are not
+    /// plain.
+    fn common(&self, code: CallFrameInstructionIter<'_, Slice<'_>>) -> Option<Seen> {
+        let mut each = code.clone();
+        while let Some(code) = each.next().ok()? {
+            // They have no place, and nothing to go back to.
+            let defines = !matches!(
+                code,
+                Code::AdvanceLoc { .. }
+                    | Code::Restore { .. }
+                    | Code::RememberState
+                    | Code::RestoreState
+            );
+            defines.then_some(())?;
+        }
+        self.instructions(code)
     }
 
     /// `None` where one of them is not plain.

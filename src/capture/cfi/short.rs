@@ -18,61 +18,27 @@ pub(crate) fn rule(found: &Found<'_>, arch: Arch) -> Rule {
 }
 
 fn short(row: &UnwindTableRow<usize, Fixed>, arch: Arch) -> Option<Rule> {
-    let cfa = match row.cfa() {
-        CfaRule::RegisterAndOffset { register, offset } => Some((u64::from(register.0), *offset)),
-        CfaRule::Expression(_) => None,
-    };
-    let saved = |register: usize| match row.register(Register(register as u16)) {
-        None | Some(RegisterRule::SameValue) => Saved::Nowhere,
-        Some(RegisterRule::Undefined) => Saved::Lost,
-        Some(RegisterRule::Offset(offset)) => Saved::At(offset),
-        Some(_) => Saved::Otherwise,
-    };
-    let return_address = match row.register(Register(arch.return_address() as u16)) {
+    let column = Register(arch.return_address() as u16);
+    let return_address = match row.register(column) {
+        Some(RegisterRule::Undefined) => return Some(Rule::Root),
         // No return address at all, where it is not in a register.
-        None if arch == Arch::X86_64 => Saved::Lost,
-        _ => saved(arch.return_address()),
+        None if arch == Arch::X86_64 => return Some(Rule::Root),
+        None | Some(RegisterRule::SameValue) => None,
+        Some(RegisterRule::Offset(offset)) => Some(offset),
+        Some(_) => return None,
     };
-    of_row(cfa, return_address, saved(arch.fp()), arch)
-}
-
-/// Where a row says that a register of the caller is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Saved {
-    /// Still in the register.
-    Nowhere,
-    /// Gone.
-    Lost,
-    /// So many bytes from the CFA.
-    At(i64),
-    Otherwise,
-}
-
-/// The short form of what a row says of these three, where it has one; the CFA as a register and what
-/// is added to it, if it is that. Signal-safe.
-#[inline(always)]
-pub(super) fn of_row(
-    cfa: Option<(u64, i64)>,
-    return_address: Saved,
-    fp: Saved,
-    arch: Arch,
-) -> Option<Rule> {
-    let return_address = match return_address {
-        Saved::Lost => return Some(Rule::Root),
-        Saved::Nowhere => None,
-        Saved::At(offset) => Some(offset),
-        Saved::Otherwise => return None,
+    let fp = match row.register(Register(arch.fp() as u16)) {
+        None | Some(RegisterRule::SameValue | RegisterRule::Undefined) => None,
+        Some(RegisterRule::Offset(offset)) => Some(offset),
+        Some(_) => return None,
     };
-    let fp = match fp {
-        Saved::Nowhere | Saved::Lost => None,
-        Saved::At(offset) => Some(offset),
-        Saved::Otherwise => return None,
+    let CfaRule::RegisterAndOffset { register, offset } = row.cfa() else {
+        return None;
     };
-    let (register, offset) = cfa?;
-    let base = match register {
-        number if number == arch.sp() as u64 => Base::Sp,
-        number if number == arch.fp() as u64 => Base::Fp,
+    let base = match usize::from(register.0) {
+        number if number == arch.sp() => Base::Sp,
+        number if number == arch.fp() => Base::Fp,
         _ => return None,
     };
-    Rule::frame(base, offset, return_address, fp)
+    Rule::frame(base, *offset, return_address, fp)
 }
