@@ -2,7 +2,8 @@
 //! known from the calls and returns that were seen.
 //!
 //! `cargo run --release --example exactness` writes the table into `docs/exactness.md`; with
-//! `--check` it runs the small corpora alone and fails where they miss what the table promises.
+//! `--check` it runs the small corpora alone and fails where they miss what the table promises; with
+//! `--command -- PROGRAM ARGUMENTS` it runs any program, and prints its rows.
 //! It needs `gcc`, `g++` and `rustc`, Linux, and x86_64.
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -19,6 +20,15 @@ mod trace;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn main() -> std::process::ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
+    if words.first().is_some_and(|word| word == "--command") {
+        return match any(&words[1..]) {
+            Ok(()) => std::process::ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("exactness: {error}");
+                std::process::ExitCode::from(3)
+            }
+        };
+    }
     let check = words.iter().any(|word| word == "--check");
     let verbose = words.iter().any(|word| word == "--misses");
     let only: Vec<&str> = words
@@ -92,6 +102,44 @@ fn run(check: bool, verbose: bool, only: &[&str]) -> Result<bool, Box<dyn std::e
     Ok(true)
 }
 
+/// Any program: `[--stride N] [--most N] -- PROGRAM ARGUMENTS`. Each N-th instruction is judged (61), of at
+/// most so many (20,000,000); its own threads are followed, its children are not.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn any(words: &[String]) -> Result<(), Box<dyn std::error::Error>> {
+    let end = words.iter().position(|word| word == "--");
+    let (options, command) = words.split_at(end.ok_or("no `--` before the program")?);
+    let option = |name: &str, usual: u64| match options.iter().position(|word| word == name) {
+        Some(at) => options.get(at + 1).and_then(|word| word.parse().ok()),
+        None => Some(usual),
+    };
+    let mut command: Vec<_> = command[1..].iter().map(std::ffi::OsString::from).collect();
+    let program = command.first_mut().ok_or("no program")?;
+    if !program.to_string_lossy().contains('/') {
+        let folders = std::env::var_os("PATH").unwrap_or_default();
+        let mut places = std::env::split_paths(&folders).map(|folder| folder.join(&*program));
+        let found = places.find(|place| place.exists());
+        *program = found.ok_or("no such program")?.into_os_string();
+    }
+    let name = std::path::Path::new(program)
+        .file_name()
+        .unwrap_or_default();
+    let name = name.to_string_lossy().into_owned();
+    let mut table = table::Table::default();
+    let plan = trace::Plan {
+        command: &command,
+        stride: option("--stride", 61)
+            .ok_or("--stride takes a number")?
+            .max(1),
+        most: option("--most", 20_000_000).ok_or("--most takes a number")?,
+    };
+    trace::run(&plan, &mut table)?;
+    table.close(&name);
+    table.print_misses();
+    print!("{}", table.rows());
+    table.print_sources();
+    Ok(())
+}
+
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn measure(
     corpus: &corpus::Corpus,
@@ -101,7 +149,8 @@ fn measure(
     let mut table = table::Table::default();
     for build in corpus.builds(folder, count)? {
         let start = std::time::Instant::now();
-        let stops = trace::run(&build.program, &mut table)?;
+        let command = [build.program.into_os_string()];
+        let stops = trace::run(&trace::Plan::whole(&command), &mut table)?;
         eprintln!("{}: {stops} stops in {:.1?}", build.what, start.elapsed());
         table.close(corpus.name);
     }

@@ -1,9 +1,8 @@
 //! Runs a program one instruction at a time, all of its threads, and compares at each stop.
 
 use std::collections::HashMap;
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64};
 use framehop::{MustNotAllocateDuringUnwind, Unwinder as _};
@@ -47,9 +46,30 @@ enum Kind {
     Other,
 }
 
-/// Steps through all of a program; says how many stops there were.
-pub fn run(program: &Path, table: &mut Table) -> Result<u64, Error> {
-    let pid = spawn(program)?;
+/// What is run, and how much of it is looked at.
+pub struct Plan<'a> {
+    /// The program and its arguments.
+    pub command: &'a [OsString],
+    /// Each so manieth stop is judged.
+    pub stride: u64,
+    /// After so many instructions it is ended.
+    pub most: u64,
+}
+
+impl Plan<'_> {
+    /// All of a program that is to succeed.
+    pub fn whole(command: &[OsString]) -> Plan<'_> {
+        Plan {
+            command,
+            stride: 1,
+            most: u64::MAX,
+        }
+    }
+}
+
+/// Steps through a program; says how many stops there were.
+pub fn run(plan: &Plan<'_>, table: &mut Table) -> Result<u64, Error> {
+    let pid = spawn(plan.command)?;
     let mut remote = Remote::new(pid);
     let mut mapped = Mapped::new();
     let mut threads: HashMap<i32, Thread> = HashMap::new();
@@ -90,6 +110,13 @@ pub fn run(program: &Path, table: &mut Table) -> Result<u64, Error> {
             }
             if !code.is_empty() {
                 stops += 1;
+            }
+            if stops >= plan.most {
+                // SAFETY: a child of ours that was not waited for to its end.
+                unsafe { libc::kill(pid, libc::SIGKILL) };
+                return Ok(stops);
+            }
+            if !code.is_empty() && stops % plan.stride == 0 {
                 let target = (kind == Kind::Return)
                     .then(|| remote.bytes(user.rsp, 8))
                     .and_then(|bytes| bytes.try_into().ok())
@@ -125,8 +152,9 @@ pub fn run(program: &Path, table: &mut Table) -> Result<u64, Error> {
         if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
             threads.remove(&tid);
             if tid == pid {
-                if libc::WIFSIGNALED(status) || libc::WEXITSTATUS(status) != 0 {
-                    return Err(format!("{} ended with {status:#x}", program.display()).into());
+                let good = libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0;
+                if !good && plan.stride == 1 {
+                    return Err(format!("{:?} ended with {status:#x}", plan.command).into());
                 }
                 return Ok(stops);
             }
@@ -313,10 +341,16 @@ fn step(tid: i32, signal: i32) {
 }
 
 /// Starts the program, stopped at its first instruction; its output is thrown away.
-fn spawn(program: &Path) -> Result<i32, Error> {
-    let path = CString::new(program.as_os_str().as_bytes())?;
-    let arguments = [path.as_ptr(), std::ptr::null()];
-    let environment = [c"LC_ALL=C".as_ptr(), std::ptr::null()];
+fn spawn(command: &[OsString]) -> Result<i32, Error> {
+    let words: Result<Vec<CString>, _> = command
+        .iter()
+        .map(|word| CString::new(word.as_bytes()))
+        .collect();
+    let words = words?;
+    let path = words.first().ok_or("no program")?;
+    let mut arguments: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
+    arguments.push(std::ptr::null());
+    let environment = [c"LC_ALL=C".as_ptr(), c"HOME=/".as_ptr(), std::ptr::null()];
     // SAFETY: the child calls only async-signal-safe functions before it becomes another program.
     unsafe {
         let pid = libc::fork();
@@ -325,6 +359,8 @@ fn spawn(program: &Path) -> Result<i32, Error> {
             libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
             let null = libc::open(c"/dev/null".as_ptr(), libc::O_WRONLY);
             libc::dup2(null, 1);
+            let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY);
+            libc::dup2(nothing, 0);
             libc::execve(path.as_ptr(), arguments.as_ptr(), environment.as_ptr());
             libc::_exit(127);
         }
@@ -334,7 +370,7 @@ fn spawn(program: &Path) -> Result<i32, Error> {
         let mut status = 0;
         libc::waitpid(pid, &mut status, 0);
         if !libc::WIFSTOPPED(status) {
-            return Err(format!("{} did not start: {status:#x}", program.display()).into());
+            return Err(format!("{path:?} did not start: {status:#x}").into());
         }
         let options = libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_EXITKILL;
         libc::ptrace(libc::PTRACE_SETOPTIONS, pid, 0, options as usize);

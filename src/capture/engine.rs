@@ -78,13 +78,13 @@ impl Engine {
         at: At,
         scratch: &mut Scratch,
     ) -> Option<Rule> {
-        let past = svma.checked_sub(self.base)?;
-        if past >= u64::from(u32::MAX) {
+        let behind = svma.checked_add(1)?;
+        if svma.checked_sub(self.base)? >= u64::from(u32::MAX) {
             return None;
         }
         let address = match at {
             At::Instruction => FrameAddress::from_instruction_pointer(svma),
-            At::Call => FrameAddress::from_return_address(svma.checked_add(1)?)?,
+            At::Call => FrameAddress::from_return_address(behind)?,
         };
         scratch.evict(svma, arch);
         let mut reads = Reads::default();

@@ -129,6 +129,7 @@ impl Unwinder {
             exact: start.exact,
             state: start,
             full: false,
+            again: 0,
             lacked: false,
             by_code: false,
             budget: scan::BUDGET,
@@ -154,6 +155,8 @@ pub struct Walk<'a, M> {
     near: (Range<u64>, Option<u32>),
     /// Whether every preserved register is followed, not only the two that most frames need.
     full: bool,
+    /// How many times it has begun again to follow them.
+    again: u32,
     /// Whether it ended for want of a register that was not known.
     lacked: bool,
     /// Whether functions' instructions are read where a CFA hangs on such a register.
@@ -250,8 +253,12 @@ impl<M: Memory> Iterator for Walk<'_, M> {
         }
         self.given += 1;
         self.here = self.rule_here();
-        if self.given == 2 && self.state.found == Found::UnwindInfo && !self.is_in_code() {
-            self.doubt_first();
+        if self.given > 1
+            && (self.given == 2 || self.here.usual().is_none())
+            && self.state.found == Found::UnwindInfo
+            && !self.is_in_code()
+        {
+            self.doubt();
         }
         let image = self.here.image().unwrap_or(RawFrame::NO_IMAGE);
         Some(RawFrame {
@@ -322,7 +329,7 @@ impl<M: Memory> Walk<'_, M> {
             },
             Rule::Guess { base, .. } => {
                 let usual = self.here.guess().ok_or(WalkEnd::NoUnwindInfo)?;
-                self.leave_by_frame(usual)?;
+                self.leave_by_frame(usual).map_err(end_of_guess)?;
                 self.state.found = match base {
                     Base::Sp => Found::LinkRegister,
                     Base::Fp => Found::FramePointer,
@@ -342,12 +349,12 @@ impl<M: Memory> Walk<'_, M> {
         image.is_some_and(|image| image.is_code(self.state.lookup()))
     }
 
-    /// Unwind information led from the first frame to where no image has code. It may be code that was made
-    /// at run time, or the information may be wrong there, as it is of a naked function that pushes: then
-    /// the function's own instructions lead to its caller. Neither is certain.
+    /// Unwind information led to where no image has code. It may be code that was made at run time, or the
+    /// information may be wrong there, as it is of a naked function that pushes: if that is the first one,
+    /// its own instructions lead to its caller. Neither is certain.
     #[cold]
-    fn doubt_first(&mut self) {
-        if self.exact && !self.full {
+    fn doubt(&mut self) {
+        if self.given == 2 && self.exact && !self.full {
             let said = std::mem::replace(&mut self.state, State::new(&self.initial, true));
             if self.leave_by_code() != Ok(true) {
                 self.state = said;
@@ -472,6 +479,17 @@ impl<M: Memory> Walk<'_, M> {
         }
     }
 
+    /// A return address of 0: that of a thread's first function, if it has no frame pointer to give back
+    /// either (System V ABI, AMD64, 3.4.1; Procedure Call Standard for the Arm 64-bit Architecture, 6.4.6). Else
+    /// the information may be wrong, as that of code made at run time is at times.
+    #[cold]
+    fn end_at_null(&self, found: Found) -> WalkEnd {
+        match found {
+            Found::UnwindInfo if self.state.fp == 0 => WalkEnd::Root,
+            _ => WalkEnd::NoUnwindInfo,
+        }
+    }
+
     #[inline]
     fn arrive(&mut self, return_address: u64, sp: u64, found: Found) -> Result<(), WalkEnd> {
         let pc = match self.arch {
@@ -479,13 +497,21 @@ impl<M: Memory> Walk<'_, M> {
             Arch::Arm64 => self.images.strip(return_address),
         };
         if pc == 0 {
-            return Err(WalkEnd::Root);
+            return Err(self.end_at_null(found));
         }
         self.state.pc = pc;
         self.state.sp = sp;
         self.state.found = found;
         self.state.exact = false;
         Ok(())
+    }
+}
+
+/// Why a guess leads no further: that what it has found is 0 does not make a root of the frame.
+fn end_of_guess(end: WalkEnd) -> WalkEnd {
+    match end {
+        WalkEnd::Root => WalkEnd::NoUnwindInfo,
+        end => end,
     }
 }
 

@@ -43,10 +43,6 @@ impl<M: Memory> Walk<'_, M> {
         let target = self.memory.read(fp.wrapping_add(8)).map_err(end_of)?;
         let target = self.images.strip(target);
         let new_fp = self.memory.read(fp).map_err(end_of)?;
-        if target == 0 {
-            // As the first function of a thread leaves it.
-            return Err(WalkEnd::Root);
-        }
         if !is_behind_call(self.images, arch, target) {
             return Err(WalkEnd::NoUnwindInfo);
         }
@@ -94,7 +90,7 @@ fn cfi_preserved(arch: Arch) -> u64 {
 
 #[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
 mod tests {
-    use crate::capture::{ImageTable, Registers, StackCopy, Unwinder};
+    use crate::capture::{ImageTable, Images, LoadedImage, Registers, StackCopy, Unwinder};
     use crate::report::model::{Found, WalkEnd};
 
     // What compilers make of a naked function: its information says nothing of what it pushes.
@@ -124,14 +120,15 @@ mod tests {
             wedjat_test_pushed as *const () as u64,
             wedjat_test_called as *const () as u64,
         );
-        let walk = |words: &[u64]| {
+        let walk_from = |pc: u64, fp: u64, words: &[u64]| {
             let stack: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-            let registers = Registers::x86_64(pc, 0x1000, 0);
+            let registers = Registers::x86_64(pc, 0x1000, fp);
             let mut unwinder = Unwinder::new();
             let mut walk = unwinder.walk(&registers, images.set(), StackCopy::new(0x1000, &stack));
             let frames: Vec<_> = walk.by_ref().map(|frame| (frame.pc, frame.found)).collect();
             (frames, walk.end())
         };
+        let walk = |words: &[u64]| walk_from(pc, 0, words);
         let (frames, end) = walk(&[3, caller, 0]);
         assert_eq!(
             frames,
@@ -141,10 +138,35 @@ mod tests {
         // Nowhere at all: what the information says is kept, as a guess.
         let (frames, _) = walk(&[3, 5, 0]);
         assert_eq!(frames, [(pc, Found::Context), (3, Found::LinkRegister)]);
+        // A frame further out.
+        let (frames, _) = walk_from(caller, 0, &[caller, 5, 0]);
+        let found: Vec<_> = frames.iter().map(|frame| frame.1).collect();
+        let certain = (Found::Context, Found::UnwindInfo);
+        assert_eq!(found, [certain.0, certain.1, Found::LinkRegister]);
         // In an image, but among its data.
         static DATA: [u64; 2] = [7, 8];
         let data = &raw const DATA as u64 + 8;
         let (frames, _) = walk(&[data, 5, 0]);
         assert_eq!(frames, [(pc, Found::Context), (data, Found::LinkRegister)]);
+    }
+
+    #[test]
+    fn a_return_address_of_0_is_a_root_only_where_there_is_no_frame_pointer_either() {
+        ImageTable::refresh();
+        let images = ImageTable::enter();
+        let end = |set: &Images, pc: u64, fp: u64, words: &[u64]| {
+            let stack: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            let registers = Registers::x86_64(pc, 0x1000, fp);
+            let mut unwinder = Unwinder::new();
+            let mut walk = unwinder.walk(&registers, set, StackCopy::new(0x1000, &stack));
+            (walk.by_ref().count(), walk.end())
+        };
+        let called = wedjat_test_called as *const () as u64;
+        assert_eq!(end(images.set(), called, 0, &[0]), (1, Some(WalkEnd::Root)));
+        let unsure = (1, Some(WalkEnd::NoUnwindInfo));
+        assert_eq!(end(images.set(), called, 0x1008, &[0, 0]), unsure);
+        // Without information, a frame record of zeros need not be this function's.
+        let bare = Images::new(vec![LoadedImage::new("bare", 0x5000_0000, 0, 0x1000)]);
+        assert_eq!(end(&bare, 0x5000_0123, 0x1000, &[0, 0]), unsure);
     }
 }

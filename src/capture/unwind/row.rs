@@ -8,6 +8,9 @@ use crate::capture::memory::Memory;
 use crate::capture::registers::Arch;
 use crate::report::model::{Found, WalkEnd};
 
+/// How many times a walk begins again; then every register is followed to its end.
+const MOST_AGAIN: u32 = 8;
+
 impl<M: Memory> Walk<'_, M> {
     /// Leaves by all of the row; `Some` where the walk ends in good order.
     ///
@@ -139,15 +142,19 @@ impl<M: Memory> Walk<'_, M> {
         Ok(arrived.err())
     }
 
-    /// Walks again from the start with every register, to where it stands.
+    /// Walks again from the start with every register, past the frame that needs them. Further out they are
+    /// seldom needed, and the short way is taken again.
     #[cold]
     pub(super) fn again_in_full(&mut self) -> Result<(), WalkEnd> {
         self.full = true;
+        self.again += 1;
         self.state = State::new(&self.initial, self.exact);
         for _ in 0..self.given {
             self.here = self.rule_here();
             self.step()?;
         }
+        let clear = self.state.doubt == 0 && self.state.called.is_none();
+        self.full = !clear || self.again >= MOST_AGAIN;
         Ok(())
     }
 }
