@@ -130,6 +130,7 @@ impl Unwinder {
             state: start,
             full: false,
             again: 0,
+            behind: 0,
             lacked: false,
             by_code: false,
             budget: scan::BUDGET,
@@ -157,6 +158,8 @@ pub struct Walk<'a, M> {
     full: bool,
     /// How many times it has begun again to follow them.
     again: u32,
+    /// How many frames it has still to leave until it comes to where it began again.
+    behind: u32,
     /// Whether it ended for want of a register that was not known.
     lacked: bool,
     /// Whether functions' instructions are read where a CFA hangs on such a register.
@@ -325,7 +328,10 @@ impl<M: Memory> Walk<'_, M> {
                 Err(Fault::Bad) => Err(WalkEnd::NoUnwindInfo),
                 Err(Fault::Missing(missing)) => Err(end_of(missing)),
                 Ok(Some(end)) => Err(end),
-                Ok(None) => Ok(()),
+                Ok(None) => {
+                    self.settle();
+                    Ok(())
+                }
             },
             Rule::Guess { base, .. } => {
                 let usual = self.here.guess().ok_or(WalkEnd::NoUnwindInfo)?;

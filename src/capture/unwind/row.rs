@@ -142,19 +142,27 @@ impl<M: Memory> Walk<'_, M> {
         Ok(arrived.err())
     }
 
-    /// Walks again from the start with every register, past the frame that needs them. Further out they are
-    /// seldom needed, and the short way is taken again.
+    /// Walks again from the start with every register, past the frame that needs them.
     #[cold]
     pub(super) fn again_in_full(&mut self) -> Result<(), WalkEnd> {
         self.full = true;
         self.again += 1;
         self.state = State::new(&self.initial, self.exact);
-        for _ in 0..self.given {
+        for left in (0..self.given).rev() {
             self.here = self.rule_here();
+            self.behind = left;
             self.step()?;
         }
-        let clear = self.state.doubt == 0 && self.state.called.is_none();
-        self.full = !clear || self.again >= MOST_AGAIN;
         Ok(())
+    }
+
+    /// Behind a frame that needed every register, and where none is in doubt, the short way is taken again:
+    /// further out they are seldom needed.
+    #[cold]
+    pub(super) fn settle(&mut self) {
+        let clear = self.state.doubt == 0 && self.state.called.is_none();
+        if clear && self.behind == 0 && (1..MOST_AGAIN).contains(&self.again) {
+            self.full = false;
+        }
     }
 }
