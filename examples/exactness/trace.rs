@@ -116,7 +116,7 @@ pub fn run(plan: &Plan<'_>, table: &mut Table) -> Result<u64, Error> {
                 unsafe { libc::kill(pid, libc::SIGKILL) };
                 return Ok(stops);
             }
-            if !code.is_empty() && stops % plan.stride == 0 {
+            if !code.is_empty() && stops.is_multiple_of(plan.stride) {
                 let target = (kind == Kind::Return)
                     .then(|| remote.bytes(user.rsp, 8))
                     .and_then(|bytes| bytes.try_into().ok())

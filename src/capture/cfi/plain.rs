@@ -143,7 +143,7 @@ impl Reading {
             Arch::X86_64 => 8,
             Arch::Arm64 => 16,
         };
-        (offset % step == 0 && offset <= FURTHEST).then_some(())
+        (offset.is_multiple_of(step) && offset <= FURTHEST).then_some(())
     }
 
     /// Not one of those in which a landing pad is told of an exception: a function that saves them
