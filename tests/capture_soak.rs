@@ -272,8 +272,8 @@ fn inside_a_handler() {
     let mut stack = vec![0u8; 256 << 10];
     let mut given = false;
     // SAFETY: a stack that outlives the thread; a signal that has a handler, to that thread.
-    // What was interrupted lies on the thread's own stack, of which no copy was made.
-    captured_while(&[WalkEnd::Truncated, WalkEnd::Unreadable], move || unsafe {
+    // What was interrupted lies on the thread's own stack, which is copied too.
+    captured_while(&[WalkEnd::Root], move || unsafe {
         if !std::mem::replace(&mut given, true) {
             let stack = libc::stack_t {
                 ss_sp: stack.as_mut_ptr().cast(),

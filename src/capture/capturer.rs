@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::memory::{LiveMemory, StackCopies, StackCopy};
 use super::registers::{Arch, Registers};
 use super::stack::FrameBuffer;
-use super::table::ImagesGuard;
+use super::table::{ImageTable, ImagesGuard};
 use super::unwind::Unwinder;
 use crate::platform::clock::monotonic as now;
 use crate::platform::gauge::Blocked;
@@ -113,29 +113,74 @@ impl Capturer {
         thread: Thread,
         images: &ImagesGuard,
     ) -> Result<Captured<'_>, StopError> {
+        self.capture_with(thread, images, |_| None)
+            .map(|(captured, _)| captured)
+    }
+
+    /// As [`Capturer::capture`]; where a frame is of no image that is known, its library may have been
+    /// loaded since the images were listed. If `renew` then says that they have been listed anew, the
+    /// same copy is unwound once more, and `images` are those of now. Signal-safe, if `renew` is; the
+    /// thread runs again when it is called.
+    ///
+    /// # Errors
+    /// As for [`Capturer::capture`].
+    pub fn capture_renewing(
+        &mut self,
+        thread: Thread,
+        images: &mut ImagesGuard,
+        renew: impl FnOnce() -> bool,
+    ) -> Result<Captured<'_>, StopError> {
+        let renew = |frames: &[RawFrame]| {
+            let unknown = |frame: &RawFrame| frame.image == RawFrame::NO_IMAGE;
+            (frames.iter().any(unknown) && renew()).then(ImageTable::enter)
+        };
+        let (captured, renewed) = self.capture_with(thread, images, renew)?;
+        if let Some(renewed) = renewed {
+            *images = renewed;
+        }
+        Ok(captured)
+    }
+
+    fn capture_with(
+        &mut self,
+        thread: Thread,
+        images: &ImagesGuard,
+        renew: impl FnOnce(&[RawFrame]) -> Option<ImagesGuard>,
+    ) -> Result<(Captured<'_>, Option<ImagesGuard>), StopError> {
         let known = self.stacks.of(thread);
         let copied = self.stopper.stop(thread, known, &self.budget)?;
         self.registers = Registers::native(*copied.registers);
-        let start = now();
         let (base, interrupted) = copied.interrupted;
         let copy = StackCopies {
             inner: StackCopy::new(copied.base, copied.stack),
             interrupted: StackCopy::new(base, interrupted),
         };
-        let mut walk = self.unwinder.walk(&self.registers, images.set(), copy);
-        self.frames.fill(&mut walk);
-        let end = walk.end().unwrap_or(WalkEnd::Limit);
-        let end = without_gone(&mut self.frames, images).unwrap_or(end);
-        Ok(Captured {
+        let mut unwind = 0;
+        let mut walk = |frames: &mut FrameBuffer, images: &ImagesGuard| {
+            let start = now();
+            let mut walk = self.unwinder.walk(&self.registers, images.set(), copy);
+            frames.fill(&mut walk);
+            let end = walk.end().unwrap_or(WalkEnd::Limit);
+            let end = without_gone(frames, images).unwrap_or(end);
+            unwind += now().saturating_sub(start);
+            end
+        };
+        let mut end = walk(&mut self.frames, images);
+        let renewed = renew(self.frames.frames());
+        if let Some(images) = &renewed {
+            end = walk(&mut self.frames, images);
+        }
+        let captured = Captured {
             registers: &self.registers,
             frames: self.frames.frames(),
             omitted: self.frames.omitted(),
             end,
             stopped: copied.stopped,
-            unwind: now().saturating_sub(start),
+            unwind,
             bytes: (copied.stack.len() + interrupted.len()) as u64,
             cut: copied.cut,
-        })
+        };
+        Ok((captured, renewed))
     }
 
     /// The stack of a thread that is blocked, read while it stays so: it is neither stopped nor sent

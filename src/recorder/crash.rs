@@ -4,6 +4,7 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::cause::Cause;
+use super::helper::Renewals;
 use super::threads::Tally;
 use super::{Facts, Helper, Recording, Threads, Workbench};
 use crate::capture::{CaptureLimits, Capturer, ImageTable, ImagesGuard};
@@ -277,9 +278,14 @@ impl Work {
         if claims.claim(Section::Threads) {
             crashed.phase(Phase::Threads);
             let done = [crashed.thread, Thread::current()];
-            let tally: Tally = self
-                .threads
-                .write_others(recording, bench, capturer, &images, &done);
+            let tally: Tally = self.threads.write_others(
+                recording,
+                bench,
+                capturer,
+                &mut images,
+                &mut Renewals::none(),
+                &done,
+            );
             cost.bytes = Some(tally.bytes);
             cost.unanswered = Some(tally.unanswered);
             if tally.left_out > 0 {

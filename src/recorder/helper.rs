@@ -83,6 +83,49 @@ impl Helper {
     }
 }
 
+/// Waits for fresh images where a stack leads into code of none that is known: a library may have been
+/// loaded a moment ago. So many times and no more, as of code that a process makes for itself no table
+/// will ever know; and where the helper did not answer once, nobody waits for it again.
+#[derive(Debug)]
+pub(crate) struct Renewals {
+    left: u32,
+    stuck: bool,
+}
+
+impl Renewals {
+    /// How long the helper may take, nanoseconds: it may be behind the loader's lock.
+    const WAIT: u64 = 20_000_000;
+
+    pub fn new() -> Renewals {
+        Renewals {
+            left: 20,
+            stuck: false,
+        }
+    }
+
+    /// For where nobody may wait.
+    pub fn none() -> Renewals {
+        Renewals {
+            left: 0,
+            stuck: false,
+        }
+    }
+
+    /// Whether the images have been listed anew. Signal-safe.
+    pub fn renew(&mut self) -> bool {
+        let Some(left) = self.left.checked_sub(1) else {
+            return false;
+        };
+        self.left = left;
+        if self.stuck {
+            Helper::refresh_soon();
+            return false;
+        }
+        self.stuck = !Helper::refresh_within(Self::WAIT);
+        !self.stuck
+    }
+}
+
 impl Drop for Helper {
     fn drop(&mut self) {
         STOP.store(true, Ordering::SeqCst);

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex, TryLockError};
 
+use super::helper::Renewals;
 use super::names::{self, Names};
 use super::{COUNTERS, Facts, Recording, Threads, Workbench};
 use crate::capture::{CaptureLimits, Captured, Capturer, ImageTable};
@@ -82,7 +83,8 @@ impl LiveDesk {
         let here = Thread::current();
         let mut names = Names::default();
         let mut text = String::new();
-        let images = ImageTable::enter();
+        let mut images = ImageTable::enter();
+        let mut renewals = Renewals::new();
         let wanted = match which {
             Which::Main => vec![main],
             Which::Current => vec![here],
@@ -115,7 +117,8 @@ impl LiveDesk {
             } else if let Some(stack) = blocked {
                 stack
             } else {
-                match work.capturer.capture(thread, &images) {
+                let renew = || renewals.renew();
+                match work.capturer.capture_renewing(thread, &mut images, renew) {
                     Ok(captured) => Stack::of(captured),
                     Err(error) => match work.capturer.capture_unanswered(thread, &images) {
                         Some(captured) => Stack::of(captured),
@@ -191,7 +194,7 @@ impl LiveDesk {
             .map_err(from)?
             .with_names(self.names);
         recording.event(bench, event);
-        let images = ImageTable::enter();
+        let mut images = ImageTable::enter();
         let here = Thread::current();
         let mut name = [0; 32];
         let length = here.name(&mut name);
@@ -218,7 +221,17 @@ impl LiveDesk {
         recording.main_image(bench, &images);
         super::vitals_and_context(&mut recording, bench);
         if all {
-            let tally = threads.write_others(&mut recording, bench, capturer, &images, &[here]);
+            let tally = {
+                let mut renewals = Renewals::new();
+                threads.write_others(
+                    &mut recording,
+                    bench,
+                    capturer,
+                    &mut images,
+                    &mut renewals,
+                    &[here],
+                )
+            };
             cost.bytes = Some(tally.bytes);
             cost.unanswered = Some(tally.unanswered);
             if tally.left_out > 0 {

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::helper::Renewals;
 use super::lock::Line;
 use super::stall::Shared;
 use super::{Facts, Recording, Threads, Workbench};
@@ -139,8 +140,10 @@ impl LoadDesk {
             ..ThreadView::default()
         };
         {
-            let images = ImageTable::enter();
-            match self.capturer.capture(first, &images) {
+            let mut images = ImageTable::enter();
+            let mut renewals = Renewals::new();
+            let renew = || renewals.renew();
+            match self.capturer.capture_renewing(first, &mut images, renew) {
                 Ok(captured) => {
                     cost.stopped = Some(captured.stopped);
                     cost.unwind = Some(captured.unwind);
@@ -160,8 +163,14 @@ impl LoadDesk {
             super::vitals_and_context(&mut recording, bench);
             let wanted = |thread| others.contains(&thread) && thread != first;
             let capturer = &mut self.capturer;
-            self.threads
-                .write_some(&mut recording, bench, capturer, &images, wanted);
+            self.threads.write_some(
+                &mut recording,
+                bench,
+                capturer,
+                &mut images,
+                &mut renewals,
+                wanted,
+            );
         }
         if kind != EventKind::Memory {
             self.samples.clear();

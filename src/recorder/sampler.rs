@@ -9,16 +9,12 @@ use crate::report::{CaptureView, Omitted, RawFrame, WalkEnd};
 use crate::trigger::followed::Followed;
 use crate::trigger::sampling::Samples;
 
-use super::helper::Helper;
+use super::helper::Renewals;
 use super::workbench::MAX_FRAMES;
 
 /// A thread that ran for less than this after it answered our signal, and is blocked in the same
 /// place again, only went back to where it was, nanoseconds.
 const WAY_BACK: u64 = 2_000_000;
-
-/// How often a stall asks for a fresh table of images: of code that a process makes for itself, no
-/// table will ever know.
-const REFRESHES: u32 = 20;
 
 /// The watched thread's stacks.
 ///
@@ -31,8 +27,7 @@ pub(super) struct Sampler {
     watched: Followed,
     capturer: Capturer,
     pub samples: Samples,
-    /// How often this stall has asked for fresh images.
-    asked: u32,
+    renewals: Renewals,
     /// What was seen before the last stack was taken.
     pub state: Option<&'static str>,
     pub syscall: Option<&'static str>,
@@ -83,7 +78,7 @@ impl Sampler {
         };
         Ok(Sampler {
             watched: Followed::new(watched),
-            asked: 0,
+            renewals: Renewals::new(),
             capturer: Capturer::new(limits).map_err(std::io::Error::other)?,
             samples: Samples::new(),
             state: None,
@@ -107,7 +102,7 @@ impl Sampler {
     /// Forgets the stall before.
     pub fn clear(&mut self) {
         self.samples.clear();
-        self.asked = 0;
+        self.renewals = Renewals::new();
         self.last.end = None;
         self.last.progress = None;
         self.cost = Cost::default();
@@ -131,7 +126,7 @@ impl Sampler {
             self.cost.quota = true;
             return false;
         }
-        let images = ImageTable::enter();
+        let mut images = ImageTable::enter();
         if self.place.is_some()
             && let Some(captured) = self.capturer.capture_blocked(watched, &images)
         {
@@ -147,7 +142,8 @@ impl Sampler {
             (self.last.progress, self.last.way_back_to) = (now, None);
             return true;
         }
-        match self.capturer.capture(watched, &images) {
+        let renew = || self.renewals.renew();
+        match self.capturer.capture_renewing(watched, &mut images, renew) {
             Ok(captured) => {
                 self.samples.add(
                     at,
@@ -158,12 +154,6 @@ impl Sampler {
                 );
                 self.cost.add(&captured);
                 self.last.set(&captured);
-                // In code of no image that we know: it may have been loaded during this very stall.
-                let known = |frame: &RawFrame| frame.image != RawFrame::NO_IMAGE;
-                if !captured.frames.iter().all(known) && self.asked < REFRESHES {
-                    self.asked += 1;
-                    Helper::refresh_soon();
-                }
                 self.last.progress = watched.progress();
                 self.last.way_back_to = self.place;
             }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::events::{self, OnStall, StallEvent};
+use super::helper::Renewals;
 use super::lock::{Line, Waiting};
 use super::sampler::Sampler;
 use super::{COUNTERS, Facts, Recording, Threads, Workbench};
@@ -143,7 +144,7 @@ impl StallDesk {
                 ..EventView::default()
             },
         );
-        let images = ImageTable::enter();
+        let mut images = ImageTable::enter();
         let mut name = [0; 32];
         let length = watched.name(&mut name);
         let name = name
@@ -181,7 +182,15 @@ impl StallDesk {
             };
             let capturer = self.sampler.capturer();
             let threads = &mut self.threads;
-            let tally = threads.write_some(&mut recording, bench, capturer, &images, wanted);
+            let renewals = &mut Renewals::new();
+            let tally = threads.write_some(
+                &mut recording,
+                bench,
+                capturer,
+                &mut images,
+                renewals,
+                wanted,
+            );
             let unanswered = tally.unanswered + cost.unanswered.unwrap_or(0);
             cost.unanswered = (unanswered > 0).then_some(unanswered);
         }

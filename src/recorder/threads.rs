@@ -1,5 +1,6 @@
 //! All threads of the process, one after another: list, capture, write.
 
+use super::helper::Renewals;
 use super::{Recording, Workbench};
 use crate::capture::{Capturer, ImagesGuard};
 use crate::platform::{self, Thread, clock};
@@ -65,10 +66,11 @@ impl Threads {
         recording: &mut Recording,
         bench: &mut Workbench,
         capturer: &mut Capturer,
-        images: &ImagesGuard,
+        images: &mut ImagesGuard,
+        renewals: &mut Renewals,
         done: &[Thread],
     ) -> Tally {
-        self.write_some(recording, bench, capturer, images, |thread| {
+        self.write_some(recording, bench, capturer, images, renewals, |thread| {
             !done.contains(&thread)
         })
     }
@@ -79,7 +81,8 @@ impl Threads {
         recording: &mut Recording,
         bench: &mut Workbench,
         capturer: &mut Capturer,
-        images: &ImagesGuard,
+        images: &mut ImagesGuard,
+        renewals: &mut Renewals,
         wanted: impl Fn(Thread) -> bool,
     ) -> Tally {
         let most = self.most;
@@ -88,7 +91,11 @@ impl Threads {
             left_out: left_out as u64,
             ..Tally::default()
         };
-        let mut patience = Patience::default();
+        let mut patience = Patience {
+            waited: 0,
+            starved: 0,
+            renewals,
+        };
         let mut written = 0;
         for &thread in listed {
             if !wanted(thread) {
@@ -154,20 +161,21 @@ enum Taken {
 }
 
 /// What was spent so far on threads that did not answer, nanoseconds.
-#[derive(Debug, Clone, Copy, Default)]
-struct Patience {
+#[derive(Debug)]
+struct Patience<'r> {
     waited: u64,
     starved: u64,
+    renewals: &'r mut Renewals,
 }
 
-impl Patience {
+impl Patience<'_> {
     /// Captures `thread` and writes it. Signal-safe.
     fn record(
         &mut self,
         recording: &mut Recording,
         bench: &mut Workbench,
         capturer: &mut Capturer,
-        images: &ImagesGuard,
+        images: &mut ImagesGuard,
         thread: Thread,
         facts: &ThreadView<'_>,
     ) -> Taken {
@@ -194,7 +202,8 @@ impl Patience {
                 return Taken::Unanswered;
             }
             let asked = clock::monotonic();
-            if let Ok(captured) = capturer.capture(thread, images) {
+            let renew = || self.renewals.renew();
+            if let Ok(captured) = capturer.capture_renewing(thread, images, renew) {
                 let bytes = captured.bytes;
                 recording.thread(bench, images, facts, &captured);
                 return Taken::Copied(bytes);
