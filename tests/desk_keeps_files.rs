@@ -41,7 +41,6 @@ fn no_option_takes_anything_from_a_folder_of_other_things() {
         &["--cache", &root, &report],
         &["--cache", &root, "--debug", &root, &report],
         &["--cache", &root, "--debug", &program, "--address", "0"],
-        &["--cache", &root, "--debug", &root, "--make-tables"],
         &["--debug", &root, "--strict", &report],
         &["--debug", &root, "--list-missing", &root],
         &["--source", &root, "--format", "html", &report],

@@ -69,15 +69,26 @@ impl Bytes {
     /// Tells the system that what was read of a mapped file need not stay in memory: what is read again
     /// comes back from its cache. Bounds what a process holds of a large file; never changes an answer.
     pub(crate) fn let_go(&self) {
+        self.let_go_of(0..self.range.len());
+    }
+
+    /// The same for a part of them; it may reach behind their end.
+    pub(crate) fn let_go_of(&self, part: Range<usize>) {
         #[cfg(unix)]
         if let Owner::Mapped(map) = &self.owner {
+            let start = self.range.start.saturating_add(part.start);
+            let end = self
+                .range
+                .start
+                .saturating_add(part.end)
+                .min(self.range.end);
             // SAFETY: dropping pages loses what was written to them; a private, read-only mapping of
             // a file has no such pages, so that every later read gives the file's bytes, as before.
             let _ = unsafe {
                 map.unchecked_advise_range(
                     memmap2::UncheckedAdvice::DontNeed,
-                    self.range.start,
-                    self.range.len(),
+                    start,
+                    end.saturating_sub(start),
                 )
             };
         }

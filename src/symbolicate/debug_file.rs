@@ -1,77 +1,59 @@
-//! One debug file at work: addresses of its image to frames, at once from DWARF or from a ready table.
+//! One debug file at work: addresses of its image to frames, at once from DWARF or out of the table of
+//! the whole file.
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
-use rustc_hash::FxHashMap;
-
+use super::bytes::Bytes;
 use super::cache::Cache;
-use super::dwarf::{DwarfFile, NONE, UnitIndex};
+use super::convert::convert;
+use super::direct::Direct;
+use super::dwarf::Sections;
 use super::frame::{Frame, Source};
 use super::names;
 use super::object_file::ObjectFile;
-use super::overlay::overlay;
 use super::symbols::Symbols;
-use super::table::{Builder, FROM_SYMBOLS, Table, WANTS_SYMBOL};
-use super::whole::{self, add_unit, agreeing};
+use super::symcache::WholeFile;
 
-/// An object with its tables, each made when first needed. Shared between threads.
+/// An object with what was read of it. Shared between threads.
 pub(crate) struct DebugFile {
-    pub object: ObjectFile,
+    inner: Arc<Inner>,
+    /// The thread that makes the table of the whole file.
+    making: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Inner {
+    object: ObjectFile,
     sup: Option<ObjectFile>,
-    dwarf: OnceLock<Option<DwarfFile>>,
-    symbols: OnceLock<Symbols>,
-    quick: OnceLock<UnitIndex>,
-    complete: OnceLock<UnitIndex>,
-    units: Mutex<FxHashMap<usize, UnitUse>>,
-    /// How many answers did not come from the table of the whole file.
-    direct: AtomicU32,
-    /// How many of them asked for symbols.
-    near: AtomicU32,
-    /// The table of the whole file, once somebody made or mapped it.
-    whole: OnceLock<Table>,
-    answers: [Mutex<FxHashMap<u32, Answer>>; SHARDS],
-    making: Mutex<()>,
     work: Arc<Work>,
+    /// Once the whole file is known, no more is read of its DWARF.
+    dwarf: Mutex<Reading>,
+    symbols: OnceLock<Symbols>,
+    /// The table of the whole file, once somebody made or mapped it.
+    whole: OnceLock<WholeFile>,
 }
 
 /// How debug files go about their work.
 #[derive(Debug, Clone)]
 pub(crate) struct Work {
-    /// Threads to make a table with.
+    /// Threads to walk folders with.
     pub jobs: usize,
     pub cache: Option<Cache>,
 }
 
-/// Once so many units were read for single answers, the whole file is worth it.
-const ENOUGH_UNITS: usize = 24;
-/// Once so many answers were read out of DWARF and the symbol table one by one, it is, too.
-const ENOUGH_ANSWERS: u32 = 256;
-/// So many addresses of one unit are answered by reading it for each; then it is flattened.
-const SINGLE_ANSWERS: u32 = 2;
-
-/// What was read of a unit so far.
+/// What was read of the DWARF so far.
 #[derive(Default)]
-struct UnitUse {
-    answers: u32,
-    table: Option<Arc<Table>>,
-}
-
-/// Symbols for one answer.
-enum Near<'a> {
-    All(&'a Symbols),
-    Some(Symbols),
-}
-
-impl std::ops::Deref for Near<'_> {
-    type Target = Symbols;
-
-    fn deref(&self) -> &Symbols {
-        match self {
-            Near::All(symbols) => symbols,
-            Near::Some(symbols) => symbols,
-        }
-    }
+struct Reading {
+    began: bool,
+    sections: Option<Arc<Sections>>,
+    direct: Option<Direct>,
+    /// What looking up in it has taken so far.
+    spent: Duration,
+    /// Whether the table of the whole file was begun, or cannot be made.
+    settled: bool,
+    /// How many answers needed symbols.
+    near: u32,
 }
 
 /// What is known of an address.
@@ -83,183 +65,103 @@ pub(crate) struct Answer {
     pub entry: Option<u64>,
 }
 
-/// Answers already given are kept by chain, in so many parts with a lock each.
-const SHARDS: usize = 16;
-/// So many of them; a chain is some hundred bytes.
-const ANSWERS_KEPT: usize = 1 << 17;
-/// Longer chains are damage that runs in a circle.
-const MAX_CHAIN: usize = 512;
+/// So many answers read no more of the symbol table than they need; then all of it is read.
+const SINGLE_ANSWERS: u32 = 2;
+/// What the table of a whole file takes to make, for each byte of its `.debug_info`. Once looking up
+/// has taken as long, the table is worth it.
+const MAKING_PER_BYTE: Duration = Duration::from_nanos(20);
+/// The thread that makes it has a stack for entries as deep as the guard lets them be.
+const STACK: usize = 16 << 20;
 
 impl DebugFile {
     pub(crate) fn new(object: ObjectFile, sup: Option<ObjectFile>, work: Arc<Work>) -> DebugFile {
         let whole = OnceLock::new();
         if let Some(cache) = work.cache.as_ref().filter(|_| Cache::is_worth_it(&object))
-            && let Some(table) = cache.load(&object)
+            && let Some(bytes) = cache.load(&object)
+            && let Some(table) = WholeFile::new(bytes, object.base)
         {
             let _ = whole.set(table);
         }
         DebugFile {
-            object,
-            sup,
-            dwarf: OnceLock::new(),
-            symbols: OnceLock::new(),
-            quick: OnceLock::new(),
-            complete: OnceLock::new(),
-            units: Mutex::default(),
-            direct: AtomicU32::new(0),
-            near: AtomicU32::new(0),
-            whole,
-            answers: Default::default(),
+            inner: Arc::new(Inner {
+                object,
+                sup,
+                work,
+                dwarf: Mutex::default(),
+                symbols: OnceLock::new(),
+                whole,
+            }),
             making: Mutex::default(),
-            work,
         }
+    }
+
+    pub(crate) fn object(&self) -> &ObjectFile {
+        &self.inner.object
+    }
+
+    /// Whether a part of its debug information lies in a `.dwo` or `.dwp` file that was asked for, and
+    /// is not there.
+    pub(crate) fn is_missing_a_part(&self) -> bool {
+        let reading = lock(&self.inner.dwarf);
+        reading
+            .direct
+            .as_ref()
+            .is_some_and(Direct::is_missing_a_part)
     }
 
     /// The answer for a stated address; `None` where the truth is unknown.
     pub(crate) fn lookup(&self, svma: u64) -> Option<Answer> {
-        self.object.code_end(svma)?;
-        if self.whole.get().is_none()
-            && (self.direct.fetch_add(1, Relaxed) >= ENOUGH_ANSWERS
-                || self.units_read() >= ENOUGH_UNITS)
-        {
+        let inner = &self.inner;
+        inner.object.code_end(svma)?;
+        if let Some(table) = inner.whole.get() {
+            return table.lookup(svma);
+        }
+        let (answer, is_worth_it) = inner.lookup_directly(svma);
+        if is_worth_it {
             self.make_whole();
         }
-        if let Some(table) = self.whole.get().filter(|table| !table.is_damaged()) {
-            let answer = self.lookup_in(table, svma);
-            if !table.is_damaged() {
-                return answer;
-            }
-            if let Some(cache) = &self.work.cache {
-                cache.remove(&self.object);
-            }
-        }
-        self.lookup_directly(svma)
+        answer
     }
 
-    /// The answer of the whole file's table.
-    fn lookup_in(&self, table: &Table, svma: u64) -> Option<Answer> {
-        let relative = u32::try_from(svma.checked_sub(self.object.base)?).ok()?;
-        let chain = table.chain_at(relative)?;
-        let shard = &self.answers[chain as usize % SHARDS];
-        if let Some(answer) = lock(shard).get(&chain) {
-            return Some(answer.clone());
-        }
-        let answer = self.answer(table, chain, None)?;
-        let mut shard = lock(shard);
-        if shard.len() >= ANSWERS_KEPT / SHARDS {
-            shard.clear();
-        }
-        shard.insert(chain, answer.clone());
-        Some(answer)
-    }
-
-    /// Makes the table of the whole file, unless another thread is at it, and keeps it for the next
-    /// process, too.
+    /// Begins to make the table of the whole file.
     fn make_whole(&self) {
-        let Ok(_making) = self.making.try_lock() else {
+        let inner = self.inner.clone();
+        let making = std::thread::Builder::new()
+            .name("debug file".into())
+            .stack_size(STACK)
+            .spawn(move || inner.make_whole());
+        *lock(&self.making) = making.ok();
+    }
+}
+
+impl Drop for DebugFile {
+    /// A table that was begun is made, for the next process.
+    fn drop(&mut self) {
+        if let Some(making) = lock(&self.making).take() {
+            let _ = making.join();
+        }
+    }
+}
+
+impl Inner {
+    /// Makes the table of the whole file, and keeps it for the next process, too.
+    fn make_whole(&self) {
+        let Some(sections) = lock(&self.dwarf).sections.clone() else {
             return;
         };
-        if self.whole.get().is_some() {
+        let Some(table) = convert(&self.object, &sections, self.symbols()) else {
             return;
-        }
-        let table = whole::build(
-            self.dwarf(),
-            self.symbols(),
-            self.object.base,
-            self.work.jobs,
-        );
-        if let Some(cache) = self
-            .work
-            .cache
-            .as_ref()
-            .filter(|_| Cache::is_worth_it(&self.object))
-        {
+        };
+        let worth_it = |_: &&Cache| Cache::is_worth_it(&self.object);
+        if let Some(cache) = self.work.cache.as_ref().filter(worth_it) {
             cache.store(&self.object, &table);
         }
-        let _ = self.whole.set(table);
-    }
-
-    /// Whether answers came straight from DWARF or the symbol table, where a table on disk would have been quicker.
-    pub(crate) fn wants_table(&self) -> bool {
-        self.work.cache.is_some()
-            && self.direct.load(Relaxed) > 0
-            && !self.is_whole()
-            && Cache::is_worth_it(&self.object)
-    }
-
-    /// Makes the table on disk, unless it is there or another process is at it.
-    pub(crate) fn make_table(&self) {
-        let Some(cache) = self
-            .work
-            .cache
-            .as_ref()
-            .filter(|_| Cache::is_worth_it(&self.object))
-        else {
-            return;
-        };
-        if !self.is_whole()
-            && let Some(_lock) = cache.lock(&self.object)
+        if let Some(table) = WholeFile::new(Bytes::from(table), self.object.base)
+            && self.whole.set(table).is_ok()
         {
-            self.make_whole();
+            let mut reading = lock(&self.dwarf);
+            (reading.direct, reading.sections) = (None, None);
         }
-    }
-
-    /// Reads a chain out of `table`. For a unit's own table, `svma` settles names by the symbol table.
-    fn answer(&self, table: &Table, chain: u32, svma: Option<u64>) -> Option<Answer> {
-        let base = self.object.base;
-        let mut frames: Vec<Frame> = Vec::new();
-        let mut entry = None;
-        let mut at = chain;
-        while at != NONE && frames.len() < MAX_CHAIN {
-            let chain = table.chain(at)?;
-            let mut frame = Frame::default();
-            if let Some(function) = table.function(chain.function) {
-                entry = function.entry.map(|entry| base + u64::from(entry));
-                let wants_symbol = function.flags & WANTS_SYMBOL != 0;
-                let better = entry.filter(|_| wants_symbol).and_then(|entry| {
-                    let symbols = self.symbols_near(entry);
-                    let symbol = agreeing(&symbols, entry, function.name)?;
-                    Some(Frame::named(symbol, &names::demangle(symbol)))
-                });
-                if let Some(named) = better {
-                    frame = named;
-                } else if !function.name.is_empty() {
-                    frame = match function.demangled {
-                        Some(demangled) => Frame::named(function.name, demangled),
-                        None => Frame::named(function.name, &names::demangle(function.name)),
-                    };
-                }
-                if function.flags & FROM_SYMBOLS != 0 && chain.line == 0 && chain.file == NONE {
-                    frame.source = Source::Symbols;
-                }
-            } else if chain.caller == NONE
-                && let Some(svma) = svma
-                && let Some(symbol) = self.symbols_near(svma).at(svma)
-            {
-                frame = Frame::named(symbol.name, &names::demangle(symbol.name));
-                entry = Some(symbol.entry);
-            }
-            frame.file = table.file(chain.file).map(Into::into);
-            // A line of no file says nothing.
-            frame.line = Some(chain.line).filter(|&line| line != 0 && frame.file.is_some());
-            frame.inlined = chain.caller != NONE;
-            frames.push(frame);
-            at = chain.caller;
-        }
-        let says_something = |frame: &Frame| frame.function.is_some() || frame.file.is_some();
-        frames.iter().any(says_something).then(|| Answer {
-            frames: frames.into(),
-            entry,
-        })
-    }
-
-    /// How many units were read for single answers so far.
-    fn units_read(&self) -> usize {
-        lock(&self.units).len()
-    }
-
-    fn is_whole(&self) -> bool {
-        self.whole.get().is_some()
     }
 
     /// The object's symbols.
@@ -267,101 +169,116 @@ impl DebugFile {
         self.symbols.get_or_init(|| Symbols::read(&self.object))
     }
 
-    /// The symbols that an answer for `svma` needs: for the first answers no more than those.
-    fn symbols_near(&self, svma: u64) -> Near<'_> {
+    /// Runs `work` on the symbols that an answer for `svma` needs: for the first answers no more than those.
+    fn with_symbols<T>(
+        &self,
+        reading: &mut Reading,
+        svma: u64,
+        work: impl FnOnce(&Symbols) -> T,
+    ) -> T {
+        reading.near += 1;
         if self.symbols.get().is_none()
-            && self.near.fetch_add(1, Relaxed) < SINGLE_ANSWERS
+            && reading.near <= SINGLE_ANSWERS
             && let Some(symbols) = Symbols::read_near(&self.object, svma)
         {
-            return Near::Some(symbols);
+            return work(&symbols);
         }
-        Near::All(self.symbols())
+        work(self.symbols())
     }
 
-    fn dwarf(&self) -> Option<&DwarfFile> {
-        self.dwarf
-            .get_or_init(|| DwarfFile::load(&self.object, self.sup.as_ref()))
-            .as_ref()
-    }
-
-    fn lookup_directly(&self, svma: u64) -> Option<Answer> {
-        if let Some(dwarf) = self.dwarf() {
-            let quick = self
-                .quick
-                .get_or_init(|| dwarf.read(|walk| walk.quick_index()));
-            let asked = quick.units_at(svma);
-            let mut found = self.in_units(dwarf, &asked, svma);
-            if found.is_none() && quick.is_partial() {
-                let complete = self
-                    .complete
-                    .get_or_init(|| dwarf.read(|walk| walk.complete_index()));
-                self.object.bytes.let_go();
-                let mut units = complete.units_at(svma);
-                units.retain(|unit| !asked.contains(unit));
-                found = self.in_units(dwarf, &units, svma);
-            }
-            if let Some((table, chain)) = found {
-                return self.answer(&table, chain, Some(svma));
-            }
+    /// The answer straight from DWARF and symbols, and whether the table of the whole file is worth it now.
+    fn lookup_directly(&self, svma: u64) -> (Option<Answer>, bool) {
+        let mut reading = lock(&self.dwarf);
+        if let Some(table) = self.whole.get() {
+            return (table.lookup(svma), false); // made while this thread waited
         }
-        let symbols = self.symbols_near(svma);
-        let symbol = symbols.at(svma)?;
-        let frame = Frame {
-            source: Source::Symbols,
-            ..Frame::named(symbol.name, &names::demangle(symbol.name))
+        let began = Instant::now();
+        if !std::mem::replace(&mut reading.began, true) {
+            reading.sections = Sections::load(&self.object).map(Arc::new);
+            let sup = self.sup.as_ref().and_then(Sections::load).map(Arc::new);
+            let own = reading.sections.as_ref();
+            reading.direct = own.and_then(|own| Direct::new(&self.object.path, own, sup.as_ref()));
+            self.object.bytes.let_go();
+        }
+        let answer = self.answer(&mut reading, svma);
+        reading.spent += began.elapsed();
+        let (Some(direct), Some(sections)) = (&reading.direct, &reading.sections) else {
+            return (answer, false);
         };
-        Some(Answer {
-            frames: [frame].into(),
-            entry: Some(symbol.entry),
+        let bytes = u32::try_from(sections.info_len()).unwrap_or(u32::MAX);
+        let is_worth_it = !direct.is_partial && reading.spent > MAKING_PER_BYTE * bytes;
+        let is_first = is_worth_it && !reading.settled;
+        reading.settled |= is_worth_it;
+        (answer, is_first)
+    }
+
+    fn answer(&self, reading: &mut Reading, svma: u64) -> Option<Answer> {
+        let found = reading
+            .direct
+            .as_mut()
+            .and_then(|direct| direct.lookup(svma));
+        // What the linker threw away lies at nought, or at the top.
+        let is_code = |entry: u64| self.object.code_end(entry).is_some();
+        let Some(found) = found.filter(|found| found.entry.is_none_or(is_code)) else {
+            return self.answer_by_symbol(reading, svma);
+        };
+        let mut entry = found.entry;
+        let outermost = found.frames.len() - 1;
+        let mut frames: Vec<Frame> = Vec::with_capacity(found.frames.len());
+        for (index, of) in found.frames.into_iter().enumerate() {
+            let mut frame = match &of.name {
+                Some(name) => named(name),
+                None => Frame::default(),
+            };
+            if index == outermost {
+                let name = of.name.as_deref().unwrap_or("");
+                let is_plain = found.mangles && !names::is_mangled(name);
+                let better = match entry {
+                    Some(entry) if name.is_empty() || is_plain => {
+                        self.with_symbols(reading, entry, |symbols| {
+                            names::in_full(symbols, entry, name).map(named)
+                        })
+                    }
+                    Some(_) => None,
+                    None => self.with_symbols(reading, svma, |symbols| {
+                        let symbol = symbols.at(svma)?;
+                        entry = Some(symbol.entry);
+                        Some(named(symbol.name))
+                    }),
+                };
+                frame = better.unwrap_or(frame);
+            }
+            frame.file = of.file.map(Into::into);
+            // A line of no file says nothing.
+            frame.line = of.line.filter(|_| frame.file.is_some());
+            frame.inlined = index != outermost;
+            frames.push(frame);
+        }
+        let says_something = |frame: &Frame| frame.function.is_some() || frame.file.is_some();
+        frames.iter().any(says_something).then(|| Answer {
+            entry: entry.filter(|_| frames.last().is_some_and(|last| last.function.is_some())),
+            frames: frames.into(),
         })
     }
 
-    /// The first of `units` that knows the function at an address; else the first that knows a line.
-    fn in_units(&self, dwarf: &DwarfFile, units: &[usize], svma: u64) -> Option<(Arc<Table>, u32)> {
-        let relative = u32::try_from(svma.checked_sub(self.object.base)?).ok()?;
-        let mut lines_only = None;
-        for &offset in units {
-            let table = self.unit(dwarf, offset, svma);
-            let Some(chain) = table.chain_at(relative) else {
-                continue;
+    fn answer_by_symbol(&self, reading: &mut Reading, svma: u64) -> Option<Answer> {
+        self.with_symbols(reading, svma, |symbols| {
+            let symbol = symbols.at(svma)?;
+            let frame = Frame {
+                source: Source::Symbols,
+                ..named(symbol.name)
             };
-            if table
-                .chain(chain)
-                .is_some_and(|chain| chain.function != NONE || chain.caller != NONE)
-            {
-                return Some((table, chain));
-            }
-            lines_only.get_or_insert((table, chain));
-        }
-        lines_only
+            Some(Answer {
+                frames: [frame].into(),
+                entry: Some(symbol.entry),
+            })
+        })
     }
+}
 
-    /// The table of a unit, or as much of it as one address needs.
-    fn unit(&self, dwarf: &DwarfFile, offset: usize, svma: u64) -> Arc<Table> {
-        let only = {
-            let mut units = lock(&self.units);
-            let used = units.entry(offset).or_default();
-            if let Some(table) = &used.table {
-                return table.clone();
-            }
-            used.answers += 1;
-            (used.answers <= SINGLE_ANSWERS).then_some(svma)
-        };
-        let unit = dwarf.read(|walk| walk.flatten(offset, only));
-        if only.is_some() {
-            self.object.bytes.let_go();
-        }
-        let mut builder = Builder::default();
-        let mut claims = Vec::new();
-        let base = self.object.base;
-        add_unit(&mut builder, &mut claims, &unit, 0, base, |_| None);
-        let segments: Vec<_> = overlay(claims);
-        let table = Arc::new(builder.finish(&segments, base));
-        if only.is_none() {
-            lock(&self.units).entry(offset).or_default().table = Some(table.clone());
-        }
-        table
-    }
+/// A frame with a name as the file has it.
+fn named(name: &str) -> Frame {
+    Frame::named(name, &names::demangle(name))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -385,12 +302,14 @@ mod tests {
             });
             let object = object_file::open(path.as_ref()).unwrap().remove(0);
             let code = object.code.clone();
-            let file = DebugFile::new(object, None, work);
-            let table = whole::build(file.dwarf(), file.symbols(), file.object.base, 1);
+            let file = DebugFile::new(object, None, work).inner.clone();
+            let sections = Arc::new(Sections::load(&file.object).unwrap());
+            let table = convert(&file.object, &sections, file.symbols()).unwrap();
+            let table = WholeFile::new(Bytes::from(table), file.object.base).unwrap();
             let mut known = 0;
             for address in code.iter().flat_map(|&(start, end)| start..end) {
-                let direct = file.lookup_directly(address);
-                let of_table = file.lookup_in(&table, address);
+                let direct = file.lookup_directly(address).0;
+                let of_table = table.lookup(address);
                 let plain = |answer: &Option<Answer>| format!("{answer:?}");
                 assert_eq!(plain(&direct), plain(&of_table), "{arch} {address:#x}");
                 known += usize::from(direct.is_some());

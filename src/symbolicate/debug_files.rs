@@ -127,28 +127,6 @@ impl DebugFiles {
         self
     }
 
-    /// Debug files that answered straight from their DWARF, where a table in the cache would be
-    /// quicker the next time: their paths and ids.
-    pub(crate) fn without_table(&self) -> Vec<(PathBuf, Vec<u8>)> {
-        let open = self.lock();
-        let images = open.images.values().filter_map(|(image, _)| image.as_ref());
-        let files = images.flat_map(|image| image.files().iter().filter(|file| file.wants_table()));
-        files
-            .map(|file| (file.object.path.clone(), file.object.id.clone()))
-            .collect()
-    }
-
-    /// Makes the tables in the cache of the debug files that were added and have one of these ids; of
-    /// all, where no id is given.
-    pub(crate) fn make_tables(&self, ids: &[Vec<u8>]) {
-        for image in self.images() {
-            let wanted = ids.is_empty() || ids.contains(&image.id);
-            if wanted && let Some(files) = self.open_listed(&image) {
-                files.files().iter().for_each(DebugFile::make_table);
-            }
-        }
-    }
-
     /// How many images to keep open at most (64 by default); the one that was not used for longest
     /// is closed first.
     #[must_use]
@@ -315,7 +293,7 @@ impl DebugFiles {
     fn open_image(&self, image: &Image) -> Option<ImageFiles> {
         let mut files: Vec<DebugFile> = Vec::new();
         let take = |path: &Path, files: &mut Vec<DebugFile>| {
-            if image.id.is_empty() || files.iter().any(|file| file.object.path == path) {
+            if image.id.is_empty() || files.iter().any(|file| file.object().path == path) {
                 return;
             }
             let objects = object_file::open(path).unwrap_or_default().into_iter();
@@ -341,7 +319,7 @@ impl DebugFiles {
                 take(&path, &mut files);
             }
             if !has_dwarf(&files) {
-                let linked = files.iter().find_map(|file| search::linked(&file.object));
+                let linked = files.iter().find_map(|file| search::linked(file.object()));
                 files.extend(linked.map(|object| self.debug_file(object)));
             }
         }
@@ -351,7 +329,7 @@ impl DebugFiles {
         {
             take(&path, &mut files);
         }
-        files.sort_by_key(|file| !file.object.has_dwarf);
+        files.sort_by_key(|file| !file.object().has_dwarf);
         (!files.is_empty()).then(|| ImageFiles::new(files))
     }
 

@@ -148,6 +148,9 @@ pub struct Missing {
     pub arch: Option<String>,
     /// Whether its symbol table at least was there to name functions.
     pub symbols: bool,
+    /// Whether its debug file was there, but a `.dwo` or `.dwp` file that holds a part of the debug
+    /// information was not.
+    pub split: bool,
     /// Whether it belongs to the operating system: its debug files are not the app's to keep.
     pub system: bool,
     /// Other versions of it that were found, by UUID or build id.

@@ -45,25 +45,27 @@ impl ImageFiles {
 
     /// The stated address of the image's first byte.
     pub(crate) fn base(&self) -> u64 {
-        self.files.first().map_or(0, |file| file.object.base)
+        self.files.first().map_or(0, |file| file.object().base)
     }
 
     pub(crate) fn is_mach_o(&self) -> bool {
         self.files
             .first()
-            .is_some_and(|file| file.object.is_mach_o())
+            .is_some_and(|file| file.object().is_mach_o())
     }
 
     pub(crate) fn has_debug_info(&self) -> bool {
         has_dwarf(&self.files)
     }
 
-    pub(crate) fn files(&self) -> &[DebugFile] {
-        &self.files
+    /// Whether a part of the debug information lies in a file that is not there: see
+    /// [`DebugFile::is_missing_a_part`].
+    pub(crate) fn is_missing_a_part(&self) -> bool {
+        self.files.iter().any(DebugFile::is_missing_a_part)
     }
 }
 
 /// Whether one of `files` has debug information.
 pub(super) fn has_dwarf(files: &[DebugFile]) -> bool {
-    files.iter().any(|file| file.object.has_dwarf)
+    files.iter().any(|file| file.object().has_dwarf)
 }

@@ -34,30 +34,31 @@ mod bytes;
 mod cache;
 #[doc(hidden)]
 pub mod command;
+mod convert;
 mod debug_file;
 mod debug_files;
 #[cfg(feature = "debuginfod")]
 mod debuginfod;
+mod direct;
 mod dwarf;
 mod error;
 pub mod foreign;
 pub mod format;
 mod frame;
 pub mod group;
+mod guard;
 mod identity;
 mod image_files;
 mod names;
 mod object_file;
-mod overlay;
 mod pc;
 mod samples;
 mod scrub;
 mod search;
 mod symbolicator;
 mod symbols;
-mod table;
+mod symcache;
 mod walk;
-mod whole;
 
 pub use addresses::{Addresses, Ambiguous};
 pub use blame::Owner;

@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use symbolic::common::{Language, Name, NameMangling};
 use symbolic::demangle::{Demangle, DemangleOptions};
 
+use super::symbols::Symbols;
+
 /// A mangled Rust, C++ or Swift name in its source form; any other name as it is.
 pub(crate) fn demangle(name: &str) -> Cow<'_, str> {
     let Some(language) = mangling(name) else {
@@ -15,10 +17,15 @@ pub(crate) fn demangle(name: &str) -> Cow<'_, str> {
     demangled.map_or(Cow::Borrowed(name), Cow::Owned)
 }
 
+/// Whether a name shows that it is mangled.
+pub(crate) fn is_mangled(name: &str) -> bool {
+    mangling(name).is_some()
+}
+
 /// The language whose mangling a name shows; `Unknown` leaves it to the demangler.
 fn mangling(name: &str) -> Option<Language> {
     let swift = ["$s", "$S", "_$s", "_$S", "_T0", "@__swiftmacro_"];
-    if swift.iter().any(|prefix| name.starts_with(prefix)) {
+    if swift.iter().any(|prefix| name.starts_with(prefix)) || is_swift_3(name) {
         return Some(Language::Swift);
     }
     if name.starts_with("_R") {
@@ -31,6 +38,28 @@ fn mangling(name: &str) -> Option<Language> {
     None
 }
 
+/// Whether a name is of the mangling before Swift 4: `_T`, and what kind of thing it names.
+fn is_swift_3(name: &str) -> bool {
+    let kind = name.strip_prefix("_T").map(str::as_bytes);
+    matches!(
+        kind,
+        Some(
+            [
+                b'F' | b'W' | b'Z' | b'T' | b'M' | b'v' | b'V' | b'P',
+                b'A'..=b'Z' | b'a'..=b'z',
+                ..,
+            ],
+        )
+    )
+}
+
+/// The full name of the function at a stated address, of which debug information has but the plain one,
+/// or none: that of the symbol at its entry that agrees.
+pub(crate) fn in_full<'s>(symbols: &'s Symbols, entry: u64, plain: &str) -> Option<&'s str> {
+    let mut at_entry = symbols.names_at(entry);
+    at_entry.find(|symbol| plain.is_empty() || (*symbol != plain && agree(symbol, plain)))
+}
+
 /// Whether a mangled symbol and the plain name that debug information gives may be one function:
 /// the last part of the symbol's path is that name.
 pub(crate) fn agree(symbol: &str, plain: &str) -> bool {
@@ -39,10 +68,25 @@ pub(crate) fn agree(symbol: &str, plain: &str) -> bool {
     }
     let demangled = demangle(symbol);
     let (one, other) = (last_part(&demangled), last_part(plain));
+    if mangling(symbol) == Some(Language::Swift) {
+        return is_in_swift(&demangled, plain);
+    }
     // Rust's older mangling has `{{closure}}` where the compiler says `{closure#0}`.
     one == other
         || (one.starts_with("{{closure}}") && other.starts_with("{closure"))
         || (other.starts_with("operator") && is_operator(one, other))
+}
+
+/// Whether the Swift function `full`, with its module, type and arguments, is called `plain`: for
+/// `app.Store.init(name: Swift.String) -> app.Store` that is `init`, or `init(name:)`.
+fn is_in_swift(full: &str, plain: &str) -> bool {
+    let plain = plain.split('(').next().unwrap_or(plain);
+    let ends = |rest: &str| rest.is_empty() || rest.starts_with(['(', '<', ' ']);
+    !plain.is_empty()
+        && full.match_indices(plain).any(|(at, _)| {
+            let before = &full[..at];
+            before.ends_with('.') && !before.contains('(') && ends(&full[at + plain.len()..])
+        })
 }
 
 /// Whether `full`, with arguments, is the operator `plain`, without.
@@ -110,6 +154,8 @@ mod tests {
         );
         assert_eq!(demangle("_RNvC6_123foo3bar"), "123foo::bar");
         assert_eq!(demangle("$s4main3fooyyF"), "main.foo() -> ()");
+        assert_eq!(demangle("_TFC4main3Foo3barfT_T_"), "main.Foo.bar() -> ()");
+        assert_eq!(demangle("_TTF_Init"), "_TTF_Init");
         assert_eq!(demangle("main"), "main");
         assert_eq!(demangle("-[Foo bar:]"), "-[Foo bar:]");
         assert_eq!(demangle("_ZN_damaged"), "_ZN_damaged");
@@ -133,6 +179,11 @@ mod tests {
             "{closure#0}<i64>"
         ));
         assert!(!agree("_RINvNtCs1234_7mycrate3foo3barxE", "foo"));
+        assert!(agree("$s4main3FooCACycfc", "init"));
+        assert!(agree("$s4main3FooC3baryyF", "bar"));
+        assert!(agree("$s4main3FooC3baryyF", "bar()"));
+        assert!(!agree("$s4main3FooC3baryyF", "ba"));
+        assert!(!agree("$s4main3FooC3baryyF", "Foo"));
         assert!(agree("_Z4nameB5cxx11i", "name"));
         assert!(agree("_ZN3BoxixEi", "operator[]"));
         assert!(agree("_ZNK3BoxclEii", "operator()"));

@@ -150,7 +150,7 @@ fn describe(path: &Path, bytes: Bytes) -> Result<ObjectFile, Error> {
     let bad =
         |e: object::Error| Error::bad_file(path, format_args!("damaged {}: {e}", kind_word(data)));
     let file = object::File::parse(data).map_err(bad)?;
-    check_compressed(path, &file)?;
+    check_compressed(path, &file, data.len())?;
     let mut segments = file.segments().filter(|s| s.size() > 0);
     let (format, id, base) = match file.format() {
         object::BinaryFormat::MachO => {
@@ -211,8 +211,10 @@ fn describe(path: &Path, bytes: Bytes) -> Result<ObjectFile, Error> {
 }
 
 /// Refuses sections that claim to unpack to far more than debug information ever does: who believes
-/// them runs out of memory.
-fn check_compressed(path: &Path, file: &object::File<'_>) -> Result<(), Error> {
+/// them runs out of memory. All of them together, since several may lie over the same bytes.
+fn check_compressed(path: &Path, file: &object::File<'_>, len: usize) -> Result<(), Error> {
+    let most = |packed: u64| packed.saturating_mul(MOST_UNPACKED).saturating_add(1 << 20);
+    let mut together = 0u64;
     for section in file.sections() {
         let Ok(range) = section.compressed_file_range() else {
             continue;
@@ -220,21 +222,22 @@ fn check_compressed(path: &Path, file: &object::File<'_>) -> Result<(), Error> {
         if range.format == object::CompressionFormat::None {
             continue;
         }
-        let most = range
-            .compressed_size
-            .saturating_mul(MOST_UNPACKED)
-            .saturating_add(1 << 20);
         let (packed, unpacked) = (range.compressed_size, range.uncompressed_size);
-        if unpacked > most {
+        together = together.saturating_add(unpacked);
+        let what = if unpacked > most(packed) {
             let name = section.name().unwrap_or("?");
-            return Err(Error::bad_file(
-                path,
-                format_args!(
-                    "section {name} claims to unpack from {packed} bytes to {unpacked}: more than \
-                     {MOST_UNPACKED} times as much is taken for damage"
-                ),
-            ));
-        }
+            format!("section {name} claims to unpack from {packed} bytes to {unpacked}")
+        } else if together > most(len as u64) {
+            format!(
+                "its sections claim to unpack to {together} bytes and more, of {len} in the file"
+            )
+        } else {
+            continue;
+        };
+        return Err(Error::bad_file(
+            path,
+            format_args!("{what}: more than {MOST_UNPACKED} times as much is taken for damage"),
+        ));
     }
     Ok(())
 }
@@ -294,15 +297,6 @@ impl ObjectFile {
 
     pub(crate) fn is_mach_o(&self) -> bool {
         self.format == "Mach-O"
-    }
-
-    /// Whether this is what dsymutil makes beside an image, rather than the image itself.
-    pub(crate) fn is_dsym(&self) -> bool {
-        match self.parse() {
-            Some(object::File::MachO64(file)) => is_dsym(&file),
-            Some(object::File::MachO32(file)) => is_dsym(&file),
-            _ => false,
-        }
     }
 
     /// The end of the code section that holds `address`.
@@ -384,10 +378,6 @@ fn relocated(file: &object::File<'_>, section: &object::Section<'_, '_>, data: V
         }
     }
     data
-}
-
-fn is_dsym<M: MachHeader>(file: &object::read::macho::MachOFile<'_, M>) -> bool {
-    file.macho_header().filetype(file.endian()) == object::macho::MH_DSYM
 }
 
 /// What `LC_FUNCTION_STARTS` says, of an image at `base`.

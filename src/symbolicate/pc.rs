@@ -1,6 +1,6 @@
 //! From a program counter as captured to the address to look up: the one place that subtracts.
 
-use crate::report::model::{EventKind, Found, Report, Thread};
+use crate::report::model::{EventKind, Found, Frame, Report, Thread};
 
 /// A program counter (avma) with the rule for looking it up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,8 @@ impl Pc {
     /// A register context's program counter is exact, except that `int3` (SIGTRAP on x86_64) and a
     /// seccomp SIGSYS leave it one instruction on. Every other frame's is a return address, except
     /// that of the signal trampoline: the frame before an interrupted one was never called, and its
-    /// address is the trampoline's first instruction.
+    /// address is the trampoline's first instruction. On armv7, and there alone, the lowest bit of a
+    /// return address says that the caller is of Thumb instructions, and is no part of the address.
     pub fn of_frame(report: &Report, thread: &Thread, index: usize) -> Option<Pc> {
         let frame = thread.frames.get(index)?;
         let interrupted_next = thread
@@ -46,9 +47,18 @@ impl Pc {
             }
             Found::Context => Pc::Exact(frame.pc),
             _ if interrupted_next => Pc::Exact(frame.pc),
+            _ if is_armv7(report, frame) => Pc::After(frame.pc & !1),
             _ => Pc::After(frame.pc),
         })
     }
+}
+
+/// Whether a frame is of 32-bit ARM instructions, by its image, or by the report.
+fn is_armv7(report: &Report, frame: &Frame) -> bool {
+    let image = frame.image.and_then(|at| report.images.get(at as usize));
+    let arch = image.and_then(|image| image.arch.as_deref());
+    let arch = arch.unwrap_or(&report.head.arch);
+    arch == "arm" || arch.starts_with("armv")
 }
 
 /// Whether the signal that the report is about leaves the program counter behind its instruction.
@@ -77,7 +87,7 @@ fn trap_is_passed(report: &Report) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::model::{Event, Frame, Signal};
+    use crate::report::model::{Event, Signal};
 
     fn crash(signal: &str, arch: &str, found: &[Found]) -> (Report, Thread) {
         let mut report = Report::default();
@@ -128,6 +138,17 @@ mod tests {
             lookups("SIGSEGV", "x86_64", &found),
             [0x1000, 0xfff, 0xfff, 0xfff]
         );
+    }
+
+    #[test]
+    fn the_mark_of_thumb_is_no_part_of_a_return_address() {
+        for (arch, lookup) in [("armv7", 0xfff), ("arm", 0xfff), ("arm64", 0x1000)] {
+            let (report, mut thread) = crash("SIGSEGV", arch, &[Found::FramePointer; 2]);
+            // The instruction before the one at 0x1000 is of two bytes, and ends there.
+            thread.frames[1].pc = 0x1001;
+            let found = Pc::of_frame(&report, &thread, 1).map(Pc::lookup);
+            assert_eq!(found, Some(lookup), "{arch}");
+        }
     }
 
     #[test]

@@ -156,7 +156,11 @@ impl Run<'_> {
         indices.sort_unstable();
         for index in indices {
             let files = &self.images[index];
-            if files.as_ref().is_some_and(|files| files.has_debug_info()) {
+            let has_debug_info = files.as_ref().is_some_and(|files| files.has_debug_info());
+            let is_missing_a_part = files
+                .as_ref()
+                .is_some_and(|files| files.is_missing_a_part());
+            if has_debug_info && !is_missing_a_part {
                 continue;
             }
             let Some(image) = self.report.images.get(*index as usize) else {
@@ -174,6 +178,7 @@ impl Run<'_> {
                 id: image.id.clone(),
                 arch: image.arch.clone(),
                 symbols: files.is_some(),
+                split: has_debug_info,
                 system: is_system(&image.name),
                 others: self
                     .desk

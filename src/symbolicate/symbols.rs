@@ -4,12 +4,11 @@
 //! address only if something else than the next symbol says where its function ends: on Mach-O
 //! `LC_FUNCTION_STARTS`, on ELF the symbol's size or the range of its frame description.
 
-use gimli::UnwindSection;
+use addr2line::gimli::{self, UnwindSection};
 use object::{Object, ObjectSection, ObjectSymbol};
 
 use super::bytes::Bytes;
 use super::object_file::{MOST_SYMBOLS, ObjectFile};
-use super::overlay::{Claim, Segment, find, overlay};
 
 /// The functions of a symbol table.
 #[derive(Debug, Default)]
@@ -18,7 +17,7 @@ pub(crate) struct Symbols {
     /// By address; of several at one address the one that stands for them comes last.
     symbols: Vec<Symbol>,
     /// By address; the value is an index into `symbols`.
-    segments: Vec<Segment<u32>>,
+    segments: Vec<Segment>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -64,6 +63,15 @@ impl Symbol {
     fn order(&self) -> (u64, u64, u8) {
         (self.address, self.size, self.rank)
     }
+}
+
+/// A range of stated addresses, and the index of the symbol that names it.
+#[derive(Debug, Clone, Copy)]
+struct Segment {
+    start: u64,
+    /// One past the last address.
+    end: u64,
+    symbol: u32,
 }
 
 /// All symbols, each with the number of its table.
@@ -116,7 +124,7 @@ impl Symbols {
         };
         Symbols {
             bytes: object.bytes.clone(),
-            segments: overlay(claims),
+            segments: lay_out(claims),
             symbols,
         }
     }
@@ -161,14 +169,25 @@ impl Symbols {
         symbols.sort_by_key(Symbol::order);
         Some(Symbols {
             bytes: object.bytes.clone(),
-            segments: overlay(claims_mach_o(object, &symbols, true)),
+            segments: lay_out(claims_mach_o(object, &symbols, true)),
             symbols,
         })
     }
 
     /// The symbol whose function holds `address`.
     pub(crate) fn at(&self, address: u64) -> Option<Named<'_>> {
-        self.named(find(&self.segments, address)?)
+        let after = self.segments.partition_point(|s| s.start <= address);
+        let segment = &self.segments[after.checked_sub(1)?];
+        self.named(segment).filter(|named| address < named.end)
+    }
+
+    /// The ranges with a name that overlap `start..end`, in order.
+    pub(crate) fn within(&self, start: u64, end: u64) -> impl Iterator<Item = Named<'_>> {
+        let first = self.segments.partition_point(|s| s.end <= start);
+        let within = self.segments[first..].iter();
+        within
+            .take_while(move |segment| segment.start < end)
+            .filter_map(|segment| self.named(segment))
     }
 
     /// All ranges that have a name, in order of address.
@@ -193,8 +212,8 @@ impl Symbols {
         self.symbols.len()
     }
 
-    fn named(&self, segment: &Segment<u32>) -> Option<Named<'_>> {
-        let symbol = self.symbols.get(segment.value as usize)?;
+    fn named(&self, segment: &Segment) -> Option<Named<'_>> {
+        let symbol = self.symbols.get(segment.symbol as usize)?;
         Some(Named {
             start: segment.start,
             end: segment.end,
@@ -208,6 +227,40 @@ impl Symbols {
         let bytes = self.bytes.get(start..start + len as usize).unwrap_or(&[]);
         std::str::from_utf8(bytes).unwrap_or("")
     }
+}
+
+/// Cuts claims, which are in order of start, so that the symbol that begins last has an address; of those
+/// that begin together, the last.
+fn lay_out(claims: Vec<Segment>) -> Vec<Segment> {
+    let mut segments: Vec<Segment> = Vec::with_capacity(claims.len());
+    let mut open: Vec<Segment> = Vec::new();
+    let mut at = 0;
+    let no_more = Segment {
+        start: u64::MAX,
+        end: u64::MAX,
+        symbol: 0,
+    };
+    for claim in claims.into_iter().chain([no_more]) {
+        // What was begun before goes on up to here, the innermost first.
+        while let Some(&Segment { end, symbol, .. }) = open.last() {
+            let until = end.min(claim.start);
+            if at < until {
+                segments.push(Segment {
+                    start: at,
+                    end: until,
+                    symbol,
+                });
+                at = until;
+            }
+            if claim.start < end {
+                break;
+            }
+            open.pop();
+        }
+        at = claim.start;
+        open.push(claim);
+    }
+    segments
 }
 
 /// Labels and marks that assemblers and linkers leave among the functions, and the numbers that bitcode
@@ -230,7 +283,7 @@ fn is_no_function(name: &[u8]) -> bool {
         )
 }
 
-fn claims_mach_o(object: &ObjectFile, symbols: &[Symbol], whole: bool) -> Vec<Claim<u32>> {
+fn claims_mach_o(object: &ObjectFile, symbols: &[Symbol], whole: bool) -> Vec<Segment> {
     let starts = object.function_starts();
     let mut claims = Vec::with_capacity(symbols.len());
     for (index, symbol) in symbols.iter().enumerate() {
@@ -246,11 +299,10 @@ fn claims_mach_o(object: &ObjectFile, symbols: &[Symbol], whole: bool) -> Vec<Cl
             None if whole => limit,
             None => continue,
         };
-        claims.push(Claim {
+        claims.push(Segment {
             start: symbol.address,
             end,
-            rank: symbol.address,
-            value: index as u32,
+            symbol: index as u32,
         });
     }
     claims
@@ -261,7 +313,7 @@ fn claims_elf(
     file: &object::File<'_>,
     symbols: &[Symbol],
     whole: bool,
-) -> Vec<Claim<u32>> {
+) -> Vec<Segment> {
     let unsized_ones = symbols.iter().any(|symbol| symbol.size == 0);
     let described = if unsized_ones {
         frame_descriptions(file)
@@ -294,11 +346,10 @@ fn claims_elf(
                 _ => continue,
             }
         };
-        claims.push(Claim {
+        claims.push(Segment {
             start: symbol.address,
             end: end.min(limit),
-            rank: symbol.address,
-            value: index as u32,
+            symbol: index as u32,
         });
     }
     claims

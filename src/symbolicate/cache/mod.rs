@@ -1,9 +1,10 @@
 //! Lookup tables on disk: mapped, keyed by what they were made of, written whole or not at all.
 //!
-//! A cache file is a table (see `table.rs`), then the CRC-32 of each of its blocks, then a trailer:
-//! length of the table (`u64`), CRC-32 of all block CRCs and of that length, magic. Blocks are checked
-//! when they are first read, so that opening costs the same for any size. Its name holds the id, the
-//! size of the debug file and the version of the format: whatever changes, another file is looked for.
+//! A cache file begins with a magic, its length and its checksum (`u64` each); behind them stands a
+//! SymCache of symbolic's. All of it is checked before it is believed, by a hash that takes several bytes
+//! a cycle: that is most of the time of a first answer. Its name holds the id, the size of the debug file
+//! and the version of the format: whatever changes, another file is looked for. One that belongs to
+//! somebody else, or that others may write, is not read.
 //!
 //! Nothing is removed or replaced but regular files that have such a name and begin as such files do, in a
 //! folder that is marked (see `place.rs`).
@@ -11,18 +12,29 @@
 mod place;
 
 use std::fs;
+use std::hash::Hasher;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
+use rustc_hash::FxHasher;
+
 use super::bytes::Bytes;
 use super::object_file::ObjectFile;
-use super::table::{self, BLOCK, Table, VERSION};
 
+/// How the memory of a folder begins.
 const MAGIC: &[u8; 8] = b"wdjcache";
-/// Length of the table, CRC, magic.
-const TRAILER: usize = 8 + 4 + 8;
+/// How a table begins.
+const TABLE: &[u8; 8] = b"wdjsymca";
+/// How tables of earlier versions began.
+const OLD_TABLE: &[u8; 8] = b"wdjtable";
+/// Magic, length and checksum.
+const HEADER: usize = 3 * 8;
+/// Counts up with every change of what a table holds.
+const VERSION: u32 = 3;
+/// So many bytes at a time are checked, and then let go.
+const BLOCK: usize = 1 << 20;
 /// All tables together take no more than this by default.
 const LIMIT: u64 = 2 << 30;
 /// What a process that died has left half-written is removed after this.
@@ -88,30 +100,25 @@ impl Cache {
         !object.id.is_empty() && object.has_dwarf && object.bytes.len() >= WORTH_IT
     }
 
-    /// The table of `object`, if it is there and whole.
-    pub(crate) fn load(&self, object: &ObjectFile) -> Option<Table> {
+    /// The table of `object`, if it is there, whole, and nobody else's.
+    pub(crate) fn load(&self, object: &ObjectFile) -> Option<Bytes> {
         let path = self.find()?.join(name(object, "table")?);
+        if !is_nobody_elses(&path) {
+            return None;
+        }
         let bytes = Bytes::map(&path).ok()?;
         let table = open(&bytes)?;
         self.touch(&path);
         Some(table)
     }
 
-    /// Forgets the table of `object`: it was found damaged.
-    pub(crate) fn remove(&self, object: &ObjectFile) {
-        if let Some(place) = self.find()
-            && let Some(name) = name(object, "table")
-        {
-            remove(&place.join(name));
-        }
-    }
-
     /// Writes a table, whole or not at all, and makes room for it. That a cache cannot be written is
     /// no error: it is a cache.
-    pub(crate) fn store(&self, object: &ObjectFile, table: &Table) {
+    pub(crate) fn store(&self, object: &ObjectFile, table: &[u8]) {
         if let Some(name) = name(object, "table") {
-            let data = table.as_bytes();
-            self.write(&name, &[data, &trailer(data)]);
+            let length = (table.len() as u64).to_le_bytes();
+            let checksum = table.chunks(BLOCK).fold(0, checksum).to_le_bytes();
+            self.write(&name, &[TABLE, &length, &checksum, table]);
         }
     }
 
@@ -124,30 +131,6 @@ impl Cache {
     /// Writes a small file, whole or not at all.
     pub(crate) fn write_whole(&self, name: &str, data: &[u8]) {
         self.write(name, &[MAGIC, data]);
-    }
-
-    /// Takes the right to build the table of `object`; `None` while another process holds it.
-    pub(crate) fn lock(&self, object: &ObjectFile) -> Option<Lock> {
-        let path = self.make()?.join(name(object, "lock")?);
-        let mut options = fs::File::options();
-        let mut file = options
-            .read(true)
-            .append(true)
-            .create(true)
-            .open(&path)
-            .ok()?;
-        file.try_lock().ok()?;
-        let mut found = Vec::new();
-        (&file)
-            .take(MAGIC.len() as u64 + 1)
-            .read_to_end(&mut found)
-            .ok()?;
-        if found.is_empty() {
-            file.write_all(MAGIC).ok()?;
-        } else if found != MAGIC {
-            return None;
-        }
-        Some(Lock { path, _file: file })
     }
 
     /// Makes the folder, unless it is there.
@@ -243,23 +226,11 @@ impl Cache {
     }
 }
 
-/// The right to build one table, until dropped.
-pub(crate) struct Lock {
-    path: PathBuf,
-    _file: fs::File,
-}
-
-impl Drop for Lock {
-    fn drop(&mut self) {
-        remove(&self.path);
-    }
-}
-
 /// What a name in the folder says.
 enum Kind {
     /// A table, or the memory of a folder.
     Kept,
-    /// A lock, or a file that is being written.
+    /// A lock, as earlier versions made, or a file that is being written.
     Passing,
 }
 
@@ -301,7 +272,7 @@ fn is_own(path: &Path) -> bool {
         && fs::File::open(path)
             .and_then(|mut file| file.read_exact(&mut front))
             .is_ok()
-        && [MAGIC, table::MAGIC].contains(&&front)
+        && [MAGIC, TABLE, OLD_TABLE].contains(&&front)
 }
 
 /// Removes a file of ours; false where it is none, or stays.
@@ -319,39 +290,35 @@ fn name(object: &ObjectFile, ending: &str) -> Option<String> {
     Some(format!("{id}-{size:x}-v{VERSION}.{ending}"))
 }
 
-/// What stands behind a table in its file.
-fn trailer(data: &[u8]) -> Vec<u8> {
-    let mut tail: Vec<u8> = data
-        .chunks(BLOCK)
-        .flat_map(|block| crc32fast::hash(block).to_le_bytes())
-        .collect();
-    tail.extend((data.len() as u64).to_le_bytes());
-    let crc = crc32fast::hash(&tail);
-    tail.extend(crc.to_le_bytes());
-    tail.extend(MAGIC);
-    tail
+/// Whether a file is this user's, and no other may write it: what it says is taken for true.
+fn is_nobody_elses(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let own = rustix::process::geteuid().as_raw();
+    fs::symlink_metadata(path)
+        .is_ok_and(|meta| meta.is_file() && meta.uid() == own && meta.mode() & 0o022 == 0)
 }
 
-/// The table in a cache file, its blocks yet to be checked.
-fn open(bytes: &Bytes) -> Option<Table> {
-    let data: &[u8] = bytes;
-    let trailer_at = data.len().checked_sub(TRAILER)?;
-    let trailer = &data[trailer_at..];
-    if &trailer[12..] != MAGIC {
-        return None;
-    }
-    let length = usize::try_from(u64::from_le_bytes(trailer[..8].try_into().ok()?)).ok()?;
-    let crcs = length.div_ceil(BLOCK).checked_mul(4)?;
-    if length.checked_add(crcs)? != trailer_at {
-        return None;
-    }
-    let checked = &data[length..trailer_at + 8];
-    if crc32fast::hash(checked).to_le_bytes() != trailer[8..12] {
-        return None;
-    }
-    let crcs: Vec<u32> = data[length..trailer_at]
-        .chunks_exact(4)
-        .map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]]))
-        .collect();
-    Table::open_checked(bytes.part(0..length)?, crcs).ok()
+/// That of a block, behind others with that checksum. Not against people who want to deceive, but against
+/// disks that lose what was written.
+fn checksum(before: u64, block: &[u8]) -> u64 {
+    let mut hasher = FxHasher::with_seed(before as usize);
+    hasher.write(block);
+    hasher.finish()
+}
+
+/// The table in a cache file, if it is whole.
+fn open(bytes: &Bytes) -> Option<Bytes> {
+    let (header, table) = bytes.split_at_checked(HEADER)?;
+    let (magic, numbers) = header.split_at_checked(TABLE.len())?;
+    let expected = [table.len() as u64, {
+        let blocks = table.chunks(BLOCK).enumerate();
+        blocks.fold(0, |before, (index, block)| {
+            let found = checksum(before, block);
+            let at = HEADER + index * BLOCK;
+            bytes.let_go_of(at..at + BLOCK);
+            found
+        })
+    }];
+    let is_whole = magic == TABLE && numbers == expected.map(u64::to_le_bytes).as_flattened();
+    is_whole.then(|| bytes.part(HEADER..bytes.len()))?
 }

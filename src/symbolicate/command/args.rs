@@ -27,7 +27,7 @@ use clap::{ArgAction, ColorChoice, CommandFactory, Parser, ValueEnum};
 )]
 pub struct Args {
     /// Reports: files, folders of them, or - for standard input
-    #[arg(value_name = "REPORT", required_unless_present_any = ["address", "inspect", "generate", "make_tables"])]
+    #[arg(value_name = "REPORT", required_unless_present_any = ["address", "inspect", "generate"])]
     pub reports: Vec<PathBuf>,
 
     /// Where debug files are: a dSYM, an .xcarchive, a Mach-O or ELF file, or a folder searched for
@@ -140,14 +140,6 @@ pub struct Args {
     /// Say what a debug file or a report holds; - for a report on standard input
     #[arg(long, value_name = "FILE", exclusive = true)]
     pub inspect: Option<PathBuf>,
-
-    /// Make the tables of all debug files given, and nothing else
-    #[arg(long, hide = true, requires = "debug", conflicts_with_all = ["address", "reports"])]
-    pub make_tables: bool,
-
-    /// With --make-tables: only that of this id, in plain hexadecimal
-    #[arg(long, hide = true, requires = "make_tables", value_name = "ID", value_parser = parse_id)]
-    pub table_of: Vec<Id>,
 
     /// Print the man page or shell completions
     #[arg(long, value_name = "WHAT", exclusive = true)]
@@ -319,23 +311,6 @@ fn with_top(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
         result.push(arg);
     }
     result
-}
-
-/// A UUID or build id.
-#[derive(Debug, Clone)]
-pub struct Id(pub Vec<u8>);
-
-fn parse_id(text: &str) -> Result<Id, String> {
-    let byte = |pair: &[u8]| {
-        let digits = std::str::from_utf8(pair).ok()?;
-        u8::from_str_radix(digits, 16).ok()
-    };
-    let bytes = text.as_bytes().chunks(2).map(byte);
-    bytes
-        .collect::<Option<Vec<u8>>>()
-        .filter(|id| !id.is_empty() && text.len().is_multiple_of(2))
-        .map(Id)
-        .ok_or_else(|| "not an id in hexadecimal".into())
 }
 
 /// A hexadecimal address, with or without `0x`.

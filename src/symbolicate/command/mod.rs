@@ -150,16 +150,9 @@ fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> 
             }
         }
     }
-    if args.make_tables {
-        let ids: Vec<_> = args.table_of.iter().map(|id| id.0.clone()).collect();
-        files.make_tables(&ids);
-        return DONE;
-    }
     if !args.address.is_empty() {
         let files = files.system(false);
-        let code = address::run(args, &files, &mut input, &mut say);
-        make_tables_behind(args, &files);
-        return code;
+        return address::run(args, &files, &mut input, &mut say);
     }
     #[cfg(feature = "debuginfod")]
     let files = {
@@ -167,42 +160,7 @@ fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> 
         files.debuginfod(servers.map(|servers| servers.watch(fetching::watch())))
     };
     let desk = Symbolicator::new(files);
-    let code = reports::run(args, &desk, input, &target, &mut say);
-    make_tables_behind(args, desk.files());
-    code
-}
-
-/// Leaves it to a process of its own to make the tables that would have been quicker: the answers are
-/// there, and nobody should wait.
-fn make_tables_behind(args: &Args, files: &DebugFiles) {
-    use std::process::{Command, Stdio};
-    let (paths, Ok(program)) = (files.without_table(), std::env::current_exe()) else {
-        return;
-    };
-    if paths.is_empty() {
-        return;
-    }
-    let mut command = Command::new(program);
-    command
-        .arg("--make-tables")
-        .arg("--jobs")
-        .arg(args.jobs().min(2).to_string());
-    if let Some(folder) = &args.cache {
-        command.arg("--cache").arg(folder);
-    }
-    // Of a universal file, only the slices that were asked for.
-    for (path, id) in paths {
-        command.arg("--debug").arg(path);
-        let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
-        command.arg("--table-of").arg(hex);
-    }
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    #[cfg(unix)]
-    std::os::unix::process::CommandExt::process_group(&mut command, 0); // Ctrl-C is not for it
-    let _ = command.spawn();
+    reports::run(args, &desk, input, &target, &mut say)
 }
 
 /// Messages to people, on standard error.

@@ -17,7 +17,9 @@ pub(crate) fn missing_text(missing: &crate::symbolicate::Missing) -> String {
     if let Some(arch) = &missing.arch {
         let _ = write!(text, "  {arch}");
     }
-    if missing.symbols {
+    if missing.split {
+        text.push_str("  (its .dwo or .dwp files; named by its symbol table alone where they are)");
+    } else if missing.symbols {
         text.push_str("  (named by its symbol table alone)");
     }
     if !missing.others.is_empty() {

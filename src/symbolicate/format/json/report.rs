@@ -131,6 +131,7 @@ pub(super) fn report_json(origin: &str, symbolicated: &Symbolicated, style: &Sty
             "id": id_text(&missing.id),
             "arch": missing.arch,
             "symbols": missing.symbols,
+            "split": missing.split,
             "system": missing.system,
             "others": missing.others.iter().map(|id| id_text(id)).collect::<Vec<_>>(),
         })

@@ -1,0 +1,341 @@
+//! Answers straight from DWARF, by the addr2line crate: the first ones, those of files that share
+//! debug information (dwz), and those of split DWARF.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use addr2line::gimli::Reader as _;
+use addr2line::gimli::{
+    self, Dwarf, DwarfPackage, EndianSlice, Section, SectionId, UnitOffset, UnitRef,
+};
+use addr2line::{Context, LookupContinuation, LookupResult, SplitDwarfLoad};
+
+use super::dwarf::{R, Sections};
+use super::guard::{self, Guard};
+use super::object_file;
+
+type Slice = R<'static>;
+
+/// One object's DWARF at work.
+pub(crate) struct Direct {
+    context: Context<Slice>,
+    dwarf: Arc<Dwarf<Slice>>,
+    guard: Guard,
+    split: Split,
+    /// Whether dwz took a part of it out, or some units lie in other files: symbolic reads neither.
+    pub is_partial: bool,
+    /// What all of the above reads; dropped last.
+    _sections: [Option<Arc<Sections>>; 2],
+}
+
+/// An answer as DWARF has it.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Innermost first.
+    pub frames: Vec<FoundFrame>,
+    /// Where the range of the outermost function begins that holds the address.
+    pub entry: Option<u64>,
+    /// Whether the outermost function's language mangles names, so that a plain name is half of one.
+    pub mangles: bool,
+}
+
+/// One frame of it.
+#[derive(Debug, Default)]
+pub(crate) struct FoundFrame {
+    pub name: Option<String>,
+    pub file: Option<String>,
+    pub line: Option<u32>,
+}
+
+impl Direct {
+    /// Reads the headers; `None` where they are damaged. `path` is the object's own, beside which
+    /// `.dwo` and `.dwp` files are looked for.
+    pub(crate) fn new(
+        path: &Path,
+        sections: &Arc<Sections>,
+        sup: Option<&Arc<Sections>>,
+    ) -> Option<Direct> {
+        // SAFETY: everything that reads these bytes stands in this value before `_sections`, which
+        // holds them, and gives out copies alone.
+        let (own, shared) = unsafe { (forever(sections), sup.map(|sup| forever(sup))) };
+        let dwarf = Arc::new(own.view(shared));
+        let (dwarf, context) = match Context::from_arc_dwarf(dwarf.clone()) {
+            Ok(context) => (dwarf, context),
+            Err(_) => {
+                // It refuses a file for one damaged header in `.debug_aranges`, which it can do without.
+                let mut dwarf = own.view(shared);
+                dwarf.debug_aranges = gimli::DebugAranges::default();
+                let dwarf = Arc::new(dwarf);
+                (dwarf.clone(), Context::from_arc_dwarf(dwarf).ok()?)
+            }
+        };
+        let guard = Guard::new(&dwarf);
+        Some(Direct {
+            is_partial: sup.is_some() || guard.has_skeletons,
+            guard,
+            context,
+            split: Split {
+                package: None,
+                path: path.to_owned(),
+                sections: Vec::new(),
+                is_missing: false,
+            },
+            dwarf,
+            _sections: [Some(sections.clone()), sup.cloned()],
+        })
+    }
+
+    /// Whether a part of the debug information lies in a `.dwo` or `.dwp` file that is not there, as
+    /// far as it was asked for.
+    pub(crate) fn is_missing_a_part(&self) -> bool {
+        self.split.is_missing
+    }
+
+    /// What DWARF knows of a stated address; `None` where that is nothing, or not sound.
+    pub(crate) fn lookup(&mut self, svma: u64) -> Option<Found> {
+        // addr2line looks at the address behind it, too.
+        svma.checked_add(1)?;
+        if !self.guard.allows(&self.dwarf, svma) {
+            return None;
+        }
+        let mut lookup = self.context.find_frames(svma);
+        let mut frames = loop {
+            match lookup {
+                LookupResult::Output(frames) => break frames.ok()?,
+                LookupResult::Load { load, continuation } => {
+                    // Without its other half a unit has lines, but not whose they are.
+                    let split = self.split.load(&load)?;
+                    lookup = continuation.resume(Some(split));
+                }
+            }
+        };
+        let (mut found, mut outermost) = (Found::default(), None);
+        while let Ok(Some(frame)) = frames.next() {
+            let function = frame.function.as_ref();
+            let name = function.and_then(|name| Some(name.raw_name().ok()?.into_owned()));
+            let location = frame.location.as_ref();
+            let file = location.and_then(|location| location.file);
+            let line = location.and_then(|location| location.line);
+            found.frames.push(FoundFrame {
+                name: name.filter(|name| !name.is_empty() && !is_hidden(name)),
+                file: file.filter(|file| !is_hidden_file(file)).map(Into::into),
+                line: line.filter(|&line| line != 0),
+            });
+            found.mangles = mangles(function.and_then(|name| name.language));
+            outermost = frame.dw_die_offset;
+        }
+        if let Some(entry) = outermost {
+            let begin = self.range_at(entry, svma)?;
+            found.entry = Some(begin);
+            let line = self.context.find_location(begin).ok().flatten();
+            if let Some(frame) = found.frames.last_mut()
+                && let Some(line) = line.and_then(|location| location.line)
+                && let Some(name) = self.unfolded(begin, line)
+            {
+                frame.name = Some(name);
+            }
+        }
+        (!found.frames.is_empty()).then_some(found)
+    }
+
+    /// As [`unfolded`](Self::unfolded), for an address that was not looked up.
+    pub(crate) fn check_unfolded(&mut self, begin: u64, line: u32) -> Option<String> {
+        let is_sound = self.guard.allows(&self.dwarf, begin);
+        is_sound.then(|| self.unfolded(begin, line))?
+    }
+
+    /// Where the linker folded functions of one unit into that which begins at `begin`: the name of the
+    /// one that `line`, the first there, is of, so that name and line are those of one; the last, where
+    /// no line tells them apart, as of aliases in assembly.
+    fn unfolded(&self, begin: u64, line: u32) -> Option<String> {
+        let entries = self.guard.folded(begin).iter();
+        let described = entries.filter_map(|&(unit, entry)| {
+            let header = self.dwarf.unit_header(gimli::DebugInfoOffset(unit)).ok()?;
+            let unit = self.dwarf.unit(header).ok()?;
+            let (name, declared) = described(UnitRef::new(&self.dwarf, &unit), entry);
+            let declared = declared.unwrap_or(0);
+            (declared <= u64::from(line)).then_some((declared, name?))
+        });
+        described
+            .max_by_key(|&(declared, _)| declared)
+            .map(|(_, name)| name)
+    }
+
+    /// The start of the range of a function's entry that holds `svma`.
+    fn range_at(&self, entry: UnitOffset, svma: u64) -> Option<u64> {
+        let LookupResult::Output(unit) = self.context.find_dwarf_and_unit(svma) else {
+            return None; // what it needs was loaded before
+        };
+        let unit = unit?;
+        let mut ranges = unit.die_ranges(&unit.entry(entry).ok()?).ok()?;
+        while let Some(range) = ranges.next().ok()? {
+            if range.begin <= svma && svma < range.end {
+                return Some(range.begin);
+            }
+        }
+        None
+    }
+
+    /// Rows of the line tables in `start..end`: start, end, file and line.
+    pub(crate) fn rows(&self, start: u64, end: u64) -> Vec<(u64, u64, Option<&str>, Option<u32>)> {
+        let rows = self.context.find_location_range(start, end);
+        rows.into_iter()
+            .flatten()
+            .map(|(from, len, row)| {
+                let file = row.file.filter(|file| !is_hidden_file(file));
+                let to = from.saturating_add(len).min(end);
+                (from.max(start), to, file, row.line)
+            })
+            .filter(|(from, to, ..)| from < to)
+            .collect()
+    }
+}
+
+/// A function's name and the line of its declaration, which may stand in the entry that its own refers to.
+fn described(unit: UnitRef<'_, Slice>, entry: UnitOffset) -> (Option<String>, Option<u64>) {
+    let (mut linkage, mut name, mut line) = (None, None, None);
+    let mut next = Some(entry);
+    for _ in 0..4 {
+        let Some(Ok(entry)) = next.take().map(|next| unit.entry(next)) else {
+            break;
+        };
+        for attribute in entry.attrs() {
+            let text = || unit.attr_string(attribute.value()).ok();
+            match attribute.name() {
+                gimli::DW_AT_linkage_name => linkage = linkage.or_else(text),
+                gimli::DW_AT_name => name = name.or_else(text),
+                gimli::DW_AT_decl_line => line = line.or(attribute.udata_value()),
+                gimli::DW_AT_abstract_origin | gimli::DW_AT_specification => {
+                    if let gimli::AttributeValue::UnitRef(offset) = attribute.value() {
+                        next = Some(offset);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    let name = linkage
+        .or(name)
+        .map(|name| name.to_string_lossy().into_owned());
+    (name, line)
+}
+
+/// # Safety
+/// What is read of the result must not outlive `sections`.
+unsafe fn forever(sections: &Arc<Sections>) -> &'static Sections {
+    // SAFETY: as this function's own; an `Arc` never moves what it holds.
+    unsafe { &*Arc::as_ptr(sections) }
+}
+
+/// Where the other halves of skeleton units are found.
+struct Split {
+    /// The package beside the object, once it was looked for.
+    package: Option<Option<DwarfPackage<Slice>>>,
+    path: PathBuf,
+    sections: Vec<Arc<Sections>>,
+    is_missing: bool,
+}
+
+impl Split {
+    /// The other half of a unit, if it is there and sound.
+    fn load(&mut self, load: &SplitDwarfLoad<Slice>) -> Option<Arc<Dwarf<Slice>>> {
+        let found = self.find(load);
+        self.is_missing |= found.is_none();
+        let dwarf = found?;
+        let mut units = dwarf.units();
+        while let Some(header) = units.next().ok()? {
+            guard::functions(&dwarf, &dwarf.unit(header).ok()?)?;
+        }
+        Some(Arc::new(dwarf))
+    }
+
+    fn find(&mut self, load: &SplitDwarfLoad<Slice>) -> Option<Dwarf<Slice>> {
+        if self.package.is_none() {
+            self.package = Some(self.package_beside());
+        }
+        if let Some(Some(package)) = &self.package
+            && let Ok(Some(dwarf)) = package.find_cu(load.dwo_id, &load.parent)
+        {
+            return begin_at(dwarf, load.dwo_id);
+        }
+        let text = |text: &Option<Slice>| Some(text.as_ref()?.to_string_lossy().into_owned());
+        let name = text(&load.path)?;
+        let mut places = Vec::new();
+        places.extend(text(&load.comp_dir).map(|folder| Path::new(&folder).join(&name)));
+        let beside = self.path.parent()?;
+        places.push(beside.join(&name));
+        places.push(beside.join(Path::new(&name).file_name()?));
+        places.iter().find_map(|place| {
+            let mut dwarf = self.open(place)?.view(None);
+            dwarf.make_dwo(&load.parent);
+            begin_at(dwarf, load.dwo_id)
+        })
+    }
+
+    /// `program.dwp` beside `program`, and for `program.debug`, too.
+    fn package_beside(&mut self) -> Option<DwarfPackage<Slice>> {
+        let mut name = OsString::from(&self.path);
+        name.push(".dwp");
+        let places = [PathBuf::from(name), self.path.with_extension("dwp")];
+        let sections = places.iter().find_map(|place| self.open(place))?;
+        let empty = EndianSlice::new(&[][..], sections.reader(SectionId::DebugInfo).endian());
+        let section = |id| Ok::<_, gimli::Error>(sections.reader(id));
+        DwarfPackage::load(section, empty).ok()
+    }
+
+    fn open(&mut self, path: &Path) -> Option<&'static Sections> {
+        if !path.is_file() {
+            return None;
+        }
+        let object = object_file::open(path).ok()?.into_iter().next()?;
+        let sections = Arc::new(Sections::load_split(&object));
+        self.sections.push(sections.clone());
+        // SAFETY: held in `self.sections` for as long as this value; what reads them is dropped with
+        // `Direct`, whose `context` stands before it.
+        Some(unsafe { forever(&sections) })
+    }
+}
+
+/// Cuts `.debug_info` to begin at the unit of this id, which addr2line takes to be the first: units of
+/// types may stand before it. `None` where it has no such unit.
+fn begin_at(mut dwarf: Dwarf<Slice>, id: gimli::DwoId) -> Option<Dwarf<Slice>> {
+    let mut units = dwarf.units();
+    while let Some(header) = units.next().ok()? {
+        if dwarf.unit(header).is_ok_and(|unit| unit.dwo_id == Some(id)) {
+            let info: &'static [u8] = dwarf.debug_info.reader().slice();
+            let endian = dwarf.debug_info.reader().endian();
+            let from = info.get(header.debug_info_offset()?.0..)?;
+            dwarf.debug_info = EndianSlice::new(from, endian).into();
+            return Some(dwarf);
+        }
+    }
+    None
+}
+
+/// Whether a bitcode build put a number in place of this name.
+pub(crate) fn is_hidden(name: &str) -> bool {
+    name.starts_with("__hidden#")
+}
+
+/// The same for a file, whose folder may still have its name.
+pub(crate) fn is_hidden_file(path: &str) -> bool {
+    let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
+    is_hidden(name)
+}
+
+/// Whether a language mangles the names of its functions. In C and assembly a plain name is all of it.
+fn mangles(language: Option<gimli::DwLang>) -> bool {
+    !matches!(
+        language,
+        Some(
+            gimli::DW_LANG_C
+                | gimli::DW_LANG_C89
+                | gimli::DW_LANG_C99
+                | gimli::DW_LANG_C11
+                | gimli::DW_LANG_C17
+                | gimli::DW_LANG_ObjC
+                | gimli::DW_LANG_Mips_Assembler
+        )
+    )
+}

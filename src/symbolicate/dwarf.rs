@@ -1,0 +1,162 @@
+//! The DWARF sections of one object, unpacked once, as gimli and symbolic read them.
+
+use std::collections::BTreeSet;
+
+use addr2line::gimli::{self, EndianSlice, RunTimeEndian, SectionId};
+use symbolic::debuginfo::dwarf::{self as symbolic_dwarf, DwarfSection};
+
+use super::bytes::Bytes;
+use super::object_file::ObjectFile;
+use super::search;
+
+/// How gimli reads here: slices of sections that outlive it.
+pub(crate) type R<'a> = EndianSlice<'a, RunTimeEndian>;
+
+/// The sections that lead from an address to names and lines; the others are never touched.
+const WANTED: [SectionId; 10] = [
+    SectionId::DebugAbbrev,
+    SectionId::DebugAddr,
+    SectionId::DebugAranges,
+    SectionId::DebugInfo,
+    SectionId::DebugLine,
+    SectionId::DebugLineStr,
+    SectionId::DebugStr,
+    SectionId::DebugStrOffsets,
+    SectionId::DebugRanges,
+    SectionId::DebugRngLists,
+];
+/// What a `.dwp` package has besides, each unit's part of which its indexes name.
+const OF_PACKAGES: [SectionId; 7] = [
+    SectionId::DebugCuIndex,
+    SectionId::DebugTuIndex,
+    SectionId::DebugLoc,
+    SectionId::DebugLocLists,
+    SectionId::DebugMacinfo,
+    SectionId::DebugMacro,
+    SectionId::DebugTypes,
+];
+
+/// The sections of one object.
+pub(crate) struct Sections {
+    little: bool,
+    parts: Vec<(SectionId, Bytes)>,
+}
+
+impl Sections {
+    /// Those of an image or a dSYM; `None` where it has no DWARF.
+    pub(crate) fn load(object: &ObjectFile) -> Option<Sections> {
+        object
+            .has_dwarf
+            .then(|| Sections::named(object, &WANTED, |id| Some(id.name())))
+    }
+
+    /// Those of a `.dwo` file or a `.dwp` package.
+    pub(crate) fn load_split(object: &ObjectFile) -> Sections {
+        let wanted: Vec<SectionId> = WANTED.into_iter().chain(OF_PACKAGES).collect();
+        Sections::named(object, &wanted, SectionId::dwo_name)
+    }
+
+    fn named(
+        object: &ObjectFile,
+        wanted: &[SectionId],
+        name: impl Fn(SectionId) -> Option<&'static str>,
+    ) -> Sections {
+        let load = |&id: &SectionId| Some((id, object.section(name(id)?)?));
+        Sections {
+            little: object
+                .parse()
+                .is_none_or(|file| object::Object::is_little_endian(&file)),
+            parts: wanted.iter().filter_map(load).collect(),
+        }
+    }
+
+    fn bytes(&self, id: SectionId) -> &[u8] {
+        let part = self.parts.iter().find(|(known, _)| *known == id);
+        part.map_or(&[], |(_, bytes)| bytes)
+    }
+
+    /// How many bytes `.debug_info` has.
+    pub(crate) fn info_len(&self) -> usize {
+        self.bytes(SectionId::DebugInfo).len()
+    }
+
+    pub(crate) fn reader(&self, id: SectionId) -> R<'_> {
+        let endian = match self.little {
+            true => RunTimeEndian::Little,
+            false => RunTimeEndian::Big,
+        };
+        EndianSlice::new(self.bytes(id), endian)
+    }
+
+    /// gimli's view of them, with `sup`, those of the file that dwz made.
+    pub(crate) fn view<'a>(&'a self, sup: Option<&'a Sections>) -> gimli::Dwarf<R<'a>> {
+        let load = |sections: &'a Sections| {
+            gimli::Dwarf::load(|id| Ok::<_, std::convert::Infallible>(sections.reader(id)))
+                .unwrap_or_else(|never| match never {})
+        };
+        let mut dwarf = load(self);
+        if let Some(sup) = sup {
+            dwarf.set_sup(load(sup));
+        }
+        // dsymutil writes one table of abbreviations for all units; others write one for each, and each
+        // is read by the guard and by addr2line.
+        dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::All);
+        dwarf
+    }
+}
+
+impl<'data> symbolic_dwarf::Dwarf<'data> for &'data Sections {
+    fn endianity(&self) -> symbolic_dwarf::Endian {
+        match self.little {
+            true => symbolic_dwarf::Endian::Little,
+            false => symbolic_dwarf::Endian::Big,
+        }
+    }
+
+    fn raw_section(&self, name: &str) -> Option<DwarfSection<'data>> {
+        let same = |id: SectionId| id.name().strip_prefix('.') == Some(name);
+        let (_, bytes) = self.parts.iter().find(|(id, _)| same(*id))?;
+        Some(DwarfSection {
+            address: 0,
+            offset: 0,
+            align: 1,
+            data: (&**bytes).into(),
+        })
+    }
+}
+
+/// What the units of an object say of themselves.
+#[derive(Debug, Default)]
+pub(crate) struct Survey {
+    pub units: usize,
+    /// DWARF versions, each once.
+    pub versions: BTreeSet<u16>,
+    /// `DW_AT_producer`, each once.
+    pub producers: BTreeSet<String>,
+}
+
+/// Reads the root of every unit; `None` if there is no DWARF.
+pub(crate) fn survey(object: &ObjectFile) -> Option<Survey> {
+    let sections = Sections::load(object)?;
+    // Where dwz took part of it out, who made it may stand there.
+    let shared = search::dwz_file(object, Vec::new()).and_then(|shared| Sections::load(&shared));
+    let dwarf = sections.view(shared.as_ref());
+    let mut survey = Survey::default();
+    let mut units = dwarf.units();
+    while let Ok(Some(header)) = units.next() {
+        survey.units += 1;
+        survey.versions.insert(header.version());
+        let Ok(unit) = dwarf.unit(header) else {
+            continue;
+        };
+        let mut entries = unit.entries();
+        if let Ok(Some(root)) = entries.next_dfs()
+            && let Some(producer) = root.attr_value(gimli::DW_AT_producer)
+            && let Ok(producer) = dwarf.attr_string(&unit, producer)
+        {
+            let producer = producer.to_string_lossy();
+            survey.producers.insert(producer.into_owned());
+        }
+    }
+    Some(survey)
+}

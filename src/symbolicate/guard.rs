@@ -1,0 +1,287 @@
+//! What is checked of DWARF before addr2line and symbolic read it: both recurse into nested functions,
+//! symbolic also along references, and both copy a list of ranges for each function that names it.
+
+use addr2line::gimli::{self, Dwarf, Unit, UnitOffset, UnitRef};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::dwarf::R;
+
+/// Functions inlined into one another deeper than this are damage. Real ones have been seen 60 deep.
+pub(crate) const DEEPEST: usize = 250;
+/// References from one entry to the next in a row; DWARF of compilers has three.
+const LONGEST: usize = 16;
+/// So many ranges in all, for each byte of the unit that has them: an entry with a list takes some bytes,
+/// and most lists have a handful.
+const RANGES_PER_BYTE: usize = 16;
+/// symbolic tries every sequence of a unit's lines for every function of it: so many tries, over all
+/// units. The largest program that was tried takes a hundredth of it.
+const MOST_TRIES: u64 = 1 << 34;
+
+/// A function's entry: the offset of its unit, and that in the unit.
+pub(crate) type Entry = (usize, UnitOffset);
+
+/// The units that addr2line may read for an address, and which of them were found sound.
+pub(crate) struct Guard {
+    /// start, end, unit; by start.
+    ranges: Vec<(u64, u64, usize)>,
+    /// For each range the highest end of it and all before it.
+    reach: Vec<u64>,
+    /// Units that say nothing of their addresses.
+    anywhere: Vec<usize>,
+    checked: FxHashMap<usize, bool>,
+    /// Of the units checked: where several functions begin, since the linker folded them, and their
+    /// entries, as unit and offset in it.
+    folded: FxHashMap<u64, Vec<Entry>>,
+    /// Whether a unit's entries lie in another file.
+    pub has_skeletons: bool,
+}
+
+impl Guard {
+    /// Finds out which units claim which addresses, as addr2line does: by the ranges of the root entry,
+    /// else by `.debug_aranges`, else by its lowest and highest address.
+    pub(crate) fn new(dwarf: &Dwarf<R<'_>>) -> Guard {
+        let mut by_aranges: FxHashMap<usize, Vec<(u64, u64)>> = FxHashMap::default();
+        let mut sets = dwarf.debug_aranges.headers();
+        while let Ok(Some(set)) = sets.next() {
+            let of_unit = by_aranges.entry(set.debug_info_offset().0).or_default();
+            let mut entries = set.entries();
+            while let Some(entry) = entries.next().transpose() {
+                of_unit.extend(entry.map(|entry| (entry.range().begin, entry.range().end)));
+            }
+        }
+        let (mut ranges, mut anywhere) = (Vec::new(), Vec::new());
+        let mut has_skeletons = false;
+        for_each_unit(dwarf, |offset, unit| {
+            has_skeletons |= unit.dwo_id.is_some();
+            let before = ranges.len();
+            let has_ranges = root_has_ranges(&unit);
+            let aranges = by_aranges.get(&offset).filter(|_| !has_ranges);
+            if let Some(of_unit) = aranges {
+                ranges.extend(of_unit.iter().map(|&(start, end)| (start, end, offset)));
+            }
+            if ranges.len() == before
+                && let Ok(mut own) = dwarf.unit_ranges(&unit)
+            {
+                while let Ok(Some(range)) = own.next() {
+                    ranges.push((range.begin, range.end, offset));
+                }
+            }
+            if ranges.len() == before {
+                anywhere.push(offset);
+            }
+            true
+        });
+        ranges.sort_unstable();
+        let mut highest = 0;
+        let reach = ranges.iter().map(|&(_, end, _)| {
+            highest = highest.max(end);
+            highest
+        });
+        Guard {
+            reach: reach.collect(),
+            ranges,
+            anywhere,
+            checked: FxHashMap::default(),
+            folded: FxHashMap::default(),
+            has_skeletons,
+        }
+    }
+
+    /// Whether every unit that may be read for `address` is sound.
+    pub(crate) fn allows(&mut self, dwarf: &Dwarf<R<'_>>, address: u64) -> bool {
+        let mut at = self.ranges.partition_point(|&(start, ..)| start <= address);
+        let mut units = self.anywhere.clone();
+        while at > 0 && self.reach[at - 1] > address {
+            at -= 1;
+            let (_, end, unit) = self.ranges[at];
+            if address < end {
+                units.push(unit);
+            }
+        }
+        units.into_iter().all(|offset| {
+            let known = self.checked.get(&offset).copied();
+            known.unwrap_or_else(|| self.check(dwarf, offset))
+        })
+    }
+
+    /// The entries of functions that the linker folded into the one that begins at `address`, if it
+    /// did, of the units checked so far.
+    pub(crate) fn folded(&self, address: u64) -> &[Entry] {
+        self.folded.get(&address).map_or(&[], Vec::as_slice)
+    }
+
+    fn check(&mut self, dwarf: &Dwarf<R<'_>>, offset: usize) -> bool {
+        let header = dwarf.unit_header(gimli::DebugInfoOffset(offset));
+        let unit = header.and_then(|header| dwarf.unit(header));
+        let begins = unit.ok().and_then(|unit| functions(dwarf, &unit));
+        self.checked.insert(offset, begins.is_some());
+        let Some(mut begins) = begins else {
+            return false;
+        };
+        begins.sort_unstable();
+        for same in begins.chunk_by(|one, other| one.0 == other.0) {
+            if let [(address, _), _, ..] = same {
+                let entries = same.iter().map(|&(_, entry)| (offset, entry));
+                self.folded.entry(*address).or_default().extend(entries);
+            }
+        }
+        true
+    }
+}
+
+/// Whether the unit's root entry has a list of ranges.
+fn root_has_ranges(unit: &Unit<R<'_>>) -> bool {
+    let mut entries = unit.entries();
+    matches!(entries.next_dfs(), Ok(Some(root)) if root.attr(gimli::DW_AT_ranges).is_some())
+}
+
+/// Runs `work` on each unit that can be read, with its offset, for as long as it says to go on.
+fn for_each_unit<'a>(dwarf: &Dwarf<R<'a>>, mut work: impl FnMut(usize, Unit<R<'a>>) -> bool) {
+    let mut headers = dwarf.units();
+    while let Ok(Some(header)) = headers.next() {
+        if let (Some(offset), Ok(unit)) = (header.debug_info_offset(), dwarf.unit(header))
+            && !work(offset.0, unit)
+        {
+            return;
+        }
+    }
+}
+
+/// The functions of a unit by where they begin; `None` where addr2line cannot read it within bounds.
+pub(crate) fn functions(
+    dwarf: &Dwarf<R<'_>>,
+    unit: &Unit<R<'_>>,
+) -> Option<Vec<(u64, UnitOffset)>> {
+    scan(dwarf, unit, 0, &mut Links::default())
+}
+
+/// Whether symbolic can read all units within bounds.
+pub(crate) fn all_sound(dwarf: &Dwarf<R<'_>>) -> bool {
+    let (mut links, mut tries, mut sound) = (Links::default(), 0u64, true);
+    for_each_unit(dwarf, |offset, unit| {
+        let functions = scan(dwarf, &unit, offset, &mut links);
+        let program = unit.line_program.as_ref();
+        let lines = program.map_or(0, |program| program.header().raw_program_buf().len());
+        // A sequence takes at least 16 bytes: two opcodes of three bytes or more, and an address.
+        let sequences = (lines as u64 / 16).max(1);
+        let count = functions.as_ref().map_or(0, |entries| entries.len() as u64);
+        tries = tries.saturating_add(count.saturating_mul(sequences));
+        sound = functions.is_some() && tries < MOST_TRIES;
+        sound
+    });
+    sound && links.end()
+}
+
+/// References from entries without a name: their offsets in `.debug_info`.
+#[derive(Default)]
+struct Links {
+    from_to: Vec<(usize, usize)>,
+    targets: FxHashSet<usize>,
+}
+
+impl Links {
+    /// Whether none of them leads on for long, or in a circle.
+    fn end(&self) -> bool {
+        let of_targets = self.from_to.iter().filter(|l| self.targets.contains(&l.0));
+        let next: FxHashMap<usize, usize> = of_targets.copied().collect();
+        next.keys().all(|&start| {
+            let mut at = start;
+            (0..LONGEST).any(|_| match next.get(&at) {
+                Some(&further) => {
+                    at = further;
+                    false
+                }
+                None => true,
+            })
+        })
+    }
+}
+
+/// Reads a unit's entries in one pass: where functions begin, and where entries without a name lead;
+/// `None` where they nest too deeply, or have too many ranges. What stands behind damage nobody
+/// reads either.
+fn scan(
+    dwarf: &Dwarf<R<'_>>,
+    unit: &Unit<R<'_>>,
+    base: usize,
+    links: &mut Links,
+) -> Option<Vec<(u64, UnitOffset)>> {
+    let (mut functions, mut open) = (Vec::new(), Vec::new());
+    let mut most_ranges = unit.header.length_including_self() * RANGES_PER_BYTE;
+    let Ok(mut entries) = unit.entries_raw(None) else {
+        return Some(functions);
+    };
+    while !entries.is_empty() {
+        let depth = entries.next_depth();
+        let entry = entries.next_offset();
+        let offset = base + entry.0;
+        let abbreviation = match entries.read_abbreviation() {
+            Ok(Some(abbreviation)) => abbreviation,
+            Ok(None) => continue,
+            Err(_) => break,
+        };
+        while open.last().is_some_and(|&around| around >= depth) {
+            open.pop();
+        }
+        let is_subprogram = abbreviation.tag() == gimli::DW_TAG_subprogram;
+        let is_function = is_subprogram || abbreviation.tag() == gimli::DW_TAG_inlined_subroutine;
+        if is_function {
+            open.push(depth);
+            if open.len() > DEEPEST {
+                return None;
+            }
+        }
+        let specs = abbreviation.attributes();
+        let matters = specs.iter().any(|spec| match spec.name() {
+            gimli::DW_AT_abstract_origin | gimli::DW_AT_specification => true,
+            gimli::DW_AT_ranges => is_function,
+            gimli::DW_AT_low_pc => is_subprogram,
+            _ => false,
+        });
+        if !matters {
+            if entries.skip_attributes(specs).is_err() {
+                break;
+            }
+            continue;
+        }
+        let (mut named, mut target) = (false, None);
+        for &spec in specs {
+            let Ok(attribute) = entries.read_attribute(spec) else {
+                return Some(functions);
+            };
+            match (attribute.name(), attribute.value()) {
+                (
+                    gimli::DW_AT_name | gimli::DW_AT_linkage_name | gimli::DW_AT_MIPS_linkage_name,
+                    _,
+                ) => named = true,
+                (
+                    gimli::DW_AT_abstract_origin | gimli::DW_AT_specification,
+                    gimli::AttributeValue::UnitRef(to),
+                ) => target = Some(base + to.0),
+                (
+                    gimli::DW_AT_abstract_origin | gimli::DW_AT_specification,
+                    gimli::AttributeValue::DebugInfoRef(to),
+                ) => target = Some(to.0),
+                (gimli::DW_AT_ranges, value) if is_function => {
+                    let list = UnitRef::new(dwarf, unit).attr_ranges(value);
+                    let Ok(Some(mut list)) = list else { continue };
+                    while let Ok(Some(_)) = list.next() {
+                        most_ranges = most_ranges.checked_sub(1)?;
+                    }
+                }
+                (gimli::DW_AT_low_pc, value) if is_subprogram => {
+                    let begin = dwarf.attr_address(unit, value).ok().flatten();
+                    // Nought and the top are what the linker threw away.
+                    let begin = begin.filter(|&at| at != 0 && at < u64::MAX - 1);
+                    functions.extend(begin.map(|at| (at, entry)));
+                }
+                _ => {}
+            }
+        }
+        if let Some(target) = target.filter(|_| !named) {
+            links.targets.insert(target);
+            links.from_to.push((offset, target));
+        }
+    }
+    Some(functions)
+}
