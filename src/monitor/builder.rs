@@ -19,7 +19,7 @@ use crate::recorder::{
 };
 use crate::report::name::Name;
 use crate::store::launch;
-use crate::store::{self, Limits};
+use crate::store::{self, Limits, Tidying};
 use crate::trigger::heartbeat::PULSE;
 use crate::trigger::load::Loads;
 use crate::trigger::load_watch::LoadWatch;
@@ -97,7 +97,7 @@ impl Drop for Claim {
 }
 
 /// What the panic hook writes with, and where.
-static ON_PANIC: ForkLock<Option<(Arc<LiveDesk>, PathBuf, Limits)>> = ForkLock::new(None);
+static ON_PANIC: ForkLock<Option<(Arc<LiveDesk>, PathBuf)>> = ForkLock::new(None);
 
 extern "C" fn before_fork() {
     ON_PANIC.before_fork();
@@ -111,16 +111,15 @@ extern "C" fn in_child() {
     ON_PANIC.in_child();
 }
 
-fn for_panics() -> Option<(Arc<LiveDesk>, PathBuf, Limits)> {
+fn for_panics() -> Option<(Arc<LiveDesk>, PathBuf)> {
     // `try_lock`: a panic may come from anywhere, and `install` panics nowhere below.
     ON_PANIC.try_lock()?.clone()
 }
 
 fn on_panic(panic: &panic::Panic<'_>) -> Option<Name> {
-    let (live, directory, limits) = for_panics()?;
+    let (live, directory) = for_panics()?;
     let name = live.panicked(panic)?.ok()?;
-    // A folder that cannot be tidied up now can be at the next report.
-    let _ = store::prune(&directory, limits);
+    Helper::tidy_soon();
     // The callback is not told of its own panics: it would panic again.
     if !TELLING.try_with(Cell::get).unwrap_or(false) {
         Helper::tell(directory.join(name.as_str()));
@@ -132,7 +131,7 @@ fn on_panic(panic: &panic::Panic<'_>) -> Option<Name> {
 fn leaving(status: i32) {
     launch::exits(status);
     if let Some(name) = panic::ends_process(status)
-        && let Some((_, directory, _)) = for_panics()
+        && let Some((_, directory)) = for_panics()
     {
         // One that cannot be written again stays as it is.
         let _ = store::make_fatal(&directory.join(name.as_str()));
@@ -302,7 +301,8 @@ impl MonitorBuilder {
 
     /// Installs the monitor. Call it on the thread to be watched, early.
     ///
-    /// Reports that an earlier launch was in the middle of are closed on the way.
+    /// Reports that earlier launches were in the middle of are closed on the way, the last 32 of them;
+    /// older ones, and what is beyond the limits of the folder, are left to a thread of the monitor's.
     ///
     /// # Errors
     /// [`InstallError`]; nothing stays installed then.
@@ -323,11 +323,11 @@ impl MonitorBuilder {
         let directory = std::path::absolute(&path).map_err(in_folder)?;
         let open = || Folder::open(&directory).map_err(in_folder);
         let folder = Arc::new(open()?);
-        store::close_partials(&directory).map_err(in_folder)?;
-        store::prune(&directory, self.limits).map_err(in_folder)?;
+        let left = store::left::left(&directory).map_err(in_folder)?;
+        store::left::close_last(&left);
 
         // A folder whose records cannot be read tells of no launch.
-        let ended = launch::take(&directory).unwrap_or_default();
+        let ended = launch::take(&store::left::last_launches(&left)).unwrap_or_default();
 
         let mut facts = Facts::gather(&self.name, &self.version, store::fresh_id());
         facts.all_images = self.all_images;
@@ -368,14 +368,16 @@ impl MonitorBuilder {
         }
 
         let told = self.on_report.clone();
-        let helper = Helper::spawn(move |path| tell(&told, &path)).map_err(thread)?;
+        let (in_helper, keep) = (directory.clone(), self.limits);
+        // A folder that cannot be tidied up now can be at the next report.
+        let tidy = move || Tidying::begin(&in_helper, keep).ok();
+        let helper = Helper::spawn(move |path| tell(&told, &path), tidy).map_err(thread)?;
         let heartbeat = PULSE.install();
         let mut monitor = Monitor {
             heartbeat,
             live: live.clone(),
             process: process_id(),
             directory: directory.clone(),
-            limits: self.limits,
             timeout: None,
             crash: None,
             watched: Thread::current(),
@@ -424,21 +426,20 @@ impl MonitorBuilder {
             if wanted.panics {
                 // A child of `fork` that can never have the lock goes without reports of panics.
                 if let Some(mut on) = ON_PANIC.lock() {
-                    *on = Some((live, directory.clone(), self.limits));
+                    *on = Some((live, directory.clone()));
                     drop(on);
                     panic::install(on_panic);
                 }
             }
         }
-        let (told, keep) = (self.on_report, self.limits);
+        let told = self.on_report;
         let shared = Shared {
             gate: Arc::new(Mutex::new(Gate::new(self.restraint))),
             refresh: || {
                 Helper::refresh_soon();
             },
             done: Arc::new(move |name: Name| {
-                // A folder that cannot be tidied up now can be at the next report.
-                let _ = store::prune(&directory, keep);
+                Helper::tidy_soon();
                 let path = directory.join(name.as_str());
                 trace_report(&path);
                 tell(&told, &path);
@@ -474,8 +475,9 @@ impl MonitorBuilder {
             let load = LoadWatch::spawn(self.loads, desk.map_err(memory)?).map_err(thread)?;
             monitor.load = Some(load);
         }
-        // Battery and heat: asking for them may take long.
+        // Battery and heat, and a folder that is full: both may take long.
         Helper::refresh_soon();
+        Helper::tidy_soon();
         Ok(monitor)
     }
 }

@@ -19,7 +19,7 @@ use crate::platform::file::Folder;
 use crate::platform::{Thread, clock, process_id};
 use crate::recorder::{Helper, LiveDesk, retire_crash};
 use crate::store::launch::{self, LaunchRecord};
-use crate::store::{self, EndedLaunch, Limits};
+use crate::store::{self, EndedLaunch};
 use crate::trigger::heartbeat::PULSE;
 use crate::trigger::load_watch::LoadWatch;
 use crate::trigger::ping::{Beat, Ping};
@@ -59,7 +59,6 @@ pub struct Monitor {
     /// The process that installed; a child of `fork` has another id.
     process: u32,
     directory: PathBuf,
-    limits: Limits,
     crash: Option<Crash>,
     /// One strike of the stall that is watched for, nanoseconds; `None` without a watch.
     timeout: Option<u64>,
@@ -109,8 +108,7 @@ impl Monitor {
         // Libraries that were loaded since; a loader that is stuck must not hold us.
         Helper::refresh_within(50_000_000);
         let name = self.live.record(reason)?;
-        // A folder that cannot be tidied up now can be at the next report.
-        let _ = store::prune(&self.directory, self.limits);
+        Helper::tidy_soon();
         Ok(self.directory.join(name.as_str()))
     }
 

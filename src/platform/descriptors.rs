@@ -7,11 +7,13 @@
 
 use std::ffi::{CStr, CString, OsStr};
 use std::io::{self, Read, Write};
-use std::mem::MaybeUninit;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use super::kept::Known;
 use super::{errno, set_errno};
 
 /// The lowest number that a descriptor of ours may have.
@@ -59,16 +61,60 @@ fn above_standard(fd: RawFd) -> RawFd {
     }
 }
 
+/// An open file, which is closed with this value unless somebody else has closed it: an app that becomes
+/// a daemon may close all that it finds open, at any time.
+#[derive(Debug)]
+pub struct Opened {
+    file: ManuallyDrop<std::fs::File>,
+    known: Option<Known>,
+}
+
+impl From<OwnedFd> for Opened {
+    fn from(fd: OwnedFd) -> Opened {
+        let known = Known::of(fd.as_raw_fd()).ok();
+        let file = ManuallyDrop::new(fd.into());
+        Opened { file, known }
+    }
+}
+
+impl Deref for Opened {
+    type Target = std::fs::File;
+
+    fn deref(&self) -> &std::fs::File {
+        &self.file
+    }
+}
+
+impl DerefMut for Opened {
+    fn deref_mut(&mut self) -> &mut std::fs::File {
+        &mut self.file
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if self.known.is_some_and(|known| known.get().is_ok()) {
+            // SAFETY: it is not used again, and open on what this owns.
+            unsafe { ManuallyDrop::drop(&mut self.file) };
+        }
+    }
+}
+
 /// Opens a file by its path, with the flags of `open(2)`. A file that is made is the user's own
 /// (mode 0600).
-pub fn open_file(path: &Path, flags: i32) -> io::Result<std::fs::File> {
+pub fn open_file(path: &Path, flags: i32) -> io::Result<Opened> {
+    open_owned(path, flags).map(Opened::from)
+}
+
+/// As [`open_file`].
+pub fn open_owned(path: &Path, flags: i32) -> io::Result<OwnedFd> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let fd = open_at(libc::AT_FDCWD, &path, flags, 0o600);
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: just opened, and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) }.into())
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// The whole of a file.
@@ -93,8 +139,14 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// Calls `each` for every entry of a folder, in no order, with its name and whether it is a regular
 /// file.
-pub fn list(folder: &Path, mut each: impl FnMut(&OsStr, bool)) -> io::Result<()> {
-    let file = open_file(folder, libc::O_RDONLY | libc::O_DIRECTORY)?;
+pub fn list(folder: &Path, each: impl FnMut(&OsStr, bool)) -> io::Result<()> {
+    list_some(folder, usize::MAX, each)
+}
+
+/// As [`list`], for so many entries at most.
+pub fn list_some(folder: &Path, most: usize, mut each: impl FnMut(&OsStr, bool)) -> io::Result<()> {
+    let mut left = most;
+    let file = open_owned(folder, libc::O_RDONLY | libc::O_DIRECTORY)?;
     let fd = file.as_raw_fd();
     // SAFETY: an open folder, which the stream owns from now on.
     let stream = unsafe { libc::fdopendir(file.into_raw_fd()) };
@@ -102,6 +154,9 @@ pub fn list(folder: &Path, mut each: impl FnMut(&OsStr, bool)) -> io::Result<()>
         return Err(io::Error::last_os_error());
     }
     let result = loop {
+        if left == 0 {
+            break Ok(());
+        }
         set_errno(0);
         // SAFETY: an open stream that no other thread has.
         #[cfg(target_os = "linux")]
@@ -127,11 +182,20 @@ pub fn list(folder: &Path, mut each: impl FnMut(&OsStr, bool)) -> io::Result<()>
             libc::DT_UNKNOWN => is_file(fd, name),
             kind => kind == libc::DT_REG,
         };
+        left -= 1;
+        #[cfg(test)]
+        ENTRIES.set(ENTRIES.get() + 1);
         each(OsStr::from_bytes(name.to_bytes()), is_file);
     };
     // SAFETY: opened above, closed once.
     unsafe { libc::closedir(stream) };
     result
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Entries of folders that this thread has looked at.
+    pub static ENTRIES: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 /// Whether `name` in an open folder is a regular file, and no link to one.

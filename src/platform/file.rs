@@ -9,6 +9,7 @@ use std::path::Path;
 
 use super::kept::{Kept, Known};
 use super::spares::Spares;
+use super::unfinished::Unfinished;
 use super::{descriptors, errno, forked, signals};
 
 /// A folder that is written to by descriptor, so that the app may change its working directory, or
@@ -21,6 +22,7 @@ pub struct Folder {
     spares: Spares,
     /// A file without a name that only takes up room, to be given up when the disk is full.
     reserve: Option<Kept>,
+    unfinished: Option<Unfinished>,
 }
 
 impl Folder {
@@ -28,18 +30,20 @@ impl Folder {
     /// be created, written and removed in it.
     pub fn open(path: &Path) -> io::Result<Folder> {
         std::fs::create_dir_all(path)?;
-        let fd: OwnedFd = descriptors::open_file(path, libc::O_RDONLY)?.into();
+        let fd: OwnedFd = descriptors::open_owned(path, libc::O_RDONLY)?;
         let from = io::Error::from_raw_os_error;
         let fd = Kept::new(fd).map_err(from)?;
         let spares = Spares::of(fd.known());
-        let folder = Folder {
+        let mut folder = Folder {
             fd,
             path: CString::new(path.as_os_str().as_bytes())?,
             spares,
             reserve: None,
+            unfinished: None,
         };
         forked::install();
         folder.probe()?;
+        folder.unfinished = folder.fd.get().ok().and_then(Unfinished::open);
         Ok(folder)
     }
 
@@ -92,7 +96,15 @@ impl Folder {
             }
             signals::pause(1_000_000);
         }
+        self.note(name);
         Ok(file)
+    }
+
+    /// The next launch is to look at this file. Signal-safe.
+    fn note(&self, name: &CStr) {
+        if let Some(list) = &self.unfinished {
+            list.add(name);
+        }
     }
 
     fn create_unlocked(&self, name: &CStr) -> Result<File, i32> {
@@ -163,7 +175,11 @@ impl Folder {
     pub fn rename(&self, from: &CStr, to: &CStr) -> Result<(), i32> {
         let fd = self.fd.get()?;
         // SAFETY: both names are C strings and the descriptor is open.
-        check(unsafe { libc::renameat(fd, from.as_ptr(), fd, to.as_ptr()) })
+        check(unsafe { libc::renameat(fd, from.as_ptr(), fd, to.as_ptr()) })?;
+        if !to.to_bytes().ends_with(b".wedjat") {
+            self.note(to);
+        }
+        Ok(())
     }
 
     /// Removes `name`. The error is an `errno`.

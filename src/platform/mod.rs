@@ -21,6 +21,7 @@ pub mod spare;
 mod spares;
 pub mod stacks;
 mod surface;
+pub mod unfinished;
 
 #[cfg(target_vendor = "apple")]
 use apple as os;

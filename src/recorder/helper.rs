@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::capture::ImageTable;
 use crate::platform::forked::{ForkLock, around_forks};
 use crate::platform::{Semaphore, clock};
+use crate::store::Tidying;
 use crate::store::launch;
 use crate::trigger::terminate;
 use crate::vitals::GAUGES;
@@ -26,6 +27,8 @@ static STOP: AtomicBool = AtomicBool::new(false);
 /// How many refreshes were asked for, and how many of those are done.
 static ASKED: AtomicU64 = AtomicU64::new(0);
 static ANSWERED: AtomicU64 = AtomicU64::new(0);
+/// Whether the folder is to be tidied up.
+static TIDY: AtomicBool = AtomicBool::new(false);
 /// Reports to tell of.
 static TELL: ForkLock<Vec<PathBuf>> = ForkLock::new(Vec::new());
 
@@ -36,11 +39,16 @@ pub(crate) struct Helper {
 }
 
 impl Helper {
-    /// Starts it. `tell` is called on it for each report given to [`Helper::tell`].
-    pub fn spawn(tell: impl Fn(PathBuf) + Send + 'static) -> io::Result<Helper> {
+    /// Starts it. `tell` is called on it for each report given to [`Helper::tell`]; `tidy` begins what
+    /// [`Helper::tidy_soon`] asks for.
+    pub fn spawn(
+        tell: impl Fn(PathBuf) + Send + 'static,
+        tidy: impl Fn() -> Option<Tidying> + Send + 'static,
+    ) -> io::Result<Helper> {
         around_forks!(TELL);
         STOP.store(false, Ordering::SeqCst);
-        let thread = crate::trigger::spawn("wedjat-helper", 512 << 10, move || run(tell))?;
+        TIDY.store(false, Ordering::SeqCst);
+        let thread = crate::trigger::spawn("wedjat-helper", 512 << 10, move || run(tell, tidy))?;
         Ok(Helper {
             thread: Some(thread),
         })
@@ -72,6 +80,12 @@ impl Helper {
             }
             crate::platform::signals::pause(100_000);
         }
+    }
+
+    /// Asks for the folder to be tidied up, and does not wait. Signal-safe.
+    pub fn tidy_soon() {
+        TIDY.store(true, Ordering::SeqCst);
+        BELL.post();
     }
 
     /// Tells the app of a panic's report, once it is sure that the panic was caught.
@@ -136,7 +150,8 @@ impl Drop for Helper {
     }
 }
 
-fn run(tell: impl Fn(PathBuf)) {
+fn run(tell: impl Fn(PathBuf), tidy: impl Fn() -> Option<Tidying>) {
+    let mut tidying = None;
     loop {
         // First: the loader may keep us waiting.
         launch::write_changes();
@@ -160,9 +175,16 @@ fn run(tell: impl Fn(PathBuf)) {
                 .for_each(&tell);
             continue;
         }
+        if TIDY.swap(false, Ordering::SeqCst) {
+            tidying = tidy();
+        }
+        // In steps: images may be asked for meanwhile.
+        let is_more = tidying.as_mut().is_some_and(Tidying::step);
         if STOP.load(Ordering::SeqCst) {
             return;
         }
-        BELL.wait();
+        if !is_more {
+            BELL.wait();
+        }
     }
 }

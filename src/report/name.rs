@@ -103,6 +103,33 @@ impl Name {
     }
 }
 
+/// The ending of a name as [`Name::new`] makes them; `None` for any other.
+pub fn ending_of(name: &str) -> Option<&str> {
+    const TIME: &[u8] = b"0000-00-00T00-00-00.000Z-";
+    let (stem, ending) = name.rsplit_once('.')?;
+    let (time, rest) = stem.as_bytes().split_at_checked(TIME.len())?;
+    let fits = |(byte, form): (&u8, &u8)| match form {
+        b'0' => byte.is_ascii_digit(),
+        form => byte == form,
+    };
+    let mut rest = rest.rsplitn(2, |&byte| byte == b'-');
+    let (id, event) = (rest.next()?, rest.next()?);
+    let is_event = |byte: &u8| byte.is_ascii_lowercase() || *byte == b'_';
+    let is_ours = time.iter().zip(TIME).all(fits)
+        && !event.is_empty()
+        && event.iter().all(is_event)
+        && is_short_id(id);
+    is_ours.then_some(ending)
+}
+
+/// Whether it is a short id, as names have them.
+pub fn is_short_id(text: &[u8]) -> bool {
+    text.len() == 8
+        && text
+            .iter()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 fn hex(nibble: u8) -> u8 {
     if nibble < 10 {
         b'0' + nibble
@@ -157,6 +184,26 @@ mod tests {
             name.as_str(),
             "2100-03-01T00-00-00.000Z-crash-0a1b2c3d.wedjat"
         );
+    }
+
+    #[test]
+    fn our_own_names_are_known_and_no_others() {
+        let name = Name::new(1_709_251_199_987_654_321, "slow_frames", &ID, BESIDE);
+        assert_eq!(ending_of(name.as_str()), Some(BESIDE));
+        for other in [
+            "",
+            "film.partial",
+            ".partial",
+            "2024-02-29T23-59-59.987Z-stall-0a1b2c3d",
+            "2024-02-29T23-59-59.987Z-stall-0a1b2c3.partial",
+            "2024-02-29T23-59-59.987Z-stall-0A1B2C3D.partial",
+            "2024-02-29T23-59-59.987Z--0a1b2c3d.partial",
+            "2024-02-29T23-59-59.987Z-my film-0a1b2c3d.partial",
+            "2024-02-29 23-59-59.987Z-stall-0a1b2c3d.partial",
+            "x2024-02-29T23-59-59.987Z-stall-0a1b2c3d.partial",
+        ] {
+            assert_eq!(ending_of(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -55,11 +55,11 @@ pub(super) fn join(path: &Path) -> io::Result<bool> {
 struct Locked {
     /// `None` where nothing in it can be read.
     report: Option<Report>,
-    _file: std::fs::File,
+    _file: descriptors::Opened,
 }
 
 impl Locked {
-    /// `None` while it is written.
+    /// `None` while it is written, and of what is no report.
     fn open(path: &Path) -> io::Result<Option<Locked>> {
         let mut file = descriptors::open_file(path, libc::O_RDWR)?;
         if !platform::file::try_lock(&file) {
@@ -67,6 +67,9 @@ impl Locked {
         }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
+        if !super::is_own_content(&bytes) {
+            return Ok(None);
+        }
         let reading = report::read(&bytes);
         Ok(Some(Locked {
             report: reading.ok().map(|reading| reading.report),

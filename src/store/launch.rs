@@ -8,14 +8,15 @@
 //! ends the process.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::platform::file::{File, Folder};
 use crate::platform::{self, clock, descriptors, process_id, signals, vitals};
+use crate::report::name::is_short_id;
 
 /// The ending of its name.
-const ENDING: &str = "launch";
+pub(super) const ENDING: &str = "launch";
 /// Words in the file.
 const WORDS: usize = 32;
 /// `wedjatL1`.
@@ -135,40 +136,54 @@ pub struct EndedLaunch {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn launches(directory: impl AsRef<Path>) -> io::Result<Vec<EndedLaunch>> {
-    ended(directory.as_ref(), false)
+    ended(&super::list(directory.as_ref())?, false)
 }
 
-/// As [`launches`]; removes the records.
-pub(crate) fn take(directory: &Path) -> io::Result<Vec<EndedLaunch>> {
-    ended(directory, true)
+/// Those of these records that are over, oldest first; removes them.
+pub(crate) fn take(records: &[PathBuf]) -> io::Result<Vec<EndedLaunch>> {
+    ended(records, true)
 }
 
-fn ended(directory: &Path, remove: bool) -> io::Result<Vec<EndedLaunch>> {
+/// The ending, where a name is one of a record.
+pub(super) fn ending_of(name: &str) -> Option<&str> {
+    let (stem, ending) = name.rsplit_once('.')?;
+    let (started, id) = stem.split_once('-')?;
+    let is_ours = !started.is_empty()
+        && started.bytes().all(|byte| byte.is_ascii_digit())
+        && is_short_id(id.as_bytes())
+        && ending == ENDING;
+    is_ours.then_some(ending)
+}
+
+fn ended(records: &[PathBuf], remove: bool) -> io::Result<Vec<EndedLaunch>> {
     let now = Now {
         boot: vitals::boot_id(),
         oom_kills: vitals::oom_kills(),
     };
     let mut found = Vec::new();
-    for path in super::list(directory)? {
-        if !super::has_ending(&path, ENDING) {
+    for path in records {
+        if super::ending(path) != Some(ENDING) {
             continue;
         }
         // One that cannot be read, or whose process is alive, says nothing.
-        let Ok(file) = descriptors::open_file(&path, libc::O_RDONLY) else {
+        let Ok(file) = descriptors::open_file(path, libc::O_RDONLY) else {
             continue;
         };
         if !platform::file::try_lock(&file) {
             continue;
         }
-        let bytes = descriptors::read(&path).unwrap_or_default();
+        let bytes = descriptors::read(path).unwrap_or_default();
         let words: Vec<u64> = bytes
             .chunks_exact(8)
             .filter_map(|word| word.try_into().ok().map(u64::from_ne_bytes))
             .collect();
-        found.extend(read(&words, &now));
-        if remove {
+        let ended = read(&words, &now);
+        // One that was never written to has nothing to keep.
+        let is_ours = ended.is_some() || bytes.is_empty() && super::is_old(&file);
+        found.extend(ended);
+        if remove && is_ours {
             // One that stays is read once more.
-            let _ = std::fs::remove_file(&path);
+            let _ = std::fs::remove_file(path);
         }
     }
     Ok(found)

@@ -9,13 +9,19 @@
 //! `.spare-beside`, for a crash in which it can open none any more. They are no reports, for readers and
 //! for limits alike, before something is written to them; where the process was denied to rename them
 //! then, [`reports`] does it.
+//!
+//! Whatever else lies in the folder is left alone: what is renamed, cut or removed has a name that only
+//! this crate gives, and begins as such a file does.
 
 mod beside;
 pub(crate) mod launch;
+pub(crate) mod left;
 mod spare;
+mod tidy;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use libc::{O_RDONLY, O_RDWR};
@@ -24,6 +30,7 @@ use crate::platform::{self, descriptors};
 use crate::report::{self, Reading};
 
 pub use launch::{EndedLaunch, HowEnded, launches};
+pub(crate) use tidy::Tidying;
 
 pub(crate) use crate::report::name::{BESIDE, DAMAGED, Name, PARTIAL, SPARE, SPARE_BESIDE, WHOLE};
 
@@ -67,25 +74,31 @@ fn is_own(launch: &[u8; 16]) -> bool {
 /// ```
 pub fn reports(directory: impl AsRef<Path>) -> io::Result<Vec<StoredReport>> {
     let directory = directory.as_ref();
-    close_partials(directory)?;
-    let mut found = Vec::new();
-    for path in list(directory)? {
-        if has_ending(&path, WHOLE) {
-            let stored = StoredReport { path };
-            let own = stored.head().is_ok_and(|head| is_own(&head.launch));
-            if !own {
-                found.push(stored);
-            }
-        }
-    }
+    left::close_all(&list(directory)?);
+    let mut found = tidy::hold(|| {
+        let mut paths = list(directory)?;
+        paths.retain(|path| has_ending(path, WHOLE));
+        Ok(paths)
+    })?;
+    found.retain(|stored| !stored.head().is_ok_and(|head| is_own(&head.launch)));
     Ok(found)
 }
 
-/// A report that an earlier launch left.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A report that an earlier launch left. While the app has one of those that [`reports`] gave it, this
+/// process removes none of them to keep to its [`Limits`].
+#[derive(Debug, Clone)]
 pub struct StoredReport {
     path: PathBuf,
+    _listing: Arc<tidy::Listing>,
 }
+
+impl PartialEq for StoredReport {
+    fn eq(&self, other: &StoredReport) -> bool {
+        self.path == other.path
+    }
+}
+
+impl Eq for StoredReport {}
 
 impl AsRef<Path> for StoredReport {
     fn as_ref(&self) -> &Path {
@@ -147,9 +160,8 @@ impl StoredReport {
     fn head(&self) -> io::Result<report::Head> {
         use std::io::Read;
         let mut bytes = Vec::new();
-        descriptors::open_file(&self.path, O_RDONLY)?
-            .take(16 << 10)
-            .read_to_end(&mut bytes)?;
+        let file = descriptors::open_file(&self.path, O_RDONLY)?;
+        (&*file).take(16 << 10).read_to_end(&mut bytes)?;
         let reading = report::read(&bytes).map_err(io::Error::other)?;
         Ok(reading.report.head)
     }
@@ -186,7 +198,8 @@ pub struct PreviousLaunch {
     pub cut: bool,
 }
 
-/// How much a folder of reports may hold; the oldest go first.
+/// How much a folder of reports may hold; the oldest go first, soon after a monitor is installed or a report
+/// was written.
 ///
 /// ```
 /// let limits = wedjat::store::Limits::default().reports(20).bytes(4 << 20);
@@ -239,64 +252,12 @@ pub(crate) fn make_fatal(path: &Path) -> io::Result<()> {
     std::fs::rename(&fresh, path)
 }
 
-/// Removes the oldest whole reports until the rest is within `limits`; the newest one always stays.
-/// Gives how many were removed.
-pub(crate) fn prune(directory: &Path, limits: Limits) -> io::Result<usize> {
-    let mut whole: Vec<(PathBuf, u64)> = Vec::new();
-    for path in list(directory)? {
-        if has_ending(&path, WHOLE) || has_ending(&path, DAMAGED) {
-            let size = std::fs::metadata(&path).map_or(0, |data| data.len());
-            whole.push((path, size));
-        }
-    }
-    let mut bytes: u64 = whole.iter().map(|(_, size)| size).sum();
-    let mut count = whole.len();
-    let mut removed = 0;
-    for (path, size) in &whole {
-        if count <= 1 || (count <= limits.reports && bytes <= limits.bytes) {
-            break;
-        }
-        if std::fs::remove_file(path).is_ok() {
-            removed += 1;
-        }
-        count -= 1;
-        bytes -= size;
-    }
-    Ok(removed)
-}
-
-/// Closes each `.partial` that nobody is writing. Gives how many.
-pub(crate) fn close_partials(directory: &Path) -> io::Result<usize> {
-    let mut closed = 0;
-    for path in list(directory)? {
-        // One that cannot be named now stays for a later launch.
-        for (ending, then) in [(SPARE, PARTIAL), (SPARE_BESIDE, BESIDE)] {
-            if has_ending(&path, ending) {
-                let _ = spare::settle(&path, then);
-            }
-        }
-    }
-    for path in list(directory)? {
-        // Before the partial that it belongs to is closed: nobody may take half of it for the whole.
-        if has_ending(&path, BESIDE) && beside::join(&path).unwrap_or(false) {
-            closed += 1;
-        }
-    }
-    for path in list(directory)? {
-        // One that cannot be closed now (gone, or not ours to write) stays for a later launch.
-        if has_ending(&path, PARTIAL) && close_partial(&path).unwrap_or(false) {
-            closed += 1;
-        }
-    }
-    Ok(closed)
-}
-
 /// A file that is empty for so long has no writer.
 const EMPTY_FOR: std::time::Duration = std::time::Duration::from_secs(60);
 
-fn is_old(file: &std::fs::File) -> io::Result<bool> {
-    let age = file.metadata()?.modified()?.elapsed();
-    Ok(age.is_ok_and(|age| age > EMPTY_FOR))
+fn is_old(file: &std::fs::File) -> bool {
+    let modified = file.metadata().and_then(|data| data.modified());
+    modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > EMPTY_FOR))
 }
 
 fn close_partial(path: &Path) -> io::Result<bool> {
@@ -313,9 +274,12 @@ fn close_partial(path: &Path) -> io::Result<bool> {
     if bytes.is_empty() {
         // The process was gone before the first byte: there is nothing to keep. One that is young
         // may have been made this very moment by a process that has not locked it yet.
-        if is_old(&file)? {
+        if is_old(&file) {
             std::fs::remove_file(path)?;
         }
+        return Ok(false);
+    }
+    if !is_own_content(&bytes) {
         return Ok(false);
     }
     let survey = report::survey(&bytes);
@@ -339,6 +303,30 @@ fn close_partial(path: &Path) -> io::Result<bool> {
 
 fn has_ending(path: &Path, ending: &str) -> bool {
     path.extension().is_some_and(|found| found == ending)
+}
+
+/// The ending of a name that we give, see [`Name::new`] and [`launch`]; `None` for any other.
+fn ending(path: &Path) -> Option<&str> {
+    let name = path.file_name()?.to_str()?;
+    report::name::ending_of(name).or_else(|| launch::ending_of(name))
+}
+
+/// How every report begins: the array of two of its first section, and that section's kind.
+const FRONT: &[u8] = b"\x92\xa4head";
+
+/// Whether it begins as reports do, or the system has lost what it was: then there are zeros.
+fn is_own_content(bytes: &[u8]) -> bool {
+    let front = bytes.get(..FRONT.len()).unwrap_or(bytes);
+    FRONT.starts_with(front) || bytes.iter().all(|&byte| byte == 0)
+}
+
+/// Whether the file at `path`, whose name is one that we give, holds a report.
+fn is_own_file(path: &Path) -> bool {
+    use std::io::Read;
+    let mut front = Vec::new();
+    let file = descriptors::open_file(path, O_RDONLY | libc::O_NOFOLLOW);
+    let read = file.and_then(|file| (&*file).take(4096).read_to_end(&mut front));
+    read.is_ok() && is_own_content(&front)
 }
 
 /// The files of a folder, by name, that is by time.
