@@ -140,6 +140,22 @@ fn a_damaged_table_is_never_believed() {
     }
 }
 
+/// Who may write a table could have it say anything.
+#[test]
+fn a_table_that_others_may_write_is_made_anew() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::new(folder.path());
+    let all = addresses(300);
+    let truth = answers(&desk(Some(cache.clone())), &all);
+    let path = table(folder.path());
+    let mode = || path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(), 0o600);
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o666)).unwrap();
+    assert_eq!(answers(&desk(Some(cache)), &all), truth);
+    assert_eq!(mode(), 0o600, "another file stands there now");
+}
+
 #[test]
 fn many_at_once_and_never_a_half_written_table() {
     let folder = tempfile::tempdir().unwrap();

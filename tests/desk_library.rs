@@ -9,7 +9,7 @@ use std::process::Command;
 
 use object::{Object, ObjectSymbol};
 use wedjat::report::model::{Found, Frame, Image, Report, Thread};
-use wedjat::symbolicate::{Addresses, DebugFiles, Symbolicator};
+use wedjat::symbolicate::{Addresses, DebugFiles, Symbolicated, Symbolicator};
 
 const SLIDE: u64 = 0x10_0000;
 
@@ -198,4 +198,54 @@ fn a_folder_of_many_is_found_again_from_memory() {
         name_of(&desk, &programs[1].1).as_ref(),
         Some(&programs[1].0)
     );
+}
+
+/// A back end bounds what a stranger's report and files may take.
+#[test]
+fn a_report_has_as_much_time_as_it_is_given_and_a_file_as_much_room() {
+    let dsym = "testdata/macho/arm64/kiosk.dSYM";
+    let named = |limit, bytes| {
+        let mut files = DebugFiles::new().system(false).max_size(bytes);
+        files.add(dsym.as_ref()).unwrap();
+        let id = files.ids().next().unwrap().to_vec();
+        let mut report = Report::default();
+        report.images.push(Image {
+            id,
+            base: 0x1_04c3_c000,
+            stated: 0x1_0000_0000,
+            ..Image::default()
+        });
+        let frame = Frame {
+            pc: 0x1_04c3_c548,
+            found: Found::Context,
+            image: Some(0),
+            ..Frame::default()
+        };
+        report.threads.push(Thread {
+            frames: vec![frame; 3],
+            ..Thread::default()
+        });
+        Symbolicator::new(files)
+            .time_limit(limit)
+            .symbolicate(report)
+    };
+    let frames = |of: &Symbolicated| {
+        of.threads[0]
+            .frames
+            .iter()
+            .filter(|f| !f.frames.is_empty())
+            .count()
+    };
+    let hour = std::time::Duration::from_secs(3600);
+    let free = named(hour, u64::MAX);
+    assert_eq!((frames(&free), free.damage.len()), (3, 0));
+    let late = named(std::time::Duration::ZERO, u64::MAX);
+    assert_eq!(frames(&late), 0);
+    assert!(
+        late.damage[0].contains("3 frames were not looked up"),
+        "{:?}",
+        late.damage
+    );
+    let narrow = named(hour, 1000);
+    assert_eq!((frames(&narrow), narrow.missing.len()), (0, 1));
 }

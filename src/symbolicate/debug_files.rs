@@ -24,6 +24,7 @@ pub struct DebugFiles {
     /// Images given by their own path that have nothing to name functions by.
     nameless: Vec<Listed>,
     system: bool,
+    max_size: u64,
     open: Mutex<Open>,
     work: Arc<Work>,
     #[cfg(feature = "debuginfod")]
@@ -87,6 +88,7 @@ impl DebugFiles {
             index: FxHashMap::default(),
             nameless: Vec::new(),
             system: true,
+            max_size: u64::MAX,
             open: Mutex::new(open),
             work: Arc::new(Work {
                 jobs: 1,
@@ -102,6 +104,14 @@ impl DebugFiles {
     #[must_use]
     pub fn system(mut self, system: bool) -> DebugFiles {
         self.system = system;
+        self
+    }
+
+    /// Opens no debug file that has more bytes than this, or whose sections unpack to more; any by default.
+    /// What naming addresses takes in memory grows with it: some three times as much at most.
+    #[must_use]
+    pub fn max_size(mut self, bytes: u64) -> DebugFiles {
+        self.max_size = bytes;
         self
     }
 
@@ -241,6 +251,9 @@ impl DebugFiles {
         }
         let mut objects = object_file::open(&image.path).ok()?.into_iter();
         let object = objects.find(|object| object.id == image.id && object.arch == image.arch)?;
+        if !self.has_room(&object) {
+            return None;
+        }
         Some(Arc::new(ImageFiles::new(vec![self.debug_file(object)])))
     }
 
@@ -297,7 +310,8 @@ impl DebugFiles {
                 return;
             }
             let objects = object_file::open(path).unwrap_or_default().into_iter();
-            let matching = objects.into_iter().find(|object| object.id == image.id);
+            let fits = |object: &ObjectFile| object.id == image.id && self.has_room(object);
+            let matching = objects.into_iter().find(fits);
             files.extend(matching.map(|object| self.debug_file(object)));
         };
         for entry in self.index.get(&image.id).into_iter().flatten() {
@@ -320,6 +334,7 @@ impl DebugFiles {
             }
             if !has_dwarf(&files) {
                 let linked = files.iter().find_map(|file| search::linked(file.object()));
+                let linked = linked.filter(|object| self.has_room(object));
                 files.extend(linked.map(|object| self.debug_file(object)));
             }
         }
@@ -339,11 +354,16 @@ impl DebugFiles {
         let object = object_file::open(path).ok()?.into_iter().next()?;
         let ran = image.text_hash.as_deref();
         let same = ran.is_none_or(|ran| object.text_hash().is_some_and(|hash| hash == *ran));
-        (object.id.is_empty() && same).then(|| self.debug_file(object))
+        (object.id.is_empty() && same && self.has_room(&object)).then(|| self.debug_file(object))
+    }
+
+    /// Whether an object is within [`max_size`](DebugFiles::max_size).
+    fn has_room(&self, object: &ObjectFile) -> bool {
+        object.unpacked.max(object.bytes.len() as u64) <= self.max_size
     }
 
     fn debug_file(&self, object: ObjectFile) -> DebugFile {
-        let sup = self.dwz_file(&object);
+        let sup = self.dwz_file(&object).filter(|sup| self.has_room(sup));
         DebugFile::new(object, sup, self.work.clone())
     }
 

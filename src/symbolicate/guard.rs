@@ -285,3 +285,64 @@ fn scan(
     }
     Some(functions)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use addr2line::gimli::{EndianSlice, RunTimeEndian, SectionId};
+
+    /// Where the first entry below the root stands in `.debug_info`.
+    const FIRST: u32 = 12;
+
+    /// Whether a unit with these entries below its root is sound. Entries of kind 2 are functions with
+    /// children, those of kind 3 have none and refer to an abstract origin.
+    fn is_sound(entries: &[u8]) -> bool {
+        let abbreviations = [
+            1, 0x11, 1, 0, 0, 2, 0x2e, 1, 0, 0, 3, 0x2e, 0, 0x31, 0x13, 0, 0, 0,
+        ];
+        let mut info = (entries.len() as u32 + 9).to_le_bytes().to_vec();
+        info.extend([4, 0, 0, 0, 0, 0, 8, 1]); // version, abbreviations, size of an address; the root
+        info.extend(entries);
+        info.extend([0]);
+        let dwarf = Dwarf::load(|id| {
+            let bytes: &[u8] = match id {
+                SectionId::DebugInfo => &info,
+                SectionId::DebugAbbrev => &abbreviations,
+                _ => &[],
+            };
+            Ok::<_, gimli::Error>(EndianSlice::new(bytes, RunTimeEndian::Little))
+        });
+        all_sound(&dwarf.unwrap())
+    }
+
+    fn nested(depth: usize) -> Vec<u8> {
+        [vec![2; depth], vec![0; depth]].concat()
+    }
+
+    /// Entries that refer to these.
+    fn referring(to: impl Iterator<Item = u32>) -> Vec<u8> {
+        let entry = |to: u32| [vec![3], to.to_le_bytes().to_vec()].concat();
+        to.flat_map(entry).collect()
+    }
+
+    #[test]
+    fn functions_in_functions_without_end_are_not_read() {
+        assert!(is_sound(&nested(DEEPEST)));
+        assert!(!is_sound(&nested(DEEPEST + 1)));
+        assert!(!is_sound(&nested(400_000)));
+    }
+
+    #[test]
+    fn references_in_a_circle_or_without_end_are_not_read() {
+        let nth = |index: u32| FIRST + 5 * index;
+        let chain = |len: u32| [referring((1..=len).map(nth)), nested(1)].concat();
+        assert!(is_sound(&chain(3)));
+        assert!(!is_sound(&chain(400_000)));
+        for len in [1, 2, 3, 7] {
+            assert!(
+                !is_sound(&referring((1..=len).map(|next| nth(next % len)))),
+                "{len}"
+            );
+        }
+    }
+}

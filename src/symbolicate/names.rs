@@ -25,7 +25,7 @@ pub(crate) fn is_mangled(name: &str) -> bool {
 /// The language whose mangling a name shows; `Unknown` leaves it to the demangler.
 fn mangling(name: &str) -> Option<Language> {
     let swift = ["$s", "$S", "_$s", "_$S", "_T0", "@__swiftmacro_"];
-    if swift.iter().any(|prefix| name.starts_with(prefix)) || is_swift_3(name) {
+    if swift.iter().any(|prefix| name.starts_with(prefix)) {
         return Some(Language::Swift);
     }
     if name.starts_with("_R") {
@@ -36,21 +36,6 @@ fn mangling(name: &str) -> Option<Language> {
         return Some(Language::Unknown);
     }
     None
-}
-
-/// Whether a name is of the mangling before Swift 4: `_T`, and what kind of thing it names.
-fn is_swift_3(name: &str) -> bool {
-    let kind = name.strip_prefix("_T").map(str::as_bytes);
-    matches!(
-        kind,
-        Some(
-            [
-                b'F' | b'W' | b'Z' | b'T' | b'M' | b'v' | b'V' | b'P',
-                b'A'..=b'Z' | b'a'..=b'z',
-                ..,
-            ],
-        )
-    )
 }
 
 /// The full name of the function at a stated address, of which debug information has but the plain one,
@@ -154,8 +139,6 @@ mod tests {
         );
         assert_eq!(demangle("_RNvC6_123foo3bar"), "123foo::bar");
         assert_eq!(demangle("$s4main3fooyyF"), "main.foo() -> ()");
-        assert_eq!(demangle("_TFC4main3Foo3barfT_T_"), "main.Foo.bar() -> ()");
-        assert_eq!(demangle("_TTF_Init"), "_TTF_Init");
         assert_eq!(demangle("main"), "main");
         assert_eq!(demangle("-[Foo bar:]"), "-[Foo bar:]");
         assert_eq!(demangle("_ZN_damaged"), "_ZN_damaged");

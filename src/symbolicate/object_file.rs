@@ -33,6 +33,8 @@ pub(crate) struct ObjectFile {
     pub code: Vec<(u64, u64)>,
     pub has_dwarf: bool,
     pub has_symbols: bool,
+    /// How many bytes its compressed sections unpack to.
+    pub unpacked: u64,
     /// ELF: the file name and CRC-32 of a separate debug file.
     pub debuglink: Option<(String, u32)>,
     /// ELF: the path and build id of a dwz file.
@@ -150,7 +152,7 @@ fn describe(path: &Path, bytes: Bytes) -> Result<ObjectFile, Error> {
     let bad =
         |e: object::Error| Error::bad_file(path, format_args!("damaged {}: {e}", kind_word(data)));
     let file = object::File::parse(data).map_err(bad)?;
-    check_compressed(path, &file, data.len())?;
+    let unpacked = check_compressed(path, &file, data.len())?;
     let mut segments = file.segments().filter(|s| s.size() > 0);
     let (format, id, base) = match file.format() {
         object::BinaryFormat::MachO => {
@@ -191,6 +193,7 @@ fn describe(path: &Path, bytes: Bytes) -> Result<ObjectFile, Error> {
                 )
                 && s.file_range().is_some()
         }),
+        unpacked,
         has_symbols: file
             .symbols()
             .chain(file.dynamic_symbols())
@@ -212,7 +215,7 @@ fn describe(path: &Path, bytes: Bytes) -> Result<ObjectFile, Error> {
 
 /// Refuses sections that claim to unpack to far more than debug information ever does: who believes
 /// them runs out of memory. All of them together, since several may lie over the same bytes.
-fn check_compressed(path: &Path, file: &object::File<'_>, len: usize) -> Result<(), Error> {
+fn check_compressed(path: &Path, file: &object::File<'_>, len: usize) -> Result<u64, Error> {
     let most = |packed: u64| packed.saturating_mul(MOST_UNPACKED).saturating_add(1 << 20);
     let mut together = 0u64;
     for section in file.sections() {
@@ -239,7 +242,7 @@ fn check_compressed(path: &Path, file: &object::File<'_>, len: usize) -> Result<
             format_args!("{what}: more than {MOST_UNPACKED} times as much is taken for damage"),
         ));
     }
-    Ok(())
+    Ok(together)
 }
 
 /// Whether a section holds instructions. Linker stubs are left out: no function of theirs has a name

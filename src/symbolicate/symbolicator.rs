@@ -1,6 +1,7 @@
 //! Reports in, names out.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 
@@ -32,12 +33,25 @@ use crate::report::model::{self, Image, Report, Thread};
 /// ```
 pub struct Symbolicator {
     files: DebugFiles,
+    time_limit: Option<Duration>,
 }
 
 impl Symbolicator {
     /// A symbolicator over these files.
     pub fn new(files: DebugFiles) -> Symbolicator {
-        Symbolicator { files }
+        Symbolicator {
+            files,
+            time_limit: None,
+        }
+    }
+
+    /// How long one report may take; without one by default. Frames that are reached later are not looked
+    /// up, and [`Symbolicated::damage`] says how many. A look-up that was begun is not broken off: each is
+    /// bounded by the debug file, whose size [`DebugFiles::max_size`] bounds.
+    #[must_use]
+    pub fn time_limit(mut self, limit: Duration) -> Symbolicator {
+        self.time_limit = Some(limit);
+        self
     }
 
     /// The files it looks in.
@@ -48,10 +62,12 @@ impl Symbolicator {
     /// Names every frame of what [`report::read`](crate::report::read) gave, and passes on what it
     /// found damaged.
     pub fn symbolicate_reading(&self, reading: Reading) -> Symbolicated {
-        let damage = reading.damage.iter().map(ToString::to_string).collect();
+        let mut damage: Vec<String> = reading.damage.iter().map(ToString::to_string).collect();
+        let mut symbolicated = self.symbolicate(reading.report);
+        damage.append(&mut symbolicated.damage);
         Symbolicated {
             damage,
-            ..self.symbolicate(reading.report)
+            ..symbolicated
         }
     }
 
@@ -61,6 +77,10 @@ impl Symbolicator {
             desk: self,
             report: &report,
             images: FxHashMap::default(),
+            deadline: self
+                .time_limit
+                .and_then(|limit| Instant::now().checked_add(limit)),
+            late: 0,
         };
         let threads = report
             .threads
@@ -72,8 +92,12 @@ impl Symbolicator {
             .map(|thread| run.stack(thread))
             .collect();
         let missing = run.missing();
+        let late = (run.late > 0).then(|| {
+            let count = run.late;
+            format!("the time for this report was up: {count} frames were not looked up")
+        });
         Symbolicated {
-            damage: Vec::new(),
+            damage: late.into_iter().collect(),
             threads,
             samples,
             missing,
@@ -88,6 +112,9 @@ struct Run<'a> {
     report: &'a Report,
     /// The files of each image that a frame has pointed into.
     images: FxHashMap<u32, Option<Arc<ImageFiles>>>,
+    deadline: Option<Instant>,
+    /// Frames that were reached behind it.
+    late: u64,
 }
 
 impl Run<'_> {
@@ -123,6 +150,14 @@ impl Run<'_> {
             result.frames = recorded();
             return result;
         };
+        if self
+            .deadline
+            .is_some_and(|deadline| Instant::now() >= deadline)
+        {
+            self.late += 1;
+            result.frames = recorded();
+            return result;
+        }
         let files = self
             .images
             .entry(at)

@@ -159,6 +159,12 @@ fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> 
         let servers = super::Debuginfod::from_environment();
         files.debuginfod(servers.map(|servers| servers.watch(fetching::watch())))
     };
+    #[cfg(not(feature = "debuginfod"))]
+    if std::env::var_os("DEBUGINFOD_URLS").is_some_and(|urls| !urls.is_empty()) {
+        say.warning(
+            "DEBUGINFOD_URLS is set, but this build has no feature debuginfod: no server is asked",
+        );
+    }
     let desk = Symbolicator::new(files);
     reports::run(args, &desk, input, &target, &mut say)
 }
