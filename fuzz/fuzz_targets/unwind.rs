@@ -25,6 +25,7 @@ struct Image {
     header: Option<Vec<u8>>,
     text: Vec<u8>,
     entry: u32,
+    unwind_info: Option<Vec<u8>>,
 }
 
 /// Counts what is read: a walk that does not end would read for ever.
@@ -49,14 +50,18 @@ fuzz_target!(|input: Input| {
             svma: stated.wrapping_add(at),
             bytes: Bytes::from(bytes),
         };
-        LoadedImage::new("any", u64::from(image.base), stated, u64::from(image.size))
+        let any = LoadedImage::new("any", u64::from(image.base), stated, u64::from(image.size))
             .with_arch(arch)
             .with_entry(u64::from(image.entry))
             .with_text(section(image.text, 0))
             .with_eh_frame(
                 section(image.eh_frame, 0x1000),
                 image.header.map(|header| section(header, 0x800)),
-            )
+            );
+        match image.unwind_info {
+            Some(bytes) => any.with_unwind_info(section(bytes, 0x2000)),
+            None => any,
+        }
     });
     let images = Images::new(images.collect());
     let mut registers = Registers::new(arch);
