@@ -62,7 +62,7 @@ impl Default for Unwinder {
 }
 
 impl Unwinder {
-    /// Allocates all that it will ever need: 200 KiB.
+    /// Allocates all that it will ever need: 280 KiB.
     pub fn new() -> Unwinder {
         Unwinder {
             cache: RuleCache::new(),
