@@ -115,7 +115,11 @@ impl App {
                 "-Crelocation-model=static",
                 "-Cforce-frame-pointers=yes",
             ])
-            .args(["-Cpanic=abort", "-Clink-arg=-no-pie"])
+            .args([
+                "-Cpanic=abort",
+                "-Clink-arg=-no-pie",
+                "-Clinker-features=-lld",
+            ])
             .arg(format!("-Clink-arg=-Wl,--build-id=0x{digits}"))
             .arg("-o")
             .args([&program, &source])
@@ -315,7 +319,9 @@ impl Build<'_> {
 
 /// Names the address of what stands there, in the symbol table.
 fn place(name: &str) -> String {
-    format!("unsafe {{ core::arch::asm!(\"nop\", \"place_{name}:\", inout(\"rax\") sum) }};")
+    format!(
+        "unsafe {{ core::arch::asm!(\"nop\", \"place_{name}:\", \"nop\", inout(\"rax\") sum) }};"
+    )
 }
 
 const USES: &str = "#[allow(unused_imports)]\nuse crate::{here, there, turn};\n";
@@ -330,7 +336,7 @@ pub fn there(n: i32) { unsafe { THERE.as_ptr().write_volatile(n) } }
 #[inline(never)]
 pub fn turn(f: fn(i32) -> i32, n: i32) -> i32 {
     let mut sum = f(n);
-    unsafe { core::arch::asm!("nop", "place_turn__works:", inout("rax") sum) };
+    unsafe { core::arch::asm!("nop", "place_turn__works:", "nop", inout("rax") sum) };
     sum
 }
 "#;

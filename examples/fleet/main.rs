@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             };
             fleet.write(Path::new(folder))
         }
-        ["score", folder] => score::score(Path::new(folder)),
+        ["score", folder] => score::score(Path::new(folder)).map(drop),
         _ => Err("fleet write DIR REPORTS [SEED] [REPORTS-PER-FILE], or fleet score DIR".into()),
     }
 }

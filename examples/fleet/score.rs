@@ -10,12 +10,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use wedjat::report::ReportReader;
 use wedjat::symbolicate::group::Member;
-use wedjat::symbolicate::{DebugFiles, Symbolicator};
+use wedjat::symbolicate::{DebugFiles, Symbolicated, Symbolicator};
 
 /// How many reports of each stall are in each group.
 type Counts = HashMap<(u128, u32), u64>;
 
-pub fn score(folder: &Path) -> Result<(), Box<dyn Error>> {
+/// How good the groups are, over all pairs of reports.
+#[derive(Debug, Clone, Copy)]
+pub struct Score {
+    /// Of the pairs put together, how many belong together.
+    pub precision: f64,
+    /// Of the pairs that belong together, how many were put together.
+    pub recall: f64,
+}
+
+pub fn score(folder: &Path) -> Result<Score, Box<dyn Error>> {
     let mut truth: HashMap<u128, u32> = HashMap::new();
     for line in BufReader::new(File::open(folder.join("truth.tsv"))?).lines() {
         let line = line?;
@@ -26,7 +35,7 @@ pub fn score(folder: &Path) -> Result<(), Box<dyn Error>> {
     }
     let mut files = DebugFiles::new().system(false);
     files.add(&folder.join("debug"))?;
-    let desk = Symbolicator::new(files);
+    let symbolicator = Symbolicator::new(files);
     let mut folders: Vec<PathBuf> = Vec::new();
     for entry in std::fs::read_dir(folder.join("reports"))? {
         folders.push(entry?.path());
@@ -34,23 +43,26 @@ pub fn score(folder: &Path) -> Result<(), Box<dyn Error>> {
     let next = AtomicUsize::new(0);
     let jobs = std::thread::available_parallelism()?.get();
     let mut counts = Counts::new();
-    let (mut unread, mut unknown) = (0, 0);
+    let (mut unread, mut unknown, mut without_stack) = (0, 0, 0);
     std::thread::scope(|scope| -> Result<(), Box<dyn Error>> {
         let workers: Vec<_> = (0..jobs)
-            .map(|_| scope.spawn(|| count(&folders, &next, &desk, &truth)))
+            .map(|_| scope.spawn(|| count(&folders, &next, &symbolicator, &truth)))
             .collect();
         for worker in workers {
             let part = worker.join().map_err(|_| "a worker panicked")??;
             unread += part.unread;
             unknown += part.unknown;
+            without_stack += part.without_stack;
             for (key, count) in part.counts {
                 *counts.entry(key).or_default() += count;
             }
         }
         Ok(())
     })?;
-    print(&counts, unread, unknown);
-    Ok(())
+    println!(
+        "{unread} could not be read, {unknown} have lost their id, {without_stack} their stack"
+    );
+    Ok(print(&counts))
 }
 
 #[derive(Default)]
@@ -60,12 +72,14 @@ struct Part {
     unread: u64,
     /// Reports whose id is lost.
     unknown: u64,
+    /// Reports that were cut before their images: nobody can say which functions were on their stacks.
+    without_stack: u64,
 }
 
 fn count(
     folders: &[PathBuf],
     next: &AtomicUsize,
-    desk: &Symbolicator,
+    symbolicator: &Symbolicator,
     truth: &HashMap<u128, u32>,
 ) -> std::io::Result<Part> {
     let mut part = Part::default();
@@ -76,9 +90,10 @@ fn count(
                     part.unread += 1;
                     continue;
                 };
-                let report = desk.symbolicate_reading(reading);
+                let report = symbolicator.symbolicate_reading(reading);
                 let id = u128::from_be_bytes(report.report.head.id);
                 match truth.get(&id) {
+                    Some(_) if !has_stack(&report) => part.without_stack += 1,
                     Some(stall) => {
                         let key = Member::new("", &report).key;
                         *part.counts.entry((key, *stall)).or_default() += 1;
@@ -91,7 +106,15 @@ fn count(
     Ok(part)
 }
 
-fn print(counts: &Counts, unread: u64, unknown: u64) {
+/// Whether any frame lies in a known image.
+fn has_stack(report: &Symbolicated) -> bool {
+    let stacks = report.threads.iter().chain(&report.samples);
+    stacks
+        .flat_map(|stack| &stack.frames)
+        .any(|frame| frame.image.is_some())
+}
+
+fn print(counts: &Counts) -> Score {
     let mut groups: HashMap<u128, u64> = HashMap::new();
     let mut stalls: HashMap<u32, u64> = HashMap::new();
     let mut best: HashMap<u128, u64> = HashMap::new();
@@ -112,17 +135,18 @@ fn print(counts: &Counts, unread: u64, unknown: u64) {
         stalls.len(),
         groups.len()
     );
-    println!("{unread} could not be read, {unknown} have lost their id");
-    println!(
-        "precision {:.4} of the pairs put together",
-        both / together.max(1.0)
-    );
+    let score = Score {
+        precision: both / together.max(1.0),
+        recall: both / belong.max(1.0),
+    };
+    println!("precision {:.4} of the pairs put together", score.precision);
     println!(
         "recall    {:.4} of the pairs that belong together",
-        both / belong.max(1.0)
+        score.recall
     );
     println!(
         "purity    {:.4} of the reports are of their group's most frequent stall",
         right as f64 / reports.max(1) as f64
     );
+    score
 }

@@ -72,7 +72,7 @@ Power Source:     12 samples on Battery, 0 samples on AC
     2   ??? (libsystem_kernel.dylib + 16) [0x1d0000010]
 
   Binary Images:
-           0x104c3c000 -        0x104c43fff  com.example.kiosk 2.1 (77) <{UUID}>  {PATH}
+           0x104c3c000 -                ???  com.example.kiosk 2.1 (77) <{UUID}>  {PATH}
            0x1a0000000 -        0x1a008ffff  dyld (1160.6) <{DYLD}>  /usr/lib/dyld
            0x1d0000000 -                ???  libsystem_kernel.dylib (10063.102.14) <11111111-2222-3333-4444-777777777777>  /usr/lib/system/libsystem_kernel.dylib
 

@@ -5,6 +5,9 @@ use crate::report::{
     Damage, DamageKind, Event, Found, Frame, Image, Reading, Report, Sample, Thread, Value, limits,
 };
 
+/// No image of which the end is not known is taken to be larger.
+const IMAGE_BYTES: u64 = 256 << 20;
+
 /// A report, and what was found wrong on the way.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
@@ -40,13 +43,21 @@ impl Draft {
         (self.report.images.len() - 1) as u32
     }
 
-    /// Makes [`Draft::image_at`] know the images so far.
+    /// Makes [`Draft::image_at`] know the images so far. Some reports do not say where an image ends: it
+    /// ends where the next one begins.
     pub fn index_images(&mut self) {
         let images = self.report.images.iter().zip(0..);
         self.ranges = images
             .map(|(image, at)| (image.base, image.base.saturating_add(image.size), at))
             .collect();
         self.ranges.sort_unstable();
+        let mut next = u64::MAX;
+        for (base, end, _) in self.ranges.iter_mut().rev() {
+            if *end == *base && *base != 0 {
+                *end = next.min(base.saturating_add(IMAGE_BYTES));
+            }
+            next = *base;
+        }
     }
 
     pub fn image_at(&self, address: u64) -> Option<u32> {

@@ -8,6 +8,8 @@ use crate::symbolicate::blame::{Blamed, Owner, each, owner};
 use crate::symbolicate::foreign::LAST_EXCEPTION;
 use crate::symbolicate::frame::{Stack, Symbolicated};
 
+/// See [`long_way`].
+const LONG: usize = 3;
 /// Frames of a stack that are compared.
 const FRAMES: usize = 128;
 
@@ -39,10 +41,16 @@ pub fn normalised(report: &Symbolicated) -> Vec<String> {
     }
     let samples = report.report.samples.iter().zip(&report.samples);
     let mut stacks: Vec<(Vec<String>, u64)> = samples
-        .map(|(sample, stack)| (rootward(report, stack), sample.count.max(1)))
+        .map(|(sample, stack)| {
+            let twice = sample.count.max(1).saturating_mul(2);
+            (rootward(report, stack), twice)
+        })
         .collect();
-    // The thread's own stack is one sample more.
-    stacks.push((stack, 1));
+    // The thread's own stack, from when the stall was sure, counts as an average sample, and a little
+    // more: it tells two ways of the same weight apart.
+    let total: u128 = stacks.iter().map(|(_, count)| u128::from(*count)).sum();
+    let average = u64::try_from(total / stacks.len() as u128).unwrap_or(u64::MAX);
+    stacks.push((stack, average.saturating_add(1)));
     stacks.retain(|(stack, _)| !stack.is_empty());
     shared(&stacks)
 }
@@ -64,12 +72,13 @@ fn shared(stacks: &[(Vec<String>, u64)]) -> Vec<String> {
         ways.sort_unstable_by_key(|(name, weight)| (std::cmp::Reverse(*weight), *name));
         let second = ways.get(1).map_or(0, |(_, weight)| *weight);
         // Samples that end here are a way of their own.
-        let Some(&(Some(name), weight)) = ways.first() else {
+        let name = match ways.first() {
+            Some(&(name, weight)) if weight * 2 > total || weight >= second * 2 => name,
+            _ => long_way(&ways, &candidates, path.len()),
+        };
+        let Some(name) = name else {
             break;
         };
-        if weight * 2 <= total && weight < second * 2 {
-            break;
-        }
         let name = name.to_owned();
         candidates.retain(|(stack, _)| stack.get(path.len()) == Some(&name));
         path.push(name);
@@ -80,6 +89,31 @@ fn shared(stacks: &[(Vec<String>, u64)]) -> Vec<String> {
     }
     path.reverse();
     path
+}
+
+/// Where no way is clear, the one that more samples went than any other, if all of them went on by the same
+/// [`LONG`] frames: samples of one stall do not part so far from its end by chance, those of another stall do.
+fn long_way<'a>(
+    ways: &[(Option<&'a str>, u128)],
+    candidates: &[&(Vec<String>, u64)],
+    depth: usize,
+) -> Option<&'a str> {
+    let is_long = |name: &str| {
+        let mut went = candidates
+            .iter()
+            .map(|(stack, _)| &stack[depth.min(stack.len())..])
+            .filter(|rest| rest.first().is_some_and(|first| first == name));
+        let first = went.next().unwrap_or_default();
+        first.len() >= LONG && went.all(|rest| rest.len() >= LONG && rest[..LONG] == first[..LONG])
+    };
+    let ways = ways
+        .iter()
+        .filter_map(|&(name, weight)| Some((name?, weight)));
+    let mut long = ways.filter(|(name, _)| is_long(name));
+    let (name, weight) = long.next()?;
+    long.next()
+        .is_none_or(|(_, second)| second < weight)
+        .then_some(name)
 }
 
 /// A stack normalised, outermost first.
@@ -163,5 +197,15 @@ mod tests {
         let stacks = [(stack("a b c"), 3), (stack("a b d"), 3), (stack("a x"), 1)];
         assert_eq!(shared(&stacks), ["b", "a"]);
         assert_eq!(shared(&[(stack("a"), 1), (stack("b"), 1)]).len(), 1);
+        // Where the work is done is not told by a leaf that is seen a little more often than another …
+        let leaves = [(stack("a b c"), 4), (stack("a b d"), 3), (stack("a b"), 3)];
+        assert_eq!(shared(&leaves), ["b", "a"]);
+        // … but a long way that some samples have in common is no chance.
+        let ways = [
+            (stack("a b c d"), 2),
+            (stack("a x y z"), 1),
+            (stack("a v w"), 1),
+        ];
+        assert_eq!(shared(&ways), ["d", "c", "b", "a"]);
     }
 }

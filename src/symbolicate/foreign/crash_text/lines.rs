@@ -97,7 +97,11 @@ pub(in crate::symbolicate::foreign) fn image_line(line: &str) -> Option<Image> {
     let base = values::number(first).filter(|_| is_address(first.trim()))?;
     let rest = rest.trim_start();
     let (last, rest) = rest.split_once(char::is_whitespace)?;
-    let end = values::number(last).filter(|_| is_address(last))?;
+    // Of some images reports of load do not say where they end.
+    let end = match last {
+        "???" => base.checked_sub(1)?,
+        _ => values::number(last).filter(|_| is_address(last))?,
+    };
     let (front, path, id) = match (rest.find('<'), rest.find('>')) {
         (Some(open), Some(close)) if open < close => (
             &rest[..open],
@@ -125,7 +129,9 @@ pub(in crate::symbolicate::foreign) fn image_line(line: &str) -> Option<Image> {
         name: if path.is_empty() { name } else { path }.to_owned(),
         id,
         base,
-        size: end.checked_sub(base)?.saturating_add(1),
+        size: end
+            .checked_add(1)
+            .map_or(Some(u64::MAX - base), |end| end.checked_sub(base))?,
         arch,
         extra: version
             .map(|version| ("version".to_owned(), Value::Text(version.to_owned())))

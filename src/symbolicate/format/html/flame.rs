@@ -67,7 +67,7 @@ fn boxes(page: &mut String, node: &Node, total: u64) {
             100.0 * share(below.weight, total),
         );
         if !below.below.is_empty() {
-            page.push_str("<div>");
+            page.push_str("<div class=\"row\">");
             boxes(page, below, total);
             page.push_str("</div>");
         }
