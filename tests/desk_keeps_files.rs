@@ -37,7 +37,7 @@ fn no_option_takes_anything_from_a_folder_of_other_things() {
     let (root, report) = (home.path(""), home.path("a.wedjat"));
     let program = home.path("program");
     let page = home.path("page.html");
-    let lines: [&[&str]; 12] = [
+    let lines: [&[&str]; 11] = [
         &["--cache", &root, &report],
         &["--cache", &root, "--debug", &root, &report],
         &["--cache", &root, "--debug", &program, "--address", "0"],
@@ -85,7 +85,7 @@ fn an_output_that_is_an_input_is_refused() {
     let (root, program) = (home.path(""), home.path("program"));
     let (below, source) = (home.path("reports/b.wedjat"), home.path("a.c"));
     let dotted = home.path("./reports/../a.wedjat");
-    let lines: [&[&str]; 12] = [
+    let lines: [&[&str]; 11] = [
         &["--output", &report, &report],
         &["--output", &dotted, &report],
         &["--output", &link, &report],

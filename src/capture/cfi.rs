@@ -111,6 +111,11 @@ impl Cfi {
         })
     }
 
+    /// `.eh_frame`, and what lies behind it.
+    pub(crate) fn section(&self) -> &Section {
+        &self.section
+    }
+
     /// The rule that holds at a stated address, and where it is from; `None` where no entry covers it.
     /// Signal-safe.
     pub(crate) fn rule(

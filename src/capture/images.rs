@@ -118,6 +118,10 @@ pub struct LoadedImage {
     /// Functions (svma) whose beginning is good for less than all of their instructions, in order.
     doubtful: Vec<(u64, Trust)>,
     signal_trampoline: Option<u64>,
+    /// Where in our own memory the last byte of its sections lies, if they are a file's.
+    last_byte: Option<u64>,
+    /// Of which time that byte is known to be there, see [`Images::look_anew`].
+    seen_whole: AtomicU64,
 }
 
 impl LoadedImage {
@@ -143,6 +147,8 @@ impl LoadedImage {
             starts: Starts::default(),
             doubtful: Vec::new(),
             signal_trampoline: None,
+            last_byte: None,
+            seen_whole: AtomicU64::new(0),
         }
     }
 
@@ -172,9 +178,37 @@ impl LoadedImage {
         if memory::read(at, id) == id.len() {
             return *id != *self.id;
         }
-        // Nothing lies there, unless this process may not read its memory in this way at all.
-        let control = 0u8;
-        memory::read((&raw const control) as u64, &mut [0]) == 1
+        // Nothing lies there.
+        memory::may_read()
+    }
+
+    /// With sections that lie in a mapped file: if somebody cuts that file, they are not there any more.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        allow(dead_code, reason = "dyld's own mapping is read")
+    )]
+    pub(crate) fn with_mapped_sections(mut self) -> LoadedImage {
+        let cfi = self.cfi.iter().map(Cfi::section);
+        let sections = self.text.iter().chain(cfi);
+        let ends = sections.map(|section| section.bytes.as_ptr_range().end as u64);
+        self.last_byte = ends.max().and_then(|end| end.checked_sub(1));
+        self
+    }
+
+    /// Whether its sections can be read: not where they lie in a file that was cut. Signal-safe.
+    fn is_whole(&self) -> bool {
+        let Some(last) = self.last_byte else {
+            return true;
+        };
+        let now = LOOK.load(Ordering::Relaxed);
+        if self.seen_whole.load(Ordering::Relaxed) == now {
+            return true;
+        }
+        let whole = memory::read(last, &mut [0]) == 1 || !memory::may_read();
+        if whole {
+            self.seen_whole.store(now, Ordering::Relaxed);
+        }
+        whole
     }
 
     /// With the stated addresses of its instructions.
@@ -356,6 +390,9 @@ impl LoadedImage {
     }
 }
 
+/// Counts the times at which mapped files are looked at anew.
+static LOOK: AtomicU64 = AtomicU64::new(1);
+
 /// A set of images, found by address. Looking things up in it is signal-safe; making it is not.
 ///
 /// ```
@@ -433,9 +470,17 @@ impl Images {
         same.contains(&avma).then_some((same, range.2))
     }
 
-    /// The image of this index. Signal-safe.
+    /// The image of this index; `None` also where its sections lie in a file that somebody has cut
+    /// meanwhile. Signal-safe.
     pub fn get(&self, index: u32) -> Option<&LoadedImage> {
-        self.list.get(index as usize).map(|image| &**image)
+        let image = self.list.get(index as usize)?;
+        image.is_whole().then_some(image)
+    }
+
+    /// From now on files are looked at anew, once each, before anything is read from them: a load from a
+    /// file that was cut is a SIGBUS. Signal-safe.
+    pub(crate) fn look_anew() {
+        LOOK.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The index of the executable.

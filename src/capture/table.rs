@@ -267,6 +267,7 @@ fn loaded(facts: ImageFacts) -> LoadedImage {
     // What was read to get here is not what captures will read.
     if let Contents::File { map, .. } = &facts.contents {
         map.let_go();
+        image = image.with_mapped_sections();
     }
     image
 }

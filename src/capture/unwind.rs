@@ -118,6 +118,7 @@ impl Unwinder {
         memory: M,
     ) -> Walk<'a, M> {
         self.cache.use_generation(images.generation());
+        Images::look_anew();
         Walk {
             unwinder: self,
             images,

@@ -12,7 +12,7 @@ use crate::capture::{CaptureLimits, ImageTable};
 use crate::platform::file::Folder;
 use crate::platform::forked::{self, First, ForkLock};
 use crate::platform::stacks::ensure_alternate_stack;
-use crate::platform::{Thread, abort, exit, open_for_crashes, process_id};
+use crate::platform::{Thread, abort, exit, open_for_reports, process_id};
 use crate::recorder::{
     COUNTERS, CRASH_WRITER, CrashDesk, Facts, Helper, LiveDesk, LoadDesk, MAX_THREADS, OnStall,
     Shared, StallDesk, StallEvent, TERMINATE, prepare_crash, trace_report,
@@ -343,6 +343,7 @@ impl MonitorBuilder {
             what: "thread",
             source,
         };
+        open_for_reports();
         ImageTable::refresh();
         GAUGES.install();
         FRAMES.reset();
@@ -402,7 +403,6 @@ impl MonitorBuilder {
                 answer: 50_000_000,
                 ..CaptureLimits::default()
             };
-            open_for_crashes();
             let folder = open()?.with_reserve(CRASH_RESERVE);
             let desk = CrashDesk::new(
                 facts.clone(),

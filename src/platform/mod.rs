@@ -53,7 +53,7 @@ pub use os::system;
 pub use os::threads;
 pub use os::threads::Thread;
 pub use os::vitals;
-pub use os::{errno, open_for_crashes, process_id, provide_stacks, set_errno};
+pub use os::{errno, open_for_reports, process_id, provide_stacks, set_errno};
 
 /// A system call that failed: which, and the platform's code for why.
 #[derive(Debug)]

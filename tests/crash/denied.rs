@@ -35,6 +35,9 @@ pub fn trials() -> Tests {
         ("where_memory_may_not_be_read_by_call", "denied-memory"),
         ("where_no_signal_with_a_value_may_be_sent", "denied-signal"),
         ("where_all_of_that_is_denied", "denied-all"),
+        ("by_what_dockers_profile_leaves", "profile-docker"),
+        ("by_what_flatpaks_profile_leaves", "profile-flatpak"),
+        ("by_what_snaps_profile_leaves", "profile-snap"),
     ] {
         let name = format!("a_crash_is_reported_{name}");
         all.push((name, Box::new(move || denied(role))));
@@ -107,6 +110,39 @@ pub fn deny(denied: &[i64], flags: u64) {
     }
 }
 
+/// What these deny of the calls that a recorder might make. Docker: `profiles/seccomp/default.json` of moby,
+/// for kernels before 4.8 (later ones allow the first three); Flatpak: `common/flatpak-run.c`; snap:
+/// `interfaces/seccomp/template.go` of snapd.
+fn profile(whose: &str) -> &'static [i64] {
+    const DOCKER: [i64; 5] = [
+        libc::SYS_process_vm_readv,
+        libc::SYS_process_vm_writev,
+        libc::SYS_ptrace,
+        libc::SYS_perf_event_open,
+        libc::SYS_kcmp,
+    ];
+    const FLATPAK: [i64; 3] = [
+        libc::SYS_ptrace,
+        libc::SYS_perf_event_open,
+        libc::SYS_personality,
+    ];
+    const SNAP: [i64; 8] = [
+        libc::SYS_process_vm_readv,
+        libc::SYS_process_vm_writev,
+        libc::SYS_ptrace,
+        libc::SYS_perf_event_open,
+        libc::SYS_kcmp,
+        libc::SYS_openat2,
+        libc::SYS_faccessat2,
+        libc::SYS_epoll_pwait2,
+    ];
+    match whose {
+        "docker" => &DOCKER,
+        "flatpak" => &FLATPAK,
+        _ => &SNAP,
+    }
+}
+
 fn deny_all(denied: &[&[i64]]) {
     deny(&denied.concat(), ALL_THREADS);
 }
@@ -168,6 +204,12 @@ pub fn role(role: &str, folder: &Path) -> bool {
                 assert!(deep.count() >= 3, "{stacks}");
                 outer(Way::Null);
             });
+        }
+        ["profile", whose] => {
+            // From the start, as it is in there.
+            deny_all(&[profile(whose)]);
+            let _monitor = install(folder);
+            crash();
         }
         ["other_user"] => {
             let _monitor = install(folder);

@@ -4,14 +4,15 @@
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use wedjat::report::EventKind;
+use wedjat::report::{EventKind, WalkEnd};
 use wedjat::store::HowEnded;
 use wedjat::{CpuLoad, Crash, MemoryLoad, Monitor, SlowFrames, Stall, Threads, store};
 
 use crate::child::deadline::status;
-use crate::child::{Ended, Folder, command, no_shared_file, play, play_with};
+use crate::child::{Ended, Folder, command, functions, in_order, no_shared_file, play, play_with};
 use crate::disk::own_mounts;
 use crate::{Tests, Way, outer, tests};
 
@@ -25,6 +26,7 @@ pub fn trials() -> Tests {
             "an_app_whose_record_is_cut_says_how_it_ended",
             cut_and_killed,
         ),
+        ("a_library_whose_file_is_cut_ends_no_capture", library_cut),
         (
             "a_launch_that_goes_on_after_a_fault_has_not_crashed",
             goes_on,
@@ -131,6 +133,31 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.unwrap().path()).collect()
 }
 
+/// Whether there are reports between the cut and the crash: from the first one on, it is known.
+static LOOKS: AtomicBool = AtomicBool::new(false);
+static MONITOR: std::sync::OnceLock<Monitor> = std::sync::OnceLock::new();
+
+/// Called by a library whose file it cuts: what is mapped from it is not there any more.
+extern "C" fn cuts_its_caller() {
+    let monitor = MONITOR.get().unwrap();
+    let deep = |text: String| text.lines().count() > 5;
+    let whole = monitor.stacks(Threads::Current).unwrap();
+    assert!(whole.contains("libcalls.so") && deep(whole));
+    let library = monitor.directory().join("libcalls.so");
+    let file = std::fs::File::options().write(true).open(library).unwrap();
+    file.set_len(0).unwrap();
+    if !LOOKS.load(Ordering::Relaxed) {
+        outer(Way::Null);
+    }
+    monitor.stacks(Threads::All).unwrap();
+    monitor.record("a look").unwrap();
+    let heart = monitor.heartbeat();
+    heart.turn(|| std::thread::sleep(Duration::from_millis(400)));
+    monitor.record("another look").unwrap();
+    assert!(monitor.stats().stalls > 0);
+    outer(Way::Null);
+}
+
 /// The record of the launch is brought up to date every 2 s.
 const LONG: Duration = Duration::from_millis(2500);
 
@@ -184,6 +211,22 @@ pub fn role(role: &str, folder: &Path) -> bool {
             }
             work(&monitor, LONG);
             outer(Way::Null);
+        }
+        ["library_cut", looks] => {
+            LOOKS.store(looks == "looks", Ordering::Relaxed);
+            let monitor = install_all(folder);
+            monitor.heartbeat().turn(|| ());
+            MONITOR.set(monitor).unwrap();
+            let path =
+                std::ffi::CString::new(folder.join("libcalls.so").to_str().unwrap()).unwrap();
+            // SAFETY: the library has one function, of this type.
+            unsafe {
+                let library = libc::dlopen(path.as_ptr(), libc::RTLD_NOW);
+                assert!(!library.is_null());
+                let calls = libc::dlsym(library, c"calls".as_ptr());
+                let calls: extern "C" fn(extern "C" fn()) = std::mem::transmute(calls);
+                calls(cuts_its_caller);
+            }
         }
         ["cut_and_killed"] => {
             let monitor = install_all(folder);
@@ -313,6 +356,52 @@ fn taken(how: &str) {
         assert_eq!(launches[0].how, HowEnded::Crash);
         assert_eq!(launches[0].app_version, "1.0");
     }
+}
+
+fn library_cut() {
+    let folder = Folder::new("library_cut");
+    let source = folder.0.join("calls.c");
+    // Longer than a page: what is behind the end of the file's last page is a SIGBUS.
+    let text = "char much[65536] = {1}; void calls(void (*f)(void)) { char part[99]; \
+                part[0] = 1; f(); __asm__ volatile(\"\" :: \"r\"(part)); }";
+    std::fs::write(&source, text).unwrap();
+    let mut cc = Command::new("cc");
+    let cc = cc.args(["-shared", "-fPIC", "-O1", "-o"]);
+    let cc = cc.arg(folder.0.join("libcalls.so")).arg(&source);
+    assert!(cc.status().unwrap().success());
+    let library = folder.0.join("libcalls.so");
+    let kept = std::fs::read(&library).unwrap();
+    let ended = status(&mut command("library_cut-crashes", &folder.0));
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{ended:?}");
+    let mut found = store::reports(&folder.0).unwrap();
+    let report = found.pop().unwrap().read().unwrap().report;
+    // The writer has met no fault of its own.
+    assert_eq!(report.capture.as_ref().unwrap().cut, None);
+    // Of what called it nothing is known any more.
+    let thread = &report.threads[0];
+    assert_eq!(thread.end, Some(WalkEnd::NoUnwindInfo));
+    let functions = functions(&report, 0);
+    let wanted = ["culprit", "middle", "outer", "cuts_its_caller"];
+    assert!(in_order(&functions, &wanted), "{functions:#?}");
+
+    std::fs::write(&library, kept).unwrap();
+    let ended = status(&mut command("library_cut-looks", &folder.0));
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{ended:?}");
+    let found = store::reports(&folder.0).unwrap();
+    let reports = found.iter().map(|report| report.read().unwrap());
+    let kinds: Vec<EventKind> = reports
+        .inspect(|reading| assert!(reading.damage.is_empty()))
+        .map(|reading| reading.report.event.unwrap().kind)
+        .collect();
+    assert_eq!(
+        kinds
+            .iter()
+            .filter(|kind| **kind == EventKind::Live)
+            .count(),
+        2
+    );
+    let crashes = kinds.iter().filter(|kind| **kind == EventKind::Crash);
+    assert!(kinds.contains(&EventKind::Stall) && crashes.count() == 2);
 }
 
 fn cut_and_killed() {

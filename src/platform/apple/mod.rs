@@ -26,8 +26,8 @@ mod waits;
 /// Nothing: the feature `thread-stacks` is about Linux.
 pub fn provide_stacks() {}
 
-/// Opens what a crash report is read from: the kernel tells it without files. Not signal-safe.
-pub fn open_for_crashes() {}
+/// Opens what reports are read from: the kernel tells it without files. Not signal-safe.
+pub fn open_for_reports() {}
 
 /// The calling thread's `errno`. Signal-safe.
 pub fn errno() -> i32 {

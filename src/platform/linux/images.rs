@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use super::memory::FileMap;
+use super::memory::{self, FileMap};
 
 /// An image as the loader lists it.
 #[derive(Debug)]
@@ -91,15 +91,8 @@ extern "C" fn visit(
     let listing = unsafe { &mut *data.cast::<Listing>() };
     // SAFETY: the loader gives a valid entry whose headers stay mapped while it holds its lock,
     // which it does until this function returns.
-    let (info, headers) = unsafe {
-        let info = &*info;
-        let headers = if info.dlpi_phdr.is_null() {
-            &[][..]
-        } else {
-            std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum))
-        };
-        (info, headers)
-    };
+    let info = unsafe { &*info };
+    let headers = program_headers(info);
     let name = if info.dlpi_name.is_null() {
         c""
     } else {
@@ -107,9 +100,39 @@ extern "C" fn visit(
         unsafe { CStr::from_ptr(info.dlpi_name) }
     };
     let first = listing.images.is_empty();
-    let image = read_image(name, info.dlpi_addr, headers, first, listing.known);
+    let image = read_image(name, info.dlpi_addr, &headers, first, listing.known);
     listing.images.extend(image);
     0
+}
+
+/// The program headers of an image, which lie in its first page; none where that is not there, because
+/// somebody has cut the file.
+fn program_headers(info: &libc::dl_phdr_info) -> Vec<libc::Elf64_Phdr> {
+    if info.dlpi_phdr.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: a valid entry's headers stay mapped while the loader holds its lock.
+    unsafe { copy(info.dlpi_phdr as u64, usize::from(info.dlpi_phnum)) }.unwrap_or_default()
+}
+
+/// So many values that lie at this address; `None` where they are not there any more, because somebody
+/// has cut the file that they are mapped from.
+///
+/// # Safety
+/// - They are mapped readable, while this runs; any bits are a value.
+unsafe fn copy<T: Copy>(at: u64, count: usize) -> Option<Vec<T>> {
+    let mut values = Vec::<T>::with_capacity(count);
+    let length = count.checked_mul(size_of::<T>())?;
+    // SAFETY: there is room for so many, and all are filled in before they are counted; without checked
+    // reads, the caller vouches for them.
+    unsafe {
+        if !memory::may_read() {
+            return Some(std::slice::from_raw_parts(at as *const T, count).to_vec());
+        }
+        let into = values.as_mut_ptr().cast();
+        (memory::read_raw(at, into, length) == length).then(|| values.set_len(count))?;
+    }
+    Some(values)
 }
 
 /// Called while the loader holds its lock: the image stays mapped.
@@ -139,26 +162,29 @@ fn read_image(
         .iter()
         .find(|header| header.p_type == libc::PT_GNU_EH_FRAME)
         .map(|header| range(header, header.p_memsz));
-    // What is mapped readable, to be read while the loader holds its lock.
-    let in_memory = |stated: &Range<u64>| -> Option<&[u8]> {
+    // What is mapped readable, as far as it is there: somebody may have cut its file.
+    let in_memory = |stated: &Range<u64>| -> Option<Vec<u8>> {
         let inside = loads().any(|header| {
             let all = range(header, header.p_filesz);
             header.p_flags & libc::PF_R != 0 && all.start <= stated.start && stated.end <= all.end
         });
         let length = usize::try_from(stated.end.checked_sub(stated.start)?).ok()?;
-        // SAFETY: within a readable segment that the loader has mapped and, while this runs,
-        // keeps mapped.
-        inside.then(|| unsafe {
-            std::slice::from_raw_parts(slide.wrapping_add(stated.start) as *const u8, length)
-        })
+        // SAFETY: within a readable segment that the loader has mapped and, while this runs, keeps mapped.
+        inside.then(|| unsafe { copy(slide.wrapping_add(stated.start), length) })?
     };
     let id = headers
         .iter()
         .filter(|header| header.p_type == libc::PT_NOTE)
-        .filter_map(|header| in_memory(&range(header, header.p_filesz)))
-        .find_map(build_id);
-    let id_at = id.map(|id| id.as_ptr() as u64);
-    let id = id.map(<[u8]>::to_vec).unwrap_or_default();
+        .find_map(|header| {
+            let stated = range(header, header.p_filesz);
+            let notes = in_memory(&stated)?;
+            let id = build_id(&notes)?;
+            let offset = id.as_ptr() as u64 - notes.as_ptr() as u64;
+            let at = slide.wrapping_add(stated.start).wrapping_add(offset);
+            Some((at, id.to_vec()))
+        });
+    let id_at = id.as_ref().map(|(at, _)| *at);
+    let id = id.map(|(_, id)| id).unwrap_or_default();
     let own_name = name.to_bytes();
     let path = if own_name.is_empty() && main {
         let links = OWN_FILE.iter().map(std::fs::read_link);

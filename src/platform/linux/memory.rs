@@ -17,6 +17,12 @@ pub fn read(address: u64, into: &mut [u8]) -> usize {
     unsafe { read_raw(address, into.as_mut_ptr(), into.len()) }
 }
 
+/// Whether this process may read its memory in this way at all: a sandbox may deny it. Signal-safe.
+pub fn may_read() -> bool {
+    let control = 0u8;
+    read((&raw const control) as u64, &mut [0]) == 1
+}
+
 /// As [`read`], into memory that need not be initialised. Signal-safe.
 ///
 /// # Safety

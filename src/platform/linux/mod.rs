@@ -22,7 +22,7 @@ pub mod threads;
 pub mod vitals;
 mod waits;
 
-pub use proc_files::open_for_crashes;
+pub use proc_files::open_for_reports;
 
 /// Sees to it that every thread has an alternate stack, now and from now on: where the feature
 /// `thread-stacks` is on. Not signal-safe.

@@ -13,8 +13,8 @@ pub(super) static TASKS: ProcFile = ProcFile::new(c"/proc/self/task", libc::O_DI
 /// The memory of this process.
 pub(super) static MEMORY: ProcFile = ProcFile::new(c"/proc/self/mem", 0);
 
-/// Opens what a crash report is read from, as far as it may be. Not signal-safe.
-pub fn open_for_crashes() {
+/// Opens what reports are read from, as far as it may be. Not signal-safe.
+pub fn open_for_reports() {
     TASKS.open();
     MEMORY.open();
 }
