@@ -10,6 +10,8 @@ mod child;
 mod denied;
 #[path = "crash/disk.rs"]
 mod disk;
+#[path = "crash/endings.rs"]
+mod endings;
 #[path = "crash/first.rs"]
 mod first;
 #[path = "crash/held.rs"]
@@ -78,6 +80,7 @@ fn main() {
         .chain(denied::trials())
         .chain(disk::trials())
         .chain(calls_made::trials())
+        .chain(endings::trials())
         .chain(first::trials())
         .chain(held::trials())
         .chain(leader::trials())
@@ -372,6 +375,7 @@ fn roles(role: &str, folder: &Path) {
             || denied::role(role, folder)
             || disk::role(role, folder)
             || calls_made::role(role, folder)
+            || endings::role(role, folder)
             || first::role(role, folder)
             || held::role(role, folder)
             || leader::role(role, folder)

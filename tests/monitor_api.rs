@@ -303,6 +303,7 @@ fn ended(what: &str) -> (HowEnded, Option<i32>) {
     assert_eq!(seen, std::slice::from_ref(&previous));
     assert!(previous.app_version == "1.2" && previous.footprint.unwrap() > 0);
     assert!(previous.last_seen >= previous.started);
+    assert_eq!(previous.foreground, what != "killed in the background");
     drop(monitor);
     // What was told once is not told again.
     let monitor = builder(&folder).install().unwrap();
@@ -367,17 +368,14 @@ fn how_the_launch_before_ended_is_known_without_a_report() {
         return;
     }
     assert_eq!(ended("exits"), (HowEnded::Exit, Some(7)));
-    assert_eq!(ended("drops"), (HowEnded::Uninstalled, None));
+    assert_eq!(ended("drops"), (HowEnded::Exit, Some(0)));
     assert_eq!(ended("crashes"), (HowEnded::Crash, None));
-    assert_eq!(ended("killed"), (HowEnded::KilledInForeground, None));
-    assert_eq!(
-        ended("killed in the background"),
-        (HowEnded::KilledInBackground, None)
-    );
+    assert_eq!(ended("killed"), (HowEnded::Abrupt, None));
+    assert_eq!(ended("killed in the background"), (HowEnded::Abrupt, None));
     assert_eq!(ended("killed in a stall"), (HowEnded::Stalled, None));
     assert_eq!(
         ended("forks"),
-        (HowEnded::KilledInForeground, None),
+        (HowEnded::Abrupt, None),
         "the child's exit is its own"
     );
 }

@@ -82,7 +82,7 @@ fn main() {
         || {
             let (reports, ended) = played("computes_and_idles");
             assert_eq!(stalls(&reports).len(), 1);
-            assert_eq!(ended, [HowEnded::KilledInForeground]);
+            assert_eq!(ended, [HowEnded::Abrupt]);
             Ok(())
         },
     ));
@@ -212,7 +212,7 @@ fn is_no_stall(kind: &str) {
     let (reports, ended) = played(kind);
     let stalls = stalls(&reports);
     assert_eq!(stalls.len(), 0, "{:#?}", stalls[0].threads[0]);
-    assert_eq!(ended, [HowEnded::KilledInForeground]);
+    assert_eq!(ended, [HowEnded::Abrupt]);
     assert_eq!(!reports.is_empty(), kind == "readme_loop");
 }
 
@@ -233,5 +233,5 @@ fn is_one_stall(role: &str, lock: bool) {
     assert_eq!(end.how, "recovered");
     let lasted = Duration::from_nanos(end.duration);
     assert!((600 * MS..2_500 * MS).contains(&lasted), "{lasted:?}");
-    assert_eq!(ended, [HowEnded::Uninstalled]);
+    assert_eq!(ended, [HowEnded::Exit]);
 }

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use super::{InstallError, Monitor};
 use crate::capture::{CaptureLimits, ImageTable};
+use crate::platform::exit::{self, Leaving};
 use crate::platform::file::Folder;
 use crate::platform::forked::{self, First, ForkLock};
 use crate::platform::stacks::ensure_alternate_stack;
-use crate::platform::{Thread, abort, exit, open_for_reports, process_id};
+use crate::platform::{Thread, abort, open_for_reports, process_id};
 use crate::recorder::{
     COUNTERS, CRASH_WRITER, CrashDesk, Facts, Helper, LiveDesk, LoadDesk, MAX_THREADS, OnStall,
     Shared, StallDesk, StallEvent, TERMINATE, prepare_crash, trace_report,
@@ -96,8 +97,8 @@ impl Drop for Claim {
     }
 }
 
-/// What the panic hook writes with, and where.
-static ON_PANIC: ForkLock<Option<(Arc<LiveDesk>, PathBuf)>> = ForkLock::new(None);
+/// What the panic hook writes with (nothing once the monitor is dropped), and where.
+static ON_PANIC: ForkLock<Option<(Option<Arc<LiveDesk>>, PathBuf)>> = ForkLock::new(None);
 
 extern "C" fn before_fork() {
     ON_PANIC.before_fork();
@@ -111,14 +112,14 @@ extern "C" fn in_child() {
     ON_PANIC.in_child();
 }
 
-fn for_panics() -> Option<(Arc<LiveDesk>, PathBuf)> {
+fn for_panics() -> Option<(Option<Arc<LiveDesk>>, PathBuf)> {
     // `try_lock`: a panic may come from anywhere, and `install` panics nowhere below.
     ON_PANIC.try_lock()?.clone()
 }
 
 fn on_panic(panic: &panic::Panic<'_>) -> Option<Name> {
     let (live, directory) = for_panics()?;
-    let name = live.panicked(panic)?.ok()?;
+    let name = live?.panicked(panic)?.ok()?;
     Helper::tidy_soon();
     // The callback is not told of its own panics: it would panic again.
     if !TELLING.try_with(Cell::get).unwrap_or(false) {
@@ -127,10 +128,26 @@ fn on_panic(panic: &panic::Panic<'_>) -> Option<Name> {
     Some(name)
 }
 
-/// The process exits: a panic that escaped from `main` was fatal, as is known only now.
-fn leaving(status: i32) {
-    launch::exits(status);
-    if let Some(name) = panic::ends_process(status)
+/// The monitor goes: no panic is written any more. Where those lie that were stays known, until the process exits.
+pub(super) fn forget_desk() {
+    // Where it is not free, the next install does it.
+    if let Some(mut on) = ON_PANIC.try_lock()
+        && let Some((live, ..)) = on.as_mut()
+    {
+        *live = None;
+    }
+}
+
+/// The process exits: a panic that escaped from `main` was fatal, as is known only now. Or our library is unloaded.
+fn leaving(leaving: Leaving) {
+    let Leaving::Exits(status) = leaving else {
+        launch::let_go();
+        return;
+    };
+    let panicked = panic::ends_process(status, launch::is_unwound());
+    launch::exits(status, panicked);
+    if panicked
+        && let Some(name) = panic::last_report()
         && let Some((_, directory)) = for_panics()
     {
         // One that cannot be written again stays as it is.
@@ -323,6 +340,8 @@ impl MonitorBuilder {
         let directory = std::path::absolute(&path).map_err(in_folder)?;
         let open = || Folder::open(&directory).map_err(in_folder);
         let folder = Arc::new(open()?);
+        // The record of a monitor that this process had before.
+        launch::let_go();
         let left = store::left::left(&directory).map_err(in_folder)?;
         store::left::close_last(&left);
 
@@ -426,7 +445,7 @@ impl MonitorBuilder {
             if wanted.panics {
                 // A child of `fork` that can never have the lock goes without reports of panics.
                 if let Some(mut on) = ON_PANIC.lock() {
-                    *on = Some((live, directory.clone()));
+                    *on = Some((Some(live), directory.clone()));
                     drop(on);
                     panic::install(on_panic);
                 }

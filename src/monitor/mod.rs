@@ -335,7 +335,11 @@ impl Monitor {
 impl Drop for Monitor {
     fn drop(&mut self) {
         if let Some(crash) = &self.crash {
+            if crash.panics {
+                panic::drops_monitor();
+            }
             panic::uninstall();
+            builder::forget_desk();
             if crash::uninstall(crash) {
                 // SAFETY: `uninstall` said that no handler looks at it any more.
                 unsafe { retire_crash() };

@@ -1,35 +1,66 @@
 //! The end of a process that leaves by itself.
 
-/// Has `leaving` called with the status when the process exits by `exit`; for good.
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// Why one is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leaving {
+    /// The process exits, with this status where libc tells it.
+    Exits(Option<i32>),
+    /// The library that we are part of is unloaded, and the process goes on.
+    Unloaded,
+}
+
+/// Who is called.
+static LEAVING: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+/// When the process began to exit, as time(2) says; 0 until then. It stays where the library that we are part of is
+/// unloaded; null where there was no memory for it.
+static EXITS: AtomicPtr<libc::time_t> = AtomicPtr::new(std::ptr::null_mut());
+
+unsafe extern "C" {
+    fn __cxa_atexit(
+        call: unsafe extern "C" fn(*mut c_void, c_int),
+        argument: *mut c_void,
+        library: *const c_void,
+    ) -> c_int;
+    /// Of the library or program that we are part of.
+    static __dso_handle: c_void;
+}
+
+/// Has `leaving` called, once: when the process exits by `exit` or by the end of `main`, or when the library that we are
+/// part of is unloaded.
 ///
-/// Source: on_exit(3), of glibc; elsewhere atexit(3), and the status is given as 0.
-pub fn call(leaving: fn(i32)) {
-    #[cfg(target_env = "gnu")]
-    {
-        use std::ffi::{c_int, c_void};
-        extern "C" fn pass(status: c_int, leaving: *mut c_void) {
-            // SAFETY: `on_exit` below passes such a function.
-            let leaving = unsafe { std::mem::transmute::<*mut c_void, fn(i32)>(leaving) };
-            leaving(status);
-        }
-        unsafe extern "C" {
-            fn on_exit(call: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
-        }
-        // SAFETY: both functions live for ever. Without memory for the entry nothing is called.
-        unsafe { on_exit(pass, leaving as *mut c_void) };
+/// Source: `__cxa_atexit` of the Itanium C++ ABI, 3.3.6: it is called at `exit`, or when the library of its handle is
+/// unloaded. Which of the two it is tells a second one, a function of libc that no unloading concerns and that is
+/// called before the first: it sets a word. glibc gives each the status (stdlib/exit.c), others do not.
+pub fn call(leaving: fn(Leaving)) {
+    extern "C" fn pass(_: *mut c_void, status: c_int) {
+        let status = cfg!(target_env = "gnu").then_some(status);
+        let exits = EXITS.load(Ordering::Acquire);
+        let leaving = LEAVING.load(Ordering::Acquire);
+        // SAFETY: null, or a word that is never freed.
+        let begun = unsafe { exits.as_ref() }.is_some_and(|time| *time != 0);
+        // SAFETY: only such a function is stored there, before this one is registered.
+        let leaving = unsafe { std::mem::transmute::<*mut (), fn(Leaving)>(leaving) };
+        leaving(match begun {
+            true => Leaving::Exits(status),
+            false => Leaving::Unloaded,
+        });
     }
-    #[cfg(not(target_env = "gnu"))]
-    {
-        use std::sync::atomic::{AtomicPtr, Ordering};
-        static LEAVING: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
-        extern "C" fn pass() {
-            let leaving = LEAVING.load(Ordering::Acquire);
-            // SAFETY: only such a function is stored here, before `pass` is registered.
-            let leaving = unsafe { std::mem::transmute::<*mut (), fn(i32)>(leaving) };
-            leaving(0);
-        }
-        LEAVING.store(leaving as *mut (), Ordering::Release);
-        // SAFETY: `pass` lives for ever. Without memory for the entry nothing is called.
-        unsafe { libc::atexit(pass) };
+    LEAVING.store(leaving as *mut (), Ordering::Release);
+    let exits = Box::into_raw(Box::new(0));
+    EXITS.store(exits, Ordering::Release);
+    // SAFETY: `pass` is there until the library of the handle is unloaded, when it is called and forgotten. time(2)
+    // looks at its first argument alone, as a C function that is given more does, and the word is never freed.
+    // Without memory for an entry nothing is called.
+    unsafe {
+        let time: unsafe extern "C" fn(*mut libc::time_t) -> libc::time_t = libc::time;
+        let time = std::mem::transmute::<
+            unsafe extern "C" fn(*mut libc::time_t) -> libc::time_t,
+            unsafe extern "C" fn(*mut c_void, c_int),
+        >(time);
+        __cxa_atexit(pass, std::ptr::null_mut(), &raw const __dso_handle);
+        __cxa_atexit(time, exits.cast(), std::ptr::null());
     }
 }

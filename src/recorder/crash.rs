@@ -195,7 +195,7 @@ fn write(crashed: &Crashed<'_>) {
         return;
     };
     work.recording = Some(begun);
-    launch::crashes();
+    launch::crashes(kind == EventKind::Panic);
     if begins {
         crashed.phase(Phase::Event);
         work.event(&cause, crashed);

@@ -175,7 +175,7 @@ impl LiveDesk {
         let event = EventView {
             kind: EventKind::Panic,
             message: Some(panic.message),
-            location: Some(panic.location),
+            location: Some(panic.location).filter(|location| !location.is_empty()),
             ..EventView::default()
         };
         let written = made(&mut work, &self.limits, self.most)

@@ -48,18 +48,27 @@ mod ended {
     pub const EXIT: u64 = 1;
     pub const UNINSTALLED: u64 = 2;
     pub const CRASH: u64 = 3;
+    pub const PANIC: u64 = 4;
+    /// As UNINSTALLED, by a panic.
+    pub const UNWOUND: u64 = 5;
 }
+
+/// The status where it is not known; no status has so many bits.
+const NO_STATUS: u64 = u64::MAX;
 
 /// How a launch ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum HowEnded {
-    /// By `exit`, or by the end of `main`.
+    /// By `exit`, or by a return of `main`, whatever the status.
     Exit,
-    /// The app uninstalled its monitor; what came after is not known.
+    /// The app dropped its monitor, and what came after is not known: neither of those above.
     Uninstalled,
     /// By a crash, of which there is a report.
     Crash,
+    /// By a Rust panic that left `main`, or that could not unwind; of which there is a report, unless
+    /// [`Crash::panics`](crate::Crash::panics) is off.
+    Panic,
     /// It was killed in the middle of a stall: by somebody who lost patience, or a watchdog.
     Stalled,
     /// It was killed, most likely for want of memory: the kernel has killed a process since it was last
@@ -67,24 +76,24 @@ pub enum HowEnded {
     OutOfMemory,
     /// The machine was started anew: a loss of power, a kernel's panic, a restart.
     Reboot,
-    /// It was killed, while it was in the foreground.
-    KilledInForeground,
-    /// It was killed, while it was in the background.
-    KilledInBackground,
+    /// Without a word: it was killed (by SIGKILL, say, by a signal that is not reported, or by a fault on a thread
+    /// that blocks every signal), or it left by `_exit`. Afterwards these cannot be told apart; whether it was in the
+    /// foreground is in [`EndedLaunch::foreground`].
+    Abrupt,
 }
 
 impl HowEnded {
-    /// In a word, as `killed_in_foreground`.
+    /// In a word, as `out_of_memory`.
     pub fn as_str(self) -> &'static str {
         match self {
             HowEnded::Exit => "exit",
             HowEnded::Uninstalled => "uninstalled",
             HowEnded::Crash => "crash",
+            HowEnded::Panic => "panic",
             HowEnded::Stalled => "stalled",
             HowEnded::OutOfMemory => "out_of_memory",
             HowEnded::Reboot => "reboot",
-            HowEnded::KilledInForeground => "killed_in_foreground",
-            HowEnded::KilledInBackground => "killed_in_background",
+            HowEnded::Abrupt => "abrupt",
         }
     }
 
@@ -106,7 +115,7 @@ pub struct EndedLaunch {
     pub pid: u64,
     /// How it ended.
     pub how: HowEnded,
-    /// The exit status, where it ended by one.
+    /// The exit status, where it ended by one and libc tells it (glibc does).
     pub status: Option<i32>,
     /// When the monitor was installed, nanoseconds since the Unix epoch.
     pub started: u64,
@@ -214,20 +223,22 @@ fn read(words: &[u64], now: &Now) -> Option<EndedLaunch> {
         .is_some_and(|boot| pair(at::BOOT) != 0 && boot != pair(at::BOOT));
     let how = match word(at::ENDED) {
         ended::EXIT => HowEnded::Exit,
-        ended::UNINSTALLED => HowEnded::Uninstalled,
+        ended::UNINSTALLED | ended::UNWOUND => HowEnded::Uninstalled,
         ended::CRASH => HowEnded::Crash,
+        ended::PANIC => HowEnded::Panic,
         _ if rebooted => HowEnded::Reboot,
         _ if out_of_memory(&word, now) => HowEnded::OutOfMemory,
         _ if word(at::STALLED) != 0 => HowEnded::Stalled,
-        _ if foreground => HowEnded::KilledInForeground,
-        _ => HowEnded::KilledInBackground,
+        _ => HowEnded::Abrupt,
     };
+    let by_status = matches!(how, HowEnded::Exit | HowEnded::Panic);
+    let status = Some(word(at::STATUS)).filter(|&status| by_status && status != NO_STATUS);
     Some(EndedLaunch {
         launch: pair(at::LAUNCH).to_be_bytes(),
         app_version: String::from_utf8_lossy(&version).into_owned(),
         pid: word(at::PID),
         how,
-        status: (how == HowEnded::Exit).then_some(word(at::STATUS) as i32),
+        status: status.map(|status| status as i32),
         started: word(at::STARTED),
         last_seen: word(at::SEEN),
         footprint: known(at::FOOTPRINT),
@@ -254,7 +265,8 @@ fn out_of_memory(word: &dyn Fn(usize) -> u64, now: &Now) -> bool {
     somebody_was && footprint >= may_have / 10 || nearly_all || pressed
 }
 
-/// This process' record, while its monitor is installed.
+/// This process' record, while its monitor is installed. Behind that it stays open, for an exit that may come, until
+/// [`let_go`].
 #[derive(Debug)]
 pub(crate) struct LaunchRecord(());
 
@@ -268,7 +280,7 @@ static INSIDE: AtomicU32 = AtomicU32::new(0);
 static CHANGED: AtomicBool = AtomicBool::new(false);
 /// Whether a thread is writing what has changed.
 static WRITING: AtomicBool = AtomicBool::new(false);
-/// Dropping a record waits at most so often, a millisecond each, for a thread that writes to it.
+/// Letting a record go waits at most so often, a millisecond each, for a thread that writes to it.
 const WAITS: u32 = 100;
 
 /// Whether the record is this process', and no parent's of a child of `fork`. Signal-safe.
@@ -342,6 +354,7 @@ impl LaunchRecord {
             store(at + 1, value as u64);
         };
         store(at::MAGIC, MAGIC);
+        store(at::STATUS, NO_STATUS);
         store(at::STARTED, started);
         halves(at::LAUNCH, id);
         halves(at::BOOT, vitals::boot_id().unwrap_or(0));
@@ -369,19 +382,31 @@ impl LaunchRecord {
 
 impl Drop for LaunchRecord {
     fn drop(&mut self) {
-        ends(ended::UNINSTALLED);
-        let file = FILE.swap(std::ptr::null_mut(), Ordering::SeqCst);
-        for _ in 0..WAITS {
-            if INSIDE.load(Ordering::SeqCst) == 0 {
-                break;
-            }
-            signals::pause(1_000_000);
-        }
-        if INSIDE.load(Ordering::SeqCst) == 0 && !file.is_null() {
-            // SAFETY: it came out of a box in `begin`, nobody looks at it, and nobody will.
-            drop(unsafe { Box::from_raw(file) });
-        }
+        ends(match std::thread::panicking() {
+            true => ended::UNWOUND,
+            false => ended::UNINSTALLED,
+        });
     }
+}
+
+/// Closes the record of a monitor that is dropped: how the process ends stands in the next one's. For who installs.
+pub(crate) fn let_go() {
+    let file = FILE.swap(std::ptr::null_mut(), Ordering::SeqCst);
+    for _ in 0..WAITS {
+        if INSIDE.load(Ordering::SeqCst) == 0 {
+            break;
+        }
+        signals::pause(1_000_000);
+    }
+    if INSIDE.load(Ordering::SeqCst) == 0 && !file.is_null() {
+        // SAFETY: it came out of a box in `begin`, nobody looks at it, and nobody will.
+        drop(unsafe { Box::from_raw(file) });
+    }
+}
+
+/// Whether a panic has dropped this process' monitor, and none was installed since.
+pub(crate) fn is_unwound() -> bool {
+    is_ours() && NOW[at::ENDED].load(Ordering::Relaxed) == ended::UNWOUND
 }
 
 /// The process is at work: its memory now. Not for the watched thread. Signal-safe.
@@ -407,15 +432,17 @@ pub(crate) fn foreground(now: bool) {
     CHANGED.store(true, Ordering::Release);
 }
 
-/// The process exits. Signal-safe.
-pub(crate) fn exits(status: i32) {
-    store(at::STATUS, u64::from(status as u32));
-    ends(ended::EXIT);
+/// The process exits, by a panic or not. Signal-safe.
+pub(crate) fn exits(status: Option<i32>, panicked: bool) {
+    let status = status.map_or(NO_STATUS, |status| u64::from(status as u32));
+    store(at::STATUS, status);
+    ends(if panicked { ended::PANIC } else { ended::EXIT });
 }
 
-/// A report of a crash is begun. Signal-safe.
-pub(crate) fn crashes() {
-    ends(ended::CRASH);
+/// A report of a crash is begun, or of a panic that aborts. Signal-safe.
+pub(crate) fn crashes(panicked: bool) {
+    store(at::STATUS, NO_STATUS);
+    ends(if panicked { ended::PANIC } else { ended::CRASH });
 }
 
 /// Nobody died of what was reported as a crash. Signal-safe.
@@ -453,11 +480,8 @@ mod tests {
     #[test]
     fn how_a_launch_ended_is_told_from_what_it_left() {
         let plain = |_: &mut [u64]| ();
-        assert_eq!(how(plain, 7, 3), HowEnded::KilledInForeground);
-        assert_eq!(
-            how(|w| w[at::BACKGROUND] = 1, 7, 3),
-            HowEnded::KilledInBackground
-        );
+        assert_eq!(how(plain, 7, 3), HowEnded::Abrupt);
+        assert_eq!(how(|w| w[at::BACKGROUND] = 1, 7, 3), HowEnded::Abrupt);
         assert_eq!(how(plain, 8, 3), HowEnded::Reboot);
         assert_eq!(how(|w| w[at::STALLED] = 1, 7, 3), HowEnded::Stalled);
         assert_eq!(how(|w| w[at::ENDED] = ended::EXIT, 8, 3), HowEnded::Exit);
@@ -468,17 +492,14 @@ mod tests {
     fn a_small_process_did_not_run_out_of_memory() {
         assert_eq!(
             how(|_| (), 7, 4),
-            HowEnded::KilledInForeground,
+            HowEnded::Abrupt,
             "another one was killed"
         );
         assert_eq!(
             how(|w| w[at::FOOTPRINT] = 2 * GIB, 7, 4),
             HowEnded::OutOfMemory
         );
-        assert_eq!(
-            how(|w| w[at::FOOTPRINT] = 2 * GIB, 7, 3),
-            HowEnded::KilledInForeground
-        );
+        assert_eq!(how(|w| w[at::FOOTPRINT] = 2 * GIB, 7, 3), HowEnded::Abrupt);
         assert_eq!(how(|w| w[at::LIMIT] = GIB / 4, 7, 3), HowEnded::OutOfMemory);
         let pressed = |w: &mut [u64]| (w[at::FREE], w[at::FOOTPRINT]) = (GIB / 8, 3 * GIB);
         assert_eq!(how(pressed, 7, 3), HowEnded::OutOfMemory);

@@ -117,16 +117,39 @@ static WRITTEN: AtomicU64 = AtomicU64::new(0);
 /// The exit status of a process whose main thread panicked (std::process: `lang_start`).
 const PANICKED: i32 = 101;
 
-/// The report of the calling thread's last panic, if the process is exiting with `status` because
-/// of it: it escaped from `main`, or a hook leaves the process in the middle of it.
-pub(crate) fn ends_process(status: i32) -> Option<Name> {
-    let here = PROCESS.load(Ordering::Acquire) == process_id();
-    let escaped = Thread::current().is_main() && status == PANICKED;
-    if here && (escaped || (status != 0 && std::thread::panicking())) {
-        own_note().and_then(|note| note.report)
-    } else {
-        None
+/// Whether the process is exiting with `status` because of a panic of the calling thread: it escaped from `main`, or a
+/// hook leaves the process in the middle of it. `unwound`: a panic has dropped the monitor.
+pub(crate) fn ends_process(status: Option<i32>, unwound: bool) -> bool {
+    let known = PROCESS.load(Ordering::Acquire) == process_id() && own_note().is_some();
+    let escapes = match status {
+        Some(status) => status == PANICKED && (known || unwound),
+        // It may have been caught above the monitor.
+        None => unwound,
+    };
+    escapes && Thread::current().is_main() || known && status != Some(0) && std::thread::panicking()
+}
+
+/// The report of the calling thread's last panic.
+pub(crate) fn last_report() -> Option<Name> {
+    own_note().and_then(|note| note.report)
+}
+
+/// What stands in the report of a panic that the hook has not seen.
+const UNSEEN: &str =
+    "a panic that was not seen when it began: another hook has taken the place of ours";
+
+/// The calling thread is in the middle of a panic that drops the monitor: reports it, unless the hook has.
+pub(crate) fn drops_monitor() {
+    let handler = HANDLER.load(Ordering::Acquire);
+    if handler.is_null()
+        || !std::thread::panicking()
+        || PROCESS.load(Ordering::Acquire) != process_id()
+        || own_note().is_some()
+    {
+        return;
     }
+    note(UNSEEN, "");
+    report(handler, UNSEEN, "");
 }
 
 /// Puts our hook before the one that is there. It stays for good; [`uninstall`] makes it idle.
@@ -134,6 +157,10 @@ pub(crate) fn install(handler: Handler) {
     PROCESS.store(process_id(), Ordering::Release);
     WRITTEN.store(0, Ordering::Relaxed);
     HANDLER.store(handler as *mut (), Ordering::Release);
+    // What this thread has panicked of before was caught.
+    if let Some(slot) = slot_of(Thread::current()).filter(|_| !std::thread::panicking()) {
+        slot.owner.store(0, Ordering::Release);
+    }
     if HOOK.is_now() {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
@@ -155,8 +182,6 @@ fn noted(info: &std::panic::PanicHookInfo<'_>) {
     {
         return;
     }
-    // SAFETY: only `install` stores a pointer that is not null, and it is a `Handler`.
-    let handler = unsafe { std::mem::transmute::<*mut (), Handler>(handler) };
     let message = info
         .payload_as_str()
         .unwrap_or("(a payload that is no text)");
@@ -176,15 +201,17 @@ fn noted(info: &std::panic::PanicHookInfo<'_>) {
             LOSSES.count(Loss::Quota);
             return;
         }
-        let report = OWN_TIME.take(|| {
-            handler(&Panic {
-                message,
-                location: &location,
-            })
-        });
-        if let Some(note) = own_note() {
-            note.report = report;
-        }
+        report(handler, message, &location);
+    }
+}
+
+/// Has the calling thread's panic reported by `handler`, which `install` has stored.
+fn report(handler: *mut (), message: &str, location: &str) {
+    // SAFETY: only `install` stores a pointer that is not null, and it is a `Handler`.
+    let handler = unsafe { std::mem::transmute::<*mut (), Handler>(handler) };
+    let report = OWN_TIME.take(|| handler(&Panic { message, location }));
+    if let Some(note) = own_note() {
+        note.report = report;
     }
 }
 

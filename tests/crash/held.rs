@@ -297,6 +297,6 @@ fn faults_unwilling() {
     assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
     let launches = wedjat::store::launches(&ended.folder.0).unwrap();
     assert_eq!(launches.len(), 1);
-    assert_eq!(launches[0].how, HowEnded::KilledInForeground);
+    assert_eq!(launches[0].how, HowEnded::Abrupt);
     assert!(ended.readings().is_empty());
 }

@@ -409,7 +409,8 @@ fn cut_and_killed() {
     assert_eq!(ended.signal(), Some(libc::SIGKILL), "{}", ended.stderr);
     let launches = store::launches(&ended.folder.0).unwrap();
     assert_eq!(launches.len(), 1);
-    assert_eq!(launches[0].how, HowEnded::KilledInBackground);
+    assert_eq!(launches[0].how, HowEnded::Abrupt);
+    assert!(!launches[0].foreground);
     assert_eq!(launches[0].app_version, "1.0");
 }
 
@@ -418,7 +419,7 @@ fn goes_on() {
     assert_eq!(ended.signal(), Some(libc::SIGKILL), "{}", ended.stderr);
     assert!(ended.readings().is_empty());
     let launches = store::launches(&ended.folder.0).unwrap();
-    assert_eq!(launches[0].how, HowEnded::KilledInForeground);
+    assert_eq!(launches[0].how, HowEnded::Abrupt);
 }
 
 fn full(kind: &str) {
