@@ -119,6 +119,6 @@ mod tests {
     #[test]
     fn a_rate_has_no_digits_that_mean_nothing() {
         assert_eq!(rate(1_114.757_2), "1115/s");
-        assert_eq!(rate(3.14159), "3.1/s");
+        assert_eq!(rate(3.1234), "3.1/s");
     }
 }
