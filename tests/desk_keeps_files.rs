@@ -85,7 +85,7 @@ fn an_output_that_is_an_input_is_refused() {
     let (root, program) = (home.path(""), home.path("program"));
     let (below, source) = (home.path("reports/b.wedjat"), home.path("a.c"));
     let dotted = home.path("./reports/../a.wedjat");
-    let lines: [&[&str]; 11] = [
+    let lines: [&[&str]; 12] = [
         &["--output", &report, &report],
         &["--output", &dotted, &report],
         &["--output", &link, &report],
