@@ -141,20 +141,24 @@ impl Gauges {
         });
         let power = Power::unpack(self.power.packed.load(Ordering::Relaxed));
         let watched = self.watchdog.load(Ordering::Relaxed) != 0;
+        let cpu = CpuView {
+            process: share(process),
+            watchdog: share(watchdog).filter(|_| watched),
+            device,
+            cores,
+            ..CpuView::default()
+        };
+        let memory = MemoryView {
+            resident: memory.resident,
+            footprint: memory.footprint,
+            peak: memory.peak,
+            device_total: memory.device_total,
+            device_free: memory.device_free,
+            ..MemoryView::default()
+        };
         VitalsView {
-            cpu: CpuView {
-                process: share(process),
-                watchdog: share(watchdog).filter(|_| watched),
-                device,
-                cores,
-            },
-            memory: MemoryView {
-                resident: memory.resident,
-                footprint: memory.footprint,
-                peak: memory.peak,
-                device_total: memory.device_total,
-                device_free: memory.device_free,
-            },
+            cpu: Some(cpu).filter(|cpu| *cpu != CpuView::default()),
+            memory: Some(memory).filter(|memory| *memory != MemoryView::default()),
             frame_rate: FRAMES.rate(clock::monotonic()),
             uptime: vitals::uptime(),
             launch_time: LAUNCHED.time(),
@@ -162,6 +166,7 @@ impl Gauges {
             battery: power.battery,
             thermal: power.thermal,
             low_power: power.low_power,
+            ..VitalsView::default()
         }
     }
 }
@@ -195,11 +200,11 @@ mod tests {
         // Other tests run beside this one and the machine may be loaded: hold it against the
         // process' own clock.
         let used = clock::process_cpu() - cpu;
-        let share = read.cpu.process.unwrap();
+        let share = read.cpu.unwrap().process.unwrap();
         assert!(
             share > 0.0 && share <= used as f64 / 100_000_000.0 * 1.05,
             "{share} {used}"
         );
-        assert!(read.uptime.is_some() && read.cpu.cores.unwrap() >= 1);
+        assert!(read.uptime.is_some() && read.cpu.unwrap().cores.unwrap() >= 1);
     }
 }

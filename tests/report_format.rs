@@ -6,10 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use report_support::full_report;
 use rmpv::Value as V;
-use wedjat::report::schema::{COMMON, KINDS, MAPS, Place, Shape};
 use wedjat::report::{
-    self, ClosedBy, EventKind, EventView, Found, HeadView, ImageView, RawFrame, ReportWriter,
-    ThreadView, limits,
+    self, AppView, ClosedBy, EventKind, EventView, Found, HeadView, ImageView, OsView, RawFrame,
+    ReportWriter, ThreadView, limits,
 };
 
 const SPECIFICATION: &str = include_str!("../docs/report-format.md");
@@ -37,27 +36,112 @@ fn table_behind(line: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
-fn word(shape: Shape) -> &'static str {
-    match shape {
-        Shape::Text => "text",
-        Shape::Unsigned => "unsigned",
-        Shape::Integer => "integer",
-        Shape::Bool => "bool",
-        Shape::Bin => "bin",
-        Shape::Float => "float",
-        Shape::Map => "map",
-        Shape::Registers => "registers",
-        Shape::Frames => "frames",
-        Shape::Gap => "gap",
-        Shape::Values => "values",
-        Shape::Floats => "floats",
-        Shape::Breadcrumbs => "breadcrumbs",
-        Shape::Marks => "marks",
-        Shape::Any => "any",
+/// The kinds of sections, how often each stands in a report, and its struct.
+const KINDS: &[(&str, &str, &str)] = &[
+    ("head", "first", "Head"),
+    ("event", "once", "Event"),
+    ("thread", "many", "Thread"),
+    ("image", "many", "Image"),
+    ("sample", "many", "Sample"),
+    ("vitals", "once", "Vitals"),
+    ("context", "once", "Context"),
+    ("memory", "many", "NearMemory"),
+    ("stall_end", "once", "StallEnd"),
+    ("capture", "once", "Capture"),
+    ("loss", "once", "Loss"),
+    ("end", "last", "End"),
+];
+
+/// The structs of the model, as they stand in its source.
+const MODEL: &str = concat!(
+    include_str!("../src/report/model/head.rs"),
+    include_str!("../src/report/model/event.rs"),
+    include_str!("../src/report/model/stack.rs"),
+    include_str!("../src/report/model/image.rs"),
+    include_str!("../src/report/model/state.rs"),
+    include_str!("../src/report/model/near.rs"),
+    include_str!("../src/report/model/remarks.rs"),
+);
+
+/// Key and Rust type of each field of a struct.
+fn fields_of(name: &str) -> Vec<(String, String)> {
+    let begin = format!("pub struct {name}<H: Hold = Owned> {{");
+    let (_, body) = MODEL
+        .split_once(&begin)
+        .unwrap_or_else(|| panic!("there is no {name}"));
+    let (body, _) = body.split_once("\n}").unwrap();
+    let (mut fields, mut renamed) = (Vec::new(), None);
+    for line in body.lines().map(str::trim) {
+        if let Some((_, rest)) = line.split_once("rename = \"") {
+            renamed = rest.split_once('"').map(|(key, _)| key.to_owned());
+        }
+        if let Some((key, of)) = line
+            .strip_prefix("pub ")
+            .and_then(|line| line.split_once(": "))
+        {
+            let key = renamed.take().unwrap_or_else(|| key.to_owned());
+            fields.push((key, of.trim_end_matches(',').to_owned()));
+        }
+    }
+    fields.retain(|(key, _)| key != "extra");
+    assert!(!fields.is_empty(), "{name}");
+    fields
+}
+
+/// The inner struct that a field's type is of, if it is of one.
+fn inner(of: &str) -> Option<&str> {
+    of.trim_start_matches("Option<")
+        .split_once("<H>")
+        .map(|(name, _)| name)
+}
+
+/// The maps that have keys of their own: section kind, or kind and key, and key and type of each field.
+/// `loss` has none: its keys are reasons, its values counts.
+fn maps() -> Vec<(String, Vec<(String, &'static str)>)> {
+    let typed = |name: &str| {
+        let fields = fields_of(name).into_iter();
+        fields.map(|(key, of)| (key, word(&of))).collect()
+    };
+    let mut maps: Vec<(String, Vec<(String, &'static str)>)> = Vec::new();
+    for (kind, _, name) in KINDS.iter().filter(|(kind, ..)| *kind != "loss") {
+        maps.push(((*kind).to_owned(), typed(name)));
+        for (key, of) in fields_of(name) {
+            if let Some(name) = inner(&of) {
+                maps.push((format!("{kind}.{key}"), typed(name)));
+            }
+        }
+    }
+    maps
+}
+
+/// What the specification calls a Rust type.
+fn word(of: &str) -> &'static str {
+    if inner(of).is_some() {
+        return "map";
+    }
+    let of = of
+        .strip_prefix("Option<")
+        .map_or(of, |of| of.trim_end_matches('>'));
+    match of {
+        "H::Text" | "EventKind" | "WalkEnd" | "Format" => "text",
+        "u64" | "u32" => "unsigned",
+        "i64" => "integer",
+        "bool" => "bool",
+        "H::Bytes" | "[u8; 16]" => "bin",
+        "f64" => "float",
+        "H::Numbers" => "registers",
+        "H::Frames" => "frames",
+        "Omitted" => "gap",
+        "H::Values" => "values",
+        "H::Floats" => "floats",
+        "H::Breadcrumbs" => "breadcrumbs",
+        "H::Marks" => "marks",
+        "H::Value" => "any",
+        _ => panic!("the specification has no word for {of}"),
     }
 }
 
-fn is_of(shape: Shape, value: &V) -> bool {
+fn is_of(word: &str, value: &V) -> bool {
     let texts = |is: &dyn Fn(&V) -> bool| {
         value
             .as_map()
@@ -68,35 +152,36 @@ fn is_of(shape: Shape, value: &V) -> bool {
             .as_array()
             .is_some_and(|rows| rows.iter().all(|row| is(row.as_array().unwrap())))
     };
-    match shape {
-        Shape::Text => value.is_str(),
-        Shape::Unsigned => value.is_u64(),
-        Shape::Integer => value.is_i64(),
-        Shape::Bool => value.is_bool(),
-        Shape::Bin => value.is_bin(),
-        Shape::Float => value.is_f64(),
-        Shape::Map => value.is_map(),
-        Shape::Registers => texts(&V::is_u64),
-        Shape::Values => texts(&|_| true),
-        Shape::Floats => texts(&V::is_f64),
-        Shape::Frames => rows(&|row| {
+    match word {
+        "text" => value.is_str(),
+        "unsigned" => value.is_u64(),
+        "integer" => value.is_i64(),
+        "bool" => value.is_bool(),
+        "bin" => value.is_bin(),
+        "float" => value.is_f64(),
+        "map" => value.is_map(),
+        "registers" => texts(&V::is_u64),
+        "values" => texts(&|_| true),
+        "floats" => texts(&V::is_f64),
+        "frames" => rows(&|row| {
             row.len() >= 3
                 && row[0].is_u64()
                 && row[1].is_u64()
                 && (row[2].is_u64() || row[2].is_nil())
         }),
-        Shape::Gap => value
+        "gap" => value
             .as_array()
             .is_some_and(|gap| gap.iter().all(V::is_u64)),
-        Shape::Breadcrumbs => rows(&|row| row.len() == 2 && row[0].is_u64() && row[1].is_str()),
-        Shape::Marks => rows(&|row| row.len() == 3 && row[0].is_str() && row[1].is_u64()),
-        Shape::Any => true,
+        "breadcrumbs" => rows(&|row| row.len() == 2 && row[0].is_u64() && row[1].is_str()),
+        "marks" => rows(&|row| row.len() == 3 && row[0].is_str() && row[1].is_u64()),
+        "any" => true,
+        _ => panic!("{word}"),
     }
 }
 
 /// All maps of a report with every field set, by their path, as an independent decoder sees them.
 fn written() -> BTreeMap<String, Vec<(String, V)>> {
-    let bytes = report::to_bytes(&full_report());
+    let (bytes, all) = (report::to_bytes(&full_report()), maps());
     let mut rest = bytes.as_slice();
     let mut maps: BTreeMap<String, Vec<(String, V)>> = BTreeMap::new();
     while !rest.is_empty() {
@@ -108,7 +193,7 @@ fn written() -> BTreeMap<String, Vec<(String, V)>> {
         for (key, value) in map.as_map().unwrap() {
             let Some(key) = key.as_str() else { continue };
             let path = format!("{kind}.{key}");
-            if MAPS.iter().any(|(name, _)| *name == path) {
+            if all.iter().any(|(name, _)| *name == path) {
                 let inner = value.as_map().unwrap().iter();
                 let inner =
                     inner.map(|(key, value)| (key.as_str().unwrap().to_owned(), value.clone()));
@@ -129,8 +214,8 @@ fn is_extra(key: &str) -> bool {
 
 #[test]
 fn the_specification_s_tables_are_the_code_s() {
-    for (name, fields) in MAPS {
-        let stated: Vec<(String, String)> = table_behind(&format!("### `{name}`"))
+    for (name, fields) in maps() {
+        let stated: BTreeSet<(String, String)> = table_behind(&format!("### `{name}`"))
             .into_iter()
             .map(|row| {
                 assert_eq!(row.len(), 5, "{name}: {row:?}");
@@ -141,20 +226,12 @@ fn the_specification_s_tables_are_the_code_s() {
                 (row[0].clone(), row[1].clone())
             })
             .collect();
-        let coded: Vec<(String, String)> = fields
-            .iter()
-            .map(|field| (field.key.to_owned(), word(field.shape).to_owned()))
+        let coded: BTreeSet<(String, String)> = fields
+            .into_iter()
+            .map(|(key, word)| (key, word.to_owned()))
             .collect();
         assert_eq!(stated, coded, "{name}");
     }
-    let stated: Vec<String> = table_behind("### In every section")
-        .into_iter()
-        .map(|row| row[0].clone())
-        .collect();
-    assert_eq!(
-        stated,
-        COMMON.iter().map(|field| field.key).collect::<Vec<_>>()
-    );
 }
 
 #[test]
@@ -163,15 +240,9 @@ fn the_specification_s_kinds_are_the_code_s() {
         .into_iter()
         .map(|row| (row[0].clone(), row[1].clone()))
         .collect();
-    let place = |place| match place {
-        Place::First => "first",
-        Place::Once => "once",
-        Place::Many => "many",
-        Place::Last => "last",
-    };
     let coded: Vec<(String, String)> = KINDS
         .iter()
-        .map(|(kind, at)| ((*kind).to_owned(), place(*at).to_owned()))
+        .map(|(kind, place, _)| ((*kind).to_owned(), (*place).to_owned()))
         .collect();
     assert_eq!(stated, coded);
 }
@@ -179,26 +250,21 @@ fn the_specification_s_kinds_are_the_code_s() {
 #[test]
 fn what_is_written_is_what_is_specified() {
     let written = written();
-    for (name, fields) in MAPS {
-        let keys: BTreeSet<&str> = written[*name]
+    for (name, fields) in maps() {
+        let keys: BTreeSet<&str> = written[&name]
             .iter()
             .map(|(key, _)| key.as_str())
             .filter(|key| !is_extra(key) && *key != "check")
             .collect();
-        let specified: BTreeSet<&str> = fields.iter().map(|field| field.key).collect();
+        let specified: BTreeSet<&str> = fields.iter().map(|(key, _)| key.as_str()).collect();
         assert_eq!(
             keys, specified,
             "{name}: left is written, right is specified"
         );
-        for (key, value) in &written[*name] {
-            let Some(field) = fields.iter().find(|field| field.key == key) else {
-                continue;
-            };
-            assert!(
-                is_of(field.shape, value),
-                "{name}.{key} is no {}: {value}",
-                word(field.shape)
-            );
+        for (key, value) in &written[&name] {
+            if let Some((_, word)) = fields.iter().find(|(field, _)| field == key) {
+                assert!(is_of(word, value), "{name}.{key} is no {word}: {value}");
+            }
         }
     }
     // `future` is a kind that stands for those that are not known.
@@ -207,7 +273,7 @@ fn what_is_written_is_what_is_specified() {
         .map(String::as_str)
         .filter(|name| !name.contains('.') && *name != "future")
         .collect();
-    let specified: BTreeSet<&str> = KINDS.iter().map(|(kind, _)| *kind).collect();
+    let specified: BTreeSet<&str> = KINDS.iter().map(|(kind, ..)| *kind).collect();
     assert_eq!(kinds, specified, "left is written, right is specified");
 }
 
@@ -257,10 +323,16 @@ fn the_worked_example_is_what_the_writer_writes() {
             launch: *b"wedjat launch 01",
             time: 1_700_000_000_000_000_000,
             clock: 5_000_000_000,
-            app_name: "MyApp",
-            app_version: "1.2.3",
-            os_name: "macOS",
-            os_version: "14.5",
+            app: AppView {
+                name: "MyApp",
+                version: "1.2.3",
+                ..AppView::default()
+            },
+            os: OsView {
+                name: "macOS",
+                version: "14.5",
+                ..OsView::default()
+            },
             arch: "arm64",
             pid: 4711,
             ..Default::default()

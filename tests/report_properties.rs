@@ -13,7 +13,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use report_support::{assert_is_part_of, full_report};
 use wedjat::report::{
-    self, ClosedBy, ContextView, DamageKind, EventView, Found, HeadView, ImageView, LossView,
+    self, AppView, ClosedBy, Context, DamageKind, EventView, Found, HeadView, ImageView, LossView,
     RawFrame, Report, ReportWriter, Sink, SinkError, ThreadView, ValueView, VitalsView,
 };
 
@@ -155,7 +155,10 @@ fn writing_allocates_nothing() {
     let before = ALL.with(Cell::get);
     let mut writer = ReportWriter::new(&mut buffer, &mut sink);
     let head = HeadView {
-        app_name: "a",
+        app: AppView {
+            name: "a",
+            ..AppView::default()
+        },
         ..Default::default()
     };
     let mut results = [Ok(()); 8];
@@ -176,18 +179,19 @@ fn writing_allocates_nothing() {
         id: &[1; 20],
         ..Default::default()
     });
-    results[4] = writer.context(ContextView {
-        keys: [("key", ValueView::Text("value"))].into_iter(),
-        breadcrumbs: [(1, "one"), (2, "two")].into_iter(),
-        gauges: [("gauge", 0.5)].into_iter(),
-        marks: [("mark", 1, None)].into_iter(),
-    });
+    results[4] = writer.context(&Context::of(
+        [("key", ValueView::Text("value"))].into_iter(),
+        [(1, "one"), (2, "two")].into_iter(),
+        [("gauge", 0.5)].into_iter(),
+        [("mark", 1, None)].into_iter(),
+    ));
     results[5] = writer.vitals(&VitalsView {
         uptime: Some(1),
         ..Default::default()
     });
     results[6] = writer.loss(&LossView {
         counts: &[("quota", 1)],
+        ..LossView::default()
     });
     results[7] = writer.finish(ClosedBy::Writer).map(|_| ());
     assert_eq!(ALL.with(Cell::get), before, "something was allocated");

@@ -153,6 +153,45 @@ fn what_was_read_is_written_again_byte_for_byte() {
 }
 
 #[test]
+fn what_was_read_goes_through_json_and_through_rmp_serde_unchanged() {
+    let mut read = 0;
+    for sample in std::fs::read_dir(folder().join(PRESENT)).unwrap() {
+        let path = sample.unwrap().path();
+        let report = report::read(&std::fs::read(&path).unwrap()).unwrap().report;
+        let json = serde_json::to_string(&report).unwrap();
+        let back: report::Report = serde_json::from_str(&json).unwrap();
+        assert_eq!(back, report, "{}", path.display());
+        let bytes = rmp_serde::to_vec_named(&report.threads).unwrap();
+        let back: Vec<report::Thread> = rmp_serde::from_slice(&bytes).unwrap();
+        assert_eq!(back, report.threads, "{}", path.display());
+        read += 1;
+    }
+    assert!(read >= 10, "samples are missing");
+}
+
+#[test]
+fn rmp_serde_alone_reads_the_sections() {
+    let bytes = std::fs::read(folder().join(PRESENT).join("recorded-crash.wedjat")).unwrap();
+    let report = report::read(&bytes).unwrap().report;
+    let (mut threads, mut images) = (Vec::new(), Vec::new());
+    for (kind, section) in sections(&bytes) {
+        match kind.as_str() {
+            "thread" => {
+                let (_, thread): (String, report::Thread) = rmp_serde::from_slice(section).unwrap();
+                threads.push(thread);
+            }
+            "image" => {
+                let (_, image): (String, report::Image) = rmp_serde::from_slice(section).unwrap();
+                images.push(image);
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(threads, report.threads);
+    assert_eq!(images, report.images);
+}
+
+#[test]
 fn version_1_0_says_what_it_said_when_it_was_released() {
     let read = |name| {
         report::read(&std::fs::read(folder().join("v1.0").join(name)).unwrap())

@@ -2,8 +2,8 @@
 
 use rmpv::Value;
 use wedjat::report::{
-    ClosedBy, ContextView, Encoder, EventView, Found, HeadView, Omitted, RawFrame, ReportWriter,
-    Sink, SinkError, StallEndView, ThreadView, ValueView, crc32,
+    self, AppView, ClosedBy, Context, EventView, Found, HeadView, Omitted, RawFrame, Report,
+    ReportWriter, Sink, SinkError, StallEndView, ThreadView, ValueView, crc32,
 };
 
 /// Sections as an independent decoder sees them.
@@ -54,7 +54,10 @@ fn end_sums_all_bytes_before_it_and_counts_itself() {
     let mut writer = ReportWriter::new(&mut buffer, &mut file);
     writer
         .head(&HeadView {
-            app_name: "a",
+            app: AppView {
+                name: "a",
+                ..AppView::default()
+            },
             ..Default::default()
         })
         .unwrap();
@@ -62,6 +65,7 @@ fn end_sums_all_bytes_before_it_and_counts_itself() {
         .stall_end(&StallEndView {
             duration: 1,
             how: "recovered",
+            ..StallEndView::default()
         })
         .unwrap();
     let before = writer.bytes() as usize;
@@ -80,7 +84,10 @@ fn end_sums_all_bytes_before_it_and_counts_itself() {
 #[test]
 fn a_resumed_report_is_the_one_that_was_never_cut() {
     let head = HeadView {
-        app_name: "a",
+        app: AppView {
+            name: "a",
+            ..AppView::default()
+        },
         pid: 9,
         ..Default::default()
     };
@@ -182,8 +189,11 @@ fn every_size_of_buffer_gives_whole_sections() {
         let mut writer = ReportWriter::new(&mut buffer, &mut file);
         writer
             .head(&HeadView {
-                app_name: "app",
-                app_version: "1",
+                app: AppView {
+                    name: "app",
+                    version: "1",
+                    ..AppView::default()
+                },
                 arch: "arm64",
                 ..Default::default()
             })
@@ -203,12 +213,12 @@ fn every_size_of_buffer_gives_whole_sections() {
             })
             .unwrap();
         writer
-            .context(ContextView {
-                keys: (0..40).map(|_| ("key", ValueView::Text("value"))),
-                breadcrumbs: crumbs.iter().map(|&text| (1, text)),
-                gauges: [].into_iter(),
-                marks: [("mark", 1, None)].into_iter(),
-            })
+            .context(&Context::of(
+                (0..40).map(|_| ("key", ValueView::Text("value"))),
+                crumbs.iter().map(|&text| (1, text)),
+                [("gauge", 0.5); 0].into_iter(),
+                [("mark", 1, None)].into_iter(),
+            ))
             .unwrap();
         let counted = writer.sections();
         writer.finish(ClosedBy::Writer).unwrap();
@@ -234,12 +244,12 @@ fn the_newest_breadcrumbs_are_kept() {
     let texts: Vec<String> = (0..100).map(|n| format!("crumb {n}")).collect();
     let (mut buffer, mut file) = ([0; 512], Vec::new());
     ReportWriter::new(&mut buffer, &mut file)
-        .context(ContextView {
-            keys: [].into_iter(),
-            breadcrumbs: texts.iter().map(|text| (7, text.as_str())),
-            gauges: [].into_iter(),
-            marks: [].into_iter(),
-        })
+        .context(&Context::of(
+            [("key", ValueView::Nil); 0].into_iter(),
+            texts.iter().map(|text| (7, text.as_str())),
+            [("gauge", 0.5); 0].into_iter(),
+            [("mark", 1, None); 0].into_iter(),
+        ))
         .unwrap();
     let sections = decode(&file);
     let crumbs = field(&sections[0].1, "breadcrumbs")
@@ -278,59 +288,86 @@ fn a_failed_sink_fails_for_good() {
     assert_eq!(writer.sink().0, 1);
 }
 
+/// A report whose section `x` is this map.
+fn with_section(pairs: Vec<(report::Value, report::Value)>) -> Report {
+    let mut report = Report::default();
+    report.unknown = vec![("x".to_owned(), report::Value::Map(pairs))];
+    report
+}
+
+/// Its map as an independent encoder writes it, without `check`.
+fn is_written_as(report: &Report, expected: Value) -> bool {
+    let mut bytes = Vec::new();
+    rmpv::encode::write_value(&mut bytes, &expected).unwrap();
+    // The header counts `check` too.
+    let header = match expected.as_map().unwrap().len() {
+        0..=15 => 1,
+        16..=0xffff => 3,
+        _ => 5,
+    };
+    let written = report::to_bytes(report);
+    written
+        .windows(bytes.len() - header)
+        .any(|part| part == &bytes[header..])
+}
+
 #[test]
-fn numbers_take_their_smallest_form() {
-    let mut expected = Vec::new();
-    let mut buffer = [0; 4096];
-    let mut e = Encoder::new(&mut buffer);
+fn numbers_texts_and_bytes_take_their_smallest_form() {
+    use report::Value as W;
+    let mut values = Vec::new();
     for shift in 0..64 {
         for n in [1u64 << shift, (1u64 << shift) - 1] {
-            e.unsigned(n);
-            rmpv::encode::write_value(&mut expected, &Value::from(n)).unwrap();
-            e.signed((n as i64).wrapping_neg());
-            rmpv::encode::write_value(&mut expected, &Value::from((n as i64).wrapping_neg()))
-                .unwrap();
+            values.push((W::Unsigned(n), Value::from(n)));
+            let negative = (n as i64).wrapping_neg();
+            if negative < 0 {
+                values.push((W::Signed(negative), Value::from(negative)));
+            }
         }
     }
-    for length in [0, 1, 31, 32, 255, 256, 300] {
+    for length in [0, 1, 31, 32, 255, 256, 300, 70_000] {
         let text = "x".repeat(length);
-        e.text(&text);
-        rmpv::encode::write_value(&mut expected, &Value::from(text.as_str())).unwrap();
-        e.bin(text.as_bytes());
-        rmpv::encode::write_value(&mut expected, &Value::from(text.as_bytes())).unwrap();
+        values.push((W::Text(text.clone()), Value::from(text.as_str())));
+        values.push((
+            W::Bytes(text.clone().into_bytes()),
+            Value::from(text.as_bytes()),
+        ));
     }
     for length in [0, 1, 2, 3, 4, 8, 16, 17, 300] {
-        e.extension(-5, &vec![7; length]);
-        rmpv::encode::write_value(&mut expected, &Value::Ext(-5, vec![7; length])).unwrap();
+        values.push((
+            W::Extension(-5, vec![7; length]),
+            Value::Ext(-5, vec![7; length]),
+        ));
     }
-    assert!(!e.is_full());
-    assert_eq!(e.bytes(), expected);
+    for (ours, theirs) in values {
+        let report = with_section(vec![(W::Text("key".to_owned()), ours)]);
+        assert!(
+            is_written_as(&report, Value::Map(vec![("key".into(), theirs)])),
+            "{report:?}"
+        );
+    }
 }
 
 #[test]
 fn containers_widen_their_headers_as_they_grow() {
-    for count in [0, 15, 16, 17, 65_535, 65_536, 65_537] {
-        let mut buffer = vec![0; 600_000];
-        let mut e = Encoder::new(&mut buffer);
-        e.map(|m| {
-            m.array("list", |a| {
-                for n in 0..count {
-                    a.item(|e| e.unsigned(n));
-                }
-            });
-            for n in 0..count {
-                m.pair(|e| {
-                    e.unsigned(n);
-                    e.nil();
-                });
-            }
-        });
-        let mut expected = Vec::new();
+    use report::Value as W;
+    for count in [0u64, 1, 14, 15, 16, 17, 65_534, 65_535, 65_536, 65_537] {
+        let list = W::Array((0..count).map(W::Unsigned).collect());
+        let mut pairs = vec![(W::Text("list".to_owned()), list)];
+        pairs.extend((0..count).map(|n| (W::Unsigned(n), W::Nil)));
+        let report = with_section(pairs);
         let list = Value::Array((0..count).map(Value::from).collect());
         let pairs = (0..count).map(|n| (Value::from(n), Value::Nil));
         let map = Value::Map([("list".into(), list)].into_iter().chain(pairs).collect());
-        rmpv::encode::write_value(&mut expected, &map).unwrap();
-        assert_eq!(e.dropped(), 0);
-        assert!(e.bytes() == expected, "{count}");
+        assert!(is_written_as(&report, map), "{count}");
+        // The headers of all are right, those of the section too.
+        let mut rest = &report::to_bytes(&report)[..];
+        let mut sections = 0;
+        while !rest.is_empty() {
+            let section = rmpv::decode::read_value(&mut rest).unwrap();
+            let map = section[1].as_map().unwrap();
+            assert_eq!(map.last().unwrap().0.as_str(), Some("check"));
+            sections += 1;
+        }
+        assert_eq!(sections, 2);
     }
 }

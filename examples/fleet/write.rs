@@ -6,8 +6,8 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use wedjat::report::{
-    ClosedBy, EventKind, EventView, Found, HeadView, ImageView, RawFrame, ReportWriter, SampleView,
-    StallEndView, ThreadView, ThresholdsView, WalkEnd,
+    AppView, ClosedBy, EventKind, EventView, Found, HeadView, ImageView, OsView, RawFrame,
+    ReportWriter, SampleView, StallEndView, ThreadView, ThresholdsView, WalkEnd,
 };
 
 use crate::app::{App, BASE, VERSIONS};
@@ -153,14 +153,20 @@ impl Report<'_> {
                 launch: id,
                 time: 1_790_000_000_000_000_000 + number * 1_000_000_000,
                 clock: 1 + number,
-                app_name: "till",
-                app_version: self.version,
-                os_name: "Linux",
-                os_version: "6.1.0",
-                os_build: None,
+                app: AppView {
+                    name: "till",
+                    version: self.version,
+                    ..AppView::default()
+                },
+                os: OsView {
+                    name: "Linux",
+                    version: "6.1.0",
+                    ..OsView::default()
+                },
                 device: Some(device),
                 arch: "x86_64",
                 pid: 1000 + number % 30_000,
+                ..HeadView::default()
             })
             .map_err(failed)?;
         writer
@@ -176,7 +182,9 @@ impl Report<'_> {
                 thresholds: Some(ThresholdsView {
                     timeout: 50_000_000,
                     strikes: 5,
+                    ..ThresholdsView::default()
                 }),
+                ..EventView::default()
             })
             .map_err(failed)?;
         // Each launch has its libc elsewhere; the program itself is not moved.
@@ -196,6 +204,7 @@ impl Report<'_> {
                 frames: &first,
                 end: Some(WalkEnd::Root),
                 omitted: None,
+                ..ThreadView::default()
             })
             .map_err(failed)?;
         let image = |name, id, base, size| ImageView {
@@ -206,6 +215,7 @@ impl Report<'_> {
             size,
             arch: Some("x86_64"),
             text_hash: None,
+            ..ImageView::default()
         };
         let program = image(
             "/opt/till/till",
@@ -246,6 +256,7 @@ impl Report<'_> {
             .stall_end(&StallEndView {
                 duration: duration as u64,
                 how: "recovered",
+                ..StallEndView::default()
             })
             .map_err(failed)?;
         let bytes = writer.finish(ClosedBy::Writer).map_err(failed)?;

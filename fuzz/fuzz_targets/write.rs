@@ -121,14 +121,17 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
         launch: head.launch,
         time: head.time,
         clock: head.clock,
-        app_name: &head.app.name,
-        app_version: &head.app.version,
-        os_name: &head.os.name,
-        os_version: &head.os.version,
-        os_build: head.os.build.as_deref(),
+        app: AppView { name: &head.app.name, version: &head.app.version, ..AppView::default() },
+        os: OsView {
+            name: &head.os.name,
+            version: &head.os.version,
+            build: head.os.build.as_deref(),
+            ..OsView::default()
+        },
         device: head.device.as_deref(),
         arch: &head.arch,
         pid: head.pid,
+        ..HeadView::default()
     };
     let all_went = "a Vec takes all";
     writer.head(&head).expect(all_went);
@@ -138,12 +141,10 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             name: &signal.name,
             code: signal.code,
             code_name: signal.code_name.as_deref(),
-            address: signal.address,
-        });
+            address: signal.address, ..SignalView::default() });
         let thresholds = event.thresholds.as_ref().map(|found| ThresholdsView {
             timeout: found.timeout,
-            strikes: found.strikes,
-        });
+            strikes: found.strikes, ..ThresholdsView::default() });
         let view = EventView {
             kind: event.kind,
             fatal: event.fatal,
@@ -153,8 +154,7 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             message: event.message.as_deref(),
             location: event.location.as_deref(),
             class: event.class.as_deref(),
-            thresholds,
-        };
+            thresholds, ..EventView::default() };
         writer.event(&view).expect(all_went);
     }
     for thread in &report.threads {
@@ -174,8 +174,7 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             registers: &registers,
             frames: &raw(&thread.frames),
             end: thread.end,
-            omitted: thread.omitted,
-        };
+            omitted: thread.omitted, ..ThreadView::default() };
         writer.thread(&view).expect(all_went);
     }
     for image in &report.images {
@@ -186,8 +185,7 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             stated: image.stated,
             size: image.size,
             arch: image.arch.as_deref(),
-            text_hash: image.text_hash.as_deref(),
-        };
+            text_hash: image.text_hash.as_deref(), ..ImageView::default() };
         writer.image(&view).expect(all_went);
     }
     for sample in &report.samples {
@@ -197,27 +195,26 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             count: sample.count,
             keep: sample.keep,
             frames: &raw(&sample.frames),
-            omitted: sample.omitted,
-        };
+            omitted: sample.omitted, ..SampleView::default() };
         writer.sample(&view).expect(all_went);
     }
     if let Some(vitals) = &report.vitals {
-        let cpu = vitals.cpu.as_ref();
-        let memory = vitals.memory.as_ref();
         let view = VitalsView {
-            cpu: CpuView {
-                process: cpu.and_then(|cpu| cpu.process),
-                watchdog: cpu.and_then(|cpu| cpu.watchdog),
-                device: cpu.and_then(|cpu| cpu.device),
-                cores: cpu.and_then(|cpu| cpu.cores),
-            },
-            memory: MemoryView {
-                resident: memory.and_then(|memory| memory.resident),
-                footprint: memory.and_then(|memory| memory.footprint),
-                peak: memory.and_then(|memory| memory.peak),
-                device_total: memory.and_then(|memory| memory.device_total),
-                device_free: memory.and_then(|memory| memory.device_free),
-            },
+            cpu: vitals.cpu.as_ref().map(|cpu| CpuView {
+                process: cpu.process,
+                watchdog: cpu.watchdog,
+                device: cpu.device,
+                cores: cpu.cores,
+                ..CpuView::default()
+            }),
+            memory: vitals.memory.as_ref().map(|memory| MemoryView {
+                resident: memory.resident,
+                footprint: memory.footprint,
+                peak: memory.peak,
+                device_total: memory.device_total,
+                device_free: memory.device_free,
+                ..MemoryView::default()
+            }),
             frame_rate: vitals.frame_rate,
             uptime: vitals.uptime,
             launch_time: vitals.launch_time,
@@ -225,37 +222,32 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             battery: vitals.battery,
             thermal: vitals.thermal.as_deref(),
             low_power: vitals.low_power,
+            ..VitalsView::default()
         };
         writer.vitals(&view).expect(all_went);
     }
     if let Some(context) = &report.context {
-        let view = ContextView {
-            keys: context
+        let view = Context::of(context
                 .keys
                 .iter()
-                .map(|(key, value)| (key.as_str(), borrowed(value))),
-            breadcrumbs: context
+                .map(|(key, value)| (key.as_str(), borrowed(value))), context
                 .breadcrumbs
                 .iter()
-                .map(|(time, text)| (*time, text.as_str())),
-            gauges: context
+                .map(|(time, text)| (*time, text.as_str())), context
                 .gauges
                 .iter()
-                .map(|(name, value)| (name.as_str(), *value)),
-            marks: context
+                .map(|(name, value)| (name.as_str(), *value)), context
                 .marks
                 .iter()
-                .map(|(name, start, time)| (name.as_str(), *start, *time)),
-        };
-        writer.context(view).expect(all_went);
+                .map(|(name, start, time)| (name.as_str(), *start, *time)));
+        writer.context(&view).expect(all_went);
     }
     for near in &report.memory {
         let view = NearMemoryView {
             of: &near.of,
             at: near.at,
             bytes: &near.bytes,
-            text: near.text.as_deref(),
-        };
+            text: near.text.as_deref(), ..NearMemoryView::default() };
         writer.memory(&view).expect(all_went);
     }
     if let Some(capture) = &report.capture {
@@ -265,8 +257,7 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             bytes: capture.bytes,
             samples: capture.samples,
             cut: capture.cut.as_ref().map(|_| "budget"),
-            unanswered: capture.unanswered,
-        };
+            unanswered: capture.unanswered, ..CaptureView::default() };
         writer.capture(&view).expect(all_went);
     }
     if let Some(loss) = &report.loss {
@@ -275,14 +266,13 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             .iter()
             .map(|(reason, count)| (reason.as_str(), *count))
             .collect();
-        writer.loss(&LossView { counts: &counts }).expect(all_went);
+        writer.loss(&LossView { counts: &counts, ..LossView::default() }).expect(all_went);
     }
     if let Some(end) = &report.stall_end {
         writer
             .stall_end(&StallEndView {
                 duration: end.duration,
-                how: &end.how,
-            })
+                how: &end.how, ..StallEndView::default() })
             .expect(all_went);
     }
 }

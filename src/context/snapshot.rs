@@ -3,7 +3,7 @@
 use super::cell::Cell;
 use super::record::Read;
 use super::{BREADCRUMBS, Context, GAUGES, KEYS, MARKS};
-use crate::report::{ContextView, ValueView};
+use crate::report::{self, Each, Iterators, ValueView};
 
 /// A copy of a [`Context`]. Made once; read into as often as needed, without allocating.
 #[derive(Debug)]
@@ -79,18 +79,15 @@ impl Snapshot {
     )]
     pub fn view(
         &self,
-    ) -> ContextView<
-        impl Iterator<Item = (&str, ValueView<'_>)>,
-        impl Iterator<Item = (u64, &str)> + Clone,
-        impl Iterator<Item = (&str, f64)>,
-        impl Iterator<Item = (&str, u64, Option<u64>)>,
+    ) -> report::Context<
+        Iterators<
+            Each<impl Iterator<Item = (&str, ValueView<'_>)> + Clone>,
+            Each<impl Iterator<Item = (u64, &str)> + Clone>,
+            Each<impl Iterator<Item = (&str, f64)> + Clone>,
+            Each<impl Iterator<Item = (&str, u64, Option<u64>)> + Clone>,
+        >,
     > {
-        ContextView {
-            keys: self.keys(),
-            breadcrumbs: self.breadcrumbs(),
-            gauges: self.gauges(),
-            marks: self.marks(),
-        }
+        report::Context::of(self.keys(), self.breadcrumbs(), self.gauges(), self.marks())
     }
 }
 

@@ -441,6 +441,7 @@ fn write_event(
                 code: signal.code.into(),
                 code_name: code,
                 address: signal.address,
+                ..SignalView::default()
             }),
             reason: crashed.exception,
             name: cause.exception.as_ref().map(Exception::name),

@@ -154,9 +154,8 @@ impl LoadDesk {
                 Err(_) => {
                     let (state, end) = (Some("unresponsive"), Some(WalkEnd::Unreadable));
                     cost.unanswered = Some(1);
-                    recording.write(bench, |writer| {
-                        writer.thread(&ThreadView { state, end, ..view })
-                    });
+                    let view = ThreadView { state, end, ..view };
+                    recording.write(bench, |writer| writer.thread(&view));
                 }
             }
             recording.main_image(bench, &images);
@@ -203,6 +202,7 @@ impl LoadDesk {
                 writer.stall_end(&StallEndView {
                     duration: *lasted,
                     how: "reported",
+                    ..StallEndView::default()
                 })
             });
         }

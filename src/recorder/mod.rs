@@ -39,8 +39,9 @@ use crate::context::CONTEXT;
 use crate::platform::spare::Spare;
 use crate::platform::{clock, file};
 use crate::report::{
-    CaptureView, ClosedBy, EventKind, EventView, Frames, HeadView, ImageView, LossView, Omitted,
-    RawFrame, ReportWriter, SampleView, Sink, SinkError, Thread, ThreadView, WalkEnd,
+    AppView, CaptureView, ClosedBy, EventKind, EventView, Found, Frames, HeadView, ImageView,
+    LossView, Omitted, OsView, RawFrame, ReportWriter, SampleView, Sink, SinkError, Thread,
+    ThreadView, WalkEnd,
 };
 use crate::store::{BESIDE, Name, PARTIAL, WHOLE, fresh_id};
 use crate::trigger::crash::Stamp;
@@ -137,14 +138,21 @@ impl Recording {
                 launch: facts.launch,
                 time,
                 clock: monotonic,
-                app_name: &facts.app_name,
-                app_version: &facts.app_version,
-                os_name: facts.os_name,
-                os_version: &facts.os_version,
-                os_build: facts.os_build.as_deref(),
+                app: AppView {
+                    name: &facts.app_name,
+                    version: &facts.app_version,
+                    ..AppView::default()
+                },
+                os: OsView {
+                    name: facts.os_name,
+                    version: &facts.os_version,
+                    build: facts.os_build.as_deref(),
+                    ..OsView::default()
+                },
                 device: facts.device.as_deref(),
                 arch: facts.arch,
                 pid: u64::from(facts.pid),
+                ..HeadView::default()
             })
         });
         match recording.failed {
@@ -237,7 +245,7 @@ impl Recording {
             None => self.write_from(buffer, |writer| writer.thread(&view)),
             Some(names) => self.write_from(buffer, |writer| {
                 let frames = NamedFrames { frames, names };
-                writer.section(ThreadView::KIND, |m| view.encode(m, &frames))
+                writer.section(&view.with_frames(frames, view.omitted, true))
             }),
         }
         self.images(bench, images);
@@ -287,12 +295,13 @@ impl Recording {
             frames,
             omitted: sample.omitted,
             end: sample.end.filter(|end| *end != WalkEnd::Root),
+            ..SampleView::default()
         };
         match &names {
             None => self.write_from(buffer, |writer| writer.sample(&view)),
             Some(names) => self.write_from(buffer, |writer| {
                 let frames = NamedFrames { frames, names };
-                writer.section(SampleView::KIND, |m| view.encode(m, &frames))
+                writer.section(&view.with_frames(frames, view.omitted))
             }),
         }
         self.images(bench, images);
@@ -313,6 +322,7 @@ impl Recording {
                     size: image.size,
                     arch: Some(facts::arch_name(std::env::consts::ARCH)),
                     text_hash: image.text_hash.as_ref().map(<[u8; 12]>::as_slice),
+                    ..ImageView::default()
                 }),
                 // Its place in the order must be taken, or every later index would be wrong.
                 None => writer.image(&ImageView {
@@ -396,7 +406,7 @@ impl Frames for NamedFrames<'_> {
         self.frames.len()
     }
 
-    fn at(&self, index: usize) -> Option<(u64, u8, Option<u32>, Option<&str>)> {
+    fn at(&self, index: usize) -> Option<(u64, Found, Option<u32>, Option<&str>)> {
         let (pc, found, image, _) = self.frames.at(index)?;
         Some((pc, found, image, self.names.get(index)?.as_deref()))
     }
@@ -407,7 +417,7 @@ fn vitals_and_context(recording: &mut Recording, bench: &mut Workbench) {
     recording.write(bench, |writer| writer.vitals(&GAUGES.read()));
     let (buffer, context) = bench.context();
     if !context.is_empty() {
-        recording.write_from(buffer, |writer| writer.context(context.view()));
+        recording.write_from(buffer, |writer| writer.context(&context.view()));
     }
 }
 
@@ -421,6 +431,11 @@ fn loss(recording: &mut Recording, bench: &mut Workbench) {
         .zip(all)
         .for_each(|(slot, count)| *slot = count);
     if counts.iter().any(|(_, count)| *count > 0) {
-        recording.write(bench, |writer| writer.loss(&LossView { counts: &counts }));
+        recording.write(bench, |writer| {
+            writer.loss(&LossView {
+                counts: &counts,
+                ..LossView::default()
+            })
+        });
     }
 }

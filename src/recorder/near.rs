@@ -45,6 +45,7 @@ pub(super) fn write(
                 at,
                 bytes,
                 text: None,
+                ..NearMemoryView::default()
             };
             recording.write(bench, |writer| writer.memory(&view));
         }
@@ -61,6 +62,7 @@ pub(super) fn write(
                 at: value,
                 bytes: &[],
                 text: Some(text),
+                ..NearMemoryView::default()
             };
             recording.write(bench, |writer| writer.memory(&view));
         }

@@ -140,6 +140,7 @@ impl StallDesk {
                 thresholds: Some(ThresholdsView {
                     timeout: info.timeout,
                     strikes: u64::from(info.strikes),
+                    ..ThresholdsView::default()
                 }),
                 ..EventView::default()
             },
@@ -165,9 +166,8 @@ impl StallDesk {
             }
             None => {
                 let (state, end) = (Some("unresponsive"), Some(WalkEnd::Unreadable));
-                recording.write(bench, |writer| {
-                    writer.thread(&ThreadView { state, end, ..view })
-                });
+                let view = ThreadView { state, end, ..view };
+                recording.write(bench, |writer| writer.thread(&view));
             }
         }
         recording.main_image(bench, &images);
@@ -252,6 +252,7 @@ impl Watcher for StallDesk {
                 writer.stall_end(&StallEndView {
                     duration: end.info.lasted,
                     how: end.how.as_str(),
+                    ..StallEndView::default()
                 })
             });
             super::loss(&mut recording, &mut self.bench);

@@ -3,10 +3,9 @@
 //! A report is a stream of MessagePack values, each `[kind, map]`: `docs/report-format.md` is its
 //! specification. [`ReportWriter`] writes one without allocating.
 
+mod bytes;
 mod checksum;
 mod damage;
-mod decode;
-mod encode;
 pub mod limits;
 pub mod model;
 #[cfg(not(fuzzing))]
@@ -15,26 +14,22 @@ pub(crate) mod name;
 #[cfg(fuzzing)]
 pub mod name;
 mod read;
-mod rewrite;
-pub mod schema;
 mod scrub;
 mod section;
 mod stream;
 mod text_hash;
 mod token;
-mod view;
+mod wire;
 mod write;
 
+pub use bytes::to_bytes;
 pub use checksum::crc32;
 pub use damage::{Damage, DamageKind, ReadError};
-pub use encode::{ArrayEncoder, Encoder, MapEncoder};
 pub use model::*;
 pub use read::{Reading, Survey, read, survey};
-pub use rewrite::to_bytes;
 pub use scrub::{REMOVED, Scrub, scrub};
 #[cfg(feature = "symbolicate")]
 pub(crate) use scrub::{UserNames, scrub_names};
 pub use stream::ReportReader;
 pub use text_hash::text_hash;
-pub use view::*;
 pub use write::{ClosedBy, ReportWriter, Sink, SinkError};

@@ -4,10 +4,11 @@ use std::io::{ErrorKind, Read};
 
 use super::damage::{Damage, DamageKind, ReadError};
 use super::limits;
+use super::model::{End, Head};
 use super::read::{Reading, read_at};
 use super::section::{begin, candidate};
 use super::token::{Broken, Skim};
-use super::view;
+use super::wire::section::Section as _;
 
 /// How much is read at once.
 const CHUNK: usize = 64 << 10;
@@ -151,11 +152,11 @@ impl<R: Read> ReportReader<R> {
                     continue;
                 }
             };
-            if kind == view::HeadView::KIND && self.has_section {
+            if kind == <Head>::KIND && self.has_section {
                 return Border::At(self.at);
             }
             self.has_section = true;
-            let is_end = kind == view::END_KIND;
+            let is_end = kind == <End>::KIND;
             self.look_at(self.skim.at, Look::Section);
             if is_end {
                 return Border::At(self.at);

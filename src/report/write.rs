@@ -3,9 +3,8 @@
 use std::fmt;
 
 use super::checksum::crc32;
-use super::encode::{Encoder, MapEncoder};
-use super::limits;
-use super::view::*;
+use super::model::*;
+use super::wire::section::{Rules, Section};
 
 /// Where the bytes of a report go: a file descriptor, or a `Vec<u8>` in tests.
 pub trait Sink {
@@ -66,11 +65,6 @@ impl ClosedBy {
     }
 }
 
-/// Bytes that each section keeps free for its last two keys: `dropped` and `check`.
-const TAIL: usize = (8 + 9) + CHECK + 4;
-/// Bytes of the last key, `check`: the key, `ce`, four bytes.
-const CHECK: usize = 6 + 5;
-
 /// Writes a report, section by section.
 ///
 /// Each section is put together in the buffer and goes out in one [`Sink::write`]. What of a section
@@ -86,7 +80,7 @@ const CHECK: usize = 6 + 5;
 /// let mut buffer = [0; 4096];
 /// let mut file: Vec<u8> = Vec::new();
 /// let mut report = ReportWriter::new(&mut buffer, &mut file);
-/// report.head(&HeadView { app_name: "MyApp", app_version: "1.2.3", pid: 7, ..Default::default() })?;
+/// report.head(&HeadView { app: AppView { name: "MyApp", ..Default::default() }, pid: 7, ..Default::default() })?;
 /// report.event(&EventView { kind: EventKind::Stall, ..Default::default() })?;
 /// let frames = [RawFrame { pc: 0x1_0000_4000, found: Found::Context, image: 0 }];
 /// report.thread(&ThreadView { id: 7, main: true, frames: &frames, ..Default::default() })?;
@@ -143,16 +137,12 @@ impl<'b, S: Sink> ReportWriter<'b, S> {
         &mut self.sink
     }
 
-    /// Writes one section; `fill` makes the entries of its map, those of most worth first.
-    pub fn section(
-        &mut self,
-        kind: &str,
-        fill: impl FnOnce(&mut MapEncoder<'_, '_>),
-    ) -> Result<(), SinkError> {
+    /// Writes one section.
+    pub(crate) fn section(&mut self, section: &impl Section) -> Result<(), SinkError> {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        let (len, _) = encode_section(self.buffer, kind, Rules::RECORDER, fill);
+        let len = section.encode(self.buffer, Rules::RECORDER).len;
         let bytes = self.buffer.get(..len).unwrap_or_default();
         if bytes.is_empty() {
             // Not even `[kind, {}]` fits: nothing to write, nothing to count.
@@ -168,137 +158,78 @@ impl<'b, S: Sink> ReportWriter<'b, S> {
         Ok(())
     }
 
-    /// Writes `head`; always the first section.
+    /// Writes `head`, of the version that this crate writes; always the first section.
     pub fn head(&mut self, head: &HeadView<'_>) -> Result<(), SinkError> {
-        self.section(HeadView::KIND, |m| head.encode(m))
+        self.section(&HeadView {
+            version: VERSION,
+            ..*head
+        })
     }
 
     /// Writes `event`.
     pub fn event(&mut self, event: &EventView<'_>) -> Result<(), SinkError> {
-        self.section(EventView::KIND, |m| event.encode(m))
+        self.section(event)
     }
 
     /// Writes a `thread`; of a stack that does not fit, its innermost and its outermost frames.
     pub fn thread(&mut self, thread: &ThreadView<'_>) -> Result<(), SinkError> {
-        self.section(ThreadView::KIND, |m| thread.encode(m, thread.frames))
+        self.section(thread)
     }
 
     /// Writes an `image`; frames index these in the order in which they are written.
     pub fn image(&mut self, image: &ImageView<'_>) -> Result<(), SinkError> {
-        self.section(ImageView::KIND, |m| image.encode(m))
+        self.section(image)
     }
 
     /// Writes a `sample`.
     pub fn sample(&mut self, sample: &SampleView<'_>) -> Result<(), SinkError> {
-        self.section(SampleView::KIND, |m| sample.encode(m, sample.frames))
+        self.section(sample)
     }
 
     /// Writes `vitals`.
     pub fn vitals(&mut self, vitals: &VitalsView<'_>) -> Result<(), SinkError> {
-        self.section(VitalsView::KIND, |m| vitals.encode(m))
+        self.section(vitals)
     }
 
     /// Writes `context`; of breadcrumbs that do not all fit, the newest.
-    pub fn context<'a, K, B, G, M>(
-        &mut self,
-        context: ContextView<K, B, G, M>,
-    ) -> Result<(), SinkError>
-    where
-        K: Iterator<Item = (&'a str, ValueView<'a>)>,
-        B: Iterator<Item = (u64, &'a str)> + Clone,
-        G: Iterator<Item = (&'a str, f64)>,
-        M: Iterator<Item = (&'a str, u64, Option<u64>)>,
-    {
-        self.section(CONTEXT_KIND, |m| context.encode(m))
+    pub fn context<H: Hold>(&mut self, context: &Context<H>) -> Result<(), SinkError> {
+        self.section(context)
     }
 
     /// Writes a `memory`.
     pub fn memory(&mut self, memory: &NearMemoryView<'_>) -> Result<(), SinkError> {
-        self.section(NearMemoryView::KIND, |m| memory.encode(m))
+        self.section(memory)
     }
 
     /// Writes `stall_end`.
     pub fn stall_end(&mut self, end: &StallEndView<'_>) -> Result<(), SinkError> {
-        self.section(StallEndView::KIND, |m| end.encode(m))
+        self.section(end)
     }
 
     /// Writes `capture`.
     pub fn capture(&mut self, capture: &CaptureView<'_>) -> Result<(), SinkError> {
-        self.section(CaptureView::KIND, |m| capture.encode(m))
+        self.section(capture)
     }
 
-    /// Writes `loss`: counts by reason.
+    /// Writes `loss`: counts by reason; those of 0 are left out.
     pub fn loss(&mut self, loss: &LossView<'_>) -> Result<(), SinkError> {
-        self.section(LossView::KIND, |m| loss.encode(m))
+        let counts = loss.counts.iter().copied().filter(|(_, count)| *count > 0);
+        self.section(&Loss::<Borrowed<'_, Nothing, Each<_>>> {
+            counts: Each(counts),
+            extra: Nothing,
+        })
     }
 
     /// Writes `end`, and returns the sink.
     pub fn finish(mut self, closed_by: ClosedBy) -> Result<S, SinkError> {
         let (crc, sections) = (self.crc, self.sections.saturating_add(1));
-        self.section(END_KIND, |m| {
-            encode_end(m, crc, sections, closed_by.as_str())
+        let closed_by = closed_by.as_str();
+        self.section(&End::<Borrowed<'_>> {
+            crc32: crc,
+            sections,
+            closed_by,
+            extra: Nothing,
         })?;
         Ok(self.sink)
     }
-}
-
-/// How [`encode_section`] goes about it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Rules {
-    /// Whether the section carries its own `check`.
-    pub checked: bool,
-    /// Longer texts are cut.
-    pub text_bytes: usize,
-}
-
-impl Rules {
-    const RECORDER: Rules = Rules {
-        checked: true,
-        text_bytes: limits::WRITTEN_TEXT_BYTES,
-    };
-}
-
-/// One section into `buffer`: how many bytes it takes (0 where not even its frame fits), and how many
-/// entries and items were left out of it.
-pub(crate) fn encode_section(
-    buffer: &mut [u8],
-    kind: &str,
-    rules: Rules,
-    fill: impl FnOnce(&mut MapEncoder<'_, '_>),
-) -> (usize, u64) {
-    let mut e = Encoder::new(buffer);
-    let mut dropped = 0;
-    e.reserve(TAIL);
-    e.limit_text(rules.text_bytes);
-    e.put(&[0x92]);
-    e.text(kind);
-    let mut has_map = false;
-    e.map(|m| {
-        has_map = true;
-        fill(m);
-        dropped = m.dropped();
-        m.reserve(0);
-        if dropped > 0 {
-            m.unsigned("dropped", dropped);
-        }
-        if rules.checked {
-            // Room for the value first, so that the map's header is final when the bytes are summed.
-            m.entry("check", |e| {
-                e.put(&[0xce, 0, 0, 0, 0]);
-            });
-        }
-    });
-    if !has_map || e.is_full() {
-        return (0, dropped);
-    }
-    let len = e.len();
-    if rules.checked {
-        let at = len.saturating_sub(5);
-        let check = crc32(0, buffer.get(..at).unwrap_or_default());
-        let [a, b, c, d] = check.to_be_bytes();
-        if let Some(to) = buffer.get_mut(at..len) {
-            to.copy_from_slice(&[0xce, a, b, c, d]);
-        }
-    }
-    (len, dropped)
 }

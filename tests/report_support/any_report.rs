@@ -6,6 +6,7 @@ use wedjat::report::*;
 /// Any report that reading must give back as it was written.
 pub fn report(u: &mut Unstructured<'_>) -> Result<Report> {
     let head = Head {
+        format: Format::Wedjat,
         version: 1,
         id: u.arbitrary()?,
         launch: u.arbitrary()?,

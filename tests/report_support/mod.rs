@@ -32,6 +32,7 @@ fn some(text: &str) -> Option<String> {
 pub fn full_report() -> Report {
     let mut report = Report::default();
     report.head = Head {
+        format: Format::Wedjat,
         version: 1,
         id: *b"0123456789abcdef",
         launch: *b"fedcba9876543210",
@@ -374,14 +375,21 @@ pub fn stall_report(shape: Shape) -> (Vec<u8>, Lengths) {
         launch: *b"fedcba9876543210",
         time: 1_700_000_000_000_000_000,
         clock: 123_456_789_000,
-        app_name: "org.example.Application",
-        app_version: "12.34.5 (6789)",
-        os_name: "Linux",
-        os_version: "6.1.0-18-amd64",
-        os_build: Some("#1 SMP PREEMPT_DYNAMIC Debian 6.1.76-1 (2024-02-01)"),
+        app: AppView {
+            name: "org.example.Application",
+            version: "12.34.5 (6789)",
+            ..AppView::default()
+        },
+        os: OsView {
+            name: "Linux",
+            version: "6.1.0-18-amd64",
+            build: Some("#1 SMP PREEMPT_DYNAMIC Debian 6.1.76-1 (2024-02-01)"),
+            ..OsView::default()
+        },
         device: Some("Standard PC (i440FX + PIIX, 1996)"),
         arch: "x86_64",
         pid: 471_100,
+        ..HeadView::default()
     };
     write!(head, &head);
     let event = EventView {
@@ -391,6 +399,7 @@ pub fn stall_report(shape: Shape) -> (Vec<u8>, Lengths) {
         thresholds: Some(ThresholdsView {
             timeout: 50_000_000,
             strikes: 5,
+            ..ThresholdsView::default()
         }),
         ..Default::default()
     };
@@ -425,19 +434,21 @@ pub fn stall_report(shape: Shape) -> (Vec<u8>, Lengths) {
         write!(image, &view);
     }
     let vitals = VitalsView {
-        cpu: CpuView {
+        cpu: Some(CpuView {
             process: Some(1.03),
             watchdog: Some(0.001),
             device: Some(2.5),
             cores: Some(8),
-        },
-        memory: MemoryView {
+            ..CpuView::default()
+        }),
+        memory: Some(MemoryView {
             resident: Some(345 << 20),
             footprint: Some(300 << 20),
             peak: Some(400 << 20),
             device_total: Some(16 << 30),
             device_free: Some(7 << 30),
-        },
+            ..MemoryView::default()
+        }),
         uptime: Some(123_456_789_012),
         ..Default::default()
     };
@@ -480,7 +491,8 @@ pub fn stall_report(shape: Shape) -> (Vec<u8>, Lengths) {
         stall_end,
         &StallEndView {
             duration: 400_123_456,
-            how: "recovered"
+            how: "recovered",
+            ..StallEndView::default()
         }
     );
     writer.finish(ClosedBy::Writer).unwrap();

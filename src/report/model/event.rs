@@ -1,9 +1,14 @@
 //! What happened.
 
+use serde::{Deserialize, Serialize};
+
+use super::hold::{Hold, Owned, Owning};
 use super::{Extra, Value};
+use crate::report::wire::fields::{address, extra, lenient};
 
 /// What a report is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum EventKind {
     /// The watched thread's run loop did not come round in time.
@@ -22,6 +27,7 @@ pub enum EventKind {
     /// Too much memory.
     Memory,
     /// A type that this version does not know; its name is in [`Event::extra`] under `type`.
+    #[serde(other)]
     Other,
 }
 
@@ -40,18 +46,12 @@ impl EventKind {
         }
     }
 
-    /// From the word in the report; [`EventKind::Other`] for a word that this version does not know.
-    pub fn from_word(word: &str) -> EventKind {
-        match word {
-            "stall" => EventKind::Stall,
-            "crash" => EventKind::Crash,
-            "panic" => EventKind::Panic,
-            "exception" => EventKind::Exception,
-            "live" => EventKind::Live,
-            "cpu" => EventKind::Cpu,
-            "memory" => EventKind::Memory,
-            _ => EventKind::Other,
-        }
+    fn is_other(&self) -> bool {
+        *self == EventKind::Other
+    }
+
+    fn other() -> EventKind {
+        EventKind::Other
     }
 }
 
@@ -77,54 +77,85 @@ pub(super) fn word<'a>(known: &'a str, other: bool, extra: &'a Extra, key: &str)
 }
 
 /// What happened.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Event {
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
+pub struct Event<H: Hold = Owned> {
     /// Which kind of event.
+    #[serde(
+        rename = "type",
+        default = "EventKind::other",
+        deserialize_with = "kind",
+        skip_serializing_if = "EventKind::is_other"
+    )]
     pub kind: EventKind,
     /// Whether the process died of it.
+    #[serde(deserialize_with = "lenient")]
     pub fatal: bool,
-    /// For a live report what the app gave; else one line for people.
-    pub reason: Option<String>,
     /// The signal, for a crash.
-    pub signal: Option<Signal>,
-    /// Name of the exception or panic thread.
-    pub name: Option<String>,
-    /// Message of the panic or exception.
-    pub message: Option<String>,
-    /// `file:line:column` of the panic.
-    pub location: Option<String>,
-    /// Class of a stall: `busy`, `blocked`, `starved`, `suspended`, `debugger`, `modal`, `launch`.
-    pub class: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub signal: Option<Signal<H>>,
     /// The thresholds that a stall passed.
-    pub thresholds: Option<Thresholds>,
+    #[serde(deserialize_with = "lenient")]
+    pub thresholds: Option<Thresholds<H>>,
+    /// Class of a stall: `busy`, `blocked`, `starved`, `suspended`, `debugger`, `modal`, `launch`.
+    #[serde(deserialize_with = "lenient")]
+    pub class: Option<H::Text>,
+    /// Name of the exception or panic thread.
+    #[serde(deserialize_with = "lenient")]
+    pub name: Option<H::Text>,
+    /// `file:line:column` of the panic.
+    #[serde(deserialize_with = "lenient")]
+    pub location: Option<H::Text>,
+    /// For a live report what the app gave; else one line for people.
+    #[serde(deserialize_with = "lenient")]
+    pub reason: Option<H::Text>,
+    /// Message of the panic or exception.
+    #[serde(deserialize_with = "lenient")]
+    pub message: Option<H::Text>,
     /// Keys not known here.
-    pub extra: Extra,
+    #[serde(with = "extra", skip_serializing_if = "extra::is_empty")]
+    pub extra: H::Extra,
 }
 
 /// A fatal signal.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Signal {
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
+pub struct Signal<H: Hold = Owned> {
     /// Its number on the platform that wrote the report.
+    #[serde(deserialize_with = "lenient")]
     pub number: u64,
     /// As `SIGSEGV`.
-    pub name: String,
+    #[serde(deserialize_with = "lenient")]
+    pub name: H::Text,
     /// `si_code`.
+    #[serde(deserialize_with = "lenient")]
     pub code: i64,
     /// As `SEGV_MAPERR`.
-    pub code_name: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub code_name: Option<H::Text>,
     /// The fault address; `None` where the CPU gave none.
+    #[serde(with = "address::optional")]
     pub address: Option<u64>,
     /// Keys not known here.
-    pub extra: Extra,
+    #[serde(with = "extra", skip_serializing_if = "extra::is_empty")]
+    pub extra: H::Extra,
 }
 
 /// When a stall is one.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Thresholds {
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
+pub struct Thresholds<H: Hold = Owned> {
     /// One beat's time-out, nanoseconds.
+    #[serde(deserialize_with = "lenient")]
     pub timeout: u64,
     /// So many time-outs in a row are a stall.
+    #[serde(deserialize_with = "lenient")]
     pub strikes: u64,
     /// Keys not known here.
-    pub extra: Extra,
+    #[serde(with = "extra", skip_serializing_if = "extra::is_empty")]
+    pub extra: H::Extra,
+}
+
+fn kind<'de, D: serde::Deserializer<'de>>(d: D) -> Result<EventKind, D::Error> {
+    lenient::<Option<EventKind>, D>(d).map(|kind| kind.unwrap_or(EventKind::Other))
 }

@@ -1,5 +1,7 @@
 //! Frames, how they were found, and why there are no more of them.
 
+use serde::{Deserialize, Serialize};
+
 /// Frames that a stack had and that the report does not hold, for want of room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Omitted {
@@ -83,7 +85,8 @@ impl Found {
 }
 
 /// Why a walk stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum WalkEnd {
     /// The thread's first function was reached.
@@ -93,10 +96,12 @@ pub enum WalkEnd {
     /// Memory that the next frame needs could not be read.
     Unreadable,
     /// The address lies in no image with unwind information, and no other way was open.
+    #[serde(rename = "no unwind info")]
     NoUnwindInfo,
     /// As many frames as there is room for.
     Limit,
     /// A word that this version does not know; it is in [`Thread::extra`](super::Thread::extra) under `end`.
+    #[serde(other)]
     Other,
 }
 
@@ -113,15 +118,8 @@ impl WalkEnd {
         }
     }
 
-    /// From the word in the report; [`WalkEnd::Other`] for a word that this version does not know.
-    pub fn from_word(word: &str) -> WalkEnd {
-        match word {
-            "root" => WalkEnd::Root,
-            "truncated" => WalkEnd::Truncated,
-            "unreadable" => WalkEnd::Unreadable,
-            "no unwind info" => WalkEnd::NoUnwindInfo,
-            "limit" => WalkEnd::Limit,
-            _ => WalkEnd::Other,
-        }
+    /// Whether its word is among the unknown keys.
+    pub(super) fn is_other(end: &Option<WalkEnd>) -> bool {
+        *end == Some(WalkEnd::Other)
     }
 }

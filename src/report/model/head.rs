@@ -1,54 +1,104 @@
 //! Which app, which system, which process, when.
 
-use super::Extra;
+use serde::{Deserialize, Serialize};
+
+use super::hold::{Hold, Owned, Owning};
+use crate::report::wire::fields::{extra, id, lenient};
 
 /// The first section of every report.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Head {
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
+pub struct Head<H: Hold = Owned> {
+    /// Marks the file as a report.
+    #[serde(default = "Format::other", deserialize_with = "format")]
+    pub format: Format,
     /// Version of the format; 1 here.
+    #[serde(deserialize_with = "lenient")]
     pub version: u64,
     /// Identifies this report.
+    #[serde(with = "id")]
     pub id: [u8; 16],
     /// Identifies the launch (the run of the process) that wrote it.
+    #[serde(with = "id")]
     pub launch: [u8; 16],
     /// Wall clock when the report was begun, nanoseconds since the Unix epoch.
+    #[serde(deserialize_with = "lenient")]
     pub time: u64,
     /// Monotonic clock at the same moment, nanoseconds.
+    #[serde(deserialize_with = "lenient")]
     pub clock: u64,
-    /// The app's name and version.
-    pub app: App,
-    /// The operating system.
-    pub os: Os,
-    /// Device model, as `MacBookPro18,3`; on Linux the machine's product name where known.
-    pub device: Option<String>,
-    /// `arm64` or `x86_64`, the field's names.
-    pub arch: String,
     /// Process id.
+    #[serde(deserialize_with = "lenient")]
     pub pid: u64,
+    /// `arm64` or `x86_64`, the field's names.
+    #[serde(deserialize_with = "lenient")]
+    pub arch: H::Text,
+    /// The app's name and version.
+    #[serde(deserialize_with = "lenient")]
+    pub app: App<H>,
+    /// The operating system.
+    #[serde(deserialize_with = "lenient")]
+    pub os: Os<H>,
+    /// Device model, as `MacBookPro18,3`; on Linux the machine's product name where known.
+    #[serde(deserialize_with = "lenient")]
+    pub device: Option<H::Text>,
     /// Keys not known here.
-    pub extra: Extra,
+    #[serde(with = "extra", skip_serializing_if = "extra::is_empty")]
+    pub extra: H::Extra,
 }
 
 /// The app that was recorded.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct App {
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
+pub struct App<H: Hold = Owned> {
     /// As given to `Monitor::builder`.
-    pub name: String,
+    #[serde(deserialize_with = "lenient")]
+    pub name: H::Text,
     /// As given to `Monitor::builder`.
-    pub version: String,
+    #[serde(deserialize_with = "lenient")]
+    pub version: H::Text,
     /// Keys not known here.
-    pub extra: Extra,
+    #[serde(with = "extra", skip_serializing_if = "extra::is_empty")]
+    pub extra: H::Extra,
 }
 
 /// The operating system it ran on.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Os {
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
+pub struct Os<H: Hold = Owned> {
     /// `Linux`, `macOS`, `iOS`.
-    pub name: String,
+    #[serde(deserialize_with = "lenient")]
+    pub name: H::Text,
     /// `6.1.0`, `14.5`.
-    pub version: String,
+    #[serde(deserialize_with = "lenient")]
+    pub version: H::Text,
     /// Build, as `23F79`; on Linux the kernel's version string.
-    pub build: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub build: Option<H::Text>,
     /// Keys not known here.
-    pub extra: Extra,
+    #[serde(with = "extra", skip_serializing_if = "extra::is_empty")]
+    pub extra: H::Extra,
+}
+
+/// The word that marks a file as a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Format {
+    /// It is one.
+    #[default]
+    #[serde(rename = "wedjat")]
+    Wedjat,
+    /// Another word, or none.
+    #[serde(rename = "other", other)]
+    Other,
+}
+
+impl Format {
+    fn other() -> Format {
+        Format::Other
+    }
+}
+
+fn format<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Format, D::Error> {
+    lenient::<Option<Format>, D>(d).map(|format| format.unwrap_or(Format::Other))
 }

@@ -7,6 +7,7 @@
 mod event;
 mod frame;
 mod head;
+mod hold;
 mod image;
 mod near;
 mod remarks;
@@ -16,19 +17,28 @@ mod value;
 
 pub use event::{Event, EventKind, Signal, Thresholds};
 pub use frame::{Found, Frame, Omitted, RawFrame, WalkEnd};
-pub use head::{App, Head, Os};
+pub use head::{App, Format, Head, Os};
+pub use hold::{
+    Borrowed, Breadcrumbs, Each, Frames, Hold, Iterators, Marks, Nothing, Numbers, Owned, Owning,
+    Pairs,
+};
+pub(crate) use image::IdText;
 pub use image::Image;
 pub use near::NearMemory;
 pub use remarks::{Capture, End, Loss, StallEnd};
 pub use stack::{Sample, Thread};
 pub use state::{Context, Cpu, Memory, Vitals};
-pub use value::{Extra, Value};
+pub use value::{Extra, Value, ValueView};
+
+use serde::{Deserialize, Serialize};
 
 /// One report: everything that a file says.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Report {
     /// The first section: which app, which machine, which process, when.
+    #[serde(flatten)]
     pub head: Head,
     /// What happened.
     pub event: Option<Event>,
@@ -55,3 +65,23 @@ pub struct Report {
     /// Sections of kinds that this version does not know: kind, value.
     pub unknown: Vec<(String, Value)>,
 }
+
+/// A section as it is written, borrowed from where its facts lie.
+macro_rules! views {
+    ($($view:ident = $section:ident),* $(,)?) => {
+        $(
+            #[doc = concat!("A [`", stringify!($section), "`] that is written from borrowed facts.")]
+            pub type $view<'a> = $section<Borrowed<'a>>;
+        )*
+    };
+}
+
+views! {
+    HeadView = Head, AppView = App, OsView = Os, EventView = Event, SignalView = Signal, ThresholdsView = Thresholds,
+    ThreadView = Thread, ImageView = Image, SampleView = Sample, VitalsView = Vitals, CpuView = Cpu,
+    MemoryView = Memory, NearMemoryView = NearMemory, StallEndView = StallEnd, CaptureView = Capture,
+    LossView = Loss,
+}
+
+/// The version of the format that this crate writes.
+pub(crate) const VERSION: u64 = 1;

@@ -1,55 +1,104 @@
 //! What is said of the report itself: how it ended, what it cost, what was lost.
 
-use super::{Extra, Value};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::Value;
+use super::hold::{Hold, Numbers, Owned, Owning, Pairs};
+use crate::report::wire::fields::{extra, lenient};
 
 /// The end of a stall.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct StallEnd {
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
+pub struct StallEnd<H: Hold = Owned> {
     /// From its start, nanoseconds.
+    #[serde(deserialize_with = "lenient")]
     pub duration: u64,
-    /// `recovered`, `uninstalled`, `thread_ended`.
-    pub how: String,
+    /// `recovered`, `uninstalled`.
+    #[serde(deserialize_with = "lenient")]
+    pub how: H::Text,
     /// Keys not known here.
-    pub extra: Extra,
+    #[serde(with = "extra", skip_serializing_if = "extra::is_empty")]
+    pub extra: H::Extra,
 }
 
 /// What a capture cost.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Capture {
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
+pub struct Capture<H: Hold = Owned> {
     /// The watched thread stood still so long, nanoseconds.
+    #[serde(deserialize_with = "lenient")]
     pub stopped: Option<u64>,
     /// Unwinding took so long, nanoseconds.
+    #[serde(deserialize_with = "lenient")]
     pub unwind: Option<u64>,
     /// Bytes of stack copied.
+    #[serde(deserialize_with = "lenient")]
     pub bytes: Option<u64>,
     /// Samples taken.
+    #[serde(deserialize_with = "lenient")]
     pub samples: Option<u64>,
-    /// Whether something was cut short, and what.
-    pub cut: Option<Value>,
     /// Threads that did not answer.
+    #[serde(deserialize_with = "lenient")]
     pub unanswered: Option<u64>,
+    /// Whether something was cut short, and what.
+    #[serde(deserialize_with = "lenient")]
+    pub cut: Option<H::Value>,
     /// Keys not known here.
-    pub extra: Extra,
+    #[serde(with = "extra", skip_serializing_if = "extra::is_empty")]
+    pub extra: H::Extra,
 }
 
 /// What was not reported since launch: counts by reason.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Loss {
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Loss<H: Hold = Owned> {
     /// `quota`, `back_off`, `background`, `late`, `debugger`, `sleep`, and what later versions add.
-    pub counts: Vec<(String, u64)>,
+    pub counts: H::Numbers,
     /// Keys whose value is no count.
-    pub extra: Extra,
+    pub extra: H::Extra,
+}
+
+/// Its keys are reasons: all stand in one map.
+impl<H: Hold> Serialize for Loss<H> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeMap;
+        let mut map = s.serialize_map(None)?;
+        for (reason, count) in self.counts.numbers() {
+            map.serialize_entry(reason.as_ref(), &count)?;
+        }
+        for (key, value) in self.extra.pairs() {
+            map.serialize_entry(key.as_ref(), &value)?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Loss {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Loss, D::Error> {
+        let mut loss = <Loss>::default();
+        for (key, value) in extra::deserialize(d)? {
+            match value {
+                Value::Unsigned(count) if key != "dropped" => loss.counts.push((key, count)),
+                value => loss.extra.push((key, value)),
+            }
+        }
+        Ok(loss)
+    }
 }
 
 /// The last section.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct End {
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
+pub struct End<H: Hold = Owned> {
     /// CRC-32 (IEEE, as zlib's) over all bytes before the first byte of this section.
+    #[serde(deserialize_with = "lenient")]
     pub crc32: u32,
     /// Count of sections, this one included.
+    #[serde(deserialize_with = "lenient")]
     pub sections: u64,
     /// `writer` or `next_launch`.
-    pub closed_by: String,
+    #[serde(deserialize_with = "lenient")]
+    pub closed_by: H::Text,
     /// Keys not known here.
-    pub extra: Extra,
+    #[serde(with = "extra", skip_serializing_if = "extra::is_empty")]
+    pub extra: H::Extra,
 }

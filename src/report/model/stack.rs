@@ -1,35 +1,55 @@
 //! Threads and samples.
 
+use serde::{Deserialize, Serialize};
+
 use super::event::word;
-use super::{Extra, Frame, Omitted, WalkEnd};
+use super::hold::{Hold, Owned, Owning};
+use super::{Omitted, WalkEnd};
+use crate::report::wire::fields::{extra, flag, frames, lenient, registers};
 
 /// One thread of the process.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Thread {
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
+pub struct Thread<H: Hold = Owned> {
     /// The system's id of the thread.
+    #[serde(deserialize_with = "lenient")]
     pub id: u64,
-    /// Its name, where it has one.
-    pub name: Option<String>,
     /// Whether it is the thread that was watched.
+    #[serde(with = "flag")]
     pub main: bool,
     /// Whether it is the thread that crashed.
+    #[serde(with = "flag")]
     pub crashed: bool,
+    /// Its name, where it has one.
+    #[serde(deserialize_with = "lenient")]
+    pub name: Option<H::Text>,
     /// `running`, `runnable`, `blocked`, `uninterruptible`, `stopped`, `unresponsive`.
-    pub state: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub state: Option<H::Text>,
     /// The system call it was in, by name or number.
-    pub syscall: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub syscall: Option<H::Text>,
     /// CPU time, nanoseconds.
+    #[serde(deserialize_with = "lenient")]
     pub cpu: Option<u64>,
-    /// Registers by name, in the platform's customary order.
-    pub registers: Vec<(String, u64)>,
-    /// The stack, innermost frame first.
-    pub frames: Vec<Frame>,
     /// Why the walk stopped.
+    #[serde(
+        deserialize_with = "lenient",
+        skip_serializing_if = "WalkEnd::is_other"
+    )]
     pub end: Option<WalkEnd>,
+    /// Registers by name, in the platform's customary order.
+    #[serde(with = "registers")]
+    pub registers: H::Numbers,
+    /// The stack, innermost frame first.
+    #[serde(with = "frames")]
+    pub frames: H::Frames,
     /// Where frames were left out of [`Thread::frames`], and how many.
+    #[serde(deserialize_with = "lenient")]
     pub omitted: Option<Omitted>,
     /// Keys not known here.
-    pub extra: Extra,
+    #[serde(with = "extra", skip_serializing_if = "extra::is_empty")]
+    pub extra: H::Extra,
 }
 
 impl Thread {
@@ -50,24 +70,36 @@ impl Thread {
 }
 
 /// One stack taken during a stall.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Sample {
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
+pub struct Sample<H: Hold = Owned> {
     /// Since the stall's start, nanoseconds.
+    #[serde(deserialize_with = "lenient")]
     pub at: u64,
-    /// State of the thread, as in [`Thread::state`].
-    pub state: Option<String>,
     /// How many samples in a row had this stack.
+    #[serde(deserialize_with = "lenient")]
     pub count: u64,
-    /// How many rootward frames are those of the sample before.
+    /// How many outermost frames are those of the sample before.
+    #[serde(deserialize_with = "lenient")]
     pub keep: u64,
-    /// The rest of the frames, leafward, innermost first.
-    pub frames: Vec<Frame>,
-    /// Where frames were left out of [`Sample::frames`], and how many.
-    pub omitted: Option<Omitted>,
+    /// State of the thread, as in [`Thread::state`].
+    #[serde(deserialize_with = "lenient")]
+    pub state: Option<H::Text>,
     /// Why the walk stopped, where it stopped before the thread's first function.
+    #[serde(
+        deserialize_with = "lenient",
+        skip_serializing_if = "WalkEnd::is_other"
+    )]
     pub end: Option<WalkEnd>,
+    /// The rest of the frames, innermost first.
+    #[serde(with = "frames")]
+    pub frames: H::Frames,
+    /// Where frames were left out of [`Sample::frames`], and how many.
+    #[serde(deserialize_with = "lenient")]
+    pub omitted: Option<Omitted>,
     /// Keys not known here.
-    pub extra: Extra,
+    #[serde(with = "extra", skip_serializing_if = "extra::is_empty")]
+    pub extra: H::Extra,
 }
 
 impl Sample {

@@ -1,75 +1,141 @@
 //! Gauges, and what the app said of itself.
 
-use super::{Extra, Value};
+use serde::{Deserialize, Serialize};
+
+use super::hold::{Breadcrumbs, Each, Hold, Iterators, Marks, Nothing, Owned, Owning, Pairs};
+use crate::report::wire::fields::{breadcrumbs, extra, lenient, marks, pairs};
 
 /// Gauges; those that are known.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Vitals {
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
+pub struct Vitals<H: Hold = Owned> {
     /// CPU shares, 1.0 = one core.
-    pub cpu: Option<Cpu>,
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<Cpu<H>>,
     /// Memory, bytes.
-    pub memory: Option<Memory>,
-    /// Frames a second.
-    pub frame_rate: Option<f64>,
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory<H>>,
     /// Since the process started, nanoseconds.
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub uptime: Option<u64>,
+    /// Frames a second.
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+    pub frame_rate: Option<f64>,
     /// From process start to the app's `launched` mark, nanoseconds.
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub launch_time: Option<u64>,
     /// `cold` or `warm`.
-    pub launch_kind: Option<String>,
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+    pub launch_kind: Option<H::Text>,
     /// Battery level, 0 to 1.
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub battery: Option<f64>,
     /// Thermal state.
-    pub thermal: Option<String>,
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+    pub thermal: Option<H::Text>,
     /// Low-power mode.
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub low_power: Option<bool>,
     /// Keys not known here.
-    pub extra: Extra,
+    #[serde(with = "extra", skip_serializing_if = "extra::is_empty")]
+    pub extra: H::Extra,
 }
 
 /// CPU use.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Cpu {
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
+pub struct Cpu<H: Hold = Owned> {
     /// Of this process, without the watchdog; cores busy on average (1.0 = one core).
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub process: Option<f64>,
     /// Of the watchdog thread.
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub watchdog: Option<f64>,
     /// Of the device.
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub device: Option<f64>,
     /// Number of cores.
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub cores: Option<u64>,
     /// Keys not known here.
-    pub extra: Extra,
+    #[serde(with = "extra", skip_serializing_if = "extra::is_empty")]
+    pub extra: H::Extra,
 }
 
 /// Memory, bytes.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Memory {
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
+pub struct Memory<H: Hold = Owned> {
     /// Resident size.
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub resident: Option<u64>,
     /// `phys_footprint` on Apple; `RssAnon` + `VmSwap` on Linux.
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub footprint: Option<u64>,
     /// Highest resident size so far.
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub peak: Option<u64>,
     /// Memory of the device.
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub device_total: Option<u64>,
     /// Of it, free or easily freed.
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub device_free: Option<u64>,
     /// Keys not known here.
-    pub extra: Extra,
+    #[serde(with = "extra", skip_serializing_if = "extra::is_empty")]
+    pub extra: H::Extra,
 }
 
 /// What the app said of itself.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Context {
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
+pub struct Context<H: Hold = Owned> {
     /// Keys and values set by the app.
-    pub keys: Vec<(String, Value)>,
-    /// Breadcrumbs, oldest first: time (monotonic, nanoseconds) and text.
-    pub breadcrumbs: Vec<(u64, String)>,
+    #[serde(with = "pairs")]
+    pub keys: H::Values,
     /// Gauges by name.
-    pub gauges: Vec<(String, f64)>,
+    #[serde(with = "pairs")]
+    pub gauges: H::Floats,
     /// Timed marks: name, start (monotonic, nanoseconds), duration (`None` while it lasts).
-    pub marks: Vec<(String, u64, Option<u64>)>,
+    #[serde(with = "marks")]
+    pub marks: H::Marks,
+    /// Breadcrumbs, oldest first: time (monotonic, nanoseconds) and text.
+    #[serde(with = "breadcrumbs")]
+    pub breadcrumbs: H::Breadcrumbs,
     /// Keys not known here.
-    pub extra: Extra,
+    #[serde(with = "extra", skip_serializing_if = "extra::is_empty")]
+    pub extra: H::Extra,
+}
+
+impl<K, B, G, M> Context<Iterators<Each<K>, Each<B>, Each<G>, Each<M>>>
+where
+    Each<K>: Pairs,
+    Each<B>: Breadcrumbs,
+    Each<G>: Pairs,
+    Each<M>: Marks,
+{
+    /// A context that is written from iterators: of keys and values; of times (monotonic, nanoseconds) and
+    /// texts of breadcrumbs, oldest first; of gauges; of names, starts and durations of marks.
+    ///
+    /// ```
+    /// use wedjat::report::{Context, ReportWriter, ValueView};
+    /// let mut buffer = [0; 1024];
+    /// let mut file: Vec<u8> = Vec::new();
+    /// ReportWriter::new(&mut buffer, &mut file).context(&Context::of(
+    ///     [("screen", ValueView::Text("Checkout"))].into_iter(),
+    ///     [(1_000, "tapped Buy")].into_iter(),
+    ///     [("queue", 3.0)].into_iter(),
+    ///     [("load", 500, Some(400))].into_iter(),
+    /// ))?;
+    /// # Ok::<(), wedjat::report::SinkError>(())
+    /// ```
+    pub fn of(keys: K, breadcrumbs: B, gauges: G, marks: M) -> Self {
+        Context {
+            keys: Each(keys),
+            gauges: Each(gauges),
+            marks: Each(marks),
+            breadcrumbs: Each(breadcrumbs),
+            extra: Nothing,
+        }
+    }
 }

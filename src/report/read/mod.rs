@@ -1,17 +1,21 @@
 //! Reads a report from untrusted bytes: bounded, linear, and keeping whatever can be read.
 
+mod gap;
 mod images;
 mod survey;
 
+use serde::Deserialize;
+
 use super::checksum::crc32;
-use super::damage::{Damage, DamageKind, ReadError, looks_like, shown};
-use super::decode::{Damages, Decoder};
+use super::damage::{Damage, DamageKind, Damages, ReadError, looks_like, shown};
 use super::limits;
 use super::model::*;
 use super::section::{Checks, Piece, Pieces, Section, Why, begin, check, has_checks, is_known};
 use super::token::is_shallow;
-use super::view;
+use super::wire::lenient::{Gap, decode};
+use super::wire::section::Section as _;
 
+use gap::settle;
 pub use survey::{Survey, survey};
 
 /// What a file holds, and what is wrong with it.
@@ -34,11 +38,12 @@ pub struct Reading {
 /// If nothing can be read: the bytes are empty, are no report, or end within the first section.
 ///
 /// ```
-/// use wedjat::report::{self, ClosedBy, HeadView, ReportWriter};
+/// use wedjat::report::{self, AppView, ClosedBy, HeadView, ReportWriter};
 /// let mut bytes: Vec<u8> = Vec::new();
 /// let mut buffer = [0; 1024];
 /// let mut writer = ReportWriter::new(&mut buffer, &mut bytes);
-/// writer.head(&HeadView { app_name: "MyApp", ..Default::default() })?;
+/// let app = AppView { name: "MyApp", ..Default::default() };
+/// writer.head(&HeadView { app, ..Default::default() })?;
 /// writer.finish(ClosedBy::Writer)?;
 ///
 /// let reading = report::read(&bytes)?;
@@ -102,17 +107,12 @@ fn is_vouched_for(bytes: &[u8]) -> bool {
         let has_check = check(bytes, &section).is_some();
         checked |= sections == 0 && has_check;
         sections += 1;
-        if section.kind == view::END_KIND {
+        if section.kind == <End>::KIND {
             if !is_shallow(bytes, section.start, limits::DEPTH) || (checked && !has_check) {
                 return false;
             }
             let mut damages = Damages::default();
-            let end = Decoder {
-                bytes,
-                at: section.map,
-                damages: &mut damages,
-            }
-            .end();
+            let end: End = decode(bytes, section.map, section.kind, &mut damages).0;
             let before = bytes.get(..section.start).unwrap_or_default();
             return end.closed_by == "writer"
                 && end.sections == sections
@@ -184,14 +184,14 @@ impl<'a> Reader<'a> {
                 });
                 continue;
             }
-            if section.kind == view::HeadView::KIND {
-                let (head, stated) = self.decoder(&section).head();
-                (self.report.head, format) = (head, Some(stated.unwrap_or_default()));
+            if section.kind == <Head>::KIND {
+                self.report.head = self.decode(&section).0;
+                format = Some(self.report.head.format);
                 self.head = HeadState::Read;
             } else {
                 self.take(&section);
             }
-            if section.kind == view::END_KIND {
+            if section.kind == <End>::KIND {
                 ended_at = Some(section.end);
             }
         }
@@ -201,19 +201,15 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn decoder(&mut self, section: &Section<'a>) -> Decoder<'a, '_> {
-        Decoder {
-            bytes: self.bytes,
-            at: section.map,
-            damages: &mut self.damages,
-        }
+    fn decode<T: Deserialize<'a> + Default>(&mut self, section: &Section<'a>) -> (T, Option<Gap>) {
+        decode(self.bytes, section.map, section.kind, &mut self.damages)
     }
 
     /// Why the report ends before `section`, if it does.
     fn ends_before(&self, section: &Section<'_>, ended: bool) -> Option<&'static str> {
         if ended {
             Some("they come after its `end`; several reports in one stream are read one by one")
-        } else if section.kind == view::HeadView::KIND && self.sections > 0 {
+        } else if section.kind == <Head>::KIND && self.sections > 0 {
             Some("another `head` begins there, and this report has no `end`")
         } else if self.sections >= limits::SECTIONS {
             Some("it has as many sections as a report may have")
@@ -223,38 +219,46 @@ impl<'a> Reader<'a> {
     }
 
     fn take(&mut self, section: &Section<'a>) {
-        let decoder = &mut Decoder {
-            bytes: self.bytes,
-            at: section.map,
-            damages: &mut self.damages,
-        };
-        let report = &mut self.report;
         match section.kind {
-            view::EventView::KIND => report.event = Some(decoder.event()),
-            view::ThreadView::KIND => {
-                report.threads.push(decoder.thread());
+            <Event>::KIND => self.report.event = Some(self.decode(section).0),
+            <Thread>::KIND => {
+                let (mut thread, gap): (Thread, _) = self.decode(section);
+                settle(&mut thread.frames, &mut thread.omitted, gap);
+                self.report.threads.push(thread);
                 self.starts.threads.push(section.start);
             }
-            view::ImageView::KIND => {
-                report.images.push(decoder.image());
+            <Image>::KIND => {
+                let image = self.decode(section).0;
+                self.report.images.push(image);
                 self.misplaced_images |= self.has_gap;
             }
-            view::SampleView::KIND => {
-                report.samples.push(decoder.sample());
+            <Sample>::KIND => {
+                let (mut sample, gap): (Sample, _) = self.decode(section);
+                settle(&mut sample.frames, &mut sample.omitted, gap);
+                self.report.samples.push(sample);
                 self.starts.samples.push(section.start);
             }
-            view::VitalsView::KIND => report.vitals = Some(decoder.vitals()),
-            view::CONTEXT_KIND => report.context = Some(decoder.context()),
-            view::NearMemoryView::KIND => report.memory.push(decoder.memory()),
-            view::StallEndView::KIND => report.stall_end = Some(decoder.stall_end()),
-            view::CaptureView::KIND => report.capture = Some(decoder.capture()),
-            view::LossView::KIND => report.loss = Some(decoder.loss()),
-            view::END_KIND => {
-                let end = decoder.end();
+            <Vitals>::KIND => self.report.vitals = Some(self.decode(section).0),
+            <Context>::KIND => self.report.context = Some(self.decode(section).0),
+            <NearMemory>::KIND => {
+                let memory = self.decode(section).0;
+                self.report.memory.push(memory);
+            }
+            <StallEnd>::KIND => self.report.stall_end = Some(self.decode(section).0),
+            <Capture>::KIND => self.report.capture = Some(self.decode(section).0),
+            <Loss>::KIND => self.report.loss = Some(self.decode(section).0),
+            <End>::KIND => {
+                let end = self.decode(section).0;
                 self.judge_crc(section, &end);
                 self.report.end = Some(end);
             }
-            kind => report.unknown.push((kind.to_owned(), decoder.unknown())),
+            kind => {
+                let mut value: Value = self.decode(section).0;
+                if let Value::Map(pairs) = &mut value {
+                    pairs.retain(|(key, _)| !matches!(key, Value::Text(key) if key == "check"));
+                }
+                self.report.unknown.push((kind.to_owned(), value));
+            }
         }
     }
 
@@ -263,10 +267,7 @@ impl<'a> Reader<'a> {
         self.has_gap = true;
         let len = end - start;
         let kind = begin(self.bytes, start).ok().map(|(kind, _)| kind);
-        if kind == Some(view::HeadView::KIND)
-            && self.head == HeadState::Missing
-            && self.sections == 0
-        {
+        if kind == Some(<Head>::KIND) && self.head == HeadState::Missing && self.sections == 0 {
             self.head = HeadState::Damaged;
         }
         let section = match kind {
@@ -316,7 +317,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether this is a report at all, and one that can be read.
-    fn judge_head(&mut self, format: Option<String>) -> Result<(), ReadError> {
+    fn judge_head(&mut self, format: Option<Format>) -> Result<(), ReadError> {
         if b"\x92\xa4head".starts_with(self.bytes) {
             return Err(ReadError::CutInHead {
                 bytes: self.bytes.len() as u64,
@@ -329,12 +330,12 @@ impl<'a> Reader<'a> {
             })
         };
         match (self.head, format) {
-            (HeadState::Read, Some(format)) if format != view::FORMAT => not_a_report(Some(
+            (HeadState::Read, Some(Format::Other)) => not_a_report(Some(
                 "a report of another kind: its `format` is not \"wedjat\"",
             )),
             (HeadState::Read, _) => {
                 let version = self.report.head.version;
-                if version != view::VERSION {
+                if version != VERSION {
                     return Err(ReadError::Version { version });
                 }
                 Ok(())

@@ -1,8 +1,9 @@
 //! How far a file can be carried on.
 
 use crate::report::checksum::crc32;
+use crate::report::model::{End, Head};
 use crate::report::section::{Piece, Pieces};
-use crate::report::view;
+use crate::report::wire::section::Section as _;
 
 /// How far a file can be carried on: what a launch needs to close a report that an earlier one left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -43,10 +44,10 @@ pub fn survey(bytes: &[u8]) -> Survey {
         let Piece::Section(section) = piece else {
             continue;
         };
-        survey.has_head |= section.start == 0 && section.kind == view::HeadView::KIND;
+        survey.has_head |= section.start == 0 && section.kind == <Head>::KIND;
         survey.len = section.end as u64;
         survey.sections += 1;
-        survey.is_closed = section.kind == view::END_KIND;
+        survey.is_closed = section.kind == <End>::KIND;
     }
     survey.crc = crc32(0, bytes.get(..survey.len as usize).unwrap_or_default());
     survey

@@ -167,7 +167,7 @@ fn thread_of(mut fields: Fields) -> Thread {
     let mut registers = fields.object("registers");
     let queue = fields.text("dispatch_queue");
     let index = fields.unsigned("index").unwrap_or(0);
-    let mut thread = Thread {
+    let mut thread: Thread = Thread {
         id: index,
         main: index == 0,
         name: fields.text("name").or(queue),

@@ -233,7 +233,7 @@ fn image(part: &[u8]) -> Image {
 }
 
 fn thread(part: &[u8]) -> Thread {
-    let mut thread = Thread::default();
+    let mut thread: Thread = Thread::default();
     for (number, value) in Message::new(part) {
         match (number, value) {
             (1, Wire::Number(n)) => {
@@ -279,7 +279,7 @@ fn stack_frame(part: &[u8]) -> Frame {
 }
 
 fn signal(draft: &mut Draft, part: &[u8]) {
-    let mut signal = Signal::default();
+    let mut signal: Signal = Signal::default();
     let mut codes = Vec::new();
     let mut kind = None;
     for (number, value) in Message::new(part) {

@@ -127,7 +127,7 @@ pub(super) fn thread_of(
 ) -> Thread {
     let queue = fields.text("dispatch_queue_label");
     let main = queue.as_deref() == Some("com.apple.main-thread") || index == 0;
-    let mut thread = Thread {
+    let mut thread: Thread = Thread {
         id: id
             .parse()
             .ok()

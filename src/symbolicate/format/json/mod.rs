@@ -2,13 +2,12 @@
 //! into a JavaScript number; times and sizes are numbers.
 
 mod report;
-mod value;
 
 use std::io;
 
 use self::report::report_json;
-pub(crate) use self::value::value_json;
 use super::{Format, PlainJson, Style};
+use crate::report::Value;
 use crate::symbolicate::frame::{Frame, Symbolicated};
 
 /// One JSON document: the report, or an array of them where several came or were to come.
@@ -99,6 +98,16 @@ impl Format for Ndjson {
 
     fn add(&mut self, part: Vec<u8>, out: &mut dyn io::Write) -> io::Result<()> {
         out.write_all(&part)
+    }
+}
+
+/// A value of a report for people: raw bytes are their digits alone.
+pub(crate) fn value_json(value: &Value) -> serde_json::Value {
+    // Never an error: all keys are texts.
+    let mut json = serde_json::to_value(value).unwrap_or_default();
+    match value {
+        Value::Bytes(_) => json["bytes"].take(),
+        _ => json,
     }
 }
 

@@ -1,0 +1,277 @@
+//! How a section holds its texts and lists: a reader owns them, a writer borrows them.
+
+use serde::Serialize;
+
+use super::{Extra, Found, Frame, RawFrame, Value};
+
+/// The types of what a section holds. A section is one struct for both sides of the format: what was read
+/// is [`Owned`], and what a signal handler writes is [`Borrowed`], of which nothing can be allocated or freed.
+pub trait Hold {
+    /// A text.
+    type Text: AsRef<str> + Serialize;
+    /// Raw bytes.
+    type Bytes: AsRef<[u8]>;
+    /// Numbers by name.
+    type Numbers: Numbers;
+    /// A stack.
+    type Frames: Frames;
+    /// Any value.
+    type Value: Serialize;
+    /// Any values by name.
+    type Values: Pairs;
+    /// Floats by name.
+    type Floats: Pairs;
+    /// Time and text of breadcrumbs.
+    type Breadcrumbs: Breadcrumbs;
+    /// Name, start and duration of marks.
+    type Marks: Marks;
+    /// Keys that this version does not know.
+    type Extra: Pairs;
+}
+
+/// What was read: it borrows nothing from the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Owned;
+
+impl Hold for Owned {
+    type Text = String;
+    type Bytes = Vec<u8>;
+    type Numbers = Vec<(String, u64)>;
+    type Frames = Vec<Frame>;
+    type Value = Value;
+    type Values = Vec<(String, Value)>;
+    type Floats = Vec<(String, f64)>;
+    type Breadcrumbs = Vec<(u64, String)>;
+    type Marks = Vec<(String, u64, Option<u64>)>;
+    type Extra = Extra;
+}
+
+/// The one way of holding that can be read into.
+pub trait Owning:
+    Default
+    + Hold<
+        Text = String,
+        Bytes = Vec<u8>,
+        Numbers = Vec<(String, u64)>,
+        Frames = Vec<Frame>,
+        Value = Value,
+        Values = Vec<(String, Value)>,
+        Floats = Vec<(String, f64)>,
+        Breadcrumbs = Vec<(u64, String)>,
+        Marks = Vec<(String, u64, Option<u64>)>,
+        Extra = Extra,
+    >
+{
+}
+
+impl Owning for Owned {}
+
+/// What is written from where it lies: nothing is allocated, nothing freed. `F` is the stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Borrowed<'a, F = &'a [RawFrame], N = &'a [(&'a str, u64)], X = Nothing>(
+    std::marker::PhantomData<(&'a (), F, N, X)>,
+);
+
+impl<'a, F: Frames, N: Numbers, X: Pairs> Hold for Borrowed<'a, F, N, X> {
+    type Text = &'a str;
+    type Bytes = &'a [u8];
+    type Numbers = N;
+    type Frames = F;
+    type Value = &'a str;
+    type Values = Nothing;
+    type Floats = Nothing;
+    type Breadcrumbs = Nothing;
+    type Marks = Nothing;
+    type Extra = X;
+}
+
+/// A context that is written from iterators, over whatever the app's state lies in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Iterators<K, B, G, M, X = Nothing>(std::marker::PhantomData<(K, B, G, M, X)>);
+
+impl<K: Pairs, B: Breadcrumbs, G: Pairs, M: Marks, X: Pairs> Hold for Iterators<K, B, G, M, X> {
+    type Text = &'static str;
+    type Bytes = &'static [u8];
+    type Numbers = Nothing;
+    type Frames = Nothing;
+    type Value = &'static str;
+    type Values = K;
+    type Floats = G;
+    type Breadcrumbs = B;
+    type Marks = M;
+    type Extra = X;
+}
+
+/// No entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Nothing;
+
+/// What an iterator gives, as often as it is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Each<I>(pub I);
+
+/// A map of texts to values of one type, in its order.
+pub trait Pairs {
+    /// Its entries.
+    fn pairs(&self) -> impl Iterator<Item = (impl AsRef<str>, impl Serialize)>;
+}
+
+/// A map of texts to unsigned integers, in its order.
+pub trait Numbers {
+    /// Its entries.
+    fn numbers(&self) -> impl Iterator<Item = (impl AsRef<str>, u64)>;
+}
+
+/// The app's breadcrumbs, oldest first.
+pub trait Breadcrumbs {
+    /// Time (monotonic, nanoseconds) and text.
+    fn breadcrumbs(&self) -> impl Iterator<Item = (u64, impl AsRef<str>)>;
+}
+
+/// The app's timed marks.
+pub trait Marks {
+    /// Name, start (monotonic, nanoseconds), and duration (`None` while it lasts).
+    fn marks(&self) -> impl Iterator<Item = (impl AsRef<str>, u64, Option<u64>)>;
+}
+
+/// A stack, innermost frame first: a capture's or a model's.
+pub trait Frames {
+    /// How many frames there are.
+    fn len(&self) -> usize;
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// The program counter of one, how it was found, its image, and its name.
+    fn at(&self, index: usize) -> Option<(u64, Found, Option<u32>, Option<&str>)>;
+}
+
+impl<V: Serialize> Pairs for Vec<(String, V)> {
+    fn pairs(&self) -> impl Iterator<Item = (impl AsRef<str>, impl Serialize)> {
+        self.iter().map(|(key, value)| (key, value))
+    }
+}
+
+impl Numbers for Vec<(String, u64)> {
+    fn numbers(&self) -> impl Iterator<Item = (impl AsRef<str>, u64)> {
+        self.iter().map(|(name, value)| (name, *value))
+    }
+}
+
+impl Numbers for &[(&str, u64)] {
+    fn numbers(&self) -> impl Iterator<Item = (impl AsRef<str>, u64)> {
+        self.iter().copied()
+    }
+}
+
+impl<N: Numbers> Numbers for Option<&N> {
+    fn numbers(&self) -> impl Iterator<Item = (impl AsRef<str>, u64)> {
+        self.iter().flat_map(|numbers| numbers.numbers())
+    }
+}
+
+impl Numbers for Nothing {
+    fn numbers(&self) -> impl Iterator<Item = (impl AsRef<str>, u64)> {
+        std::iter::empty::<(&str, u64)>()
+    }
+}
+
+impl<K: AsRef<str>, V: Serialize, I: Iterator<Item = (K, V)> + Clone> Pairs for Each<I> {
+    fn pairs(&self) -> impl Iterator<Item = (impl AsRef<str>, impl Serialize)> {
+        self.0.clone()
+    }
+}
+
+impl<T: AsRef<str>, I: Iterator<Item = (T, u64)> + Clone> Numbers for Each<I> {
+    fn numbers(&self) -> impl Iterator<Item = (impl AsRef<str>, u64)> {
+        self.0.clone()
+    }
+}
+
+impl<T: Pairs> Pairs for &T {
+    fn pairs(&self) -> impl Iterator<Item = (impl AsRef<str>, impl Serialize)> {
+        (**self).pairs()
+    }
+}
+
+impl Pairs for Nothing {
+    fn pairs(&self) -> impl Iterator<Item = (impl AsRef<str>, impl Serialize)> {
+        std::iter::empty::<(&str, ())>()
+    }
+}
+
+impl Breadcrumbs for Vec<(u64, String)> {
+    fn breadcrumbs(&self) -> impl Iterator<Item = (u64, impl AsRef<str>)> {
+        self.iter().map(|(time, text)| (*time, text))
+    }
+}
+
+impl<T: AsRef<str>, I: Iterator<Item = (u64, T)> + Clone> Breadcrumbs for Each<I> {
+    fn breadcrumbs(&self) -> impl Iterator<Item = (u64, impl AsRef<str>)> {
+        self.0.clone()
+    }
+}
+
+impl Breadcrumbs for Nothing {
+    fn breadcrumbs(&self) -> impl Iterator<Item = (u64, impl AsRef<str>)> {
+        std::iter::empty::<(u64, &str)>()
+    }
+}
+
+impl Marks for Vec<(String, u64, Option<u64>)> {
+    fn marks(&self) -> impl Iterator<Item = (impl AsRef<str>, u64, Option<u64>)> {
+        self.iter()
+            .map(|(name, start, lasted)| (name, *start, *lasted))
+    }
+}
+
+impl<T: AsRef<str>, I: Iterator<Item = (T, u64, Option<u64>)> + Clone> Marks for Each<I> {
+    fn marks(&self) -> impl Iterator<Item = (impl AsRef<str>, u64, Option<u64>)> {
+        self.0.clone()
+    }
+}
+
+impl<T: Marks> Marks for &T {
+    fn marks(&self) -> impl Iterator<Item = (impl AsRef<str>, u64, Option<u64>)> {
+        (**self).marks()
+    }
+}
+
+impl Marks for Nothing {
+    fn marks(&self) -> impl Iterator<Item = (impl AsRef<str>, u64, Option<u64>)> {
+        std::iter::empty::<(&str, u64, Option<u64>)>()
+    }
+}
+
+impl Frames for Vec<Frame> {
+    fn len(&self) -> usize {
+        self.as_slice().len()
+    }
+
+    fn at(&self, index: usize) -> Option<(u64, Found, Option<u32>, Option<&str>)> {
+        let frame = self.get(index)?;
+        Some((frame.pc, frame.found, frame.image, frame.name.as_deref()))
+    }
+}
+
+impl Frames for &[RawFrame] {
+    fn len(&self) -> usize {
+        (**self).len()
+    }
+
+    fn at(&self, index: usize) -> Option<(u64, Found, Option<u32>, Option<&str>)> {
+        let frame = self.get(index)?;
+        let image = (frame.image != RawFrame::NO_IMAGE).then_some(frame.image);
+        Some((frame.pc, frame.found, image, None))
+    }
+}
+
+impl Frames for Nothing {
+    fn len(&self) -> usize {
+        0
+    }
+
+    fn at(&self, _: usize) -> Option<(u64, Found, Option<u32>, Option<&str>)> {
+        None
+    }
+}

@@ -1,0 +1,36 @@
+//! The one gap that a stack can tell.
+
+use crate::report::model::{Frame, Omitted};
+use crate::report::wire::lenient::Gap;
+
+/// Takes frames that could not be read into the gap that the stack tells of: frames between two gaps are given up.
+pub(super) fn settle(frames: &mut Vec<Frame>, omitted: &mut Option<Omitted>, unread: Option<Gap>) {
+    let Some(Gap { from, to, count }) = unread else {
+        return;
+    };
+    let given_up = frames.drain(from..to).len() as u64;
+    let unread = Omitted {
+        at: from as u64,
+        count: count.saturating_add(given_up),
+    };
+    let Some(stated) = omitted.replace(unread) else {
+        return;
+    };
+    widen_gap(frames, omitted, stated);
+}
+
+/// Adds `gap` to the one gap that a stack can tell; frames between the two are given up.
+fn widen_gap(frames: &mut Vec<Frame>, omitted: &mut Option<Omitted>, gap: Omitted) {
+    let Some(before) = *omitted else {
+        *omitted = Some(gap);
+        return;
+    };
+    let (from, to) = (before.at.min(gap.at), before.at.max(gap.at));
+    let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(frames.len());
+    let given_up = frames.drain(index(from)..index(to)).len() as u64;
+    let count = before
+        .count
+        .saturating_add(gap.count)
+        .saturating_add(given_up);
+    *omitted = Some(Omitted { at: from, count });
+}

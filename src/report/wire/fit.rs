@@ -1,0 +1,479 @@
+//! A serde serializer into a fixed buffer, over that of `rmp-serde`: what does not fit is taken back and counted.
+
+use std::io;
+
+use rmp_serde::encode::{Error, Serializer as Rmp};
+use serde::ser::{self, Impossible, Serialize, Serializer};
+
+use super::{EXTENSION, EXTRA};
+
+/// The buffer, as a writer that takes all or nothing.
+#[derive(Debug)]
+struct Out<'b> {
+    buffer: &'b mut [u8],
+    len: usize,
+    /// Bytes at the buffer's end that may not be used yet.
+    reserved: usize,
+}
+
+impl Out<'_> {
+    fn room(&self) -> usize {
+        let end = self.buffer.len().saturating_sub(self.reserved);
+        end.saturating_sub(self.len)
+    }
+
+    fn patch(&mut self, at: usize, bytes: &[u8]) {
+        if let Some(to) = self.buffer.get_mut(at..at.saturating_add(bytes.len())) {
+            to.copy_from_slice(bytes);
+        }
+    }
+
+    /// Makes two bytes of room at `at` by moving up all that follows.
+    fn widen(&mut self, at: usize) -> bool {
+        if self.room() < 2 || at > self.len {
+            return false;
+        }
+        // In bounds: `at <= len` and `len + 2` is within the buffer, as just checked.
+        self.buffer.copy_within(at..self.len, at.saturating_add(2));
+        self.len = self.len.saturating_add(2);
+        true
+    }
+
+    /// Writes the header of the container at `at`, whose count is now `count`; `fix` is `0x80` for a map,
+    /// `0x90` for an array. Widens the header where the count has outgrown it, if there is room.
+    fn set_count(&mut self, at: usize, count: u32, fix: u8) -> bool {
+        let wide = if fix == 0x80 { 0xde } else { 0xdc };
+        let [a, b, c, d] = count.to_be_bytes();
+        let is_wide = match count {
+            16 => self.widen(at.saturating_add(1)),
+            0x1_0000 => self.widen(at.saturating_add(3)),
+            _ => true,
+        };
+        match count {
+            _ if !is_wide => return false,
+            0..=15 => self.patch(at, &[fix | d]),
+            16..=0xffff => self.patch(at, &[wide, c, d]),
+            _ => self.patch(at, &[wide | 1, a, b, c, d]),
+        }
+        true
+    }
+}
+
+impl io::Write for Out<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let end = self.len.saturating_add(bytes.len());
+        if bytes.len() > self.room() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.patch(self.len, bytes);
+        self.len = end;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Puts values into a buffer. Where a map's entry or an array's element does not fit, it is left out whole
+/// and counted, and the next one is tried; tuples are whole or not at all. A struct's field that is `None`
+/// has no entry, and its field [`EXTRA`] is a map whose entries are the struct's own.
+///
+/// Signal-safe: no allocation, no panic, no lock.
+#[derive(Debug)]
+pub(super) struct Fit<'b> {
+    rmp: Rmp<Out<'b>>,
+    pub(super) dropped: u64,
+    text_limit: usize,
+    /// Whether texts in maps with keys of their own may be cut as those of fields are.
+    cuts_values: bool,
+    /// Whether the next text may be cut.
+    may_cut: bool,
+    /// Whether the value that was written last is `None`.
+    is_none: bool,
+    /// The map that the next one's entries belong to: where it begins, and its count.
+    splice: Option<(usize, u32)>,
+    /// The map that was closed last.
+    closed: (usize, u32),
+    /// Bytes that are held for the field `omitted`.
+    held: usize,
+}
+
+impl<'b> Fit<'b> {
+    /// The last `reserved` bytes of `buffer` are left for later, and `held` of them for the field `omitted`.
+    pub(super) fn new(
+        buffer: &'b mut [u8],
+        reserved: usize,
+        held: usize,
+        text_limit: usize,
+        cuts_values: bool,
+    ) -> Self {
+        let reserved = reserved.saturating_add(held);
+        Fit {
+            rmp: Rmp::new(Out {
+                buffer,
+                len: 0,
+                reserved,
+            }),
+            dropped: 0,
+            text_limit,
+            cuts_values,
+            may_cut: false,
+            is_none: false,
+            splice: None,
+            closed: (usize::MAX, 0),
+            held,
+        }
+    }
+
+    fn out(&mut self) -> &mut Out<'b> {
+        self.rmp.get_mut()
+    }
+
+    /// How many bytes were written.
+    pub(super) fn len(&self) -> usize {
+        self.rmp.get_ref().len
+    }
+
+    fn room(&self) -> usize {
+        self.rmp.get_ref().room()
+    }
+
+    /// Puts bytes that are MessagePack already.
+    pub(super) fn put(&mut self, bytes: &[u8]) -> bool {
+        io::Write::write_all(self.out(), bytes).is_ok()
+    }
+
+    /// What was written so far, and now may use the whole buffer; the count of the map that begins at `map`
+    /// and was closed last, if it was.
+    pub(super) fn reopen(&mut self, map: usize) -> Option<Open<'_, 'b>> {
+        self.out().reserved = 0;
+        let (at, count) = self.closed;
+        (at == map).then_some(Open {
+            at,
+            fix: 0x80,
+            count,
+            key: 0,
+            fit: self,
+            spliced: false,
+        })
+    }
+
+    fn open(&mut self, fix: u8) -> Result<Open<'_, 'b>, Error> {
+        let cut = self.may_cut && self.cuts_values;
+        self.may_cut = cut && fix == 0x80;
+        if let (Some((at, count)), 0x80) = (self.splice.take(), fix) {
+            return Ok(Open {
+                at,
+                fix,
+                count,
+                key: at,
+                fit: self,
+                spliced: true,
+            });
+        }
+        let at = self.len();
+        io::Write::write_all(self.out(), &[fix]).map_err(|_| FULL)?;
+        Ok(Open {
+            at,
+            fix,
+            count: 0,
+            key: at,
+            fit: self,
+            spliced: false,
+        })
+    }
+}
+
+const FULL: Error = Error::InvalidDataModel("the buffer is full");
+
+/// A map or array that is being filled.
+pub(super) struct Open<'s, 'b> {
+    fit: &'s mut Fit<'b>,
+    at: usize,
+    fix: u8,
+    count: u32,
+    /// Where the entry's key begins; `usize::MAX` where it did not fit.
+    key: usize,
+    spliced: bool,
+}
+
+impl Open<'_, '_> {
+    /// The entry or element that began at `before` ends with `value`.
+    fn entry<T: Serialize + ?Sized>(&mut self, before: usize, value: &T) {
+        let is_whole = value.serialize(&mut *self.fit).is_ok();
+        let count = self.count.saturating_add(1);
+        if is_whole && std::mem::take(&mut self.fit.is_none) && self.fix == 0x80 && !self.spliced {
+            self.fit.out().len = before;
+        } else if is_whole && self.fit.out().set_count(self.at, count, self.fix) {
+            self.count = count;
+        } else {
+            self.take_back(before);
+        }
+    }
+
+    fn take_back(&mut self, before: usize) {
+        self.fit.out().len = before;
+        self.fit.is_none = false;
+        self.fit.dropped = self.fit.dropped.saturating_add(1);
+    }
+
+    /// An entry of this key.
+    pub(super) fn field<T: Serialize + ?Sized>(&mut self, key: &str, value: &T) {
+        let before = self.fit.len();
+        if self.fit.rmp.serialize_str(key).is_err() {
+            return self.take_back(before);
+        }
+        self.fit.may_cut = true;
+        self.entry(before, value);
+        self.fit.may_cut = false;
+    }
+
+    fn close(self) -> Result<(), Error> {
+        self.fit.is_none = false;
+        self.fit.may_cut = false;
+        self.fit.closed = (self.at, self.count);
+        Ok(())
+    }
+}
+
+/// The longest start of `text` that has at most `bytes` bytes and ends between characters.
+fn prefix(text: &str, bytes: usize) -> &str {
+    text.get(..text.floor_char_boundary(bytes))
+        .unwrap_or_default()
+}
+
+macro_rules! scalars {
+    ($($name:ident: $type:ty),* $(,)?) => {
+        $(fn $name(self, value: $type) -> Result<(), Error> { self.rmp.$name(value) })*
+    };
+}
+
+impl<'s, 'b> Serializer for &'s mut Fit<'b> {
+    type Ok = ();
+    type Error = Error;
+    type SerializeSeq = Open<'s, 'b>;
+    type SerializeTuple = Open<'s, 'b>;
+    type SerializeTupleStruct = Impossible<(), Error>;
+    type SerializeTupleVariant = Impossible<(), Error>;
+    type SerializeMap = Open<'s, 'b>;
+    type SerializeStruct = Open<'s, 'b>;
+    type SerializeStructVariant = Impossible<(), Error>;
+
+    scalars! {
+        serialize_bool: bool, serialize_i8: i8, serialize_i16: i16, serialize_i32: i32, serialize_i64: i64,
+        serialize_u8: u8, serialize_u16: u16, serialize_u32: u32, serialize_u64: u64, serialize_f32: f32,
+        serialize_f64: f64, serialize_char: char, serialize_bytes: &[u8],
+    }
+
+    fn serialize_str(self, text: &str) -> Result<(), Error> {
+        /// The longest header of a text, what a wider count of the map takes, and some more.
+        const BESIDES: usize = 13;
+        if !std::mem::take(&mut self.may_cut) {
+            return self.rmp.serialize_str(text);
+        }
+        let room = match self.room().checked_sub(BESIDES) {
+            Some(room) if room < text.len() => room,
+            _ => usize::MAX,
+        };
+        let cut = prefix(text, room.min(self.text_limit));
+        self.rmp.serialize_str(cut)?;
+        self.dropped = self
+            .dropped
+            .saturating_add(u64::from(cut.len() < text.len()));
+        Ok(())
+    }
+
+    fn serialize_none(self) -> Result<(), Error> {
+        self.is_none = true;
+        self.rmp.serialize_none()
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), Error> {
+        value.serialize(self)
+    }
+
+    fn serialize_unit(self) -> Result<(), Error> {
+        self.rmp.serialize_unit()
+    }
+
+    fn serialize_unit_struct(self, name: &'static str) -> Result<(), Error> {
+        self.rmp.serialize_unit_struct(name)
+    }
+
+    fn serialize_unit_variant(
+        self,
+        name: &'static str,
+        index: u32,
+        variant: &'static str,
+    ) -> Result<(), Error> {
+        self.rmp.serialize_unit_variant(name, index, variant)
+    }
+
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        name: &'static str,
+        value: &T,
+    ) -> Result<(), Error> {
+        if name == EXTENSION {
+            return self.rmp.serialize_newtype_struct(name, value);
+        }
+        value.serialize(self)
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: &T,
+    ) -> Result<(), Error> {
+        Err(NO_VARIANTS)
+    }
+
+    fn serialize_seq(self, _: Option<usize>) -> Result<Open<'s, 'b>, Error> {
+        self.open(0x90)
+    }
+
+    fn serialize_tuple(self, _: usize) -> Result<Open<'s, 'b>, Error> {
+        self.open(0x90)
+    }
+
+    fn serialize_tuple_struct(
+        self,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Self::SerializeTupleStruct, Error> {
+        Err(NO_VARIANTS)
+    }
+
+    fn serialize_tuple_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Self::SerializeTupleVariant, Error> {
+        Err(NO_VARIANTS)
+    }
+
+    fn serialize_map(self, _: Option<usize>) -> Result<Open<'s, 'b>, Error> {
+        self.open(0x80)
+    }
+
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Open<'s, 'b>, Error> {
+        self.open(0x80)
+    }
+
+    fn serialize_struct_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Self::SerializeStructVariant, Error> {
+        Err(NO_VARIANTS)
+    }
+
+    fn is_human_readable(&self) -> bool {
+        false
+    }
+}
+
+const NO_VARIANTS: Error = Error::InvalidDataModel("the format has no such value");
+
+impl ser::SerializeSeq for Open<'_, '_> {
+    type Ok = ();
+    type Error = Error;
+
+    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+        let before = self.fit.len();
+        self.entry(before, value);
+        Ok(())
+    }
+
+    fn end(self) -> Result<(), Error> {
+        self.close()
+    }
+}
+
+/// A tuple is whole or not at all.
+impl ser::SerializeTuple for Open<'_, '_> {
+    type Ok = ();
+    type Error = Error;
+
+    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+        value.serialize(&mut *self.fit)?;
+        self.count = self.count.saturating_add(1);
+        match self.fit.out().set_count(self.at, self.count, self.fix) {
+            true => Ok(()),
+            false => Err(FULL),
+        }
+    }
+
+    fn end(self) -> Result<(), Error> {
+        self.close()
+    }
+}
+
+impl ser::SerializeMap for Open<'_, '_> {
+    type Ok = ();
+    type Error = Error;
+
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Error> {
+        self.key = self.fit.len();
+        let may_cut = std::mem::take(&mut self.fit.may_cut);
+        if key.serialize(&mut *self.fit).is_err() {
+            let before = std::mem::replace(&mut self.key, usize::MAX);
+            self.take_back(before);
+        }
+        self.fit.may_cut = may_cut;
+        Ok(())
+    }
+
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+        let may_cut = self.fit.may_cut;
+        if self.key != usize::MAX {
+            self.entry(self.key, value);
+        }
+        self.fit.may_cut = may_cut;
+        Ok(())
+    }
+
+    fn end(self) -> Result<(), Error> {
+        self.close()
+    }
+}
+
+impl ser::SerializeStruct for Open<'_, '_> {
+    type Ok = ();
+    type Error = Error;
+
+    fn serialize_field<T: Serialize + ?Sized>(
+        &mut self,
+        key: &'static str,
+        value: &T,
+    ) -> Result<(), Error> {
+        if key == EXTRA {
+            self.fit.splice = Some((self.at, self.count));
+            value.serialize(&mut *self.fit)?;
+            // What is spliced is closed last; where there was nothing, nothing was opened.
+            if self.fit.splice.take().is_none() {
+                self.count = self.fit.closed.1;
+            }
+            self.fit.is_none = false;
+            return Ok(());
+        }
+        if key == "omitted" {
+            let held = std::mem::take(&mut self.fit.held);
+            let out = self.fit.out();
+            out.reserved = out.reserved.saturating_sub(held);
+        }
+        self.field(key, value);
+        Ok(())
+    }
+
+    fn end(self) -> Result<(), Error> {
+        self.close()
+    }
+}

@@ -1,0 +1,16 @@
+//! The two serde adaptors that a report needs: one fills a fixed buffer, one reads untrusted bytes.
+
+pub(crate) mod fields;
+mod fit;
+pub(crate) mod lenient;
+pub(crate) mod section;
+
+/// The field of a section that has the keys which this version does not know. In bytes they stand among the
+/// others.
+pub(crate) const EXTRA: &str = "extra";
+/// The name under which `rmp-serde` knows an extension value.
+pub(crate) const EXTENSION: &str = rmp_serde::MSGPACK_EXT_STRUCT_NAME;
+/// The name of a value that may be of another type than is said, and is then as if it were missing.
+pub(crate) const TRIED: &str = "wedjat::Tried";
+/// The name of a list of frames, in which a frame that can't be read is a gap.
+pub(crate) const FRAMES: &str = "wedjat::Frames";
