@@ -820,6 +820,10 @@ impl<'a, D: Deserializer<'a>> Deserializer<'a> for Through<D> {
         self.0.deserialize_any(visitor)
     }
 
+    fn deserialize_option<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        visitor.visit_some(self)
+    }
+
     fn deserialize_newtype_struct<V: Visitor<'a>>(
         self,
         _: &'static str,
@@ -830,7 +834,7 @@ impl<'a, D: Deserializer<'a>> Deserializer<'a> for Through<D> {
 
     forward_to_deserialize_any! {
         <V: Visitor<'a>>
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
         unit_struct seq tuple tuple_struct map struct enum identifier ignored_any
     }
 }
