@@ -219,7 +219,7 @@ fn what_is_left_is_this() {
     );
     assert_eq!(left["images"][0]["id"], plain["images"][0]["id"]);
     let keys = serde_json::json!({
-        "screen": "Checkout", "user_email": "(removed)", "plan": "(removed)", "memory": "",
+        "screen": "Checkout", "user_email": "(removed)", "plan": "(removed)", "memory": {"bytes": ""},
     });
     assert_eq!(left["context"]["keys"], keys);
 }

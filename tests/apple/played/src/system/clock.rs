@@ -24,6 +24,13 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
             m.write_u64(a[1] + 8, value % 1_000_000_000);
             Outcome::Return(0)
         }
+        "time" => {
+            let seconds = read(m, 0) / 1_000_000_000;
+            if a[0] != 0 {
+                m.write_u64(a[0], seconds);
+            }
+            Outcome::Return(seconds)
+        }
         "nanosleep" => {
             let seconds = m.read_u64(a[0]).unwrap_or(0);
             let length = seconds.saturating_mul(1_000_000_000) + m.read_u64(a[0] + 8).unwrap_or(0);
