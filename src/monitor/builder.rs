@@ -390,7 +390,7 @@ impl MonitorBuilder {
         let told = self.on_report.clone();
         let (in_helper, keep) = (directory.clone(), self.limits);
         // A folder that cannot be tidied up now can be at the next report.
-        let tidy = move || Tidying::begin(&in_helper, keep).ok();
+        let tidy = move || Tidying::begin(&in_helper, keep, Helper::tidy_soon).ok();
         let helper = Helper::spawn(move |path| tell(&told, &path), tidy).map_err(thread)?;
         let heartbeat = PULSE.install();
         let mut monitor = Monitor {

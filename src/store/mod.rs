@@ -85,7 +85,7 @@ pub fn reports(directory: impl AsRef<Path>) -> io::Result<Vec<StoredReport>> {
 }
 
 /// A report that an earlier launch left. While the app has one of those that [`reports`] gave it, this
-/// process removes none of them to keep to its [`Limits`].
+/// process removes none of them to keep to its [`Limits`]; it does once the app has let go of them all.
 #[derive(Debug, Clone)]
 pub struct StoredReport {
     path: PathBuf,

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use super::{DAMAGED, Limits, StoredReport, WHOLE, ending, is_own_file, left, list};
 use crate::platform::forked::{ForkLock, around_forks};
@@ -15,7 +16,24 @@ const STEP: usize = 64;
 
 /// Reports that the app was given, for as long as it has one of them.
 #[derive(Debug)]
-pub(super) struct Listing(HashSet<OsString>);
+pub(super) struct Listing {
+    names: HashSet<OsString>,
+    /// Whether one of them would have been removed.
+    spared: AtomicBool,
+}
+
+impl Drop for Listing {
+    fn drop(&mut self) {
+        if self.spared.load(Ordering::Relaxed)
+            && let Some(again) = AGAIN.get()
+        {
+            again();
+        }
+    }
+}
+
+/// Asks for the folder to be tidied up once more.
+static AGAIN: OnceLock<fn()> = OnceLock::new();
 
 static LISTINGS: ForkLock<Vec<Weak<Listing>>> = ForkLock::new(Vec::new());
 
@@ -30,7 +48,10 @@ pub(super) fn hold(
     let names = paths
         .iter()
         .filter_map(|path| path.file_name().map(OsString::from));
-    let listing = Arc::new(Listing(names.collect()));
+    let listing = Arc::new(Listing {
+        names: names.collect(),
+        spared: AtomicBool::new(false),
+    });
     if let Some(mut listings) = listings {
         listings.retain(|listing| listing.strong_count() > 0);
         listings.push(Arc::downgrade(&listing));
@@ -48,8 +69,13 @@ fn remove(path: &Path) {
         return;
     };
     let name = path.file_name().unwrap_or_default();
-    let mut held = listings.iter().filter_map(Weak::upgrade);
-    if !held.any(|listing| listing.0.contains(name)) && is_own_file(path) {
+    let held = listings.iter().filter_map(Weak::upgrade);
+    let mut is_held = false;
+    for listing in held.filter(|listing| listing.names.contains(name)) {
+        listing.spared.store(true, Ordering::Relaxed);
+        is_held = true;
+    }
+    if !is_held && is_own_file(path) {
         // One that cannot be removed now can be the next time.
         let _ = std::fs::remove_file(path);
     }
@@ -61,8 +87,10 @@ pub(crate) struct Tidying(std::vec::IntoIter<PathBuf>);
 
 impl Tidying {
     /// Looks at the whole folder: closes what was left unfinished, and finds the oldest reports beyond the
-    /// limits. The newest one always stays.
-    pub fn begin(directory: &Path, limits: Limits) -> io::Result<Tidying> {
+    /// limits. The newest one always stays. `again` is called, on any thread, once the app no longer holds
+    /// reports that should have been removed.
+    pub fn begin(directory: &Path, limits: Limits, again: fn()) -> io::Result<Tidying> {
+        AGAIN.get_or_init(|| again);
         left::close_all(&list(directory)?);
         left::shorten_list(directory);
         let mut reports: Vec<(PathBuf, u64)> = Vec::new();
