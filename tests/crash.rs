@@ -18,6 +18,8 @@ mod first;
 mod held;
 #[path = "crash/leader.rs"]
 mod leader;
+#[path = "crash/memory.rs"]
+mod memory;
 #[path = "crash/near.rs"]
 mod near;
 #[path = "crash/neighbours.rs"]
@@ -84,6 +86,7 @@ fn main() {
         .chain(first::trials())
         .chain(held::trials())
         .chain(leader::trials())
+        .chain(memory::trials())
         .chain(near::trials())
         .chain(neighbours::trials())
         .chain(panics::trials())
@@ -100,7 +103,7 @@ fn main() {
 fn trial(name: &str, test: impl Fn() + Send + 'static) -> Trial {
     let impossible = name == c::EXECUTE_ONLY && !c::has_protection_keys()
         || name == disk::FULL && !disk::may_mount();
-    let lacks = taken::lacks(name);
+    let lacks = taken::lacks(name).or_else(|| memory::lacks(name).map(Into::into));
     if let Some(lacks) = &lacks {
         eprintln!("{name}: ignored, {lacks}");
     }
@@ -376,6 +379,7 @@ fn roles(role: &str, folder: &Path) {
             || disk::role(role, folder)
             || calls_made::role(role, folder)
             || endings::role(role, folder)
+            || memory::role(role, folder)
             || first::role(role, folder)
             || held::role(role, folder)
             || leader::role(role, folder)

@@ -370,8 +370,10 @@ impl MonitorBuilder {
         LOSSES.reset();
         COUNTERS.reset();
         // Without a record the next launch knows less, but this one is recorded.
-        let record = launch::LaunchRecord::begin(&folder, &facts.launch, &self.version).ok();
-        launch::seen(&GAUGES.memory());
+        let memory_now = GAUGES.memory();
+        let record =
+            launch::LaunchRecord::begin(&folder, &facts.launch, &self.version, &memory_now).ok();
+        launch::seen(&memory_now);
 
         let live = LiveDesk::new(
             facts.clone(),

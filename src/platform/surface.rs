@@ -76,6 +76,23 @@ pub struct MemoryUse {
     pub device_free: Option<u64>,
 }
 
+/// The control group that counts a process' memory, bytes. Never known on Apple platforms, which have none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryGroup {
+    /// Identifies it, until the machine is started anew.
+    pub id: u64,
+    /// The smallest limit of it and those that it lies in.
+    pub limit: Option<u64>,
+    /// The most that the group with that limit has used; what it uses now, where the kernel does not know.
+    pub peak: Option<u64>,
+    /// As `peak`, of this group.
+    pub own_peak: Option<u64>,
+    /// How many of its processes the kernel has killed for want of memory.
+    pub kills: Option<u64>,
+    /// Whether this process is the only one in it.
+    pub alone: bool,
+}
+
 /// The operating system and the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct System {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::capture::ImageTable;
 use crate::platform::forked::{ForkLock, around_forks};
-use crate::platform::{Semaphore, clock};
+use crate::platform::{Semaphore, clock, vitals};
 use crate::store::Tidying;
 use crate::store::launch;
 use crate::trigger::terminate;
@@ -18,6 +18,9 @@ use crate::vitals::GAUGES;
 /// A report of a panic is told of only after so long: if the panic aborts, the crash handler
 /// replaces it.
 const PANIC_SETTLES: Duration = Duration::from_millis(200);
+
+/// How often it counts whom the kernel has killed, nanoseconds: what came before then was another's end.
+const COUNTS: u64 = 5_000_000_000;
 
 /// Rung when there is something to do.
 static BELL: Semaphore = Semaphore::new();
@@ -183,8 +186,13 @@ fn run(tell: impl Fn(PathBuf), tidy: impl Fn() -> Option<Tidying>) {
         if STOP.load(Ordering::SeqCst) {
             return;
         }
-        if !is_more {
+        if is_more {
+            continue;
+        }
+        if !vitals::OOM_KILLS_ARE_COUNTED {
             BELL.wait();
+        } else if !BELL.wait_timeout(COUNTS) {
+            launch::count(&GAUGES.memory());
         }
     }
 }

@@ -52,12 +52,13 @@ impl LoadDesk {
         shared: Shared,
     ) -> std::io::Result<LoadDesk> {
         let total = GAUGES.memory().device_total;
+        let group = vitals::memory_group();
         Ok(LoadDesk {
             facts,
             folder,
             watched,
             watchdog,
-            limit: [vitals::memory_limit(), total]
+            limit: [group.and_then(|group| group.limit), total]
                 .into_iter()
                 .flatten()
                 .min()

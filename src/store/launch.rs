@@ -1,7 +1,7 @@
 //! The record of a launch: a small file that the process keeps up to date while it runs, so that the
 //! next launch can tell how it ended, even where there is no report.
 //!
-//! It lies beside the reports as `<wall time>-<short id>.launch`, 32 words of 8 bytes in the machine's
+//! It lies beside the reports as `<wall time>-<short id>.launch`, 40 words of 8 bytes in the machine's
 //! own order, and is locked while its process lives. Its words are kept in memory and written by
 //! pwrite(2), never through a mapping, which a full disk or a file that somebody cuts turns into SIGBUS.
 //! What the app says about itself is written by a thread of the monitor's; an end by the thread that
@@ -11,14 +11,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
+use super::out_of_memory::{Now, Was, by_use_alone, out_of_memory};
 use crate::platform::file::{File, Folder};
+use crate::platform::vitals::MemoryGroup;
 use crate::platform::{self, clock, descriptors, process_id, signals, vitals};
 use crate::report::name::is_short_id;
 
 /// The ending of its name.
 pub(super) const ENDING: &str = "launch";
 /// Words in the file.
-const WORDS: usize = 32;
+const WORDS: usize = 40;
+/// Words in the file before there were those of the control group.
+const FIRST_WORDS: usize = 32;
 /// `wedjatL1`.
 const MAGIC: u64 = u64::from_be_bytes(*b"wedjatL1");
 
@@ -41,6 +45,12 @@ mod at {
     pub const STALLED: usize = 16;
     pub const VERSION_LENGTH: usize = 17;
     pub const VERSION: usize = 18;
+    pub const VERSION_END: usize = 32;
+    pub const GROUP: usize = 32;
+    pub const GROUP_KILLS: usize = 33;
+    pub const GROUP_PEAK: usize = 34;
+    pub const GROUP_OWN_PEAK: usize = 35;
+    pub const GROUP_ALONE: usize = 36;
 }
 
 /// What is stored as the end.
@@ -55,6 +65,8 @@ mod ended {
 
 /// The status where it is not known; no status has so many bits.
 const NO_STATUS: u64 = u64::MAX;
+/// What a counter says that cannot be read.
+const NOT_COUNTED: u64 = u64::MAX;
 
 /// How a launch ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -71,8 +83,10 @@ pub enum HowEnded {
     Panic,
     /// It was killed in the middle of a stall: by somebody who lost patience, or a watchdog.
     Stalled,
-    /// It was killed, most likely for want of memory: the kernel has killed a process since it was last
-    /// seen and it was large, or it had used up nearly all that it may have.
+    /// It was killed, most likely for want of memory: since it was last seen the kernel has counted such an end
+    /// in its control group (or on the machine, where there is no such counter), memory was near its limit, and the
+    /// process was alone in its group or had a good part of that memory. On Apple platforms, where such ends
+    /// are not counted, it is a guess by what was used. `docs/endings.md` says what cannot be told apart.
     OutOfMemory,
     /// The machine was started anew: a loss of power, a kernel's panic, a restart.
     Reboot,
@@ -165,9 +179,10 @@ pub(super) fn ending_of(name: &str) -> Option<&str> {
 }
 
 fn ended(records: &[PathBuf], remove: bool) -> io::Result<Vec<EndedLaunch>> {
+    let boot = vitals::boot_id();
     let now = Now {
-        boot: vitals::boot_id(),
-        oom_kills: vitals::oom_kills(),
+        kills: vitals::oom_kills(),
+        group: vitals::memory_group(),
     };
     let mut found = Vec::new();
     for path in records {
@@ -186,7 +201,7 @@ fn ended(records: &[PathBuf], remove: bool) -> io::Result<Vec<EndedLaunch>> {
             .chunks_exact(8)
             .filter_map(|word| word.try_into().ok().map(u64::from_ne_bytes))
             .collect();
-        let ended = read(&words, &now);
+        let ended = read(&words, boot, &now);
         // One that was never written to has nothing to keep.
         let is_ours = ended.is_some() || bytes.is_empty() && super::is_old(&file);
         found.extend(ended);
@@ -198,36 +213,28 @@ fn ended(records: &[PathBuf], remove: bool) -> io::Result<Vec<EndedLaunch>> {
     Ok(found)
 }
 
-/// How the machine is, as a record is read.
-struct Now {
-    boot: Option<u128>,
-    oom_kills: Option<u64>,
-}
-
-fn read(words: &[u64], now: &Now) -> Option<EndedLaunch> {
+fn read(words: &[u64], boot: Option<u128>, now: &Now) -> Option<EndedLaunch> {
     let word = |at: usize| words.get(at).copied().unwrap_or(0);
     let known = |at: usize| Some(word(at)).filter(|&value| value != 0);
-    if word(at::MAGIC) != MAGIC || words.len() < WORDS {
+    if word(at::MAGIC) != MAGIC || words.len() < FIRST_WORDS {
         return None;
     }
     let pair = |at: usize| u128::from(word(at)) << 64 | u128::from(word(at + 1));
     let version: Vec<u8> = words
-        .get(at::VERSION..)?
+        .get(at::VERSION..at::VERSION_END)?
         .iter()
         .flat_map(|word| word.to_ne_bytes())
         .take(word(at::VERSION_LENGTH) as usize)
         .collect();
     let foreground = word(at::BACKGROUND) == 0;
-    let rebooted = now
-        .boot
-        .is_some_and(|boot| pair(at::BOOT) != 0 && boot != pair(at::BOOT));
+    let rebooted = boot.is_some_and(|boot| pair(at::BOOT) != 0 && boot != pair(at::BOOT));
     let how = match word(at::ENDED) {
         ended::EXIT => HowEnded::Exit,
         ended::UNINSTALLED | ended::UNWOUND => HowEnded::Uninstalled,
         ended::CRASH => HowEnded::Crash,
         ended::PANIC => HowEnded::Panic,
         _ if rebooted => HowEnded::Reboot,
-        _ if out_of_memory(&word, now) => HowEnded::OutOfMemory,
+        _ if killed_for_memory(&word, now) => HowEnded::OutOfMemory,
         _ if word(at::STALLED) != 0 => HowEnded::Stalled,
         _ => HowEnded::Abrupt,
     };
@@ -248,21 +255,27 @@ fn read(words: &[u64], now: &Now) -> Option<EndedLaunch> {
 }
 
 /// Whether it was most likely killed for want of memory.
-fn out_of_memory(word: &dyn Fn(usize) -> u64, now: &Now) -> bool {
-    let (footprint, free, total) = (word(at::FOOTPRINT), word(at::FREE), word(at::TOTAL));
-    let may_have = match word(at::LIMIT) {
-        0 => total,
-        limit => limit.min(total.max(1)),
+fn killed_for_memory(word: &dyn Fn(usize) -> u64, now: &Now) -> bool {
+    let known = |at: usize| Some(word(at)).filter(|&value| value != 0);
+    let counted = |at: usize| Some(word(at)).filter(|&count| count != NOT_COUNTED);
+    let was = Was {
+        footprint: word(at::FOOTPRINT),
+        free: word(at::FREE),
+        total: word(at::TOTAL),
+        kills: counted(at::OOM_KILLS),
+        group: known(at::GROUP).map(|id| MemoryGroup {
+            id,
+            limit: known(at::LIMIT),
+            peak: known(at::GROUP_PEAK),
+            own_peak: known(at::GROUP_OWN_PEAK),
+            kills: counted(at::GROUP_KILLS),
+            alone: word(at::GROUP_ALONE) != 0,
+        }),
     };
-    if footprint == 0 || may_have == 0 {
-        return false;
+    match vitals::OOM_KILLS_ARE_COUNTED {
+        true => out_of_memory(&was, now),
+        false => by_use_alone(&was),
     }
-    let somebody_was = now
-        .oom_kills
-        .is_some_and(|kills| kills > word(at::OOM_KILLS));
-    let nearly_all = footprint >= may_have - may_have / 10;
-    let pressed = total > 0 && free < total / 20 && footprint >= total / 4;
-    somebody_was && footprint >= may_have / 10 || nearly_all || pressed
 }
 
 /// This process' record, while its monitor is installed. Behind that it stays open, for an exit that may come, until
@@ -334,7 +347,12 @@ pub(crate) fn write_changes() {
 
 impl LaunchRecord {
     /// Begins it.
-    pub fn begin(folder: &Folder, launch: &[u8; 16], version: &str) -> io::Result<LaunchRecord> {
+    pub fn begin(
+        folder: &Folder,
+        launch: &[u8; 16],
+        version: &str,
+        memory: &vitals::MemoryUse,
+    ) -> io::Result<LaunchRecord> {
         let started = clock::realtime();
         let id = u128::from_be_bytes(*launch);
         let name = format!("{started}-{:08x}.{ENDING}", (id >> 96) as u32);
@@ -358,9 +376,8 @@ impl LaunchRecord {
         store(at::STARTED, started);
         halves(at::LAUNCH, id);
         halves(at::BOOT, vitals::boot_id().unwrap_or(0));
-        store(at::LIMIT, vitals::memory_limit().unwrap_or(0));
-        store(at::OOM_KILLS, vitals::oom_kills().unwrap_or(0));
-        let mut length = version.len().min((WORDS - at::VERSION) * 8);
+        count(memory);
+        let mut length = version.len().min((at::VERSION_END - at::VERSION) * 8);
         while !version.is_char_boundary(length) {
             length -= 1;
         }
@@ -419,6 +436,49 @@ pub(crate) fn seen(memory: &vitals::MemoryUse) {
     write_changes();
 }
 
+/// Whom the kernel has killed so far, and what the control group has: what is counted later came later. Not for
+/// the watched thread; allocates.
+pub(crate) fn count(memory: &vitals::MemoryUse) {
+    if !vitals::OOM_KILLS_ARE_COUNTED {
+        return;
+    }
+    // Who idles writes nothing to a disk that may sleep.
+    let (then, now) = (
+        NOW[at::FOOTPRINT].load(Ordering::Relaxed),
+        memory.footprint.unwrap_or(0),
+    );
+    if now.abs_diff(then) > then / 8 {
+        seen(memory);
+    }
+    let mut changed = false;
+    let mut note = |at: usize, value: u64| {
+        changed |= NOW
+            .get(at)
+            .is_some_and(|word| word.load(Ordering::Relaxed) != value);
+        store(at, value);
+    };
+    note(at::OOM_KILLS, vitals::oom_kills().unwrap_or(NOT_COUNTED));
+    let group = vitals::memory_group();
+    let group = group.as_ref();
+    let bytes = |value: Option<u64>| value.unwrap_or(0);
+    note(at::GROUP, bytes(group.map(|group| group.id)));
+    note(at::LIMIT, bytes(group.and_then(|group| group.limit)));
+    let kills = group.and_then(|group| group.kills);
+    note(at::GROUP_KILLS, kills.unwrap_or(NOT_COUNTED));
+    note(at::GROUP_PEAK, bytes(group.and_then(|group| group.peak)));
+    note(
+        at::GROUP_OWN_PEAK,
+        bytes(group.and_then(|group| group.own_peak)),
+    );
+    note(
+        at::GROUP_ALONE,
+        group.is_some_and(|group| group.alone).into(),
+    );
+    if changed {
+        CHANGED.store(true, Ordering::Release);
+    }
+}
+
 /// A stall has begun, or is over. Not for the watched thread. Signal-safe.
 pub(crate) fn stalled(now: bool) {
     store(at::STALLED, now.into());
@@ -461,7 +521,8 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    fn how(change: impl Fn(&mut [u64]), boot: u128, oom_kills: u64) -> HowEnded {
+    /// How a small process ended, before which 3 were killed.
+    fn how(change: impl Fn(&mut [u64]), boot: u128, kills: u64) -> HowEnded {
         let mut words = [0u64; WORDS];
         words[at::MAGIC] = MAGIC;
         words[at::BOOT + 1] = 7;
@@ -471,10 +532,10 @@ mod tests {
         words[at::FOOTPRINT] = GIB / 4;
         change(&mut words);
         let now = Now {
-            boot: Some(boot),
-            oom_kills: Some(oom_kills),
+            kills: Some(kills),
+            group: None,
         };
-        read(&words, &now).unwrap().how
+        read(&words, Some(boot), &now).unwrap().how
     }
 
     #[test]
@@ -489,30 +550,40 @@ mod tests {
     }
 
     #[test]
-    fn a_small_process_did_not_run_out_of_memory() {
-        assert_eq!(
-            how(|_| (), 7, 4),
-            HowEnded::Abrupt,
-            "another one was killed"
-        );
-        assert_eq!(
-            how(|w| w[at::FOOTPRINT] = 2 * GIB, 7, 4),
-            HowEnded::OutOfMemory
-        );
-        assert_eq!(how(|w| w[at::FOOTPRINT] = 2 * GIB, 7, 3), HowEnded::Abrupt);
-        assert_eq!(how(|w| w[at::LIMIT] = GIB / 4, 7, 3), HowEnded::OutOfMemory);
-        let pressed = |w: &mut [u64]| (w[at::FREE], w[at::FOOTPRINT]) = (GIB / 8, 3 * GIB);
-        assert_eq!(how(pressed, 7, 3), HowEnded::OutOfMemory);
+    #[cfg(target_os = "linux")]
+    fn no_end_that_was_noted_is_one_for_want_of_memory() {
+        let large = |words: &mut [u64]| words[at::FOOTPRINT] = 7 * GIB;
+        assert_eq!(how(large, 7, 4), HowEnded::OutOfMemory);
+        assert_eq!(how(large, 7, 3), HowEnded::Abrupt, "nobody was killed");
+        assert_eq!(how(|_| (), 7, 4), HowEnded::Abrupt, "another one was");
+        assert_eq!(how(large, 8, 4), HowEnded::Reboot);
+        let exited = |words: &mut [u64]| {
+            large(words);
+            words[at::ENDED] = ended::EXIT;
+        };
+        assert_eq!(how(exited, 7, 4), HowEnded::Exit);
+        let uncounted = |words: &mut [u64]| {
+            large(words);
+            words[at::OOM_KILLS] = NOT_COUNTED;
+        };
+        assert_eq!(how(uncounted, 7, 4), HowEnded::Abrupt);
+    }
+
+    #[test]
+    fn a_record_from_before_there_were_groups_is_read() {
+        let mut words = [0; FIRST_WORDS];
+        (words[at::MAGIC], words[at::PID]) = (MAGIC, 17);
+        (words[at::VERSION_LENGTH], words[at::VERSION]) = (3, u64::from_ne_bytes(*b"1.2....."));
+        let ended = read(&words, None, &Now::default()).unwrap();
+        assert_eq!((ended.pid, ended.how), (17, HowEnded::Abrupt));
+        assert_eq!(ended.app_version, "1.2");
     }
 
     #[test]
     fn what_is_no_record_says_nothing() {
-        let now = Now {
-            boot: None,
-            oom_kills: None,
-        };
-        assert_eq!(read(&[], &now), None);
-        assert_eq!(read(&[0; WORDS], &now), None);
-        assert_eq!(read(&[MAGIC; 5], &now), None);
+        let now = Now::default();
+        assert_eq!(read(&[], None, &now), None);
+        assert_eq!(read(&[0; WORDS], None, &now), None);
+        assert_eq!(read(&[MAGIC; 5], None, &now), None);
     }
 }

@@ -16,6 +16,7 @@
 mod beside;
 pub(crate) mod launch;
 pub(crate) mod left;
+mod out_of_memory;
 mod spare;
 mod tidy;
 

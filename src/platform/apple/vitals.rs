@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use mach2::kern_return::KERN_SUCCESS;
 
 use super::{clock, system, task};
-pub use crate::platform::surface::MemoryUse;
+pub use crate::platform::surface::{MemoryGroup, MemoryUse};
 
 /// The host's port, asked for once.
 #[derive(Debug)]
@@ -137,8 +137,11 @@ pub fn uptime() -> Option<u64> {
     Some(clock::boottime().saturating_sub(process_start()?))
 }
 
-/// How much memory this process may have, bytes; the kernel does not say.
-pub fn memory_limit() -> Option<u64> {
+/// Whether the kernel says how many processes it has killed for want of memory.
+pub const OOM_KILLS_ARE_COUNTED: bool = false;
+
+/// What counts this process' memory together with others'; there is no such thing here.
+pub fn memory_group() -> Option<MemoryGroup> {
     None
 }
 

@@ -1,6 +1,7 @@
 //! Linux: what `platform` offers, by libc and raw system calls.
 
 pub mod calls;
+mod cgroup;
 pub mod clock;
 pub mod context;
 pub mod gauge;

@@ -4,10 +4,11 @@ use std::ffi::CStr;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+pub use super::cgroup::memory_group;
 use super::proc_files::ProcFile;
 use super::{clock, errno, process_id, set_errno};
 use crate::platform::descriptors;
-pub use crate::platform::surface::MemoryUse;
+pub use crate::platform::surface::{MemoryGroup, MemoryUse};
 
 /// `/proc` files that are kept open, so that a process without descriptors left still reads them.
 #[derive(Debug)]
@@ -121,26 +122,8 @@ pub fn uptime() -> Option<u64> {
     Some(clock::boottime().saturating_sub(process_start()?))
 }
 
-/// How much memory the control group of this process may have, bytes; `None` without a limit.
-/// Allocates; not for handlers.
-///
-/// Source: Documentation/admin-guide/cgroup-v2.rst, `memory.max`; in version 1,
-/// `memory.limit_in_bytes`.
-pub fn memory_limit() -> Option<u64> {
-    let groups = descriptors::read_text("/proc/self/cgroup").unwrap_or_default();
-    let limits = groups.lines().filter_map(|line| {
-        let mut parts = line.splitn(3, ':');
-        let (controllers, path) = (parts.nth(1)?, parts.next()?);
-        let file = match controllers {
-            "" => format!("/sys/fs/cgroup{path}/memory.max"),
-            "memory" => format!("/sys/fs/cgroup/memory{path}/memory.limit_in_bytes"),
-            _ => return None,
-        };
-        descriptors::read_text(file).ok()?.trim().parse().ok()
-    });
-    // Version 1 says "no limit" by a number that no machine has.
-    limits.filter(|&limit: &u64| limit < 1 << 60).min()
-}
+/// Whether the kernel says how many processes it has killed for want of memory.
+pub const OOM_KILLS_ARE_COUNTED: bool = true;
 
 /// How often the kernel has killed a process of this machine for want of memory, since it started.
 /// Not for handlers. Source: `oom_kill` in proc(5), `/proc/vmstat`.

@@ -1,0 +1,184 @@
+//! The control group of this process: what it may have of memory, what it had, and how many of it were killed.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::platform::descriptors::read_text;
+use crate::platform::surface::MemoryGroup;
+
+/// What a version of control groups calls its files.
+struct Names {
+    limit: &'static str,
+    /// The most that was used, best first.
+    peak: [&'static str; 2],
+    /// What counts the killed of this group alone.
+    kills: &'static str,
+}
+
+/// Documentation/admin-guide/cgroup-v1/memory.rst; `oom_kill` in `memory.oom_control` since Linux 4.14.
+const VERSION_1: Names = Names {
+    limit: "memory.limit_in_bytes",
+    peak: ["memory.max_usage_in_bytes", "memory.usage_in_bytes"],
+    kills: "memory.oom_control",
+};
+
+/// Documentation/admin-guide/cgroup-v2.rst; `memory.peak` since Linux 5.19, `memory.events.local` since 5.2.
+const VERSION_2: Names = Names {
+    limit: "memory.max",
+    peak: ["memory.peak", "memory.current"],
+    kills: "memory.events.local",
+};
+
+/// The control group that counts this process' memory; `None` where none does, or where its files are not to be
+/// seen. Allocates; not for handlers.
+pub fn memory_group() -> Option<MemoryGroup> {
+    let groups = read_text("/proc/self/cgroup").ok()?;
+    let mounts = read_text("/proc/self/mountinfo").ok()?;
+    // Where version 1 counts memory, version 2 does not.
+    let mut found = [Some("memory"), None].into_iter().filter_map(|controller| {
+        let names = if controller.is_some() {
+            VERSION_1
+        } else {
+            VERSION_2
+        };
+        let (top, folder) = place(controller, &groups, &mounts)?;
+        Some((names, top, folder))
+    });
+    let (names, top, folder) = found.next()?;
+    look(&names, &top, &folder)
+}
+
+/// Where the hierarchy is mounted, and the folder of the group within it.
+///
+/// Source: cgroups(7), `/proc/pid/cgroup`; proc_pid_mountinfo(5).
+fn place(controller: Option<&str>, groups: &str, mounts: &str) -> Option<(PathBuf, PathBuf)> {
+    let group = groups.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':');
+        let (number, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let is_it = match controller {
+            Some(controller) => controllers.split(',').any(|each| each == controller),
+            None => number == "0" && controllers.is_empty(),
+        };
+        is_it.then_some(path)
+    })?;
+    let (root, top) = mounts.lines().find_map(|line| {
+        let (mount, system) = line.split_once(" - ")?;
+        let mut system = system.split(' ');
+        let (kind, options) = (system.next()?, system.nth(1).unwrap_or_default());
+        let is_it = match controller {
+            Some(controller) => {
+                kind == "cgroup" && options.split(',').any(|option| option == controller)
+            }
+            None => kind == "cgroup2",
+        };
+        let mut words = mount.split(' ').skip(3);
+        is_it.then_some((words.next()?, words.next()?))
+    })?;
+    // Of a hierarchy of which only a part is mounted, as in a container, the group lies there or is its root.
+    let within = Path::new(group).strip_prefix(root).unwrap_or(Path::new(""));
+    Some((PathBuf::from(top), Path::new(top).join(within)))
+}
+
+fn look(names: &Names, top: &Path, folder: &Path) -> Option<MemoryGroup> {
+    let number = |folder: &Path, file: &str| -> Option<u64> {
+        read_text(folder.join(file)).ok()?.trim().parse().ok()
+    };
+    let peak = |folder: &Path| names.peak.iter().find_map(|file| number(folder, file));
+    // The smallest up to the root counts. Version 1 says "no limit" by a number that no machine has, version 2
+    // by a word.
+    let (limit, limited) = folder
+        .ancestors()
+        .take_while(|each| each.starts_with(top))
+        .filter_map(|each| Some((number(each, names.limit)?, each)))
+        .filter(|&(limit, _)| limit < 1 << 60)
+        .min_by_key(|&(limit, _)| limit)
+        .unzip();
+    // Older kernels count those of the groups below with it, so that it is not known whose they were.
+    let counted =
+        read_text(folder.join(names.kills)).or_else(|_| read_text(folder.join("memory.events")));
+    let kills = counted.ok().and_then(|text| {
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("oom_kill "))?;
+        line.trim().parse().ok()
+    });
+    let local = folder.join(names.kills).exists();
+    let processes = read_text(folder.join("cgroup.procs")).ok();
+    Some(MemoryGroup {
+        id: std::fs::metadata(folder).ok()?.ino(),
+        limit,
+        peak: limited.and_then(peak),
+        own_peak: peak(folder),
+        kills,
+        alone: local && processes.is_some_and(|text| text.lines().count() == 1),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "\
+31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755
+32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu
+35 31 0:32 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory
+41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+";
+    const GROUPS: &str = "4:memory:/user/app\n2:cpuacct,cpu:/\n0::/user.slice/app.scope\n";
+
+    #[test]
+    fn a_group_is_found_in_either_version() {
+        let found = place(Some("memory"), GROUPS, MOUNTS).unwrap();
+        assert_eq!(found.0, Path::new("/sys/fs/cgroup/memory"));
+        assert_eq!(found.1, Path::new("/sys/fs/cgroup/memory/user/app"));
+        let found = place(None, GROUPS, MOUNTS).unwrap();
+        assert_eq!(
+            found.1,
+            Path::new("/sys/fs/cgroup/unified/user.slice/app.scope")
+        );
+        assert_eq!(place(Some("memory"), "0::/\n", MOUNTS), None);
+        assert_eq!(place(None, "0::/\n", ""), None);
+    }
+
+    #[test]
+    fn of_a_container_the_root_that_it_sees_is_its_group() {
+        let mounts = "35 31 0:32 /docker/f00 /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n";
+        let found = place(Some("memory"), "4:memory:/docker/f00\n", mounts).unwrap();
+        assert_eq!(found.1, Path::new("/sys/fs/cgroup/memory"));
+        let found = place(Some("memory"), "4:memory:/docker/f00/in\n", mounts).unwrap();
+        assert_eq!(found.1, Path::new("/sys/fs/cgroup/memory/in"));
+        let found = place(Some("memory"), "4:memory:/elsewhere\n", mounts).unwrap();
+        assert_eq!(found.1, Path::new("/sys/fs/cgroup/memory"));
+    }
+
+    /// Files as version 2 has them.
+    #[test]
+    fn the_smallest_limit_up_to_the_root_counts() {
+        let top = std::env::temp_dir().join(format!("wedjat-cgroup-{}", std::process::id()));
+        let inner = top.join("a/b");
+        std::fs::create_dir_all(&inner).unwrap();
+        let write = |file: &str, text: &str| std::fs::write(top.join(file), text).unwrap();
+        write("a/memory.max", "4096\n");
+        write("a/memory.peak", "4000\n");
+        write("a/b/memory.max", "max\n");
+        write("a/b/memory.current", "100\n");
+        write("a/b/memory.events", "oom 9\noom_kill 7\n");
+        write("a/b/cgroup.procs", "17\n");
+        let group = look(&VERSION_2, &top, &inner).unwrap();
+        assert_eq!((group.limit, group.peak), (Some(4096), Some(4000)));
+        assert_eq!((group.own_peak, group.kills), (Some(100), Some(7)));
+        assert!(!group.alone, "those below count too");
+        write(
+            "a/b/memory.events.local",
+            "low 0\noom 1\noom_kill 3\noom_group_kill 0\n",
+        );
+        let group = look(&VERSION_2, &top, &inner).unwrap();
+        assert!(group.alone && group.kills == Some(3));
+        write("a/b/cgroup.procs", "17\n18\n");
+        write("a/b/memory.max", "2048\n");
+        let group = look(&VERSION_2, &top, &inner).unwrap();
+        assert_eq!((group.alone, group.limit), (false, Some(2048)));
+        assert_eq!(look(&VERSION_2, &top, &top.join("none")), None);
+        std::fs::remove_dir_all(&top).unwrap();
+    }
+}
