@@ -208,7 +208,7 @@ fn what_is_no_file_is_written_into() {
     assert!(std::fs::metadata(&pipe).unwrap().file_type().is_fifo());
 }
 
-/// A first Ctrl-C, two of them, and a request to terminate: nothing of the output stays.
+/// A first Ctrl-C, two of them, a request to terminate, and a terminal that is closed: nothing of the output stays.
 #[test]
 fn ctrl_c_leaves_nothing_of_an_output() {
     let home = Home::new();
@@ -218,7 +218,12 @@ fn ctrl_c_leaves_nothing_of_an_output() {
     let many: &[&str] = &["--format", "html", "--output", &page, "-"];
     let over: &[&str] = &["--format", "json", "--output", &letter, "-"];
     let answers: &[&str] = &["--debug", &program, "--address", "-", "--output", &page];
-    let signals = [&[libc::SIGINT][..], &[libc::SIGTERM], &[libc::SIGINT; 2]];
+    let signals = [
+        &[libc::SIGINT][..],
+        &[libc::SIGTERM],
+        &[libc::SIGHUP],
+        &[libc::SIGINT; 2],
+    ];
     for args in [many, over, answers] {
         for signals in signals {
             let mut child = command(args);
@@ -249,4 +254,35 @@ fn ctrl_c_leaves_nothing_of_an_output() {
             assert_eq!(left, NOTHING, "{args:?} {signals:?}");
         }
     }
+}
+
+/// As nohup(1) starts it.
+#[test]
+fn a_command_that_ignores_the_end_of_its_terminal_goes_on() {
+    use std::os::unix::process::CommandExt;
+    let home = Home::new();
+    let report = std::fs::read(home.path("a.wedjat")).unwrap();
+    let page = home.path("page.html");
+    let mut child = command(&["--format", "html", "--output", &page, "-"]);
+    // SAFETY: signal(2) alone is called after `fork`.
+    unsafe {
+        child.pre_exec(|| {
+            libc::signal(libc::SIGHUP, libc::SIG_IGN);
+            Ok(())
+        });
+    }
+    let child = child.stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = child.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(&report).unwrap();
+    while home.check("at work").is_empty() {
+        std::thread::sleep(Duration::from_millis(2));
+        assert!(child.try_wait().unwrap().is_none(), "it has ended");
+    }
+    // SAFETY: a process of ours that was not waited for yet.
+    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGHUP) };
+    drop(input);
+    let ended = deadline::end(child, deadline::PATIENCE);
+    assert_eq!(ended.status.code(), Some(0));
+    assert!(std::fs::metadata(&page).unwrap().len() > 1000);
 }

@@ -1,16 +1,49 @@
-//! Ctrl-C: what was printed is kept, nothing new is begun, and no half-written file stays.
+//! Ctrl-C, and a terminal that is closed: what was printed is kept, nothing new is begun, and no half-written file stays.
 
 use std::ffi::{CString, c_char};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
+#[cfg(unix)]
+use signal_hook::consts::SIGHUP;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// Whether an [`Interrupt`] says what the signals do.
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 
-/// Whether someone pressed Ctrl-C, or asked the process to terminate.
+/// What ends the command early: Ctrl-C, the end of its terminal or session, being asked to.
+const SIGNALS: &[i32] = &[
+    SIGINT,
+    SIGTERM,
+    #[cfg(unix)]
+    SIGHUP,
+];
+
+/// Those of them that do end it: what is ignored, as nohup(1) has it for SIGHUP, stays so.
+fn signals() -> impl Iterator<Item = i32> {
+    SIGNALS
+        .iter()
+        .copied()
+        .filter(|&signal| !is_ignored(signal))
+}
+
+#[cfg(unix)]
+fn is_ignored(signal: i32) -> bool {
+    let mut now = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: only asks; all zero is a valid value of that plain struct, in which the answer has room.
+    unsafe {
+        libc::sigaction(signal, std::ptr::null(), now.as_mut_ptr());
+        now.assume_init().sa_sigaction == libc::SIG_IGN
+    }
+}
+
+#[cfg(not(unix))]
+fn is_ignored(_: i32) -> bool {
+    false
+}
+
+/// Whether one of these signals came.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Interrupt(Arc<AtomicBool>);
 
@@ -19,7 +52,7 @@ impl Interrupt {
     pub fn install() -> Interrupt {
         let interrupt = Interrupt::default();
         INSTALLED.store(true, Ordering::SeqCst);
-        for signal in [SIGINT, SIGTERM] {
+        for signal in signals() {
             // In this order: at the first one the flag is not yet set. Where the system refuses,
             // Ctrl-C does what it always does.
             let _ = signal_hook::flag::register_conditional_default(signal, interrupt.0.clone());
@@ -36,14 +69,19 @@ impl Interrupt {
 /// The file that goes when the process ends early: a C string that is never freed, or null.
 static TEMPORARY: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Has this file removed by the signals that end the process. There is one at a time.
+/// Has the file at this path, which is about to be made, removed by the signals that end the process. There is one
+/// at a time.
 #[cfg(unix)]
 pub(super) fn remove_at_end(path: &Path) {
+    static REGISTERED: AtomicBool = AtomicBool::new(false);
     let Ok(path) = CString::new(path.as_os_str().as_encoded_bytes()) else {
         return;
     };
     TEMPORARY.store(path.into_raw(), Ordering::SeqCst);
-    for signal in [SIGINT, SIGTERM] {
+    if REGISTERED.swap(true, Ordering::SeqCst) {
+        return;
+    }
+    for signal in signals() {
         let action = move || {
             remove_temporary();
             if !INSTALLED.load(Ordering::SeqCst) {
@@ -57,6 +95,11 @@ pub(super) fn remove_at_end(path: &Path) {
 
 #[cfg(not(unix))]
 pub(super) fn remove_at_end(_: &Path) {}
+
+/// The file that was to be made is not ours.
+pub(super) fn keep_at_end() {
+    TEMPORARY.store(std::ptr::null_mut(), Ordering::SeqCst);
+}
 
 /// Removes it now. Signal-safe.
 #[cfg(unix)]

@@ -64,10 +64,13 @@ impl Output {
             .filter(|folder| !folder.as_os_str().is_empty());
         let mut fresh = tempfile::Builder::new();
         fresh.prefix(".symbolicate-").suffix(".tmp");
-        #[cfg(unix)]
-        fresh.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let file = fresh.tempfile_in(folder.unwrap_or(Path::new(".")))?;
-        interrupt::remove_at_end(file.path());
+        let mut options = File::options();
+        options.read(true).write(true).create_new(true);
+        // By its name, so that it is never there without somebody to remove it.
+        let file = fresh.make_in(folder.unwrap_or(Path::new(".")), |path| {
+            interrupt::remove_at_end(path);
+            options.open(path).inspect_err(|_| interrupt::keep_at_end())
+        })?;
         if let Some(before) = before {
             // Where the owner cannot be kept, the file is of who writes it.
             #[cfg(unix)]
