@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
-use wedjat::unwind::RuleSource;
+use wedjat::unwind::{RuleSource, WalkEnd};
 
 /// How a walk compares with the truth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,12 +33,16 @@ struct Row {
     distinct_wrong: u64,
     /// Frames by what said how they are left.
     sources: BTreeMap<RuleSource, u64>,
+    /// Those among them that have no caller.
+    roots: BTreeMap<RuleSource, u64>,
+    /// Frames left a second time, by their rows.
+    again: u64,
 }
 
 const HEADER: &str = "| arch | corpus | unwinder | stops | exact | stopped early \
     | wrong, said to be certain | wrong, said to be a guess | addresses ever wrong \
-    | frames left by framehop's rules |\n\
-    | --- | --- | --- | --: | --: | --: | --: | --: | --: | --: |\n";
+    | frames left by framehop's rules | of all frames | left again by rows |\n\
+    | --- | --- | --- | --: | --: | --: | --: | --: | --: | --: | --: | --: |\n";
 
 #[derive(Default)]
 pub struct Table {
@@ -69,10 +73,17 @@ impl Table {
         }
     }
 
-    /// What said how each frame of a walk is left.
-    pub fn count_sources(&mut self, sources: &[RuleSource]) {
+    /// What said how each frame of a walk is left, why the last one was not, and how many were left a
+    /// second time.
+    pub fn count_sources(&mut self, sources: &[RuleSource], end: Option<WalkEnd>, again: u32) {
+        self.now.again += u64::from(again);
         for source in sources {
             *self.now.sources.entry(*source).or_default() += 1;
+        }
+        if end == Some(WalkEnd::Root)
+            && let Some(last) = sources.last()
+        {
+            *self.now.roots.entry(*last).or_default() += 1;
         }
     }
 
@@ -83,9 +94,16 @@ impl Table {
             all.add(row);
         }
         let frames: u64 = all.sources.values().sum();
+        let left = frames - all.roots.values().sum::<u64>();
         for (source, count) in &all.sources {
-            eprintln!("{source:?}: {:.3} % of {frames} frames", of(*count, frames));
+            let roots = all.roots.get(source).copied().unwrap_or(0);
+            eprintln!(
+                "{source:?}: {:.3} % of {frames} frames; {:.3} % of {left} with a caller",
+                of(*count, frames),
+                of(count - roots, left)
+            );
         }
+        eprintln!("left again by their rows: {:.3} %", of(all.again, frames));
     }
 
     /// A build of this corpus is done.
@@ -110,7 +128,13 @@ impl Table {
 
     pub fn print_misses(&self) {
         let mut misses: Vec<_> = self.misses.iter().collect();
-        misses.sort_by_key(|(what, count)| (what.starts_with("Early"), std::cmp::Reverse(**count)));
+        let rank = |what: &str| {
+            ["Wrong", "Doubtful"]
+                .iter()
+                .position(|kind| what.starts_with(kind))
+                .unwrap_or(2)
+        };
+        misses.sort_by_key(|(what, count)| (rank(what), std::cmp::Reverse(**count)));
         for (what, count) in misses.iter().take(80) {
             eprintln!("{count:8} {what}");
         }
@@ -200,29 +224,39 @@ impl Row {
         self.their_wrong += other.their_wrong;
         self.distinct += other.distinct;
         self.distinct_wrong += other.distinct_wrong;
+        self.again += other.again;
         for (source, count) in &other.sources {
             *self.sources.entry(*source).or_default() += count;
+        }
+        for (source, count) in &other.roots {
+            *self.roots.entry(*source).or_default() += count;
         }
     }
 
     fn write(&self, name: &str, text: &mut String) {
-        let frames = self.sources.values().sum();
-        let learned = self.sources.get(&RuleSource::Framehop);
+        let learned = |from: &BTreeMap<RuleSource, u64>| {
+            from.get(&RuleSource::Framehop).copied().unwrap_or(0)
+        };
+        let frames: u64 = self.sources.values().sum();
+        let roots: u64 = self.roots.values().sum();
+        let (left, all) = (frames - roots, learned(&self.sources));
         let share = |part| of(part, self.stops);
         let _ = writeln!(
             text,
-            "| x86_64 | {name} | wedjat | {} | {:.3} % | {:.3} % | {:.3} % | {:.3} % | {:.3} % | {:.2} % |",
+            "| x86_64 | {name} | wedjat | {} | {:.3} % | {:.3} % | {:.3} % | {:.3} % | {:.3} % | {:.2} % | {:.2} % | {:.2} % |",
             self.stops,
             share(self.exact),
             share(self.early),
             share(self.wrong),
             share(self.doubtful),
             of(self.distinct_wrong, self.distinct),
-            of(learned.copied().unwrap_or(0), frames),
+            of(all - learned(&self.roots), left),
+            of(all, frames),
+            of(self.again, left),
         );
         let _ = writeln!(
             text,
-            "| x86_64 | {name} | framehop 0.16 | {} | {:.3} % | {:.3} % | {:.3} % | | | |",
+            "| x86_64 | {name} | framehop 0.16 | {} | {:.3} % | {:.3} % | {:.3} % | | | | | |",
             self.stops,
             share(self.their_exact),
             share(self.their_early),

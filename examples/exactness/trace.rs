@@ -32,6 +32,7 @@ struct Stop {
     pc: u64,
     frames: Vec<RawFrame>,
     sources: Vec<RuleSource>,
+    again: u32,
     end: Option<WalkEnd>,
     theirs: Vec<u64>,
 }
@@ -222,6 +223,7 @@ fn unwind(
         stop.sources.extend(walk.rule_source());
     }
     stop.end = walk.end();
+    stop.again = walk.rows_again();
     stop.theirs.clear();
     let regs = UnwindRegsX86_64::new(user.rip, user.rsp, user.rbp);
     let mut read = |address| wedjat::unwind::Memory::read(remote, address).map_err(|_| ());
@@ -240,7 +242,7 @@ impl Stop {
     fn count(&self, chain: &[u64], mapped: &Mapped, table: &mut Table) {
         let ours = judge(chain, &self.frames, self.end);
         let theirs = judge_plain(chain, &self.theirs);
-        table.count_sources(&self.sources);
+        table.count_sources(&self.sources, self.end, self.again);
         table.count(ours, theirs, self.pc, || {
             let known = chain
                 .iter()

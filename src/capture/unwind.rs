@@ -107,7 +107,7 @@ impl Unwinder {
         let mut start = State::new(registers, true);
         start.known = known | 1 << arch.sp() | 1 << arch.pc();
         let mut walk = self.walk_from(start, images, memory);
-        walk.full = true;
+        walk.way = Way::Full;
         walk
     }
 
@@ -129,8 +129,9 @@ impl Unwinder {
             initial: start.registers,
             exact: start.exact,
             state: start,
-            full: false,
+            way: Way::Short,
             again: 0,
+            rows_again: 0,
             behind: 0,
             lacked: false,
             by_code: false,
@@ -155,10 +156,11 @@ pub struct Walk<'a, M> {
     here: Known,
     /// The image that was looked for last, and addresses that are all in it.
     near: (Range<u64>, Option<u32>),
-    /// Whether every preserved register is followed, not only the two that most frames need.
-    full: bool,
-    /// How many times it has begun again to follow them.
+    way: Way,
+    /// How many times it has begun again to follow every register.
     again: u32,
+    /// How many frames it has left by their rows on the way back to where it began again.
+    rows_again: u32,
     /// How many frames it has still to leave until it comes to where it began again.
     behind: u32,
     /// Whether it ended for want of a register that was not known.
@@ -169,6 +171,17 @@ pub struct Walk<'a, M> {
     budget: u32,
     given: u32,
     ended: Option<WalkEnd>,
+}
+
+/// By what frames are left that have a short rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// By that rule: of the registers that calls preserve only the frame pointer is followed.
+    Short,
+    /// The same, but for a frame whose frame pointer may be another frame's, see [`Walk::leave_by_row`].
+    Doubt,
+    /// By their rows: every preserved register is followed.
+    Full,
 }
 
 /// Where a walk stands.
@@ -294,10 +307,16 @@ impl<M: Memory> Walk<'_, M> {
     /// What says how the frame that was given last is left; `None` before the first one.
     pub fn rule_source(&self) -> Option<RuleSource> {
         (self.given > 0).then(|| match self.here.source() {
-            // Each preserved register is followed, which takes the row.
-            RuleSource::Framehop if self.full => RuleSource::Row,
+            RuleSource::Framehop if self.takes_row() => RuleSource::Row,
             source => source,
         })
+    }
+
+    /// How many frames were left a second time, by rows evaluated here, since one further out needs registers
+    /// that the rules of those frames do not follow. [`Walk::rule_source`] has said of each how it was left at
+    /// first.
+    pub fn rows_again(&self) -> u32 {
+        self.rows_again
     }
 
     /// The registers of the frame that was given last, as far as they are known.
@@ -309,7 +328,7 @@ impl<M: Memory> Walk<'_, M> {
     #[inline]
     fn step(&mut self) -> Result<(), WalkEnd> {
         match self.here.usual() {
-            Some(usual) if !self.full => self.leave_by_frame(usual),
+            Some(usual) if self.way == Way::Short => self.leave_by_frame(usual),
             _ => self.leave_otherwise(),
         }
     }
@@ -319,20 +338,21 @@ impl<M: Memory> Walk<'_, M> {
     fn leave_otherwise(&mut self) -> Result<(), WalkEnd> {
         let image = self.here.image();
         match self.here.rule() {
-            Rule::Frame { .. } if self.is_without_row(image) => match self.here.usual() {
-                Some(usual) => self.leave_by_frame(usual),
-                None => Err(WalkEnd::NoUnwindInfo),
-            },
+            Rule::Frame { .. } if !self.takes_row() || self.is_without_row(image) => {
+                let usual = self.here.usual().ok_or(WalkEnd::NoUnwindInfo)?;
+                self.leave_by_frame(usual)?;
+                self.state.doubt &= match usual.fp() {
+                    Some(_) => 0,
+                    None => 1 << self.arch.fp(),
+                };
+            }
             Rule::Frame { .. } | Rule::Full => match self.leave_by_row(image) {
-                Err(Fault::UnknownRegister) if !self.full => self.again_in_full(),
-                Err(Fault::UnknownRegister) => self.lack(),
-                Err(Fault::Bad) => Err(WalkEnd::NoUnwindInfo),
-                Err(Fault::Missing(missing)) => Err(end_of(missing)),
-                Ok(Some(end)) => Err(end),
-                Ok(None) => {
-                    self.settle();
-                    Ok(())
-                }
+                Err(Fault::UnknownRegister) if self.way != Way::Full => self.again_in_full()?,
+                Err(Fault::UnknownRegister) => self.lack()?,
+                Err(Fault::Bad) => return Err(WalkEnd::NoUnwindInfo),
+                Err(Fault::Missing(missing)) => return Err(end_of(missing)),
+                Ok(Some(end)) => return Err(end),
+                Ok(None) => {}
             },
             Rule::Guess { base, .. } => {
                 let usual = self.here.guess().ok_or(WalkEnd::NoUnwindInfo)?;
@@ -341,12 +361,31 @@ impl<M: Memory> Walk<'_, M> {
                     Base::Sp => Found::LinkRegister,
                     Base::Fp => Found::FramePointer,
                 };
-                Ok(())
             }
-            Rule::Root => Err(WalkEnd::Root),
-            Rule::Signal => self.leave_handler(image),
-            Rule::Foreign => self.leave_by_landing(image),
-            Rule::Nothing => self.leave_by_guess(image),
+            Rule::Root => return Err(WalkEnd::Root),
+            Rule::Signal => self.leave_handler(image)?,
+            Rule::Foreign => self.leave_by_landing(image)?,
+            Rule::Nothing => self.leave_by_guess(image)?,
+        }
+        self.settle();
+        Ok(())
+    }
+
+    /// Whether a frame that has a short rule is left by its row nevertheless.
+    fn takes_row(&self) -> bool {
+        match (self.way, self.here.usual()) {
+            (Way::Full, _) => true,
+            (Way::Doubt, Some(usual)) => {
+                let base = if usual.by_fp {
+                    self.state.fp
+                } else {
+                    self.state.sp
+                };
+                let cfa = base.wrapping_add(u64::from(usual.cfa) * 8);
+                usual.by_fp && self.state.doubt & 1 << self.arch.fp() != 0
+                    || self.state.called.is_some_and(|(called, _)| called == cfa)
+            }
+            _ => false,
         }
     }
 
@@ -361,7 +400,7 @@ impl<M: Memory> Walk<'_, M> {
     /// its own instructions lead to its caller. Neither is certain.
     #[cold]
     fn doubt(&mut self) {
-        if self.given == 2 && self.exact && !self.full {
+        if self.given == 2 && self.exact && self.way == Way::Short {
             let said = std::mem::replace(&mut self.state, State::new(&self.initial, true));
             if self.leave_by_code() != Ok(true) {
                 self.state = said;
@@ -486,13 +525,16 @@ impl<M: Memory> Walk<'_, M> {
         }
     }
 
-    /// A return address of 0: that of a thread's first function, if it has no frame pointer to give back
-    /// either (System V ABI, AMD64, 3.4.1; Procedure Call Standard for the Arm 64-bit Architecture, 6.4.6). Else
-    /// the information may be wrong, as that of code made at run time is at times.
+    /// A return address of 0. On Darwin it is that of a thread's first function, if it has no frame pointer
+    /// to give back either (Procedure Call Standard for the Arm 64-bit Architecture, 6.4.6; System V ABI, AMD64,
+    /// 3.4.1). On Linux the entries of such functions say that they have no caller, and where one says
+    /// otherwise it is wrong, as that of code which keeps a stack of its own is at times.
     #[cold]
     fn end_at_null(&self, found: Found) -> WalkEnd {
+        let image = self.here.image().and_then(|index| self.images.get(index));
+        let by_zeros = image.is_some_and(LoadedImage::is_mach_o);
         match found {
-            Found::UnwindInfo if self.state.fp == 0 => WalkEnd::Root,
+            Found::UnwindInfo if self.state.fp == 0 && by_zeros => WalkEnd::Root,
             _ => WalkEnd::NoUnwindInfo,
         }
     }

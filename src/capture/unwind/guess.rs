@@ -90,7 +90,8 @@ fn cfi_preserved(arch: Arch) -> u64 {
 
 #[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
 mod tests {
-    use crate::capture::{ImageTable, Images, LoadedImage, Registers, StackCopy, Unwinder};
+    use crate::capture::images::Section;
+    use crate::capture::{Arch, ImageTable, Images, LoadedImage, Registers, StackCopy, Unwinder};
     use crate::report::model::{Found, WalkEnd};
 
     // What compilers make of a naked function: its information says nothing of what it pushes.
@@ -134,7 +135,7 @@ mod tests {
             frames,
             [(pc, Found::Context), (caller, Found::LinkRegister)]
         );
-        assert_eq!(end, Some(WalkEnd::Root));
+        assert_eq!(end, Some(WalkEnd::NoUnwindInfo));
         // Nowhere at all: what the information says is kept, as a guess.
         let (frames, _) = walk(&[3, 5, 0]);
         assert_eq!(frames, [(pc, Found::Context), (3, Found::LinkRegister)]);
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_return_address_of_0_is_a_root_only_where_there_is_no_frame_pointer_either() {
+    fn a_return_address_of_0_is_no_root_where_the_entry_does_not_say_so() {
         ImageTable::refresh();
         let images = ImageTable::enter();
         let end = |set: &Images, pc: u64, fp: u64, words: &[u64]| {
@@ -161,12 +162,23 @@ mod tests {
             let mut walk = unwinder.walk(&registers, set, StackCopy::new(0x1000, &stack));
             (walk.by_ref().count(), walk.end())
         };
-        let called = wedjat_test_called as *const () as u64;
-        assert_eq!(end(images.set(), called, 0, &[0]), (1, Some(WalkEnd::Root)));
         let unsure = (1, Some(WalkEnd::NoUnwindInfo));
+        // A runtime with a stack of its own may have one entry for all of its code, as LuaJIT's interpreter has.
+        let called = wedjat_test_called as *const () as u64;
+        assert_eq!(end(images.set(), called, 0, &[0]), unsure);
         assert_eq!(end(images.set(), called, 0x1008, &[0, 0]), unsure);
         // Without information, a frame record of zeros need not be this function's.
-        let bare = Images::new(vec![LoadedImage::new("bare", 0x5000_0000, 0, 0x1000)]);
-        assert_eq!(end(&bare, 0x5000_0123, 0x1000, &[0, 0]), unsure);
+        let bare = || LoadedImage::new("bare", 0x5000_0000, 0, 0x1000);
+        let set = Images::new(vec![bare()]);
+        assert_eq!(end(&set, 0x5000_0123, 0x1000, &[0, 0]), unsure);
+        // Darwin's threads begin with a call that has nowhere to return to: `push rbp; mov rbp, rsp`.
+        let text = Section {
+            svma: 0x100,
+            bytes: vec![0x55, 0x48, 0x89, 0xe5, 0x90].into(),
+        };
+        let mach_o = || bare().with_arch(Arch::X86_64).with_text(text.clone());
+        let begins = Images::new(vec![mach_o().with_function_starts(&[0x80, 0x02, 0])]);
+        assert_eq!(end(&begins, 0x5000_0100, 0, &[0]), (1, Some(WalkEnd::Root)));
+        assert_eq!(end(&begins, 0x5000_0100, 8, &[0]), unsure);
     }
 }

@@ -2,10 +2,11 @@
 
 use super::install::{self, Slot};
 use super::scan::cfa_at;
-use super::{State, Walk};
+use super::{State, Walk, Way};
 use crate::capture::cfi::{self, Fault, Left};
 use crate::capture::memory::Memory;
 use crate::capture::registers::Arch;
+use crate::capture::rule::RuleSource;
 use crate::report::model::{Found, WalkEnd};
 
 /// How many times a walk begins again; then every register is followed to its end.
@@ -40,9 +41,6 @@ impl<M: Memory> Walk<'_, M> {
             return Err(Fault::UnknownRegister);
         }
         let installs = row.installs();
-        if installs && !self.full {
-            return Err(Fault::UnknownRegister);
-        }
         let (pc, sp) = (self.state.pc, self.state.sp);
         let start = image.avma(row.start);
         let images = self.images;
@@ -130,8 +128,9 @@ impl<M: Memory> Walk<'_, M> {
         self.state.set_all(registers);
         self.state.known = known;
         self.state.doubt = doubt;
-        // The short way follows no doubt.
-        self.full |= doubt != 0;
+        if self.way == Way::Short && doubt != 0 {
+            self.way = Way::Doubt;
+        }
         let arrived = self.arrive(return_address, cfa, found);
         if installs && !has_locals {
             // The stack is the other frame's: this is where in it the jump will land.
@@ -145,24 +144,26 @@ impl<M: Memory> Walk<'_, M> {
     /// Walks again from the start with every register, past the frame that needs them.
     #[cold]
     pub(super) fn again_in_full(&mut self) -> Result<(), WalkEnd> {
-        self.full = true;
+        self.way = Way::Full;
         self.again += 1;
         self.state = State::new(&self.initial, self.exact);
         for left in (0..self.given).rev() {
             self.here = self.rule_here();
             self.behind = left;
+            self.rows_again += u32::from(left > 0 && self.here.source() == RuleSource::Framehop);
             self.step()?;
         }
         Ok(())
     }
 
-    /// Behind a frame that needed every register, and where none is in doubt, the short way is taken again:
-    /// further out they are seldom needed.
-    #[cold]
+    /// Behind a frame that needed every register the short way is taken again: further out they are seldom
+    /// needed.
     pub(super) fn settle(&mut self) {
-        let clear = self.state.doubt == 0 && self.state.called.is_none();
-        if clear && self.behind == 0 && (1..MOST_AGAIN).contains(&self.again) {
-            self.full = false;
+        let arrived = self.behind == 0 && (1..MOST_AGAIN).contains(&self.again);
+        if self.way == Way::Full && !arrived {
+            return;
         }
+        let clear = self.state.doubt == 0 && self.state.called.is_none();
+        self.way = if clear { Way::Short } else { Way::Doubt };
     }
 }
