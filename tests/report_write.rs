@@ -3,7 +3,7 @@
 use rmpv::Value;
 use wedjat::report::{
     self, AppView, ClosedBy, Context, EventView, Found, HeadView, Omitted, RawFrame, Report,
-    ReportWriter, Sink, SinkError, StallEndView, ThreadView, ValueView, crc32,
+    ReportWriter, Sink, SinkError, StallEndView, ThreadView, ValueView,
 };
 
 /// Sections as an independent decoder sees them.
@@ -77,7 +77,7 @@ fn end_sums_all_bytes_before_it_and_counts_itself() {
     assert_eq!(field(end, "closed_by"), Some(&Value::from("writer")));
     assert_eq!(
         field(end, "crc32"),
-        Some(&Value::from(crc32(0, &file[..before])))
+        Some(&Value::from(crc32fast::hash(&file[..before])))
     );
 }
 

@@ -6,7 +6,9 @@
 mod bytes;
 mod checksum;
 mod damage;
+pub(crate) mod edit;
 pub mod limits;
+mod lookup;
 pub mod model;
 #[cfg(not(fuzzing))]
 pub(crate) mod name;
@@ -23,7 +25,6 @@ mod wire;
 mod write;
 
 pub use bytes::to_bytes;
-pub use checksum::crc32;
 pub use damage::{Damage, DamageKind, ReadError};
 pub use model::*;
 pub use read::{Reading, Survey, read, survey};
@@ -31,5 +32,5 @@ pub use scrub::{REMOVED, Scrub, scrub};
 #[cfg(feature = "symbolicate")]
 pub(crate) use scrub::{UserNames, scrub_names};
 pub use stream::ReportReader;
-pub use text_hash::text_hash;
+pub(crate) use text_hash::text_hash;
 pub use write::{ClosedBy, ReportWriter, Sink, SinkError};

@@ -81,7 +81,7 @@ pub fn reports(directory: impl AsRef<Path>) -> io::Result<Vec<StoredReport>> {
         paths.retain(|path| has_ending(path, WHOLE));
         Ok(paths)
     })?;
-    found.retain(|stored| !stored.head().is_ok_and(|head| is_own(&head.launch)));
+    found.retain(|stored| !stored.launch().is_ok_and(|launch| is_own(&launch)));
     Ok(found)
 }
 
@@ -157,14 +157,14 @@ impl StoredReport {
         std::fs::remove_file(&self.path)
     }
 
-    /// Only the first section: enough to know whose report it is.
-    fn head(&self) -> io::Result<report::Head> {
+    /// The launch that wrote it, from its first section.
+    fn launch(&self) -> io::Result<[u8; 16]> {
         use std::io::Read;
         let mut bytes = Vec::new();
         let file = descriptors::open_file(&self.path, O_RDONLY)?;
         (&*file).take(16 << 10).read_to_end(&mut bytes)?;
-        let reading = report::read(&bytes).map_err(io::Error::other)?;
-        Ok(reading.report.head)
+        let origin = report::edit::origin(&bytes).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(origin.launch)
     }
 }
 
@@ -242,14 +242,9 @@ impl Limits {
 
 /// Says in a whole report that the process died of what it tells.
 pub(crate) fn make_fatal(path: &Path) -> io::Result<()> {
-    let mut report = report::read(&descriptors::read(path)?)
-        .map_err(io::Error::other)?
-        .report;
-    if let Some(event) = &mut report.event {
-        event.fatal = true;
-    }
+    let bytes = report::edit::fatal(&descriptors::read(path)?).ok_or(io::ErrorKind::InvalidData)?;
     let fresh = path.with_extension("fatal");
-    descriptors::write(&fresh, &report::to_bytes(&report))?;
+    descriptors::write(&fresh, &bytes)?;
     std::fs::rename(&fresh, path)
 }
 

@@ -26,13 +26,12 @@ pub(super) fn settle(path: &Path, ending: &str) -> io::Result<Option<PathBuf>> {
     if !is_own_content(&bytes) {
         return Ok(None);
     }
-    let Ok(reading) = report::read(&bytes) else {
+    let Some(origin) = report::edit::origin(&bytes) else {
         std::fs::rename(path, path.with_extension(DAMAGED))?;
         return Ok(None);
     };
-    let (head, event) = (reading.report.head, reading.report.event);
-    let kind = event.map_or(EventKind::Crash, |event| event.kind);
-    let name = Name::new(head.time, kind.as_str(), &head.id, ending);
+    let kind = origin.kind.unwrap_or(EventKind::Crash);
+    let name = Name::new(origin.time, kind.as_str(), &origin.id, ending);
     let named = path.with_file_name(name.as_str());
     std::fs::rename(path, &named)?;
     Ok(Some(named))

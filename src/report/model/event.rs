@@ -32,6 +32,17 @@ pub enum EventKind {
 }
 
 impl EventKind {
+    /// Those that this version knows.
+    pub(crate) const KNOWN: [EventKind; 7] = [
+        EventKind::Stall,
+        EventKind::Crash,
+        EventKind::Panic,
+        EventKind::Exception,
+        EventKind::Live,
+        EventKind::Cpu,
+        EventKind::Memory,
+    ];
+
     /// The word in the report, as `stall`.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,0 +1,211 @@
+//! Reports that are finished without being read into the model: sections stay as they are, byte for byte.
+//!
+//! This is what a launch needs of the reports that earlier ones left; an app that only records links no more of
+//! reading than this.
+
+mod join;
+
+use super::checksum::crc32;
+use super::limits;
+use super::lookup;
+use super::model::{End, Event, EventKind, Head, Image, VERSION};
+use super::read::checks_of;
+use super::section::{Piece, Pieces, Section, check, is_known};
+use super::token::Token;
+use super::wire::section::Section as _;
+use super::write::{ClosedBy, ReportWriter};
+
+pub(crate) use join::join;
+
+/// What a report says of where it comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// Identifies the launch that wrote it.
+    pub(crate) launch: [u8; 16],
+    /// Identifies the report.
+    pub(crate) id: [u8; 16],
+    /// When it was begun, nanoseconds since the Unix epoch.
+    pub(crate) time: u64,
+    /// What it is about, where it says so.
+    pub(crate) kind: Option<EventKind>,
+}
+
+/// Where a report comes from; `None` where nothing can be read.
+pub(crate) fn origin(bytes: &[u8]) -> Option<Origin> {
+    let sections = Sections::of(bytes)?;
+    let head = sections.last(<Head>::KIND);
+    let id = |key| head.map_or([0; 16], |head| lookup::id(bytes, &head, key));
+    let kind = sections.last(<Event>::KIND).map(|event| {
+        let word = lookup::raw(bytes, &event, "type");
+        let known = |kind: &EventKind| kind.as_str().as_bytes() == word;
+        let kind = EventKind::KNOWN.into_iter().find(known);
+        kind.unwrap_or(EventKind::Other)
+    });
+    Some(Origin {
+        launch: id("launch"),
+        id: id("id"),
+        time: head.map_or(0, |head| lookup::unsigned(bytes, &head, "time")),
+        kind,
+    })
+}
+
+/// The report as one whose process died of what it says; `None` where it has no event.
+pub(crate) fn fatal(bytes: &[u8]) -> Option<Vec<u8>> {
+    let sections = Sections::of(bytes)?;
+    let event = sections.last(<Event>::KIND)?;
+    let (at, Token::Bool(_)) = lookup::find(bytes, &event, "fatal")? else {
+        return None;
+    };
+    let end = sections.last(<End>::KIND);
+    let mut changed = bytes
+        .get(..end.map_or(bytes.len(), |end| end.start))?
+        .to_vec();
+    *changed.get_mut(at)? = 0xc3;
+    if check(bytes, &event).is_some() {
+        set_check(changed.get_mut(event.start..event.end)?);
+    }
+    match end {
+        Some(end) => finish(
+            changed,
+            sections.all.len() as u64 - 1,
+            closed_by(bytes, &end),
+        ),
+        None => Some(changed),
+    }
+}
+
+/// The sections of a report, as a reader takes them.
+struct Sections<'a> {
+    bytes: &'a [u8],
+    all: Vec<Section<'a>>,
+    /// Whether images may be missing before one that is there.
+    misplaced_images: bool,
+}
+
+impl<'a> Sections<'a> {
+    /// `None` where a reader finds no report.
+    fn of(bytes: &'a [u8]) -> Option<Sections<'a>> {
+        let mut sections = Sections {
+            bytes,
+            all: Vec::new(),
+            misplaced_images: false,
+        };
+        let mut has_gap = false;
+        for piece in Pieces::new(bytes, checks_of(bytes)) {
+            let Piece::Section(section) = piece else {
+                has_gap = true;
+                continue;
+            };
+            let is_next = section.kind == <Head>::KIND && !sections.all.is_empty();
+            if is_next || sections.all.len() as u64 >= limits::SECTIONS {
+                break;
+            }
+            sections.misplaced_images |= has_gap && section.kind == <Image>::KIND;
+            sections.all.push(section);
+            if section.kind == <End>::KIND {
+                break;
+            }
+        }
+        let is_report = match sections.last(<Head>::KIND) {
+            Some(head) => {
+                lookup::raw(bytes, &head, "format") == b"wedjat"
+                    && lookup::unsigned(bytes, &head, "version") == VERSION
+            }
+            None => sections.all.iter().any(|section| is_known(section.kind)),
+        };
+        is_report.then_some(sections)
+    }
+
+    fn kind(&self, kind: &'static str) -> impl Iterator<Item = Section<'a>> {
+        self.all
+            .iter()
+            .copied()
+            .filter(move |section| section.kind == kind)
+    }
+
+    /// The last section of this kind: the one that counts.
+    fn last(&self, kind: &'static str) -> Option<Section<'a>> {
+        self.kind(kind).last()
+    }
+}
+
+/// Sets right the `check` that a section ends with.
+fn set_check(section: &mut [u8]) {
+    if let Some((rest, check)) = section.split_last_chunk_mut::<4>()
+        && let Some((_, covered)) = rest.split_last()
+    {
+        *check = crc32(0, covered).to_be_bytes();
+    }
+}
+
+/// Who closed a report that has this `end`.
+fn closed_by(bytes: &[u8], end: &Section<'_>) -> ClosedBy {
+    let next_launch = ClosedBy::NextLaunch;
+    match lookup::raw(bytes, end, "closed_by") == next_launch.as_str().as_bytes() {
+        true => next_launch,
+        false => ClosedBy::Writer,
+    }
+}
+
+/// `bytes`, of so many sections, with an `end`.
+fn finish(mut bytes: Vec<u8>, sections: u64, closed_by: ClosedBy) -> Option<Vec<u8>> {
+    let crc = crc32(0, &bytes);
+    let writer = ReportWriter::resume(&mut [0; 256], &mut bytes, crc, sections).finish(closed_by);
+    writer.is_ok().then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Report, read, to_bytes};
+
+    fn samples() -> Vec<Vec<u8>> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/reports/v1.0");
+        let paths = std::fs::read_dir(folder).unwrap();
+        paths
+            .map(|path| std::fs::read(path.unwrap().path()).unwrap())
+            .collect()
+    }
+
+    /// What is found without the model is what a reader finds, of every sample cut anywhere.
+    #[test]
+    fn an_origin_is_that_of_the_model() {
+        for bytes in samples() {
+            for len in (0..bytes.len()).step_by(7).chain([bytes.len()]) {
+                let cut = &bytes[..len];
+                let expected = read(cut).ok().map(|reading| {
+                    let Report { head, event, .. } = reading.report;
+                    Origin {
+                        launch: head.launch,
+                        id: head.id,
+                        time: head.time,
+                        kind: event.map(|event| event.kind),
+                    }
+                });
+                assert_eq!(origin(cut), expected, "{len} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn a_report_is_made_fatal_and_nothing_else_of_it_changes() {
+        for bytes in samples() {
+            let before = read(&bytes).unwrap();
+            let after = read(&fatal(&bytes).unwrap()).unwrap();
+            let mut expected = before.report;
+            expected.event.as_mut().unwrap().fatal = true;
+            expected.end = after.report.end.clone();
+            assert_eq!(after.report, expected);
+            assert_eq!(after.damage, before.damage);
+        }
+        // A tool may have left the checks out.
+        let mut report = Report::default();
+        report.head.version = VERSION;
+        report.event = Some(Event::default());
+        report
+            .unknown
+            .push(("x".to_owned(), crate::report::Value::Nil));
+        let after = read(&fatal(&to_bytes(&report)).unwrap()).unwrap();
+        assert!(after.report.event.unwrap().fatal);
+    }
+}
