@@ -174,7 +174,7 @@ mod linux {
         );
         let lasted = report.stall_end.as_ref().map_or_else(
             || "no end".to_owned(),
-            |end| format!("{} ms", end.duration / 1_000_000),
+            |end| format!("{} ms", end.duration.as_millis()),
         );
         let samples: u64 = report.samples.iter().map(|sample| sample.count).sum();
         let syscall = report.threads[0].syscall.clone().unwrap_or_default();

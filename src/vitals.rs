@@ -3,6 +3,8 @@
 mod frames;
 mod launch;
 
+use std::time::Duration;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) use frames::FRAMES;
@@ -160,8 +162,8 @@ impl Gauges {
             cpu: Some(cpu).filter(|cpu| *cpu != CpuView::default()),
             memory: Some(memory).filter(|memory| *memory != MemoryView::default()),
             frame_rate: FRAMES.rate(clock::monotonic()),
-            uptime: vitals::uptime(),
-            launch_time: LAUNCHED.time(),
+            uptime: vitals::uptime().map(Duration::from_nanos),
+            launch_time: LAUNCHED.time().map(Duration::from_nanos),
             launch_kind: LAUNCHED.kind(),
             battery: power.battery,
             thermal: power.thermal,

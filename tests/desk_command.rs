@@ -654,7 +654,7 @@ fn reports_that_our_recorder_would_not_write() {
     let frames = odd.threads[0].frames.clone();
     for at in 0..3 {
         odd.samples.push(Sample {
-            at,
+            at: std::time::Duration::from_nanos(at),
             count: u64::MAX - at,
             frames: vec![Frame {
                 pc: frames[0].pc + 4 * at,

@@ -3,12 +3,19 @@
 
 mod deadline;
 
+use std::time::{Duration, SystemTime};
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use wedjat::report::EventKind;
+use wedjat::report::{EventKind, Report};
 use wedjat::symbolicate::foreign::{self, Layout};
 use wedjat::symbolicate::{DebugFiles, Symbolicated, Symbolicator};
+
+fn since_epoch(report: &Report) -> Duration {
+    let since = report.head.time.duration_since(SystemTime::UNIX_EPOCH);
+    since.unwrap()
+}
 
 fn testdata(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -77,7 +84,7 @@ fn every_layout_tells_the_same_story() {
         assert_eq!(report.head.os.build.as_deref(), Some("21E219"), "{name}");
         assert_eq!(report.head.device.as_deref(), Some("iPhone15,2"), "{name}");
         assert_eq!(report.head.arch, "arm64", "{name}");
-        assert_eq!(report.head.time / 1_000_000_000, 1_714_557_600, "{name}");
+        assert_eq!(since_epoch(report).as_secs(), 1_714_557_600, "{name}");
         let event = report.event.as_ref().unwrap();
         assert_eq!(
             (event.kind, event.fatal),
@@ -107,7 +114,10 @@ fn a_hang_has_its_duration_and_its_samples() {
         let hang = &symbolicated(name)[1];
         let report = &hang.report;
         assert_eq!(report.event.as_ref().unwrap().kind, EventKind::Stall);
-        assert_eq!(report.stall_end.as_ref().unwrap().duration, 20_000_000_000);
+        assert_eq!(
+            report.stall_end.as_ref().unwrap().duration,
+            Duration::from_secs(20)
+        );
         assert_eq!(report.samples[0].count, 20);
         assert!(report.threads[0].main);
         assert_eq!(lines(hang, 0)[..2], STORY, "{name}");
@@ -137,7 +147,7 @@ fn hangs_and_spins_have_their_stacks_and_samples() {
         );
         assert_eq!(
             report.stall_end.as_ref().unwrap().duration,
-            4_200_000_000,
+            Duration::from_millis(4_200),
             "{name}"
         );
         assert_eq!(
@@ -146,7 +156,8 @@ fn hangs_and_spins_have_their_stacks_and_samples() {
             "{name}"
         );
         assert_eq!(report.head.app.version, "2.1 (77)", "{name}");
-        assert_eq!(report.head.time, 1_714_557_600_250_000_000, "{name}");
+        let time = Duration::from_millis(1_714_557_600_250);
+        assert_eq!(since_epoch(report), time, "{name}");
         assert_eq!(report.threads.len(), 2, "{name}");
         assert!(report.threads[0].main && !report.threads[1].main, "{name}");
         assert_eq!(
@@ -161,14 +172,17 @@ fn hangs_and_spins_have_their_stacks_and_samples() {
             "{name}: {kept}"
         );
         if name != "hang.ips" {
-            let samples: Vec<(u64, u64, u64)> = report
+            let samples: Vec<(Duration, u64, u64)> = report
                 .samples
                 .iter()
                 .map(|s| (s.at, s.count, s.frames[0].pc))
                 .collect();
             assert_eq!(
                 samples,
-                [(0, 15, 0x104c3c554), (1_500_000_000, 5, 0x104c3c558)],
+                [
+                    (Duration::ZERO, 15, 0x104c3c554),
+                    (Duration::from_millis(1_500), 5, 0x104c3c558)
+                ],
                 "{name}"
             );
             assert_eq!(report.head.os.build.as_deref(), Some("23E214"));
@@ -183,7 +197,7 @@ fn deep_stacks_and_branching_trees_keep_their_order() {
     assert_eq!(lines(&found[0], 0)[..2], STORY);
     assert_eq!(
         found[0].report.stall_end.as_ref().unwrap().duration,
-        1_500_000_000
+        Duration::from_millis(1_500)
     );
     // 10 samples in `start`: 7 in `main`, 6 of them in `kiosk_fault`; 3 elsewhere.
     let tree = &found[1].report;

@@ -36,7 +36,7 @@ fn report(number: u64) -> Vec<u8> {
         ..Thread::default()
     });
     report.stall_end = Some(StallEnd {
-        duration: 1_000_000 * number,
+        duration: std::time::Duration::from_millis(number),
         how: "recovered".into(),
         ..StallEnd::default()
     });

@@ -1,6 +1,8 @@
 //! What formats made for people show of a report: all that it holds, and whom it blames.
 #![cfg(feature = "symbolicate")]
 
+use std::time::Duration;
+
 use serde_json::Value as Json;
 use wedjat::report::{
     Capture, Context, Cpu, Event, EventKind, Found, Frame, Image, Loss, Memory, Report, Sample,
@@ -22,18 +24,18 @@ fn named(report: Report) -> Symbolicated {
     Symbolicator::new(DebugFiles::new()).symbolicate(report)
 }
 
-const MS: u64 = 1_000_000;
+const MS: Duration = Duration::from_millis(1);
 
 /// A stall of 406 ms with eight samples, found after 250 ms, of an app that says all that an app can say.
 fn full() -> Report {
     let mut report = Report::default();
     report.head.app.name = "till".into();
     report.head.app.version = "1.0".into();
-    report.head.clock = 10_000 * MS;
+    report.head.clock = MS * 10_000;
     report.event = Some(Event {
         kind: EventKind::Stall,
         thresholds: Some(Thresholds {
-            timeout: 50 * MS,
+            timeout: MS * 50,
             strikes: 5,
             ..Thresholds::default()
         }),
@@ -61,7 +63,7 @@ fn full() -> Report {
     });
     for at in [52, 103, 154, 205, 256, 307, 352, 400] {
         report.samples.push(Sample {
-            at: at * MS,
+            at: MS * at,
             count: 1,
             frames: frames(&["till::parse", "till::load", "till::main"]),
             ..Sample::default()
@@ -79,8 +81,8 @@ fn full() -> Report {
             ..Memory::default()
         }),
         frame_rate: Some(58.26),
-        uptime: Some(90_000 * MS),
-        launch_time: Some(1_200 * MS),
+        uptime: Some(MS * 90_000),
+        launch_time: Some(MS * 1_200),
         launch_kind: Some("cold".into()),
         ..Vitals::default()
     });
@@ -89,21 +91,21 @@ fn full() -> Report {
             ("screen".into(), Value::Text("Checkout".into())),
             ("a first".into(), Value::Unsigned(3)),
         ],
-        breadcrumbs: vec![(9_900 * MS, "tapped Buy".into())],
+        breadcrumbs: vec![(MS * 9_900, "tapped Buy".into())],
         gauges: vec![("queue".into(), 3.5)],
         marks: vec![
-            ("GET /prices".into(), 9_800 * MS, Some(120 * MS)),
-            ("page Checkout".into(), 9_000 * MS, None),
+            ("GET /prices".into(), MS * 9_800, Some(MS * 120)),
+            ("page Checkout".into(), MS * 9_000, None),
         ],
         ..Context::default()
     });
     report.stall_end = Some(StallEnd {
-        duration: 406 * MS,
+        duration: MS * 406,
         how: "recovered".into(),
         ..StallEnd::default()
     });
     report.capture = Some(Capture {
-        stopped: Some(70_000),
+        stopped: Some(Duration::from_micros(70)),
         ..Capture::default()
     });
     report.loss = Some(Loss {
@@ -212,10 +214,10 @@ fn speedscope_has_the_true_times() {
         serde_json::from_str(&text_of(Speedscope::new(), &Style::default(), &report)).unwrap();
     let profile = &document["profiles"][0];
     assert_eq!(profile["unit"], "nanoseconds");
-    assert_eq!(profile["startValue"], 52 * MS);
-    assert_eq!(profile["endValue"], 406 * MS);
-    assert_eq!(profile["weights"][0], 51 * MS);
-    assert_eq!(profile["weights"][7], 6 * MS);
+    assert_eq!(profile["startValue"], 52 * 1_000_000_u64);
+    assert_eq!(profile["endValue"], 406 * 1_000_000_u64);
+    assert_eq!(profile["weights"][0], 51 * 1_000_000_u64);
+    assert_eq!(profile["weights"][7], 6 * 1_000_000_u64);
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn stall(version: &str, base: u64, stack: &[&str]) -> Symbolicated {
         ..Event::default()
     });
     report.stall_end = Some(StallEnd {
-        duration: base,
+        duration: std::time::Duration::from_nanos(base),
         ..StallEnd::default()
     });
     for name in ["/opt/app/app", "/usr/lib/libsystem.so"] {

@@ -282,7 +282,7 @@ fn too_much_cpu_memory_and_too_few_frames_are_reported_each_as_its_own_kind() {
     let event = frames.event.as_ref().unwrap();
     assert_eq!(event.class.as_deref(), Some("slow_frames"));
     assert!(event.reason.as_deref().unwrap().contains("frames a second"));
-    assert!(frames.stall_end.unwrap().duration >= 500_000_000);
+    assert!(frames.stall_end.unwrap().duration >= Duration::from_millis(500));
 }
 
 /// What the next launch is told of one that did `what`.

@@ -2,6 +2,8 @@
 
 mod report_support;
 
+use std::time::{Duration, SystemTime};
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use report_support::full_report;
@@ -124,7 +126,7 @@ fn word(of: &str) -> &'static str {
         .map_or(of, |of| of.trim_end_matches('>'));
     match of {
         "H::Text" | "EventKind" | "WalkEnd" | "Format" => "text",
-        "u64" | "u32" => "unsigned",
+        "u64" | "u32" | "SystemTime" | "Duration" => "unsigned",
         "i64" => "integer",
         "bool" => "bool",
         "H::Bytes" | "[u8; 16]" => "bin",
@@ -321,8 +323,8 @@ fn the_worked_example_is_what_the_writer_writes() {
         .head(&HeadView {
             id: *b"wedjat report 01",
             launch: *b"wedjat launch 01",
-            time: 1_700_000_000_000_000_000,
-            clock: 5_000_000_000,
+            time: SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000),
+            clock: Duration::from_secs(5),
             app: AppView {
                 name: "MyApp",
                 version: "1.2.3",

@@ -5,6 +5,8 @@ mod report_support;
 #[path = "report_support/any_report.rs"]
 mod any_report;
 
+use std::time::Duration;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
@@ -16,6 +18,9 @@ use wedjat::report::{
     self, AppView, ClosedBy, Context, DamageKind, EventView, Found, HeadView, ImageView, LossView,
     RawFrame, Report, ReportWriter, Sink, SinkError, ThreadView, ValueView, VitalsView,
 };
+
+/// The unit of the format.
+const NANO: Duration = Duration::from_nanos(1);
 
 fn reports() -> impl Strategy<Value = Report> {
     let report = |bytes: Vec<u8>| any_report::report(&mut Unstructured::new(&bytes));
@@ -181,12 +186,12 @@ fn writing_allocates_nothing() {
     });
     results[4] = writer.context(&Context::of(
         [("key", ValueView::Text("value"))].into_iter(),
-        [(1, "one"), (2, "two")].into_iter(),
+        [(NANO, "one"), (2 * NANO, "two")].into_iter(),
         [("gauge", 0.5)].into_iter(),
-        [("mark", 1, None)].into_iter(),
+        [("mark", NANO, None)].into_iter(),
     ));
     results[5] = writer.vitals(&VitalsView {
-        uptime: Some(1),
+        uptime: Some(NANO),
         ..Default::default()
     });
     results[6] = writer.loss(&LossView {

@@ -217,7 +217,10 @@ fn version_1_0_says_what_it_said_when_it_was_released() {
             .collect::<Vec<_>>(),
         [40, 10, 10, 10, 10]
     );
-    assert_eq!(stall.stall_end.unwrap().duration, 400_123_456);
+    assert_eq!(
+        stall.stall_end.unwrap().duration,
+        std::time::Duration::from_nanos(400_123_456)
+    );
     let cut = read("cut.partial");
     assert_eq!(cut.threads.len(), 1);
     assert!(cut.images.len() > 10 && cut.stall_end.is_none());

@@ -1,8 +1,13 @@
 //! What scrubbing leaves of a report, and what not.
 
+use std::time::Duration;
+
 use wedjat::report::{
     self, Context, Event, Found, Frame, Image, Report, Scrub, Signal, Thread, Value, scrub,
 };
+
+/// The unit of the format.
+const NANO: Duration = Duration::from_nanos(1);
 
 const SLIDE: u64 = 0x5555_1234_5000;
 
@@ -75,9 +80,9 @@ fn report() -> Report {
             ("view".to_owned(), Value::Unsigned(SLIDE + 0x20)),
         ],
         breadcrumbs: vec![
-            (1, "opened /Users/alice/Documents/My plan.pdf".to_owned()),
+            (NANO, "opened /Users/alice/Documents/My plan.pdf".to_owned()),
             (
-                2,
+                2 * NANO,
                 format!("error 0x80070005 at {SLIDE:#x}, <View: 0x7ffd1234abcd>"),
             ),
         ],

@@ -1,10 +1,15 @@
 //! What a `ReportWriter` writes, as an independent MessagePack decoder (`rmpv`) sees it.
 
+use std::time::Duration;
+
 use rmpv::Value;
 use wedjat::report::{
     self, AppView, ClosedBy, Context, EventView, Found, HeadView, Omitted, RawFrame, Report,
     ReportWriter, Sink, SinkError, StallEndView, ThreadView, ValueView,
 };
+
+/// The unit of the format.
+const NANO: Duration = Duration::from_nanos(1);
 
 /// Sections as an independent decoder sees them.
 fn decode(mut bytes: &[u8]) -> Vec<(String, Vec<(Value, Value)>)> {
@@ -63,7 +68,7 @@ fn end_sums_all_bytes_before_it_and_counts_itself() {
         .unwrap();
     writer
         .stall_end(&StallEndView {
-            duration: 1,
+            duration: NANO,
             how: "recovered",
             ..StallEndView::default()
         })
@@ -215,9 +220,9 @@ fn every_size_of_buffer_gives_whole_sections() {
         writer
             .context(&Context::of(
                 (0..40).map(|_| ("key", ValueView::Text("value"))),
-                crumbs.iter().map(|&text| (1, text)),
+                crumbs.iter().map(|&text| (NANO, text)),
                 [("gauge", 0.5); 0].into_iter(),
-                [("mark", 1, None)].into_iter(),
+                [("mark", NANO, None)].into_iter(),
             ))
             .unwrap();
         let counted = writer.sections();
@@ -246,9 +251,9 @@ fn the_newest_breadcrumbs_are_kept() {
     ReportWriter::new(&mut buffer, &mut file)
         .context(&Context::of(
             [("key", ValueView::Nil); 0].into_iter(),
-            texts.iter().map(|text| (7, text.as_str())),
+            texts.iter().map(|text| (7 * NANO, text.as_str())),
             [("gauge", 0.5); 0].into_iter(),
-            [("mark", 1, None); 0].into_iter(),
+            [("mark", NANO, None); 0].into_iter(),
         ))
         .unwrap();
     let sections = decode(&file);

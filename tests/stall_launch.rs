@@ -231,7 +231,7 @@ fn is_one_stall(role: &str, lock: bool) {
     );
     let end = stalls[0].stall_end.as_ref().unwrap();
     assert_eq!(end.how, "recovered");
-    let lasted = Duration::from_nanos(end.duration);
+    let lasted = end.duration;
     assert!((600 * MS..2_500 * MS).contains(&lasted), "{lasted:?}");
     assert_eq!(ended, [HowEnded::Exit]);
 }

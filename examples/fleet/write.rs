@@ -1,5 +1,7 @@
 //! The fleet's reports, by the writer that the recorder uses.
 
+use std::time::{Duration, SystemTime};
+
 use std::error::Error;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -151,8 +153,8 @@ impl Report<'_> {
             .head(&HeadView {
                 id,
                 launch: id,
-                time: 1_790_000_000_000_000_000 + number * 1_000_000_000,
-                clock: 1 + number,
+                time: SystemTime::UNIX_EPOCH + Duration::from_secs(1_790_000_000 + number),
+                clock: Duration::from_nanos(1 + number),
                 app: AppView {
                     name: "till",
                     version: self.version,
@@ -180,7 +182,7 @@ impl Report<'_> {
                 location: None,
                 class: Some("busy"),
                 thresholds: Some(ThresholdsView {
-                    timeout: 50_000_000,
+                    timeout: Duration::from_millis(50),
                     strikes: 5,
                     ..ThresholdsView::default()
                 }),
@@ -242,7 +244,7 @@ impl Report<'_> {
             let keep = same.take_while(|(a, b)| a == b).count();
             writer
                 .sample(&SampleView {
-                    at: (duration * (0.25 + 0.7 * index as f64 / count as f64)) as u64,
+                    at: nanos(duration * (0.25 + 0.7 * index as f64 / count as f64)),
                     state: Some("running"),
                     count: 1 + self.random.below(3) as u64,
                     keep: keep as u64,
@@ -254,7 +256,7 @@ impl Report<'_> {
         }
         writer
             .stall_end(&StallEndView {
-                duration: duration as u64,
+                duration: nanos(duration),
                 how: "recovered",
                 ..StallEndView::default()
             })
@@ -305,4 +307,8 @@ impl Report<'_> {
             });
         raw.collect()
     }
+}
+
+fn nanos(count: f64) -> Duration {
+    Duration::from_nanos(count as u64)
 }

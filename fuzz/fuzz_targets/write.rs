@@ -307,7 +307,9 @@ fn check_name(report: &Report) {
         .event
         .as_ref()
         .map_or("live", |event| event.kind.as_str());
-    let name = name::Name::new(report.head.time, kind, &report.head.id, name::WHOLE);
+    let since = report.head.time.duration_since(std::time::UNIX_EPOCH);
+    let nanos = since.map_or(0, |since| since.as_nanos() as u64);
+    let name = name::Name::new(nanos, kind, &report.head.id, name::WHOLE);
     let name = name.as_str();
     assert!(name.len() < 96 && name.is_ascii(), "{name}");
     let field = |range| -> u64 {

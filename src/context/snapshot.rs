@@ -3,6 +3,8 @@
 use super::cell::Cell;
 use super::record::Read;
 use super::{BREADCRUMBS, Context, GAUGES, KEYS, MARKS};
+use std::time::Duration;
+
 use crate::report::{self, Each, Iterators, ValueView};
 
 /// A copy of a [`Context`]. Made once; read into as often as needed, without allocating.
@@ -59,16 +61,16 @@ impl Snapshot {
         known(&self.gauges).map(|read| (read.name(), f64::from_bits(read.number)))
     }
 
-    /// Breadcrumbs, oldest first: time (monotonic, nanoseconds) and text.
-    pub fn breadcrumbs(&self) -> impl Iterator<Item = (u64, &str)> + Clone {
-        known(&self.breadcrumbs).map(|read| (read.number, read.line()))
+    /// Breadcrumbs, oldest first: time (monotonic clock) and text.
+    pub fn breadcrumbs(&self) -> impl Iterator<Item = (Duration, &str)> + Clone {
+        known(&self.breadcrumbs).map(|read| (Duration::from_nanos(read.number), read.line()))
     }
 
-    /// Marks, by their start: name, start (monotonic, nanoseconds), length (`None` while it lasts).
-    pub fn marks(&self) -> impl Iterator<Item = (&str, u64, Option<u64>)> + Clone {
+    /// Marks, by their start: name, start (monotonic clock), length (`None` while it lasts).
+    pub fn marks(&self) -> impl Iterator<Item = (&str, Duration, Option<Duration>)> + Clone {
         known(&self.marks).map(|read| {
-            let lasted = (read.second & 1 == 0).then_some(read.second >> 1);
-            (read.name(), read.number, lasted)
+            let lasted = (read.second & 1 == 0).then_some(Duration::from_nanos(read.second >> 1));
+            (read.name(), Duration::from_nanos(read.number), lasted)
         })
     }
 
@@ -82,9 +84,9 @@ impl Snapshot {
     ) -> report::Context<
         Iterators<
             Each<impl Iterator<Item = (&str, ValueView<'_>)> + Clone>,
-            Each<impl Iterator<Item = (u64, &str)> + Clone>,
+            Each<impl Iterator<Item = (Duration, &str)> + Clone>,
             Each<impl Iterator<Item = (&str, f64)> + Clone>,
-            Each<impl Iterator<Item = (&str, u64, Option<u64>)> + Clone>,
+            Each<impl Iterator<Item = (&str, Duration, Option<Duration>)> + Clone>,
         >,
     > {
         report::Context::of(self.keys(), self.breadcrumbs(), self.gauges(), self.marks())

@@ -1,5 +1,7 @@
 //! The report of a crash, written by the scribe, or by the dying thread where the scribe does not.
 
+use std::time::Duration;
+
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -255,7 +257,7 @@ impl Work {
                 images = ImageTable::enter();
             }
             let (unwind, cut) = thread(recording, bench, capturer, &images, crashed);
-            cost.unwind = Some(unwind);
+            cost.unwind = Some(Duration::from_nanos(unwind));
             cost.cut = cut.then_some("limit");
             if let Some(exception) = &cause.exception {
                 thrown(recording, bench, &mut self.thrown, &images, exception);
@@ -331,7 +333,7 @@ fn thread(
         name: crashed.name.as_str(),
         main: thread.is_main(),
         crashed: true,
-        cpu: thread.progress().map(|now| now.cpu),
+        cpu: thread.progress().map(|now| Duration::from_nanos(now.cpu)),
         registers: named.get(..count).unwrap_or_default(),
         ..ThreadView::default()
     };

@@ -1,5 +1,7 @@
 //! The reports of a process that goes on: asked for by the app, or for a panic.
 
+use std::time::Duration;
+
 use std::io;
 use std::sync::{Arc, Mutex, TryLockError};
 
@@ -207,11 +209,11 @@ impl LiveDesk {
             name: name.filter(|name| !name.is_empty()),
             main: here.is_main(),
             state: Some("running"),
-            cpu: here.progress().map(|now| now.cpu),
+            cpu: here.progress().map(|now| Duration::from_nanos(now.cpu)),
             ..ThreadView::default()
         };
         let mut cost = CaptureView {
-            unwind: Some(captured.unwind),
+            unwind: Some(Duration::from_nanos(captured.unwind)),
             ..CaptureView::default()
         };
         if captured.cut {

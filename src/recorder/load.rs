@@ -137,7 +137,7 @@ impl LoadDesk {
             name: name.filter(|name| !name.is_empty()),
             main: first == self.watched,
             state: state(&gauge),
-            cpu: Some(gauge.cpu()),
+            cpu: Some(Duration::from_nanos(gauge.cpu())),
             ..ThreadView::default()
         };
         {
@@ -146,8 +146,8 @@ impl LoadDesk {
             let renew = || renewals.renew();
             match self.capturer.capture_renewing(first, &mut images, renew) {
                 Ok(captured) => {
-                    cost.stopped = Some(captured.stopped);
-                    cost.unwind = Some(captured.unwind);
+                    cost.stopped = Some(Duration::from_nanos(captured.stopped));
+                    cost.unwind = Some(Duration::from_nanos(captured.unwind));
                     cost.bytes = Some(captured.bytes);
                     cost.cut = captured.cut.then_some("limit");
                     recording.thread(bench, &images, &view, &captured);
@@ -201,7 +201,7 @@ impl LoadDesk {
         if let Excess::Frames { lasted, .. } = excess {
             recording.write(bench, |writer| {
                 writer.stall_end(&StallEndView {
-                    duration: *lasted,
+                    duration: Duration::from_nanos(*lasted),
                     how: "reported",
                     ..StallEndView::default()
                 })

@@ -32,6 +32,8 @@ pub(crate) use stall::{Shared, StallDesk};
 pub(crate) use threads::{MAX_THREADS, Threads};
 pub(crate) use workbench::Workbench;
 
+use std::time::Duration;
+
 use names::Names;
 
 use crate::capture::{Captured, ImagesGuard};
@@ -136,8 +138,8 @@ impl Recording {
             writer.head(&HeadView {
                 id,
                 launch: facts.launch,
-                time,
-                clock: monotonic,
+                time: crate::report::time::wall(time),
+                clock: Duration::from_nanos(monotonic),
                 app: AppView {
                     name: &facts.app_name,
                     version: &facts.app_version,
@@ -288,7 +290,7 @@ impl Recording {
         let (buffer, indices, frames) = bench.parts();
         let frames = indices.number(sample.frames, images, frames);
         let view = SampleView {
-            at: sample.at,
+            at: Duration::from_nanos(sample.at),
             state: sample.state,
             count: sample.count,
             keep: sample.keep,

@@ -1,5 +1,7 @@
 //! Takes the stacks of the watched thread, and leaves it alone while it cannot have moved.
 
+use std::time::Duration;
+
 use crate::capture::{CaptureLimits, Captured, Capturer, ImageTable, Registers};
 use crate::platform::context::REGISTERS;
 use crate::platform::gauge::Blocked;
@@ -207,8 +209,8 @@ impl Sampler {
         let cost = &self.cost;
         let known = cost.taken > 0;
         CaptureView {
-            stopped: known.then_some(cost.stopped),
-            unwind: known.then_some(cost.unwind),
+            stopped: known.then_some(Duration::from_nanos(cost.stopped)),
+            unwind: known.then_some(Duration::from_nanos(cost.unwind)),
             bytes: known.then_some(cost.bytes),
             samples: Some(self.samples.taken()),
             cut: match (cost.quota, cost.cut) {

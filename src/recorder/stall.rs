@@ -1,5 +1,7 @@
 //! The report of a stall: begun when the stall is sure, closed when the thread moves again.
 
+use std::time::Duration;
+
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -138,7 +140,7 @@ impl StallDesk {
                 },
                 class: Some(info.class.as_str()),
                 thresholds: Some(ThresholdsView {
-                    timeout: info.timeout,
+                    timeout: Duration::from_nanos(info.timeout),
                     strikes: u64::from(info.strikes),
                     ..ThresholdsView::default()
                 }),
@@ -157,7 +159,7 @@ impl StallDesk {
             main: true,
             state: self.sampler.state,
             syscall: self.sampler.syscall,
-            cpu: Some(self.sampler.watched().gauge().cpu()),
+            cpu: Some(Duration::from_nanos(self.sampler.watched().gauge().cpu())),
             ..ThreadView::default()
         };
         match self.sampler.stack() {
@@ -250,7 +252,7 @@ impl Watcher for StallDesk {
         if let Some(mut recording) = self.open.take() {
             recording.write(&mut self.bench, |writer| {
                 writer.stall_end(&StallEndView {
-                    duration: end.info.lasted,
+                    duration: Duration::from_nanos(end.info.lasted),
                     how: end.how.as_str(),
                     ..StallEndView::default()
                 })

@@ -1,5 +1,7 @@
 //! All threads of the process, one after another: list, capture, write.
 
+use std::time::Duration;
+
 use super::helper::Renewals;
 use super::{Recording, Workbench};
 use crate::capture::{Capturer, ImagesGuard};
@@ -118,7 +120,7 @@ impl Threads {
                 state: thread
                     .progress()
                     .map(|now| if now.running { "running" } else { "blocked" }),
-                cpu: thread.progress().map(|now| now.cpu),
+                cpu: thread.progress().map(|now| Duration::from_nanos(now.cpu)),
                 ..ThreadView::default()
             };
             if thread.is_main() && !thread.is_alive() {

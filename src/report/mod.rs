@@ -20,6 +20,7 @@ mod scrub;
 mod section;
 mod stream;
 mod text_hash;
+pub(crate) mod time;
 mod token;
 mod wire;
 mod write;

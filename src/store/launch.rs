@@ -7,6 +7,9 @@
 //! What the app says about itself is written by a thread of the monitor's; an end by the thread that
 //! ends the process.
 
+use std::time::SystemTime;
+
+use crate::report::time::wall;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -131,10 +134,10 @@ pub struct EndedLaunch {
     pub how: HowEnded,
     /// The exit status, where it ended by one and libc tells it (glibc does).
     pub status: Option<i32>,
-    /// When the monitor was installed, nanoseconds since the Unix epoch.
-    pub started: u64,
-    /// When it was last seen at work, nanoseconds since the Unix epoch.
-    pub last_seen: u64,
+    /// When the monitor was installed.
+    pub started: SystemTime,
+    /// When it was last seen at work.
+    pub last_seen: SystemTime,
     /// Memory of its own then, bytes.
     pub footprint: Option<u64>,
     /// Free memory of the machine then, bytes.
@@ -246,8 +249,8 @@ fn read(words: &[u64], boot: Option<u128>, now: &Now) -> Option<EndedLaunch> {
         pid: word(at::PID),
         how,
         status: status.map(|status| status as i32),
-        started: word(at::STARTED),
-        last_seen: word(at::SEEN),
+        started: wall(word(at::STARTED)),
+        last_seen: wall(word(at::SEEN)),
         footprint: known(at::FOOTPRINT),
         device_free: known(at::FREE),
         foreground,

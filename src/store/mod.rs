@@ -189,8 +189,8 @@ pub struct PreviousLaunch {
     pub app_version: String,
     /// The process' id then.
     pub pid: u64,
-    /// When the report was begun, nanoseconds since the Unix epoch.
-    pub at: u64,
+    /// When the report was begun.
+    pub at: std::time::SystemTime,
     /// The process died of what the report tells.
     pub fatal: bool,
     /// It is a stall that never ended: the last thing that the app did.

@@ -137,7 +137,7 @@ fn stall() {
     let report = of_kind(&play("leader_stall"), EventKind::Stall);
     let end = report.stall_end.unwrap();
     assert_eq!(end.how, "thread_ended");
-    let lasted = Duration::from_nanos(end.duration);
+    let lasted = end.duration;
     assert!(lasted >= Duration::from_millis(850), "{lasted:?}");
     assert_eq!(report.end.unwrap().closed_by, "writer");
 }

@@ -1,5 +1,7 @@
 //! Reports made from any bytes: for property tests and for fuzzing.
 
+use std::time::{Duration, SystemTime};
+
 use arbitrary::{Result, Unstructured};
 use wedjat::report::*;
 
@@ -10,8 +12,8 @@ pub fn report(u: &mut Unstructured<'_>) -> Result<Report> {
         version: 1,
         id: u.arbitrary()?,
         launch: u.arbitrary()?,
-        time: u.arbitrary()?,
-        clock: u.arbitrary()?,
+        time: SystemTime::UNIX_EPOCH + lasted(u)?,
+        clock: lasted(u)?,
         app: App {
             name: u.arbitrary()?,
             version: u.arbitrary()?,
@@ -47,7 +49,7 @@ pub fn report(u: &mut Unstructured<'_>) -> Result<Report> {
     })?;
     report.stall_end = maybe(u, |u| {
         Ok(StallEnd {
-            duration: u.arbitrary()?,
+            duration: lasted(u)?,
             how: u.arbitrary()?,
             extra: extra(u)?,
         })
@@ -102,6 +104,11 @@ fn maybe<'a, T>(
     make: impl Fn(&mut Unstructured<'a>) -> Result<T>,
 ) -> Result<Option<T>> {
     u.arbitrary::<bool>()?.then(|| make(u)).transpose()
+}
+
+/// As long as the format can say.
+fn lasted(u: &mut Unstructured<'_>) -> Result<Duration> {
+    Ok(Duration::from_nanos(u.arbitrary()?))
 }
 
 /// Not NaN, which is not equal to itself.
@@ -165,7 +172,7 @@ fn event(u: &mut Unstructured<'_>) -> Result<Event> {
         class: u.arbitrary()?,
         thresholds: maybe(u, |u| {
             Ok(Thresholds {
-                timeout: u.arbitrary()?,
+                timeout: lasted(u)?,
                 strikes: u.arbitrary()?,
                 extra: extra(u)?,
             })
@@ -190,7 +197,7 @@ fn thread(u: &mut Unstructured<'_>) -> Result<Thread> {
         crashed: u.arbitrary()?,
         state: u.arbitrary()?,
         syscall: u.arbitrary()?,
-        cpu: u.arbitrary()?,
+        cpu: maybe(u, lasted)?,
         registers: list(u, 20, |u| Ok((u.arbitrary()?, u.arbitrary()?)))?,
         frames: list(u, 20, frame)?,
         end: maybe(u, |u| Ok(*u.choose(&ENDS)?))?,
@@ -230,7 +237,7 @@ fn image(u: &mut Unstructured<'_>) -> Result<Image> {
 
 fn sample(u: &mut Unstructured<'_>) -> Result<Sample> {
     Ok(Sample {
-        at: u.arbitrary()?,
+        at: lasted(u)?,
         state: u.arbitrary()?,
         count: u.arbitrary()?,
         keep: u.arbitrary()?,
@@ -263,8 +270,8 @@ fn vitals(u: &mut Unstructured<'_>) -> Result<Vitals> {
             })
         })?,
         frame_rate: maybe(u, float)?,
-        uptime: u.arbitrary()?,
-        launch_time: u.arbitrary()?,
+        uptime: maybe(u, lasted)?,
+        launch_time: maybe(u, lasted)?,
         launch_kind: u.arbitrary()?,
         battery: maybe(u, float)?,
         thermal: u.arbitrary()?,
@@ -276,10 +283,10 @@ fn vitals(u: &mut Unstructured<'_>) -> Result<Vitals> {
 fn context(u: &mut Unstructured<'_>) -> Result<Context> {
     Ok(Context {
         keys: list(u, 20, |u| Ok((u.arbitrary()?, value(u, 3)?)))?,
-        breadcrumbs: list(u, 20, |u| Ok((u.arbitrary()?, u.arbitrary()?)))?,
+        breadcrumbs: list(u, 20, |u| Ok((lasted(u)?, u.arbitrary()?)))?,
         gauges: list(u, 20, |u| Ok((u.arbitrary()?, float(u)?)))?,
         marks: list(u, 20, |u| {
-            Ok((u.arbitrary()?, u.arbitrary()?, u.arbitrary()?))
+            Ok((u.arbitrary()?, lasted(u)?, maybe(u, lasted)?))
         })?,
         extra: extra(u)?,
     })
@@ -287,8 +294,8 @@ fn context(u: &mut Unstructured<'_>) -> Result<Context> {
 
 fn capture(u: &mut Unstructured<'_>) -> Result<Capture> {
     Ok(Capture {
-        stopped: u.arbitrary()?,
-        unwind: u.arbitrary()?,
+        stopped: maybe(u, lasted)?,
+        unwind: maybe(u, lasted)?,
         bytes: u.arbitrary()?,
         samples: u.arbitrary()?,
         cut: maybe(u, |u| value(u, 3))?.filter(|value| *value != Value::Nil),

@@ -1,6 +1,8 @@
 //! A report that uses all that the format has, and what it means to be a part of one.
 #![allow(dead_code, reason = "each test program uses its own part")]
 
+use std::time::{Duration, SystemTime};
+
 use wedjat::report::*;
 
 /// An `rmpv` map with text keys.
@@ -36,8 +38,8 @@ pub fn full_report() -> Report {
         version: 1,
         id: *b"0123456789abcdef",
         launch: *b"fedcba9876543210",
-        time: 1_700_000_000_000_000_000,
-        clock: 123_456_789,
+        time: SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000),
+        clock: Duration::from_nanos(123_456_789),
         app: App {
             name: "MyApp".to_owned(),
             version: "1.2.3".to_owned(),
@@ -71,7 +73,7 @@ pub fn full_report() -> Report {
         location: some("src/main.rs:3:5"),
         class: some("blocked"),
         thresholds: Some(Thresholds {
-            timeout: 50_000_000,
+            timeout: Duration::from_millis(50),
             strikes: 5,
             extra: extra(5),
         }),
@@ -97,8 +99,8 @@ pub fn full_report() -> Report {
             extra: extra(8),
         }),
         frame_rate: Some(59.94),
-        uptime: Some(1_000_000),
-        launch_time: Some(300_000),
+        uptime: Some(Duration::from_millis(1)),
+        launch_time: Some(Duration::from_micros(300)),
         launch_kind: some("cold"),
         battery: Some(0.5),
         thermal: some("nominal"),
@@ -111,11 +113,18 @@ pub fn full_report() -> Report {
             ("count".to_owned(), Value::Float(0.5)),
             ("blob".to_owned(), Value::Bytes(vec![0x92, 0xa4, 0xc1])),
         ],
-        breadcrumbs: vec![(1, "started".to_owned()), (2, "tapped".to_owned())],
+        breadcrumbs: vec![
+            (Duration::from_nanos(1), "started".to_owned()),
+            (Duration::from_nanos(2), "tapped".to_owned()),
+        ],
         gauges: vec![("queue".to_owned(), 3.0)],
         marks: vec![
-            ("load".to_owned(), 5, Some(7)),
-            ("open".to_owned(), 9, None),
+            (
+                "load".to_owned(),
+                Duration::from_nanos(5),
+                Some(Duration::from_nanos(7)),
+            ),
+            ("open".to_owned(), Duration::from_nanos(9), None),
         ],
         extra: extra(10),
     });
@@ -127,13 +136,13 @@ pub fn full_report() -> Report {
         extra: extra(14),
     }];
     report.stall_end = Some(StallEnd {
-        duration: 400_000_000,
+        duration: Duration::from_millis(400),
         how: "recovered".to_owned(),
         extra: extra(11),
     });
     report.capture = Some(Capture {
-        stopped: Some(9_000),
-        unwind: Some(12_000),
+        stopped: Some(Duration::from_nanos(9_000)),
+        unwind: Some(Duration::from_nanos(12_000)),
         bytes: Some(20_480),
         samples: Some(4),
         cut: Some(Value::Text("budget".to_owned())),
@@ -168,7 +177,7 @@ fn thread(n: u64) -> Thread {
         crashed: n == 1,
         state: some("running"),
         syscall: some("futex"),
-        cpu: Some(55),
+        cpu: Some(Duration::from_nanos(55)),
         registers: vec![
             ("rip".to_owned(), u64::MAX),
             ("rsp".to_owned(), 0x7fff_0000),
@@ -211,7 +220,7 @@ fn image(n: u64) -> Image {
 
 fn sample(n: u64) -> Sample {
     Sample {
-        at: n * 10_000_000,
+        at: Duration::from_millis(10 * n),
         state: some("blocked"),
         count: 1 + n,
         keep: n,
@@ -373,8 +382,8 @@ pub fn stall_report(shape: Shape) -> (Vec<u8>, Lengths) {
     let head = HeadView {
         id: *b"0123456789abcdef",
         launch: *b"fedcba9876543210",
-        time: 1_700_000_000_000_000_000,
-        clock: 123_456_789_000,
+        time: SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000),
+        clock: Duration::from_nanos(123_456_789_000),
         app: AppView {
             name: "org.example.Application",
             version: "12.34.5 (6789)",
@@ -397,7 +406,7 @@ pub fn stall_report(shape: Shape) -> (Vec<u8>, Lengths) {
         class: Some("busy"),
         reason: Some("the main thread did not come round for 250 ms"),
         thresholds: Some(ThresholdsView {
-            timeout: 50_000_000,
+            timeout: Duration::from_millis(50),
             strikes: 5,
             ..ThresholdsView::default()
         }),
@@ -410,7 +419,7 @@ pub fn stall_report(shape: Shape) -> (Vec<u8>, Lengths) {
         name: Some("main"),
         main: true,
         state: Some("running"),
-        cpu: Some(3_456_789_012),
+        cpu: Some(Duration::from_nanos(3_456_789_012)),
         registers: &registers,
         frames: &main,
         end: Some(WalkEnd::Root),
@@ -449,14 +458,14 @@ pub fn stall_report(shape: Shape) -> (Vec<u8>, Lengths) {
             device_free: Some(7 << 30),
             ..MemoryView::default()
         }),
-        uptime: Some(123_456_789_012),
+        uptime: Some(Duration::from_nanos(123_456_789_012)),
         ..Default::default()
     };
     write!(vitals, &vitals);
     for index in 0..shape.samples {
         let keep = if index == 0 { 0 } else { shape.kept };
         let view = SampleView {
-            at: 250_000_000 + index * 10_000_000,
+            at: Duration::from_millis(250 + index * 10),
             state: Some("running"),
             count: 1,
             keep,
@@ -472,7 +481,7 @@ pub fn stall_report(shape: Shape) -> (Vec<u8>, Lengths) {
             name: Some(&name),
             state: Some("blocked"),
             syscall: Some("futex"),
-            cpu: Some(1_234_567_890),
+            cpu: Some(Duration::from_nanos(1_234_567_890)),
             frames: &frames(20),
             end: Some(WalkEnd::Root),
             ..Default::default()
@@ -480,8 +489,8 @@ pub fn stall_report(shape: Shape) -> (Vec<u8>, Lengths) {
         write!(thread, &view);
     }
     let capture = CaptureView {
-        stopped: Some(9_123),
-        unwind: Some(12_345),
+        stopped: Some(Duration::from_nanos(9_123)),
+        unwind: Some(Duration::from_nanos(12_345)),
         bytes: Some(20_480),
         samples: Some(shape.samples),
         ..Default::default()
@@ -490,7 +499,7 @@ pub fn stall_report(shape: Shape) -> (Vec<u8>, Lengths) {
     write!(
         stall_end,
         &StallEndView {
-            duration: 400_123_456,
+            duration: Duration::from_nanos(400_123_456),
             how: "recovered",
             ..StallEndView::default()
         }

@@ -240,6 +240,8 @@ fn merged(first: (&[u8], &Section<'_>), rest: (&[u8], &Section<'_>)) -> Vec<u8> 
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::report::{read, to_bytes};
 
@@ -285,7 +287,7 @@ mod tests {
         first.threads = vec![thread(1, &own)];
         first.images = vec![image(0x1000), image(0x2000)];
         first.capture = Some(Capture {
-            unwind: Some(5),
+            unwind: Some(Duration::from_nanos(5)),
             ..Capture::default()
         });
         let other = [
@@ -296,7 +298,7 @@ mod tests {
         rest.threads = vec![thread(1, &[]), thread(2, &other)];
         rest.images = vec![image(0x4000), image(0x1000)];
         rest.capture = Some(Capture {
-            unwind: Some(9),
+            unwind: Some(Duration::from_nanos(9)),
             bytes: Some(3),
             ..Capture::default()
         });
@@ -329,7 +331,10 @@ mod tests {
         assert_eq!(images_of(own), [Some(0), Some(2), None]);
         assert_eq!(images_of(other), [Some(2), Some(0), None]);
         let capture = report.capture.unwrap();
-        assert_eq!((capture.unwind, capture.bytes), (Some(5), Some(3)));
+        assert_eq!(
+            (capture.unwind, capture.bytes),
+            (Some(Duration::from_nanos(5)), Some(3))
+        );
         assert_eq!(report.unknown, rest.unknown);
         assert_eq!(report.end.unwrap().closed_by, "writer");
     }

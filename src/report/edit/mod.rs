@@ -157,6 +157,7 @@ fn finish(mut bytes: Vec<u8>, sections: u64, closed_by: ClosedBy) -> Option<Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::time::since_epoch;
     use crate::report::{Report, read, to_bytes};
 
     fn samples() -> Vec<Vec<u8>> {
@@ -178,7 +179,7 @@ mod tests {
                     Origin {
                         launch: head.launch,
                         id: head.id,
-                        time: head.time,
+                        time: since_epoch(head.time),
                         kind: event.map(|event| event.kind),
                     }
                 });

@@ -1,10 +1,13 @@
 //! What happened.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::hold::{Hold, Owned, Owning};
 use super::{Extra, Value};
 use crate::report::wire::fields::{address, extra, lenient};
+use crate::report::wire::times::duration;
 
 /// What a report is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -156,9 +159,9 @@ pub struct Signal<H: Hold = Owned> {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
 pub struct Thresholds<H: Hold = Owned> {
-    /// One beat's time-out, nanoseconds.
-    #[serde(deserialize_with = "lenient")]
-    pub timeout: u64,
+    /// One beat's time-out.
+    #[serde(with = "duration")]
+    pub timeout: Duration,
     /// So many time-outs in a row are a stall.
     #[serde(deserialize_with = "lenient")]
     pub strikes: u64,

@@ -1,12 +1,15 @@
 //! Which app, which system, which process, when.
 
+use std::time::{Duration, SystemTime};
+
 use serde::{Deserialize, Serialize};
 
 use super::hold::{Hold, Owned, Owning};
 use crate::report::wire::fields::{extra, id, lenient};
+use crate::report::wire::times::{duration, time};
 
 /// The first section of every report.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
 pub struct Head<H: Hold = Owned> {
     /// Marks the file as a report.
@@ -21,12 +24,12 @@ pub struct Head<H: Hold = Owned> {
     /// Identifies the launch (the run of the process) that wrote it.
     #[serde(with = "id")]
     pub launch: [u8; 16],
-    /// Wall clock when the report was begun, nanoseconds since the Unix epoch.
-    #[serde(deserialize_with = "lenient")]
-    pub time: u64,
-    /// Monotonic clock at the same moment, nanoseconds.
-    #[serde(deserialize_with = "lenient")]
-    pub clock: u64,
+    /// Wall clock when the report was begun.
+    #[serde(with = "time")]
+    pub time: SystemTime,
+    /// Monotonic clock at the same moment.
+    #[serde(with = "duration")]
+    pub clock: Duration,
     /// Process id.
     #[serde(deserialize_with = "lenient")]
     pub pid: u64,
@@ -45,6 +48,30 @@ pub struct Head<H: Hold = Owned> {
     /// Keys not known here.
     #[serde(with = "extra", skip_serializing_if = "extra::is_empty")]
     pub extra: H::Extra,
+}
+
+impl<H: Hold + Default> Default for Head<H>
+where
+    H::Text: Default,
+    H::Extra: Default,
+{
+    /// Of the Unix epoch, and nothing else is known.
+    fn default() -> Self {
+        Head {
+            format: Format::default(),
+            version: 0,
+            id: [0; 16],
+            launch: [0; 16],
+            time: SystemTime::UNIX_EPOCH,
+            clock: Duration::ZERO,
+            pid: 0,
+            arch: H::Text::default(),
+            app: App::default(),
+            os: Os::default(),
+            device: None,
+            extra: H::Extra::default(),
+        }
+    }
 }
 
 /// The app that was recorded.

@@ -1,5 +1,7 @@
 //! How a section holds its texts and lists: a reader owns them, a writer borrows them.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use super::{Extra, Found, Frame, RawFrame, Value};
@@ -41,8 +43,8 @@ impl Hold for Owned {
     type Value = Value;
     type Values = Vec<(String, Value)>;
     type Floats = Vec<(String, f64)>;
-    type Breadcrumbs = Vec<(u64, String)>;
-    type Marks = Vec<(String, u64, Option<u64>)>;
+    type Breadcrumbs = Vec<(Duration, String)>;
+    type Marks = Vec<(String, Duration, Option<Duration>)>;
     type Extra = Extra;
 }
 
@@ -57,8 +59,8 @@ pub trait Owning:
         Value = Value,
         Values = Vec<(String, Value)>,
         Floats = Vec<(String, f64)>,
-        Breadcrumbs = Vec<(u64, String)>,
-        Marks = Vec<(String, u64, Option<u64>)>,
+        Breadcrumbs = Vec<(Duration, String)>,
+        Marks = Vec<(String, Duration, Option<Duration>)>,
         Extra = Extra,
     >
 {
@@ -124,14 +126,14 @@ pub trait Numbers {
 
 /// The app's breadcrumbs, oldest first.
 pub trait Breadcrumbs {
-    /// Time (monotonic, nanoseconds) and text.
-    fn breadcrumbs(&self) -> impl Iterator<Item = (u64, impl AsRef<str>)>;
+    /// Time (monotonic clock) and text.
+    fn breadcrumbs(&self) -> impl Iterator<Item = (Duration, impl AsRef<str>)>;
 }
 
 /// The app's timed marks.
 pub trait Marks {
-    /// Name, start (monotonic, nanoseconds), and duration (`None` while it lasts).
-    fn marks(&self) -> impl Iterator<Item = (impl AsRef<str>, u64, Option<u64>)>;
+    /// Name, start (monotonic clock), and duration (`None` while it lasts).
+    fn marks(&self) -> impl Iterator<Item = (impl AsRef<str>, Duration, Option<Duration>)>;
 }
 
 /// A stack, innermost frame first: a capture's or a model's.
@@ -200,46 +202,46 @@ impl Pairs for Nothing {
     }
 }
 
-impl Breadcrumbs for Vec<(u64, String)> {
-    fn breadcrumbs(&self) -> impl Iterator<Item = (u64, impl AsRef<str>)> {
+impl Breadcrumbs for Vec<(Duration, String)> {
+    fn breadcrumbs(&self) -> impl Iterator<Item = (Duration, impl AsRef<str>)> {
         self.iter().map(|(time, text)| (*time, text))
     }
 }
 
-impl<T: AsRef<str>, I: Iterator<Item = (u64, T)> + Clone> Breadcrumbs for Each<I> {
-    fn breadcrumbs(&self) -> impl Iterator<Item = (u64, impl AsRef<str>)> {
+impl<T: AsRef<str>, I: Iterator<Item = (Duration, T)> + Clone> Breadcrumbs for Each<I> {
+    fn breadcrumbs(&self) -> impl Iterator<Item = (Duration, impl AsRef<str>)> {
         self.0.clone()
     }
 }
 
 impl Breadcrumbs for Nothing {
-    fn breadcrumbs(&self) -> impl Iterator<Item = (u64, impl AsRef<str>)> {
-        std::iter::empty::<(u64, &str)>()
+    fn breadcrumbs(&self) -> impl Iterator<Item = (Duration, impl AsRef<str>)> {
+        std::iter::empty::<(Duration, &str)>()
     }
 }
 
-impl Marks for Vec<(String, u64, Option<u64>)> {
-    fn marks(&self) -> impl Iterator<Item = (impl AsRef<str>, u64, Option<u64>)> {
+impl Marks for Vec<(String, Duration, Option<Duration>)> {
+    fn marks(&self) -> impl Iterator<Item = (impl AsRef<str>, Duration, Option<Duration>)> {
         self.iter()
             .map(|(name, start, lasted)| (name, *start, *lasted))
     }
 }
 
-impl<T: AsRef<str>, I: Iterator<Item = (T, u64, Option<u64>)> + Clone> Marks for Each<I> {
-    fn marks(&self) -> impl Iterator<Item = (impl AsRef<str>, u64, Option<u64>)> {
+impl<T: AsRef<str>, I: Iterator<Item = (T, Duration, Option<Duration>)> + Clone> Marks for Each<I> {
+    fn marks(&self) -> impl Iterator<Item = (impl AsRef<str>, Duration, Option<Duration>)> {
         self.0.clone()
     }
 }
 
 impl<T: Marks> Marks for &T {
-    fn marks(&self) -> impl Iterator<Item = (impl AsRef<str>, u64, Option<u64>)> {
+    fn marks(&self) -> impl Iterator<Item = (impl AsRef<str>, Duration, Option<Duration>)> {
         (**self).marks()
     }
 }
 
 impl Marks for Nothing {
-    fn marks(&self) -> impl Iterator<Item = (impl AsRef<str>, u64, Option<u64>)> {
-        std::iter::empty::<(&str, u64, Option<u64>)>()
+    fn marks(&self) -> impl Iterator<Item = (impl AsRef<str>, Duration, Option<Duration>)> {
+        std::iter::empty::<(&str, Duration, Option<Duration>)>()
     }
 }
 

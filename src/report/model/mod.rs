@@ -3,6 +3,8 @@
 //! Every type is plain data. A field that a report may lack is an `Option` or an empty list; a key
 //! that this version does not know is kept in `extra`, so that reading and writing again loses
 //! nothing.
+//!
+//! Sections gain fields in minor versions: build one with `..Default::default()`, and take one apart with `..`.
 
 mod event;
 mod frame;

@@ -1,18 +1,21 @@
 //! What is said of the report itself: how it ended, what it cost, what was lost.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Value;
 use super::hold::{Hold, Numbers, Owned, Owning, Pairs};
 use crate::report::wire::fields::{extra, lenient};
+use crate::report::wire::times::duration;
 
 /// The end of a stall.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
 pub struct StallEnd<H: Hold = Owned> {
-    /// From its start, nanoseconds.
-    #[serde(deserialize_with = "lenient")]
-    pub duration: u64,
+    /// From its start.
+    #[serde(with = "duration")]
+    pub duration: Duration,
     /// `recovered`, `uninstalled`.
     #[serde(deserialize_with = "lenient")]
     pub how: H::Text,
@@ -25,12 +28,12 @@ pub struct StallEnd<H: Hold = Owned> {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
 pub struct Capture<H: Hold = Owned> {
-    /// The watched thread stood still so long, nanoseconds.
-    #[serde(deserialize_with = "lenient")]
-    pub stopped: Option<u64>,
-    /// Unwinding took so long, nanoseconds.
-    #[serde(deserialize_with = "lenient")]
-    pub unwind: Option<u64>,
+    /// The watched thread stood still so long.
+    #[serde(with = "duration::optional")]
+    pub stopped: Option<Duration>,
+    /// Unwinding took so long.
+    #[serde(with = "duration::optional")]
+    pub unwind: Option<Duration>,
     /// Bytes of stack copied.
     #[serde(deserialize_with = "lenient")]
     pub bytes: Option<u64>,

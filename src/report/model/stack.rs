@@ -1,11 +1,14 @@
 //! Threads and samples.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::event::word;
 use super::hold::{Hold, Owned, Owning};
 use super::{Omitted, WalkEnd};
 use crate::report::wire::fields::{extra, flag, frames, lenient, registers};
+use crate::report::wire::times::duration;
 
 /// One thread of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -29,9 +32,9 @@ pub struct Thread<H: Hold = Owned> {
     /// The system call it was in, by name or number.
     #[serde(deserialize_with = "lenient")]
     pub syscall: Option<H::Text>,
-    /// CPU time, nanoseconds.
-    #[serde(deserialize_with = "lenient")]
-    pub cpu: Option<u64>,
+    /// CPU time.
+    #[serde(with = "duration::optional")]
+    pub cpu: Option<Duration>,
     /// Why the walk stopped.
     #[serde(
         deserialize_with = "lenient",
@@ -73,9 +76,9 @@ impl Thread {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
 pub struct Sample<H: Hold = Owned> {
-    /// Since the stall's start, nanoseconds.
-    #[serde(deserialize_with = "lenient")]
-    pub at: u64,
+    /// Since the stall's start.
+    #[serde(with = "duration")]
+    pub at: Duration,
     /// How many samples in a row had this stack.
     #[serde(deserialize_with = "lenient")]
     pub count: u64,

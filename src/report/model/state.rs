@@ -1,9 +1,12 @@
 //! Gauges, and what the app said of itself.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::hold::{Breadcrumbs, Each, Hold, Iterators, Marks, Nothing, Owned, Owning, Pairs};
 use crate::report::wire::fields::{breadcrumbs, extra, lenient, marks, pairs};
+use crate::report::wire::times::duration;
 
 /// Gauges; those that are known.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -15,15 +18,15 @@ pub struct Vitals<H: Hold = Owned> {
     /// Memory, bytes.
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory<H>>,
-    /// Since the process started, nanoseconds.
-    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
-    pub uptime: Option<u64>,
+    /// Since the process started.
+    #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
+    pub uptime: Option<Duration>,
     /// Frames a second.
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub frame_rate: Option<f64>,
-    /// From process start to the app's `launched` mark, nanoseconds.
-    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
-    pub launch_time: Option<u64>,
+    /// From process start to the app's `launched` mark.
+    #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
+    pub launch_time: Option<Duration>,
     /// `cold` or `warm`.
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub launch_kind: Option<H::Text>,
@@ -96,10 +99,10 @@ pub struct Context<H: Hold = Owned> {
     /// Gauges by name.
     #[serde(with = "pairs")]
     pub gauges: H::Floats,
-    /// Timed marks: name, start (monotonic, nanoseconds), duration (`None` while it lasts).
+    /// Timed marks: name, start (monotonic clock), duration (`None` while it lasts).
     #[serde(with = "marks")]
     pub marks: H::Marks,
-    /// Breadcrumbs, oldest first: time (monotonic, nanoseconds) and text.
+    /// Breadcrumbs, oldest first: time (monotonic clock) and text.
     #[serde(with = "breadcrumbs")]
     pub breadcrumbs: H::Breadcrumbs,
     /// Keys not known here.
@@ -114,18 +117,19 @@ where
     Each<G>: Pairs,
     Each<M>: Marks,
 {
-    /// A context that is written from iterators: of keys and values; of times (monotonic, nanoseconds) and
+    /// A context that is written from iterators: of keys and values; of times (monotonic clock) and
     /// texts of breadcrumbs, oldest first; of gauges; of names, starts and durations of marks.
     ///
     /// ```
+    /// use std::time::Duration;
     /// use wedjat::report::{Context, ReportWriter, ValueView};
     /// let mut buffer = [0; 1024];
     /// let mut file: Vec<u8> = Vec::new();
     /// ReportWriter::new(&mut buffer, &mut file).context(&Context::of(
     ///     [("screen", ValueView::Text("Checkout"))].into_iter(),
-    ///     [(1_000, "tapped Buy")].into_iter(),
+    ///     [(Duration::from_micros(1), "tapped Buy")].into_iter(),
     ///     [("queue", 3.0)].into_iter(),
-    ///     [("load", 500, Some(400))].into_iter(),
+    ///     [("load", Duration::ZERO, Some(Duration::from_nanos(400)))].into_iter(),
     /// ))?;
     /// # Ok::<(), wedjat::report::SinkError>(())
     /// ```

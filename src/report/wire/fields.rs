@@ -6,12 +6,14 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, SerializeTuple, Serializer};
 
 use super::TRIED;
 use crate::report::model::{self, Hold, Owned, Pairs};
+use crate::report::time::nanos;
 
 /// A value, or nothing where it is of the wrong type and the deserializer puts up with that.
 pub(crate) struct Tried<T>(pub(crate) Option<T>);
@@ -462,17 +464,22 @@ pub(crate) mod breadcrumbs {
         s: S,
     ) -> Result<S::Ok, S::Error> {
         rows(
-            all.breadcrumbs()
-                .map(|(time, text)| Breadcrumb { time, text }),
+            all.breadcrumbs().map(|(time, text)| Breadcrumb {
+                time: nanos(time),
+                text,
+            }),
             s,
         )
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         d: D,
-    ) -> Result<Vec<(u64, String)>, D::Error> {
+    ) -> Result<Vec<(Duration, String)>, D::Error> {
         let rows = lenient::<Rows<Breadcrumb<String>>, D>(d)?.0;
-        Ok(rows.into_iter().map(|row| (row.time, row.text)).collect())
+        let rows = rows.into_iter();
+        Ok(rows
+            .map(|row| (Duration::from_nanos(row.time), row.text))
+            .collect())
     }
 
     struct Breadcrumb<T> {
@@ -520,8 +527,8 @@ pub(crate) mod marks {
         rows(
             all.marks().map(|(name, start, duration)| Mark {
                 name,
-                start,
-                duration,
+                start: nanos(start),
+                duration: duration.map(nanos),
             }),
             s,
         )
@@ -533,7 +540,10 @@ pub(crate) mod marks {
         let rows = lenient::<Rows<Mark<String>>, D>(d)?.0;
         Ok(rows
             .into_iter()
-            .map(|row| (row.name, row.start, row.duration))
+            .map(|row| {
+                let lasted = row.duration.map(Duration::from_nanos);
+                (row.name, Duration::from_nanos(row.start), lasted)
+            })
             .collect())
     }
 

@@ -4,6 +4,7 @@ pub(crate) mod fields;
 mod fit;
 pub(crate) mod lenient;
 pub(crate) mod section;
+pub(crate) mod times;
 
 /// The field of a section that has the keys which this version does not know. In bytes they stand among the
 /// others.

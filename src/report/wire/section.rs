@@ -1,5 +1,7 @@
 //! One section into a buffer: its bytes, what did not fit, and its own check.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use super::fit::Fit;
@@ -330,7 +332,7 @@ struct Newest<'a, B> {
 }
 
 impl<B: Breadcrumbs> Breadcrumbs for Newest<'_, B> {
-    fn breadcrumbs(&self) -> impl Iterator<Item = (u64, impl AsRef<str>)> {
+    fn breadcrumbs(&self) -> impl Iterator<Item = (Duration, impl AsRef<str>)> {
         self.all.breadcrumbs().skip(self.left_out)
     }
 }

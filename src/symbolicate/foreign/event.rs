@@ -5,6 +5,7 @@
 use super::draft::{Draft, frame, keep_frames};
 use super::fields::{Fields, unsigned};
 use super::{Layout, values};
+use crate::report::time::wall;
 use crate::report::{EventKind, Image, Memory, Reading, Signal, Thread, Value, Vitals};
 use crate::symbolicate::frame::image_file_name;
 use crate::symbolicate::symbolicator::is_system;
@@ -106,12 +107,12 @@ fn head(draft: &mut Draft, event: &mut Fields) {
     let mut app = contexts.object("app");
     let head = &mut draft.report.head;
     head.id = values::report_id(&event.text("event_id").unwrap_or_default());
-    head.time = match event.take("timestamp") {
+    head.time = wall(match event.take("timestamp") {
         Some(Value::Text(text)) => values::time(&text).unwrap_or(0),
         Some(Value::Unsigned(n)) => n.saturating_mul(1_000_000_000),
         Some(Value::Float(f)) if f >= 0.0 => (f * 1e9) as u64,
         _ => 0,
-    };
+    });
     let name = app.text("app_name").or_else(|| app.text("app_identifier"));
     head.app.name = name.unwrap_or_default();
     head.app.version = super::ips::joined(app.text("app_version"), app.text("app_build"));

@@ -4,6 +4,7 @@
 use super::draft::{Draft, frame, keep_frames};
 use super::fields::{Fields, unsigned};
 use super::{Layout, values};
+use crate::report::time::wall;
 use crate::report::{EventKind, Image, Reading, Signal, Thread, Value};
 
 pub(super) fn read(mut header: Fields, mut body: Fields) -> Reading {
@@ -37,7 +38,7 @@ fn head(draft: &mut Draft, header: &mut Fields, body: &mut Fields) {
     let time = body
         .text("captureTime")
         .or_else(|| header.text("timestamp"));
-    head.time = time.and_then(|time| values::time(&time)).unwrap_or(0);
+    head.time = wall(time.and_then(|time| values::time(&time)).unwrap_or(0));
     let name = body.text("procName").or_else(|| header.text("app_name"));
     head.app.name = name.or_else(|| header.text("name")).unwrap_or_default();
     let mut bundle = body.object("bundleInfo");

@@ -1,9 +1,12 @@
 //! KSCrash's JSON, versions 2 and 3 of its layout (`KSCrashReportFields.h` names the keys).
 
+use std::time::Duration;
+
 use super::draft::{Draft, frame, keep_frames};
 use super::fields::Fields;
 use super::ips::joined;
 use super::{Layout, values};
+use crate::report::time::wall;
 use crate::report::{
     EventKind, Image, Memory, Omitted, Reading, Signal, StallEnd, Thread, Value, Vitals,
 };
@@ -38,12 +41,12 @@ fn head(draft: &mut Draft, report: &mut Fields) {
     let head = &mut draft.report.head;
     head.id = values::report_id(&info.text("id").unwrap_or_default());
     // Seconds, microseconds (a number above 10^12), or words.
-    head.time = match info.take("timestamp") {
+    head.time = wall(match info.take("timestamp") {
         Some(Value::Unsigned(n)) if n > 1_000_000_000_000 => n.saturating_mul(1_000),
         Some(Value::Unsigned(n)) => n.saturating_mul(1_000_000_000),
         Some(Value::Text(text)) => values::time(&text).unwrap_or(0),
         _ => 0,
-    };
+    });
     let process = system
         .text("process_name")
         .or_else(|| info.text("process_name"));
@@ -137,7 +140,7 @@ fn event(draft: &mut Draft, error: &mut Fields) {
     ) {
         event.kind = EventKind::Stall;
         draft.report.stall_end = Some(StallEnd {
-            duration: end.saturating_sub(start),
+            duration: Duration::from_nanos(end.saturating_sub(start)),
             how: "reported".into(),
             ..StallEnd::default()
         });

@@ -7,6 +7,9 @@
 //! - Stacks nest through `subFrames`. Where they are given by thread, the outer object is the innermost
 //!   frame; where they are sampled and branch, it is the outermost. See [`is_innermost_first`].
 
+use std::time::Duration;
+
+use crate::report::time::wall;
 use std::collections::BTreeMap;
 
 use super::draft::{Draft, frame, keep_frames};
@@ -70,7 +73,7 @@ pub(super) fn read(value: Value) -> Vec<Reading> {
 
 fn one(mut fields: Fields, kind: EventKind, list: &str, time: Option<u64>) -> Reading {
     let mut draft = Draft::new();
-    draft.report.head.time = time.unwrap_or(0);
+    draft.report.head.time = wall(time.unwrap_or(0));
     let tree = fields.take("callStackTree");
     let mut meta = fields.object("diagnosticMetaData");
     head(&mut draft, &mut meta);
@@ -80,7 +83,7 @@ fn one(mut fields: Fields, kind: EventKind, list: &str, time: Option<u64>) -> Re
         if let Some(duration) = nanoseconds {
             let how = "reported".to_owned();
             draft.report.stall_end = Some(StallEnd {
-                duration,
+                duration: Duration::from_nanos(duration),
                 how,
                 ..StallEnd::default()
             });

@@ -5,6 +5,7 @@ use super::draft::{Draft, frame};
 use super::fields::Fields;
 use super::protobuf::{Message, Wire};
 use super::{LAST_EXCEPTION, Layout, UNSAID, values};
+use crate::report::time::wall;
 use crate::report::{
     Cpu, DamageKind, EventKind, Extra, Frame, Image, Reading, Signal, Thread, Value, Vitals,
 };
@@ -118,7 +119,7 @@ fn system(draft: &mut Draft, part: &[u8], left: &mut Extra) {
                 let name = usize::try_from(n).ok().and_then(|n| names.get(n));
                 head.arch = name.copied().unwrap_or("").to_owned();
             }
-            (4, Wire::Number(seconds)) => head.time = seconds.saturating_mul(1_000_000_000),
+            (4, Wire::Number(seconds)) => head.time = wall(seconds.saturating_mul(1_000_000_000)),
             (5, value) => head.os.build = value.text(),
             (number, value) => keep(left, number, value),
         }

@@ -1,5 +1,7 @@
 //! Sampled stacks that come as a tree of counts: from each path its own share.
 
+use std::time::Duration;
+
 use crate::report::{Frame, Sample, Thread, limits};
 
 /// A node of the tree; its parent stands before it.
@@ -35,7 +37,7 @@ pub(super) fn stacks(nodes: &[Node], interval: u64) -> Vec<Sample> {
             break;
         }
         samples.push(Sample {
-            at: node.first.unwrap_or(0).saturating_mul(interval),
+            at: Duration::from_nanos(node.first.unwrap_or(0).saturating_mul(interval)),
             count: own[at],
             frames,
             ..Sample::default()

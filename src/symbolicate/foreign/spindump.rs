@@ -29,6 +29,9 @@
 //!     30  main + 32 (kiosk + 1372) [0x104c3c55c]
 //! ```
 
+use std::time::Duration;
+
+use crate::report::time::wall;
 use std::borrow::Cow;
 
 use super::crash_text::{image_line, is_address, label};
@@ -274,7 +277,7 @@ impl Page {
             .or_else(|| header.text("incident_id"));
         head.id = values::report_id(&id.unwrap_or_default());
         let time = self.take("Date/Time").or_else(|| header.text("timestamp"));
-        head.time = time.and_then(|time| values::time(&time)).unwrap_or(0);
+        head.time = wall(time.and_then(|time| values::time(&time)).unwrap_or(0));
         let process = self.take("Process").unwrap_or_default();
         let (name, pid) = process.rsplit_once(" [").unwrap_or((process.as_str(), ""));
         let name = self.take("Command").unwrap_or_else(|| name.to_owned());
@@ -329,7 +332,7 @@ impl Page {
         event.reason = self.take("Action taken");
         if let Some(nanoseconds) = duration.as_deref().and_then(values::duration) {
             draft.report.stall_end = Some(StallEnd {
-                duration: nanoseconds,
+                duration: Duration::from_nanos(nanoseconds),
                 how: "reported".to_owned(),
                 ..StallEnd::default()
             });

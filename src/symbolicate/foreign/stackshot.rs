@@ -1,10 +1,13 @@
 //! Apple's stackshots of a hang in JSON, the body of some `.ips`: `processByPid`, each with
 //! `threadById`, whose `userFrames` are pairs of an index into `binaryImages` and an offset.
 
+use std::time::Duration;
+
 use super::draft::{Draft, frame, keep_frames};
 use super::fields::{Fields, unsigned};
 use super::ips::joined;
 use super::{Layout, values};
+use crate::report::time::wall;
 use crate::report::{EventKind, Image, Reading, StallEnd, Thread, Value};
 
 /// Whether the body of an `.ips` is one.
@@ -70,7 +73,7 @@ pub(super) fn head(draft: &mut Draft, header: &mut Fields, body: &mut Fields, na
     let incident = body.text("incident").or_else(|| header.text("incident_id"));
     head.id = values::report_id(&incident.unwrap_or_default());
     let time = body.text("date").or_else(|| header.text("timestamp"));
-    head.time = time.and_then(|time| values::time(&time)).unwrap_or(0);
+    head.time = wall(time.and_then(|time| values::time(&time)).unwrap_or(0));
     head.app.name = name;
     head.app.version = joined(header.text("app_version"), header.text("build_version"));
     let os = body.text("build").or_else(|| header.text("os_version"));
@@ -86,7 +89,7 @@ pub(super) fn head(draft: &mut Draft, header: &mut Fields, body: &mut Fields, na
     event.reason = reason;
     if let Some(duration) = duration {
         draft.report.stall_end = Some(StallEnd {
-            duration,
+            duration: Duration::from_nanos(duration),
             how: "reported".into(),
             ..StallEnd::default()
         });

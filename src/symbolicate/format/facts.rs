@@ -3,6 +3,7 @@
 use super::json::value_json;
 use super::units::{bytes, count, duration};
 use crate::report::model::{EventKind, Report, Value};
+use crate::report::time::nanos;
 
 /// The vitals that are known, each with its label.
 pub(super) fn vitals(report: &Report) -> Vec<(&'static str, String)> {
@@ -12,8 +13,8 @@ pub(super) fn vitals(report: &Report) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     let mut add = |label, text: Option<String>| facts.extend(text.map(|text| (label, text)));
     let since = |time| format!("{} since the process started", duration(time));
-    add("Uptime", vitals.uptime.map(since));
-    let launch = match (vitals.launch_time, &vitals.launch_kind) {
+    add("Uptime", vitals.uptime.map(nanos).map(since));
+    let launch = match (vitals.launch_time.map(nanos), &vitals.launch_kind) {
         (Some(time), Some(kind)) => Some(format!("{} ({kind})", duration(time))),
         (Some(time), None) => Some(duration(time)),
         (None, kind) => kind.clone(),
@@ -139,10 +140,10 @@ pub(super) fn said(report: &Report) -> Said {
             .map(|(name, value)| (name.clone(), value.to_string()))
             .collect(),
         marks: marks
-            .map(|(name, start, lasted)| moment(*start, name, *lasted))
+            .map(|(name, start, lasted)| moment(nanos(*start), name, lasted.map(nanos)))
             .collect(),
         breadcrumbs: breadcrumbs
-            .map(|(at, text)| moment(*at, text, None))
+            .map(|(at, text)| moment(nanos(*at), text, None))
             .collect(),
     }
 }
@@ -155,11 +156,13 @@ pub(super) fn recorder(report: &Report) -> Vec<(&'static str, String)> {
         parts.extend(
             capture
                 .stopped
+                .map(nanos)
                 .map(|time| format!("thread stopped for {}", duration(time))),
         );
         parts.extend(
             capture
                 .unwind
+                .map(nanos)
                 .map(|time| format!("unwinding {}", duration(time))),
         );
         parts.extend(
@@ -197,7 +200,7 @@ fn value_text(value: &Value) -> String {
 
 /// A moment of the monotonic clock, in words, from when the report was begun.
 fn when(report: &Report, at: u64) -> String {
-    let clock = report.head.clock;
+    let clock = nanos(report.head.clock);
     if at <= clock {
         format!("{} before", duration(clock - at))
     } else {
@@ -213,16 +216,20 @@ pub(super) fn began(report: &Report) -> u64 {
     let limits = event
         .and_then(|event| event.thresholds.as_ref())
         .filter(|_| is_stall);
-    let until_sure = limits.map_or(0, |limits| limits.timeout.saturating_mul(limits.strikes));
+    let until_sure = limits.map_or(0, |limits| {
+        nanos(limits.timeout).saturating_mul(limits.strikes)
+    });
     let lasted = report
         .stall_end
         .as_ref()
-        .map_or(u64::MAX, |end| end.duration);
-    report.head.clock.saturating_sub(until_sure.min(lasted))
+        .map_or(u64::MAX, |end| nanos(end.duration));
+    nanos(report.head.clock).saturating_sub(until_sure.min(lasted))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::report::model::{Context, Cpu, Event, StallEnd, Thresholds, Vitals};
 
@@ -237,7 +244,7 @@ mod tests {
                     ..Cpu::default()
                 }),
                 frame_rate: Some(58.26),
-                launch_time: Some(1_200_000_000),
+                launch_time: Some(Duration::from_millis(1_200)),
                 launch_kind: Some("cold".into()),
                 battery: Some(0.42),
                 low_power: Some(true),
@@ -266,11 +273,15 @@ mod tests {
     #[test]
     fn moments_are_told_from_where_the_report_began() {
         let mut report = Report::default();
-        report.head.clock = 10_000_000_000;
+        report.head.clock = Duration::from_secs(10);
         report.context = Some(Context {
             marks: vec![
-                ("page".into(), 9_000_000_000, Some(300_000_000)),
-                ("sync".into(), 10_500_000_000, None),
+                (
+                    "page".into(),
+                    Duration::from_secs(9),
+                    Some(Duration::from_millis(300)),
+                ),
+                ("sync".into(), Duration::from_millis(10_500), None),
             ],
             ..Context::default()
         });
@@ -287,14 +298,14 @@ mod tests {
         report.event = Some(Event {
             kind: EventKind::Stall,
             thresholds: Some(Thresholds {
-                timeout: 50_000_000,
+                timeout: Duration::from_millis(50),
                 strikes: 5,
                 ..Thresholds::default()
             }),
             ..Event::default()
         });
         report.stall_end = Some(StallEnd {
-            duration: 400_000_000,
+            duration: Duration::from_millis(400),
             ..StallEnd::default()
         });
         assert_eq!(began(&report), 9_750_000_000);

@@ -4,6 +4,7 @@
 //! Its tables are columns of equal length; one refers to another by index. Each report is a process,
 //! with the watched thread and its samples, or for a live report all threads.
 
+use crate::report::time::{nanos, since_epoch};
 use std::io;
 
 use rustc_hash::FxHashMap;
@@ -130,20 +131,18 @@ impl Format for Firefox {
         for sample in threads.iter_mut().flat_map(|thread| &mut thread.samples) {
             sample.at = sample.at.saturating_add(shift);
         }
-        let into = report
-            .head
-            .clock
+        let into = nanos(report.head.clock)
             .saturating_sub(began(report))
             .saturating_add(shift);
         Process {
             name: format!("{kind}: {}", image_file_name(origin)),
             pid: report.head.pid,
-            start: report.head.time.saturating_sub(into),
+            start: since_epoch(report.head.time).saturating_sub(into),
             product: report.head.app.name.clone(),
             end: report
                 .stall_end
                 .as_ref()
-                .map(|end| end.duration.saturating_add(shift)),
+                .map(|end| nanos(end.duration).saturating_add(shift)),
             threads,
             markers,
             libs: libs.collect(),
@@ -240,7 +239,7 @@ fn markers(report: &Report) -> (Vec<Marker>, u64) {
     let at = |time: u64| time.saturating_sub(began - shift);
     let mut markers = Vec::new();
     if let Some(event) = &report.event {
-        let lasted = report.stall_end.as_ref().map(|end| end.duration);
+        let lasted = report.stall_end.as_ref().map(|end| nanos(end.duration));
         markers.push(Marker {
             name: kind_text(event),
             text: event
@@ -254,7 +253,7 @@ fn markers(report: &Report) -> (Vec<Marker>, u64) {
     }
     for mark in &said.marks {
         // One that is not over ends with the profile.
-        let sure = report.head.clock.max(mark.start);
+        let sure = nanos(report.head.clock).max(mark.start);
         let over = mark
             .lasted
             .map_or(sure, |lasted| mark.start.saturating_add(lasted));
@@ -273,7 +272,7 @@ fn markers(report: &Report) -> (Vec<Marker>, u64) {
             to: None,
         });
     }
-    let sure = at(report.head.clock);
+    let sure = at(nanos(report.head.clock));
     let facts = vitals(report)
         .into_iter()
         .map(|(label, text)| (label.to_owned(), text));

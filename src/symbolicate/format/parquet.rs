@@ -1,5 +1,6 @@
 //! A Parquet file for data warehouses: a row a report, written in groups of rows as they come.
 
+use crate::report::time::{nanos, since_epoch};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
@@ -150,10 +151,10 @@ impl Format for Parquet {
                 Some(key_text(member.key)),
                 head.os.build.clone(),
             ],
-            time: i64::try_from(head.time).ok(),
+            time: i64::try_from(since_epoch(head.time)).ok(),
             pid: head.pid,
             fatal: event.map(|event| event.fatal),
-            duration: report.stall_end.as_ref().map(|end| end.duration),
+            duration: report.stall_end.as_ref().map(|end| nanos(end.duration)),
             samples: report
                 .samples
                 .iter()

@@ -1,5 +1,6 @@
 //! Which stacks of a report a picture shows, how heavy each is, and what its frames are called.
 
+use crate::report::time::nanos;
 use rustc_hash::FxHashMap;
 
 use super::Style;
@@ -29,7 +30,7 @@ pub(super) fn weighed(of: &Symbolicated) -> Vec<Weighed<'_>> {
                 stack,
                 thread: about,
                 count: sample.count.max(1),
-                at: sample.at,
+                at: nanos(sample.at),
             })
             .collect();
     }
@@ -54,9 +55,13 @@ pub(super) fn weighed(of: &Symbolicated) -> Vec<Weighed<'_>> {
 /// stall; where that is not known, the last sample is as long as those before it.
 pub(super) fn end_of_samples(of: &Symbolicated) -> u64 {
     let samples = &of.report.samples;
-    let last = samples.iter().map(|sample| sample.at).max().unwrap_or(0);
+    let last = samples
+        .iter()
+        .map(|sample| nanos(sample.at))
+        .max()
+        .unwrap_or(0);
     match &of.report.stall_end {
-        Some(end) => end.duration.max(last),
+        Some(end) => nanos(end.duration).max(last),
         None => last.saturating_add(last / (samples.len() as u64).max(1)),
     }
 }

@@ -18,6 +18,7 @@
 mod names;
 mod stack;
 
+use crate::report::time::nanos;
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
@@ -96,7 +97,10 @@ impl Member {
             kind,
             stack,
             origin: origin.to_owned(),
-            duration: report.stall_end.as_ref().map_or(0, |end| end.duration),
+            duration: report
+                .stall_end
+                .as_ref()
+                .map_or(0, |end| nanos(end.duration)),
             version: report.head.app.version.clone(),
             device: device.unwrap_or("unknown").to_owned(),
         }

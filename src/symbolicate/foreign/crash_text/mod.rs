@@ -2,6 +2,7 @@
 
 mod lines;
 
+use crate::report::time::wall;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -344,7 +345,7 @@ impl Page {
             .or_else(|| header.text("incident_id"));
         head.id = values::report_id(&id.unwrap_or_default());
         let time = self.take("Date/Time").or_else(|| header.text("timestamp"));
-        head.time = time.and_then(|time| values::time(&time)).unwrap_or(0);
+        head.time = wall(time.and_then(|time| values::time(&time)).unwrap_or(0));
         let process = self.take("Process").or_else(|| header.text("app_name"));
         let process = process.unwrap_or_default();
         let (name, pid) = match process.rsplit_once(" [") {

@@ -1,5 +1,6 @@
 //! A report on a page: what happened, where, and all threads.
 
+use crate::report::time::{nanos, since_epoch};
 use std::fmt::Write as _;
 
 use super::flame::flame;
@@ -113,7 +114,7 @@ fn facts(page: &mut String, origin: &str, report: &Report, member: &Member) {
         match &report.stall_end {
             Some(end) => facts.push((
                 "Duration",
-                format!("{} ({})", duration(end.duration), end.how),
+                format!("{} ({})", duration(nanos(end.duration)), end.how),
             )),
             None if event.kind == EventKind::Stall => {
                 facts.push((
@@ -139,7 +140,7 @@ fn facts(page: &mut String, origin: &str, report: &Report, member: &Member) {
             .clone()
             .map(|device| ("Device", format!("{device}, {}", head.arch))),
     );
-    facts.push(("Time", date_time(head.time)));
+    facts.push(("Time", date_time(since_epoch(head.time))));
     facts.extend(vitals(report));
     facts.extend(recorder(report));
     facts.push(("Group", key_text(member.key)));

@@ -1,10 +1,11 @@
 //! The samples of a stall on a line of time, coloured by the app's innermost function.
 
+use crate::report::time::nanos;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::markup::escape;
-use crate::report::Report;
+use crate::report::{Report, Sample};
 use crate::symbolicate::blame::blamed;
 use crate::symbolicate::format::facts::{began, said};
 use crate::symbolicate::format::stacks::end_of_samples;
@@ -20,7 +21,7 @@ const WIDTH: f64 = 1000.0;
 pub(super) fn timeline(page: &mut String, of: &Symbolicated) {
     let samples = &of.report.samples;
     // Of samples that have no times there is no line of time.
-    let untimed = samples.len() > 1 && samples.iter().all(|sample| sample.at == 0);
+    let untimed = samples.len() > 1 && samples.iter().all(|sample| sample.at.is_zero());
     if samples.is_empty() || untimed {
         return;
     }
@@ -54,11 +55,12 @@ pub(super) fn timeline(page: &mut String, of: &Symbolicated) {
          <svg class=\"timeline\" viewBox=\"0 0 {WIDTH} 56\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"Samples over time\">",
         duration(end)
     );
+    let at = |sample: &Sample| nanos(sample.at);
     for (index, (sample, name)) in samples.iter().zip(&names).enumerate().take(DRAWN) {
         let until = samples
             .get(index + 1)
-            .map_or(end, |next| next.at.max(sample.at));
-        let width = (x(until) - x(sample.at)).max(1.0);
+            .map_or(end, |next| at(next).max(at(sample)));
+        let width = (x(until) - x(at(sample))).max(1.0);
         let state = sample
             .state
             .as_deref()
@@ -67,8 +69,8 @@ pub(super) fn timeline(page: &mut String, of: &Symbolicated) {
             page,
             "<rect class=\"c{}\" x=\"{:.1}\" y=\"0\" width=\"{width:.1}\" height=\"56\"><title>{}: {}{} ({} ×)</title></rect>",
             colour(name),
-            x(sample.at),
-            duration(sample.at),
+            x(at(sample)),
+            duration(at(sample)),
             escape(name),
             escape(&state),
             sample.count.max(1),

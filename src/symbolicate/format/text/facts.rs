@@ -2,6 +2,7 @@
 
 use super::Page;
 use crate::report::model::{EventKind, Image};
+use crate::report::time::{nanos, since_epoch};
 use crate::symbolicate::blame::blamed;
 use crate::symbolicate::format::facts::{recorder, said, vitals};
 use crate::symbolicate::format::plain;
@@ -41,7 +42,7 @@ impl Page<'_> {
         };
         self.field("Code Type:", code_type);
         self.line("");
-        self.field("Date/Time:", &date_time(head.time));
+        self.field("Date/Time:", &date_time(since_epoch(head.time)));
         let build = head
             .os
             .build
@@ -79,7 +80,7 @@ impl Page<'_> {
         if let Some(end) = self.report().stall_end.clone() {
             self.field(
                 "Duration:",
-                &format!("{} ({})", duration(end.duration), end.how),
+                &format!("{} ({})", duration(nanos(end.duration)), end.how),
             );
         } else if event.kind == EventKind::Stall {
             self.field(
@@ -93,7 +94,7 @@ impl Page<'_> {
                 "Thresholds:",
                 &format!(
                     "{} without a beat, {strikes} times in a row",
-                    duration(limits.timeout)
+                    duration(nanos(limits.timeout))
                 ),
             );
         }

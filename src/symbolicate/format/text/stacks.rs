@@ -1,5 +1,6 @@
 //! Threads and their stacks, and the heaviest of the samples.
 
+use crate::report::time::nanos;
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style as Paint};
@@ -182,7 +183,7 @@ impl Page<'_> {
             .map_or(String::new(), |state| format!(", {state}"));
         let line = format!(
             "Heaviest stack ({weight} of {total} samples, first {} in{state}):",
-            duration(first.at)
+            duration(nanos(first.at))
         );
         self.line(&plain(&line));
         let stack = self.of.samples[index].clone();

@@ -1,0 +1,43 @@
+//! Times and durations: nanoseconds in the format, the standard library's types in the model.
+
+use std::time::{Duration, SystemTime};
+
+/// Nanoseconds since the Unix epoch as a time. Exact, and signal-safe.
+pub(crate) fn wall(nanoseconds: u64) -> SystemTime {
+    let since = Duration::from_nanos(nanoseconds);
+    let time = SystemTime::UNIX_EPOCH.checked_add(since);
+    time.unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+/// Nanoseconds since the Unix epoch; 0 for a time before it. Signal-safe.
+pub(crate) fn since_epoch(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, nanos)
+}
+
+/// Nanoseconds, at most as many as 64 bits can hold: 584 years. Signal-safe.
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_of_the_format_is_a_time_and_comes_back() {
+        for value in [
+            0,
+            1,
+            999_999_999,
+            1_700_000_000_123_456_789,
+            u64::MAX - 1,
+            u64::MAX,
+        ] {
+            assert_eq!(since_epoch(wall(value)), value);
+            assert_eq!(nanos(Duration::from_nanos(value)), value);
+        }
+        let before = SystemTime::UNIX_EPOCH - Duration::from_secs(1);
+        assert_eq!(since_epoch(before), 0);
+        assert_eq!(nanos(Duration::MAX), u64::MAX);
+    }
+}
