@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use framehop::ExplicitModuleSectionInfo;
 use gimli::{
-    BaseAddresses, EhFrame, EhFrameOffset, Encoding, EndianSlice, EvaluationStorage, LittleEndian,
-    Piece, Reader, Register, RegisterRule, UnwindContext, UnwindContextStorage, UnwindSection,
-    UnwindTableRow, Value,
+    BaseAddresses, CallFrameInstruction, EhFrame, EhFrameOffset, Encoding, EndianSlice,
+    EvaluationStorage, LittleEndian, Piece, Reader, Register, RegisterRule, UnwindContext,
+    UnwindContextStorage, UnwindSection, UnwindTableRow, Value, Vendor,
 };
 
 pub(crate) use self::evaluate::{Fault, Left, preserved};
@@ -193,6 +193,22 @@ impl Cfi {
         })
     }
 
+    /// The code of the entry for a stated address, if the entry has one row for all of it. Signal-safe.
+    pub(crate) fn of_one_row(&self, svma: u64) -> Option<Range<u64>> {
+        let place = self.index.entry(svma, self.section.svma)?;
+        let section = self.eh_frame();
+        let offset = EhFrameOffset(place.offset);
+        let entry = section
+            .fde_from_offset(&self.bases, offset, EhFrame::cie_from_offset)
+            .ok()?;
+        let mut code = entry.instructions(&section, &self.bases);
+        while let Some(code) = code.next().ok()? {
+            (!matches!(code, CallFrameInstruction::AdvanceLoc { .. })).then_some(())?;
+        }
+        let start = entry.initial_address();
+        Some(start..start.saturating_add(entry.len()))
+    }
+
     /// Whether the entry that begins at a stated address is that of a whole x86_64 function, whose
     /// first instruction has just been called: the cold part of one is not. Signal-safe.
     pub(crate) fn is_entry(&self, svma: u64, context: &mut Context) -> bool {
@@ -209,6 +225,8 @@ impl Cfi {
     fn eh_frame(&self) -> EhFrame<Slice<'_>> {
         let mut section = EhFrame::new(&self.section.bytes, LittleEndian);
         section.set_address_size(8);
+        // arm64's own instructions: other architectures have none of that number.
+        section.set_vendor(Vendor::AArch64);
         section
     }
 }

@@ -1,6 +1,7 @@
 //! Walking a stack: from registers to the chain of callers.
 
 mod calls;
+mod constant;
 mod guess;
 mod install;
 mod landing;
@@ -354,6 +355,7 @@ impl<M: Memory> Walk<'_, M> {
                 Ok(Some(end)) => return Err(end),
                 Ok(None) => {}
             },
+            Rule::Guess { .. } if self.is_left_by_code(image)? => {}
             Rule::Guess { base, .. } => {
                 let usual = self.here.guess().ok_or(WalkEnd::NoUnwindInfo)?;
                 self.leave_by_frame(usual).map_err(end_of_guess)?;
@@ -445,7 +447,13 @@ impl<M: Memory> Walk<'_, M> {
         let image = index.and_then(|index| self.images.get(index));
         let (rule, source) = match image {
             Some(image) if image.is_mach_o() => self.rule_of_mach_o(image, image.svma(address)),
-            Some(image) => self.rule_of_elf(image, image.svma(address)),
+            Some(image) => {
+                let found = self.rule_of_elf(image, image.svma(address));
+                match self.is_constant_over_moves(image, found.0) {
+                    true => (found.0.guessed(), RuleSource::Instructions),
+                    false => found,
+                }
+            }
             None => (Rule::Nothing, RuleSource::Guess),
         };
         let known = Known::new(rule.packed(), index).from(source);

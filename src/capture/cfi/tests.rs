@@ -135,6 +135,31 @@ fn a_rule_of_framehops_is_what_the_row_says() {
 }
 
 #[test]
+fn arm64_code_that_signs_its_return_address_has_rows() {
+    // `aarch64-linux-gnu-gcc -O2 -mbranch-protection=pac-ret`: paciasp; stp x29, x30, [sp, #-32]!; …; ret.
+    let own = [
+        &[0x44, 0x2d][..],                   // advance 4, DW_CFA_AARCH64_negate_ra_state
+        &[0x44, 0x0e, 32, 0x9d, 4, 0x9e, 3], // advance 4, CFA = sp + 32, x29 and x30 at its bottom
+        &[0x60, 0xde, 0xdd, 0x0e, 0, 0x44, 0x2d],
+    ];
+    let section = section(&entered(Arch::Arm64), &own.concat(), Arch::Arm64);
+    let cfi = cfi(section).expect("one entry");
+    let (mut context, mut scratch) = (Context::new_in(), Scratch::new());
+    let entered = Rule::frame(Base::Sp, 0, None, None);
+    let body = Rule::frame(Base::Sp, 32, Some(-24), Some(-32));
+    for (at, expected) in [
+        (0, entered),
+        (4, entered),
+        (8, body),
+        (36, body),
+        (40, entered),
+    ] {
+        let found = cfi.rule(FUNCTION + at, Arch::Arm64, &mut context, &mut scratch);
+        assert_eq!(found.map(|found| found.0), expected, "{at}");
+    }
+}
+
+#[test]
 fn an_address_is_asked_anew_of_each_image() {
     // framehop counts modules in 16 bits: what it has kept of one image must not be taken for what holds
     // in another that comes when the count has come round. An image takes four of them.

@@ -16,7 +16,7 @@ mod x86_64;
 use std::ops::Range;
 
 use super::registers::Arch;
-use super::rule::Rule;
+use super::rule::{Base, Rule};
 use frame::Frame;
 pub(crate) use functions::{Trust, functions};
 pub(crate) use jump::landing;
@@ -257,6 +257,65 @@ fn straight(code: Code<'_>, mut frame: Frame, from: u64, pc: u64) -> Option<Fram
         at += follow(code.arch, code.at(at)?, at, &mut frame)?.0;
     }
     Some(frame).filter(|_| at == pc)
+}
+
+/// How many instructions are held against rows.
+const AHEAD: usize = 16;
+
+/// Whether instructions move the stack pointer, from first to last. Signal-safe.
+pub(crate) fn moves(code: Code<'_>) -> bool {
+    let entered = Frame::entered(code.arch);
+    let mut at = code.start;
+    for _ in 0..REACH {
+        let mut frame = entered;
+        let length = code
+            .at(at)
+            .and_then(|bytes| follow(code.arch, bytes, at, &mut frame));
+        match length {
+            Some((length, _)) if frame.sp == entered.sp => at += length,
+            next => return next.is_some(),
+        }
+    }
+    false
+}
+
+/// Whether `rule`, which counts from the stack pointer, holds at `pc` by what the code ahead does to that: up to
+/// the first branch or call, `row` must give what each instruction makes of it. Signal-safe.
+pub(crate) fn moves_with(
+    code: Code<'_>,
+    rule: Rule,
+    row: &mut dyn FnMut(u64) -> Option<Rule>,
+) -> bool {
+    let Some(mut frame) = Frame::body(rule) else {
+        return true;
+    };
+    let mut at = code.start;
+    for _ in 0..AHEAD {
+        let Some(bytes) = code.at(at) else {
+            return true;
+        };
+        if is_return(code.arch, bytes) {
+            return frame.sp == Frame::entered(code.arch).sp;
+        }
+        let before = frame.sp;
+        let Some((length, Next::Behind)) = follow(code.arch, bytes, at, &mut frame) else {
+            return true;
+        };
+        at += length;
+        let (Some(sp), true) = (frame.sp, frame.sp != before) else {
+            continue;
+        };
+        match row(at) {
+            Some(Rule::Frame {
+                base: Base::Sp,
+                cfa,
+                ..
+            }) if i32::from(cfa) * 8 != sp => return false,
+            Some(Rule::Frame { base: Base::Sp, .. }) => {}
+            _ => return true,
+        }
+    }
+    true
 }
 
 /// How many returns of a function are looked for.

@@ -115,6 +115,10 @@ impl Bench {
 impl Seen {
     /// The table, once the process is over.
     pub fn print(self, name: &str, m: &mut Machine) {
+        let arch = if m.arm { "arm64" } else { "x86_64" };
+        for judge in &self.0.borrow().judges {
+            judge.print_sources(arch);
+        }
         let table = &mut self.0.borrow_mut().table;
         let running = std::mem::take(&mut m.uc.get_data_mut().shadow);
         let others = m.threads.iter_mut().map(|t| std::mem::take(&mut t.shadow));

@@ -1,11 +1,14 @@
 //! The unwinders that are judged, given the same sections of the same images.
 
+use std::collections::BTreeMap;
+
 use framehop::aarch64::{CacheAarch64, UnwindRegsAarch64, UnwinderAarch64};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder};
 
 use wedjat::unwind::{
-    Arch, Bytes, Found, Images, LoadedImage, Memory, Missing, Registers, Section, WalkEnd,
+    Arch, Bytes, Found, Images, LoadedImage, Memory, Missing, Registers, RuleSource, Section,
+    WalkEnd,
 };
 
 use crate::cpu;
@@ -27,6 +30,8 @@ pub trait Judge {
         most: usize,
         read: &mut dyn FnMut(u64) -> Option<u64>,
     ) -> Chain;
+    /// Prints how many frames were left by what, where it can say so.
+    fn print_sources(&self, _arch: &str) {}
 }
 
 /// All of them; `starts` is whether ours is told where functions begin.
@@ -36,6 +41,7 @@ pub fn all(m: &Machine, starts: bool) -> Vec<Box<dyn Judge>> {
         Box::new(Ours {
             images: Images::new(images),
             unwinder: wedjat::unwind::Unwinder::new(),
+            sources: BTreeMap::new(),
         }),
         Box::new(Framehop::new(m)),
     ]
@@ -127,6 +133,8 @@ impl Judge for Framehop {
 struct Ours {
     images: Images,
     unwinder: wedjat::unwind::Unwinder,
+    /// Frames that have a caller, by what they are left by, and whether they are the first of a walk.
+    sources: BTreeMap<(bool, RuleSource), u64>,
 }
 
 fn loaded(image: &Image, arm: bool, starts: bool) -> LoadedImage {
@@ -199,13 +207,27 @@ impl Judge for Ours {
             registers.set(number, value);
         }
         let mut walk = self.unwinder.walk(&registers, &self.images, Guest(read));
-        let frames = walk.by_ref().take(most + 2).skip(1);
-        let found = frames.map(|frame| {
-            let certain = matches!(frame.found, Found::UnwindInfo | Found::Context);
-            (frame.pc, certain)
-        });
-        let found = found.collect();
+        let mut found = vec![];
+        let mut last = None;
+        while let Some(frame) = walk.next()
+            && found.len() < most + 2
+        {
+            if let Some(last) = last {
+                *self.sources.entry(last).or_default() += 1;
+                let certain = matches!(frame.found, Found::UnwindInfo | Found::Context);
+                found.push((frame.pc, certain));
+            }
+            let first = last.is_none();
+            last = walk.rule_source().map(|source| (first, source));
+        }
         let early = !matches!(walk.end(), Some(WalkEnd::Root) | None);
         (found, early)
+    }
+
+    fn print_sources(&self, arch: &str) {
+        for ((first, source), count) in &self.sources {
+            let which = if *first { "the first" } else { "behind it" };
+            println!("source|{arch}|{which}|{source:?}|{count}");
+        }
     }
 }

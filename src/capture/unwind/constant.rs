@@ -1,0 +1,106 @@
+//! Entries that say the same of all of their code, whatever it does to the stack pointer.
+//!
+//! Runtimes with a stack of their own (LuaJIT, GHC) enter it by assembly whose one row holds behind its
+//! prologue: on the way in and out it leads anywhere, at times behind a call in known code.
+
+use super::Walk;
+use crate::capture::flow::{self, Code};
+use crate::capture::images::LoadedImage;
+use crate::capture::memory::Memory;
+use crate::capture::registers::Arch;
+use crate::capture::rule::{Base, Rule};
+use crate::report::model::WalkEnd;
+
+/// How many bytes of the code ahead are looked at.
+const AHEAD: usize = 96;
+
+impl<M: Memory> Walk<'_, M> {
+    /// Whether the rule at the instruction that the walk begins at is one of those. At calls it may hold
+    /// nevertheless (x86_64).
+    pub(super) fn is_constant_over_moves(&mut self, image: &LoadedImage, rule: Rule) -> bool {
+        let by_sp = matches!(rule, Rule::Frame { base: Base::Sp, .. });
+        if !by_sp || !self.state.exact || self.arch != Arch::X86_64 {
+            return false;
+        }
+        let arch = self.arch;
+        let code = |start: u64, length: usize| {
+            let bytes = image.instructions(image.avma(start), length)?;
+            Some(Code { arch, start, bytes })
+        };
+        let svma = image.svma(self.state.pc);
+        let one_row = image.cfi.as_ref().and_then(|cfi| cfi.of_one_row(svma));
+        if let Some(part) = one_row {
+            let length = usize::try_from(part.end - part.start).unwrap_or(0);
+            return code(part.start, length).is_some_and(flow::moves);
+        }
+        let Some(code) = code(svma, AHEAD) else {
+            return false;
+        };
+        !flow::moves_with(code, rule, &mut |svma| {
+            let found = self.rule_of_elf(image, svma).0;
+            Some(found).filter(|found| *found != Rule::Nothing)
+        })
+    }
+
+    /// Leaves such an instruction by what the code ahead does, where that leads behind a call in known code;
+    /// says whether it does. A guess at an instruction of Mach-O comes from the code itself.
+    pub(super) fn is_left_by_code(&mut self, image: Option<u32>) -> Result<bool, WalkEnd> {
+        let image = image.and_then(|index| self.images.get(index));
+        let of_rows = image.is_some_and(|image| !image.is_mach_o());
+        Ok(of_rows && self.state.exact && self.leave_by_code()?)
+    }
+}
+
+#[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
+mod tests {
+    use crate::capture::{ImageTable, Registers, StackCopy, Unwinder};
+    use crate::report::model::Found;
+
+    // One row for all of it, as runtimes that enter their own stack have: it holds at `body` alone.
+    std::arch::global_asm!(
+        ".text",
+        ".cfi_startproc",
+        ".cfi_def_cfa rsp, 32",
+        "wedjat_test_constant: push rbx",
+        "sub rsp, 16",
+        "wedjat_test_constant_body: nop",
+        "add rsp, 16",
+        "pop rbx",
+        "wedjat_test_constant_returns: ret",
+        ".cfi_endproc",
+        ".cfi_startproc",
+        "call wedjat_test_constant",
+        "wedjat_test_constant_called: call wedjat_test_constant",
+        "wedjat_test_constant_other: ret",
+        ".cfi_endproc",
+    );
+    unsafe extern "C" {
+        fn wedjat_test_constant();
+        fn wedjat_test_constant_body();
+        fn wedjat_test_constant_returns();
+        fn wedjat_test_constant_called();
+        fn wedjat_test_constant_other();
+    }
+
+    #[test]
+    fn an_entry_that_says_the_same_before_and_behind_a_push_is_not_certain() {
+        ImageTable::refresh();
+        let images = ImageTable::enter();
+        let called = wedjat_test_constant_called as *const () as u64;
+        let other = wedjat_test_constant_other as *const () as u64;
+        let at = |pc: unsafe extern "C" fn(), words: &[u64]| {
+            let stack: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            let registers = Registers::x86_64(pc as *const () as u64, 0x1000, 0);
+            let mut unwinder = Unwinder::new();
+            let mut walk = unwinder.walk(&registers, images.set(), StackCopy::new(0x1000, &stack));
+            walk.nth(1).map(|frame| (frame.pc, frame.found))
+        };
+        let guess = Some((called, Found::LinkRegister));
+        // Where the row looks there is a return address too, that of a frame further out.
+        let words = [called, 1, 2, other, 0, 0, 0, other];
+        assert_eq!(at(wedjat_test_constant, &words), guess);
+        assert_eq!(at(wedjat_test_constant_returns, &words), guess);
+        let words = [1, 2, 3, called, 4, 5, other];
+        assert_eq!(at(wedjat_test_constant_body, &words), guess);
+    }
+}
