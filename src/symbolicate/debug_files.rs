@@ -145,13 +145,13 @@ impl DebugFiles {
         self
     }
 
-    /// Adds what `path` holds: a Mach-O or ELF file, a `.dSYM`, an `.xcarchive`, or a folder of any
-    /// of these. Only headers are read. A folder is walked by as many threads as
+    /// Adds what `path` holds: a Mach-O or ELF file, a `.dSYM`, an `.xcarchive`, a dyld shared cache, or a
+    /// folder of any of these, as Xcode's `DeviceSupport` is one. Only headers are read. A folder is walked by as many threads as
     /// [`jobs`](DebugFiles::jobs) said before; what was found in it is remembered in the
     /// [`cache`](DebugFiles::cache).
     ///
     /// # Errors
-    /// If `path` cannot be read, or is a file that is neither Mach-O nor ELF. What is unreadable
+    /// If `path` cannot be read, or is a file that is neither Mach-O nor ELF nor a shared cache. What is unreadable
     /// within a folder is passed over; damaged debug files are named in the result.
     pub fn add(&mut self, path: &Path) -> Result<Added, Error> {
         let mut added = Added::default();
@@ -165,10 +165,10 @@ impl DebugFiles {
                 }
             }
         } else {
-            let objects = object_file::open(path)?;
-            let names = |object: &ObjectFile| object.has_dwarf || object.has_symbols;
+            let objects = walk::objects(path)?;
+            let names = |object: &Found| object.has_dwarf || object.has_symbols;
             if !objects.iter().any(names) {
-                let images = objects.iter().filter(|object| !object.code.is_empty());
+                let images = objects.iter().filter(|object| object.has_code);
                 self.nameless.extend(images.map(|object| Listed {
                     name: file_name(path),
                     arch: object.arch.clone(),
@@ -176,7 +176,7 @@ impl DebugFiles {
                     path: path.to_owned(),
                 }));
             }
-            added.objects += self.add_objects(path, objects.iter().map(Found::of).collect());
+            added.objects += self.add_objects(path, objects);
         }
         self.lock().images.clear();
         Ok(added)
@@ -235,9 +235,8 @@ impl DebugFiles {
 
     /// Whether an image that was added is one: what dwz made several programs share has no code.
     pub(crate) fn has_code(&self, image: &Listed) -> bool {
-        let objects = object_file::open(&image.path).unwrap_or_default();
-        let mut same = objects.iter().filter(|object| object.id == image.id);
-        same.any(|object| !object.code.is_empty())
+        let found = object_file::open_by_id(&image.path, &image.id);
+        matches!(found, Ok(Some(object)) if !object.code.is_empty())
     }
 
     /// The files of an image that was added.
@@ -309,10 +308,9 @@ impl DebugFiles {
             if image.id.is_empty() || files.iter().any(|file| file.object().path == path) {
                 return;
             }
-            let objects = object_file::open(path).unwrap_or_default().into_iter();
-            let fits = |object: &ObjectFile| object.id == image.id && self.has_room(object);
-            let matching = objects.into_iter().find(fits);
-            files.extend(matching.map(|object| self.debug_file(object)));
+            let found = object_file::open_by_id(path, &image.id).ok().flatten();
+            let found = found.filter(|object| self.has_room(object));
+            files.extend(found.map(|object| self.debug_file(object)));
         };
         for entry in self.index.get(&image.id).into_iter().flatten() {
             if image.id.is_empty() && image.text_hash.is_some() {

@@ -41,6 +41,7 @@ mod debug_files;
 mod debuginfod;
 mod direct;
 mod dwarf;
+mod dyld_cache;
 mod error;
 pub mod foreign;
 pub mod format;

@@ -8,6 +8,7 @@ use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 
 use super::Error;
 use super::bytes::Bytes;
+use super::dyld_cache;
 use crate::report::text_hash;
 
 /// How many times its packed size a section may take. Debug information packs to a third or a tenth.
@@ -44,6 +45,16 @@ pub(crate) struct ObjectFile {
 /// The objects in a file: one, or as many as a universal file has slices.
 pub(crate) fn open(path: &Path) -> Result<Vec<ObjectFile>, Error> {
     open_bytes(path, Bytes::map(path)?)
+}
+
+/// The object in a file that has this UUID or build id.
+pub(crate) fn open_by_id(path: &Path, id: &[u8]) -> Result<Option<ObjectFile>, Error> {
+    let bytes = Bytes::map(path)?;
+    if dyld_cache::is_shared_cache(&bytes) {
+        return dyld_cache::image(path, &bytes, id);
+    }
+    let mut objects = open_bytes(path, bytes)?.into_iter();
+    Ok(objects.find(|object| object.id == id))
 }
 
 /// As [`open`], for bytes that are already there.
@@ -97,6 +108,7 @@ pub(crate) fn looks_like_object(data: &[u8]) -> bool {
 pub(crate) fn begins_with(data: &[u8]) -> String {
     match data {
         [] => "is empty".into(),
+        _ if dyld_cache::is_shared_cache(data) => "is a dyld shared cache".into(),
         [0xff, 0xd8, 0xff, ..] => "looks like a JPEG picture".into(),
         [0x89, b'P', b'N', b'G', ..] => "looks like a PNG picture".into(),
         [b'%', b'P', b'D', b'F', ..] => "looks like a PDF".into(),

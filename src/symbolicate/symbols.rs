@@ -273,6 +273,7 @@ fn is_no_function(name: &[u8]) -> bool {
         || name.starts_with(b".L")
         || name.starts_with(b"ltmp")
         || name.starts_with(b"GCC_except_table")
+        || name == b"<redacted>" // a local one, whose name dyld's shared cache keeps elsewhere
         || matches!(
             name,
             [b'$', b'a' | b'd' | b't' | b'x'] | [b'$', b'a' | b'd' | b't' | b'x', b'.', ..]

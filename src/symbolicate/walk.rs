@@ -13,7 +13,10 @@ use std::time::UNIX_EPOCH;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
+use super::Error;
+use super::bytes::Bytes;
 use super::cache::Cache;
+use super::dyld_cache;
 use super::identity::{Identity, identity};
 use super::object_file::{self, ObjectFile};
 
@@ -24,7 +27,7 @@ const FEW: usize = 32;
 /// Looking into fewer files than this costs no more than remembering them.
 const WORTH_REMEMBERING: usize = 64;
 /// Counts up with every change of what is remembered.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// An object in a file, by what its headers say.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +37,7 @@ pub(super) struct Found {
     pub arch: String,
     pub has_dwarf: bool,
     pub has_symbols: bool,
+    pub has_code: bool,
 }
 
 impl Found {
@@ -43,6 +47,7 @@ impl Found {
             arch: object.arch.clone(),
             has_dwarf: object.has_dwarf,
             has_symbols: object.has_symbols,
+            has_code: !object.code.is_empty(),
         }
     }
 }
@@ -189,13 +194,30 @@ impl Walk {
 fn look(path: &Path) -> Result<Vec<Found>, String> {
     let mut head = [0; 8];
     let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
-    if read.is_err() || !object_file::looks_like_object(&head) {
+    if read.is_err()
+        || !(object_file::looks_like_object(&head) || dyld_cache::is_shared_cache(&head))
+    {
         return Ok(Vec::new());
     }
-    match object_file::open(path) {
-        Ok(objects) => Ok(objects.iter().map(Found::of).collect()),
-        Err(error) => Err(error.to_string()),
+    objects(path).map_err(|error| error.to_string())
+}
+
+/// The objects in a file, a dyld shared cache among them.
+pub(super) fn objects(path: &Path) -> Result<Vec<Found>, Error> {
+    let bytes = Bytes::map(path)?;
+    if !dyld_cache::is_shared_cache(&bytes) {
+        let objects = object_file::open_bytes(path, bytes)?;
+        return Ok(objects.iter().map(Found::of).collect());
     }
+    let (arch, ids) = dyld_cache::list(path, &bytes)?;
+    let found = |id| Found {
+        id,
+        arch: arch.clone(),
+        has_dwarf: false,
+        has_symbols: true,
+        has_code: true,
+    };
+    Ok(ids.into_iter().map(found).collect())
 }
 
 #[derive(Serialize, Deserialize)]

@@ -30,10 +30,10 @@ pub struct Args {
     #[arg(value_name = "REPORT", required_unless_present_any = ["address", "inspect", "generate"])]
     pub reports: Vec<PathBuf>,
 
-    /// Where debug files are: a dSYM, an .xcarchive, a Mach-O or ELF file, or a folder searched for
-    /// them
+    /// Where debug files are: a dSYM, an .xcarchive, a Mach-O or ELF file, a dyld shared cache, or a folder
+    /// searched for them
     ///
-    /// May be given more than once. On Linux an image's own path and /usr/lib/debug are looked at,
+    /// May be given more than once. Xcode's DeviceSupport folder names Apple's own libraries. On Linux an image's own path and /usr/lib/debug are looked at,
     /// too.
     #[arg(short, long, visible_alias = "dsym", value_name = "PATH")]
     pub debug: Vec<PathBuf>,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::args::Args;
 use super::{DAMAGED, DONE, NOTHING, Say};
-use crate::symbolicate::format::missing_text;
+use crate::symbolicate::format::missing_lines;
 use crate::symbolicate::{Missing, Symbolicated};
 
 /// Messages about reports that are printed one by one; of further ones only the number.
@@ -55,10 +55,11 @@ impl Tally {
             } else {
                 MESSAGES as usize
             };
-            for missing in missing.iter().take(shown) {
-                say.note(&format!("  {}", missing_text(missing)));
+            let lines = missing_lines(missing.iter().copied());
+            for line in lines.iter().take(shown) {
+                say.note(&format!("  {line}"));
             }
-            if let Some(more @ 1..) = missing.len().checked_sub(shown) {
+            if let Some(more @ 1..) = lines.len().checked_sub(shown) {
                 say.note(&format!("  {more} more; --list-missing prints all"));
             }
         }

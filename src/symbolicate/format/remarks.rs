@@ -4,10 +4,35 @@ use std::fmt::Write as _;
 
 use super::plain;
 use crate::report::model::Event;
+use crate::symbolicate::Missing;
 use crate::symbolicate::frame::{id_text, image_file_name};
 
+/// So many of the system's images are named.
+const NAMED: usize = 3;
+
+/// Lines about missing debug files: one for each, and one for all images of the operating system that
+/// have not even symbols.
+pub(crate) fn missing_lines<'a>(missing: impl IntoIterator<Item = &'a Missing>) -> Vec<String> {
+    let (system, others): (Vec<_>, Vec<_>) = missing.into_iter().partition(|of| of.system);
+    let mut lines: Vec<String> = others.into_iter().map(missing_text).collect();
+    let system: Vec<_> = system.into_iter().filter(|of| !of.symbols).collect();
+    if let Some(first) = system.first() {
+        let names = system.iter().take(NAMED);
+        let names: Vec<&str> = names.map(|of| image_file_name(&of.name)).collect();
+        let mut text = format!("system: {}", names.join(", "));
+        if let Some(more @ 1..) = system.len().checked_sub(NAMED) {
+            let _ = write!(text, " and {more} more");
+        }
+        if first.name.starts_with("/System/") || first.name.ends_with(".dylib") {
+            text.push_str("  (Xcode's DeviceSupport folder, or a dyld shared cache, names them)");
+        }
+        lines.push(plain(&text).into_owned());
+    }
+    lines
+}
+
 /// One line about a missing debug file.
-pub(crate) fn missing_text(missing: &crate::symbolicate::Missing) -> String {
+pub(crate) fn missing_text(missing: &Missing) -> String {
     let id = if missing.id.is_empty() {
         "no id".into()
     } else {

@@ -10,7 +10,7 @@ use super::timeline::timeline;
 use crate::report::model::{EventKind, Report, Thread};
 use crate::symbolicate::format::Style;
 use crate::symbolicate::format::facts::{recorder, said, vitals};
-use crate::symbolicate::format::remarks::{kind_text, missing_text};
+use crate::symbolicate::format::remarks::{kind_text, missing_lines};
 use crate::symbolicate::format::stacks::heaviest;
 use crate::symbolicate::format::units::{date_time, duration};
 use crate::symbolicate::frame::{Symbolicated, id_text, image_file_name};
@@ -164,15 +164,11 @@ fn remarks(page: &mut String, of: &Symbolicated) {
         }
         page.push_str("</ul></div>\n");
     }
-    let missing: Vec<_> = of
-        .missing
-        .iter()
-        .filter(|m| !(m.system && m.symbols))
-        .collect();
+    let missing = missing_lines(&of.missing);
     if !missing.is_empty() {
         page.push_str("<details><summary>Debug files missing</summary><ul>\n");
         for missing in missing {
-            let _ = writeln!(page, "<li>{}</li>", escape(&missing_text(missing)));
+            let _ = writeln!(page, "<li>{}</li>", escape(&missing));
         }
         page.push_str("</ul></details>\n");
     }

@@ -6,7 +6,7 @@ use crate::report::time::{nanos, since_epoch};
 use crate::symbolicate::blame::blamed;
 use crate::symbolicate::format::facts::{recorder, said, vitals};
 use crate::symbolicate::format::plain;
-use crate::symbolicate::format::remarks::{kind_text, missing_text};
+use crate::symbolicate::format::remarks::{kind_text, missing_lines};
 use crate::symbolicate::format::stacks::heaviest;
 use crate::symbolicate::format::units::{date_time, duration};
 use crate::symbolicate::frame::{id_text, image_file_name};
@@ -266,11 +266,11 @@ impl Page<'_> {
     }
 
     pub(super) fn remarks(&mut self) {
-        if !self.of.missing.is_empty() {
+        let missing = missing_lines(&self.of.missing);
+        if !missing.is_empty() {
             self.line("\nMissing debug files:");
-            for missing in &self.of.missing {
-                let line = format!("  {}", missing_text(missing));
-                self.line(&line);
+            for line in missing {
+                self.line(&format!("  {line}"));
             }
         }
         if !self.of.damage.is_empty() {
