@@ -62,6 +62,7 @@ pub mod capture;
 pub mod context;
 #[cfg(feature = "ffi")]
 pub mod ffi;
+mod functions;
 mod monitor;
 #[doc(hidden)]
 pub mod platform;

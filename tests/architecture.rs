@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 const ROOMS: &[(&str, &[&str])] = &[
     ("report", &[]),
     ("platform", &[]),
+    ("functions", &[]),
     ("capture", &["platform", "report"]),
     ("unwind", &["capture", "report"]),
     ("context", &["platform", "report"]),
@@ -16,7 +17,14 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "recorder",
         &[
-            "capture", "context", "platform", "report", "store", "trigger", "vitals",
+            "capture",
+            "context",
+            "functions",
+            "platform",
+            "report",
+            "store",
+            "trigger",
+            "vitals",
         ],
     ),
     (
@@ -26,7 +34,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         ],
     ),
     ("ffi", &["context", "monitor", "report", "store", "trigger"]),
-    ("symbolicate", &["report"]),
+    ("symbolicate", &["functions", "report"]),
     ("bin", &["symbolicate"]),
 ];
 

@@ -156,6 +156,27 @@ fn a_table_that_others_may_write_is_made_anew() {
     assert_eq!(mode(), 0o600, "another file stands there now");
 }
 
+/// So could who owns it, whatever its mode is.
+#[test]
+fn a_table_of_another_owner_is_made_anew() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::new(folder.path());
+    let all = addresses(300);
+    let truth = answers(&desk(Some(cache.clone())), &all);
+    let path = table(folder.path());
+    let own = path.metadata().unwrap().uid();
+    if let Err(error) = chown(&path, Some(own + 1), None) {
+        eprintln!("NOT TESTED: only root can give a file away ({error})");
+        return;
+    }
+    let given = path.metadata().unwrap().ino();
+    assert_eq!(answers(&desk(Some(cache)), &all), truth);
+    let now = path.metadata().unwrap();
+    assert_eq!(now.uid(), own, "another file stands there now");
+    assert_ne!(now.ino(), given);
+}
+
 #[test]
 fn many_at_once_and_never_a_half_written_table() {
     let folder = tempfile::tempdir().unwrap();

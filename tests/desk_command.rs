@@ -698,3 +698,25 @@ fn reports_that_our_recorder_would_not_write() {
     let next = format!("to the next section at byte {} ", bytes.len() + 7);
     assert_fails(&symbolicate(&[&gap]), 1, &next);
 }
+
+/// Who set the variable expects downloads.
+#[cfg(not(feature = "debuginfod"))]
+#[test]
+fn a_build_without_debuginfod_says_so_where_servers_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = report::to_bytes(&stall(uuid()));
+    let report = written(folder.path(), "a.wedjat", &report);
+    for (urls, is_told) in [
+        (Some("https://localhost:1"), true),
+        (Some(""), false),
+        (None, false),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_symbolicate"));
+        command.arg("--no-cache").arg(&report);
+        command.env_remove("DEBUGINFOD_URLS");
+        command.envs(urls.map(|urls| ("DEBUGINFOD_URLS", urls)));
+        let output = command.output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(said.contains("no feature debuginfod"), is_told, "{said}");
+    }
+}

@@ -636,6 +636,33 @@ fn a_section_that_claims_to_unpack_without_end_is_told() {
     assert!(most_memory() < 700 << 20, "{} bytes", most_memory());
 }
 
+/// Each of them within what its size allows, as several over the same bytes are.
+#[test]
+fn sections_that_together_claim_to_unpack_without_end_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    for (count, is_told) in [(40, true), (2, false)] {
+        let names: Vec<String> = (0..count).map(|at| format!(".debug_x{at:02}")).collect();
+        let section = |name: &String| {
+            format!(
+                "\n.section {name},\"\",@progbits\n.long 1, 0\n.quad 1000000, 1\n.fill 1000, 1, 0x78"
+            )
+        };
+        let sections: String = names.iter().map(section).collect();
+        let path = assembled(folder.path(), &(unit("", "") + &sections));
+        let mut bytes = fs::read(&path).unwrap();
+        for name in &names {
+            mark_compressed(&mut bytes, name);
+        }
+        fs::write(&path, bytes).unwrap();
+        let path = path.to_str().unwrap();
+        let ran = symbolicate(["--no-cache", "--debug", path, "--address", "10"]);
+        let code = if is_told { 3 } else { 0 };
+        assert_eq!(ran.code, Some(code), "{}", ran.err);
+        let words = "its sections claim to unpack to";
+        assert_eq!(ran.err.contains(words), is_told, "{}", ran.err);
+    }
+}
+
 /// Sets SHF_COMPRESSED in the header of a section of an ELF file of 64 bits.
 fn mark_compressed(bytes: &mut [u8], name: &str) {
     let number = |bytes: &[u8], at: usize, len: usize| {

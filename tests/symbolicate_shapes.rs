@@ -10,7 +10,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use desk_support::{Workshop, chains, crash, line_of};
-use wedjat::report::model::Found;
+use wedjat::report::model::{End, Found};
 use wedjat::symbolicate::{DebugFiles, Source};
 
 /// Folded functions: the name and the line of one address are those of one function.
@@ -390,7 +390,7 @@ int main(int argc, char **argv) {
 }
 ";
     let shop = Workshop::new(&[("a.c", source)]);
-    shop.run("gcc -g -gdwarf-5 -gsplit-dwarf -O1 a.c -o program");
+    shop.run("gcc -g -gdwarf-5 -gsplit-dwarf -O1 -Wl,--build-id=sha1 a.c -o program");
     let mark = shop.address("program", "mark");
     let truth = [
         format!("inner:{}", line_of(source, "inner")),
@@ -431,10 +431,30 @@ int main(int argc, char **argv) {
     shop.run("objcopy --add-section .debug_cu_index=index program-a.dwo program.dwp");
     std::fs::remove_file(shop.path("program-a.dwo")).unwrap();
     assert_eq!(shop.chain(&["program"], mark), truth);
+    assert_eq!(strict(&shop, mark), (Some(0), false));
     // Without the package the skeleton has lines, but not whose they are: that of the inlined function
     // must not be given for one of `main`.
     std::fs::remove_file(shop.path("program.dwp")).unwrap();
     assert_eq!(shop.chain(&["program"], mark), ["main:0"]);
+    assert_eq!(strict(&shop, mark), (Some(1), true));
+}
+
+/// What `--strict` ends with over a report of one frame in `program`, and whether a `.dwp` is said to lack.
+fn strict(shop: &Workshop, mark: u64) -> (Option<i32>, bool) {
+    let mut report = crash(shop.report("program", &[(mark, Found::Context)]), "SIGSEGV");
+    report.head.version = 1;
+    report.end = Some(End {
+        closed_by: "writer".into(),
+        ..End::default()
+    });
+    std::fs::write(shop.path("a.wedjat"), wedjat::report::to_bytes(&report)).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_symbolicate"))
+        .args(["--no-cache", "--strict", "--debug"])
+        .args([shop.path("program"), shop.path("a.wedjat")])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    (output.status.code(), text.contains(".dwp"))
 }
 
 /// C++ with templates, lambdas and inlining, in every version of DWARF: all over the code, addresses

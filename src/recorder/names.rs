@@ -2,10 +2,12 @@
 
 use std::ffi::CString;
 use std::path::Path;
+use std::sync::Arc;
 
-use object::{Object, ObjectSymbol, SymbolKind};
+use object::Object as _;
 
 use crate::capture::{ImagesGuard, LoadedImage};
+use crate::functions::{self, Object, Symbols};
 use crate::platform::images::OWN_FILE;
 use crate::platform::memory::FileMap;
 use crate::report::{Found, RawFrame};
@@ -13,16 +15,17 @@ use crate::report::{Found, RawFrame};
 /// The functions of the images that were asked for.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    images: Vec<(u64, Vec<Function>)>,
+    images: Vec<(u64, Option<Symbols<Map>>)>,
 }
 
-/// A function as its image's symbol table has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Function {
-    /// Stated address and the one behind its end.
-    start: u64,
-    end: u64,
-    name: String,
+/// A mapped file, of which names are read when they are asked for.
+#[derive(Debug, Clone)]
+struct Map(Arc<FileMap>);
+
+impl AsRef<[u8]> for Map {
+    fn as_ref(&self) -> &[u8] {
+        (*self.0).as_ref()
+    }
 }
 
 impl Names {
@@ -33,35 +36,30 @@ impl Names {
         let back = u64::from(frame.found != Found::Context);
         let image = images.find(frame.pc.wrapping_sub(back))?;
         let image = images.images().get(image as usize)?;
-        let functions = self.functions(image);
         let svma = image.svma(frame.pc);
-        let wanted = svma.wrapping_sub(back);
-        let after = functions.partition_point(|function| function.start <= wanted);
-        let function = functions.get(after.checked_sub(1)?)?;
-        (wanted < function.end).then(|| (&*function.name, svma - function.start))
+        let named = self.symbols(image)?.at(svma.wrapping_sub(back))?;
+        Some((named.name, svma - named.entry))
     }
 
-    fn functions(&mut self, image: &LoadedImage) -> &[Function] {
+    fn symbols(&mut self, image: &LoadedImage) -> Option<&Symbols<Map>> {
         let known = self.images.iter().position(|(base, _)| *base == image.base);
         let place = known.unwrap_or_else(|| {
-            let functions = read(image).unwrap_or_default();
-            self.images.push((image.base, functions));
+            self.images.push((image.base, read(image)));
             self.images.len() - 1
         });
-        self.images
-            .get(place)
-            .map_or(&[], |(_, functions)| functions)
+        self.images.get(place)?.1.as_ref()
     }
 }
 
-/// The functions of an image's file, if it is the file that was loaded.
-fn read(image: &LoadedImage) -> Option<Vec<Function>> {
+/// The symbols of an image's file, if it is the file that was loaded.
+fn read(image: &LoadedImage) -> Option<Symbols<Map>> {
     let mut own = OWN_FILE.into_iter().filter(|path| Path::new(path).exists());
     let path = match own.next() {
         Some(own) if image.main => own,
         _ => &image.name,
     };
     let map = FileMap::open(&CString::new(path).ok()?).ok()?;
+    let map = Map(Arc::new(map));
     let file = object::File::parse(map.as_ref()).ok()?;
     let id = match file.mach_uuid().ok().flatten() {
         Some(uuid) => uuid.to_vec(),
@@ -70,37 +68,14 @@ fn read(image: &LoadedImage) -> Option<Vec<Function>> {
     if id != image.id {
         return None;
     }
-    let mut functions: Vec<Function> = file
-        .symbols()
-        .chain(file.dynamic_symbols())
-        .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.is_definition())
-        .filter_map(|symbol| {
-            Some(Function {
-                start: symbol.address(),
-                end: symbol.address().checked_add(symbol.size())?,
-                name: symbol
-                    .name()
-                    .ok()
-                    .filter(|name| !name.is_empty())?
-                    .to_owned(),
-            })
-        })
-        .collect();
-    // Of several names for one function, the longest reach first, then the shortest word.
-    functions.sort_by(|one, other| {
-        let order =
-            (one.start, other.end, one.name.len()).cmp(&(other.start, one.end, other.name.len()));
-        order.then_with(|| one.name.cmp(&other.name))
-    });
-    functions.dedup_by_key(|function| function.start);
-    // Mach-O states no sizes: such a function ends where the next begins.
-    let starts: Vec<u64> = functions.iter().map(|function| function.start).collect();
-    for (function, next) in functions.iter_mut().zip(starts.iter().skip(1)) {
-        if function.end == function.start && cfg!(target_vendor = "apple") {
-            function.end = *next;
-        }
-    }
-    Some(functions)
+    let code = functions::code(&file);
+    let object = Object {
+        code: &code,
+        base: image.stated,
+        has_dwarf: functions::has_dwarf(&file),
+        is_mach_o: file.format() == object::BinaryFormat::MachO,
+    };
+    Some(Symbols::read(&file, &object, map.clone()))
 }
 
 /// One frame in a line: image, address, and the function or else where in the image.

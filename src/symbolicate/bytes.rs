@@ -23,6 +23,12 @@ enum Owner {
     Memory(Arc<Vec<u8>>),
 }
 
+impl AsRef<[u8]> for Bytes {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
 impl Bytes {
     /// Maps a regular file: for debug files and tables, which are large and of which little is read.
     ///

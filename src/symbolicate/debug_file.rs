@@ -13,7 +13,7 @@ use super::dwarf::Sections;
 use super::frame::{Frame, Source};
 use super::names;
 use super::object_file::ObjectFile;
-use super::symbols::Symbols;
+use super::symbols::{self, Symbols};
 use super::symcache::WholeFile;
 
 /// An object with what was read of it. Shared between threads.
@@ -166,7 +166,7 @@ impl Inner {
 
     /// The object's symbols.
     fn symbols(&self) -> &Symbols {
-        self.symbols.get_or_init(|| Symbols::read(&self.object))
+        self.symbols.get_or_init(|| symbols::read(&self.object))
     }
 
     /// Runs `work` on the symbols that an answer for `svma` needs: for the first answers no more than those.
@@ -179,7 +179,7 @@ impl Inner {
         reading.near += 1;
         if self.symbols.get().is_none()
             && reading.near <= SINGLE_ANSWERS
-            && let Some(symbols) = Symbols::read_near(&self.object, svma)
+            && let Some(symbols) = symbols::read_near(&self.object, svma)
         {
             return work(&symbols);
         }

@@ -13,7 +13,8 @@ use object::read::macho::{DyldCache, MachHeader, Nlist, SymbolTable};
 
 use super::Error;
 use super::bytes::Bytes;
-use super::object_file::{self, MOST_SYMBOLS, ObjectFile};
+use super::object_file::{self, ObjectFile};
+use crate::functions::MOST_SYMBOLS;
 
 /// `dyld_cache_image_text_info`: UUID, address (`u64`), size of `__TEXT` (`u32`), where the path stands (`u32`).
 const TEXT_INFO: usize = 32;

@@ -144,6 +144,55 @@ mod tests {
         assert_eq!(demangle("_ZN_damaged"), "_ZN_damaged");
     }
 
+    /// Pairs of Swift's own tests (`test/Demangle/Inputs/manglings.txt`), which `swift-demangle` is held to.
+    #[test]
+    fn swift_names_are_those_of_swift_demangle() {
+        for (mangled, expected) in [
+            ("$s7example1fyyYaKF", "example.f() async throws -> ()"),
+            (
+                "$s5Actor02MyA0C17testAsyncFunctionyyYaKFTQ1_",
+                "(2) await resume partial function for Actor.MyActor.testAsyncFunction() async throws -> ()",
+            ),
+            (
+                "$s4Test6testityyxlFAA8MystructV_TB5",
+                "generic specialization <Test.Mystruct> of Test.testit<A>(A) -> ()",
+            ),
+            (
+                "_$Ss17MutableCollectionP1asAARzs012RandomAccessB0RzsAA11SubSequences013BidirectionalB0PRpzsAdHRQlE06rotatecD015shiftingToStart5Indexs01_A9IndexablePQzAN_tFAKs01_M4BasePQzAQcfU_",
+                "closure #1 (A.Swift._IndexableBase.Index) -> A.Swift._IndexableBase.Index in (extension in a):Swift.MutableCollection<A where A: Swift.MutableCollection, A: Swift.RandomAccessCollection, A.Swift.BidirectionalCollection.SubSequence: Swift.MutableCollection, A.Swift.BidirectionalCollection.SubSequence: Swift.RandomAccessCollection>.rotateRandomAccess(shiftingToStart: A.Swift._MutableIndexable.Index) -> A.Swift._MutableIndexable.Index",
+            ),
+            (
+                "$sSo17OS_dispatch_queueC4sync7executeyyyXE_tFTOTA",
+                "partial apply forwarder for @nonobjc __C.OS_dispatch_queue.sync(execute: () -> ()) -> ()",
+            ),
+            (
+                "_T08mangling14varargsVsArrayySi3arrd_tF",
+                "mangling.varargsVsArray(arr: Swift.Int...) -> ()",
+            ),
+            (
+                "$s4test10returnsOptyxycSgxyScMYccSglF",
+                "test.returnsOpt<A>((@Swift.MainActor () -> A)?) -> (() -> A)?",
+            ),
+        ] {
+            assert_eq!(demangle(mangled), expected);
+        }
+    }
+
+    /// The mangling that Swift 4 gave up: symbolic's demangler leaves its reader out.
+    #[test]
+    fn names_of_swift_3_stay_as_they_are_stored() {
+        for mangled in [
+            "_TF8manglingoi2qqFTSiSi_T_",
+            "_TFC3red11BaseClassEHcfzT1aSi_S0_",
+            "_TTRXFo_iT__iT_zoPs5Error__XFo__dT_zoPS___",
+        ] {
+            assert_eq!(demangle(mangled), mangled);
+            let name = Name::new(mangled, NameMangling::Mangled, Language::Swift);
+            assert_eq!(name.demangle(DemangleOptions::complete()), None);
+            assert!(!agree(mangled, "init") && !is_mangled(mangled));
+        }
+    }
+
     #[test]
     fn a_symbol_agrees_with_its_own_plain_name_alone() {
         assert!(agree("_ZN3app6freeze17h0123456789abcdefE", "freeze"));

@@ -3,19 +3,17 @@
 
 use std::path::{Path, PathBuf};
 
-use object::read::macho::{FatArch, MachHeader};
+use object::read::macho::FatArch;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 
 use super::Error;
 use super::bytes::Bytes;
 use super::dyld_cache;
+use crate::functions::{self, MOST_SYMBOLS};
 use crate::report::text_hash;
 
 /// How many times its packed size a section may take. Debug information packs to a third or a tenth.
 const MOST_UNPACKED: u64 = 100;
-/// So many symbols are looked at; a large app has some hundred thousand.
-pub(crate) const MOST_SYMBOLS: usize = 1 << 25;
-
 /// What a file says of itself before any of its tables are read.
 #[derive(Debug, Clone)]
 pub(crate) struct ObjectFile {
@@ -177,34 +175,14 @@ fn describe(path: &Path, bytes: Bytes) -> Result<ObjectFile, Error> {
             ("ELF", id, segments.next().map_or(0, |s| s.address()))
         }
     };
-    let mut code: Vec<(u64, u64)> = file
-        .sections()
-        .filter(is_code)
-        .map(|s| (s.address(), s.address().saturating_add(s.size())))
-        .filter(|(start, end)| start < end)
-        .collect();
-    code.sort_unstable();
-    // In an object file that was not linked all sections may lie at 0: nothing tells which is meant.
-    let unlinked = file.kind() == object::ObjectKind::Relocatable;
-    if unlinked && code.windows(2).any(|pair| pair[1].0 < pair[0].1) {
-        code.clear();
-    }
-    code.dedup();
     Ok(ObjectFile {
         path: path.to_owned(),
         format,
         arch: arch_name(&file),
         id: id.unwrap_or_default(),
         base,
-        code,
-        has_dwarf: file.sections().any(|s| {
-            s.size() > 0
-                && matches!(
-                    s.name(),
-                    Ok(".debug_info" | "__debug_info" | ".zdebug_info" | "__zdebug_info")
-                )
-                && s.file_range().is_some()
-        }),
+        code: functions::code(&file),
+        has_dwarf: functions::has_dwarf(&file),
         unpacked,
         has_symbols: file
             .symbols()
@@ -257,28 +235,6 @@ fn check_compressed(path: &Path, file: &object::File<'_>, len: usize) -> Result<
     Ok(together)
 }
 
-/// Whether a section holds instructions. Linker stubs are left out: no function of theirs has a name
-/// of its own, and the last function before them must not lend them its.
-fn is_code<'data>(section: &impl ObjectSection<'data>) -> bool {
-    match section.flags() {
-        object::SectionFlags::Elf { sh_flags, .. } => {
-            sh_flags.contains(object::elf::SHF_EXECINSTR)
-                && sh_flags.contains(object::elf::SHF_ALLOC)
-                && !matches!(section.name(), Ok(name) if name == ".plt" || name.starts_with(".plt."))
-        }
-        object::SectionFlags::MachO { flags, .. } => {
-            let instructions = object::macho::S_ATTR_PURE_INSTRUCTIONS.0
-                | object::macho::S_ATTR_SOME_INSTRUCTIONS.0;
-            flags.0 & instructions != 0
-                && !matches!(
-                    section.name(),
-                    Ok("__stubs" | "__stub_helper" | "__auth_stubs")
-                )
-        }
-        _ => false,
-    }
-}
-
 fn arch_name(file: &object::File<'_>) -> String {
     match (file.architecture(), file.sub_architecture()) {
         (object::Architecture::Aarch64, Some(object::SubArchitecture::Arm64E)) => "arm64e".into(),
@@ -316,16 +272,16 @@ impl ObjectFile {
 
     /// The end of the code section that holds `address`.
     pub(crate) fn code_end(&self, address: u64) -> Option<u64> {
-        code_end(&self.code, address)
+        self.bounds().code_end(address)
     }
 
-    /// Stated addresses at which functions start, by `LC_FUNCTION_STARTS`, in order; `None` where
-    /// the file has no such table.
-    pub(crate) fn function_starts(&self) -> Option<Vec<u64>> {
-        match self.parse()? {
-            object::File::MachO64(file) => starts_of(&file, self.base),
-            object::File::MachO32(file) => starts_of(&file, self.base),
-            _ => None,
+    /// What bounds its functions.
+    pub(crate) fn bounds(&self) -> functions::Object<'_> {
+        functions::Object {
+            code: &self.code,
+            base: self.base,
+            has_dwarf: self.has_dwarf,
+            is_mach_o: self.is_mach_o(),
         }
     }
 
@@ -393,37 +349,4 @@ fn relocated(file: &object::File<'_>, section: &object::Section<'_, '_>, data: V
         }
     }
     data
-}
-
-/// What `LC_FUNCTION_STARTS` says, of an image at `base`.
-fn starts_of<M: MachHeader>(
-    file: &object::read::macho::MachOFile<'_, M>,
-    base: u64,
-) -> Option<Vec<u64>> {
-    let (endian, header, data) = (file.endian(), file.macho_header(), file.data());
-    // The lowest bit says that a function is of Thumb instructions.
-    let thumb = u64::from(file.architecture() == object::Architecture::Arm);
-    let mut commands = header.load_commands(endian, data, 0).ok()?;
-    while let Ok(Some(command)) = commands.next() {
-        if command.cmd() == object::macho::LC_FUNCTION_STARTS {
-            let linkedit: &object::macho::LinkeditDataCommand<_> = command.data().ok()?;
-            let starts = linkedit.function_starts(endian, data, base).ok()?;
-            let starts = starts.map_while(Result::ok).map(|start| start & !thumb);
-            let starts: Vec<u64> = starts.collect();
-            return (!starts.is_empty()).then_some(starts);
-        }
-    }
-    None
-}
-
-/// The end of the range of `code` that holds `address`.
-pub(crate) fn code_end(code: &[(u64, u64)], address: u64) -> Option<u64> {
-    let after = code.partition_point(|&(start, _)| start <= address);
-    // Sections may overlap in damaged files: the nearest one that reaches so far.
-    code[..after]
-        .iter()
-        .rev()
-        .take(4)
-        .find(|&&(_, end)| address < end)
-        .map(|&(_, end)| end)
 }

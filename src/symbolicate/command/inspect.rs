@@ -4,11 +4,12 @@ use std::fmt::Write;
 use std::io::Read;
 use std::path::Path;
 
+use crate::functions::function_starts;
 use crate::report::{self, limits};
 use crate::symbolicate::bytes::Bytes;
 use crate::symbolicate::format::plain;
 use crate::symbolicate::object_file::{self, ObjectFile};
-use crate::symbolicate::symbols::Symbols;
+use crate::symbolicate::symbols;
 use crate::symbolicate::{Error, foreign, id_text};
 
 /// What a file or a folder holds, in words.
@@ -134,9 +135,10 @@ fn describe(object: &ObjectFile, text: &mut String) {
         }
         None => text.push_str("    DWARF: none\n"),
     }
-    let symbols = Symbols::read(object);
+    let symbols = symbols::read(object);
     let _ = writeln!(text, "    symbols of functions: {}", symbols.len());
-    if let Some(starts) = object.function_starts() {
+    let starts = |file| function_starts(&file, object.base);
+    if let Some(starts) = object.parse().and_then(starts) {
         let _ = writeln!(text, "    function starts: {}", starts.len());
     }
     if let Some((name, crc)) = &object.debuglink {
