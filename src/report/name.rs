@@ -8,6 +8,8 @@ pub const PARTIAL: &str = "partial";
 pub const WHOLE: &str = "wedjat";
 /// Ending of a file that held nothing that could be read back.
 pub const DAMAGED: &str = "damaged";
+/// Ending of a report that will never be sent.
+pub const REFUSED: &str = "refused";
 /// The ending of what a second thread had to write of the same report: the next launch puts the two
 /// together.
 pub const BESIDE: &str = "beside";

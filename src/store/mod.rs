@@ -10,6 +10,8 @@
 //! for limits alike, before something is written to them; where the process was denied to rename them
 //! then, [`reports`] does it.
 //!
+//! A report that [`send`] was told never to send again lies there as `.refused`.
+//!
 //! Whatever else lies in the folder is left alone: what is renamed, cut or removed has a name that only
 //! this crate gives, and begins as such a file does.
 
@@ -17,6 +19,7 @@ mod beside;
 pub(crate) mod launch;
 pub(crate) mod left;
 mod out_of_memory;
+mod send;
 mod spare;
 mod tidy;
 
@@ -31,9 +34,12 @@ use crate::platform::{self, descriptors};
 use crate::report::{self, Reading};
 
 pub use launch::{EndedLaunch, HowEnded, launches};
+pub use send::{Answer, Sent, send};
 pub(crate) use tidy::Tidying;
 
-pub(crate) use crate::report::name::{BESIDE, DAMAGED, Name, PARTIAL, SPARE, SPARE_BESIDE, WHOLE};
+pub(crate) use crate::report::name::{
+    BESIDE, DAMAGED, Name, PARTIAL, REFUSED, SPARE, SPARE_BESIDE, WHOLE,
+};
 
 /// The launch id of the monitor that runs in this process, in two halves; 0 where none does.
 static LAUNCH: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use super::{DAMAGED, Limits, StoredReport, WHOLE, ending, is_own_file, left, list};
+use super::{DAMAGED, Limits, REFUSED, StoredReport, WHOLE, ending, is_own_file, left, list};
 use crate::platform::forked::{ForkLock, around_forks};
 
 /// Files that are removed in one step.
@@ -95,7 +95,7 @@ impl Tidying {
         left::shorten_list(directory);
         let mut reports: Vec<(PathBuf, u64)> = Vec::new();
         for path in list(directory)? {
-            if ending(&path).is_some_and(|ending| [WHOLE, DAMAGED].contains(&ending)) {
+            if ending(&path).is_some_and(|ending| [WHOLE, DAMAGED, REFUSED].contains(&ending)) {
                 let size = std::fs::metadata(&path).map_or(0, |data| data.len());
                 reports.push((path, size));
             }
