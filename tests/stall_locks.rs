@@ -67,7 +67,8 @@ fn holds_it(mutex: &Mutex, ready: &Barrier) {
     mutex.lock();
     println!("holder {}", stall_support::own_tid());
     ready.wait();
-    std::thread::sleep(Duration::from_millis(900));
+    // Until its stack is taken, behind the names of the watched thread's: slow in a debug build on a busy machine.
+    std::thread::sleep(Duration::from_millis(2500));
     mutex.unlock();
 }
 
