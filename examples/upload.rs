@@ -1,9 +1,9 @@
 //! Sends the reports that earlier launches left, and removes each only once it was accepted.
 //!
-//! `cargo run --example upload -- FOLDER URL` posts every report in FOLDER to URL. One that is not
-//! accepted (no network, the server is down, it says anything but 2xx) stays for the next launch,
-//! and so do those behind it: the oldest goes first. Without arguments it shows all of that: a
-//! process panics, a server of its own refuses the report, and then takes it.
+//! `cargo run --example upload --features debuginfod -- FOLDER URL` posts every report in FOLDER to URL, the oldest
+//! first. One that the server has no time for stays, and the next one is tried; without a network all stay. One that
+//! cannot be read, or that the server says it will never take, is set aside, and the others go on. Without
+//! arguments it shows that: a process panics, a server of its own is busy, and then takes the report.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,7 +12,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use wedjat::report::{Scrub, scrub};
-use wedjat::{Crash, Monitor, store};
+use wedjat::store::{self, Answer, Sent};
+use wedjat::{Crash, Monitor};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -20,7 +21,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     match words[..] {
         [folder, url] => {
             let sent = upload(folder.as_ref(), url)?;
-            println!("{sent} reports were accepted");
+            println!(
+                "{} sent, {} to come, {} set aside",
+                sent.accepted,
+                sent.left,
+                sent.refused.len()
+            );
             Ok(())
         }
         [] => show(),
@@ -28,50 +34,61 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Posts the reports in `folder` to `url`, the oldest first, and gives how many were accepted.
+/// Posts the reports in `folder` to `url`, the oldest first.
 ///
 /// An app does this on a thread of its own, after `install`: reports of the present launch, and
-/// those that another process is writing, are none of [`store::reports`].
-fn upload(folder: &Path, url: &str) -> Result<usize, Box<dyn Error>> {
+/// those that another process is writing or sending, are none of these.
+fn upload(folder: &Path, url: &str) -> std::io::Result<Sent> {
     let agent = ureq::Agent::config_builder()
         .max_redirects(0)
+        .http_status_as_error(false)
         .timeout_global(Some(Duration::from_secs(30)))
         .build()
         .new_agent();
-    let mut accepted = 0;
-    for stored in store::reports(folder)? {
-        let launch = stored.previous_launch()?;
-        let what = if launch.fatal { "died" } else { "went on" };
-        println!(
-            "{}: version {} {what}",
-            stored.path().display(),
-            launch.app_version
-        );
-        let mut report = stored.read()?.report;
+    let sent = store::send(folder, |stored| {
+        let path = stored.path().display();
+        let mut report = match stored.read() {
+            Ok(reading) => reading.report,
+            Err(error) => {
+                eprintln!("{error}");
+                return Answer::Refused;
+            }
+        };
         // What names a person stays on the device.
         scrub(&mut report, &Scrub::default());
-        let answer = agent
+        let posted = agent
             .post(url)
             .content_type("application/x-wedjat")
             // So that a server that had accepted it when the connection broke knows it again.
             .header("Idempotency-Key", &hex(&report.head.id))
-            .send(&wedjat::report::to_bytes(&report)[..])
-            .map_err(|error| format!("{}: {error}", stored.path().display()))?;
-        if !answer.status().is_success() {
-            return Err(format!("{}: {}", stored.path().display(), answer.status()).into());
+            .send(&wedjat::report::to_bytes(&report)[..]);
+        let answer = match posted {
+            Ok(answer) => answer.status(),
+            Err(error) => {
+                eprintln!("{path}: {error}");
+                return Answer::Stop;
+            }
+        };
+        println!("{path}: version {}: {answer}", report.head.app.version);
+        match answer.as_u16() {
+            200..=299 => Answer::Accepted,
+            // Too many, or a time-out: the same report may be taken later.
+            408 | 425 | 429 => Answer::Later,
+            400..=499 => Answer::Refused,
+            _ => Answer::Later,
         }
-        // Accepted: only now.
-        stored.remove()?;
-        accepted += 1;
+    })?;
+    for path in &sent.refused {
+        eprintln!("{}: set aside", path.display());
     }
-    Ok(accepted)
+    Ok(sent)
 }
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The first process leaves a report; a server refuses it once, and takes it then.
+/// The first process leaves a report; a server is busy once, and takes it then.
 fn show() -> Result<(), Box<dyn Error>> {
     let folder = std::env::temp_dir().join(format!("wedjat-upload-{}", std::process::id()));
     leave_a_report(&folder)?;
@@ -80,10 +97,7 @@ fn show() -> Result<(), Box<dyn Error>> {
     for status in ["503 Service Unavailable", "204 No Content"] {
         let served = server.try_clone()?;
         let serving = std::thread::spawn(move || answer(&served, status));
-        match upload(&folder, &url) {
-            Ok(sent) => println!("  {sent} accepted"),
-            Err(error) => println!("  not accepted: {error}"),
-        }
+        println!("  {} accepted", upload(&folder, &url)?.accepted);
         let bytes = serving.join().map_err(|_| "the server panicked")??;
         println!(
             "  the server got {} bytes and said {status}; {} left",
@@ -136,6 +150,25 @@ fn answer(server: &TcpListener, status: &str) -> std::io::Result<Vec<u8>> {
 mod tests {
     use super::*;
 
+    /// What a server that answers so, once for each report, makes of the folder.
+    fn served(folder: &Path, statuses: &[&str]) -> (Sent, Vec<Vec<u8>>) {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/reports", server.local_addr().unwrap());
+        let statuses: Vec<String> = statuses.iter().map(|&status| status.into()).collect();
+        let serving = std::thread::spawn(move || {
+            let bodies = statuses
+                .iter()
+                .map(|status| answer(&server, status).unwrap());
+            bodies.collect()
+        });
+        let sent = upload(folder, &url).unwrap();
+        (sent, serving.join().unwrap())
+    }
+
+    fn left(folder: &Path) -> usize {
+        store::reports(folder).unwrap().len()
+    }
+
     #[test]
     fn a_report_is_removed_once_it_was_accepted_and_not_before() {
         let folder = std::env::temp_dir().join(format!("wedjat-sent-{}", std::process::id()));
@@ -146,27 +179,37 @@ mod tests {
             .report
             .head
             .id;
-        let server = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}/reports", server.local_addr().unwrap());
-        for status in ["500 Internal Server Error", "404 Not Found", "302 Found"] {
-            let served = server.try_clone().unwrap();
-            let serving = std::thread::spawn(move || answer(&served, status));
-            assert!(upload(&folder, &url).is_err(), "{status}");
-            serving.join().unwrap().unwrap();
-            assert_eq!(store::reports(&folder).unwrap().len(), 1, "{status}");
+        for status in [
+            "500 Internal Server Error",
+            "429 Too Many Requests",
+            "302 Found",
+        ] {
+            assert_eq!(served(&folder, &[status]).0.left, 1, "{status}");
+            assert_eq!(left(&folder), 1, "{status}");
         }
         let nobody = "http://127.0.0.1:1/reports";
-        assert!(upload(&folder, nobody).is_err());
-        assert_eq!(store::reports(&folder).unwrap().len(), 1);
+        assert_eq!(upload(&folder, nobody).unwrap().left, 1);
+        assert_eq!(left(&folder), 1);
 
-        let served = server.try_clone().unwrap();
-        let serving = std::thread::spawn(move || answer(&served, "201 Created"));
-        assert_eq!(upload(&folder, &url).unwrap(), 1);
-        let body = serving.join().unwrap().unwrap();
-        let received = wedjat::report::read(&body).unwrap();
+        let (sent, bodies) = served(&folder, &["201 Created"]);
+        assert_eq!((sent.accepted, left(&folder)), (1, 0));
+        let received = wedjat::report::read(&bodies[0]).unwrap();
         assert!(received.damage.is_empty());
         assert_eq!(received.report.head.id, id);
-        assert!(store::reports(&folder).unwrap().is_empty());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn one_that_cannot_be_read_or_will_never_be_taken_does_not_hold_up_the_others() {
+        let folder = std::env::temp_dir().join(format!("wedjat-held-{}", std::process::id()));
+        leave_a_report(&folder).unwrap();
+        leave_a_report(&folder).unwrap();
+        let unreadable = folder.join("2001-01-01T00-00-00.000Z-live-01234567.wedjat");
+        std::fs::write(&unreadable, "no report").unwrap();
+        let (sent, _) = served(&folder, &["422 Unprocessable Content", "200 OK"]);
+        assert_eq!((sent.accepted, sent.left, sent.refused.len()), (1, 0, 2));
+        assert_eq!(sent.refused[0], unreadable.with_extension("refused"));
+        assert_eq!(left(&folder), 0);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -1,6 +1,6 @@
 /* wedjat: what was the main thread doing when the app froze or died?
  *
- * The C interface. Generated from src/ffi.rs by cbindgen; do not edit. */
+ * The C interface. Generated from src/ffi by cbindgen; do not edit. */
 
 #ifndef WEDJAT_H
 #define WEDJAT_H
@@ -10,40 +10,174 @@
 #include <stdint.h>
 
 /*
+ How a launch ended.
+ */
+typedef enum {
+  /*
+   By `exit`, or by a return of `main`, whatever the status.
+   */
+  WEDJAT_ENDED_EXIT = 0,
+  /*
+   The app uninstalled its monitor, and what came after is not known.
+   */
+  WEDJAT_ENDED_UNINSTALLED = 1,
+  /*
+   By a crash, of which there is a report.
+   */
+  WEDJAT_ENDED_CRASH = 2,
+  /*
+   By a Rust panic.
+   */
+  WEDJAT_ENDED_PANIC = 3,
+  /*
+   It was killed in the middle of a stall.
+   */
+  WEDJAT_ENDED_STALLED = 4,
+  /*
+   It was killed, most likely for want of memory.
+   */
+  WEDJAT_ENDED_OUT_OF_MEMORY = 5,
+  /*
+   The machine was started anew.
+   */
+  WEDJAT_ENDED_REBOOT = 6,
+  /*
+   It was killed, or left by `_exit`: these cannot be told apart afterwards.
+   */
+  WEDJAT_ENDED_ABRUPT = 7,
+} wedjat_how_ended;
+
+/*
+ Which threads `wedjat_stacks` shows.
+ */
+typedef enum {
+  /*
+   The watched thread.
+   */
+  WEDJAT_THREADS_MAIN = 0,
+  /*
+   The calling thread.
+   */
+  WEDJAT_THREADS_CURRENT = 1,
+  /*
+   All of them.
+   */
+  WEDJAT_THREADS_ALL = 2,
+} wedjat_threads;
+
+/*
+ What becomes of a report that was to be sent: the answer of the function given to `wedjat_send`.
+ */
+typedef enum {
+  /*
+   It arrived: it is removed.
+   */
+  WEDJAT_ACCEPTED = 0,
+  /*
+   It will never be taken: it is set aside under the ending `.refused`.
+   */
+  WEDJAT_REFUSED = 1,
+  /*
+   Not now: it stays, and the next one is tried.
+   */
+  WEDJAT_LATER = 2,
+  /*
+   Not now, and no other either, as without a network: all that is left stays.
+   */
+  WEDJAT_STOP = 3,
+} wedjat_answer;
+
+/*
  The recorder of this process; see `wedjat_install`.
  */
 typedef struct wedjat_monitor wedjat_monitor;
 
 /*
- Told the path of a report; `data` is what was given with the function.
+ Called with the path of a report; `data` is what was given with the function.
  */
 typedef void (*wedjat_report_function)(const char *path, void *data);
 
 /*
- What to record, and where. Fill it with zeros, then set `size` and what you want: a trigger that
- is not asked for is off, a number that is 0 is the default.
+ A stall that has begun or is over.
  */
 typedef struct {
   /*
-   `sizeof(wedjat_options)`: lets later versions grow it.
+   Its size, so that a later version may add to it.
    */
   size_t size;
   /*
-   The app's name.
+   Whether it is over.
+   */
+  bool is_over;
+  /*
+   Whether no heartbeat ever came: the launch.
+   */
+  bool never_beat;
+  /*
+   How many turns of the run loop it has taken so far; 1 for one long freeze.
+   */
+  uint32_t turns;
+  /*
+   When it began, nanoseconds of the monotonic clock.
+   */
+  uint64_t start;
+  /*
+   How long it has lasted so far, nanoseconds.
+   */
+  uint64_t lasted;
+  /*
+   CPU time that the thread has used since, nanoseconds.
+   */
+  uint64_t cpu;
+  /*
+   Time that the thread was ready but had no CPU, nanoseconds.
+   */
+  uint64_t delay;
+  /*
+   What it is made of: "busy", "blocked", "starved" or "slow_frames".
+   */
+  const char *what;
+  /*
+   How it ended: "recovered", "uninstalled" or "thread_ended"; null while it lasts.
+   */
+  const char *how;
+} wedjat_stall_event;
+
+/*
+ Called when a stall is sure, and when it is over; `data` is what was given with the function. `event` is gone once it
+ has returned.
+ */
+typedef void (*wedjat_stall_function)(const wedjat_stall_event *event, void *data);
+
+/*
+ What to record, and where. Fill it with zeros, set `size`, then what you want: a trigger that is not asked for is
+ off, and a number that is 0 stands for the default named beside it.
+ */
+typedef struct {
+  /*
+   `sizeof(wedjat_options)`.
+   */
+  size_t size;
+  /*
+   The app's name, UTF-8. Required.
    */
   const char *name;
   /*
-   The app's version.
+   The app's version, UTF-8. Required.
    */
   const char *version;
   /*
-   The folder of reports; made if it is missing.
+   The folder of reports; made if it is missing. Required.
    */
   const char *directory;
   /*
    Watch the installing thread for stalls.
    */
   bool stall;
+  /*
+   With `stall`: whatever the thread waits for before its first beat counts as part of the launch.
+   */
+  bool launch_waits;
   /*
    Report fatal signals.
    */
@@ -53,6 +187,34 @@ typedef struct {
    */
   bool sigterm;
   /*
+   With `crash`: leave signals to the debugger while one is attached.
+   */
+  bool not_debugged;
+  /*
+   With `crash`: report bytes around the crash, and texts that registers point at. They may be anything that the app holds.
+   */
+  bool near_memory;
+  /*
+   Report when the process uses much CPU for long.
+   */
+  bool cpu;
+  /*
+   Report when the process has much memory of its own.
+   */
+  bool memory;
+  /*
+   Report when the frame rate (of `wedjat_frame`) stays low while the installing thread is busy.
+   */
+  bool slow_frames;
+  /*
+   Give frames names from the images' own symbols.
+   */
+  bool names;
+  /*
+   List all images of the process, not only those that frames point into.
+   */
+  bool all_images;
+  /*
    How long without a beat is one strike, milliseconds (50).
    */
   uint32_t stall_timeout_ms;
@@ -61,17 +223,97 @@ typedef struct {
    */
   uint32_t stall_strikes;
   /*
-   Called with each report of a stall once it is whole, on a thread of the monitor's; may be null.
+   How long the launch may take, milliseconds (as long as a later turn).
+   */
+  uint32_t launch_ms;
+  /*
+   With `cpu`: over how long, milliseconds (60,000).
+   */
+  uint32_t cpu_over_ms;
+  /*
+   With `cpu`: which share of one core (0.8; two cores are 2.0).
+   */
+  double cpu_share;
+  /*
+   With `memory`: above so many bytes (by the share alone).
+   */
+  uint64_t memory_bytes;
+  /*
+   With `memory`: above this share of what the process may have (0.8).
+   */
+  double memory_share;
+  /*
+   With `slow_frames`: below so many frames a second (30).
+   */
+  double frames_below;
+  /*
+   With `slow_frames`: while the thread uses more than this share of a core (0.6).
+   */
+  double frames_cpu_share;
+  /*
+   With `slow_frames`: for so long, milliseconds (5,000).
+   */
+  uint32_t frames_lasting_ms;
+  /*
+   How many threads a report has beside the first, at most (1024); -1 for none.
+   */
+  int32_t threads;
+  /*
+   How long a capture may stop a thread, microseconds (1,000).
+   */
+  uint32_t stop_budget_us;
+  /*
+   The real-time signal that stops threads on Linux (the first free one).
+   */
+  int32_t capture_signal;
+  /*
+   How many reports the folder may hold (100).
+   */
+  uint32_t limit_reports;
+  /*
+   How many bytes they may have together (32 MiB).
+   */
+  uint64_t limit_bytes;
+  /*
+   How many stalls with one heaviest stack are all reported (5).
+   */
+  uint32_t same_stalls;
+  /*
+   The first pause between reports of equal stalls after that, milliseconds (60,000).
+   */
+  uint32_t same_pause_ms;
+  /*
+   How many reports there may be within an hour (60).
+   */
+  uint32_t reports_per_hour;
+  /*
+   How many stacks of the watched thread may be taken within an hour (20,000).
+   */
+  uint32_t captures_per_hour;
+  /*
+   How many bytes of reports there may be within an hour (32 MiB).
+   */
+  uint64_t bytes_per_hour;
+  /*
+   Called with the path of each report of a stall once it is whole, on a thread of the monitor's; may be null.
    */
   wedjat_report_function on_report;
   /*
-   Given to `on_report`; used on a thread of the monitor's.
+   Given to `on_report`.
    */
   void *on_report_data;
+  /*
+   Called when a stall is sure and when it is over, on the watchdog's thread; may be null. It must not block.
+   */
+  wedjat_stall_function on_stall;
+  /*
+   Given to `on_stall`.
+   */
+  void *on_stall_data;
 } wedjat_options;
 
 /*
- The run loop's pulse: a plain value, to be copied wherever it is needed.
+ The run loop's heartbeat: a plain value, to be copied wherever it is needed.
  */
 typedef struct {
   /*
@@ -84,6 +326,60 @@ typedef struct {
  Puts `beat` into the watched thread's own queue; `data` is what was given with the function.
  */
 typedef void (*wedjat_post_function)(void (*beat)(void), void *data);
+
+/*
+ Counters of a monitor; times in nanoseconds.
+ */
+typedef struct {
+  /*
+   `sizeof(wedjat_stats)`, set by the caller.
+   */
+  size_t size;
+  /*
+   Turns of the watched run loop that have ended.
+   */
+  uint64_t turns;
+  /*
+   Frames.
+   */
+  uint64_t frames;
+  /*
+   Stalls, reported or not; one that lasts among them.
+   */
+  uint64_t stalls;
+  /*
+   Time in those that are over.
+   */
+  uint64_t stalled_time;
+  /*
+   The longest of them.
+   */
+  uint64_t longest;
+  /*
+   Whole reports of this launch.
+   */
+  uint64_t reports;
+  /*
+   Their bytes.
+   */
+  uint64_t bytes;
+  /*
+   Stacks taken of the watched thread.
+   */
+  uint64_t captures;
+  /*
+   CPU time of the watchdog's thread.
+   */
+  uint64_t watchdog_cpu;
+  /*
+   What was not reported, for whatever reason.
+   */
+  uint64_t lost;
+  /*
+   Whether a stall lasts.
+   */
+  bool stalled;
+} wedjat_stats;
 
 /*
  A timed mark that lasts: what `wedjat_mark_begin` gives and `wedjat_mark_end` takes.
@@ -99,37 +395,120 @@ typedef struct {
   uint64_t start;
 } wedjat_mark;
 
+/*
+ An earlier launch, how it ended, and how it was when it was last seen. Times are nanoseconds since the Unix epoch.
+ */
+typedef struct {
+  /*
+   `sizeof(wedjat_launch)`, set by the caller.
+   */
+  size_t size;
+  /*
+   Identifies it; the same in all its reports.
+   */
+  uint8_t id[16];
+  /*
+   The app's version then, with a zero byte behind it.
+   */
+  char app_version[120];
+  /*
+   The process' id then.
+   */
+  uint64_t pid;
+  /*
+   When the monitor was installed.
+   */
+  uint64_t started;
+  /*
+   When it was last seen at work.
+   */
+  uint64_t last_seen;
+  /*
+   Memory of its own then, bytes; 0 where that is not known.
+   */
+  uint64_t footprint;
+  /*
+   Free memory of the machine then, bytes; 0 where that is not known.
+   */
+  uint64_t device_free;
+  /*
+   How it ended.
+   */
+  wedjat_how_ended how;
+  /*
+   The exit status, or -1 where there is none or it is not known.
+   */
+  int32_t status;
+  /*
+   Whether it was in the foreground, by its own word.
+   */
+  bool foreground;
+  /*
+   Whether the app itself wanted the end.
+   */
+  bool is_clean;
+} wedjat_launch;
+
+/*
+ Sends the report at `path`, and gives one of `wedjat_answer`; any other number is `WEDJAT_LATER`.
+ */
+typedef int (*wedjat_send_function)(const char *path, void *data);
+
+/*
+ What `wedjat_send` did.
+ */
+typedef struct {
+  /*
+   `sizeof(wedjat_sent)`, set by the caller.
+   */
+  size_t size;
+  /*
+   Reports that were accepted and removed.
+   */
+  uint64_t accepted;
+  /*
+   Reports that were set aside.
+   */
+  uint64_t refused;
+  /*
+   Reports that stay for another time.
+   */
+  uint64_t left;
+  /*
+   Reports that another sender has in hand.
+   */
+  uint64_t busy;
+} wedjat_sent;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
 
 /*
- Installs the monitor; to be called on the thread to be watched, early. There is one at a time.
+ Installs the monitor. Call it early, on the thread to be watched. There is one monitor at a time.
 
- Gives null on failure, and then says why in `error` (at most `error_size` bytes with the zero
- byte; may be null).
+ Gives null on failure, and then says why in `error` (at most `error_size` bytes with the zero byte; may be null).
 
- # Safety
- `options` points at `options->size` bytes; its strings end with a zero byte; `on_report` may be
- called with `on_report_data` on another thread until `wedjat_uninstall` has returned; `error`
- has room for `error_size` bytes.
+ `options` points at `options->size` bytes, and its strings end with a zero byte; nothing of it is used once this has
+ returned. The callbacks may be called on other threads, with their data, until `wedjat_uninstall` has returned.
  */
-wedjat_monitor *wedjat_install(const wedjat_options *options, char *error, size_t error_size);
+wedjat_monitor *wedjat_install(const wedjat_options *options,
+                               char *error,
+                               size_t error_size);
 
 /*
- Takes back every handler and ends the watch. Heartbeats that are left over do nothing. A null is
- left alone.
+ The library's version, as "0.1.0".
+ */
+const char *wedjat_version(void);
 
- # Safety
- `monitor` is null, or what `wedjat_install` gave, and is not used again.
+/*
+ Takes back every handler and ends the watch. Heartbeats that are left over do nothing. `monitor` is null, which is
+ left alone, or what `wedjat_install` gave, and is not used again.
  */
 void wedjat_uninstall(wedjat_monitor *monitor);
 
 /*
- The run loop's pulse.
-
- # Safety
- `monitor` is null (its heartbeat does nothing), or what `wedjat_install` gave.
+ The run loop's heartbeat; that of a null monitor does nothing.
  */
 wedjat_heartbeat wedjat_get_heartbeat(const wedjat_monitor *monitor);
 
@@ -139,87 +518,145 @@ wedjat_heartbeat wedjat_get_heartbeat(const wedjat_monitor *monitor);
 void wedjat_begin(wedjat_heartbeat heartbeat);
 
 /*
- The watched thread is done with it and about to wait for the next event.
+ The watched thread is done with it and about to wait for the next event. Never blocks, allocates or fails.
  */
 void wedjat_end(wedjat_heartbeat heartbeat);
 
 /*
- Watches a run loop that cannot be observed: `post` puts each `beat` into the watched thread's own
- queue, where it is to be called. `post` runs on a thread of the monitor's. Gives whether it began.
-
- # Safety
- `monitor` is null, or what `wedjat_install` gave; `post` may be called with `data` on another
- thread until `wedjat_uninstall` has returned.
+ Watches a run loop that cannot be observed: `post` puts each `beat` into the watched thread's own queue, where it is
+ to be called. `post` runs on a thread of the monitor's, with `data`, until `wedjat_uninstall` has returned. Gives
+ whether it began: the monitor must watch for stalls, and does this once.
  */
-bool wedjat_watch_by_ping(const wedjat_monitor *monitor, wedjat_post_function post, void *data);
+bool wedjat_watch_by_ping(const wedjat_monitor *monitor,
+                          wedjat_post_function post,
+                          void *data);
 
 /*
- Writes a report of all threads, now. `reason` (may be null) stands in it. Its path goes to `path`
- (at most `path_size` bytes with the zero byte; may be null). Gives whether it was written; else
- `path` has the reason why not.
-
- # Safety
- `monitor` is null, or what `wedjat_install` gave; `reason` is null or ends with a zero byte;
- `path` has room for `path_size` bytes.
+ On Apple platforms: watches the main thread by its dispatch queue, where no run loop works that queue off
+ (`dispatch_main`). Gives whether it began; elsewhere it does not.
  */
-bool wedjat_record(const wedjat_monitor *monitor, const char *reason, char *path, size_t path_size);
+bool wedjat_watch_main_queue(const wedjat_monitor *monitor);
+
+/*
+ Writes a report of all threads, now. `reason` (may be null) stands in it. Its path goes to `path` (at most `path_size`
+ bytes with the zero byte; may be null). Gives whether it was written; else `path` has the reason why not.
+ */
+bool wedjat_record(const wedjat_monitor *monitor,
+                   const char *reason,
+                   char *path,
+                   size_t path_size);
+
+/*
+ The stacks of `threads` (of `wedjat_threads`) as text, at once: a line a frame, innermost first. As much of it as there is room for goes to
+ `room`, with a zero byte behind it. Gives the length of the whole text in bytes, without the zero byte, or -1 where
+ there is none.
+ */
+ptrdiff_t wedjat_stacks(const wedjat_monitor *monitor,
+                        int threads,
+                        char *room,
+                        size_t size);
+
+/*
+ What the monitor has seen and done since it was installed. Set `stats->size` before the call. Gives whether it was filled.
+ */
+bool wedjat_get_stats(const wedjat_monitor *monitor,
+                      wedjat_stats *stats);
+
+/*
+ A frame is shown: call it for each one. Lock-free; from any thread.
+ */
+void wedjat_frame(const wedjat_monitor *monitor);
+
+/*
+ The launch is over: the app can be used. Only the first call counts.
+ */
+void wedjat_launched(const wedjat_monitor *monitor);
+
+/*
+ Says whether the app is in the foreground, as it is taken to be at first.
+ */
+void wedjat_set_foreground(const wedjat_monitor *monitor, bool foreground);
+
+/*
+ The signals whose handler somebody has replaced since `wedjat_install`: as many as there is room for go to `signals`.
+ Gives how many there are.
+ */
+size_t wedjat_replaced_signals(const wedjat_monitor *monitor,
+                               int32_t *signals,
+                               size_t room);
 
 /*
  Sets a key of the app's own, which stands in every report from now on.
-
- # Safety
- `monitor` is null, or what `wedjat_install` gave; both strings end with a zero byte.
  */
 void wedjat_set(const wedjat_monitor *monitor, const char *key, const char *value);
 
 /*
- Takes a key away.
+ As `wedjat_set`, an integer.
+ */
+void wedjat_set_integer(const wedjat_monitor *monitor, const char *key, int64_t value);
 
- # Safety
- As `wedjat_set`.
+/*
+ As `wedjat_set`, a number.
+ */
+void wedjat_set_number(const wedjat_monitor *monitor, const char *key, double value);
+
+/*
+ As `wedjat_set`, true or false.
+ */
+void wedjat_set_bool(const wedjat_monitor *monitor, const char *key, bool value);
+
+/*
+ Takes a key away.
  */
 void wedjat_remove(const wedjat_monitor *monitor, const char *key);
 
 /*
  Sets a gauge: a number by name, as a queue's length.
-
- # Safety
- As `wedjat_set`.
  */
 void wedjat_gauge(const wedjat_monitor *monitor, const char *name, double value);
 
 /*
  Leaves a breadcrumb: one line about what just happened, with the time.
-
- # Safety
- As `wedjat_set`.
  */
 void wedjat_breadcrumb(const wedjat_monitor *monitor, const char *line);
 
 /*
  Starts a timed mark, as a network call or a page.
-
- # Safety
- As `wedjat_set`.
  */
 wedjat_mark wedjat_mark_begin(const wedjat_monitor *monitor, const char *name);
 
 /*
  Ends a timed mark.
-
- # Safety
- `monitor` is null, or what `wedjat_install` gave.
  */
 void wedjat_mark_end(const wedjat_monitor *monitor, wedjat_mark mark);
 
 /*
- Calls `each` with the path of every report that earlier launches left in `directory`, oldest
- first. Gives how many there are, or -1 when the folder cannot be listed.
-
- # Safety
- `directory` is null, or ends with a zero byte; `each` may be called with `data`.
+ How the launch before this one ended, even where it left no report. Set `launch->size` before the call. Gives false the
+ first time, when there is none.
  */
-ptrdiff_t wedjat_reports(const char *directory, wedjat_report_function each, void *data);
+bool wedjat_previous_launch(const wedjat_monitor *monitor,
+                            wedjat_launch *launch);
+
+/*
+ Calls `each` (may be null) with the path of every report that earlier launches left in `directory`, oldest first; none of them is
+ removed meanwhile to keep to the folder's limits. Gives how many there are, or -1 when the folder cannot be listed.
+ */
+ptrdiff_t wedjat_reports(const char *directory,
+                         wedjat_report_function each,
+                         void *data);
+
+/*
+ Gives each report that earlier launches left in `directory` to `each`, oldest first, and does with it what the answer
+ says. While `each` has a report no other sender has it, in this process or in another. `sent` (may be null; set
+ `sent->size`) is filled with what was done. Gives false when the folder cannot be listed, or when a report could
+ not be removed or set aside.
+
+ Not for the watched thread if `each` uses a network.
+ */
+bool wedjat_send(const char *directory,
+                 wedjat_send_function each,
+                 void *data,
+                 wedjat_sent *sent);
 
 #ifdef __cplusplus
 }  // extern "C"

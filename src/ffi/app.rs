@@ -1,0 +1,128 @@
+//! What an app in C says of its own state: keys, gauges, breadcrumbs, marks.
+
+use std::ffi::c_char;
+
+use super::{text, wedjat_monitor};
+use crate::report::ValueView;
+
+/// A timed mark that lasts: what `wedjat_mark_begin` gives and `wedjat_mark_end` takes.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct wedjat_mark {
+    /// Its number.
+    pub ticket: u64,
+    /// When it began, nanoseconds of the monotonic clock.
+    pub start: u64,
+}
+
+/// # Safety
+/// As [`text`], and `monitor` is null or what `wedjat_install` gave.
+unsafe fn set<'a>(monitor: *const wedjat_monitor, key: *const c_char, value: ValueView<'a>) {
+    // SAFETY: as the caller promises.
+    if let (Some(monitor), Some(key)) = unsafe { (wedjat_monitor::get(monitor), text(key)) } {
+        monitor.context().set(&key, value);
+    }
+}
+
+/// Sets a key of the app's own, which stands in every report from now on.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wedjat_set(
+    monitor: *const wedjat_monitor,
+    key: *const c_char,
+    value: *const c_char,
+) {
+    // SAFETY: as the caller promises.
+    let given = unsafe { (wedjat_monitor::get(monitor), text(key), text(value)) };
+    if let (Some(monitor), Some(key), Some(value)) = given {
+        monitor.context().set(&key, &*value);
+    }
+}
+
+/// As `wedjat_set`, an integer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wedjat_set_integer(
+    monitor: *const wedjat_monitor,
+    key: *const c_char,
+    value: i64,
+) {
+    // SAFETY: as the caller promises.
+    unsafe { set(monitor, key, ValueView::Signed(value)) }
+}
+
+/// As `wedjat_set`, a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wedjat_set_number(
+    monitor: *const wedjat_monitor,
+    key: *const c_char,
+    value: f64,
+) {
+    // SAFETY: as the caller promises.
+    unsafe { set(monitor, key, ValueView::Float(value)) }
+}
+
+/// As `wedjat_set`, true or false.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wedjat_set_bool(
+    monitor: *const wedjat_monitor,
+    key: *const c_char,
+    value: bool,
+) {
+    // SAFETY: as the caller promises.
+    unsafe { set(monitor, key, ValueView::Bool(value)) }
+}
+
+/// Takes a key away.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wedjat_remove(monitor: *const wedjat_monitor, key: *const c_char) {
+    // SAFETY: as the caller promises.
+    if let (Some(monitor), Some(key)) = unsafe { (wedjat_monitor::get(monitor), text(key)) } {
+        monitor.context().remove(&key);
+    }
+}
+
+/// Sets a gauge: a number by name, as a queue's length.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wedjat_gauge(
+    monitor: *const wedjat_monitor,
+    name: *const c_char,
+    value: f64,
+) {
+    // SAFETY: as the caller promises.
+    if let (Some(monitor), Some(name)) = unsafe { (wedjat_monitor::get(monitor), text(name)) } {
+        monitor.context().gauge(&name, value);
+    }
+}
+
+/// Leaves a breadcrumb: one line about what just happened, with the time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wedjat_breadcrumb(monitor: *const wedjat_monitor, line: *const c_char) {
+    // SAFETY: as the caller promises.
+    if let (Some(monitor), Some(line)) = unsafe { (wedjat_monitor::get(monitor), text(line)) } {
+        monitor.context().breadcrumb(&line);
+    }
+}
+
+/// Starts a timed mark, as a network call or a page.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wedjat_mark_begin(
+    monitor: *const wedjat_monitor,
+    name: *const c_char,
+) -> wedjat_mark {
+    // SAFETY: as the caller promises.
+    let (ticket, start) = match unsafe { (wedjat_monitor::get(monitor), text(name)) } {
+        (Some(monitor), Some(name)) => monitor.context().mark(&name).into_parts(),
+        _ => (u64::MAX, 0),
+    };
+    wedjat_mark { ticket, start }
+}
+
+/// Ends a timed mark.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wedjat_mark_end(monitor: *const wedjat_monitor, mark: wedjat_mark) {
+    // SAFETY: as the caller promises.
+    if let Some(monitor) = unsafe { wedjat_monitor::get(monitor) }
+        && mark.ticket != u64::MAX
+    {
+        drop(monitor.context().mark_from_parts(mark.ticket, mark.start));
+    }
+}

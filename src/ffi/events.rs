@@ -1,0 +1,73 @@
+//! What the monitor calls back with.
+
+use std::ffi::{CString, c_char, c_void};
+
+use super::Data;
+use crate::StallEvent;
+
+/// Called with the path of a report; `data` is what was given with the function.
+pub type wedjat_report_function =
+    Option<unsafe extern "C" fn(path: *const c_char, data: *mut c_void)>;
+
+/// Puts `beat` into the watched thread's own queue; `data` is what was given with the function.
+pub type wedjat_post_function =
+    Option<unsafe extern "C" fn(beat: extern "C" fn(), data: *mut c_void)>;
+
+/// Called when a stall is sure, and when it is over; `data` is what was given with the function. `event` is gone once it
+/// has returned.
+pub type wedjat_stall_function =
+    Option<unsafe extern "C" fn(event: *const wedjat_stall_event, data: *mut c_void)>;
+
+/// A stall that has begun or is over.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct wedjat_stall_event {
+    /// Its size, so that a later version may add to it.
+    pub size: usize,
+    /// Whether it is over.
+    pub is_over: bool,
+    /// Whether no heartbeat ever came: the launch.
+    pub never_beat: bool,
+    /// How many turns of the run loop it has taken so far; 1 for one long freeze.
+    pub turns: u32,
+    /// When it began, nanoseconds of the monotonic clock.
+    pub start: u64,
+    /// How long it has lasted so far, nanoseconds.
+    pub lasted: u64,
+    /// CPU time that the thread has used since, nanoseconds.
+    pub cpu: u64,
+    /// Time that the thread was ready but had no CPU, nanoseconds.
+    pub delay: u64,
+    /// What it is made of: "busy", "blocked", "starved" or "slow_frames".
+    pub what: *const c_char,
+    /// How it ended: "recovered", "uninstalled" or "thread_ended"; null while it lasts.
+    pub how: *const c_char,
+}
+
+/// What calls `callback` with each event.
+pub(super) fn stall_callback(
+    callback: unsafe extern "C" fn(*const wedjat_stall_event, *mut c_void),
+    data: Data,
+) -> impl FnMut(&StallEvent<'_>) + Send + 'static {
+    move |event| {
+        let (info, how) = match event {
+            StallEvent::Began(info) => (*info, None),
+            StallEvent::Ended(end) => (&end.info, CString::new(end.how.as_str()).ok()),
+        };
+        let what = CString::new(info.class.as_str()).unwrap_or_default();
+        let event = wedjat_stall_event {
+            size: size_of::<wedjat_stall_event>(),
+            is_over: how.is_some(),
+            never_beat: info.never_beat,
+            turns: info.turns,
+            start: info.start,
+            lasted: info.lasted,
+            cpu: info.cpu,
+            delay: info.delay,
+            what: what.as_ptr(),
+            how: how.as_ref().map_or(std::ptr::null(), |how| how.as_ptr()),
+        };
+        // SAFETY: the caller of `wedjat_install` promises that it may be called.
+        unsafe { callback(&event, data.get()) };
+    }
+}

@@ -1,0 +1,209 @@
+//! What earlier launches left: how they ended, and their reports, to be sent.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use super::{c_path, fill, path, wedjat_monitor, wedjat_report_function};
+use crate::store::{self, Answer, EndedLaunch, HowEnded};
+
+/// How a launch ended.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub enum wedjat_how_ended {
+    /// By `exit`, or by a return of `main`, whatever the status.
+    WEDJAT_ENDED_EXIT = 0,
+    /// The app uninstalled its monitor, and what came after is not known.
+    WEDJAT_ENDED_UNINSTALLED = 1,
+    /// By a crash, of which there is a report.
+    WEDJAT_ENDED_CRASH = 2,
+    /// By a Rust panic.
+    WEDJAT_ENDED_PANIC = 3,
+    /// It was killed in the middle of a stall.
+    WEDJAT_ENDED_STALLED = 4,
+    /// It was killed, most likely for want of memory.
+    WEDJAT_ENDED_OUT_OF_MEMORY = 5,
+    /// The machine was started anew.
+    WEDJAT_ENDED_REBOOT = 6,
+    /// It was killed, or left by `_exit`: these cannot be told apart afterwards.
+    WEDJAT_ENDED_ABRUPT = 7,
+}
+
+/// An earlier launch, how it ended, and how it was when it was last seen. Times are nanoseconds since the Unix epoch.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct wedjat_launch {
+    /// `sizeof(wedjat_launch)`, set by the caller.
+    pub size: usize,
+    /// Identifies it; the same in all its reports.
+    pub id: [u8; 16],
+    /// The app's version then, with a zero byte behind it.
+    pub app_version: [c_char; 120],
+    /// The process' id then.
+    pub pid: u64,
+    /// When the monitor was installed.
+    pub started: u64,
+    /// When it was last seen at work.
+    pub last_seen: u64,
+    /// Memory of its own then, bytes; 0 where that is not known.
+    pub footprint: u64,
+    /// Free memory of the machine then, bytes; 0 where that is not known.
+    pub device_free: u64,
+    /// How it ended.
+    pub how: wedjat_how_ended,
+    /// The exit status, or -1 where there is none or it is not known.
+    pub status: i32,
+    /// Whether it was in the foreground, by its own word.
+    pub foreground: bool,
+    /// Whether the app itself wanted the end.
+    pub is_clean: bool,
+}
+
+/// What becomes of a report that was to be sent: the answer of the function given to `wedjat_send`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub enum wedjat_answer {
+    /// It arrived: it is removed.
+    WEDJAT_ACCEPTED = 0,
+    /// It will never be taken: it is set aside under the ending `.refused`.
+    WEDJAT_REFUSED = 1,
+    /// Not now: it stays, and the next one is tried.
+    WEDJAT_LATER = 2,
+    /// Not now, and no other either, as without a network: all that is left stays.
+    WEDJAT_STOP = 3,
+}
+
+/// Sends the report at `path`, and gives one of `wedjat_answer`; any other number is `WEDJAT_LATER`.
+pub type wedjat_send_function =
+    Option<unsafe extern "C" fn(path: *const c_char, data: *mut c_void) -> c_int>;
+
+/// What `wedjat_send` did.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct wedjat_sent {
+    /// `sizeof(wedjat_sent)`, set by the caller.
+    pub size: usize,
+    /// Reports that were accepted and removed.
+    pub accepted: u64,
+    /// Reports that were set aside.
+    pub refused: u64,
+    /// Reports that stay for another time.
+    pub left: u64,
+    /// Reports that another sender has in hand.
+    pub busy: u64,
+}
+
+/// How the launch before this one ended, even where it left no report. Set `launch->size` before the call. Gives false the
+/// first time, when there is none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wedjat_previous_launch(
+    monitor: *const wedjat_monitor,
+    launch: *mut wedjat_launch,
+) -> bool {
+    // SAFETY: as the caller promises.
+    let monitor = unsafe { wedjat_monitor::get(monitor) };
+    match monitor.and_then(crate::Monitor::previous_launch) {
+        // SAFETY: as the caller promises.
+        Some(ended) => unsafe { fill(launch, view(ended)) },
+        None => false,
+    }
+}
+
+fn view(ended: &EndedLaunch) -> wedjat_launch {
+    let mut app_version = [0; 120];
+    // The last byte stays a zero.
+    let room = app_version.len() - 1;
+    for (to, from) in app_version
+        .iter_mut()
+        .take(room)
+        .zip(ended.app_version.bytes())
+    {
+        *to = from as c_char;
+    }
+    wedjat_launch {
+        size: 0,
+        id: ended.launch,
+        app_version,
+        pid: ended.pid,
+        started: ended.started,
+        last_seen: ended.last_seen,
+        footprint: ended.footprint.unwrap_or(0),
+        device_free: ended.device_free.unwrap_or(0),
+        how: match ended.how {
+            HowEnded::Exit => wedjat_how_ended::WEDJAT_ENDED_EXIT,
+            HowEnded::Uninstalled => wedjat_how_ended::WEDJAT_ENDED_UNINSTALLED,
+            HowEnded::Crash => wedjat_how_ended::WEDJAT_ENDED_CRASH,
+            HowEnded::Panic => wedjat_how_ended::WEDJAT_ENDED_PANIC,
+            HowEnded::Stalled => wedjat_how_ended::WEDJAT_ENDED_STALLED,
+            HowEnded::OutOfMemory => wedjat_how_ended::WEDJAT_ENDED_OUT_OF_MEMORY,
+            HowEnded::Reboot => wedjat_how_ended::WEDJAT_ENDED_REBOOT,
+            HowEnded::Abrupt => wedjat_how_ended::WEDJAT_ENDED_ABRUPT,
+        },
+        status: ended.status.unwrap_or(-1),
+        foreground: ended.foreground,
+        is_clean: ended.how.is_clean(),
+    }
+}
+
+/// Calls `each` (may be null) with the path of every report that earlier launches left in `directory`, oldest first; none of them is
+/// removed meanwhile to keep to the folder's limits. Gives how many there are, or -1 when the folder cannot be listed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wedjat_reports(
+    directory: *const c_char,
+    each: wedjat_report_function,
+    data: *mut c_void,
+) -> isize {
+    // SAFETY: as the caller promises.
+    let Some(Ok(reports)) = unsafe { path(directory) }.map(store::reports) else {
+        return -1;
+    };
+    for report in &reports {
+        if let (Some(path), Some(each)) = (c_path(report.path()), each) {
+            // SAFETY: the caller promises that it may be called.
+            unsafe { each(path.as_ptr(), data) };
+        }
+    }
+    isize::try_from(reports.len()).unwrap_or(isize::MAX)
+}
+
+/// Gives each report that earlier launches left in `directory` to `each`, oldest first, and does with it what the answer
+/// says. While `each` has a report no other sender has it, in this process or in another. `sent` (may be null; set
+/// `sent->size`) is filled with what was done. Gives false when the folder cannot be listed, or when a report could
+/// not be removed or set aside.
+///
+/// Not for the watched thread if `each` uses a network.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wedjat_send(
+    directory: *const c_char,
+    each: wedjat_send_function,
+    data: *mut c_void,
+    sent: *mut wedjat_sent,
+) -> bool {
+    // SAFETY: as the caller promises.
+    let (Some(directory), Some(each)) = (unsafe { path(directory) }, each) else {
+        return false;
+    };
+    let done = store::send(directory, |stored| {
+        let Some(path) = c_path(stored.path()) else {
+            return Answer::Later;
+        };
+        // SAFETY: the caller promises that it may be called.
+        match unsafe { each(path.as_ptr(), data) } {
+            0 => Answer::Accepted,
+            1 => Answer::Refused,
+            3 => Answer::Stop,
+            _ => Answer::Later,
+        }
+    });
+    let Ok(done) = done else {
+        return false;
+    };
+    let value = wedjat_sent {
+        size: 0,
+        accepted: done.accepted as u64,
+        refused: done.refused.len() as u64,
+        left: done.left as u64,
+        busy: done.busy as u64,
+    };
+    // SAFETY: as the caller promises. Without room for it there is nothing to fill.
+    unsafe { fill(sent, value) };
+    true
+}

@@ -1,0 +1,281 @@
+//! What an app in C does with its monitor: beat, record, look.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use super::{Data, fill, path_bytes, put, text, wedjat_post_function};
+use crate::{Heartbeat, Monitor, Threads};
+
+/// The recorder of this process; see `wedjat_install`.
+pub struct wedjat_monitor(Monitor);
+
+impl wedjat_monitor {
+    pub(super) fn give(monitor: Monitor) -> *mut wedjat_monitor {
+        Box::into_raw(Box::new(wedjat_monitor(monitor)))
+    }
+
+    /// # Safety
+    /// `monitor` is null, or what `wedjat_install` gave.
+    pub(super) unsafe fn get<'a>(monitor: *const wedjat_monitor) -> Option<&'a Monitor> {
+        // SAFETY: as the caller promises.
+        unsafe { monitor.as_ref() }.map(|monitor| &monitor.0)
+    }
+}
+
+/// The run loop's heartbeat: a plain value, to be copied wherever it is needed.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct wedjat_heartbeat {
+    /// Which install it belongs to.
+    pub install: u32,
+}
+
+/// Which threads `wedjat_stacks` shows.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub enum wedjat_threads {
+    /// The watched thread.
+    WEDJAT_THREADS_MAIN = 0,
+    /// The calling thread.
+    WEDJAT_THREADS_CURRENT = 1,
+    /// All of them.
+    WEDJAT_THREADS_ALL = 2,
+}
+
+/// Counters of a monitor; times in nanoseconds.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct wedjat_stats {
+    /// `sizeof(wedjat_stats)`, set by the caller.
+    pub size: usize,
+    /// Turns of the watched run loop that have ended.
+    pub turns: u64,
+    /// Frames.
+    pub frames: u64,
+    /// Stalls, reported or not; one that lasts among them.
+    pub stalls: u64,
+    /// Time in those that are over.
+    pub stalled_time: u64,
+    /// The longest of them.
+    pub longest: u64,
+    /// Whole reports of this launch.
+    pub reports: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Stacks taken of the watched thread.
+    pub captures: u64,
+    /// CPU time of the watchdog's thread.
+    pub watchdog_cpu: u64,
+    /// What was not reported, for whatever reason.
+    pub lost: u64,
+    /// Whether a stall lasts.
+    pub stalled: bool,
+}
+
+/// The library's version, as "0.1.0".
+#[unsafe(no_mangle)]
+pub extern "C" fn wedjat_version() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+}
+
+/// Takes back every handler and ends the watch. Heartbeats that are left over do nothing. `monitor` is null, which is
+/// left alone, or what `wedjat_install` gave, and is not used again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wedjat_uninstall(monitor: *mut wedjat_monitor) {
+    if !monitor.is_null() {
+        // SAFETY: as the caller promises, this is the last use of it.
+        drop(unsafe { Box::from_raw(monitor) });
+    }
+}
+
+/// The run loop's heartbeat; that of a null monitor does nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wedjat_get_heartbeat(monitor: *const wedjat_monitor) -> wedjat_heartbeat {
+    // SAFETY: as the caller promises.
+    let monitor = unsafe { wedjat_monitor::get(monitor) };
+    let install = monitor.map_or(0, |monitor| monitor.heartbeat().install());
+    wedjat_heartbeat { install }
+}
+
+/// The watched thread has something to do. Never blocks, allocates or fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn wedjat_begin(heartbeat: wedjat_heartbeat) {
+    Heartbeat::of(heartbeat.install).begin();
+}
+
+/// The watched thread is done with it and about to wait for the next event. Never blocks, allocates or fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn wedjat_end(heartbeat: wedjat_heartbeat) {
+    Heartbeat::of(heartbeat.install).end();
+}
+
+/// Watches a run loop that cannot be observed: `post` puts each `beat` into the watched thread's own queue, where it is
+/// to be called. `post` runs on a thread of the monitor's, with `data`, until `wedjat_uninstall` has returned. Gives
+/// whether it began: the monitor must watch for stalls, and does this once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wedjat_watch_by_ping(
+    monitor: *const wedjat_monitor,
+    post: wedjat_post_function,
+    data: *mut c_void,
+) -> bool {
+    // SAFETY: as the caller promises.
+    let (Some(monitor), Some(post)) = (unsafe { wedjat_monitor::get(monitor) }, post) else {
+        return false;
+    };
+    let data = Data(data);
+    let begun = monitor.watch_by_ping(move |_| {
+        // SAFETY: the caller promises that it may be called.
+        unsafe { post(answer, data.get()) };
+    });
+    begun.is_ok()
+}
+
+extern "C" fn answer() {
+    crate::trigger::ping::answer();
+}
+
+/// On Apple platforms: watches the main thread by its dispatch queue, where no run loop works that queue off
+/// (`dispatch_main`). Gives whether it began; elsewhere it does not.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wedjat_watch_main_queue(monitor: *const wedjat_monitor) -> bool {
+    // SAFETY: as the caller promises.
+    let monitor = unsafe { wedjat_monitor::get(monitor) };
+    #[cfg(target_vendor = "apple")]
+    return monitor.is_some_and(|monitor| monitor.watch_main_queue().is_ok());
+    #[cfg(not(target_vendor = "apple"))]
+    {
+        let _ = monitor;
+        false
+    }
+}
+
+/// Writes a report of all threads, now. `reason` (may be null) stands in it. Its path goes to `path` (at most `path_size`
+/// bytes with the zero byte; may be null). Gives whether it was written; else `path` has the reason why not.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wedjat_record(
+    monitor: *const wedjat_monitor,
+    reason: *const c_char,
+    path: *mut c_char,
+    path_size: usize,
+) -> bool {
+    // SAFETY: as the caller promises.
+    let Some(monitor) = (unsafe { wedjat_monitor::get(monitor) }) else {
+        // SAFETY: as the caller promises.
+        unsafe { put(b"no monitor", path, path_size) };
+        return false;
+    };
+    // SAFETY: as the caller promises.
+    let reason = unsafe { text(reason) }.unwrap_or_default();
+    let recorded = monitor.record(&reason);
+    match &recorded {
+        // SAFETY: as the caller promises.
+        Ok(written) => unsafe { put(path_bytes(written), path, path_size) },
+        // SAFETY: as the caller promises.
+        Err(error) => unsafe { put(error.to_string().as_bytes(), path, path_size) },
+    }
+    recorded.is_ok()
+}
+
+/// The stacks of `threads` (of `wedjat_threads`) as text, at once: a line a frame, innermost first. As much of it as there is room for goes to
+/// `room`, with a zero byte behind it. Gives the length of the whole text in bytes, without the zero byte, or -1 where
+/// there is none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wedjat_stacks(
+    monitor: *const wedjat_monitor,
+    threads: c_int,
+    room: *mut c_char,
+    size: usize,
+) -> isize {
+    // SAFETY: as the caller promises.
+    let Some(monitor) = (unsafe { wedjat_monitor::get(monitor) }) else {
+        return -1;
+    };
+    let threads = match threads {
+        0 => Threads::Main,
+        1 => Threads::Current,
+        2 => Threads::All,
+        _ => return -1,
+    };
+    let Ok(stacks) = monitor.stacks(threads) else {
+        return -1;
+    };
+    // SAFETY: as the caller promises.
+    unsafe { put(stacks.as_bytes(), room, size) };
+    isize::try_from(stacks.len()).unwrap_or(isize::MAX)
+}
+
+/// What the monitor has seen and done since it was installed. Set `stats->size` before the call. Gives whether it was filled.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wedjat_get_stats(
+    monitor: *const wedjat_monitor,
+    stats: *mut wedjat_stats,
+) -> bool {
+    // SAFETY: as the caller promises.
+    let Some(monitor) = (unsafe { wedjat_monitor::get(monitor) }) else {
+        return false;
+    };
+    let now = monitor.stats();
+    let time = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let value = wedjat_stats {
+        size: 0,
+        turns: now.turns,
+        frames: now.frames,
+        stalls: now.stalls,
+        stalled_time: time(now.stalled_time),
+        longest: time(now.longest),
+        reports: now.reports,
+        bytes: now.bytes,
+        captures: now.captures,
+        watchdog_cpu: time(now.watchdog),
+        lost: now.losses.iter().map(|(_, count)| count).sum(),
+        stalled: now.stalled,
+    };
+    // SAFETY: as the caller promises.
+    unsafe { fill(stats, value) }
+}
+
+/// A frame is shown: call it for each one. Lock-free; from any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wedjat_frame(monitor: *const wedjat_monitor) {
+    // SAFETY: as the caller promises.
+    if let Some(monitor) = unsafe { wedjat_monitor::get(monitor) } {
+        monitor.frame();
+    }
+}
+
+/// The launch is over: the app can be used. Only the first call counts.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wedjat_launched(monitor: *const wedjat_monitor) {
+    // SAFETY: as the caller promises.
+    if let Some(monitor) = unsafe { wedjat_monitor::get(monitor) } {
+        monitor.launched();
+    }
+}
+
+/// Says whether the app is in the foreground, as it is taken to be at first.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wedjat_set_foreground(monitor: *const wedjat_monitor, foreground: bool) {
+    // SAFETY: as the caller promises.
+    if let Some(monitor) = unsafe { wedjat_monitor::get(monitor) } {
+        monitor.set_foreground(foreground);
+    }
+}
+
+/// The signals whose handler somebody has replaced since `wedjat_install`: as many as there is room for go to `signals`.
+/// Gives how many there are.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wedjat_replaced_signals(
+    monitor: *const wedjat_monitor,
+    signals: *mut i32,
+    room: usize,
+) -> usize {
+    // SAFETY: as the caller promises.
+    let monitor = unsafe { wedjat_monitor::get(monitor) };
+    let replaced = monitor.map(Monitor::replaced_signals).unwrap_or_default();
+    if !signals.is_null() {
+        for (index, signal) in replaced.iter().take(room).enumerate() {
+            // SAFETY: the caller promises room for so many.
+            unsafe { signals.add(index).write(*signal) };
+        }
+    }
+    replaced.len()
+}

@@ -1,0 +1,254 @@
+//! What an app in C asks for, and installing it.
+
+use std::ffi::{c_char, c_void};
+use std::path::Path;
+use std::time::Duration;
+
+use super::{Data, c_path, path, put, sized, stall_callback, text, wedjat_monitor};
+use super::{wedjat_report_function, wedjat_stall_function};
+use crate::store::Limits;
+use crate::{CpuLoad, Crash, MemoryLoad, Monitor, MonitorBuilder, Restraint, SlowFrames, Stall};
+
+/// What to record, and where. Fill it with zeros, set `size`, then what you want: a trigger that is not asked for is
+/// off, and a number that is 0 stands for the default named beside it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct wedjat_options {
+    /// `sizeof(wedjat_options)`.
+    pub size: usize,
+    /// The app's name, UTF-8. Required.
+    pub name: *const c_char,
+    /// The app's version, UTF-8. Required.
+    pub version: *const c_char,
+    /// The folder of reports; made if it is missing. Required.
+    pub directory: *const c_char,
+
+    /// Watch the installing thread for stalls.
+    pub stall: bool,
+    /// With `stall`: whatever the thread waits for before its first beat counts as part of the launch.
+    pub launch_waits: bool,
+    /// Report fatal signals.
+    pub crash: bool,
+    /// With `crash`: report SIGTERM too.
+    pub sigterm: bool,
+    /// With `crash`: leave signals to the debugger while one is attached.
+    pub not_debugged: bool,
+    /// With `crash`: report bytes around the crash, and texts that registers point at. They may be anything that the app holds.
+    pub near_memory: bool,
+    /// Report when the process uses much CPU for long.
+    pub cpu: bool,
+    /// Report when the process has much memory of its own.
+    pub memory: bool,
+    /// Report when the frame rate (of `wedjat_frame`) stays low while the installing thread is busy.
+    pub slow_frames: bool,
+    /// Give frames names from the images' own symbols.
+    pub names: bool,
+    /// List all images of the process, not only those that frames point into.
+    pub all_images: bool,
+
+    /// How long without a beat is one strike, milliseconds (50).
+    pub stall_timeout_ms: u32,
+    /// How many strikes in a row are a stall (5).
+    pub stall_strikes: u32,
+    /// How long the launch may take, milliseconds (as long as a later turn).
+    pub launch_ms: u32,
+    /// With `cpu`: over how long, milliseconds (60,000).
+    pub cpu_over_ms: u32,
+    /// With `cpu`: which share of one core (0.8; two cores are 2.0).
+    pub cpu_share: f64,
+    /// With `memory`: above so many bytes (by the share alone).
+    pub memory_bytes: u64,
+    /// With `memory`: above this share of what the process may have (0.8).
+    pub memory_share: f64,
+    /// With `slow_frames`: below so many frames a second (30).
+    pub frames_below: f64,
+    /// With `slow_frames`: while the thread uses more than this share of a core (0.6).
+    pub frames_cpu_share: f64,
+    /// With `slow_frames`: for so long, milliseconds (5,000).
+    pub frames_lasting_ms: u32,
+
+    /// How many threads a report has beside the first, at most (1024); -1 for none.
+    pub threads: i32,
+    /// How long a capture may stop a thread, microseconds (1,000).
+    pub stop_budget_us: u32,
+    /// The real-time signal that stops threads on Linux (the first free one).
+    pub capture_signal: i32,
+
+    /// How many reports the folder may hold (100).
+    pub limit_reports: u32,
+    /// How many bytes they may have together (32 MiB).
+    pub limit_bytes: u64,
+    /// How many stalls with one heaviest stack are all reported (5).
+    pub same_stalls: u32,
+    /// The first pause between reports of equal stalls after that, milliseconds (60,000).
+    pub same_pause_ms: u32,
+    /// How many reports there may be within an hour (60).
+    pub reports_per_hour: u32,
+    /// How many stacks of the watched thread may be taken within an hour (20,000).
+    pub captures_per_hour: u32,
+    /// How many bytes of reports there may be within an hour (32 MiB).
+    pub bytes_per_hour: u64,
+
+    /// Called with the path of each report of a stall once it is whole, on a thread of the monitor's; may be null.
+    pub on_report: wedjat_report_function,
+    /// Given to `on_report`.
+    pub on_report_data: *mut c_void,
+    /// Called when a stall is sure and when it is over, on the watchdog's thread; may be null. It must not block.
+    pub on_stall: wedjat_stall_function,
+    /// Given to `on_stall`.
+    pub on_stall_data: *mut c_void,
+}
+
+/// Installs the monitor. Call it early, on the thread to be watched. There is one monitor at a time.
+///
+/// Gives null on failure, and then says why in `error` (at most `error_size` bytes with the zero byte; may be null).
+///
+/// `options` points at `options->size` bytes, and its strings end with a zero byte; nothing of it is used once this has
+/// returned. The callbacks may be called on other threads, with their data, until `wedjat_uninstall` has returned.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wedjat_install(
+    options: *const wedjat_options,
+    error: *mut c_char,
+    error_size: usize,
+) -> *mut wedjat_monitor {
+    // SAFETY: as the caller promises.
+    match unsafe { install(options) } {
+        Ok(monitor) => wedjat_monitor::give(monitor),
+        Err(why) => {
+            // SAFETY: as the caller promises.
+            unsafe { put(why.as_bytes(), error, error_size) };
+            std::ptr::null_mut()
+        }
+    }
+}
+
+/// # Safety
+/// As [`wedjat_install`].
+unsafe fn install(options: *const wedjat_options) -> Result<Monitor, String> {
+    if options.is_null() {
+        return Err("no options were given".into());
+    }
+    // The oldest header ends behind the first triggers.
+    let least = std::mem::offset_of!(wedjat_options, stall_timeout_ms);
+    // SAFETY: as the caller promises; zeros are null pointers, no callbacks and `false`.
+    let options = unsafe { sized(options, least) };
+    let options = options.ok_or("wedjat_options.size must be sizeof(wedjat_options)")?;
+    // SAFETY: as the caller promises.
+    let (name, version, directory) = unsafe {
+        (
+            text(options.name).ok_or("wedjat_options.name is null")?,
+            text(options.version).ok_or("wedjat_options.version is null")?,
+            path(options.directory).ok_or("wedjat_options.directory is null")?,
+        )
+    };
+    let mut builder = triggers(
+        Monitor::builder(name, version).directory(directory),
+        &options,
+    );
+    builder = limits(builder, &options);
+    if let Some(told) = options.on_report {
+        let data = Data(options.on_report_data);
+        builder = builder.on_report(move |path: &Path| {
+            if let Some(path) = c_path(path) {
+                // SAFETY: the caller of `wedjat_install` promises that it may be called.
+                unsafe { told(path.as_ptr(), data.get()) };
+            }
+        });
+    }
+    if let Some(callback) = options.on_stall {
+        builder = builder.on_stall(stall_callback(callback, Data(options.on_stall_data)));
+    }
+    builder.install().map_err(|error| error.to_string())
+}
+
+/// A number, unless it is 0.
+fn given<T: Default + PartialEq>(number: T) -> Option<T> {
+    (number != T::default()).then_some(number)
+}
+
+fn milliseconds(number: u32) -> Option<Duration> {
+    given(number).map(|number| Duration::from_millis(number.into()))
+}
+
+/// Sets what was given.
+fn set<S, T>(settings: S, value: Option<T>, set: impl FnOnce(S, T) -> S) -> S {
+    match value {
+        Some(value) => set(settings, value),
+        None => settings,
+    }
+}
+
+fn triggers(mut builder: MonitorBuilder, options: &wedjat_options) -> MonitorBuilder {
+    if options.stall {
+        let mut stall = Stall::default().launch_waits(options.launch_waits);
+        stall = set(
+            stall,
+            milliseconds(options.stall_timeout_ms),
+            Stall::timeout,
+        );
+        stall = set(stall, given(options.stall_strikes), Stall::strikes);
+        stall = set(stall, milliseconds(options.launch_ms), Stall::launch);
+        builder = builder.stall(stall);
+    }
+    if options.crash {
+        let crash = Crash::default()
+            .sigterm(options.sigterm)
+            .debugged(!options.not_debugged)
+            .near_memory(options.near_memory);
+        builder = builder.crash(crash);
+    }
+    if options.cpu {
+        let mut cpu = CpuLoad::default();
+        cpu = set(cpu, milliseconds(options.cpu_over_ms), CpuLoad::over);
+        builder = builder.cpu(set(cpu, given(options.cpu_share), CpuLoad::share));
+    }
+    if options.memory {
+        let mut memory = MemoryLoad::default();
+        memory = set(memory, given(options.memory_bytes), MemoryLoad::bytes);
+        builder = builder.memory(set(memory, given(options.memory_share), MemoryLoad::share));
+    }
+    if options.slow_frames {
+        let mut frames = SlowFrames::default();
+        frames = set(frames, given(options.frames_below), SlowFrames::below);
+        frames = set(frames, given(options.frames_cpu_share), SlowFrames::cpu);
+        frames = set(
+            frames,
+            milliseconds(options.frames_lasting_ms),
+            SlowFrames::lasting,
+        );
+        builder = builder.slow_frames(frames);
+    }
+    builder.names(options.names).all_images(options.all_images)
+}
+
+fn limits(mut builder: MonitorBuilder, options: &wedjat_options) -> MonitorBuilder {
+    let threads = given(options.threads).map(|most| usize::try_from(most).unwrap_or(0));
+    builder = set(builder, threads, MonitorBuilder::threads);
+    let budget = given(options.stop_budget_us).map(|most| Duration::from_micros(most.into()));
+    builder = set(builder, budget, MonitorBuilder::stop_budget);
+    builder = set(
+        builder,
+        given(options.capture_signal),
+        MonitorBuilder::capture_signal,
+    );
+    let mut limits = Limits::default();
+    let reports =
+        given(options.limit_reports).map(|most| usize::try_from(most).unwrap_or(usize::MAX));
+    limits = set(limits, reports, Limits::reports);
+    limits = set(limits, given(options.limit_bytes), Limits::bytes);
+    let mut rates = Restraint::default();
+    rates = set(rates, given(options.same_stalls), Restraint::same);
+    rates = set(rates, milliseconds(options.same_pause_ms), Restraint::pause);
+    rates = set(rates, given(options.reports_per_hour), Restraint::per_hour);
+    rates = set(
+        rates,
+        given(options.captures_per_hour),
+        Restraint::captures_per_hour,
+    );
+    rates = set(
+        rates,
+        given(options.bytes_per_hour),
+        Restraint::bytes_per_hour,
+    );
+    builder.limits(limits).restraint(rates)
+}
