@@ -177,7 +177,7 @@ typedef struct {
   /*
    With `stall`: whatever the thread waits for before its first beat counts as part of the launch.
    */
-  bool launch_waits;
+  bool stall_launch_waits;
   /*
    Report fatal signals.
    */

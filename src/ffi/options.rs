@@ -26,7 +26,7 @@ pub struct wedjat_options {
     /// Watch the installing thread for stalls.
     pub stall: bool,
     /// With `stall`: whatever the thread waits for before its first beat counts as part of the launch.
-    pub launch_waits: bool,
+    pub stall_launch_waits: bool,
     /// Report fatal signals.
     pub crash: bool,
     /// With `crash`: report SIGTERM too.
@@ -180,7 +180,7 @@ fn set<S, T>(settings: S, value: Option<T>, set: impl FnOnce(S, T) -> S) -> S {
 
 fn triggers(mut builder: MonitorBuilder, options: &wedjat_options) -> MonitorBuilder {
     if options.stall {
-        let mut stall = Stall::default().launch_waits(options.launch_waits);
+        let mut stall = Stall::default().launch_waits(options.stall_launch_waits);
         stall = set(
             stall,
             milliseconds(options.stall_timeout_ms),
