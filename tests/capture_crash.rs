@@ -12,6 +12,7 @@ use std::hint::black_box;
 use std::ops::Range;
 use std::process::{Command, Output};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use support::range_of;
 use wedjat::capture::{CaptureLimits, Captured, Capturer, ImageTable};
@@ -43,7 +44,12 @@ extern "C" fn handler(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut lib
         let capturer = unsafe { &mut *prepared.capturer.get() };
         (prepared.check)(&capturer.capture_context(&registers, &images))
     })();
-    let verdict = match (verdict, counting::disarm()) {
+    let allocations = counting::disarm();
+    let here = &raw const allocations as usize;
+    let used = here.saturating_sub(lowest_written());
+    say_number(used);
+    let verdict = match (verdict, allocations) {
+        (Ok(()), 0) if used > wedjat::capture::STACK_NEED => "it needs more stack than it says\n",
         (Ok(()), 0) => "as it was\n",
         (Ok(()), _) => "it allocates\n",
         (Err(what), _) => what,
@@ -53,6 +59,31 @@ extern "C" fn handler(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut lib
         libc::write(2, verdict.as_ptr().cast(), verdict.len());
         libc::_exit(if verdict == "as it was\n" { 42 } else { 43 });
     }
+}
+
+/// What the alternate stack is filled with.
+const UNTOUCHED: u8 = 0xa5;
+
+static STACK_AT: AtomicUsize = AtomicUsize::new(0);
+
+/// The lowest byte of the alternate stack that was written to.
+fn lowest_written() -> usize {
+    let start = STACK_AT.load(Ordering::Relaxed);
+    // SAFETY: the stack is never freed; each byte of it was written when it was made.
+    let is_untouched = |at: &usize| unsafe { (*at as *const u8).read_volatile() } == UNTOUCHED;
+    let written = (start..start + STACK).find(|at| !is_untouched(at));
+    written.unwrap_or(start + STACK)
+}
+
+/// Writes a number of bytes to standard error, without allocating.
+fn say_number(mut number: usize) {
+    let mut text = *b"          bytes of stack\n";
+    for digit in text[..9].iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+    // SAFETY: a valid buffer.
+    unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
 }
 
 fn prepare(check: fn(&Captured<'_>) -> Result<(), &'static str>, functions: &[*const ()]) {
@@ -66,7 +97,8 @@ fn prepare(check: fn(&Captured<'_>) -> Result<(), &'static str>, functions: &[*c
             .collect(),
     };
     PREPARED.set(prepared).ok().unwrap();
-    let stack = vec![0xa5u8; STACK].leak();
+    let stack = vec![UNTOUCHED; STACK].leak();
+    STACK_AT.store(stack.as_ptr() as usize, Ordering::Relaxed);
     // SAFETY: plain structs; the stack is never freed; the handler keeps to the rules of handlers.
     unsafe {
         let alternate = libc::stack_t {
@@ -99,6 +131,10 @@ fn assert_child(name: &str) {
     let output = child(name);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(42), "{said}");
+    let used = said
+        .lines()
+        .filter(|line| line.ends_with(" bytes of stack"));
+    used.for_each(|used| println!("{name}: {used}"));
 }
 
 fn functions() -> &'static [Range<u64>] {

@@ -2,6 +2,7 @@
 
 mod calls;
 mod constant;
+mod effect;
 mod guess;
 mod install;
 mod landing;

@@ -3,8 +3,8 @@
 //! Two questions, both about x86_64: how deep a function is in its frame, by what it did since its
 //! beginning; and where its return address lies, by what it will do until it returns.
 
+use super::effect::{Effect, decode};
 use crate::capture::images::{Images, LoadedImage};
-use crate::capture::instructions::{Effect, decode};
 use crate::capture::memory::Memory;
 use crate::capture::registers::Arch;
 

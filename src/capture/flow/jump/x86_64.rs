@@ -2,8 +2,8 @@
 //!
 //! Source: Intel Software Developer's Manual volume 2, appendix A (opcode maps).
 
-use super::super::x86_64::{Instruction, decode};
 use super::{Machine, Step};
+use crate::capture::instructions::{Instruction, decode};
 use crate::capture::memory::Memory;
 
 /// DWARF's numbers of the registers, in the order of their encoding.

@@ -11,7 +11,7 @@ fn bytes(hex: &str) -> Vec<u8> {
 /// What objdump says of instructions of every shape that the C library and its neighbours have.
 #[test]
 fn lengths_and_effects_are_those_that_objdump_prints() {
-    let list = include_str!("../../../testdata/instructions/x86_64.tsv");
+    let list = include_str!("../../../../testdata/instructions/x86_64.tsv");
     let mut wrong = Vec::new();
     let (mut count, mut stack) = (0, 0);
     for line in list.lines() {
