@@ -192,6 +192,11 @@ impl Table {
         }
     }
 
+    /// `__unwind_info`.
+    pub(crate) fn section(&self) -> &Section {
+        &self.section
+    }
+
     /// Again with these instructions.
     pub(crate) fn with_text(self, text: Option<&Section>) -> Table {
         Table::new(self.section, self.image, text)

@@ -183,13 +183,10 @@ impl LoadedImage {
     }
 
     /// With sections that lie in a mapped file: if somebody cuts that file, they are not there any more.
-    #[cfg_attr(
-        not(target_os = "linux"),
-        allow(dead_code, reason = "dyld's own mapping is read")
-    )]
     pub(crate) fn with_mapped_sections(mut self) -> LoadedImage {
         let cfi = self.cfi.iter().map(Cfi::section);
-        let sections = self.text.iter().chain(cfi);
+        let compact = self.compact.iter().map(compact::Table::section);
+        let sections = self.text.iter().chain(cfi).chain(compact);
         let ends = sections.map(|section| section.bytes.as_ptr_range().end as u64);
         self.last_byte = ends.max().and_then(|end| end.checked_sub(1));
         self

@@ -187,7 +187,12 @@ fn loaded(facts: ImageFacts) -> LoadedImage {
         let svma = image.svma(trampoline);
         image = image.with_signal_trampoline(svma);
     }
-    image.with_function_starts(&facts.function_starts)
+    image = image.with_function_starts(&facts.function_starts);
+    // The shared cache is a file that nobody may write to.
+    match facts.cached {
+        true => image,
+        false => image.with_mapped_sections(),
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -6,6 +6,8 @@ pub mod abort;
 #[cfg(target_vendor = "apple")]
 mod apple;
 pub mod cxx;
+#[cfg(any(target_vendor = "apple", test))]
+mod darwin_frame;
 pub mod descriptors;
 pub mod exit;
 pub mod file;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::crash_info;
+use super::{crash_info, memory};
 use object::LittleEndian;
 use object::macho;
 use object::read::macho::{MachHeader, Section as _, Segment as _};
@@ -38,6 +38,8 @@ pub struct ImageFacts {
     pub text: Option<Text>,
     /// Whether it is the executable.
     pub main: bool,
+    /// Whether it lies in the shared cache, and not in a file of its own.
+    pub cached: bool,
 }
 
 /// An image's `__TEXT` in memory, which is never written to; the image stays loaded meanwhile.
@@ -164,12 +166,11 @@ fn image(index: u32, known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Option<ImageF
         mut facts,
         text,
         starts,
-        cached,
     } = parse(commands)?;
     facts.name = name.to_string_lossy().into_owned();
     facts.slide = slide;
     let known = known(slide.wrapping_add(facts.stated.start), &facts.id);
-    let stays = !retained.handle.is_null() || cached || facts.main;
+    let stays = !retained.handle.is_null() || facts.cached || facts.main;
     if stays && !known {
         let length = usize::try_from(text.end - text.start).ok()?;
         // SAFETY: `__TEXT` begins at the header; dyld has mapped it readable, it is held as above,
@@ -177,10 +178,11 @@ fn image(index: u32, known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Option<ImageF
         retained.bytes = unsafe { std::slice::from_raw_parts(header, length) };
         let length = usize::try_from(starts.end - starts.start).ok()?;
         if length > 0 {
-            let at = starts.start.wrapping_add(slide) as *const u8;
-            // SAFETY: a part of `__LINKEDIT`, as its load command says, which dyld has mapped
-            // readable and keeps as long as `__TEXT`.
-            facts.function_starts = unsafe { std::slice::from_raw_parts(at, length) }.to_vec();
+            // A part of `__LINKEDIT`, as its load command says; its file may have been cut meanwhile.
+            let mut table = vec![0; length];
+            if memory::read(starts.start.wrapping_add(slide), &mut table) == length {
+                facts.function_starts = table;
+            }
         }
         facts.text = Some(Text {
             svma: text.start,
@@ -196,7 +198,6 @@ struct Parsed {
     text: Range<u64>,
     /// The table of function starts, stated.
     starts: Range<u64>,
-    cached: bool,
 }
 
 /// Reads the load commands of a 64-bit image.
@@ -204,7 +205,6 @@ fn parse(commands: &[u8]) -> Option<Parsed> {
     const CODE: u32 = macho::S_ATTR_PURE_INSTRUCTIONS.0 | macho::S_ATTR_SOME_INSTRUCTIONS.0;
     let endian = LittleEndian;
     let header = macho::MachHeader64::<LittleEndian>::parse(commands, 0).ok()?;
-    let cached = header.flags(endian).0 & IN_CACHE != 0;
     let mut facts = ImageFacts {
         name: String::new(),
         slide: 0,
@@ -216,6 +216,7 @@ fn parse(commands: &[u8]) -> Option<Parsed> {
         function_starts: Vec::new(),
         text: None,
         main: header.filetype(endian) == macho::MH_EXECUTE,
+        cached: header.flags(endian).0 & IN_CACHE != 0,
     };
     let mut text = 0..0;
     let mut end = 0;
@@ -271,12 +272,15 @@ fn parse(commands: &[u8]) -> Option<Parsed> {
         }
         _ => 0..0,
     };
-    let end = if cached { text.end } else { end.max(text.end) };
+    let end = if facts.cached {
+        text.end
+    } else {
+        end.max(text.end)
+    };
     facts.stated = text.start..end;
     Some(Parsed {
         facts,
         text,
         starts,
-        cached,
     })
 }

@@ -13,6 +13,7 @@ use super::clock::monotonic as now;
 use super::context::{self, REGISTERS};
 use super::memory::{self, Reserved};
 use super::task;
+use crate::platform::darwin_frame::interrupted;
 pub use crate::platform::surface::{Copied, StopBudget, StopError};
 use crate::platform::{SystemError, Thread};
 
@@ -20,8 +21,28 @@ use crate::platform::{SystemError, Thread};
 /// for x86-64, 3.2.2; Apple's arm64 ABI has 128 too).
 const RED_ZONE: u64 = 128;
 
-/// How much is copied between two looks at the clock.
+/// How much is copied between two looks at the clock, and between two looks for a signal's frame.
 const CHUNK: usize = 64 << 10;
+
+/// How deep on an alternate stack the frame of the signal is looked for, bytes.
+const FRAME_WITHIN: usize = 4 * CHUNK;
+
+/// Bytes that were copied.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    /// Where in memory they lay.
+    base: u64,
+    /// Where in the copy they lie.
+    at: usize,
+    bytes: usize,
+}
+
+/// The copy of a stack, that of the stack which a handler interrupted, and whether they end before the stack does.
+struct Parts {
+    inner: Part,
+    interrupted: Part,
+    cut: bool,
+}
 
 /// The right to stop threads, one at a time, and the memory that their stacks are copied into.
 #[derive(Debug)]
@@ -72,33 +93,100 @@ impl Stopper {
             return Err(StopError::Gone);
         }
         self.registers = context::from_state(&state);
-        let (base, bytes, cut) = self.copy_stack(known, start, budget.stopped);
+        let parts = self.copy_stack(&known, start, budget.stopped);
         drop(suspended);
         let stopped = now().saturating_sub(start);
-        // SAFETY: so many bytes were written from the start on, at most the length.
-        let stack = unsafe { std::slice::from_raw_parts(self.memory.as_ptr(), bytes) };
         Ok(Copied {
             registers: &self.registers,
-            base,
-            stack,
-            interrupted: (0, &[]),
+            base: parts.inner.base,
+            stack: self.copied(parts.inner),
+            interrupted: (parts.interrupted.base, self.copied(parts.interrupted)),
             stopped,
-            cut,
+            cut: parts.cut,
         })
     }
 
-    /// Copies the stack of the suspended thread: where it begins, how many bytes, whether it was
-    /// cut.
-    fn copy_stack(&mut self, known: Range<u64>, start: u64, budget: u64) -> (u64, usize, bool) {
+    fn copied(&self, part: Part) -> &[u8] {
+        // SAFETY: so many bytes were written there, within the memory.
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(part.at), part.bytes) }
+    }
+
+    /// Copies the stack of the suspended thread; where a handler runs there that has interrupted another
+    /// stack, that one too.
+    fn copy_stack(&mut self, known: &Range<u64>, start: u64, budget: u64) -> Parts {
+        const NONE: Part = Part {
+            base: 0,
+            at: 0,
+            bytes: 0,
+        };
         let sp = self.registers[if cfg!(target_arch = "x86_64") { 7 } else { 31 }];
         let room = self.memory.len();
         let base = sp.saturating_sub(RED_ZONE) & !7;
-        if !(known.start <= base && base < known.end) {
-            // The page of sp is there for certain, what lies below it is not.
-            let base = base.max(sp & !4095);
-            // SAFETY: the memory is ours, `room` bytes of it.
-            let bytes = unsafe { memory::read_raw(base, self.memory.as_ptr(), room) };
-            return (base, bytes, bytes == room);
+        if known.contains(&base) {
+            let (inner, cut) = self.copy_own(known, base, 0, start, budget);
+            return Parts {
+                inner,
+                interrupted: NONE,
+                cut,
+            };
+        }
+        // The page of sp is there for certain, what lies below it is not.
+        let mut inner = Part {
+            base: base.max(sp & !4095),
+            ..NONE
+        };
+        while inner.bytes < room {
+            let chunk = CHUNK.min(room - inner.bytes);
+            // SAFETY: the memory is ours, and so much of it is left.
+            let bytes = unsafe {
+                let into = self.memory.as_ptr().add(inner.bytes);
+                memory::read_raw(inner.base + inner.bytes as u64, into, chunk)
+            };
+            let before = inner.bytes;
+            inner.bytes += bytes;
+            if before < FRAME_WITHIN
+                && let Some(sp) = interrupted(self.copied(inner), before, inner.base)
+                && (known.is_empty() || known.contains(&sp))
+            {
+                // The frame ends where the alternate stack does: that one is whole.
+                let at = inner.bytes.next_multiple_of(64).min(room);
+                let base = sp.saturating_sub(RED_ZONE).max(sp & !4095) & !7;
+                let (interrupted, cut) = self.copy_own(known, base, at, start, budget);
+                if interrupted.bytes > 0 {
+                    return Parts {
+                        inner,
+                        interrupted,
+                        cut,
+                    };
+                }
+            }
+            if bytes < chunk {
+                break;
+            }
+        }
+        Parts {
+            inner,
+            interrupted: NONE,
+            cut: inner.bytes == room,
+        }
+    }
+
+    /// Copies what lies from `base` to the end of a thread's own stack to where `at` bytes of the memory are in
+    /// use; and whether it was cut.
+    fn copy_own(
+        &mut self,
+        known: &Range<u64>,
+        base: u64,
+        at: usize,
+        start: u64,
+        budget: u64,
+    ) -> (Part, bool) {
+        let room = self.memory.len().saturating_sub(at);
+        let into = self.memory.as_ptr().wrapping_add(at);
+        if !known.contains(&base) {
+            // SAFETY: the memory is ours, `room` bytes of it are left.
+            let bytes = unsafe { memory::read_raw(base, into, room) };
+            return (Part { base, at, bytes }, bytes == room);
         }
         let wanted = (known.end - base) as usize;
         let length = wanted.min(room);
@@ -106,18 +194,19 @@ impl Stopper {
         while bytes < length {
             let chunk = CHUNK.min(length - bytes);
             // SAFETY: the source lies within the thread's own stack from the red zone of its stack
-            // pointer on, which is mapped and readable while the thread is on it and stands still;
-            // the destination has `room` bytes. They are different mappings.
+            // pointer on, or from the page of it, which is mapped and readable while the thread is on it, or has
+            // left it for an alternate one, and stands still; the destination has `room` bytes. They are
+            // different mappings.
             unsafe {
                 let from = (base as *const u8).add(bytes);
-                std::ptr::copy_nonoverlapping(from, self.memory.as_ptr().add(bytes), chunk);
+                std::ptr::copy_nonoverlapping(from, into.add(bytes), chunk);
             }
             bytes += chunk;
             if now().saturating_sub(start) > budget {
                 break;
             }
         }
-        (base, bytes, bytes < wanted)
+        (Part { base, at, bytes }, bytes < wanted)
     }
 }
 
