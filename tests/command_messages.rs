@@ -86,3 +86,14 @@ fn the_help_has_all_exit_codes_and_short_options() {
         assert!(help.contains(part), "{part} is missing in {help}");
     }
 }
+
+#[test]
+fn a_debug_file_that_is_missing_is_named_once() {
+    let reports = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/foreign");
+    let said = errors(&symbolicate(&["-f", "ndjson", reports]));
+    // The reports have three paths of it, and some no architecture.
+    let named = said
+        .lines()
+        .filter(|line| line.contains("4C4C44E2-5555-3144-A15D-8DB1B87DBB83"));
+    assert_eq!(named.count(), 1, "{said}");
+}

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 use wedjat::report::{
-    Capture, Context, Cpu, Event, EventKind, Found, Frame, Image, Loss, Memory, Report, Sample,
-    StallEnd, Thread, Thresholds, Value, Vitals,
+    Capture, Context, Cpu, End, Event, EventKind, Found, Frame, Image, Loss, Memory, Report,
+    Sample, StallEnd, Thread, Thresholds, Value, Vitals,
 };
 use wedjat::symbolicate::format::{Firefox, Format, Html, Speedscope, Style, Text, Top, TopLayout};
 use wedjat::symbolicate::{DebugFiles, Symbolicated, Symbolicator};
@@ -113,6 +113,89 @@ fn full() -> Report {
         ..Loss::default()
     });
     report
+}
+
+/// The same stall, in the program of `testdata/macho`, whose functions, lines and inlined chains are known: what
+/// `tests/browser/run` draws.
+fn pictured() -> Report {
+    let mut report = full();
+    report.head.version = 1;
+    report.head.id = *b"0123456789abcdef";
+    report.head.time = 1_700_000_000_000_000_000;
+    report.head.app.name = "kiosk".into();
+    report.head.os.name = "macOS".into();
+    report.head.os.version = "14.4".into();
+    report.head.device = Some("Mac14,2".into());
+    report.head.arch = "arm64".into();
+    let image = |name: &str, id: &[u8], base, size| Image {
+        name: name.into(),
+        id: id.into(),
+        base,
+        stated: base,
+        size,
+        arch: Some("arm64".into()),
+        ..Image::default()
+    };
+    let uuid = 0x4C4C_44E2_5555_3144_A15D_8DB1_B87D_BB83_u128;
+    report.images = vec![
+        image(
+            "/Applications/Kiosk.app/kiosk",
+            &uuid.to_be_bytes(),
+            0x1_0000_0000,
+            0x8000,
+        ),
+        image("/usr/lib/dyld", &[7; 16], 0x1_a000_0000, 0x8_0000),
+    ];
+    // Innermost first: counts beans (twelve functions of Rust's library inlined), adds taxes, cracks beans.
+    let (counts, adds, cracks) = (
+        &[0x1_0000_0c24, 0x1_0000_0ed0, 0x1_0000_0638][..],
+        &[0x1_0000_06b4, 0x1_0000_0610][..],
+        &[0x1_0000_0b38, 0x1_0000_0ebc, 0x1_0000_0638][..],
+    );
+    let frames = |own: &[u64]| -> Vec<Frame> {
+        let pcs = own.iter().chain(&[0x1_0000_0580, 0x1_a001_8344]);
+        let frames = pcs.enumerate().map(|(at, pc)| Frame {
+            pc: *pc,
+            found: if at == 0 {
+                Found::Context
+            } else {
+                Found::UnwindInfo
+            },
+            image: Some(u32::from(*pc > 0x1_a000_0000)),
+            ..Frame::default()
+        });
+        frames.collect()
+    };
+    report.threads[0].frames = frames(counts);
+    let ways = [adds, counts, counts, cracks, counts, counts, adds, cracks];
+    for (sample, way) in report.samples.iter_mut().zip(ways) {
+        sample.frames = frames(way);
+    }
+    report.end = Some(End {
+        closed_by: "writer".into(),
+        ..End::default()
+    });
+    report
+}
+
+/// `WEDJAT_NEW_SAMPLES=1` writes the file anew.
+#[test]
+fn the_report_that_is_drawn_is_this_one() {
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/testdata/pictures/stall.wedjat"
+    );
+    if std::env::var_os("WEDJAT_NEW_SAMPLES").is_some() {
+        std::fs::write(file, wedjat::report::to_bytes(&pictured())).unwrap();
+    }
+    let drawn = wedjat::report::read(&std::fs::read(file).unwrap()).unwrap();
+    assert!(drawn.damage.is_empty(), "{:?}", drawn.damage);
+    let (drawn, report) = (drawn.report, pictured());
+    assert_eq!(drawn.threads, report.threads);
+    assert_eq!(drawn.samples, report.samples);
+    assert_eq!(drawn.images, report.images);
+    assert_eq!(drawn.context, report.context);
+    assert_eq!(drawn.vitals, report.vitals);
 }
 
 /// What the report holds beside its stacks, in words.

@@ -117,6 +117,10 @@ fn a_kernel_panic_is_no_stall_and_has_all_its_frames() {
         Some("kiosk [77]: till")
     );
     assert_eq!(pcs(&found, 1)[1..], STORY);
+    // Its frames in the kernel are addresses, of no image.
+    assert_eq!(found.threads[1].frames[0].image, None);
+    let mut images = found.images().iter();
+    assert!(images.any(|image| image.name == "[absolute addresses]"));
     assert_eq!(functions(&found, 1)[..2], ["kiosk_fault", "main"]);
     let frames: usize = found.threads.iter().map(|thread| thread.frames.len()).sum();
     assert_eq!(frames, 3 + 4 + 1 + 2);

@@ -4,6 +4,7 @@
 //! cargo run --release --example fleet -- write DIR REPORTS [SEED] [REPORTS-PER-FILE]
 //! symbolicate --debug DIR/debug --top 10 DIR/reports
 //! cargo run --release --example fleet -- score DIR
+//! cargo run --release --example fleet -- measure REPORTS SEED...
 //! ```
 //!
 //! `write` compiles an app in several builds, which differ by added closures, moved lines, renamed files, manglings and
@@ -11,7 +12,8 @@
 //! stalls by the writer that the recorder uses: a few hundred distinct stalls by Zipf's law, durations,
 //! devices, samples of which some show something else, some reports cut or damaged. `truth.tsv` says
 //! which report is of which stall. `score` reads them back through the symbolicator, and prints precision and
-//! recall over all pairs of reports.
+//! recall over all pairs of reports. `measure` does both for each seed, in a folder that it removes; its exit status says
+//! whether both are 0.97 or more for all of them.
 
 mod app;
 mod random;
@@ -36,6 +38,44 @@ fn main() -> Result<(), Box<dyn Error>> {
             fleet.write(Path::new(folder))
         }
         ["score", folder] => score::score(Path::new(folder)).map(drop),
-        _ => Err("fleet write DIR REPORTS [SEED] [REPORTS-PER-FILE], or fleet score DIR".into()),
+        ["measure", count, ref seeds @ ..] if !seeds.is_empty() => {
+            let seeds: Vec<u64> = seeds
+                .iter()
+                .map(|seed| seed.parse())
+                .collect::<Result<_, _>>()?;
+            measure(count.parse()?, &seeds)
+        }
+        _ => Err(
+            "fleet write DIR REPORTS [SEED] [REPORTS-PER-FILE], or fleet score DIR, \
+                  or fleet measure REPORTS SEED..."
+                .into(),
+        ),
+    }
+}
+
+/// What precision and recall must not be below.
+const ENOUGH: f64 = 0.97;
+
+/// A fleet for each seed, written, scored, and removed.
+fn measure(count: u64, seeds: &[u64]) -> Result<(), Box<dyn Error>> {
+    let mut short = Vec::new();
+    for &seed in seeds {
+        println!("seed {seed}");
+        let folder = tempfile::tempdir()?;
+        let fleet = write::Fleet {
+            count,
+            seed,
+            per_file: 100,
+        };
+        fleet.write(folder.path())?;
+        let score = score::score(folder.path())?;
+        if score.precision < ENOUGH || score.recall < ENOUGH {
+            short.push(seed);
+        }
+    }
+    if short.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("below {ENOUGH}: seeds {short:?}").into())
     }
 }

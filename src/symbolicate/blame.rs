@@ -4,7 +4,13 @@
 //! library lies in the app's image, and is the library's all the same. Only a frame without a source
 //! file goes by its image and its name.
 
+use std::cell::RefCell;
+use std::sync::{Arc, OnceLock};
+
+use rustc_hash::FxHashMap;
+
 use super::frame::{Frame, PhysicalFrame, Stack, Symbolicated, image_file_name};
+use super::group::within;
 use super::symbolicator::is_system;
 use crate::report::Image;
 
@@ -68,19 +74,17 @@ pub(crate) fn each(stack: &Stack) -> impl Iterator<Item = Blamed<'_>> {
 
 /// Whose code a source frame is.
 pub(crate) fn owner(of: &Symbolicated, physical: &PhysicalFrame, frame: Option<&Frame>) -> Owner {
-    let Some(image) = of.image(physical) else {
-        return Owner::System;
-    };
-    if !is_apps(of, image) {
+    if !of.known_owners.is_apps(of, physical) {
         return Owner::System;
     }
     let by_name = || match frame.and_then(|frame| frame.function.as_deref()) {
         Some(name) => of_name(name),
         None => Owner::App,
     };
-    match frame.and_then(|frame| frame.file.as_deref()) {
-        Some(file) if !is_made_up(file) => match of_file(file) {
+    match frame.and_then(|frame| frame.file.as_ref()) {
+        Some(file) if !is_made_up(file) => match kept_of_file(file) {
             Owner::App if by_name() == Owner::Recorder => Owner::Recorder,
+            Owner::App if of.known_owners.is_recorders(of, file) => Owner::Recorder,
             owner => owner,
         },
         _ => by_name(),
@@ -116,6 +120,27 @@ impl Symbolicated {
 /// Compilers have no file for what they make themselves: `<compiler-generated>`.
 fn is_made_up(file: &str) -> bool {
     file.is_empty() || file.starts_with('<') && file.ends_with('>')
+}
+
+/// Files whose owner is kept, on each thread.
+const FILES: usize = 4096;
+
+/// Whose code a source file is. What was found is kept: a fleet's reports name the same files over and over.
+fn kept_of_file(file: &Arc<str>) -> Owner {
+    thread_local! {
+        static KNOWN: RefCell<FxHashMap<Arc<str>, Owner>> = RefCell::default();
+    }
+    KNOWN.with_borrow_mut(|known| {
+        if let Some(owner) = known.get(file) {
+            return *owner;
+        }
+        if known.len() >= FILES {
+            known.clear();
+        }
+        let owner = of_file(file);
+        known.insert(file.clone(), owner);
+        owner
+    })
 }
 
 /// Whose code a source file is, by where the compiler found it.
@@ -234,15 +259,62 @@ fn is_rust_library(file: &str) -> bool {
     (front.is_empty() || front.ends_with("/rust/")) && CRATES.contains(&name) && src == Some("src")
 }
 
-/// Where the sources lie that this symbolicator was built from: those of the recorder lie there, too,
-/// for an app that was built beside it.
-const OURS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/");
+/// What is found out once for all frames of a report.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct KnownOwners {
+    /// Whether each image is the app's own.
+    images: OnceLock<Vec<bool>>,
+    /// See [`shown_folders`].
+    folders: OnceLock<Vec<String>>,
+}
+
+impl KnownOwners {
+    fn is_apps(&self, of: &Symbolicated, physical: &PhysicalFrame) -> bool {
+        let find = || of.images().iter().map(|image| is_apps(of, image)).collect();
+        let images: &Vec<bool> = self.images.get_or_init(find);
+        let known = physical.image.and_then(|at| images.get(at as usize));
+        known.is_some_and(|is_apps| *is_apps)
+    }
+
+    fn is_recorders(&self, of: &Symbolicated, file: &str) -> bool {
+        let folders = self.folders.get_or_init(|| shown_folders(of));
+        folders.iter().any(|folder| file.starts_with(folder))
+    }
+}
+
+/// Folders of this recorder's sources that a report shows by itself: a function of the crate `wedjat` was
+/// compiled from there. Inlined functions have no crate in their name where the debug information holds
+/// line tables alone, and a checkout may lie in a folder of any name.
+fn shown_folders(of: &Symbolicated) -> Vec<String> {
+    let mut folders: Vec<String> = Vec::new();
+    let stacks = of.threads.iter().chain(&of.samples);
+    let frames = stacks
+        .flat_map(|stack| &stack.frames)
+        .flat_map(|physical| &*physical.frames);
+    for frame in frames {
+        let (Some(name), Some(file)) = (&frame.function, &frame.file) else {
+            continue;
+        };
+        let is_ours = name
+            .strip_prefix('<')
+            .unwrap_or(name)
+            .starts_with("wedjat::");
+        let Some(end) = file.rfind("/src/").filter(|_| is_ours) else {
+            continue;
+        };
+        let folder = &file[..end + "/src/".len()];
+        // A method of a foreign trait, `<wedjat::Stall as …>`, may be the app's or of Rust's library.
+        let is_foreign = name.starts_with('<') && name.contains(" as ");
+        let is_new = !folders.iter().any(|known| known == folder);
+        if is_new && !is_foreign && of_file(file) == Owner::App {
+            folders.push(folder.to_owned());
+        }
+    }
+    folders
+}
 
 /// Whether a file is one of this recorder's.
 fn is_recorders(file: &str) -> bool {
-    if file.starts_with(OURS) {
-        return true;
-    }
     // `wedjat/src/…`, `wedjat-0.1.0/src/…`, and `wedjat-<hash>/<revision>/src/…`.
     let mut folders = file.split('/').peekable();
     while let Some(folder) = folders.next() {
@@ -290,7 +362,8 @@ fn of_name(name: &str) -> Owner {
         return Owner::System;
     }
     // `<X as Trait>::method` is of who made the one or the other.
-    if let Some(inner) = name.strip_prefix('<') {
+    if name.starts_with('<') {
+        let inner = within(name);
         let inner = inner.strip_prefix("impl ").unwrap_or(inner);
         let (of, as_what) = inner.split_once(" as ").unwrap_or((inner, "std::"));
         let of = of.trim_start_matches(['&', '*', '<', '[', '(']);
@@ -298,19 +371,19 @@ fn of_name(name: &str) -> Owner {
             .trim_start_matches("mut ")
             .trim_start_matches("const ")
             .trim_start_matches("dyn ");
-        if of.starts_with("wedjat::") || as_what.starts_with("wedjat::") {
-            return Owner::Recorder;
-        }
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
         let word = of
             .split([':', '>', ' ', ',', ']', ')'])
             .next()
             .unwrap_or(of);
         let built_in = word.len() <= 5 && word.chars().all(plain) && !of.contains("::");
-        return if starts(as_what) && (starts(of) || built_in) {
-            Owner::Language
-        } else {
-            Owner::App
+        let (is_ours, is_languages) = (of.starts_with("wedjat::"), starts(of) || built_in);
+        let (of_ours, of_languages) = (as_what.starts_with("wedjat::"), starts(as_what));
+        // The app may implement its traits for ours, and ours for its types.
+        return match (is_ours || is_languages, of_ours || of_languages) {
+            (true, true) if is_ours || of_ours => Owner::Recorder,
+            (true, true) => Owner::Language,
+            _ => Owner::App,
         };
     }
     if name.starts_with("wedjat::") {
@@ -371,6 +444,9 @@ fn is_apps(of: &Symbolicated, image: &Image) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Report;
+    use crate::report::model::Found;
+    use crate::symbolicate::{DebugFiles, Symbolicator};
 
     #[test]
     fn a_file_is_of_where_it_was_compiled_from() {
@@ -404,8 +480,6 @@ mod tests {
             ("/home/a/.cargo/registry/src/index/wedjat-0.1.0/src/trigger/panic.rs".into(), Recorder),
             ("/home/a/.cargo/git/checkouts/wedjat-8f1c2b3d4e5f6a7b/53c1b1b/src/trigger/panic.rs".into(), Recorder),
             ("/home/a/wedjat/src/monitor/mod.rs".into(), Recorder),
-            (concat!(env!("CARGO_MANIFEST_DIR"), "/src/monitor/mod.rs").into(), Recorder),
-            (concat!(env!("CARGO_MANIFEST_DIR"), "/examples/demo.rs").into(), App),
             ("/home/a/wedjat/examples/demo.rs".into(), App),
             ("/home/a/wedjat/app/src/main.rs".into(), App),
             ("/home/a/till/src/main.rs".into(), App),
@@ -420,6 +494,53 @@ mod tests {
         ] {
             assert_eq!(of_file(&file), owner, "{file}");
         }
+    }
+
+    #[test]
+    fn a_checkout_in_a_folder_of_any_name_is_the_recorders() {
+        let frame = |name: &str, file: &str, inlined| Frame {
+            file: Some(file.into()),
+            inlined,
+            ..Frame::named(name, name)
+        };
+        let mut of = Symbolicator::new(DebugFiles::new()).symbolicate(Report::default());
+        of.report.images.push(Image {
+            name: "/opt/till/till".into(),
+            ..Image::default()
+        });
+        // As line tables alone have it: inlined functions without their crate.
+        let mut hook = PhysicalFrame::bare(1, Found::Context, Some(0));
+        hook.frames = [
+            frame("noted", "/home/a/fork/src/trigger/panic.rs", true),
+            frame(
+                "wedjat::trigger::panic::install::{{closure}}",
+                "/home/a/fork/src/trigger/panic.rs",
+                false,
+            ),
+        ]
+        .into();
+        let mut main = PhysicalFrame::bare(2, Found::UnwindInfo, Some(0));
+        main.frames = [
+            frame("{closure#1}", "/home/a/till/src/main.rs", true),
+            frame(
+                "turn<(), till::main::{closure_env#1}>",
+                "/home/a/fork/src/trigger/heartbeat.rs",
+                true,
+            ),
+            frame("till::main", "/home/a/till/src/main.rs", false),
+        ]
+        .into();
+        let mut example = PhysicalFrame::bare(3, Found::UnwindInfo, Some(0));
+        example.frames = [frame("demo::main", "/home/a/fork/examples/demo.rs", false)].into();
+        of.threads = vec![Stack {
+            frames: vec![hook, main, example],
+            omitted: None,
+        }];
+        let owners: Vec<Owner> = each(&of.threads[0])
+            .map(|frame| owner(&of, frame.physical, frame.frame))
+            .collect();
+        use Owner::{App, Recorder};
+        assert_eq!(owners, [Recorder, Recorder, App, Recorder, App, App]);
     }
 
     #[test]
@@ -444,6 +565,17 @@ mod tests {
                 Recorder,
             ),
             ("wedjat::trigger::panic::panicked", Recorder),
+            (
+                "<wedjat::Heartbeat>::turn::<<u8 as till::Price>::Of>",
+                Recorder,
+            ),
+            ("<wedjat::Stall as core::fmt::Debug>::fmt", Recorder),
+            (
+                "<alloc::vec::Vec<u8> as wedjat::report::Sink>::write",
+                Recorder,
+            ),
+            ("<till::Store as wedjat::report::Sink>::write", App),
+            ("<wedjat::Stall as till::Price>::parse", App),
             ("till::parse", App),
             ("stdout_of_till", App),
             (

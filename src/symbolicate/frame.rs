@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::blame::KnownOwners;
 use crate::report::model::{Found, Image, Omitted, Report};
 
 /// One frame as the source code has it: a function, or an inlined copy of one.
@@ -122,6 +123,8 @@ pub struct Symbolicated {
     pub samples: Vec<Stack>,
     /// The images that frames point into but whose debug file was not found, each once.
     pub missing: Vec<Missing>,
+    /// See [`KnownOwners`].
+    pub(crate) known_owners: KnownOwners,
 }
 
 impl Symbolicated {

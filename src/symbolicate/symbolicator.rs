@@ -102,6 +102,7 @@ impl Symbolicator {
             samples,
             missing,
             report,
+            known_owners: Default::default(),
         }
     }
 }

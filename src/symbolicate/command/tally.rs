@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::args::Args;
 use super::{DAMAGED, DONE, NOTHING, Say};
 use crate::symbolicate::format::missing_lines;
+use crate::symbolicate::frame::image_file_name;
 use crate::symbolicate::{Missing, Symbolicated};
 
 /// Messages about reports that are printed one by one; of further ones only the number.
@@ -34,7 +35,9 @@ impl Tally {
 
     pub fn note_missing(&mut self, report: &Symbolicated) {
         for missing in &report.missing {
-            let key = (missing.name.clone(), missing.id.clone());
+            // One file has many paths: each device has its own.
+            let name = image_file_name(&missing.name).to_owned();
+            let key = (name, missing.id.clone());
             self.missing.entry(key).or_insert_with(|| missing.clone());
         }
     }

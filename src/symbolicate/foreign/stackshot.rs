@@ -109,6 +109,7 @@ pub(super) fn image_of(image: Value, index: usize, program: &str) -> Image {
     let name = match parts.get(2) {
         Some(Value::Text(kind)) if matches!(kind.as_str(), "S" | "C") => "[shared cache]",
         Some(Value::Text(kind)) if kind == "K" => "[kernel]",
+        Some(Value::Text(kind)) if kind == "A" => ABSOLUTE,
         _ if index == 0 => program,
         _ => "",
     };
@@ -119,6 +120,9 @@ pub(super) fn image_of(image: Value, index: usize, program: &str) -> Image {
         ..Image::default()
     }
 }
+
+/// Not an image: the offsets of its frames are addresses.
+const ABSOLUTE: &str = "[absolute addresses]";
 
 /// `with_kernel` says whether the frames in the kernel, which stand above those of the program, are wanted.
 pub(super) fn thread_of(
@@ -168,7 +172,7 @@ pub(super) fn thread_of(
         let index = image.and_then(|image| u32::try_from(image).ok());
         let found = index.and_then(|index| draft.report.images.get(index as usize));
         let base = found.map_or(0, |image| image.base);
-        let index = index.filter(|_| found.is_some());
+        let index = index.filter(|_| found.is_some_and(|image| image.name != ABSOLUTE));
         thread
             .frames
             .push(frame(base.wrapping_add(offset), index, None));

@@ -3,6 +3,11 @@
 //!
 //! Its tables are columns of equal length; one refers to another by index. Each report is a process,
 //! with the watched thread and its samples, or for a live report all threads.
+//!
+//! The crate `fxprof-processed-profile` (0.8) writes the same format for profiles that the viewer is to symbolicate. It
+//! cannot write this one: it leaves `line`, `fileName` and `inlineDepth` empty, a frame has either a name of its own or an
+//! image and an address, and two functions of one name in different files are one. `tests/format_pictures.rs` holds what is
+//! written here against what the crate writes: version, keys, columns.
 
 use crate::report::time::{nanos, since_epoch};
 use std::io;

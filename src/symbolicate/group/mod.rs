@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
+pub(crate) use self::names::within;
 pub use self::stack::{normalised, thread_in_question};
 use super::frame::Symbolicated;
 use crate::report::EventKind;

@@ -235,7 +235,7 @@ fn last_word(front: &str, name: &str) -> String {
 }
 
 /// What stands between the bracket that `text` begins with and the one that closes it.
-fn within(text: &str) -> &str {
+pub(crate) fn within(text: &str) -> &str {
     let bytes = text.as_bytes();
     let mut depth = 0usize;
     for (at, byte) in bytes.iter().enumerate() {
