@@ -11,6 +11,7 @@ import tempfile
 import jsonschema
 
 out = pathlib.Path(sys.argv[1])
+keep = "--keep" in sys.argv[2:]
 viewer = out / "speedscope/dist/release"
 
 
@@ -58,24 +59,31 @@ def fits(name, width):
   inner.querySelectorAll("details").forEach(fold => fold.open = true);
   const wide = [...inner.querySelectorAll("body *")].filter(part => part.getBoundingClientRect().right > {width} + 1
     && !part.closest("pre, .wide, .flame, svg"));
-  document.title = "width " + inner.documentElement.scrollWidth + " " + wide.slice(0, 3).map(part => part.className + ": " + part.textContent.slice(0, 60)).join("; ");
+  const long = [...inner.querySelectorAll("pre.source")].filter(code => code.scrollWidth > code.clientWidth).length;
+  document.title = "long " + long + " width " + inner.documentElement.scrollWidth + " " + wide.slice(0, 3).map(part => part.className + ": " + part.textContent.slice(0, 60)).join("; ");
 }}</script>""")
     title = re.search("<title>(.*?)</title>", page(frame.as_uri()), re.S)
-    assert title and title[1].strip() == f"width {width}", f"{name} at {width} px: {title and title[1]}"
-    print(f"{name} fits into {width} px")
+    found = title and re.fullmatch(rf"long (\d+) width {width}", title[1].strip())
+    assert found, f"{name} at {width} px: {title and title[1]}"
+    print(f"{name} fits into {width} px; excerpts that scroll within themselves: {found[1]}")
+    return int(found[1])
 
 
 holds("crash.html", "kiosk_fault", "exit((int)(code & 0x7f));", "SIGSEGV")
 holds("hang.html", "Heaviest stack", "15 of 20 samples", "com.example.worker")
-holds("stall.html", "Samples", "400 ms", "Flame graph")
+# All that the app noted; frames of Rust's library and the system folded.
+holds("stall.html", "Samples", "406 ms", "Flame graph", "grain_grind", "page Checkout", "tapped Buy", "1.20 s (cold)", "58.3 frames a second",
+      "frames: the language's library", "however narrow")
+holds("unnamed.html", "Samples", "400 ms", "Flame graph")
 holds("load.html", "Flame graph", "65% cpu average")
 holds("top.html", "16 reports in 4 groups")
 holds("flame.svg", "kiosk_fault")
-for name in ["crash.html", "hang.html", "stall.html", "load.html", "top.html"]:
+for name in ["crash.html", "hang.html", "stall.html", "unnamed.html", "load.html", "top.html"]:
     for width in [WIDE, NARROW]:
         light, dark = (shot(f"{name}-{width}-{how}", (out / name).as_uri(), how == "dark", width) for how in ["light", "dark"])
         assert light != dark, f"{name} looks the same in the dark"
-        fits(name, width)
+        long = fits(name, width)
+        assert long > 0 or name != "stall.html", f"no line of {name} is too long for {width} px"
 shot("flame.svg", (out / "flame.svg").as_uri())
 
 profile = json.loads((out / "all.speedscope.json").read_text())
@@ -92,3 +100,12 @@ title = re.search("<title>(.*?)</title>", dom)
 assert title and "speedscope" in title[1] and title[1] != "speedscope", f"the viewer did not open it: {title and title[1]}"
 print(f"speedscope's viewer shows: {title[1]}")
 shot("speedscope", url)
+
+if keep:
+    from PIL import Image
+    pictures = pathlib.Path("docs/pictures")
+    pictures.mkdir(exist_ok=True)
+    for width in [WIDE, NARROW]:
+        for how in ["light", "dark"]:
+            picture = Image.open(out / f"stall.html-{width}-{how}.png").convert("RGB").quantize(48, dither=Image.Dither.NONE)
+            picture.save(pictures / f"stall-{width}-{how}.png", optimize=True)
