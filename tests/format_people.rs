@@ -121,7 +121,7 @@ fn pictured() -> Report {
     let mut report = full();
     report.head.version = 1;
     report.head.id = *b"0123456789abcdef";
-    report.head.time = 1_700_000_000_000_000_000;
+    report.head.time = std::time::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     report.head.app.name = "kiosk".into();
     report.head.os.name = "macOS".into();
     report.head.os.version = "14.4".into();
