@@ -1,0 +1,19 @@
+//! Tests by tools that a bare machine may lack: each is left out where its tool is missing, and the last
+//! lines say which and what brings it. With `WEDJAT_REQUIRE_TOOLS=1` it fails instead.
+
+#[cfg(all(feature = "symbolicate", target_os = "linux", target_arch = "x86_64"))]
+mod deadline;
+#[cfg(all(feature = "symbolicate", target_os = "linux", target_arch = "x86_64"))]
+mod desk_support;
+mod tools;
+
+#[cfg(all(feature = "symbolicate", target_os = "linux", target_arch = "x86_64"))]
+#[path = "outside_tools/symbolicate.rs"]
+mod symbolicate;
+
+fn main() {
+    let mut tests = tools::Tests::new();
+    #[cfg(all(feature = "symbolicate", target_os = "linux", target_arch = "x86_64"))]
+    symbolicate::add(&mut tests);
+    tests.run();
+}
