@@ -394,7 +394,11 @@ impl<M: Memory> Walk<'_, M> {
 
     /// Whether the state stands in what an image says are its instructions.
     fn is_in_code(&self) -> bool {
-        let image = self.here.image().and_then(|index| self.images.get(index));
+        let images = self.images.list();
+        let image = self
+            .here
+            .image()
+            .and_then(|index| images.get(index as usize));
         image.is_some_and(|image| image.is_code(self.state.lookup()))
     }
 
