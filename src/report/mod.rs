@@ -26,6 +26,8 @@ mod wire;
 mod write;
 
 pub use bytes::to_bytes;
+#[cfg(feature = "symbolicate")]
+pub(crate) use checksum::crc32;
 pub use damage::{Damage, DamageKind, ReadError};
 pub use model::*;
 pub use read::{Reading, Survey, read, survey};

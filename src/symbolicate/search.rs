@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::frame::image_file_name;
 use super::object_file::{self, ObjectFile};
+use crate::report::crc32;
 
 /// Where distributions put debug files.
 pub(super) const SYSTEM: &str = "/usr/lib/debug";
@@ -31,7 +32,7 @@ pub(super) fn linked(object: &ObjectFile) -> Option<ObjectFile> {
         }
     }
     let fits = |other: &ObjectFile| match (&object.id[..], &other.id[..]) {
-        ([], _) | (_, []) => crc32fast::hash(&other.bytes) == *crc,
+        ([], _) | (_, []) => crc32(0, &other.bytes) == *crc,
         (one, other) => one == other,
     };
     let open = |path: &PathBuf| object_file::open(path).ok()?.into_iter().find(fits);

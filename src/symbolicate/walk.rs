@@ -1,4 +1,4 @@
-//! The debug files in a folder: walked on several threads, with a memory of what was found before.
+//! The debug files in a folder: looked into on several threads, with a memory of what was found before.
 //!
 //! The memory is a file in the cache, one for each folder: what each file in it was, with its size and
 //! time of change. A file that has not changed is not opened again. It is checked by a CRC-32 and
@@ -7,22 +7,25 @@
 use std::collections::HashSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
+use walkdir::{DirEntry, WalkDir};
 
 use super::Error;
 use super::bytes::Bytes;
 use super::cache::Cache;
 use super::dyld_cache;
-use super::identity::{Identity, identity};
+use super::identity::identity;
 use super::object_file::{self, ObjectFile};
+use crate::report::crc32;
 
 /// Folders nest no deeper than this.
 const MAX_DEPTH: usize = 64;
-/// A walk of fewer folders than this is done before other threads would have started.
+/// Fewer files than this are looked into before another thread would have started.
 const FEW: usize = 32;
 /// Looking into fewer files than this costs no more than remembering them.
 const WORTH_REMEMBERING: usize = 64;
@@ -69,125 +72,61 @@ pub(super) fn walk(folder: &Path, jobs: usize, cache: Option<&Cache>) -> Vec<Loo
     let known = cache
         .and_then(|cache| remembered(cache, &root))
         .unwrap_or_default();
-    let walk = Walk {
-        known,
-        queue: Mutex::default(),
-        more: Condvar::new(),
-        seen: Mutex::default(),
-        looked: Mutex::default(),
+    // Folders that were entered, so that links lead nowhere twice.
+    let mut seen = HashSet::new();
+    let is_new = |entry: &DirEntry| {
+        let is_folder = entry.file_type().is_dir();
+        !is_folder || identity(entry.path()).is_some_and(|folder| seen.insert(folder))
     };
-    walk.push(folder.to_owned(), 0);
-    walk.run(FEW);
-    if walk.is_unfinished() {
-        std::thread::scope(|scope| {
-            for _ in 1..jobs.clamp(1, 64) {
-                scope.spawn(|| walk.run(usize::MAX));
-            }
-            walk.run(usize::MAX);
-        });
-    }
-    let (mut looked, fresh) = lock_into(walk.looked);
-    looked.sort_by(|a, b| a.path.cmp(&b.path));
-    if let Some(cache) = cache.filter(|_| fresh >= WORTH_REMEMBERING) {
+    let all = WalkDir::new(folder).follow_links(true).max_depth(MAX_DEPTH);
+    let all = all.into_iter().filter_entry(is_new).filter_map(Result::ok);
+    let files: Vec<DirEntry> = all.filter(|entry| entry.file_type().is_file()).collect();
+    let (next, fresh) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let looked = Mutex::new(Vec::with_capacity(files.len()));
+    let work = || {
+        while let Some(entry) = files.get(next.fetch_add(1, Relaxed)) {
+            let Ok(meta) = entry.metadata() else { continue };
+            let (file, is_fresh) = file(entry.path(), &meta, &known);
+            fresh.fetch_add(usize::from(is_fresh), Relaxed);
+            let mut looked = looked.lock().unwrap_or_else(PoisonError::into_inner);
+            looked.push(file);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..jobs.min(files.len() / FEW) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let mut looked = looked.into_inner().unwrap_or_else(PoisonError::into_inner);
+    looked.sort_by(|a: &Looked, b| a.path.cmp(&b.path));
+    let is_worth_it = fresh.into_inner() >= WORTH_REMEMBERING;
+    if let Some(cache) = cache.filter(|_| is_worth_it) {
         remember(cache, &root, &looked);
     }
     looked
 }
 
-struct Walk {
-    known: FxHashMap<PathBuf, Looked>,
-    queue: Mutex<Queue>,
-    more: Condvar,
-    /// Folders that were entered, so that links in a circle end.
-    seen: Mutex<HashSet<Identity>>,
-    /// Files, and how many of them were not known before.
-    looked: Mutex<(Vec<Looked>, usize)>,
-}
-
-#[derive(Default)]
-struct Queue {
-    folders: Vec<(PathBuf, usize)>,
-    /// Threads that are in a folder, and may yet find more.
-    busy: usize,
-}
-
-impl Walk {
-    fn push(&self, folder: PathBuf, depth: usize) {
-        lock(&self.queue).folders.push((folder, depth));
-        self.more.notify_one();
+/// A file, and whether it was not known before.
+fn file(
+    path: &Path,
+    meta: &std::fs::Metadata,
+    known: &FxHashMap<PathBuf, Looked>,
+) -> (Looked, bool) {
+    let since = meta.modified().ok().map(|at| at.duration_since(UNIX_EPOCH));
+    let changed = since.and_then(Result::ok).map_or(0, |at| at.as_nanos());
+    let (size, changed) = (meta.len(), u64::try_from(changed).unwrap_or(0));
+    let is_same = |known: &&Looked| known.size == size && known.changed == changed && changed != 0;
+    if let Some(known) = known.get(path).filter(is_same) {
+        return (known.clone(), false);
     }
-
-    fn is_unfinished(&self) -> bool {
-        !lock(&self.queue).folders.is_empty()
-    }
-
-    /// Works until nothing is left, or at most `limit` folders.
-    fn run(&self, limit: usize) {
-        for _ in 0..limit {
-            let mut queue = lock(&self.queue);
-            let (folder, depth) = loop {
-                if let Some(next) = queue.folders.pop() {
-                    queue.busy += 1;
-                    break next;
-                }
-                if queue.busy == 0 {
-                    self.more.notify_all();
-                    return;
-                }
-                queue = self
-                    .more
-                    .wait(queue)
-                    .unwrap_or_else(PoisonError::into_inner);
-            };
-            drop(queue);
-            self.folder(&folder, depth);
-            lock(&self.queue).busy -= 1;
-            self.more.notify_all();
-        }
-    }
-
-    fn folder(&self, folder: &Path, depth: usize) {
-        let Some(identity) = identity(folder) else {
-            return;
-        };
-        if depth > MAX_DEPTH || !lock(&self.seen).insert(identity) {
-            return;
-        }
-        let Ok(entries) = std::fs::read_dir(folder) else {
-            return;
-        };
-        for entry in entries.flatten() {
-            let path = entry.path();
-            let Ok(meta) = std::fs::metadata(&path) else {
-                continue;
-            };
-            if meta.is_dir() {
-                self.push(path, depth + 1);
-            } else if meta.is_file() {
-                self.file(path, &meta);
-            }
-        }
-    }
-
-    fn file(&self, path: PathBuf, meta: &std::fs::Metadata) {
-        let since = meta.modified().ok().map(|at| at.duration_since(UNIX_EPOCH));
-        let changed = since.and_then(Result::ok).map_or(0, |at| at.as_nanos());
-        let (size, changed) = (meta.len(), u64::try_from(changed).unwrap_or(0));
-        let known = self
-            .known
-            .get(&path)
-            .filter(|known| known.size == size && known.changed == changed && changed != 0);
-        let is_fresh = known.is_none();
-        let looked = known.cloned().unwrap_or_else(|| Looked {
-            objects: look(&path),
-            path,
-            size,
-            changed,
-        });
-        let mut all = lock(&self.looked);
-        all.0.push(looked);
-        all.1 += usize::from(is_fresh);
-    }
+    let looked = Looked {
+        objects: look(path),
+        path: path.to_owned(),
+        size,
+        changed,
+    };
+    (looked, true)
 }
 
 /// What a file holds. Of one that is no object, only the first bytes are read.
@@ -230,13 +169,13 @@ struct Memory {
 /// A name that tells folders apart well enough: the memory itself says which one it is of.
 fn memory_name(root: &Path) -> String {
     let path = root.as_os_str().as_encoded_bytes();
-    format!("{:08x}-{:x}.folder", crc32fast::hash(path), path.len())
+    format!("{:08x}-{:x}.folder", crc32(0, path), path.len())
 }
 
 fn remembered(cache: &Cache, root: &Path) -> Option<FxHashMap<PathBuf, Looked>> {
     let bytes = cache.read(&memory_name(root))?;
     let (data, crc) = bytes.split_at_checked(bytes.len().checked_sub(4)?)?;
-    if crc32fast::hash(data).to_le_bytes() != crc {
+    if crc32(0, data).to_le_bytes() != crc {
         return None;
     }
     let memory: Memory = serde_json::from_slice(data).ok()?;
@@ -253,17 +192,9 @@ fn remember(cache: &Cache, root: &Path, looked: &[Looked]) {
         looked: looked.to_vec(),
     };
     if let Ok(mut data) = serde_json::to_vec(&memory) {
-        data.extend(crc32fast::hash(&data).to_le_bytes());
+        data.extend(crc32(0, &data).to_le_bytes());
         cache.write_whole(&memory_name(root), &data);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn lock_into<T>(mutex: Mutex<T>) -> T {
-    mutex.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

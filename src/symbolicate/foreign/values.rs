@@ -39,45 +39,17 @@ pub(super) fn report_id(text: &str) -> [u8; 16] {
 
 /// Nanoseconds since the epoch, from `2022-09-18 15:28:37.3451 +0900` or `2017-01-26T10:49:18Z`.
 pub(super) fn time(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let field = |range: std::ops::Range<usize>| text.get(range)?.parse::<i64>().ok();
-    let (year, month, day) = (field(0..4)?, field(5..7)?, field(8..10)?);
-    let (hour, minute, second) = (field(11..13)?, field(14..16)?, field(17..19)?);
-    if !(1..=12).contains(&month) || !(1..=31).contains(&day) || !(1970..=2500).contains(&year) {
-        return None;
-    }
-    let mut rest = text.get(19..).unwrap_or("");
-    let mut fraction = 0;
-    if let Some(digits) = rest.strip_prefix('.') {
-        let len = digits.bytes().take_while(u8::is_ascii_digit).count();
-        let padded: String = digits[..len]
-            .chars()
-            .chain("000000000".chars())
-            .take(9)
-            .collect();
-        fraction = padded.parse().unwrap_or(0);
-        rest = &digits[len..];
-    }
-    let zone = rest.trim().replace(':', "");
-    let offset = match (zone.get(..1), zone.get(1..5).map(str::parse::<i64>)) {
-        (Some(sign @ ("+" | "-")), Some(Ok(hhmm))) => {
-            (hhmm / 100 * 3600 + hhmm % 100 * 60) * if sign == "-" { -1 } else { 1 }
-        }
-        _ => 0,
-    };
-    // Howard Hinnant's days_from_civil.
-    let (y, m) = if month <= 2 {
-        (year - 1, month + 9)
-    } else {
-        (year, month - 3)
-    };
-    let of_era = (y % 400) * 365 + y % 400 / 4 - y % 400 / 100 + (153 * m + 2) / 5 + day - 1;
-    let days = y / 400 * 146_097 + of_era - 719_468;
-    let seconds = days * 86_400 + hour * 3600 + minute * 60 + second - offset;
-    u64::try_from(seconds)
-        .ok()?
-        .checked_mul(1_000_000_000)?
-        .checked_add(fraction)
+    let (date, rest) = text.trim().split_at_checked(19)?;
+    let zone_at = rest.find(['+', '-', 'Z', ' ']).unwrap_or(rest.len());
+    let (fraction, zone) = rest.split_at(zone_at);
+    // A point and nine digits.
+    let fraction = fraction.get(..10).unwrap_or(fraction);
+    let zone = zone.trim().replace(':', "");
+    let zone = zone.get(..5).filter(|zone| zone.starts_with(['+', '-']));
+    let (day, time) = (date.get(..10)?, date.get(11..)?);
+    let text = format!("{day} {time}{fraction} {}", zone.unwrap_or("+0000"));
+    let at = jiff::fmt::strtime::parse("%Y-%m-%d %H:%M:%S%.f %z", text);
+    u64::try_from(at.ok()?.to_timestamp().ok()?.as_nanosecond()).ok()
 }
 
 /// `arm64`, `arm64e`, `x86_64` and the like, from the many words for them.

@@ -28,20 +28,9 @@ pub(crate) fn count(number: u64, what: &str) -> String {
 
 /// `2026-11-21 10:28:30.123 +0000`, from nanoseconds since the epoch.
 pub(super) fn date_time(nanoseconds: u64) -> String {
-    let seconds = nanoseconds / 1_000_000_000;
-    let millis = nanoseconds % 1_000_000_000 / 1_000_000;
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Howard Hinnant's civil_from_days, for days since 1970 that are never negative.
-    let z = days + 719_468;
-    let (era, of_era) = (z / 146_097, z % 146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let day_of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{millis:03} +0000")
+    // All of `u64` lies within jiff's years.
+    let at = jiff::Timestamp::from_nanosecond(nanoseconds.into()).unwrap_or_default();
+    at.strftime("%Y-%m-%d %H:%M:%S.%3f +0000").to_string()
 }
 
 #[cfg(test)]
