@@ -5,12 +5,16 @@
 #[path = "../tests/report_support/mod.rs"]
 mod report_support;
 
+#[path = "../examples/read_folder.rs"]
+#[allow(dead_code, reason = "its `read` alone is measured")]
+mod read_folder;
+
 use std::hint::black_box;
 use std::io::Write;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use report_support::{Lengths, Shape, stall_report};
-use wedjat::report;
+use wedjat::report::{self, Found, RawFrame, ReportWriter, ThreadView};
 
 fn reports(c: &mut Criterion) {
     let shapes = [
@@ -30,13 +34,54 @@ fn reports(c: &mut Criterion) {
         group.bench_function("read", |b| {
             b.iter(|| report::read(black_box(&bytes)).unwrap())
         });
+        group.bench_function("read by rmp-serde alone", |b| {
+            b.iter(|| read_folder::read(black_box(&bytes)).unwrap())
+        });
         group.bench_function("survey", |b| b.iter(|| report::survey(black_box(&bytes))));
         let reading = report::read(&bytes).unwrap();
         group.bench_function("to_bytes", |b| {
             b.iter(|| report::to_bytes(black_box(&reading.report)))
         });
+        group.bench_function("write", |b| b.iter(|| stall_report(black_box(shape))));
         group.finish();
     }
+}
+
+/// A stack, and breadcrumbs, of which only a part goes into the buffer.
+fn what_does_not_fit(c: &mut Criterion) {
+    let frame = |index| RawFrame {
+        pc: 0x7fff_1234_0000 + 64 * index,
+        found: Found::UnwindInfo,
+        image: (index % 40) as u32,
+    };
+    let frames: Vec<RawFrame> = (0..20_000).map(frame).collect();
+    let registers: Vec<(&str, u64)> = (0..20).map(|_| ("rax", u64::MAX)).collect();
+    let thread = ThreadView {
+        id: 1,
+        frames: &frames,
+        registers: &registers,
+        ..ThreadView::default()
+    };
+    let mut buffer = vec![0; 16 << 10];
+    let mut file = Vec::new();
+    c.bench_function("report: write 20,000 frames into 16 KiB", |b| {
+        b.iter(|| {
+            file.clear();
+            ReportWriter::new(&mut buffer, &mut file).thread(black_box(&thread))
+        })
+    });
+}
+
+/// A hostile file: a million frames, none of which is one.
+fn bad_frames(c: &mut Criterion) {
+    let (mut bytes, lengths) = stall_report(Shape::APP);
+    // Behind `head`.
+    bytes.truncate(lengths[0].1 as usize);
+    bytes.extend(b"\x92\xa6thread\x81\xa6frames\xdd\x00\x0f\x42\x40");
+    bytes.extend(std::iter::repeat_n(0x01, 1_000_000));
+    c.bench_function("report: read a million bad frames", |b| {
+        b.iter(|| report::read(black_box(&bytes)).unwrap())
+    });
 }
 
 fn print_table(name: &str, bytes: &[u8], lengths: &Lengths, budget: usize) {
@@ -65,5 +110,5 @@ fn print_table(name: &str, bytes: &[u8], lengths: &Lengths, budget: usize) {
     std::io::stdout().flush().ok();
 }
 
-criterion_group!(benches, reports);
+criterion_group!(benches, reports, what_does_not_fit, bad_frames);
 criterion_main!(benches);

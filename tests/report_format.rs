@@ -65,15 +65,27 @@ const MODEL: &str = concat!(
     include_str!("../src/report/model/remarks.rs"),
 );
 
-/// Key and Rust type of each field of a struct.
-fn fields_of(name: &str) -> Vec<(String, String)> {
+/// One field of a struct.
+struct Field {
+    key: String,
+    /// Its Rust type.
+    of: String,
+    /// Lines of its docs.
+    docs: Vec<String>,
+}
+
+/// The fields of a struct, in the order in which they are written.
+fn fields_of(name: &str) -> Vec<Field> {
     let begin = format!("pub struct {name}<H: Hold = Owned> {{");
     let (_, body) = MODEL
         .split_once(&begin)
         .unwrap_or_else(|| panic!("there is no {name}"));
     let (body, _) = body.split_once("\n}").unwrap();
-    let (mut fields, mut renamed) = (Vec::new(), None);
+    let (mut fields, mut renamed, mut docs) = (Vec::new(), None, Vec::new());
     for line in body.lines().map(str::trim) {
+        if let Some(doc) = line.strip_prefix("/// ") {
+            docs.push(doc.to_owned());
+        }
         if let Some((_, rest)) = line.split_once("rename = \"") {
             renamed = rest.split_once('"').map(|(key, _)| key.to_owned());
         }
@@ -81,13 +93,66 @@ fn fields_of(name: &str) -> Vec<(String, String)> {
             .strip_prefix("pub ")
             .and_then(|line| line.split_once(": "))
         {
-            let key = renamed.take().unwrap_or_else(|| key.to_owned());
-            fields.push((key, of.trim_end_matches(',').to_owned()));
+            fields.push(Field {
+                key: renamed.take().unwrap_or_else(|| key.to_owned()),
+                of: of.trim_end_matches(',').to_owned(),
+                docs: std::mem::take(&mut docs),
+            });
         }
     }
-    fields.retain(|(key, _)| key != "extra");
+    fields.retain(|field| field.key != "extra");
     assert!(!fields.is_empty(), "{name}");
     fields
+}
+
+/// The table row of a field: its docs end with `*always; unit*` or `*else what its absence means; unit*`.
+fn row(field: &Field) -> String {
+    let Field { key, of, docs } = field;
+    let (last, meaning) = docs
+        .split_last()
+        .unwrap_or_else(|| panic!("{key} has no docs"));
+    let last = last
+        .strip_prefix('*')
+        .and_then(|last| last.strip_suffix('*'));
+    let last = last.unwrap_or_else(|| panic!("the docs of {key} end with no line in italics"));
+    let (absent, unit) = last.split_once("; ").unwrap_or((last, ""));
+    let absent = absent.strip_prefix("else ").unwrap_or(absent);
+    let mut meaning = meaning.join(" ");
+    assert_eq!(meaning.pop(), Some('.'), "{key}: {meaning}");
+    // A word that begins a sentence, unless it has capitals of its own.
+    let mut letters = meaning.chars();
+    let (first, second) = (letters.next().unwrap(), letters.next().unwrap());
+    if !second.is_uppercase() {
+        let rest = &meaning[first.len_utf8()..];
+        meaning = first.to_lowercase().to_string() + rest;
+    }
+    let unit = if unit.is_empty() {
+        String::new()
+    } else {
+        format!(" {unit}")
+    };
+    format!("| `{key}` | {} |{unit} | {absent} | {meaning} |", word(of))
+}
+
+/// The specification, with its tables of keys made anew from the structs.
+fn with_tables_of_the_code() -> String {
+    let mut text = SPECIFICATION.to_owned();
+    for (name, of) in structs() {
+        let heading = format!("### `{name}`\n");
+        let (before, rest) = text
+            .split_once(&heading)
+            .unwrap_or_else(|| panic!("no {heading}"));
+        let header = "| --- | --- | --- | --- | --- |\n";
+        let (between, rest) = rest.split_once(header).unwrap();
+        let old = rest.lines().take_while(|line| line.starts_with('|'));
+        let behind = &rest[old.map(|line| line.len() + 1).sum::<usize>()..];
+        let rows: String = fields_of(&of)
+            .iter()
+            .map(|field| row(field) + "\n")
+            .collect();
+        text = format!("{before}{heading}{between}{header}{rows}{behind}");
+    }
+    text
 }
 
 /// The inner struct that a field's type is of, if it is of one.
@@ -97,23 +162,29 @@ fn inner(of: &str) -> Option<&str> {
         .map(|(name, _)| name)
 }
 
-/// The maps that have keys of their own: section kind, or kind and key, and key and type of each field.
+/// The maps that have keys of their own, section kind, or kind and key, and the struct of each.
 /// `loss` has none: its keys are reasons, its values counts.
-fn maps() -> Vec<(String, Vec<(String, &'static str)>)> {
-    let typed = |name: &str| {
-        let fields = fields_of(name).into_iter();
-        fields.map(|(key, of)| (key, word(&of))).collect()
-    };
-    let mut maps: Vec<(String, Vec<(String, &'static str)>)> = Vec::new();
+fn structs() -> Vec<(String, String)> {
+    let mut structs = Vec::new();
     for (kind, _, name) in KINDS.iter().filter(|(kind, ..)| *kind != "loss") {
-        maps.push(((*kind).to_owned(), typed(name)));
-        for (key, of) in fields_of(name) {
-            if let Some(name) = inner(&of) {
-                maps.push((format!("{kind}.{key}"), typed(name)));
+        structs.push(((*kind).to_owned(), (*name).to_owned()));
+        for field in fields_of(name) {
+            if let Some(name) = inner(&field.of) {
+                structs.push((format!("{kind}.{}", field.key), name.to_owned()));
             }
         }
     }
-    maps
+    structs
+}
+
+/// Each of [`structs`], with key and type of each field.
+fn maps() -> Vec<(String, Vec<(String, &'static str)>)> {
+    let typed = |name: &str| {
+        let fields = fields_of(name).into_iter();
+        fields.map(|field| (field.key, word(&field.of))).collect()
+    };
+    let structs = structs().into_iter();
+    structs.map(|(map, name)| (map, typed(&name))).collect()
 }
 
 /// What the specification calls a Rust type.
@@ -216,24 +287,21 @@ fn is_extra(key: &str) -> bool {
 
 #[test]
 fn the_specification_s_tables_are_the_code_s() {
-    for (name, fields) in maps() {
-        let stated: BTreeSet<(String, String)> = table_behind(&format!("### `{name}`"))
-            .into_iter()
-            .map(|row| {
-                assert_eq!(row.len(), 5, "{name}: {row:?}");
-                assert!(
-                    !row[3].is_empty() && !row[4].is_empty(),
-                    "{name}: {row:?} says too little"
-                );
-                (row[0].clone(), row[1].clone())
-            })
-            .collect();
-        let coded: BTreeSet<(String, String)> = fields
-            .into_iter()
-            .map(|(key, word)| (key, word.to_owned()))
-            .collect();
-        assert_eq!(stated, coded, "{name}");
+    let made = with_tables_of_the_code();
+    if std::env::var_os("WEDJAT_NEW_TABLES").is_some() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/report-format.md");
+        std::fs::write(path, &made).unwrap();
+        return;
     }
+    let differs = SPECIFICATION
+        .lines()
+        .zip(made.lines())
+        .find(|(old, new)| old != new);
+    assert!(
+        SPECIFICATION == made,
+        "docs/report-format.md is not of this code: make its tables by \
+         WEDJAT_NEW_TABLES=1 cargo test --test report_format; {differs:#?}"
+    );
 }
 
 #[test]

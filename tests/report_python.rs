@@ -102,3 +102,47 @@ fn python_finds_a_changed_byte_by_the_crc() {
     let output = read_in_python("changed.wedjat", &bytes);
     assert!(String::from_utf8_lossy(&output.stderr).contains("the file was changed"));
 }
+
+/// `examples/read_folder.py` says of each sample what our reader finds in it.
+#[test]
+#[ignore = "needs Python and the network: tests/python/run runs it, and .ci/run runs that"]
+fn python_reads_a_folder() {
+    let python = std::env::var_os("WEDJAT_PYTHON").expect("WEDJAT_PYTHON: run tests/python/run");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = root.join("testdata/reports/v1.0");
+    let mut example = Command::new(python);
+    example
+        .arg(root.join("examples/read_folder.py"))
+        .arg(&folder);
+    let lines = lines(&example.output().unwrap());
+    let mut paths: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "wedjat"))
+        .collect();
+    paths.sort();
+    assert_eq!(lines.len(), paths.len());
+    for (line, path) in lines.iter().zip(&paths) {
+        let report = report::read(&std::fs::read(path).unwrap()).unwrap().report;
+        let (head, event) = (&report.head, report.event.as_ref().unwrap());
+        let seconds = head.time.duration_since(std::time::UNIX_EPOCH).unwrap();
+        let start = format!(
+            "{} of {} {} at {}",
+            event.word(),
+            head.app.name,
+            head.app.version,
+            seconds.as_secs()
+        );
+        assert!(line.starts_with(&start), "{line}\n{start}");
+        let lasted = report
+            .stall_end
+            .as_ref()
+            .map(|end| end.duration.as_millis());
+        let found =
+            line.contains(&lasted.map_or(", in".into(), |lasted| format!("for {lasted} ms, in")));
+        assert!(found, "{line}");
+        let inside = report.threads[0].frames[0].image;
+        let name = &report.images[inside.unwrap() as usize].name;
+        assert!(line.contains(name.rsplit('/').next().unwrap()), "{line}");
+    }
+}

@@ -99,9 +99,10 @@ impl<'a> Pieces<'a> {
     }
 
     fn passes(&self, section: &Section<'_>) -> bool {
-        match (self.checks, check(self.bytes, section)) {
-            (Checks::Ignore, _) | (Checks::Present, None) | (_, Some(true)) => true,
-            (_, Some(false)) | (Checks::Required, None) => false,
+        match self.checks {
+            Checks::Ignore => true,
+            Checks::Present => check(self.bytes, section) != Some(false),
+            Checks::Required => check(self.bytes, section) == Some(true),
         }
     }
 
@@ -238,12 +239,18 @@ fn is_plausible(bytes: &[u8], section: &Section<'_>) -> bool {
 
 /// Whether the section passes its `check`; `None` if it has none.
 pub(crate) fn check(bytes: &[u8], section: &Section<'_>) -> Option<bool> {
+    let (covered, stated) = check_of(bytes, section)?;
+    Some(crc32(0, covered) == stated)
+}
+
+/// What the section's `check` covers, and what it states; `None` if it has none.
+pub(crate) fn check_of<'a>(bytes: &'a [u8], section: &Section<'_>) -> Option<(&'a [u8], u32)> {
     let (rest, stated) = bytes
         .get(section.start..section.end)?
         .split_last_chunk::<4>()?;
     let (_, covered) = rest.split_last()?;
     rest.ends_with(b"\xa5check\xce")
-        .then(|| crc32(0, covered) == u32::from_be_bytes(*stated))
+        .then(|| (covered, u32::from_be_bytes(*stated)))
 }
 
 /// Whether anything in `bytes` looks like a section's `check`.

@@ -3,7 +3,7 @@
 use super::{Sections, closed_by, finish, set_check};
 use crate::report::lookup::{self, Entries, unsigned};
 use crate::report::model::*;
-use crate::report::section::{Section, check};
+use crate::report::section::{Section, check_of};
 use crate::report::token::{Skim, Token, token};
 use crate::report::wire::section::Section as _;
 use crate::report::write::ClosedBy;
@@ -184,7 +184,7 @@ fn with_images(
         at = Skim::new(at).run(bytes).unwrap_or(section.end);
     }
     changed.extend_from_slice(bytes.get(copied..section.end).unwrap_or_default());
-    if check(bytes, section).is_some() {
+    if check_of(bytes, section).is_some() {
         set_check(&mut changed);
     }
     changed
@@ -224,7 +224,7 @@ fn merged(first: (&[u8], &Section<'_>), rest: (&[u8], &Section<'_>)) -> Vec<u8> 
     };
     take(first, None);
     take(rest, Some(first.1));
-    let has_check = check(first.0, first.1).is_some();
+    let has_check = check_of(first.0, first.1).is_some();
     let count = count + u16::from(has_check);
     let start = first.0.get(first.1.start..first.1.map);
     let mut merged = start.unwrap_or_default().to_vec();

@@ -94,7 +94,8 @@ pub(super) fn word<'a>(known: &'a str, other: bool, extra: &'a Extra, key: &str)
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
 pub struct Event<H: Hold = Owned> {
-    /// Which kind of event.
+    /// `stall`, `crash`, `panic`, `exception`, `live`, `cpu`, `memory`.
+    /// *always*
     #[serde(
         rename = "type",
         default = "EventKind::other",
@@ -103,27 +104,36 @@ pub struct Event<H: Hold = Owned> {
     )]
     pub kind: EventKind,
     /// Whether the process died of it.
+    /// *else `false`*
     #[serde(deserialize_with = "lenient")]
     pub fatal: bool,
     /// The signal, for a crash.
+    /// *else none*
     #[serde(deserialize_with = "lenient")]
     pub signal: Option<Signal<H>>,
     /// The thresholds that a stall passed.
+    /// *else none*
     #[serde(deserialize_with = "lenient")]
     pub thresholds: Option<Thresholds<H>>,
-    /// Class of a stall: `busy`, `blocked`, `starved`, `suspended`, `debugger`, `modal`, `launch`.
+    /// Class of a stall: `busy`, `blocked`, `starved`, `suspended`, `debugger`, `modal`, `launch`,
+    /// `slow_frames`.
+    /// *else unknown*
     #[serde(deserialize_with = "lenient")]
     pub class: Option<H::Text>,
-    /// Name of the exception or panic thread.
+    /// Name of the exception or of the panicking thread.
+    /// *else none*
     #[serde(deserialize_with = "lenient")]
     pub name: Option<H::Text>,
     /// `file:line:column` of the panic.
+    /// *else none*
     #[serde(deserialize_with = "lenient")]
     pub location: Option<H::Text>,
     /// For a live report what the app gave; else one line for people.
+    /// *else none*
     #[serde(deserialize_with = "lenient")]
     pub reason: Option<H::Text>,
     /// Message of the panic or exception.
+    /// *else none*
     #[serde(deserialize_with = "lenient")]
     pub message: Option<H::Text>,
     /// Keys not known here.
@@ -135,19 +145,24 @@ pub struct Event<H: Hold = Owned> {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
 pub struct Signal<H: Hold = Owned> {
-    /// Its number on the platform that wrote the report.
+    /// Number on the platform that wrote the report.
+    /// *always*
     #[serde(deserialize_with = "lenient")]
     pub number: u64,
     /// As `SIGSEGV`.
+    /// *always*
     #[serde(deserialize_with = "lenient")]
     pub name: H::Text,
     /// `si_code`.
+    /// *always*
     #[serde(deserialize_with = "lenient")]
     pub code: i64,
     /// As `SEGV_MAPERR`.
+    /// *else unknown*
     #[serde(deserialize_with = "lenient")]
     pub code_name: Option<H::Text>,
-    /// The fault address; `None` where the CPU gave none.
+    /// The fault address.
+    /// *else none; avma*
     #[serde(with = "address::optional")]
     pub address: Option<u64>,
     /// Keys not known here.
@@ -160,9 +175,11 @@ pub struct Signal<H: Hold = Owned> {
 #[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
 pub struct Thresholds<H: Hold = Owned> {
     /// One beat's time-out.
+    /// *always; ns*
     #[serde(with = "duration")]
     pub timeout: Duration,
     /// So many time-outs in a row are a stall.
+    /// *always; count*
     #[serde(deserialize_with = "lenient")]
     pub strikes: u64,
     /// Keys not known here.

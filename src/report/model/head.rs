@@ -12,37 +12,48 @@ use crate::report::wire::times::{duration, time};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
 pub struct Head<H: Hold = Owned> {
-    /// Marks the file as a report.
+    /// `wedjat`: marks the file as a report.
+    /// *always*
     #[serde(default = "Format::other", deserialize_with = "format")]
     pub format: Format,
     /// Version of the format; 1 here.
+    /// *always*
     #[serde(deserialize_with = "lenient")]
     pub version: u64,
     /// Identifies this report.
+    /// *always; 16 bytes*
     #[serde(with = "id")]
     pub id: [u8; 16],
     /// Identifies the launch (the run of the process) that wrote it.
+    /// *always; 16 bytes*
     #[serde(with = "id")]
     pub launch: [u8; 16],
     /// Wall clock when the report was begun.
+    /// *always; ns since the Unix epoch*
     #[serde(with = "time")]
     pub time: SystemTime,
     /// Monotonic clock at the same moment.
+    /// *always; ns, monotonic*
     #[serde(with = "duration")]
     pub clock: Duration,
     /// Process id.
+    /// *always*
     #[serde(deserialize_with = "lenient")]
     pub pid: u64,
-    /// `arm64` or `x86_64`, the field's names.
+    /// `arm64`, `x86_64`.
+    /// *always*
     #[serde(deserialize_with = "lenient")]
     pub arch: H::Text,
     /// The app's name and version.
+    /// *always*
     #[serde(deserialize_with = "lenient")]
     pub app: App<H>,
     /// The operating system.
+    /// *always*
     #[serde(deserialize_with = "lenient")]
     pub os: Os<H>,
     /// Device model, as `MacBookPro18,3`; on Linux the machine's product name where known.
+    /// *else unknown*
     #[serde(deserialize_with = "lenient")]
     pub device: Option<H::Text>,
     /// Keys not known here.
@@ -79,9 +90,11 @@ where
 #[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
 pub struct App<H: Hold = Owned> {
     /// As given to `Monitor::builder`.
+    /// *always*
     #[serde(deserialize_with = "lenient")]
     pub name: H::Text,
     /// As given to `Monitor::builder`.
+    /// *always*
     #[serde(deserialize_with = "lenient")]
     pub version: H::Text,
     /// Keys not known here.
@@ -94,12 +107,15 @@ pub struct App<H: Hold = Owned> {
 #[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
 pub struct Os<H: Hold = Owned> {
     /// `Linux`, `macOS`, `iOS`.
+    /// *always*
     #[serde(deserialize_with = "lenient")]
     pub name: H::Text,
-    /// `6.1.0`, `14.5`.
+    /// As `14.5`, `6.1.0`.
+    /// *always*
     #[serde(deserialize_with = "lenient")]
     pub version: H::Text,
     /// Build, as `23F79`; on Linux the kernel's version string.
+    /// *else unknown*
     #[serde(deserialize_with = "lenient")]
     pub build: Option<H::Text>,
     /// Keys not known here.

@@ -9,25 +9,33 @@ use crate::report::wire::fields::{address, bytes, extra, image_id, lenient};
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
 pub struct Image<H: Hold = Owned> {
-    /// UUID (Mach-O, 16 bytes) or build id (ELF, as many bytes as the note has); empty if none.
+    /// UUID (Mach-O, 16 bytes) or build id (ELF, as many bytes as the note has).
+    /// *else empty: it has none*
     #[serde(with = "image_id")]
     pub id: H::Bytes,
-    /// Where it lies in memory (avma of the stated base).
+    /// Where it lies in memory, of the stated base.
+    /// *always; avma*
     #[serde(with = "address")]
     pub base: u64,
-    /// Where its file says it lies (svma): `avma - base + stated` is the address in the file.
+    /// Where its file says it lies.
+    /// *always; svma*
     #[serde(with = "address")]
     pub stated: u64,
-    /// Bytes from `base` to the end of its last segment.
+    /// From `base` to the end of its last segment.
+    /// *always; bytes*
     #[serde(deserialize_with = "lenient")]
     pub size: u64,
-    /// `arm64`, `arm64e` or `x86_64`.
+    /// `arm64`, `arm64e`, `x86_64`.
+    /// *else that of `head`*
     #[serde(deserialize_with = "lenient")]
     pub arch: Option<H::Text>,
-    /// Hash of the executable section, for images without an id.
+    /// For images without an id: CRC-32 of the first MiB (or less) that the file has of its first executable
+    /// segment, then the bytes of all of that segment in the file, as 4 and 8 bytes, big-endian.
+    /// *else none; 12 bytes*
     #[serde(with = "bytes::optional")]
     pub text_hash: Option<H::Bytes>,
     /// Its path.
+    /// *always*
     #[serde(deserialize_with = "lenient")]
     pub name: H::Text,
     /// Keys not known here.

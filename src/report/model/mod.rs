@@ -4,6 +4,7 @@
 //! that this version does not know is kept in `extra`, so that reading and writing again loses
 //! nothing.
 //!
+//! The words in italics are the format's: what it means that the key is missing, and the unit of a number in a file.
 //! Sections gain fields in minor versions: build one with `..Default::default()`, and take one apart with `..`.
 
 mod event;

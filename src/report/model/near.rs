@@ -9,17 +9,21 @@ use crate::report::wire::fields::{address, bytes, extra, lenient};
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
 pub struct NearMemory<H: Hold = Owned> {
-    /// What lies there: `pc`, `address` (the fault's), `stack`, or the name of the register that points
-    /// to it.
+    /// `pc`, `address` (the fault's), `stack` (from below the stack pointer upwards), or the name of the
+    /// register that points to a text.
+    /// *always*
     #[serde(deserialize_with = "lenient")]
     pub of: H::Text,
-    /// Where `bytes`, or `text`, begins (avma).
+    /// Where `bytes` or `text` begins.
+    /// *always; avma*
     #[serde(with = "address")]
     pub at: u64,
-    /// A C string that begins there, without its zero.
+    /// A C string, without its zero; cut after 255 bytes.
+    /// *else bytes alone*
     #[serde(deserialize_with = "lenient")]
     pub text: Option<H::Text>,
-    /// The bytes.
+    /// The bytes: at most 128 for `pc` and `address`, 1024 for `stack`.
+    /// *else a text alone*
     #[serde(with = "bytes")]
     pub bytes: H::Bytes,
     /// Keys not known here.

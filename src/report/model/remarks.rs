@@ -13,10 +13,12 @@ use crate::report::wire::times::duration;
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
 pub struct StallEnd<H: Hold = Owned> {
-    /// From its start.
+    /// From the stall's start.
+    /// *always; ns*
     #[serde(with = "duration")]
     pub duration: Duration,
-    /// `recovered`, `uninstalled`.
+    /// `recovered`, `uninstalled`, `thread_ended`.
+    /// *always*
     #[serde(deserialize_with = "lenient")]
     pub how: H::Text,
     /// Keys not known here.
@@ -29,21 +31,27 @@ pub struct StallEnd<H: Hold = Owned> {
 #[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
 pub struct Capture<H: Hold = Owned> {
     /// The watched thread stood still so long.
+    /// *else unknown; ns*
     #[serde(with = "duration::optional")]
     pub stopped: Option<Duration>,
     /// Unwinding took so long.
+    /// *else unknown; ns*
     #[serde(with = "duration::optional")]
     pub unwind: Option<Duration>,
-    /// Bytes of stack copied.
+    /// Stack copied.
+    /// *else unknown; bytes*
     #[serde(deserialize_with = "lenient")]
     pub bytes: Option<u64>,
     /// Samples taken.
+    /// *else unknown; count*
     #[serde(deserialize_with = "lenient")]
     pub samples: Option<u64>,
     /// Threads that did not answer.
+    /// *else unknown; count*
     #[serde(deserialize_with = "lenient")]
     pub unanswered: Option<u64>,
-    /// Whether something was cut short, and what.
+    /// What was cut short: a text, or `true`.
+    /// *else nothing was*
     #[serde(deserialize_with = "lenient")]
     pub cut: Option<H::Value>,
     /// Keys not known here.
@@ -93,12 +101,15 @@ impl<'de> Deserialize<'de> for Loss {
 #[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
 pub struct End<H: Hold = Owned> {
     /// CRC-32 (IEEE, as zlib's) over all bytes before the first byte of this section.
+    /// *always*
     #[serde(deserialize_with = "lenient")]
     pub crc32: u32,
-    /// Count of sections, this one included.
+    /// Sections of the file, this one included.
+    /// *always; count*
     #[serde(deserialize_with = "lenient")]
     pub sections: u64,
-    /// `writer` or `next_launch`.
+    /// `writer`, `next_launch`.
+    /// *always*
     #[serde(deserialize_with = "lenient")]
     pub closed_by: H::Text,
     /// Keys not known here.

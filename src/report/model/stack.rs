@@ -15,39 +15,52 @@ use crate::report::wire::times::duration;
 #[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
 pub struct Thread<H: Hold = Owned> {
     /// The system's id of the thread.
+    /// *always*
     #[serde(deserialize_with = "lenient")]
     pub id: u64,
     /// Whether it is the thread that was watched.
+    /// *else `false`*
     #[serde(with = "flag")]
     pub main: bool,
     /// Whether it is the thread that crashed.
+    /// *else `false`*
     #[serde(with = "flag")]
     pub crashed: bool,
-    /// Its name, where it has one.
+    /// Its name; `Last Exception Backtrace` is no thread (its `id` is 0), but where the exception that ended
+    /// the process was thrown first.
+    /// *else none*
     #[serde(deserialize_with = "lenient")]
     pub name: Option<H::Text>,
-    /// `running`, `runnable`, `blocked`, `uninterruptible`, `stopped`, `unresponsive`.
+    /// `running`, `runnable`, `blocked`, `uninterruptible`, `stopped`, `unresponsive`, `crashed too`, `ended`
+    /// (a main thread that ended before the process).
+    /// *else unknown*
     #[serde(deserialize_with = "lenient")]
     pub state: Option<H::Text>,
     /// The system call it was in, by name or number.
+    /// *else none*
     #[serde(deserialize_with = "lenient")]
     pub syscall: Option<H::Text>,
-    /// CPU time.
+    /// Its CPU time.
+    /// *else unknown; ns*
     #[serde(with = "duration::optional")]
     pub cpu: Option<Duration>,
-    /// Why the walk stopped.
+    /// Why the walk stopped: `root`, `truncated`, `unreadable`, `no unwind info`, `limit`.
+    /// *else unknown*
     #[serde(
         deserialize_with = "lenient",
         skip_serializing_if = "WalkEnd::is_other"
     )]
     pub end: Option<WalkEnd>,
     /// Registers by name, in the platform's customary order.
+    /// *else none*
     #[serde(with = "registers")]
     pub registers: H::Numbers,
     /// The stack, innermost frame first.
+    /// *else none*
     #[serde(with = "frames")]
     pub frames: H::Frames,
-    /// Where frames were left out of [`Thread::frames`], and how many.
+    /// Where frames were left out.
+    /// *else nothing is missing*
     #[serde(deserialize_with = "lenient")]
     pub omitted: Option<Omitted>,
     /// Keys not known here.
@@ -77,27 +90,34 @@ impl Thread {
 #[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
 pub struct Sample<H: Hold = Owned> {
     /// Since the stall's start.
+    /// *always; ns*
     #[serde(with = "duration")]
     pub at: Duration,
-    /// How many samples in a row had this stack.
+    /// So many samples in a row had this stack.
+    /// *always; count*
     #[serde(deserialize_with = "lenient")]
     pub count: u64,
-    /// How many outermost frames are those of the sample before.
+    /// So many outermost frames are those of the sample before.
+    /// *always; frames*
     #[serde(deserialize_with = "lenient")]
     pub keep: u64,
-    /// State of the thread, as in [`Thread::state`].
+    /// As in `thread`.
+    /// *else unknown*
     #[serde(deserialize_with = "lenient")]
     pub state: Option<H::Text>,
-    /// Why the walk stopped, where it stopped before the thread's first function.
+    /// Why the walk stopped before, as in `thread`.
+    /// *else the walk reached the thread's first function, or unknown*
     #[serde(
         deserialize_with = "lenient",
         skip_serializing_if = "WalkEnd::is_other"
     )]
     pub end: Option<WalkEnd>,
     /// The rest of the frames, innermost first.
+    /// *else none*
     #[serde(with = "frames")]
     pub frames: H::Frames,
-    /// Where frames were left out of [`Sample::frames`], and how many.
+    /// Where frames were left out.
+    /// *else nothing is missing*
     #[serde(deserialize_with = "lenient")]
     pub omitted: Option<Omitted>,
     /// Keys not known here.

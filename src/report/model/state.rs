@@ -12,31 +12,40 @@ use crate::report::wire::times::duration;
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
 pub struct Vitals<H: Hold = Owned> {
-    /// CPU shares, 1.0 = one core.
+    /// CPU use.
+    /// *else unknown*
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub cpu: Option<Cpu<H>>,
-    /// Memory, bytes.
+    /// Memory.
+    /// *else unknown*
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory<H>>,
     /// Since the process started.
+    /// *else unknown; ns*
     #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
     pub uptime: Option<Duration>,
     /// Frames a second.
+    /// *else unknown; 1/s*
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub frame_rate: Option<f64>,
     /// From process start to the app's `launched` mark.
+    /// *else unknown; ns*
     #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
     pub launch_time: Option<Duration>,
-    /// `cold` or `warm`.
+    /// `cold`, `warm`.
+    /// *else unknown*
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub launch_kind: Option<H::Text>,
-    /// Battery level, 0 to 1.
+    /// Battery level.
+    /// *else unknown; 0 to 1*
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub battery: Option<f64>,
     /// Thermal state.
+    /// *else unknown*
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub thermal: Option<H::Text>,
     /// Low-power mode.
+    /// *else unknown*
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub low_power: Option<bool>,
     /// Keys not known here.
@@ -48,16 +57,20 @@ pub struct Vitals<H: Hold = Owned> {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
 pub struct Cpu<H: Hold = Owned> {
-    /// Of this process, without the watchdog; cores busy on average (1.0 = one core).
+    /// This process without the watchdog.
+    /// *else unknown; cores*
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub process: Option<f64>,
-    /// Of the watchdog thread.
+    /// The watchdog thread.
+    /// *else unknown; cores*
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub watchdog: Option<f64>,
-    /// Of the device.
+    /// The device.
+    /// *else unknown; cores*
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub device: Option<f64>,
     /// Number of cores.
+    /// *else unknown; count*
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub cores: Option<u64>,
     /// Keys not known here.
@@ -70,18 +83,23 @@ pub struct Cpu<H: Hold = Owned> {
 #[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
 pub struct Memory<H: Hold = Owned> {
     /// Resident size.
+    /// *else unknown; bytes*
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub resident: Option<u64>,
-    /// `phys_footprint` on Apple; `RssAnon` + `VmSwap` on Linux.
+    /// `phys_footprint` on Apple, `RssAnon` + `VmSwap` on Linux.
+    /// *else unknown; bytes*
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub footprint: Option<u64>,
     /// Highest resident size so far.
+    /// *else unknown; bytes*
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub peak: Option<u64>,
     /// Memory of the device.
+    /// *else unknown; bytes*
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub device_total: Option<u64>,
     /// Of it, free or easily freed.
+    /// *else unknown; bytes*
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub device_free: Option<u64>,
     /// Keys not known here.
@@ -94,15 +112,19 @@ pub struct Memory<H: Hold = Owned> {
 #[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
 pub struct Context<H: Hold = Owned> {
     /// Keys and values set by the app.
+    /// *else none*
     #[serde(with = "pairs")]
     pub keys: H::Values,
     /// Gauges by name.
+    /// *else none*
     #[serde(with = "pairs")]
     pub gauges: H::Floats,
-    /// Timed marks: name, start (monotonic clock), duration (`None` while it lasts).
+    /// Timed marks: name, start (monotonic clock), duration (none while it lasts).
+    /// *else none*
     #[serde(with = "marks")]
     pub marks: H::Marks,
     /// Breadcrumbs, oldest first: time (monotonic clock) and text.
+    /// *else none*
     #[serde(with = "breadcrumbs")]
     pub breadcrumbs: H::Breadcrumbs,
     /// Keys not known here.

@@ -209,20 +209,30 @@ fn frame_len<F: Frames>(frames: &F, index: usize) -> usize {
     (1 + unsigned_len(pc) + unsigned_len(u64::from(found.code())) + image).saturating_add(name)
 }
 
-/// A stack that did not fit: `part` encodes the section with a part of its frames.
-fn encode_stack<F: Frames>(
-    room: usize,
+/// Whether all frames may go into a section of so many bytes.
+fn may_fit<F: Frames>(frames: &F, mut room: usize) -> bool {
+    frames.len() <= limits::FRAMES
+        && (0..frames.len()).all(|index| {
+            let rest = room.checked_sub(frame_len(frames, index));
+            room = rest.unwrap_or_default();
+            rest.is_some()
+        })
+}
+
+/// What of a stack fits into `room` bytes, beside the `bare` ones of the rest of its section; the gap that this
+/// leaves, and how many frames of `frames` are in it.
+fn part_of<F: Frames>(
     frames: &F,
+    room: usize,
+    bare: usize,
     omitted: Option<Omitted>,
-    mut part: impl FnMut(Ends<'_, F>, Option<Omitted>, u64) -> Encoded,
-) -> Encoded {
+) -> (Ends<'_, F>, Option<Omitted>, u64) {
     /// `frames` with its longest header, and the map's widening.
     const OVERHEAD: usize = (7 + 5) + 4;
-    let bare = part(Ends::none(frames), None, 0);
-    let room = room.saturating_sub(bare.body).saturating_sub(OVERHEAD);
+    let room = room.saturating_sub(bare).saturating_sub(OVERHEAD);
     let ends = Ends::within(frames, room, omitted);
     let (omitted, cut) = ends.gap(omitted);
-    part(ends, omitted, cut)
+    (ends, omitted, cut)
 }
 
 impl<H: Hold> Thread<H> {
@@ -255,30 +265,27 @@ impl<H: Hold> Section for Thread<H> {
     const KIND: &'static str = "thread";
 
     fn encode(&self, buffer: &mut [u8], rules: Rules) -> Encoded {
-        let whole = encode(buffer, Self::KIND, rules, self, 0, 0);
-        if whole.dropped == 0 && self.frames.len() <= limits::FRAMES {
-            return whole;
+        if may_fit(&self.frames, buffer.len()) {
+            let whole = encode(buffer, Self::KIND, rules, self, 0, 0);
+            if whole.dropped == 0 {
+                return whole;
+            }
         }
         let room = buffer.len().saturating_sub(TAIL + GAP);
         // Frames are worth more than registers.
-        let without = self.with_frames(Ends::none(&self.frames), None, false);
-        let bare = encode(buffer, Self::KIND, rules, &without, GAP, 0);
-        let with = self.with_frames(Ends::none(&self.frames), None, true);
-        let full = encode(buffer, Self::KIND, rules, &with, GAP, 0);
+        let mut with = |ends, omitted, registers, left_out| {
+            let part = self.with_frames(ends, omitted, registers);
+            encode(buffer, Self::KIND, rules, &part, GAP, left_out)
+        };
+        let bare = with(Ends::none(&self.frames), None, false, 0);
+        let full = with(Ends::none(&self.frames), None, true, 0);
         let bytes = full.body.saturating_sub(bare.body);
         let is_small = full.dropped == bare.dropped && bytes <= room.saturating_sub(bare.body) / 2;
         let registers = is_small || self.frames.is_empty();
-        encode_stack(room, &self.frames, self.omitted, |ends, omitted, cut| {
-            let part = self.with_frames(ends, omitted, registers);
-            encode(
-                buffer,
-                Self::KIND,
-                rules,
-                &part,
-                GAP,
-                cut.saturating_add(u64::from(!registers)),
-            )
-        })
+        let bare = if registers { full.body } else { bare.body };
+        let (ends, omitted, cut) = part_of(&self.frames, room, bare, self.omitted);
+        let left_out = cut.saturating_add(u64::from(!registers));
+        with(ends, omitted, registers, left_out)
     }
 }
 
@@ -306,21 +313,20 @@ impl<H: Hold> Section for Sample<H> {
     const KIND: &'static str = "sample";
 
     fn encode(&self, buffer: &mut [u8], rules: Rules) -> Encoded {
-        let whole = encode(buffer, Self::KIND, rules, self, 0, 0);
-        if whole.dropped == 0 && self.frames.len() <= limits::FRAMES {
-            return whole;
+        if may_fit(&self.frames, buffer.len()) {
+            let whole = encode(buffer, Self::KIND, rules, self, 0, 0);
+            if whole.dropped == 0 {
+                return whole;
+            }
         }
         let room = buffer.len().saturating_sub(TAIL + GAP);
-        encode_stack(room, &self.frames, self.omitted, |ends, omitted, cut| {
-            encode(
-                buffer,
-                Self::KIND,
-                rules,
-                &self.with_frames(ends, omitted),
-                GAP,
-                cut,
-            )
-        })
+        let mut with = |ends, omitted, left_out| {
+            let part = self.with_frames(ends, omitted);
+            encode(buffer, Self::KIND, rules, &part, GAP, left_out)
+        };
+        let bare = with(Ends::none(&self.frames), None, 0).body;
+        let (ends, omitted, cut) = part_of(&self.frames, room, bare, self.omitted);
+        with(ends, omitted, cut)
     }
 }
 
