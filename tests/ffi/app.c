@@ -1,4 +1,5 @@
-/* An app in C: freezes for 400 ms, three calls deep, records live, and dies, as its argument says. */
+/* An app in C: freezes for 400 ms, three calls deep, records live, waits before its first beat, and dies, as its
+ * argument says. */
 #include "wedjat.h"
 
 #include <signal.h>
@@ -64,6 +65,7 @@ int main(int argc, char **argv) {
   options.directory = argv[1];
   options.stall = true;
   options.crash = true;
+  options.stall_launch_waits = !strcmp(argv[2], "waits");
   options.on_report = told;
   options.on_report_data = (void *)"stall";
   if (wedjat_reports(argv[1], told, (void *)"left") < 0) fail("reports");
@@ -80,12 +82,15 @@ int main(int argc, char **argv) {
   wedjat_mark_end(monitor, page);
 
   wedjat_heartbeat heart = wedjat_get_heartbeat(monitor);
+  if (options.stall_launch_waits || !strcmp(argv[2], "idles")) pause_ms(2500);
   for (int i = 0; i < 3; i++) {
     wedjat_begin(heart);
     wedjat_end(heart);
     pause_ms(5);
   }
-  if (!strcmp(argv[2], "freeze")) {
+  if (options.stall_launch_waits || !strcmp(argv[2], "idles")) {
+    pause_ms(200);
+  } else if (!strcmp(argv[2], "freeze")) {
     wedjat_begin(heart);
     on_tap();
     wedjat_end(heart);
