@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustc_hash::FxHashMap;
 use symbolic::common::{Language, Name, NameMangling};
@@ -18,11 +19,12 @@ use super::object_file::ObjectFile;
 use super::symbols::{Named, Symbols};
 
 /// Makes it; `None` where symbolic cannot read all of the DWARF: damage, entries that nest without end,
-/// and what lies in other files.
+/// and what lies in other files; or once `stop` is set.
 pub(crate) fn convert(
     object: &ObjectFile,
     sections: &Arc<Sections>,
     symbols: &Symbols,
+    stop: &AtomicBool,
 ) -> Option<Vec<u8>> {
     let mut direct = Direct::new(&object.path, sections, None)?;
     if direct.is_partial || !guard::all_sound(&sections.view(None)) {
@@ -33,10 +35,11 @@ pub(crate) fn convert(
         symbols,
         covered: Vec::new(),
         converter: SymCacheConverter::new(),
+        stop,
     };
     making.converter.add_transformer(Texts::default());
     making.functions(sections, &mut direct)?;
-    making.rows_alone(&direct);
+    making.rows_alone(&direct)?;
     making.gaps();
     let mut bytes = Vec::new();
     making.converter.serialize(&mut bytes).ok()?;
@@ -49,9 +52,14 @@ struct Making<'a> {
     /// Relative addresses that have a function by now: in order, without overlaps.
     covered: Vec<(u64, u64)>,
     converter: SymCacheConverter<'a>,
+    stop: &'a AtomicBool,
 }
 
 impl Making<'_> {
+    fn goes_on(&self) -> Option<()> {
+        (!self.stop.load(Ordering::Relaxed)).then_some(())
+    }
+
     /// All functions that DWARF describes.
     fn functions(&mut self, sections: &Sections, direct: &mut Direct) -> Option<()> {
         let base = self.object.base;
@@ -60,6 +68,7 @@ impl Making<'_> {
         let (map, kind) = (SymbolMap::new(), ObjectKind::Debug);
         let session = DwarfDebugSession::parse(&sections, map, base as i64, kind).ok()?;
         for function in session.functions() {
+            self.goes_on()?;
             // A damaged unit is left out.
             let Ok(mut function) = function else { continue };
             let entry = function.address.wrapping_add(base);
@@ -94,7 +103,7 @@ impl Making<'_> {
 
     /// Code with lines but without a function's entry, as hand-written assembly has it: a function of
     /// the symbol's name, or of none.
-    fn rows_alone(&mut self, direct: &Direct) {
+    fn rows_alone(&mut self, direct: &Direct) -> Option<()> {
         let base = self.object.base;
         let mut more = Vec::new();
         for &(start, end) in &self.object.code {
@@ -103,6 +112,7 @@ impl Making<'_> {
             };
             for (from, to) in gaps(&self.covered, range) {
                 for (from, to, symbol) in pieces(self.symbols, from + base, to + base) {
+                    self.goes_on()?;
                     let name = symbol.map_or(String::new(), |symbol| marked(&symbol, base));
                     let mut rows = direct.rows(from, to).into_iter().peekable();
                     while let Some(first) = rows.next() {
@@ -129,6 +139,7 @@ impl Making<'_> {
         }
         more.append(&mut self.covered);
         self.covered = merged(more);
+        self.goes_on()
     }
 
     /// Symbols, where there is nothing else.

@@ -1,6 +1,7 @@
 //! One debug file at work: addresses of its image to frames, at once from DWARF or out of the table of
 //! the whole file.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -32,6 +33,8 @@ struct Inner {
     symbols: OnceLock<Symbols>,
     /// The table of the whole file, once somebody made or mapped it.
     whole: OnceLock<WholeFile>,
+    /// Set where the table that is being made is of use to nobody any more.
+    stop: AtomicBool,
 }
 
 /// How debug files go about their work.
@@ -90,6 +93,7 @@ impl DebugFile {
                 dwarf: Mutex::default(),
                 symbols: OnceLock::new(),
                 whole,
+                stop: AtomicBool::new(false),
             }),
             making: Mutex::default(),
         }
@@ -135,10 +139,12 @@ impl DebugFile {
 }
 
 impl Drop for DebugFile {
-    /// A table that was begun is made, for the next process; without a cache it is of use to nobody.
+    /// A table that was begun is made, for the next process; without a cache it is of use to nobody. Either way the
+    /// file is closed then: its thread has ended.
     fn drop(&mut self) {
-        let making = lock(&self.making).take();
-        if let Some(making) = making.filter(|_| self.inner.work.cache.is_some()) {
+        let stop = self.inner.work.cache.is_none();
+        self.inner.stop.store(stop, Ordering::Relaxed);
+        if let Some(making) = lock(&self.making).take() {
             let _ = making.join();
         }
     }
@@ -150,7 +156,7 @@ impl Inner {
         let Some(sections) = lock(&self.dwarf).sections.clone() else {
             return;
         };
-        let Some(table) = convert(&self.object, &sections, self.symbols()) else {
+        let Some(table) = convert(&self.object, &sections, self.symbols(), &self.stop) else {
             return;
         };
         let worth_it = |_: &&Cache| Cache::is_worth_it(&self.object);
@@ -311,7 +317,7 @@ mod tests {
             let code = object.code.clone();
             let file = DebugFile::new(object, None, work).inner.clone();
             let sections = Arc::new(Sections::load(&file.object).unwrap());
-            let table = convert(&file.object, &sections, file.symbols()).unwrap();
+            let table = convert(&file.object, &sections, file.symbols(), &file.stop).unwrap();
             let table = WholeFile::new(Bytes::from(table), file.object.base).unwrap();
             let mut known = 0;
             for address in code.iter().flat_map(|&(start, end)| start..end) {
