@@ -6,7 +6,7 @@
 mod report_support;
 
 #[path = "../examples/read_folder.rs"]
-#[allow(dead_code, reason = "its `read` alone is measured")]
+#[allow(dead_code, unused_imports, reason = "its `read` alone is measured")]
 mod read_folder;
 
 use std::hint::black_box;
@@ -49,7 +49,7 @@ fn reports(c: &mut Criterion) {
 
 /// A stack, and breadcrumbs, of which only a part goes into the buffer.
 fn what_does_not_fit(c: &mut Criterion) {
-    let frame = |index| RawFrame {
+    let frame = |index: u64| RawFrame {
         pc: 0x7fff_1234_0000 + 64 * index,
         found: Found::UnwindInfo,
         image: (index % 40) as u32,

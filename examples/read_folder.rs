@@ -151,7 +151,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::path::Path;
 
     const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/reports/v1.0");
 
@@ -166,7 +166,7 @@ mod tests {
                 continue;
             }
             let bytes = std::fs::read(&path).unwrap();
-            let (found, expected) = (read(&bytes).unwrap(), wedjat::report::read(&bytes));
+            let (found, expected) = (super::read(&bytes).unwrap(), wedjat::report::read(&bytes));
             let expected = expected.unwrap().report;
             assert_eq!(found, expected, "{name}");
             count += 1;
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_folder_has_a_line_for_each_report() {
-        let lines = lines(Path::new(SAMPLES)).unwrap();
+        let lines = super::lines(Path::new(SAMPLES)).unwrap();
         assert!(
             lines.iter().any(|line| line.starts_with("stall of ")),
             "{lines:#?}"

@@ -12,8 +12,8 @@ mod tools;
 mod symbolicate;
 
 fn main() {
-    let mut tests = tools::Tests::new();
+    let tests = tools::Tests::new();
     #[cfg(all(feature = "symbolicate", target_os = "linux", target_arch = "x86_64"))]
-    symbolicate::add(&mut tests);
+    let tests = symbolicate::add(tests);
     tests.run();
 }

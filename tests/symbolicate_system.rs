@@ -2,6 +2,7 @@
 //!
 //! The caches are made here, byte by byte, by the layouts of `dyld_cache_format.h` and `loader.h`; which
 //! function lies where is written down before any of it is made.
+#![cfg(feature = "symbolicate")]
 
 use std::path::Path;
 

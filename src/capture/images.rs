@@ -94,7 +94,7 @@ pub struct LoadedImage {
     pub name: String,
     /// Build id or UUID; empty without one.
     pub id: Vec<u8>,
-    /// What tells it from other builds where it has no id, see [`crate::report::text_hash`].
+    /// What tells it from other builds where it has no id, see `report::text_hash`.
     pub(crate) text_hash: Option<[u8; 12]>,
     /// Where in memory its id lies (avma), if it is one of this process and that is known.
     pub(crate) id_at: Option<u64>,

@@ -19,6 +19,7 @@ mod read;
 mod scrub;
 mod section;
 mod stream;
+#[cfg(any(target_os = "linux", feature = "symbolicate", test))]
 mod text_hash;
 pub(crate) mod time;
 mod token;
@@ -35,5 +36,6 @@ pub use scrub::{REMOVED, Scrub, scrub};
 #[cfg(feature = "symbolicate")]
 pub(crate) use scrub::{UserNames, scrub_names};
 pub use stream::ReportReader;
+#[cfg(any(target_os = "linux", feature = "symbolicate"))]
 pub(crate) use text_hash::text_hash;
 pub use write::{ClosedBy, ReportWriter, Sink, SinkError};

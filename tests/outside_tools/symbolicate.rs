@@ -10,22 +10,23 @@ use wedjat::symbolicate::{Addresses, DebugFiles};
 use crate::desk_support::{Workshop, chains, line_of};
 use crate::tools::{DWZ, LLVM_SYMBOLIZER, Tests};
 
-pub fn add(tests: &mut Tests) {
-    tests.add(
-        "the_cold_part_of_a_function_is_that_function",
-        LLVM_SYMBOLIZER,
-        the_cold_part_of_a_function_is_that_function,
-    );
-    tests.add(
-        "every_address_of_a_program_as_llvm_symbolizer_has_it",
-        LLVM_SYMBOLIZER,
-        every_address_of_a_program_as_llvm_symbolizer_has_it,
-    );
-    tests.add(
-        "debug_information_that_dwz_shared",
-        DWZ,
-        debug_information_that_dwz_shared,
-    );
+pub fn add(tests: Tests) -> Tests {
+    tests
+        .add(
+            "the_cold_part_of_a_function_is_that_function",
+            LLVM_SYMBOLIZER,
+            the_cold_part_of_a_function_is_that_function,
+        )
+        .add(
+            "every_address_of_a_program_as_llvm_symbolizer_has_it",
+            LLVM_SYMBOLIZER,
+            every_address_of_a_program_as_llvm_symbolizer_has_it,
+        )
+        .add(
+            "debug_information_that_dwz_shared",
+            DWZ,
+            debug_information_that_dwz_shared,
+        )
 }
 
 /// The unlikely half of a function lies far from it, under the same name and with its own lines.

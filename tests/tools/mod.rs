@@ -50,7 +50,7 @@ impl Tests {
         }
     }
 
-    pub fn add(&mut self, name: &str, tool: Tool, test: fn()) {
+    pub fn add(mut self, name: &str, tool: Tool, test: fn()) -> Tests {
         let missing = !tool.is_there();
         let why = format!(
             "{name} needs {}: apt-get install {}",
@@ -69,6 +69,7 @@ impl Tests {
             self.left_out.push(why);
         }
         self.trials.push(trial.with_ignored_flag(missing && !fails));
+        self
     }
 
     /// Runs them; the last lines name what was left out.
