@@ -201,7 +201,7 @@ impl LoadedImage {
         if self.seen_whole.load(Ordering::Relaxed) == now {
             return true;
         }
-        let whole = memory::read(last, &mut [0]) == 1 || !memory::may_read();
+        let whole = memory::is_there(last);
         if whole {
             self.seen_whole.store(now, Ordering::Relaxed);
         }

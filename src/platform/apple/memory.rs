@@ -21,6 +21,11 @@ pub fn may_read() -> bool {
     read((&raw const control) as u64, &mut [0]) == 1
 }
 
+/// Whether there is memory at an address that can be read. Signal-safe.
+pub fn is_there(address: u64) -> bool {
+    read(address, &mut [0]) == 1
+}
+
 /// As [`read`], into memory that need not be initialised. Signal-safe.
 ///
 /// # Safety

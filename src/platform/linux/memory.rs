@@ -23,6 +23,33 @@ pub fn may_read() -> bool {
     read((&raw const control) as u64, &mut [0]) == 1
 }
 
+/// Whether there is memory at an address that can be read: not where the file that was mapped has been cut.
+/// Cheaper than [`read`], by a factor of some five. Signal-safe.
+///
+/// Source: rt_sigprocmask(2), kernel/signal.c: the set is copied from the process' memory (EFAULT) before it is
+/// found that `how` is none (EINVAL); nothing is changed.
+pub fn is_there(address: u64) -> bool {
+    /// As the kernel has it: a signal a bit.
+    const SET_BYTES: usize = 8;
+    const NO_HOW: libc::c_int = -1;
+    let errno = super::errno();
+    // A whole word, which lies on one page.
+    let word = address & !(SET_BYTES as u64 - 1);
+    // SAFETY: the kernel checks the address, and changes nothing for this `how`.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            NO_HOW,
+            word,
+            std::ptr::null_mut::<u8>(),
+            SET_BYTES,
+        )
+    };
+    let there = result == 0 || super::errno() != libc::EFAULT;
+    super::set_errno(errno);
+    there
+}
+
 /// As [`read`], into memory that need not be initialised. Signal-safe.
 ///
 /// # Safety
@@ -294,5 +321,31 @@ mod tests {
         assert!(mapping_of(8).is_none());
         let here = 0u8;
         assert!(mapping_of(&raw const here as u64).is_some());
+    }
+
+    #[test]
+    fn memory_behind_the_end_of_a_file_is_not_there() {
+        use std::os::fd::AsRawFd;
+        const PAGE: usize = 65536;
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(2 * PAGE as u64).unwrap();
+        // SAFETY: a fresh mapping.
+        let map = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                2 * PAGE,
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        } as u64;
+        let (first, last) = (map, map + 2 * PAGE as u64 - 1);
+        assert!(is_there(first) && is_there(last));
+        file.set_len(PAGE as u64).unwrap();
+        assert!(is_there(first) && !is_there(last));
+        // SAFETY: ours.
+        unsafe { libc::munmap(map as *mut _, 2 * PAGE) };
+        assert!(!is_there(first) && !is_there(1) && !is_there(u64::MAX));
     }
 }
