@@ -150,6 +150,14 @@ fn answer(server: &TcpListener, status: &str) -> std::io::Result<Vec<u8>> {
 mod tests {
     use super::*;
 
+    /// There is one monitor a process.
+    static INSTALLS: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+    fn leave(folder: &Path, reports: usize) {
+        let _alone = INSTALLS.lock();
+        (0..reports).for_each(|_| leave_a_report(folder).unwrap());
+    }
+
     /// What a server that answers so, once for each report, makes of the folder.
     fn served(folder: &Path, statuses: &[&str]) -> (Sent, Vec<Vec<u8>>) {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -172,7 +180,7 @@ mod tests {
     #[test]
     fn a_report_is_removed_once_it_was_accepted_and_not_before() {
         let folder = std::env::temp_dir().join(format!("wedjat-sent-{}", std::process::id()));
-        leave_a_report(&folder).unwrap();
+        leave(&folder, 1);
         let id = store::reports(&folder).unwrap()[0]
             .read()
             .unwrap()
@@ -202,8 +210,7 @@ mod tests {
     #[test]
     fn one_that_cannot_be_read_or_will_never_be_taken_does_not_hold_up_the_others() {
         let folder = std::env::temp_dir().join(format!("wedjat-held-{}", std::process::id()));
-        leave_a_report(&folder).unwrap();
-        leave_a_report(&folder).unwrap();
+        leave(&folder, 2);
         let unreadable = folder.join("2001-01-01T00-00-00.000Z-live-01234567.wedjat");
         std::fs::write(&unreadable, "no report").unwrap();
         let (sent, _) = served(&folder, &["422 Unprocessable Content", "200 OK"]);
