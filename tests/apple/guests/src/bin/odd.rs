@@ -2,9 +2,11 @@
 //! that is lost, an image that is gone while it is read, a library that leaves, ports that somebody
 //! else takes. The machine is told which call will go wrong.
 use std::ffi::{CStr, c_void};
+use std::hint::black_box;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use wedjat::capture::{CaptureLimits, Capturer, ImageTable};
+use wedjat::capture::{CaptureLimits, Captured, Capturer, ImageTable};
 use wedjat::platform::power::Power;
 use wedjat::platform::stop::StopError;
 use wedjat::platform::{Semaphore, SystemError, Thread, images, random};
@@ -121,6 +123,110 @@ fn stops() {
         StopError::Unresponsive,
         !format!("{system} {system:?}").is_empty()
     );
+}
+
+#[inline(never)]
+fn interrupted_innermost() -> u64 {
+    let room = black_box([1u64; 300]);
+    // SAFETY: its handler is ours.
+    unsafe { libc::raise(libc::SIGUSR1) };
+    black_box(room)[3]
+}
+
+#[inline(never)]
+fn interrupted_caller() -> u64 {
+    black_box(interrupted_innermost()) + 1
+}
+
+static INSIDE: AtomicBool = AtomicBool::new(false);
+static LEAVE: AtomicBool = AtomicBool::new(false);
+
+#[inline(never)]
+extern "C" fn handler_spins(_: libc::c_int) {
+    INSIDE.store(true, Ordering::SeqCst);
+    while !LEAVE.load(Ordering::SeqCst) {
+        // SAFETY: no arguments. Its code lies in another image.
+        unsafe { libc::sched_yield() };
+    }
+}
+
+/// Where a stack comes into each of these functions first, innermost first. They are short; what calls them may lie
+/// right behind one of them.
+fn known(captured: &Captured<'_>) -> Vec<&'static str> {
+    let functions = [
+        (handler_spins as *const () as u64, "handler_spins"),
+        (
+            interrupted_innermost as *const () as u64,
+            "interrupted_innermost",
+        ),
+        (interrupted_caller as *const () as u64, "interrupted_caller"),
+    ];
+    let name = |pc: u64| {
+        let found = functions
+            .iter()
+            .filter(|(start, _)| (*start..start + 1024).contains(&pc));
+        found.max().map(|(_, name)| *name)
+    };
+    let mut known = Vec::new();
+    for name in captured.frames.iter().filter_map(|frame| name(frame.pc)) {
+        if !known.contains(&name) {
+            known.push(name);
+        }
+    }
+    known
+}
+
+/// A handler on an alternate stack: what it interrupted is seen, of a thread and of the main thread.
+fn handlers() {
+    let room = 64 << 10;
+    let on_its_own = || {
+        // SAFETY: a new mapping as the alternate stack, which stays; a handler that waits.
+        unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANON;
+            let memory = libc::mmap(std::ptr::null_mut(), room, 3, flags, -1, 0);
+            let stack = libc::stack_t {
+                ss_sp: memory,
+                ss_flags: 0,
+                ss_size: room,
+            };
+            assert_eq!(libc::sigaltstack(&stack, std::ptr::null_mut()), 0);
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handler_spins as *const () as usize;
+            action.sa_flags = libc::SA_ONSTACK;
+            assert_eq!(
+                libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut()),
+                0
+            );
+        }
+        black_box(interrupted_caller());
+    };
+    let look = |thread: Thread, which: &str| {
+        while !INSIDE.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        let mut capturer = Capturer::new(&CaptureLimits::default()).expect("memory for a capture");
+        let images = ImageTable::enter();
+        let captured = capturer.capture(thread, &images).unwrap();
+        println!("{which}: {:?}, {:?}", known(&captured), captured.end);
+        INSIDE.store(false, Ordering::SeqCst);
+        LEAVE.store(true, Ordering::SeqCst);
+    };
+    let main = Thread::main();
+    std::thread::scope(|scope| {
+        let (say, said) = std::sync::mpsc::channel();
+        let thread = scope.spawn(move || {
+            say.send(Thread::current()).unwrap();
+            on_its_own();
+        });
+        look(said.recv().unwrap(), "a thread");
+        thread.join().unwrap();
+    });
+    LEAVE.store(false, Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        let watches = scope.spawn(move || look(main, "the main thread"));
+        on_its_own();
+        watches.join().unwrap();
+    });
 }
 
 /// An image that is gone, or another one, by the time that it is looked at; a library that goes.
@@ -250,6 +356,7 @@ fn main() {
     ids();
     semaphores();
     stops();
+    handlers();
     loads();
     power();
     ports(&folder);
