@@ -178,8 +178,8 @@ impl LoadedImage {
         if memory::read(at, id) == id.len() {
             return *id != *self.id;
         }
-        // Nothing lies there.
-        memory::may_read()
+        // Where reading is denied, what is there is taken to be the image.
+        !memory::is_there(at)
     }
 
     /// With sections that lie in a mapped file: if somebody cuts that file, they are not there any more.

@@ -15,12 +15,6 @@ pub fn read(address: u64, into: &mut [u8]) -> usize {
     unsafe { read_raw(address, into.as_mut_ptr(), into.len()) }
 }
 
-/// Whether this process may read its memory in this way at all: a sandbox may deny it. Signal-safe.
-pub fn may_read() -> bool {
-    let control = 0u8;
-    read((&raw const control) as u64, &mut [0]) == 1
-}
-
 /// Whether there is memory at an address that can be read. Signal-safe.
 pub fn is_there(address: u64) -> bool {
     read(address, &mut [0]) == 1
