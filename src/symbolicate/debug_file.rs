@@ -315,7 +315,9 @@ mod tests {
             });
             let object = object_file::open(path.as_ref()).unwrap().remove(0);
             let code = object.code.clone();
-            let file = DebugFile::new(object, None, work).inner.clone();
+            // Its table is broken off once it goes.
+            let debug_file = DebugFile::new(object, None, work);
+            let file = debug_file.inner.clone();
             let sections = Arc::new(Sections::load(&file.object).unwrap());
             let table = convert(&file.object, &sections, file.symbols(), &file.stop).unwrap();
             let table = WholeFile::new(Bytes::from(table), file.object.base).unwrap();
