@@ -384,7 +384,7 @@ fn last_block(code: Code<'_>, pc: u64) -> Option<u64> {
             if at <= code.start {
                 return Some(code.start);
             }
-            let before = at - 4;
+            let before = at.checked_sub(4)?;
             let (_, next) = follow(code.arch, code.at(before)?, before, &mut ignored)?;
             if matches!(next, Next::Out | Next::ByTable | Next::Jump(_)) {
                 return Some(at);
