@@ -1,9 +1,9 @@
 //! What earlier launches left: how they ended, and their reports, to be sent.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::time::SystemTime;
 
 use super::{c_path, fill, path, wedjat_monitor, wedjat_report_function};
+use crate::report::time::since_epoch;
 use crate::store::{self, Answer, EndedLaunch, HowEnded};
 
 /// How a launch ended.
@@ -108,14 +108,6 @@ pub unsafe extern "C" fn wedjat_previous_launch(
     }
 }
 
-/// Since the Unix epoch.
-fn nanoseconds(time: SystemTime) -> u64 {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| {
-        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
-    })
-}
-
 fn view(ended: &EndedLaunch) -> wedjat_launch {
     let mut app_version = [0; 120];
     // The last byte stays a zero.
@@ -132,8 +124,8 @@ fn view(ended: &EndedLaunch) -> wedjat_launch {
         id: ended.launch,
         app_version,
         pid: ended.pid,
-        started: nanoseconds(ended.started),
-        last_seen: nanoseconds(ended.last_seen),
+        started: since_epoch(ended.started),
+        last_seen: since_epoch(ended.last_seen),
         footprint: ended.footprint.unwrap_or(0),
         device_free: ended.device_free.unwrap_or(0),
         how: match ended.how {

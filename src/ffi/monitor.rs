@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use super::{Data, fill, path_bytes, put, text, wedjat_post_function};
+use crate::report::time::nanos;
 use crate::{Heartbeat, Monitor, Threads};
 
 /// The recorder of this process; see `wedjat_install`.
@@ -214,18 +215,17 @@ pub unsafe extern "C" fn wedjat_get_stats(
         return false;
     };
     let now = monitor.stats();
-    let time = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let value = wedjat_stats {
         size: 0,
         turns: now.turns,
         frames: now.frames,
         stalls: now.stalls,
-        stalled_time: time(now.stalled_time),
-        longest: time(now.longest),
+        stalled_time: nanos(now.stalled_time),
+        longest: nanos(now.longest),
         reports: now.reports,
         bytes: now.bytes,
         captures: now.captures,
-        watchdog_cpu: time(now.watchdog),
+        watchdog_cpu: nanos(now.watchdog),
         lost: now.losses.iter().map(|(_, count)| count).sum(),
         stalled: now.stalled,
     };

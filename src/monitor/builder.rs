@@ -19,6 +19,7 @@ use crate::recorder::{
     Shared, StallDesk, StallEvent, TERMINATE, prepare_crash, trace_report,
 };
 use crate::report::name::Name;
+use crate::report::time::nanos;
 use crate::store::launch;
 use crate::store::{self, Limits, Tidying};
 use crate::trigger::heartbeat::PULSE;
@@ -351,7 +352,7 @@ impl MonitorBuilder {
         let mut facts = Facts::gather(&self.name, &self.version, store::fresh_id());
         facts.all_images = self.all_images;
         let limits = CaptureLimits {
-            stopped: u64::try_from(self.stop_budget.as_nanos()).unwrap_or(u64::MAX),
+            stopped: nanos(self.stop_budget),
             ..CaptureLimits::default()
         };
         let memory = |source| InstallError::Resources {

@@ -454,22 +454,22 @@ mod tests {
         let hash = "90b35a6239c3d8bdabc530a6a0816f7ff89a0aaf";
         for (file, owner) in [
             (format!("/rustc/{hash}/library/core/src/num/mod.rs"), Language),
-            ("/home/a/.rustup/toolchains/stable/lib/rustlib/src/rust/library/std/src/rt.rs".into(), Language),
+            ("/Users/ann/.rustup/toolchains/stable/lib/rustlib/src/rust/library/std/src/rt.rs".into(), Language),
             ("library/alloc/src/vec/mod.rs".into(), Language),
             ("/rust/deps/hashbrown-0.15.2/src/raw/mod.rs".into(), Language),
             ("/usr/include/c++/12/bits/stl_vector.h".into(), Language),
             ("/Applications/Xcode.app/Contents/Developer/Toolchains/x/usr/include/c++/v1/vector".into(), Language),
             ("../sysdeps/nptl/libc_start_call_main.h".into(), Language),
             ("/usr/include/glib-2.0/glib.h".into(), System),
-            ("/home/a/.cargo/registry/src/index-1949cf8c6b5b557f/serde_json-1.0.140/src/de.rs".into(), Library),
+            ("/Users/ann/.cargo/registry/src/index-1949cf8c6b5b557f/serde_json-1.0.140/src/de.rs".into(), Library),
             ("C:\\Users\\a\\.cargo\\registry\\src\\index-1949cf8c6b5b557f\\regex-1.11.1\\src\\lib.rs".into(), Library),
             ("/cargo/registry/src/index/regex-1.11.1/src/lib.rs".into(), Library),
             ("/usr/share/cargo/registry/regex-1.11.1/src/lib.rs".into(), Library),
-            ("/home/a/.cargo/git/checkouts/gimli-8f1c/53c1b1b/src/read/line.rs".into(), Library),
+            ("/Users/ann/.cargo/git/checkouts/gimli-8f1c/53c1b1b/src/read/line.rs".into(), Library),
             ("serde_json-1.0.140/src/de.rs".into(), Library),
             ("/serde_json-1.0.140/src/de.rs".into(), Library),
             ("/deps/tokio-1.44.0-rc.1/src/runtime/mod.rs".into(), Library),
-            ("/home/a/till/vendor/serde/src/lib.rs".into(), Library),
+            ("/Users/ann/till/vendor/serde/src/lib.rs".into(), Library),
             ("vendor/serde/src/lib.rs".into(), Library),
             ("third_party/zlib/inflate.c".into(), Library),
             ("/Users/a/till/Pods/Alamofire/Source/Session.swift".into(), Library),
@@ -477,19 +477,19 @@ mod tests {
             ("/Users/a/Library/Developer/Xcode/DerivedData/till-x/SourcePackages/checkouts/swift-nio/Sources/NIO/Loop.swift".into(), Library),
             ("/Users/a/till/.build/checkouts/swift-log/Sources/Logging/Logging.swift".into(), Library),
             ("checkouts/swift-log/Sources/Logging/Logging.swift".into(), Library),
-            ("/home/a/.cargo/registry/src/index/wedjat-0.1.0/src/trigger/panic.rs".into(), Recorder),
-            ("/home/a/.cargo/git/checkouts/wedjat-8f1c2b3d4e5f6a7b/53c1b1b/src/trigger/panic.rs".into(), Recorder),
-            ("/home/a/wedjat/src/monitor/mod.rs".into(), Recorder),
-            ("/home/a/wedjat/examples/demo.rs".into(), App),
-            ("/home/a/wedjat/app/src/main.rs".into(), App),
-            ("/home/a/till/src/main.rs".into(), App),
-            ("/home/a/till-1.2.3/src/main.rs".into(), App),
-            ("/home/a/till/crates/prices/src/lib.rs".into(), App),
-            ("/home/a/shared/prices/src/lib.rs".into(), App),
+            ("/Users/ann/.cargo/registry/src/index/wedjat-0.1.0/src/trigger/panic.rs".into(), Recorder),
+            ("/Users/ann/.cargo/git/checkouts/wedjat-8f1c2b3d4e5f6a7b/53c1b1b/src/trigger/panic.rs".into(), Recorder),
+            ("/Users/ann/wedjat/src/monitor/mod.rs".into(), Recorder),
+            ("/Users/ann/wedjat/examples/demo.rs".into(), App),
+            ("/Users/ann/wedjat/app/src/main.rs".into(), App),
+            ("/Users/ann/till/src/main.rs".into(), App),
+            ("/Users/ann/till-1.2.3/src/main.rs".into(), App),
+            ("/Users/ann/till/crates/prices/src/lib.rs".into(), App),
+            ("/Users/ann/shared/prices/src/lib.rs".into(), App),
             ("src/main.rs".into(), App),
             ("crates/prices/src/lib.rs".into(), App),
-            ("/home/a/till/src/library/shelf.rs".into(), App),
-            ("/home/a/till/library/core/src/shelf.rs".into(), App),
+            ("/Users/ann/till/src/library/shelf.rs".into(), App),
+            ("/Users/ann/till/library/core/src/shelf.rs".into(), App),
             ("till/src/vendors.rs".into(), App),
         ] {
             assert_eq!(of_file(&file), owner, "{file}");
@@ -511,27 +511,32 @@ mod tests {
         // As line tables alone have it: inlined functions without their crate.
         let mut hook = PhysicalFrame::bare(1, Found::Context, Some(0));
         hook.frames = [
-            frame("noted", "/home/a/fork/src/trigger/panic.rs", true),
+            frame("noted", "/Users/ann/fork/src/trigger/panic.rs", true),
             frame(
                 "wedjat::trigger::panic::install::{{closure}}",
-                "/home/a/fork/src/trigger/panic.rs",
+                "/Users/ann/fork/src/trigger/panic.rs",
                 false,
             ),
         ]
         .into();
         let mut main = PhysicalFrame::bare(2, Found::UnwindInfo, Some(0));
         main.frames = [
-            frame("{closure#1}", "/home/a/till/src/main.rs", true),
+            frame("{closure#1}", "/Users/ann/till/src/main.rs", true),
             frame(
                 "turn<(), till::main::{closure_env#1}>",
-                "/home/a/fork/src/trigger/heartbeat.rs",
+                "/Users/ann/fork/src/trigger/heartbeat.rs",
                 true,
             ),
-            frame("till::main", "/home/a/till/src/main.rs", false),
+            frame("till::main", "/Users/ann/till/src/main.rs", false),
         ]
         .into();
         let mut example = PhysicalFrame::bare(3, Found::UnwindInfo, Some(0));
-        example.frames = [frame("demo::main", "/home/a/fork/examples/demo.rs", false)].into();
+        example.frames = [frame(
+            "demo::main",
+            "/Users/ann/fork/examples/demo.rs",
+            false,
+        )]
+        .into();
         of.threads = vec![Stack {
             frames: vec![hook, main, example],
             omitted: None,

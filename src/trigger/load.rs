@@ -4,6 +4,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::report::time::nanos;
+
 /// Reports when the process uses much CPU for long.
 ///
 /// ```
@@ -222,7 +224,6 @@ pub struct LoadDetector {
 impl LoadDetector {
     /// Begins at `gauge`.
     pub fn new(loads: Loads, gauge: Gauge) -> LoadDetector {
-        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let second = 1_000_000_000;
         let cpu = loads.cpu.map(|cpu| nanos(cpu.over) / 12);
         let frames = loads.frames.map(|frames| nanos(frames.lasting) / 5);

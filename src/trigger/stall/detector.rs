@@ -1,12 +1,11 @@
 //! The state machine itself: looks in, decisions out.
 
-use std::time::Duration;
-
 use super::launch::Before;
 use super::look::{Decision, Held, Look, Next};
 use super::outcome::{How, Reason, StallEndInfo};
 use super::row::{Doubt, Row, Used};
 use super::settings::Stall;
+use crate::report::time::nanos;
 use crate::trigger::heartbeat::Beat;
 
 /// The detector. See the module's text.
@@ -40,7 +39,6 @@ pub(super) const NEVER_BEAT: u64 = 60_000_000_000;
 impl Detector {
     /// Begins at `look`, the moment of the install.
     pub fn new(stall: &Stall, look: Look) -> Detector {
-        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let threshold = nanos(stall.threshold());
         let mut detector = Detector {
             timeout: nanos(stall.timeout).max(1_000_000),
