@@ -21,6 +21,10 @@ const PANIC_SETTLES: Duration = Duration::from_millis(200);
 
 /// How often it counts whom the kernel has killed, nanoseconds: what came before then was another's end.
 const COUNTS: u64 = 5_000_000_000;
+/// How seldom it does in a process that does nothing.
+const COUNTS_IDLE: u64 = 300_000_000_000;
+/// CPU time below which a process did nothing, nanoseconds: it cannot have filled much memory.
+const NOTHING: u64 = 10_000_000;
 
 /// Rung when there is something to do.
 static BELL: Semaphore = Semaphore::new();
@@ -153,7 +157,43 @@ impl Drop for Helper {
     }
 }
 
+/// When to count next. Each count that finds the process idle doubles the time to the next one.
+#[derive(Debug)]
+struct Counts {
+    /// CPU time of the process and the time, when it was counted last.
+    cpu: u64,
+    counted: u64,
+    period: u64,
+}
+
+impl Counts {
+    fn new(cpu: u64, now: u64) -> Counts {
+        Counts {
+            cpu,
+            counted: now,
+            period: COUNTS,
+        }
+    }
+
+    /// How long to wait until the next count, nanoseconds; 0 where it is due.
+    fn wait(&mut self, cpu: u64, now: u64) -> u64 {
+        let is_idle = cpu.saturating_sub(self.cpu) < NOTHING;
+        if !is_idle {
+            self.period = COUNTS;
+        }
+        let wait = self.counted.saturating_add(self.period).saturating_sub(now);
+        if wait == 0 {
+            if is_idle {
+                self.period = self.period.saturating_mul(2).min(COUNTS_IDLE);
+            }
+            (self.cpu, self.counted) = (cpu, now);
+        }
+        wait
+    }
+}
+
 fn run(tell: impl Fn(PathBuf), tidy: impl Fn() -> Option<Tidying>) {
+    let mut counts = Counts::new(clock::process_cpu(), clock::monotonic());
     let mut tidying = None;
     loop {
         // First: the loader may keep us waiting.
@@ -191,8 +231,63 @@ fn run(tell: impl Fn(PathBuf), tidy: impl Fn() -> Option<Tidying>) {
         }
         if !vitals::OOM_KILLS_ARE_COUNTED {
             BELL.wait();
-        } else if !BELL.wait_timeout(COUNTS) {
-            launch::count(&GAUGES.memory());
+            continue;
         }
+        let wait = counts.wait(clock::process_cpu(), clock::monotonic());
+        if wait == 0 {
+            launch::count(&GAUGES.memory());
+        } else {
+            BELL.wait_timeout(wait);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// Seconds at which it counts, of so many, in a process that has used `cpu` nanoseconds by each second; somebody
+    /// wakes it each second where `awake` says so.
+    fn counted(seconds: u64, cpu: impl Fn(u64) -> u64, awake: impl Fn(u64) -> bool) -> Vec<u64> {
+        let mut counts = Counts::new(cpu(0), 0);
+        let mut counted = Vec::new();
+        let mut wakes = 0;
+        for second in 0..=seconds {
+            if second * SECOND < wakes && !awake(second) {
+                continue;
+            }
+            let wait = counts.wait(cpu(second), second * SECOND);
+            if wait == 0 {
+                counted.push(second);
+                wakes = second * SECOND;
+            } else {
+                wakes = second * SECOND + wait;
+            }
+        }
+        counted
+    }
+
+    #[test]
+    fn a_busy_process_is_counted_every_five_seconds() {
+        let busy = counted(21, |second| second * SECOND, |_| false);
+        assert_eq!(busy, [5, 10, 15, 20]);
+        // However often the thread is woken for other things.
+        assert_eq!(counted(21, |second| second * SECOND, |_| true), busy);
+    }
+
+    #[test]
+    fn an_idle_process_is_counted_ever_more_seldom_and_at_most_every_five_minutes() {
+        let idle = counted(1300, |_| 0, |_| false);
+        assert_eq!(idle, [5, 15, 35, 75, 155, 315, 615, 915, 1215]);
+    }
+
+    #[test]
+    fn a_process_that_works_again_is_counted_at_once_when_it_is_seen_to() {
+        // From the 100th second on; the watchdog wakes this thread as soon as it is awake itself.
+        let works = |second: u64| second.saturating_sub(100) * SECOND;
+        let again = counted(112, works, |second| second > 100);
+        assert_eq!(again, [5, 15, 35, 75, 101, 106, 111]);
     }
 }

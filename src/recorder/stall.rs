@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::events::{self, OnStall, StallEvent};
-use super::helper::Renewals;
+use super::helper::{Helper, Renewals};
 use super::lock::{Line, Waiting};
 use super::sampler::Sampler;
 use super::{COUNTERS, Facts, Recording, Threads, Workbench};
@@ -275,6 +275,8 @@ impl Watcher for StallDesk {
         if now.saturating_sub(self.seen) >= SEEN_PERIOD {
             self.seen = now;
             launch::seen(&GAUGES.memory());
+            // It may sleep for long, as long as the app is idle.
+            Helper::wake();
         } else {
             // The helper thread may be waiting for the loader.
             launch::write_changes();
