@@ -71,6 +71,11 @@ impl<'a> Pieces<'a> {
         }
     }
 
+    /// Goes on at a byte further behind, where a section has ended.
+    pub(crate) fn skip_to(&mut self, at: usize) {
+        self.at = at;
+    }
+
     fn section(&mut self, start: usize) -> Result<Section<'a>, Why> {
         let mut skim = Skim::new(start);
         let (kind, map) = begin(self.bytes, start)?;

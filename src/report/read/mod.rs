@@ -65,9 +65,10 @@ pub(crate) fn read_at(bytes: &[u8], base: u64) -> Result<Reading, ReadError> {
     if bytes.is_empty() {
         return Err(ReadError::Empty);
     }
+    let vouched = vouched_for(bytes);
     let mut reader = Reader {
         bytes,
-        checks: checks_of(bytes),
+        checks: checks(bytes, vouched.is_some()),
         report: Report::default(),
         damages: Damages::new(base),
         head: HeadState::Missing,
@@ -77,7 +78,7 @@ pub(crate) fn read_at(bytes: &[u8], base: u64) -> Result<Reading, ReadError> {
         misplaced_images: false,
         starts: Starts::default(),
     };
-    reader.run()?;
+    reader.run(vouched.unwrap_or_default())?;
     Ok(Reading {
         report: reader.report,
         damage: reader.damages.into_list(),
@@ -86,7 +87,11 @@ pub(crate) fn read_at(bytes: &[u8], base: u64) -> Result<Reading, ReadError> {
 
 /// How far the sections' own checks are to be trusted in these bytes.
 pub(super) fn checks_of(bytes: &[u8]) -> Checks {
-    if is_vouched_for(bytes) {
+    checks(bytes, vouched_for(bytes).is_some())
+}
+
+fn checks(bytes: &[u8], is_vouched_for: bool) -> Checks {
+    if is_vouched_for {
         Checks::Ignore
     } else if has_checks(bytes) {
         Checks::Required
@@ -95,30 +100,38 @@ pub(super) fn checks_of(bytes: &[u8]) -> Checks {
     }
 }
 
-/// Whether the file is one run of sections up to an `end` by the one who wrote them, whose CRC and
+/// So many sections are not looked for again.
+const KEPT: usize = 4096;
+
+/// The first sections of a file that is one run of them up to an `end` by the one who wrote them, whose CRC and
 /// count are right. Then the sections' own checks are not looked at, so that a tool that rewrites a
 /// report and knows nothing of them need only set `end` right.
-fn is_vouched_for(bytes: &[u8]) -> bool {
+fn vouched_for(bytes: &[u8]) -> Option<Vec<Section<'_>>> {
+    let mut kept = Vec::new();
     let mut sections = 0;
     let mut checked = false;
     for piece in Pieces::new(bytes, Checks::Ignore) {
         let Piece::Section(section) = piece else {
-            return false;
+            return None;
         };
         let has_check = check_of(bytes, &section).is_some();
         checked |= sections == 0 && has_check;
         sections += 1;
+        if kept.len() < KEPT {
+            kept.push(section);
+        }
         if section.kind == <End>::KIND {
             if !is_shallow(bytes, section.start, limits::DEPTH) || (checked && !has_check) {
-                return false;
+                return None;
             }
             let before = bytes.get(..section.start).unwrap_or_default();
-            return lookup::raw(bytes, &section, "closed_by") == b"writer"
+            let is_whole = lookup::raw(bytes, &section, "closed_by") == b"writer"
                 && lookup::unsigned(bytes, &section, "sections") == sections
                 && lookup::unsigned(bytes, &section, "crc32") == u64::from(crc32(0, before));
+            return is_whole.then_some(kept);
         }
     }
-    false
+    None
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,10 +166,15 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn run(&mut self) -> Result<(), ReadError> {
+    /// `known` are the sections that the bytes begin with, where these were found already.
+    fn run(&mut self, known: Vec<Section<'a>>) -> Result<(), ReadError> {
         let mut format = None;
         let mut ended_at = None;
-        for piece in Pieces::new(self.bytes, self.checks) {
+        let mut rest = Pieces::new(self.bytes, self.checks);
+        if let Some(last) = known.last() {
+            rest.skip_to(last.end);
+        }
+        for piece in known.into_iter().map(Piece::Section).chain(rest) {
             let section = match piece {
                 Piece::Section(section) => section,
                 Piece::Gap { start, end, why } => {

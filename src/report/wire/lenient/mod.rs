@@ -70,6 +70,7 @@ struct Walk<'a, 'd> {
 }
 
 impl<'a> Walk<'a, '_> {
+    #[inline]
     fn token(&self, at: usize) -> Result<(Token<'a>, usize), Error> {
         // A well-formed section has one wherever one is looked for.
         token(self.bytes, at).map_err(|_| Error::new(at, "is cut"))
@@ -118,13 +119,13 @@ impl<'a> Walk<'a, '_> {
     }
 
     fn text(&self, at: usize, bytes: &'a [u8]) -> Cow<'a, str> {
-        let text = String::from_utf8_lossy(bytes);
-        if let Cow::Owned(_) = text {
-            self.add(at, DamageKind::Field, || {
-                "a string is not UTF-8; its broken parts are shown as \u{fffd}".to_owned()
-            });
+        if let Ok(text) = std::str::from_utf8(bytes) {
+            return Cow::Borrowed(text);
         }
-        text
+        self.add(at, DamageKind::Field, || {
+            "a string is not UTF-8; its broken parts are shown as \u{fffd}".to_owned()
+        });
+        String::from_utf8_lossy(bytes)
     }
 }
 
@@ -181,11 +182,13 @@ struct Value<'w, 'a, 'd> {
 }
 
 impl<'w, 'a, 'd> Value<'w, 'a, 'd> {
+    #[inline]
     fn token(&self) -> Result<(Token<'a>, usize), Error> {
         self.walk.token(self.at)
     }
 
     /// Goes on behind the value where it was read; an error is the value's own unless it says of which.
+    #[inline]
     fn done<T>(&self, next: usize, result: Result<T, Error>) -> Result<T, Error> {
         self.walk.end.set(if result.is_ok() { next } else { 0 });
         result.map_err(|error| Error {
@@ -195,6 +198,7 @@ impl<'w, 'a, 'd> Value<'w, 'a, 'd> {
     }
 
     /// A scalar that `take` finds to be of the right type.
+    #[inline]
     fn scalar<T, R>(
         &self,
         expected: &str,
@@ -208,6 +212,7 @@ impl<'w, 'a, 'd> Value<'w, 'a, 'd> {
         }
     }
 
+    #[inline]
     fn unsigned<V: Visitor<'a>>(
         &self,
         most: u64,
