@@ -8,12 +8,15 @@ mod desk_support;
 mod tools;
 
 #[cfg(all(feature = "symbolicate", target_os = "linux", target_arch = "x86_64"))]
+#[path = "outside_tools/owners.rs"]
+mod owners;
+#[cfg(all(feature = "symbolicate", target_os = "linux", target_arch = "x86_64"))]
 #[path = "outside_tools/symbolicate.rs"]
 mod symbolicate;
 
 fn main() {
     let tests = tools::Tests::new();
     #[cfg(all(feature = "symbolicate", target_os = "linux", target_arch = "x86_64"))]
-    let tests = symbolicate::add(tests);
+    let tests = owners::add(symbolicate::add(tests));
     tests.run();
 }

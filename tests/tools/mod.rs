@@ -16,6 +16,14 @@ pub const DWZ: Tool = Tool {
     program: "dwz",
     package: "dwz",
 };
+pub const GCC: Tool = Tool {
+    program: "gcc",
+    package: "gcc",
+};
+pub const GIT: Tool = Tool {
+    program: "git",
+    package: "git",
+};
 pub const LLVM_SYMBOLIZER: Tool = Tool {
     program: "llvm-symbolizer-14",
     package: "llvm-14",

@@ -1,0 +1,270 @@
+//! Whose code a source file is, by where the compiler found it.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::Owner;
+use crate::symbolicate::frame::{Frame, PhysicalFrame, Symbolicated, image_file_name};
+
+/// Compilers have no file for what they make themselves: `<compiler-generated>`.
+pub(super) fn is_made_up(file: &str) -> bool {
+    file.is_empty() || file.starts_with('<') && file.ends_with('>')
+}
+
+/// Files whose owner is kept, on each thread.
+const FILES: usize = 4096;
+
+/// Whose code a source file is. What was found is kept: a fleet's reports name the same files over and over.
+pub(super) fn kept_of_file(file: &Arc<str>) -> Owner {
+    thread_local! {
+        static KNOWN: RefCell<FxHashMap<Arc<str>, Owner>> = RefCell::default();
+    }
+    KNOWN.with_borrow_mut(|known| {
+        if let Some(owner) = known.get(file) {
+            return *owner;
+        }
+        if known.len() >= FILES {
+            known.clear();
+        }
+        let owner = of_file(file);
+        known.insert(file.clone(), owner);
+        owner
+    })
+}
+
+/// Whose code a source file is, by where the compiler found it.
+pub(super) fn of_file(file: &str) -> Owner {
+    let file = file.replace('\\', "/");
+    let file = file.as_str();
+    let has = |parts: &[&str]| parts.iter().any(|part| file.contains(part));
+    if is_recorders(file) {
+        return Owner::Recorder;
+    }
+    // Rust's own library: as shipped, as the `rust-src` component has it, and its own dependencies.
+    let shipped =
+        file.starts_with("/rustc/") || has(&["/rustlib/src/rust/", "/rustlib/rustc-src/"]);
+    if shipped || file.starts_with("/rust/deps/") || is_rust_library(file) {
+        return Owner::Language;
+    }
+    // Xcode's toolchain and SDKs, Swift's own build, gcc's and libc++'s headers, libc linked statically.
+    const LANGUAGE: [&str; 14] = [
+        "/Contents/Developer/",
+        "/Library/Developer/CommandLineTools/",
+        "/AppleInternal/",
+        "/BuildRoot/Library/",
+        "/swift/stdlib/",
+        "/usr/include/c++/",
+        "/include/c++/v1/",
+        "/usr/lib/gcc/",
+        "/gcc/include/",
+        "/libgcc/",
+        "/glibc-",
+        "/musl-",
+        "/compiler-rt/",
+        "/libunwind/src/",
+    ];
+    const LIBC: [&str; 7] = [
+        "../sysdeps/",
+        "../csu/",
+        "./nptl/",
+        "./csu/",
+        "./stdlib/",
+        "./string/",
+        "./elf/",
+    ];
+    if has(&LANGUAGE) || LIBC.iter().any(|start| file.starts_with(start)) {
+        return Owner::Language;
+    }
+    if file.starts_with("/usr/include/") || file.starts_with("/usr/src/") {
+        return Owner::System;
+    }
+    // Cargo's registries and checkouts, wherever CARGO_HOME is or was remapped to; SwiftPM's, Carthage's
+    // and CocoaPods' copies; vendored code.
+    const LIBRARY: [&str; 17] = [
+        "/registry/src/",
+        "/cargo/registry/",
+        "/git/checkouts/",
+        "/.build/checkouts/",
+        "/SourcePackages/checkouts/",
+        "/Carthage/Checkouts/",
+        "/Pods/",
+        "/vendor/",
+        "/vendored/",
+        "/third_party/",
+        "/third-party/",
+        "/thirdparty/",
+        "/ThirdParty/",
+        "/node_modules/",
+        "/conan/data/",
+        "/vcpkg/buildtrees/",
+        "/nix/store/",
+    ];
+    let from_root = format!("/{}", file.trim_start_matches("./").trim_start_matches('/'));
+    if LIBRARY.iter().any(|part| from_root.contains(part)) || from_root.starts_with("/checkouts/") {
+        return Owner::Library;
+    }
+    // Where all that stands before a package was cut off, what is left begins with its name and version. The app's own
+    // paths begin in its workspace; but cargo's `trim-paths` spells dependencies given by a path so, below `.`.
+    let first = from_root.trim_start_matches('/').split('/').next();
+    let first = first.filter(|_| !file.starts_with("./"));
+    let remapped = ["/deps/", "/crates/", "/dep/"]
+        .iter()
+        .find_map(|folder| from_root.strip_prefix(folder));
+    let second = remapped.and_then(|rest| rest.split('/').next());
+    if first.into_iter().chain(second).any(has_version) || is_cargos_copy(&from_root) {
+        return Owner::Library;
+    }
+    Owner::App
+}
+
+/// Whether a function's crate lies in a folder of its name and version, `…/serde-1.0.219/src/…`: all before it was cut
+/// off, and the compiler has put the workspace there. An app may lie in such a folder itself.
+pub(super) fn is_package(
+    of: &Symbolicated,
+    physical: &PhysicalFrame,
+    frame: Option<&Frame>,
+    file: &str,
+) -> bool {
+    let Some((before, _)) = file.split_once("/src/").filter(|_| !file.starts_with("./")) else {
+        return false;
+    };
+    let folder = before.rsplit('/').next().unwrap_or(before);
+    let version = folder
+        .match_indices('-')
+        .find(|(at, _)| has_version(&folder[*at..]));
+    let (Some((at, _)), Some(name)) = (version, frame.and_then(|frame| frame.function.as_deref()))
+    else {
+        return false;
+    };
+    let name = name.trim_start_matches('<');
+    let package = folder[..at].replace('-', "_");
+    let image = of.image(physical).map(|image| image_file_name(&image.name));
+    let is_apps = |name: &str| name.replace('-', "_") == package;
+    let apps = [Some(of.report.head.app.name.as_str()), image];
+    !package.is_empty()
+        && name
+            .strip_prefix(&package)
+            .is_some_and(|rest| rest.starts_with("::"))
+        && !apps.into_iter().flatten().any(is_apps)
+}
+
+/// What is left of cargo's copy of a package where all before it was trimmed: `/gimli-8f1c2b3d4e5f6a7b/53c1b1b/src/…` of
+/// a git repository, `/index.crates.io-1949cf8c6b5b557f/serde-1.0.219/src/…` of a registry.
+fn is_cargos_copy(from_root: &str) -> bool {
+    let mut folders = from_root.trim_start_matches('/').split('/');
+    let is_hex = |text: &str| text.bytes().all(|c| c.is_ascii_hexdigit());
+    let source = folders.next().and_then(|first| first.rsplit_once('-'));
+    source.is_some_and(|(_, hash)| hash.len() == 16 && is_hex(hash))
+        && folders
+            .next()
+            .is_some_and(|copy| copy.len() >= 7 && is_hex(copy) || has_version(copy))
+}
+
+/// `serde_json-1.0.140`: a package's name and version.
+fn has_version(folder: &str) -> bool {
+    let versions = folder.match_indices('-').map(|(at, _)| &folder[at + 1..]);
+    let mut versions = versions.filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    versions.any(|rest| {
+        let mut numbers = rest.splitn(3, '.');
+        let is_number = |part: Option<&str>| part.is_some_and(|part| part.parse::<u64>().is_ok());
+        let (major, minor, rest) = (numbers.next(), numbers.next(), numbers.next());
+        is_number(major)
+            && is_number(minor)
+            && rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    })
+}
+
+/// `library/core/src/…`, as Rust's library is called where the path before it was cut off.
+fn is_rust_library(file: &str) -> bool {
+    const CRATES: [&str; 6] = [
+        "alloc",
+        "core",
+        "panic_abort",
+        "panic_unwind",
+        "std",
+        "unwind",
+    ];
+    let Some((front, behind)) = file.split_once("library/") else {
+        return false;
+    };
+    let mut parts = behind.splitn(3, '/');
+    let (name, src) = (parts.next().unwrap_or(""), parts.next());
+    (front.is_empty() || front.ends_with("/rust/")) && CRATES.contains(&name) && src == Some("src")
+}
+
+/// Whether a file is one of this recorder's.
+fn is_recorders(file: &str) -> bool {
+    // `wedjat/src/…`, `wedjat-0.1.0/src/…`, and `wedjat-<hash>/<revision>/src/…`.
+    let mut folders = file.split('/').peekable();
+    while let Some(folder) = folders.next() {
+        let rest = folder.strip_prefix("wedjat");
+        if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-')) {
+            let mut next = folders.clone();
+            let revision =
+                next.next_if(|part| part.len() >= 7 && part.bytes().all(|c| c.is_ascii_hexdigit()));
+            if revision.is_some() || folders.peek() == Some(&"src") {
+                return next.next() == Some("src");
+            }
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_of_where_it_was_compiled_from() {
+        use Owner::{App, Language, Library, Recorder, System};
+        let hash = "90b35a6239c3d8bdabc530a6a0816f7ff89a0aaf";
+        for (file, owner) in [
+            (format!("/rustc/{hash}/library/core/src/num/mod.rs"), Language),
+            ("/Users/ann/.rustup/toolchains/stable/lib/rustlib/src/rust/library/std/src/rt.rs".into(), Language),
+            ("library/alloc/src/vec/mod.rs".into(), Language),
+            ("/rust/deps/hashbrown-0.15.2/src/raw/mod.rs".into(), Language),
+            ("/usr/include/c++/12/bits/stl_vector.h".into(), Language),
+            ("/Applications/Xcode.app/Contents/Developer/Toolchains/x/usr/include/c++/v1/vector".into(), Language),
+            ("../sysdeps/nptl/libc_start_call_main.h".into(), Language),
+            ("/usr/include/glib-2.0/glib.h".into(), System),
+            ("/Users/ann/.cargo/registry/src/index-1949cf8c6b5b557f/serde_json-1.0.140/src/de.rs".into(), Library),
+            ("C:\\Users\\a\\.cargo\\registry\\src\\index-1949cf8c6b5b557f\\regex-1.11.1\\src\\lib.rs".into(), Library),
+            ("/cargo/registry/src/index/regex-1.11.1/src/lib.rs".into(), Library),
+            ("/usr/share/cargo/registry/regex-1.11.1/src/lib.rs".into(), Library),
+            ("/Users/ann/.cargo/git/checkouts/gimli-8f1c/53c1b1b/src/read/line.rs".into(), Library),
+            ("serde_json-1.0.140/src/de.rs".into(), Library),
+            ("gimli-8f1c2b3d4e5f6a7b/53c1b1b/src/read/line.rs".into(), Library),
+            ("./index.crates.io-1949cf8c6b5b557f/serde-1.0.219/src/lib.rs".into(), Library),
+            ("gimli-8f1c2b3d4e5f6a7b/src/read/line.rs".into(), App),
+            ("/serde_json-1.0.140/src/de.rs".into(), Library),
+            ("./prices-1.2.3/src/lib.rs".into(), App),
+            ("/deps/tokio-1.44.0-rc.1/src/runtime/mod.rs".into(), Library),
+            ("/Users/ann/till/vendor/serde/src/lib.rs".into(), Library),
+            ("vendor/serde/src/lib.rs".into(), Library),
+            ("third_party/zlib/inflate.c".into(), Library),
+            ("/Users/a/till/Pods/Alamofire/Source/Session.swift".into(), Library),
+            ("Pods/Alamofire/Source/Session.swift".into(), Library),
+            ("/Users/a/Library/Developer/Xcode/DerivedData/till-x/SourcePackages/checkouts/swift-nio/Sources/NIO/Loop.swift".into(), Library),
+            ("/Users/a/till/.build/checkouts/swift-log/Sources/Logging/Logging.swift".into(), Library),
+            ("checkouts/swift-log/Sources/Logging/Logging.swift".into(), Library),
+            ("/Users/ann/.cargo/registry/src/index/wedjat-0.1.0/src/trigger/panic.rs".into(), Recorder),
+            ("/Users/ann/.cargo/git/checkouts/wedjat-8f1c2b3d4e5f6a7b/53c1b1b/src/trigger/panic.rs".into(), Recorder),
+            ("/Users/ann/wedjat/src/monitor/mod.rs".into(), Recorder),
+            ("/Users/ann/wedjat/examples/demo.rs".into(), App),
+            ("/Users/ann/wedjat/app/src/main.rs".into(), App),
+            ("/Users/ann/till/src/main.rs".into(), App),
+            ("/Users/ann/till-1.2.3/src/main.rs".into(), App),
+            ("/Users/ann/till/crates/prices/src/lib.rs".into(), App),
+            ("/Users/ann/shared/prices/src/lib.rs".into(), App),
+            ("src/main.rs".into(), App),
+            ("crates/prices/src/lib.rs".into(), App),
+            ("/Users/ann/till/src/library/shelf.rs".into(), App),
+            ("/Users/ann/till/library/core/src/shelf.rs".into(), App),
+            ("till/src/vendors.rs".into(), App),
+        ] {
+            assert_eq!(of_file(&file), owner, "{file}");
+        }
+    }
+}

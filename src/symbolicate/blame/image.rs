@@ -1,0 +1,51 @@
+//! Whether an image is the app's own.
+
+use crate::report::Image;
+use crate::symbolicate::frame::{Symbolicated, image_file_name};
+use crate::symbolicate::symbolicator::is_system;
+
+/// Whether an image is the app's own, rather than the system's.
+pub(super) fn is_apps(of: &Symbolicated, image: &Image) -> bool {
+    let name = image.name.as_str();
+    let app = &of.report.head.app.name;
+    if name.starts_with('[') || name.is_empty() {
+        return false;
+    }
+    if !app.is_empty() && image_file_name(name) == app {
+        return true;
+    }
+    const FOLDERS: [&str; 3] = ["/opt/homebrew/", "/usr/local/lib/", "/usr/local/Cellar/"];
+    if is_system(name) || FOLDERS.iter().any(|folder| name.starts_with(folder)) {
+        return false;
+    }
+    if name.contains('/') {
+        return true;
+    }
+    // MetricKit gives names without paths.
+    const FRAMEWORKS: [&str; 22] = [
+        "AppKit",
+        "AVFCore",
+        "AVFAudio",
+        "AVFoundation",
+        "CFNetwork",
+        "Combine",
+        "CoreAnimation",
+        "CoreData",
+        "CoreFoundation",
+        "CoreGraphics",
+        "CoreLocation",
+        "CoreText",
+        "Foundation",
+        "FrontBoardServices",
+        "GraphicsServices",
+        "ImageIO",
+        "QuartzCore",
+        "Security",
+        "SwiftUI",
+        "UIKit",
+        "UIKitCore",
+        "WebKit",
+    ];
+    let system_library = name.starts_with("lib") && name.ends_with(".dylib");
+    !(name == "dyld" || name == "kernel" || system_library || FRAMEWORKS.contains(&name))
+}

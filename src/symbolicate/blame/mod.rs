@@ -1,0 +1,234 @@
+//! Whose code a frame is: the app's, or that of a library, the language, the recorder or the system.
+//!
+//! What decides is where the function was compiled from, inlined or not: a generic function of Rust's
+//! library lies in the app's image, and is the library's all the same. Only a frame without a source
+//! file goes by its image and its name.
+
+mod file;
+mod image;
+mod name;
+
+use std::sync::OnceLock;
+
+use super::frame::{Frame, PhysicalFrame, Stack, Symbolicated, image_file_name};
+use file::{is_made_up, is_package, kept_of_file, of_file};
+use image::is_apps;
+use name::of_name;
+
+/// Whose code a frame is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Owner {
+    /// The app's own: its workspace, and dependencies given by a path.
+    App,
+    /// A dependency from a registry, a git checkout, a vendored folder, a package manager.
+    Library,
+    /// The library and runtime of a programming language.
+    Language,
+    /// This recorder.
+    Recorder,
+    /// The operating system.
+    System,
+}
+
+/// A source frame, and the physical frame that it is of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Blamed<'a> {
+    pub physical: &'a PhysicalFrame,
+    /// `None` where nothing but the address is known.
+    pub frame: Option<&'a Frame>,
+}
+
+impl<'a> Blamed<'a> {
+    /// The function's name; where it is not known, that of the image.
+    pub fn name(&self, of: &'a Symbolicated) -> &'a str {
+        let name = self.frame.and_then(|frame| frame.function.as_deref());
+        name.or_else(|| {
+            let image = of.image(self.physical)?;
+            Some(image_file_name(&image.name))
+        })
+        .unwrap_or("???")
+    }
+}
+
+/// The app's innermost frame of a stack; else the innermost of its libraries' that has a name; else the
+/// innermost that has one; else the innermost.
+pub(crate) fn blamed<'a>(of: &'a Symbolicated, stack: &'a Stack) -> Option<Blamed<'a>> {
+    let worth = |blamed: &Blamed<'_>| match owner(of, blamed.physical, blamed.frame) {
+        Owner::App => 0,
+        _ if blamed.frame.is_none_or(|frame| frame.function.is_none()) => 3,
+        Owner::Library => 1,
+        _ => 2,
+    };
+    // Of those worth the same, the first.
+    each(stack).min_by_key(worth)
+}
+
+/// Every source frame of a stack, innermost first.
+pub(crate) fn each(stack: &Stack) -> impl Iterator<Item = Blamed<'_>> {
+    stack.frames.iter().flat_map(|physical| {
+        let bare = physical.frames.is_empty().then_some(None);
+        let frames = bare.into_iter().chain(physical.frames.iter().map(Some));
+        frames.map(move |frame| Blamed { physical, frame })
+    })
+}
+
+/// Whose code a source frame is.
+pub(crate) fn owner(of: &Symbolicated, physical: &PhysicalFrame, frame: Option<&Frame>) -> Owner {
+    if !of.known_owners.is_apps(of, physical) {
+        return Owner::System;
+    }
+    let by_name = || match frame.and_then(|frame| frame.function.as_deref()) {
+        Some(name) => of_name(name),
+        None => Owner::App,
+    };
+    match frame.and_then(|frame| frame.file.as_ref()) {
+        Some(file) if !is_made_up(file) => match kept_of_file(file) {
+            Owner::App if by_name() == Owner::Recorder => Owner::Recorder,
+            Owner::App if of.known_owners.is_recorders(of, file) => Owner::Recorder,
+            Owner::App if is_package(of, physical, frame, file) => Owner::Library,
+            owner => owner,
+        },
+        _ => by_name(),
+    }
+}
+
+/// Whether a frame is the app's.
+pub(crate) fn is_own(of: &Symbolicated, physical: &PhysicalFrame, frame: Option<&Frame>) -> bool {
+    owner(of, physical, frame) == Owner::App
+}
+
+impl Symbolicated {
+    /// Whose code a source frame of this report is; `None` stands for a frame of which nothing but the
+    /// address is known.
+    ///
+    /// ```
+    /// use wedjat::symbolicate::{Owner, Symbolicated};
+    ///
+    /// /// The app's innermost function on a thread's stack.
+    /// fn to_blame(report: &Symbolicated, thread: usize) -> Option<&str> {
+    ///     let mut frames = report.threads.get(thread)?.frames.iter().flat_map(|physical| {
+    ///         physical.frames.iter().map(move |frame| (physical, frame))
+    ///     });
+    ///     let own = frames.find(|(physical, frame)| report.owner(physical, Some(frame)) == Owner::App);
+    ///     own?.1.function.as_deref()
+    /// }
+    /// ```
+    pub fn owner(&self, physical: &PhysicalFrame, frame: Option<&Frame>) -> Owner {
+        owner(self, physical, frame)
+    }
+}
+
+/// What is found out once for all frames of a report.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct KnownOwners {
+    /// Whether each image is the app's own.
+    images: OnceLock<Vec<bool>>,
+    /// See [`shown_folders`].
+    folders: OnceLock<Vec<String>>,
+}
+
+impl KnownOwners {
+    fn is_apps(&self, of: &Symbolicated, physical: &PhysicalFrame) -> bool {
+        let find = || of.images().iter().map(|image| is_apps(of, image)).collect();
+        let images: &Vec<bool> = self.images.get_or_init(find);
+        let known = physical.image.and_then(|at| images.get(at as usize));
+        known.is_some_and(|is_apps| *is_apps)
+    }
+
+    fn is_recorders(&self, of: &Symbolicated, file: &str) -> bool {
+        let folders = self.folders.get_or_init(|| shown_folders(of));
+        folders.iter().any(|folder| file.starts_with(folder))
+    }
+}
+
+/// Folders of this recorder's sources that a report shows by itself: a function of the crate `wedjat` was
+/// compiled from there. Inlined functions have no crate in their name where the debug information holds
+/// line tables alone, and a checkout may lie in a folder of any name.
+fn shown_folders(of: &Symbolicated) -> Vec<String> {
+    let mut folders: Vec<String> = Vec::new();
+    let stacks = of.threads.iter().chain(&of.samples);
+    let frames = stacks
+        .flat_map(|stack| &stack.frames)
+        .flat_map(|physical| &*physical.frames);
+    for frame in frames {
+        let (Some(name), Some(file)) = (&frame.function, &frame.file) else {
+            continue;
+        };
+        let is_ours = name
+            .strip_prefix('<')
+            .unwrap_or(name)
+            .starts_with("wedjat::");
+        let Some(end) = file.rfind("/src/").filter(|_| is_ours) else {
+            continue;
+        };
+        let folder = &file[..end + "/src/".len()];
+        // A method of a foreign trait, `<wedjat::Stall as …>`, may be the app's or of Rust's library.
+        let is_foreign = name.starts_with('<') && name.contains(" as ");
+        let is_new = !folders.iter().any(|known| known == folder);
+        if is_new && !is_foreign && of_file(file) == Owner::App {
+            folders.push(folder.to_owned());
+        }
+    }
+    folders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::model::Found;
+    use crate::report::{Image, Report};
+    use crate::symbolicate::{DebugFiles, Symbolicator};
+
+    #[test]
+    fn a_checkout_in_a_folder_of_any_name_is_the_recorders() {
+        let frame = |name: &str, file: &str, inlined| Frame {
+            file: Some(file.into()),
+            inlined,
+            ..Frame::named(name, name)
+        };
+        let mut of = Symbolicator::new(DebugFiles::new()).symbolicate(Report::default());
+        of.report.images.push(Image {
+            name: "/opt/till/till".into(),
+            ..Image::default()
+        });
+        // As line tables alone have it: inlined functions without their crate.
+        let mut hook = PhysicalFrame::bare(1, Found::Context, Some(0));
+        hook.frames = [
+            frame("noted", "/Users/ann/fork/src/trigger/panic.rs", true),
+            frame(
+                "wedjat::trigger::panic::install::{{closure}}",
+                "/Users/ann/fork/src/trigger/panic.rs",
+                false,
+            ),
+        ]
+        .into();
+        let mut main = PhysicalFrame::bare(2, Found::UnwindInfo, Some(0));
+        main.frames = [
+            frame("{closure#1}", "/Users/ann/till/src/main.rs", true),
+            frame(
+                "turn<(), till::main::{closure_env#1}>",
+                "/Users/ann/fork/src/trigger/heartbeat.rs",
+                true,
+            ),
+            frame("till::main", "/Users/ann/till/src/main.rs", false),
+        ]
+        .into();
+        let mut example = PhysicalFrame::bare(3, Found::UnwindInfo, Some(0));
+        example.frames = [frame(
+            "demo::main",
+            "/Users/ann/fork/examples/demo.rs",
+            false,
+        )]
+        .into();
+        of.threads = vec![Stack {
+            frames: vec![hook, main, example],
+            omitted: None,
+        }];
+        let owners: Vec<Owner> = each(&of.threads[0])
+            .map(|frame| owner(&of, frame.physical, frame.frame))
+            .collect();
+        use Owner::{App, Recorder};
+        assert_eq!(owners, [Recorder, Recorder, App, Recorder, App, App]);
+    }
+}
