@@ -184,20 +184,25 @@ fn a_pasted_report_keeps_its_frames() {
 }
 
 #[test]
-fn a_frame_that_cannot_be_read_is_named_by_its_line() {
-    let found = imported("torn.crash");
+fn a_frame_that_cannot_be_read_is_named_by_its_line_and_its_byte() {
     let text = std::fs::read_to_string(testdata("imported/torn.crash")).unwrap();
-    let line = 1 + text
-        .lines()
-        .position(|line| line.contains("(cut)"))
-        .unwrap();
-    assert_eq!(found.damage.len(), 1, "{:?}", found.damage);
-    assert!(
-        found.damage[0].contains(&format!("line {line} ")),
-        "{:?}",
-        found.damage
-    );
-    assert_eq!(pcs(&found, 1).len(), 2);
+    let indented: String = text.lines().map(|line| format!("    {line}\n")).collect();
+    // As it was written; behind the mark of UTF-8; pasted with an indent.
+    for text in [text.clone(), format!("\u{feff}{text}"), indented] {
+        let at = text.find("(cut)").unwrap();
+        let start = text[..at].rfind('\n').unwrap() + 1;
+        let line = 1 + text[..start].matches('\n').count();
+        let readings = foreign::read(text.as_bytes()).unwrap();
+        let [damage] = &readings[0].damage[..] else {
+            panic!("{:?}", readings[0].damage);
+        };
+        assert!(
+            damage.message.contains(&format!("line {line} ")),
+            "{damage}"
+        );
+        assert_eq!(damage.offset, start as u64, "{damage}");
+    }
+    assert_eq!(pcs(&imported("torn.crash"), 1).len(), 2);
 }
 
 #[test]

@@ -176,9 +176,21 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, Error> {
                 .map(|reading| vec![reading])
                 .map_err(|(offset, what)| nothing(offset, what));
         }
-        Layout::Spindump => return Ok(vec![spindump::read(&dedented(text), Fields::default())]),
+        Layout::Spindump => {
+            let lines = Lines::new(bytes, text);
+            return Ok(vec![spindump::read(
+                &dedented(text),
+                Fields::default(),
+                lines,
+            )]);
+        }
         Layout::CrashText => {
-            return Ok(vec![crash_text::read(&dedented(text), Fields::default())]);
+            let lines = Lines::new(bytes, text);
+            return Ok(vec![crash_text::read(
+                &dedented(text),
+                Fields::default(),
+                lines,
+            )]);
         }
         _ => {}
     }
@@ -215,9 +227,17 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, Error> {
                     }
                 }
                 // Other kinds of `.ips` have text behind the header.
-                Some(_) if spindump::is_one(rest) => vec![spindump::read(&dedented(rest), header)],
+                Some(_) if spindump::is_one(rest) => vec![spindump::read(
+                    &dedented(rest),
+                    header,
+                    Lines::new(bytes, rest),
+                )],
                 Some(_) if crash_text::is_one(rest) => {
-                    vec![crash_text::read(&dedented(rest), header)]
+                    vec![crash_text::read(
+                        &dedented(rest),
+                        header,
+                        Lines::new(bytes, rest),
+                    )]
                 }
                 // A body that someone cut the header off.
                 _ if header.has("threads") => vec![ips::read(Fields::default(), header)],
@@ -266,6 +286,40 @@ fn memchr_find(text: &[u8], what: &[u8]) -> bool {
 /// Without the mark of UTF-8 that some editors put in front.
 fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
+}
+
+/// The lines of a text that a file ends with.
+#[derive(Debug, Clone, Copy)]
+struct Lines<'a> {
+    file: &'a [u8],
+    /// How many lines of the file end before the text.
+    above: usize,
+}
+
+impl Lines<'_> {
+    fn new<'a>(file: &'a [u8], text: &[u8]) -> Lines<'a> {
+        let before = &file[..file.len().saturating_sub(text.len())];
+        let above = before.iter().filter(|byte| **byte == b'\n').count();
+        Lines { file, above }
+    }
+
+    /// The numbers in the file of lines of the text, and where they begin there, in bytes. The numbers given are in
+    /// order, and the first line's is 1.
+    fn places(&self, numbers: Vec<usize>) -> impl Iterator<Item = (usize, usize)> {
+        let ends = self.file.iter().enumerate();
+        let ends = ends.filter(|(_, byte)| **byte == b'\n');
+        let starts = std::iter::once(0).chain(ends.map(|(at, _)| at + 1));
+        let mut starts = (1..).zip(starts);
+        let mut last = (1, 0);
+        numbers.into_iter().map(move |number| {
+            let number = self.above + number;
+            while last.0 < number {
+                let Some(next) = starts.next() else { break };
+                last = next;
+            }
+            (number, last.1)
+        })
+    }
 }
 
 /// Text without the spaces that all its lines begin with where it was pasted into another: as many as stand

@@ -39,7 +39,7 @@ use super::draft::{Draft, frame};
 use super::fields::Fields;
 use super::ips::joined;
 use super::samples::{Node, put_heaviest, stacks};
-use super::{Layout, values};
+use super::{Layout, Lines, values};
 use crate::report::{DamageKind, EventKind, Frame, Reading, StallEnd, Thread, Value, limits};
 
 /// Whether the text looks like one.
@@ -53,7 +53,8 @@ pub(super) fn is_one(text: &[u8]) -> bool {
     has(b"Event:") && (has(b"Steps:") || has(b"Heaviest stack for") || has(b"Data Source:"))
 }
 
-pub(super) fn read(text: &[u8], mut header: Fields) -> Reading {
+/// `lines` are those of the text where it was found.
+pub(super) fn read(text: &[u8], mut header: Fields, lines: Lines<'_>) -> Reading {
     let text: Cow<'_, str> = String::from_utf8_lossy(text);
     let mut page = Page::default();
     for (line, number) in text.lines().zip(1..) {
@@ -61,10 +62,10 @@ pub(super) fn read(text: &[u8], mut header: Fields) -> Reading {
     }
     page.close();
     let mut draft = Draft::new();
-    for number in std::mem::take(&mut page.unread) {
+    for (number, offset) in lines.places(std::mem::take(&mut page.unread)) {
         let message =
             format!("line {number} stands in a tree of stacks and is no frame: it is left out");
-        draft.damage(DamageKind::Section, 0, &message);
+        draft.damage(DamageKind::Section, offset, &message);
     }
     page.head(&mut draft, &mut header);
     let mut left = Fields::of(Value::Map(
@@ -123,11 +124,11 @@ struct Page {
     /// Whether it is a report of load: with the heaviest stack, and trees of processes.
     is_load: bool,
     /// Numbers of lines that should be frames.
-    unread: Vec<u64>,
+    unread: Vec<usize>,
 }
 
 impl Page {
-    fn line(&mut self, line: &str, number: u64) {
+    fn line(&mut self, line: &str, number: usize) {
         let trimmed = line.trim();
         if trimmed.is_empty() {
             (self.in_thread, self.in_heaviest) = (false, false);

@@ -11,7 +11,7 @@ pub(super) use self::lines::{image_line, is_address, label};
 use super::draft::{Draft, frame};
 use super::fields::Fields;
 use super::ips::{code_name, fault_address, joined};
-use super::{LAST_EXCEPTION, Layout, values};
+use super::{LAST_EXCEPTION, Layout, Lines, values};
 use crate::report::{DamageKind, EventKind, Frame, Image, Reading, Signal, Thread, Value, limits};
 
 /// Whether the text looks like one: two of its labels at the beginning of lines.
@@ -35,7 +35,8 @@ pub(super) fn is_one(text: &[u8]) -> bool {
     labelled.take(2).count() == 2
 }
 
-pub(super) fn read(text: &[u8], mut header: Fields) -> Reading {
+/// `lines` are those of the text where it was found.
+pub(super) fn read(text: &[u8], mut header: Fields, lines: Lines<'_>) -> Reading {
     let text: Cow<'_, str> = String::from_utf8_lossy(text);
     let mut draft = Draft::new();
     images(&mut draft, &text);
@@ -54,9 +55,9 @@ pub(super) fn read(text: &[u8], mut header: Fields) -> Reading {
     for (line, number) in text.lines().zip(1..) {
         page.line(line, number);
     }
-    for number in std::mem::take(&mut page.unread) {
+    for (number, offset) in lines.places(std::mem::take(&mut page.unread)) {
         let message = format!("line {number} stands among frames and is none: it is left out");
-        draft.damage(DamageKind::Section, 0, &message);
+        draft.damage(DamageKind::Section, offset, &message);
     }
     let had_images = !draft.report.images.is_empty();
     page.stacks(&mut draft);
@@ -76,7 +77,7 @@ pub(super) fn read(text: &[u8], mut header: Fields) -> Reading {
     if !had_images {
         draft.damage(
             DamageKind::Cut,
-            text.len(),
+            lines.file.len(),
             "the list `Binary Images:` is missing: without its UUIDs no debug file can be told for certain",
         );
     }
@@ -108,11 +109,11 @@ struct Page {
     bases: BTreeMap<u64, (String, u64)>,
     kept: usize,
     /// Numbers of lines that should be frames.
-    unread: Vec<u64>,
+    unread: Vec<usize>,
 }
 
 impl Page {
-    fn line(&mut self, line: &str, number: u64) {
+    fn line(&mut self, line: &str, number: usize) {
         let trimmed = line.trim();
         if trimmed.is_empty() {
             if self.state == State::Thread || self.state == State::Exception {
