@@ -5,7 +5,8 @@
 //! `LC_FUNCTION_STARTS`, on ELF the symbol's size or the range of its frame description.
 
 use gimli::UnwindSection;
-use object::read::macho::MachHeader;
+use object::read::elf::{ElfFile, FileHeader};
+use object::read::macho::{MachHeader, MachOFile};
 use object::{Object as _, ObjectSection, ObjectSymbol};
 
 /// So many symbols are looked at; a large app has some hundred thousand.
@@ -33,8 +34,52 @@ impl Object<'_> {
     }
 }
 
+/// A file of one layout, or of any: who knows the layout need not link the readers of the others.
+pub trait File<'data>: object::Object<'data> {
+    /// Stated addresses at which functions start, by `LC_FUNCTION_STARTS`, in order, of an image at `base`; `None` where
+    /// the file has no such table.
+    fn function_starts(&self, base: u64) -> Option<Vec<u64>>;
+
+    fn is_mach_o(&self) -> bool;
+}
+
+impl<'data, H: FileHeader> File<'data> for ElfFile<'data, H> {
+    fn function_starts(&self, _: u64) -> Option<Vec<u64>> {
+        None
+    }
+
+    fn is_mach_o(&self) -> bool {
+        false
+    }
+}
+
+impl<'data, H: MachHeader> File<'data> for MachOFile<'data, H> {
+    fn function_starts(&self, base: u64) -> Option<Vec<u64>> {
+        starts_of(self, base)
+    }
+
+    fn is_mach_o(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(feature = "symbolicate")]
+impl<'data> File<'data> for object::File<'data> {
+    fn function_starts(&self, base: u64) -> Option<Vec<u64>> {
+        match self {
+            object::File::MachO64(file) => starts_of(file, base),
+            object::File::MachO32(file) => starts_of(file, base),
+            _ => None,
+        }
+    }
+
+    fn is_mach_o(&self) -> bool {
+        self.format() == object::BinaryFormat::MachO
+    }
+}
+
 /// The ranges of stated addresses that hold code, in order of address.
-pub fn code(file: &object::File<'_>) -> Vec<(u64, u64)> {
+pub fn code<'data>(file: &impl File<'data>) -> Vec<(u64, u64)> {
     let mut code: Vec<(u64, u64)> = file
         .sections()
         .filter(is_code)
@@ -52,7 +97,7 @@ pub fn code(file: &object::File<'_>) -> Vec<(u64, u64)> {
 }
 
 /// Whether a file has DWARF.
-pub fn has_dwarf(file: &object::File<'_>) -> bool {
+pub fn has_dwarf<'data>(file: &impl File<'data>) -> bool {
     const NAMES: [&str; 4] = [
         ".debug_info",
         "__debug_info",
@@ -87,21 +132,8 @@ fn is_code<'data>(section: &impl ObjectSection<'data>) -> bool {
     }
 }
 
-/// Stated addresses at which functions start, by `LC_FUNCTION_STARTS`, in order; `None` where the file has
-/// no such table.
-pub fn function_starts(file: &object::File<'_>, base: u64) -> Option<Vec<u64>> {
-    match file {
-        object::File::MachO64(file) => starts_of(file, base),
-        object::File::MachO32(file) => starts_of(file, base),
-        _ => None,
-    }
-}
-
 /// What `LC_FUNCTION_STARTS` says, of an image at `base`.
-fn starts_of<M: MachHeader>(
-    file: &object::read::macho::MachOFile<'_, M>,
-    base: u64,
-) -> Option<Vec<u64>> {
+fn starts_of<M: MachHeader>(file: &MachOFile<'_, M>, base: u64) -> Option<Vec<u64>> {
     let (endian, header, data) = (file.endian(), file.macho_header(), file.data());
     // The lowest bit says that a function is of Thumb instructions.
     let thumb = u64::from(file.architecture() == object::Architecture::Arm);
@@ -187,9 +219,9 @@ struct Segment {
 }
 
 /// All symbols, each with the number of its table.
-pub fn tables<'file, 'data>(
-    file: &'file object::File<'data>,
-) -> impl Iterator<Item = (u8, object::Symbol<'data, 'file>)> {
+pub fn tables<'file, 'data: 'file, F: File<'data>>(
+    file: &'file F,
+) -> impl Iterator<Item = (u8, F::Symbol<'file>)> {
     let first = file.symbols().map(|symbol| (0, symbol));
     let second = file.dynamic_symbols().map(|symbol| (1, symbol));
     first.chain(second).take(MOST_SYMBOLS)
@@ -208,7 +240,7 @@ pub struct Named<'a> {
 
 impl<B: AsRef<[u8]>> Symbols<B> {
     /// Those of `file`, of which `bytes` are the bytes.
-    pub fn read(file: &object::File<'_>, object: &Object<'_>, bytes: B) -> Symbols<B> {
+    pub fn read<'data>(file: &impl File<'data>, object: &Object<'_>, bytes: B) -> Symbols<B> {
         let mut symbols: Vec<Symbol> = Vec::new();
         let mut whole = object.has_dwarf;
         for (table, symbol) in tables(file) {
@@ -225,9 +257,9 @@ impl<B: AsRef<[u8]>> Symbols<B> {
     }
 
     /// Of these symbols; `whole` says that no symbol of a function is left out.
-    pub fn of(
+    pub fn of<'data>(
         mut symbols: Vec<Symbol>,
-        file: &object::File<'_>,
+        file: &impl File<'data>,
         object: &Object<'_>,
         whole: bool,
         bytes: B,
@@ -358,13 +390,13 @@ fn is_no_function(name: &[u8]) -> bool {
         )
 }
 
-fn claims_mach_o(
+fn claims_mach_o<'data>(
     object: &Object<'_>,
-    file: &object::File<'_>,
+    file: &impl File<'data>,
     symbols: &[Symbol],
     whole: bool,
 ) -> Vec<Segment> {
-    let starts = function_starts(file, object.base);
+    let starts = file.function_starts(object.base);
     let mut claims = Vec::with_capacity(symbols.len());
     for (index, symbol) in symbols.iter().enumerate() {
         let Some(limit) = object.code_end(symbol.address) else {
@@ -388,9 +420,9 @@ fn claims_mach_o(
     claims
 }
 
-fn claims_elf(
+fn claims_elf<'data>(
     object: &Object<'_>,
-    file: &object::File<'_>,
+    file: &impl File<'data>,
     symbols: &[Symbol],
     whole: bool,
 ) -> Vec<Segment> {
@@ -436,7 +468,7 @@ fn claims_elf(
 }
 
 /// The ranges that `.eh_frame` describes, in order of address.
-fn frame_descriptions(file: &object::File<'_>) -> Vec<(u64, u64)> {
+fn frame_descriptions<'data>(file: &impl File<'data>) -> Vec<(u64, u64)> {
     let Some(section) = file.section_by_name(".eh_frame") else {
         return Vec::new();
     };

@@ -251,13 +251,16 @@ impl LoadWatcher for LoadDesk {
 
 fn describe(excess: &Excess) -> (EventKind, Option<&'static str>, Line) {
     let mut line = Line::default();
-    let percent = |share: f64| (share * 100.0).round();
-    let seconds = |nanoseconds: u64| nanoseconds as f64 / 1e9;
+    // Digits of floats take some 20 KB of code; none are needed here.
+    let percent = |share: f64| (share * 100.0).round() as u64;
+    let tenths = |value: f64| (value * 10.0).round() as u64;
+    let seconds = |nanoseconds: u64| tenths(nanoseconds as f64 / 1e9);
     // A line has room for all of these.
     let (kind, class, _) = match *excess {
         Excess::Cpu { share, over } => {
             let (share, over) = (percent(share), seconds(over));
-            let written = write!(line, "{share} % of a core over {over:.1} s");
+            let (whole, tenth) = (over / 10, over % 10);
+            let written = write!(line, "{share} % of a core over {whole}.{tenth} s");
             (EventKind::Cpu, None, written)
         }
         Excess::Memory { footprint, limit } => {
@@ -266,10 +269,14 @@ fn describe(excess: &Excess) -> (EventKind, Option<&'static str>, Line) {
             (EventKind::Memory, None, written)
         }
         Excess::Frames { rate, lasted, cpu } => {
-            let (lasted, cpu) = (seconds(lasted), percent(cpu));
+            let (rate, lasted, cpu) = (tenths(rate), seconds(lasted), percent(cpu));
             let written = write!(
                 line,
-                "{rate:.1} frames a second for {lasted:.1} s, with {cpu} % of a core"
+                "{}.{} frames a second for {}.{} s, with {cpu} % of a core",
+                rate / 10,
+                rate % 10,
+                lasted / 10,
+                lasted % 10
             );
             (EventKind::Stall, Some("slow_frames"), written)
         }

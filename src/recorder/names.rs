@@ -7,8 +7,8 @@ use std::sync::Arc;
 use object::Object as _;
 
 use crate::capture::{ImagesGuard, LoadedImage};
-use crate::functions::{self, Object, Symbols};
-use crate::platform::images::OWN_FILE;
+use crate::functions::{self, File as _, Object, Symbols};
+use crate::platform::images::{OWN_FILE, ObjectFile};
 use crate::platform::memory::FileMap;
 use crate::report::{Found, RawFrame};
 
@@ -60,7 +60,7 @@ fn read(image: &LoadedImage) -> Option<Symbols<Map>> {
     };
     let map = FileMap::open(&CString::new(path).ok()?).ok()?;
     let map = Map(Arc::new(map));
-    let file = object::File::parse(map.as_ref()).ok()?;
+    let file = ObjectFile::parse(map.as_ref()).ok()?;
     let id = match file.mach_uuid().ok().flatten() {
         Some(uuid) => uuid.to_vec(),
         None => file.build_id().ok().flatten().unwrap_or_default().to_vec(),
@@ -73,7 +73,7 @@ fn read(image: &LoadedImage) -> Option<Symbols<Map>> {
         code: &code,
         base: image.stated,
         has_dwarf: functions::has_dwarf(&file),
-        is_mach_o: file.format() == object::BinaryFormat::MachO,
+        is_mach_o: file.is_mach_o(),
     };
     Some(Symbols::read(&file, &object, map.clone()))
 }

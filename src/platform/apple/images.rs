@@ -11,6 +11,9 @@ use object::LittleEndian;
 use object::macho;
 use object::read::macho::{MachHeader, Section as _, Segment as _};
 
+/// The layout of this platform's programs and libraries.
+pub type ObjectFile<'data> = object::read::macho::MachOFile64<'data, object::LittleEndian>;
+
 /// Names of the executable that hold even where it has been renamed or removed: there are none here.
 pub const OWN_FILE: [&str; 0] = [];
 

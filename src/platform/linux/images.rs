@@ -236,6 +236,9 @@ fn read_image(
     })
 }
 
+/// The layout of this platform's programs and libraries.
+pub type ObjectFile<'data> = object::read::elf::ElfFile64<'data, object::LittleEndian>;
+
 /// The executable of this process, even where it has been renamed or removed. The first name leads nowhere once
 /// the first thread has ended. (The second one comes after it since emulators of user space know the first name
 /// alone.)

@@ -22,14 +22,15 @@ fn read_from(sys: &Path) -> Power {
 
 /// Of several batteries the mean.
 fn battery(folder: &Path) -> Option<f64> {
-    let levels: Vec<f64> = entries(folder, "")
+    let levels = entries(folder, "")
         .filter(|supply| text(&supply.join("type")).as_deref() == Some("Battery"))
         // Not those of a mouse or a pen.
         .filter(|supply| text(&supply.join("scope")).as_deref() != Some("Device"))
-        .filter_map(|supply| text(&supply.join("capacity"))?.parse().ok())
-        .collect();
-    let count = levels.len() as f64;
-    (count > 0.0).then(|| (levels.iter().sum::<f64>() / count / 100.0).clamp(0.0, 1.0))
+        // Whole percents: <https://www.kernel.org/doc/Documentation/ABI/testing/sysfs-class-power>.
+        .filter_map(|supply| text(&supply.join("capacity"))?.parse::<u8>().ok())
+        .map(|level| f64::from(level.min(100)));
+    let (count, sum) = levels.fold((0.0, 0.0), |(count, sum), level| (count + 1.0, sum + level));
+    (count > 0.0).then(|| sum / count / 100.0)
 }
 
 /// How hot the hottest zone is, by its own trip points: above `passive` fair, above `hot` serious,

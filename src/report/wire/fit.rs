@@ -41,6 +41,7 @@ impl Out<'_> {
 
     /// Writes the header of the container at `at`, whose count is now `count`; `fix` is `0x80` for a map,
     /// `0x90` for an array. Widens the header where the count has outgrown it, if there is room.
+    #[inline]
     fn set_count(&mut self, at: usize, count: u32, fix: u8) -> bool {
         let wide = if fix == 0x80 { 0xde } else { 0xdc };
         let [a, b, c, d] = count.to_be_bytes();
@@ -405,13 +406,17 @@ impl ser::SerializeTuple for Open<'_, '_> {
     fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
         value.serialize(&mut *self.fit)?;
         self.count = self.count.saturating_add(1);
-        match self.fit.out().set_count(self.at, self.count, self.fix) {
+        // A tuple is whole or not at all: a short one, as each frame is, gets its count at its end.
+        match self.count < 16 || self.fit.out().set_count(self.at, self.count, self.fix) {
             true => Ok(()),
             false => Err(FULL),
         }
     }
 
     fn end(self) -> Result<(), Error> {
+        if self.count < 16 {
+            self.fit.out().set_count(self.at, self.count, self.fix);
+        }
         self.close()
     }
 }

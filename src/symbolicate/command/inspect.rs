@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::io::Read;
 use std::path::Path;
 
-use crate::functions::function_starts;
+use crate::functions::File as _;
 use crate::report::{self, limits};
 use crate::symbolicate::bytes::Bytes;
 use crate::symbolicate::format::plain;
@@ -137,7 +137,7 @@ fn describe(object: &ObjectFile, text: &mut String) {
     }
     let symbols = symbols::read(object);
     let _ = writeln!(text, "    symbols of functions: {}", symbols.len());
-    let starts = |file| function_starts(&file, object.base);
+    let starts = |file: object::File<'_>| file.function_starts(object.base);
     if let Some(starts) = object.parse().and_then(starts) {
         let _ = writeln!(text, "    function starts: {}", starts.len());
     }

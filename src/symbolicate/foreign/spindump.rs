@@ -408,7 +408,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_makes_it_panic(text in "(Process: a \\[[0-9]{0,3}\\]|Thread 0x[0-9a-f]{0,3}( DispatchQueue \"[a-z]{0,3}\"?)?| {0,9}[0-9]{1,3} {1,2}[a-z?]{0,4}( \\+ 1)? ?(\\(a \\+ 1\\))? \\[0x[0-9a-f]{0,4}\\]( [0-9]-[0-9])?|Binary Images:|Steps: [0-9]{1,3} \\([0-9a-z é]{0,6}|0x[0-9a-f]{0,3} - 0x[0-9a-f]{0,3} [+a-zé<>() /]{0,9}|\n){0,20}") {
-            let _ = read(text.as_bytes(), Fields::default());
+            let lines = Lines::new(text.as_bytes(), text.as_bytes());
+            let _ = read(text.as_bytes(), Fields::default(), lines);
         }
     }
 }

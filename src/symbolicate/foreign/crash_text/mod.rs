@@ -482,7 +482,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_makes_it_panic(text in "(Thread [0-9]{0,3}( name| Crashed)?:|[0-9]{1,2} +[a-z?]{0,4} +0x[0-9a-f]{0,4} ?[+a-z0-9() ]{0,9}|Binary Images:|0x[0-9a-f]{0,3} - 0x[0-9a-f]{0,3} [+a-zé<>() /]{0,9}|\n|[A-Za-zé: (]{0,9}){0,20}") {
-            let _ = read(text.as_bytes(), Fields::default());
+            let lines = Lines::new(text.as_bytes(), text.as_bytes());
+            let _ = read(text.as_bytes(), Fields::default(), lines);
         }
     }
 }
