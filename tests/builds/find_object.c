@@ -2,6 +2,7 @@
 // where that image's .eh_frame_hdr is. Layout: glibc's <dlfcn.h>, struct dl_find_object.
 #define _GNU_SOURCE
 #include <link.h>
+#include <pthread.h>
 #include <stddef.h>
 
 struct found {
@@ -38,3 +39,10 @@ int _dl_find_object(void *pc, struct found *found) {
   struct query query = {(size_t)pc, found};
   return dl_iterate_phdr(visit, &query) && found->eh_frame ? 0 : -1;
 }
+
+// That unwinder refers to these weakly, which takes none of them out of a static library, and calls them where
+// any is there.
+__attribute__((used)) static void *const called[] = {
+    (void *)pthread_once,        (void *)pthread_getspecific, (void *)pthread_setspecific, (void *)pthread_key_create,
+    (void *)pthread_mutex_lock,  (void *)pthread_mutex_unlock,
+};

@@ -31,6 +31,19 @@ pub(super) fn is_behind_call(images: &Images, arch: Arch, address: u64) -> bool 
     }
 }
 
+/// Where the direct x86_64 call leads to that ends at an address (`e8 rel32`). Signal-safe.
+pub(super) fn called_before(images: &Images, address: u64) -> Option<u64> {
+    let call = address.checked_sub(5)?;
+    let image = images.get(images.find(call)?)?;
+    let [0xe8, a, b, c, d] = *image.instructions(call, 5)? else {
+        return None;
+    };
+    let by = i32::from_le_bytes([a, b, c, d]);
+    image
+        .is_code(call)
+        .then(|| address.wrapping_add_signed(by.into()))
+}
+
 /// Whether an x86_64 call ends where `at(back)`, the two bytes so far before, say: `e8 rel32`, or
 /// `ff /2` with its operand's length (Intel SDM volume 2, CALL and table 2-2).
 fn ends_in_call<'a>(at: &dyn Fn(u64) -> Option<&'a [u8]>) -> bool {

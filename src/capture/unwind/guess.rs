@@ -1,7 +1,7 @@
 //! Leaving code that has no unwind information.
 
 use super::calls::is_behind_call;
-use super::scan::to_return;
+use super::scan::{cfa_by_call, to_return};
 use super::{Walk, end_of};
 use crate::capture::cfi;
 use crate::capture::memory::Memory;
@@ -18,7 +18,7 @@ impl<M: Memory> Walk<'_, M> {
         if self.is_signal_trampoline(image) {
             return self.leave_by_signal_frame();
         }
-        if self.leave_by_code()? {
+        if self.leave_by_code()? || self.leave_by_call(image)? {
             return Ok(());
         }
         if self.state.exact && (arch == Arch::X86_64 || self.knows(arch.return_address())) {
@@ -80,6 +80,25 @@ impl<M: Memory> Walk<'_, M> {
             return Ok(true);
         }
         Ok(false)
+    }
+
+    /// x86_64: to where the call has come from that leads to a beginning before here; says whether there is one.
+    fn leave_by_call(&mut self, image: Option<u32>) -> Result<bool, WalkEnd> {
+        let image = image.and_then(|index| self.images.get(index));
+        let (Some(image), Arch::X86_64) = (image, self.arch) else {
+            return Ok(false);
+        };
+        let place = (self.state.pc, self.state.sp);
+        let (memory, budget) = (&mut self.memory, &mut self.budget);
+        let Some(cfa) = cfa_by_call(self.images, image, place, memory, budget) else {
+            return Ok(false);
+        };
+        let target = self.memory.read(cfa.wrapping_sub(8)).map_err(end_of)?;
+        self.check_advance(cfa, false)?;
+        self.arrive(target, cfa, Found::LinkRegister)?;
+        // What the function has saved is not looked for.
+        self.state.known = 1 << self.arch.sp() | 1 << self.arch.pc();
+        Ok(true)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::capture::images::{Images, LoadedImage};
 use crate::capture::memory::Memory;
 use crate::capture::registers::Arch;
 
-use super::calls::is_behind_call;
+use super::calls::{called_before, is_behind_call};
 
 /// The longest instruction, bytes.
 const LONGEST: usize = 15;
@@ -16,6 +16,9 @@ const LONGEST: usize = 15;
 /// How many instructions are looked at: from a function's beginning, and until its return.
 const BEFORE: usize = 8192;
 const BEHIND: usize = 512;
+
+/// How many beginnings of a function are tried.
+const BEGINNINGS: u64 = 64;
 
 /// How many instructions one walk may look at, so that no stack can make it long.
 pub(super) const BUDGET: u32 = 1 << 18;
@@ -50,6 +53,42 @@ pub(super) fn cfa_at<M: Memory>(
     }
     let return_address = memory.read(cfa.checked_sub(8)?).ok()?;
     is_behind_call(images, Arch::X86_64, return_address).then_some(cfa)
+}
+
+/// The CFA of a function of which neither the beginning nor a return is known, as `abort` of a C library that was built
+/// without unwind information. It is that of the beginning before `pc` to which the call leads that is then returned
+/// to; or, where calls to it are indirect, the one that all beginnings agree on. Signal-safe.
+pub(super) fn cfa_by_call<M: Memory>(
+    images: &Images,
+    image: &LoadedImage,
+    (pc, sp): (u64, u64),
+    memory: &mut M,
+    budget: &mut u32,
+) -> Option<u64> {
+    let mut indirect = None;
+    let mut is_one = true;
+    for back in 0..BEGINNINGS {
+        // Compilers align functions; others are not found.
+        let Some(start) = (pc & !15).checked_sub(16 * back) else {
+            break;
+        };
+        let depth = depth_at(image, start, pc, budget);
+        let Some(cfa) = depth.and_then(|depth| sp.checked_add_signed(depth)) else {
+            continue;
+        };
+        let Ok(return_address) = memory.read(cfa.wrapping_sub(8)) else {
+            continue;
+        };
+        match called_before(images, return_address) {
+            Some(called) if called == start => return Some(cfa),
+            None if is_behind_call(images, Arch::X86_64, return_address) => {
+                is_one &= indirect.is_none_or(|known| known == cfa);
+                indirect = Some(cfa);
+            }
+            _ => {}
+        }
+    }
+    indirect.filter(|_| is_one)
 }
 
 /// Reads a function from its beginning, in the order in which it lies in memory; behind a jump it
@@ -211,9 +250,10 @@ mod tests {
     const BASE: u64 = 0x40_0000;
     const STACK: u64 = 0x7000;
 
-    /// Code at svma 0x100, and at 0x80 a call that returns to 0x85.
+    /// Code at svma 0x100, at 0x80 a call to it that returns to 0x85, and at 0x73 an indirect one.
     fn images(code: &[u8]) -> Images {
         let mut text = vec![0xcc; 0x100];
+        text[0x73..0x75].copy_from_slice(&[0xff, 0xd0]);
         text[0x80..0x85].copy_from_slice(&[0xe8, 0x7b, 0, 0, 0]);
         text.extend_from_slice(code);
         let image = LoadedImage::new("app", BASE, 0, 0x1000)
@@ -304,5 +344,31 @@ mod tests {
                 "{code:x?}"
             );
         }
+    }
+
+    /// As musl's `abort`: sub 0x48, rsp; xor eax, eax; call; hlt.
+    #[test]
+    fn a_function_that_never_returns_is_left_by_the_call_that_leads_to_it() {
+        let code = [0x48, 0x83, 0xec, 0x48, 0x31, 0xc0, 0xe8, 0, 0, 0, 0, 0xf4];
+        let images = images(&code);
+        let image = images.get(0).unwrap();
+        let bytes = stack(&[0, RETURN, 0, RETURN + 1, 0, 0, 0, 0, 0, RETURN, 0]);
+        let mut memory = StackCopy::new(STACK, &bytes);
+        let cfa = STACK + 0x50;
+        for (pc, sp) in [(0x100, cfa - 8), (0x104, STACK), (0x10b, STACK)] {
+            let place = (BASE + pc, sp);
+            let found = cfa_by_call(&images, image, place, &mut memory, &mut { BUDGET });
+            assert_eq!(found, Some(cfa), "{pc:#x}");
+        }
+        // Indirect calls, which may lead there: call rax.
+        let bytes = stack(&[0, RETURN + 1, 0, 0, 0, 0, 0, 0, 0, RETURN - 0x10, 0]);
+        let mut memory_of = StackCopy::new(STACK, &bytes);
+        let place = (BASE + 0x10b, STACK);
+        let found = cfa_by_call(&images, image, place, &mut memory_of, &mut { BUDGET });
+        assert_eq!(found, Some(cfa));
+        // No call leads to what begins before it; nor does one that returns elsewhere.
+        let place = (BASE + 0x10b, STACK + 8);
+        let found = cfa_by_call(&images, image, place, &mut memory, &mut { BUDGET });
+        assert_eq!(found, None);
     }
 }
