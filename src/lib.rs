@@ -80,7 +80,13 @@ pub use trigger::Crash;
 pub use trigger::{CpuLoad, MemoryLoad, SlowFrames};
 pub use trigger::{Heartbeat, Restraint, Stall};
 
-/// The README's examples are compiled.
+/// The examples in Rust of the README and of `docs/` are compiled; `tests/docs.rs` holds that no page is left out.
 #[cfg(all(doctest, target_os = "linux"))]
-#[doc = include_str!("../README.md")]
-struct Readme;
+mod pages {
+    #[doc = include_str!("../README.md")]
+    struct Readme;
+    #[doc = include_str!("../docs/install.md")]
+    struct Install;
+    #[doc = include_str!("../docs/tuning.md")]
+    struct Tuning;
+}

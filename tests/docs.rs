@@ -1,0 +1,106 @@
+//! What the pages show is well-formed: their blocks of shell and TOML parse, those of Rust are compiled as doctests, and
+//! what they link to is there.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Each page with its text.
+fn pages() -> Vec<(PathBuf, String)> {
+    let mut paths = vec![root().join("README.md"), root().join("CONTRIBUTING.md")];
+    for entry in std::fs::read_dir(root().join("docs")).unwrap() {
+        let path = entry.unwrap().path();
+        paths.extend((path.extension() == Some("md".as_ref())).then_some(path));
+    }
+    paths.sort();
+    assert!(paths.len() > 10);
+    let read = |path: PathBuf| (path.clone(), std::fs::read_to_string(path).unwrap());
+    paths.into_iter().map(read).collect()
+}
+
+/// The fenced blocks of a page: language, first line's number, text.
+fn blocks(page: &str) -> Vec<(&str, usize, String)> {
+    let mut found = Vec::new();
+    let mut open: Option<(&str, usize, String)> = None;
+    for (index, line) in page.lines().enumerate() {
+        match (line.trim_start().strip_prefix("```"), &mut open) {
+            (Some(language), None) => open = Some((language, index + 1, String::new())),
+            (Some(_), Some(_)) => found.extend(open.take()),
+            (None, Some((.., text))) => *text += &format!("{line}\n"),
+            (None, None) => {}
+        }
+    }
+    assert!(open.is_none(), "a block is not closed: {open:?}");
+    found
+}
+
+/// Those of one language, each with where it is.
+fn blocks_of(wanted: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for (path, page) in pages() {
+        let blocks = blocks(&page).into_iter();
+        let blocks = blocks.filter(|(language, ..)| language.split(',').next() == Some(wanted));
+        found.extend(blocks.map(|(_, line, text)| (format!("{}:{line}", path.display()), text)));
+    }
+    found
+}
+
+#[test]
+fn shell_parses() {
+    let blocks = blocks_of("sh");
+    assert!(blocks.len() > 10);
+    for (place, text) in blocks {
+        let mut bash = Command::new("bash");
+        let mut bash = bash.arg("-n").stdin(Stdio::piped()).spawn().unwrap();
+        let mut input = bash.stdin.take().unwrap();
+        input.write_all(text.as_bytes()).unwrap();
+        drop(input);
+        assert!(bash.wait().unwrap().success(), "{place}\n{text}");
+    }
+}
+
+#[test]
+fn toml_parses() {
+    let blocks = blocks_of("toml");
+    assert!(blocks.len() > 1);
+    for (place, text) in blocks {
+        let parsed = text.parse::<toml_edit::DocumentMut>();
+        assert!(parsed.is_ok(), "{place}: {}", parsed.unwrap_err());
+    }
+}
+
+/// A block that is not a page's of `src/lib.rs` would never be compiled.
+#[test]
+fn each_page_with_rust_is_compiled() {
+    let library = std::fs::read_to_string(root().join("src/lib.rs")).unwrap();
+    for (path, page) in pages() {
+        let has_rust = |(language, ..): &(&str, usize, String)| language.starts_with("rust");
+        if blocks(&page).iter().any(has_rust) {
+            let page = path.strip_prefix(root()).unwrap().display();
+            let include = format!("include_str!(\"../{page}\")");
+            assert!(library.contains(&include), "src/lib.rs lacks {include}");
+        }
+    }
+}
+
+/// Links to files, as `](docs/c.md)`; not those to the network or within a page.
+#[test]
+fn links_lead_somewhere() {
+    let mut links = 0;
+    for (path, page) in pages() {
+        let targets = page.split("](").skip(1).filter_map(|rest| {
+            let target = rest.split([')', '#']).next()?;
+            (!target.is_empty() && !target.contains("://")).then_some(target)
+        });
+        for target in targets {
+            links += 1;
+            let file = path.parent().unwrap().join(target);
+            assert!(file.exists(), "{}: {target}", path.display());
+        }
+    }
+    assert!(links > 20);
+}
