@@ -1,5 +1,5 @@
-//! What the pages show is well-formed: their blocks of shell and TOML parse, those of Rust are compiled as doctests, and
-//! what they link to is there.
+//! What the pages show is well-formed: their blocks of shell and TOML parse, those of C pass the compiler, those of Rust are
+//! compiled as doctests, and what they link to is there.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -70,6 +70,31 @@ fn toml_parses() {
     for (place, text) in blocks {
         let parsed = text.parse::<toml_edit::DocumentMut>();
         assert!(parsed.is_ok(), "{place}: {}", parsed.unwrap_err());
+    }
+}
+
+/// Blocks of C are functions, or what stands in one; `post` is the app's own.
+#[cfg(unix)]
+#[test]
+fn c_compiles() {
+    let blocks = blocks_of("c");
+    assert!(blocks.len() > 1);
+    for (place, text) in blocks {
+        let text = match text.starts_with("static ") {
+            true => text,
+            false => format!("void shown(void) {{\n{text}}}\n"),
+        };
+        let head = "#include <wedjat.h>\nint post(const char *path, void *data);\n";
+        let mut cc = Command::new("cc");
+        cc.args(["-std=c11", "-fsyntax-only", "-Wall", "-Werror", "-x", "c"]);
+        cc.arg("-Wno-unused-function")
+            .arg("-I")
+            .arg(root().join("include"));
+        let mut cc = cc.arg("-").stdin(Stdio::piped()).spawn().unwrap();
+        let mut input = cc.stdin.take().unwrap();
+        write!(input, "{head}{text}").unwrap();
+        drop(input);
+        assert!(cc.wait().unwrap().success(), "{place}\n{text}");
     }
 }
 
