@@ -447,6 +447,60 @@ fn a_stall_and_its_report_are_events_of_tracing() {
     assert_eq!(reports(test).len(), 1);
 }
 
+/// With the feature `tracing`, a report recorded within a span has it as a mark, and what went wrong so far as breadcrumbs.
+#[cfg(feature = "tracing")]
+#[test]
+fn spans_are_marks_and_errors_are_breadcrumbs() {
+    use tracing_subscriber::layer::SubscriberExt;
+    use wedjat::context::TracingLayer;
+
+    let test = "spans_are_marks_and_errors_are_breadcrumbs";
+    if is_child() {
+        let monitor = builder(&folder(test)).install().unwrap();
+        let layer = TracingLayer::new(monitor.context());
+        let registry = tracing_subscriber::registry().with(layer);
+        tracing::subscriber::set_global_default(registry).unwrap();
+        println!("ready");
+        let checkout = tracing::info_span!("checkout", user = 7).entered();
+        tracing::info_span!("load prices").in_scope(|| sleep(20 * MS));
+        tracing::error!(target: "till", status = 503, host = "a b", "no {}", "prices");
+        tracing::warn!(target: "till", "slow");
+        tracing::info!(target: "till", "not wanted");
+        tracing::error!(target: "wedjat", "the recorder's own");
+        tracing::warn!(target: "till", long = "ä".repeat(500), "much");
+        monitor.record("within").unwrap();
+        drop(checkout);
+        monitor.record("after").unwrap();
+        return;
+    }
+    let mut reports = reports(test);
+    assert_eq!(reports.len(), 2);
+    // While the span lasts its mark has no duration.
+    reports.sort_by_key(|report| report.context.as_ref().unwrap().marks[0].2);
+    let [within, after] = [0, 1].map(|at| reports[at].context.as_ref().unwrap());
+    let [checkout, load] = &within.marks[..] else {
+        panic!("{:?}", within.marks);
+    };
+    assert_eq!((checkout.0.as_str(), checkout.2), ("checkout", None));
+    assert_eq!(load.0, "load prices");
+    assert!(load.2.unwrap() >= 20 * MS && load.1 >= checkout.1);
+    let texts: Vec<&str> = within
+        .breadcrumbs
+        .iter()
+        .map(|(_, text)| text.as_str())
+        .collect();
+    assert_eq!(
+        texts[..2],
+        [
+            "ERROR till: no prices status=503 host=\"a b\"",
+            "WARN till: slow"
+        ]
+    );
+    assert!(texts.len() == 3 && texts[2].starts_with("WARN till: much long=\"ää"));
+    // Once the span is closed, its mark has an end.
+    assert!(after.marks[0].2.unwrap() >= load.2.unwrap());
+}
+
 /// Whether somebody handles this signal.
 fn is_handled(signal: i32) -> bool {
     // SAFETY: an all-zero `sigaction` is a valid value of that plain struct.

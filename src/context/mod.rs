@@ -2,6 +2,8 @@
 //! to write; readable at any instant, by a capture and by a crash handler.
 
 mod cell;
+#[cfg(feature = "tracing")]
+mod layer;
 mod record;
 mod snapshot;
 
@@ -9,6 +11,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use self::cell::Cell;
+#[cfg(feature = "tracing")]
+pub use self::layer::TracingLayer;
 use self::record::{Record, hash};
 pub use self::snapshot::Snapshot;
 use crate::platform::clock;
