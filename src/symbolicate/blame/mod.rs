@@ -11,6 +11,7 @@ mod name;
 use std::sync::OnceLock;
 
 use super::frame::{Frame, PhysicalFrame, Stack, Symbolicated, image_file_name};
+use crate::report::EventKind;
 use file::{is_made_up, is_package, kept_of_file, of_file};
 use image::is_apps;
 use name::of_name;
@@ -61,7 +62,27 @@ pub(crate) fn blamed<'a>(of: &'a Symbolicated, stack: &'a Stack) -> Option<Blame
         _ => 2,
     };
     // Of those worth the same, the first.
-    each(stack).min_by_key(worth)
+    each(stack).skip(handling(of, stack)).min_by_key(worth)
+}
+
+/// How many of the innermost source frames are a panic's own handling: hooks, whoever has set them, up to the function
+/// with which Rust's library begins it. 0 unless the report is of a panic.
+pub(crate) fn handling(of: &Symbolicated, stack: &Stack) -> usize {
+    let event = of.report.event.as_ref();
+    if event.is_none_or(|event| event.kind != EventKind::Panic) {
+        return 0;
+    }
+    let begins = |frame: &Blamed<'_>| {
+        let name = frame.frame.and_then(|frame| frame.function.as_deref());
+        // `__rustc::rust_begin_unwind`, and before Rust 1.86 without its crate.
+        name.is_some_and(|name| name.rsplit("::").next() == Some("rust_begin_unwind"))
+    };
+    let frames = || each(stack);
+    let behind = frames().position(|frame| begins(&frame)).map(|at| at + 1);
+    // A stack that ends there is all that there is.
+    behind
+        .filter(|behind| frames().nth(*behind).is_some())
+        .unwrap_or(0)
 }
 
 /// Every source frame of a stack, innermost first.
@@ -176,6 +197,7 @@ fn shown_folders(of: &Symbolicated) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::model::Event;
     use crate::report::model::Found;
     use crate::report::{Image, Report};
     use crate::symbolicate::{DebugFiles, Symbolicator};
@@ -230,5 +252,40 @@ mod tests {
             .collect();
         use Owner::{App, Recorder};
         assert_eq!(owners, [Recorder, Recorder, App, Recorder, App, App]);
+    }
+
+    /// Of a hook without line tables nothing says that it is not the app's.
+    #[test]
+    fn whoever_has_set_a_panics_hook_is_not_blamed_for_the_panic() {
+        let mut of = Symbolicator::new(DebugFiles::new()).symbolicate(Report::default());
+        of.report.images.push(Image {
+            name: "/opt/till/till".into(),
+            ..Image::default()
+        });
+        let frame = |(name, pc): (&str, u64)| {
+            let mut frame = PhysicalFrame::bare(pc, Found::UnwindInfo, Some(0));
+            frame.frames = [Frame::named(name, name)].into();
+            frame
+        };
+        let names = [
+            "wedjat::trigger::panic::panicked",
+            "<sentry_panic::PanicIntegration>::setup::{{closure}}",
+            "__rustc::rust_begin_unwind",
+            "core::panicking::panic_fmt",
+            "till::parse",
+            "till::main",
+        ];
+        let stack = Stack {
+            frames: names.into_iter().zip(1..).map(frame).collect(),
+            omitted: None,
+        };
+        let blamed_in = |of: &Symbolicated| blamed(of, &stack).unwrap().name(of).to_owned();
+        // A stall within the hook is the hook's.
+        assert!(blamed_in(&of).contains("sentry_panic"));
+        of.report.event = Some(Event {
+            kind: EventKind::Panic,
+            ..Event::default()
+        });
+        assert_eq!(blamed_in(&of), "till::parse");
     }
 }

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::names::{is_entry, plain_name};
 use crate::report::{EventKind, Report};
-use crate::symbolicate::blame::{Blamed, Owner, each, owner};
+use crate::symbolicate::blame::{Blamed, Owner, each, handling, owner};
 use crate::symbolicate::foreign::LAST_EXCEPTION;
 use crate::symbolicate::frame::{Stack, Symbolicated};
 
@@ -147,7 +147,7 @@ fn rootward(report: &Symbolicated, stack: &Stack) -> Vec<String> {
 /// The names of a stack's frames, outermost first; only those of these owners, without where the program
 /// begins, which is the same in every stack.
 fn names(report: &Symbolicated, stack: &Stack, owners: Option<&[Owner]>) -> Vec<String> {
-    let mut frames: Vec<Blamed<'_>> = each(stack).collect();
+    let mut frames: Vec<Blamed<'_>> = each(stack).skip(handling(report, stack)).collect();
     frames.reverse();
     let wanted = |frame: &Blamed<'_>| {
         owners.is_none_or(|owners| owners.contains(&owner(report, frame.physical, frame.frame)))

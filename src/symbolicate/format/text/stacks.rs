@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Style as Paint};
 
 use super::Page;
 use crate::report::model::{EventKind, Thread};
-use crate::symbolicate::blame::{Owner, each, is_own, owner};
+use crate::symbolicate::blame::{Owner, each, handling, is_own, owner};
 use crate::symbolicate::format::plain;
 use crate::symbolicate::format::stacks::heaviest;
 use crate::symbolicate::format::units::{count, duration};
@@ -63,9 +63,11 @@ impl Page<'_> {
         if !is_panic || self.style.verbose || thread_in_question(self.report()) != Some(index) {
             return 0;
         }
+        let handling = handling(self.of, stack);
         each(stack)
+            .skip(handling)
             .position(|frame| owner(self.of, frame.physical, frame.frame) == Owner::App)
-            .unwrap_or(0)
+            .map_or(0, |at| handling + at)
     }
 
     /// Without the `folded` innermost source frames, which are counted only.
