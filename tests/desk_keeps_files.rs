@@ -19,6 +19,7 @@ const NOTHING: [PathBuf; 0] = [];
 fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_symbolicate"));
     command.args(args).stdin(Stdio::null());
+    deadline::as_at_a_terminal(&mut command);
     command
 }
 

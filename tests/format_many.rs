@@ -47,6 +47,7 @@ fn report(number: u64) -> Vec<u8> {
 fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_symbolicate"));
     command.args(["--no-cache", "--jobs", "3"]).args(args);
+    deadline::as_at_a_terminal(&mut command);
     command
 }
 

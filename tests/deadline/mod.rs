@@ -10,6 +10,19 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
+/// Signals as a program at a terminal has them: who is started in the background has SIGINT ignored, and so have its children.
+pub fn as_at_a_terminal(command: &mut Command) {
+    let by_default = || {
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+            // SAFETY: `signal` is async-signal-safe, as what runs between fork and exec has to be.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        Ok(())
+    };
+    // SAFETY: as above; nothing is allocated.
+    unsafe { command.pre_exec(by_default) };
+}
+
 /// Far more than anything here takes, even on a machine that is busy with other things.
 pub const PATIENCE: Duration = Duration::from_secs(240);
 
