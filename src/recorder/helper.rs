@@ -73,6 +73,13 @@ impl Helper {
         BELL.post();
     }
 
+    /// The process is at work: who is killed is to be counted often again, where it is counted at all. Signal-safe.
+    pub fn count_often() {
+        if vitals::OOM_KILLS_ARE_COUNTED {
+            BELL.post();
+        }
+    }
+
     /// Asks for a fresh image table and waits for it, at most so many nanoseconds: the helper may
     /// be stuck behind the loader's lock. Signal-safe.
     pub fn refresh_within(nanoseconds: u64) -> bool {

@@ -275,8 +275,7 @@ impl Watcher for StallDesk {
         if now.saturating_sub(self.seen) >= SEEN_PERIOD {
             self.seen = now;
             launch::seen(&GAUGES.memory());
-            // It may sleep for long, as long as the app is idle.
-            Helper::wake();
+            Helper::count_often();
         } else {
             // The helper thread may be waiting for the loader.
             launch::write_changes();
