@@ -1,6 +1,6 @@
 //! The reports of too much load: the threads that cause it, and samples of the one that does most.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -249,18 +249,25 @@ impl LoadWatcher for LoadDesk {
     }
 }
 
+/// A number with one decimal. How `f64` is written takes some 20 KB of code.
+struct Tenths(u64);
+
+impl fmt::Display for Tenths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0 / 10, self.0 % 10)
+    }
+}
+
 fn describe(excess: &Excess) -> (EventKind, Option<&'static str>, Line) {
     let mut line = Line::default();
-    // Digits of floats take some 20 KB of code; none are needed here.
     let percent = |share: f64| (share * 100.0).round() as u64;
-    let tenths = |value: f64| (value * 10.0).round() as u64;
+    let tenths = |value: f64| Tenths((value * 10.0).round() as u64);
     let seconds = |nanoseconds: u64| tenths(nanoseconds as f64 / 1e9);
     // A line has room for all of these.
     let (kind, class, _) = match *excess {
         Excess::Cpu { share, over } => {
             let (share, over) = (percent(share), seconds(over));
-            let (whole, tenth) = (over / 10, over % 10);
-            let written = write!(line, "{share} % of a core over {whole}.{tenth} s");
+            let written = write!(line, "{share} % of a core over {over} s");
             (EventKind::Cpu, None, written)
         }
         Excess::Memory { footprint, limit } => {
@@ -272,11 +279,7 @@ fn describe(excess: &Excess) -> (EventKind, Option<&'static str>, Line) {
             let (rate, lasted, cpu) = (tenths(rate), seconds(lasted), percent(cpu));
             let written = write!(
                 line,
-                "{}.{} frames a second for {}.{} s, with {cpu} % of a core",
-                rate / 10,
-                rate % 10,
-                lasted / 10,
-                lasted % 10
+                "{rate} frames a second for {lasted} s, with {cpu} % of a core"
             );
             (EventKind::Stall, Some("slow_frames"), written)
         }

@@ -1,7 +1,8 @@
 //! What the instructions of a function say of its stack, where unwind information does not.
 //!
-//! Two questions, both about x86_64: how deep a function is in its frame, by what it did since its
-//! beginning; and where its return address lies, by what it will do until it returns.
+//! Three questions, all about x86_64: how deep a function is in its frame, by what it did since its
+//! beginning; where its return address lies, by what it will do until it returns; and where it begins, by the
+//! call that leads there.
 
 use super::effect::{Effect, decode};
 use crate::capture::images::{Images, LoadedImage};

@@ -154,12 +154,16 @@ pub(super) fn is_package(
 /// a git repository, `/index.crates.io-1949cf8c6b5b557f/serde-1.0.219/src/…` of a registry.
 fn is_cargos_copy(from_root: &str) -> bool {
     let mut folders = from_root.trim_start_matches('/').split('/');
-    let is_hex = |text: &str| text.bytes().all(|c| c.is_ascii_hexdigit());
     let source = folders.next().and_then(|first| first.rsplit_once('-'));
-    source.is_some_and(|(_, hash)| hash.len() == 16 && is_hex(hash))
+    source.is_some_and(|(_, hash)| hash.len() == 16 && is_revision(hash))
         && folders
             .next()
-            .is_some_and(|copy| copy.len() >= 7 && is_hex(copy) || has_version(copy))
+            .is_some_and(|copy| is_revision(copy) || has_version(copy))
+}
+
+/// `53c1b1b`: seven hexadecimal digits or more.
+fn is_revision(folder: &str) -> bool {
+    folder.len() >= 7 && folder.bytes().all(|c| c.is_ascii_hexdigit())
 }
 
 /// `serde_json-1.0.140`: a package's name and version.
@@ -202,8 +206,7 @@ fn is_recorders(file: &str) -> bool {
         let rest = folder.strip_prefix("wedjat");
         if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-')) {
             let mut next = folders.clone();
-            let revision =
-                next.next_if(|part| part.len() >= 7 && part.bytes().all(|c| c.is_ascii_hexdigit()));
+            let revision = next.next_if(|part| is_revision(part));
             if revision.is_some() || folders.peek() == Some(&"src") {
                 return next.next() == Some("src");
             }
