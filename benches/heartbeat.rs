@@ -120,10 +120,10 @@ mod linux {
     fn bare_wake() -> f64 {
         use std::sync::Arc;
         use wedjat::platform::Semaphore;
-        let bell = Arc::new(Semaphore::new());
-        let other = Arc::clone(&bell);
+        let wake_up = Arc::new(Semaphore::new());
+        let other = Arc::clone(&wake_up);
         let sleeper = std::thread::spawn(move || (0..5).for_each(|_| other.wait()));
-        let wake = median(|| bell.post());
+        let wake = median(|| wake_up.post());
         sleeper.join().expect("it only waits");
         wake
     }

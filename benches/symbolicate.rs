@@ -1,4 +1,4 @@
-//! The desk against its peers, in one run: llvm-symbolizer, the addr2line crate, bare symbolic.
+//! The symbolicator against its peers, in one run: llvm-symbolizer, the addr2line crate, bare symbolic.
 //!
 //! ```text
 //! cargo bench --bench symbolicate
@@ -99,7 +99,7 @@ fn draw(slice: &[u8], zipf: bool) -> Vec<u64> {
     (0..COUNT).map(|_| one()).collect()
 }
 
-fn desk(input: &Input, cache: &Path) -> Addresses {
+fn symbolicator(input: &Input, cache: &Path) -> Addresses {
     let mut files = DebugFiles::new()
         .system(false)
         .cache(Some(Cache::new(cache)));
@@ -111,7 +111,7 @@ fn peers(c: &mut Criterion) {
     let input = input();
     let folder = tempfile::tempdir().expect("a folder");
     // Makes the table on disk, as the first answer of another process would.
-    let warm = desk(&input, folder.path());
+    let warm = symbolicator(&input, folder.path());
     for address in draw(input.slice, false) {
         black_box(warm.frames(address));
     }
@@ -143,20 +143,20 @@ fn peers(c: &mut Criterion) {
             .throughput(Throughput::Elements(COUNT as u64))
             .sample_size(10);
         group.bench_function(BenchmarkId::from_parameter("wedjat"), |b| {
-            // A new desk each time, so that `distinct` remembers nothing.
+            // A new symbolicator each time, so that `distinct` remembers nothing.
             b.iter_batched_ref(
                 || {
                     if zipf {
                         None
                     } else {
-                        Some(desk(&input, folder.path()))
+                        Some(symbolicator(&input, folder.path()))
                     }
                 },
                 |fresh| {
-                    let desk = fresh.as_ref().unwrap_or(&warm);
+                    let symbolicator = fresh.as_ref().unwrap_or(&warm);
                     addresses
                         .iter()
-                        .map(|&address| black_box(desk.frames(address)).len())
+                        .map(|&address| black_box(symbolicator.frames(address)).len())
                         .sum::<usize>()
                 },
                 criterion::BatchSize::PerIteration,
@@ -272,15 +272,15 @@ type Start<'a> = Box<dyn Fn() -> Command + 'a>;
 fn first_answers(c: &mut Criterion) {
     let input = input();
     let cache = tempfile::tempdir().expect("a folder");
-    let desk = desk(&input, cache.path());
+    let symbolicator = symbolicator(&input, cache.path());
     let addresses = draw(input.slice, false);
     let known = |wanted: &dyn Fn(&wedjat::symbolicate::Frame) -> bool| {
-        let fits = |&&address: &&u64| desk.frames(address).last().is_some_and(wanted);
+        let fits = |&&address: &&u64| symbolicator.frames(address).last().is_some_and(wanted);
         addresses.iter().find(fits).copied()
     };
     let in_function = known(&|frame| frame.line.is_some()).expect("a function with a line");
     let in_symbols = known(&|frame| frame.source == wedjat::symbolicate::Source::Symbols);
-    drop(desk);
+    drop(symbolicator);
     let wedjat = |cache: Option<&Path>| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_symbolicate"));
         match cache {

@@ -122,10 +122,15 @@ fn add_item(basket: *mut u32) {
 
 fn print(report: &Report) -> Result<(), Box<dyn Error>> {
     // The program's own file has the debug information; a shipped app would name its dSYM here.
-    let desk = Symbolicator::new(DebugFiles::new());
+    let symbolicator = Symbolicator::new(DebugFiles::new());
     let (style, mut text) = (Style::default(), Text::new());
     let mut out = std::io::stdout().lock();
-    text.report(&style, "-", &desk.symbolicate(report.clone()), &mut out)?;
+    text.report(
+        &style,
+        "-",
+        &symbolicator.symbolicate(report.clone()),
+        &mut out,
+    )?;
     text.finish(&mut out)?;
     Ok(())
 }

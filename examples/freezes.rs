@@ -103,7 +103,7 @@ mod linux {
         }
         let mut missed = 0;
         // One for all: what it has read of a debug file it keeps.
-        let desk = Symbolicator::new(DebugFiles::new());
+        let symbolicator = Symbolicator::new(DebugFiles::new());
         for (name, _, culprits, class, reason) in KINDS {
             let folder =
                 std::env::temp_dir().join(format!("wedjat-freezes-{}", std::process::id()));
@@ -131,7 +131,7 @@ mod linux {
                 continue;
             };
             let report = stored.read().expect("a report").report;
-            missed += show(&desk, report, culprits, class, reason);
+            missed += show(&symbolicator, report, culprits, class, reason);
             std::fs::remove_dir_all(&folder).expect("our folder");
         }
         println!("{} of {} named", KINDS.len() - missed, KINDS.len());
@@ -161,7 +161,7 @@ mod linux {
 
     /// Prints what the report says; 1 if something that it must say is missing.
     fn show(
-        desk: &Symbolicator,
+        symbolicator: &Symbolicator,
         report: Report,
         culprits: &[&str],
         class: &str,
@@ -179,7 +179,7 @@ mod linux {
         let samples: u64 = report.samples.iter().map(|sample| sample.count).sum();
         let syscall = report.threads[0].syscall.clone().unwrap_or_default();
         println!("   {said} {syscall}; {why}; {lasted}; {samples} samples");
-        let named = desk.symbolicate(report);
+        let named = symbolicator.symbolicate(report);
         let samples = named.samples.iter().map(|sample| &sample.frames);
         let stacks = named
             .threads

@@ -11,7 +11,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
-use wedjat::report::{Scrub, scrub};
+use wedjat::report::{Redact, redact};
 use wedjat::store::{self, Answer, Sent};
 use wedjat::{Crash, Monitor};
 
@@ -55,7 +55,7 @@ fn upload(folder: &Path, url: &str) -> std::io::Result<Sent> {
             }
         };
         // What names a person stays on the device.
-        scrub(&mut report, &Scrub::default());
+        redact(&mut report, &Redact::default());
         let posted = agent
             .post(url)
             .content_type("application/x-wedjat")

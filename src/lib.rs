@@ -1,6 +1,6 @@
 //! What was the main thread doing when the app froze or died — in which function, file and line?
 //!
-//! wedjat is a recorder for apps and a desk for their developers:
+//! wedjat is a recorder for apps and a symbolicator for their developers:
 //!
 //! - [`Monitor`] watches the thread that installs it. On a stall, a fatal signal, a panic, or when
 //!   asked, it writes a report: the threads' registers and stacks, the images (executable and
@@ -53,7 +53,7 @@
 //! | [`store`] | the folder of reports, and what the last launch left in it |
 //! | [`report`] | the format: model, writer, reader |
 //! | `platform/` | the only place with calls to the operating system |
-//! | `symbolicate` | the desk |
+//! | `symbolicate` | the symbolicator: names for addresses, groups, pictures |
 //! | `ffi` (feature of the same name) | the C interface, `include/wedjat.h` |
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -78,7 +78,7 @@ mod vitals;
 pub use monitor::{InstallError, Monitor, MonitorBuilder, StallEvent, Stats, Threads};
 pub use trigger::Crash;
 pub use trigger::{CpuLoad, MemoryLoad, SlowFrames};
-pub use trigger::{Heartbeat, Restraint, Stall};
+pub use trigger::{Heartbeat, RateLimit, Stall};
 
 /// The examples in Rust of the README and of `docs/` are compiled; `tests/docs.rs` holds that no page is left out.
 #[cfg(all(doctest, target_os = "linux"))]

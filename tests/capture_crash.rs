@@ -227,11 +227,14 @@ fn after_an_overflow(captured: &Captured<'_>) -> Result<(), &'static str> {
         return Err("not prepared\n");
     };
     let omitted = captured.omitted.ok_or("nothing omitted\n")?;
-    let leafward = captured
+    let innermost = captured
         .frames
         .get(1..omitted.at as usize)
         .ok_or("too few frames\n")?;
-    if !leafward.iter().all(|frame| range.contains(&(frame.pc - 1))) {
+    if !innermost
+        .iter()
+        .all(|frame| range.contains(&(frame.pc - 1)))
+    {
         return Err("another function\n");
     }
     if captured.end != WalkEnd::Root || omitted.count < 1000 {

@@ -261,8 +261,8 @@ fn deep(levels: u64, capturer: &mut Capturer, images: &ImagesGuard) -> u64 {
 fn a_deep_recursion_keeps_leafward_and_rootward_frames() {
     ImageTable::refresh();
     let mut limits = CaptureLimits::default();
-    limits.leafward = 12;
-    limits.rootward = 48;
+    limits.innermost = 12;
+    limits.outermost = 48;
     let mut capturer = Capturer::new(&limits).unwrap();
     let images = ImageTable::enter();
     assert_eq!(deep(1000, &mut capturer, &images), 1000);

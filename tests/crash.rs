@@ -26,12 +26,12 @@ mod near;
 mod neighbours;
 #[path = "crash/panics.rs"]
 mod panics;
-#[path = "crash/scribe.rs"]
-mod scribe;
 #[path = "crash/taken.rs"]
 mod taken;
 #[path = "crash/within.rs"]
 mod within;
+#[path = "crash/writer_thread.rs"]
+mod writer_thread;
 
 use std::path::Path;
 
@@ -90,7 +90,7 @@ fn main() {
         .chain(near::trials())
         .chain(neighbours::trials())
         .chain(panics::trials())
-        .chain(scribe::trials())
+        .chain(writer_thread::trials())
         .chain(taken::trials())
         .chain(within::trials());
     trials.extend(more.map(|(name, test)| trial(&name, test)));
@@ -386,7 +386,7 @@ fn roles(role: &str, folder: &Path) {
             || near::role(role, folder)
             || neighbours::role(role, folder)
             || panics::role(role, folder)
-            || scribe::role(role, folder)
+            || writer_thread::role(role, folder)
             || taken::role(role, folder)
             || within::role(role, folder) => {}
         _ => {
@@ -617,11 +617,11 @@ fn stack_overflow() {
     let stack = stack(&report, 0);
     assert!(
         calls(&stack, &["deeper", "deeper", "deeper"]),
-        "leafward frames"
+        "innermost frames"
     );
     assert!(
         calls(&stack, &["culprit", "middle", "outer"]),
-        "rootward frames: {stack:#?}"
+        "outermost frames: {stack:#?}"
     );
 }
 

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use wedjat::report::EventKind;
-use wedjat::symbolicate::{DebugFiles, Symbolicated, Symbolicator, foreign};
+use wedjat::symbolicate::{DebugFiles, Symbolicated, Symbolicator, import};
 
 fn testdata(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -17,7 +17,7 @@ fn imported(name: &str) -> Symbolicated {
     let bytes = std::fs::read(testdata("imported").join(name)).unwrap();
     let mut files = DebugFiles::new().system(false);
     files.add(&testdata("macho/arm64/kiosk.dSYM")).unwrap();
-    let mut readings = foreign::read(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let mut readings = import::read(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
     assert_eq!(readings.len(), 1, "{name}");
     Symbolicator::new(files).symbolicate_reading(readings.remove(0))
 }
@@ -192,7 +192,7 @@ fn a_frame_that_cannot_be_read_is_named_by_its_line_and_its_byte() {
         let at = text.find("(cut)").unwrap();
         let start = text[..at].rfind('\n').unwrap() + 1;
         let line = 1 + text[..start].matches('\n').count();
-        let readings = foreign::read(text.as_bytes()).unwrap();
+        let readings = import::read(text.as_bytes()).unwrap();
         let [damage] = &readings[0].damage[..] else {
             panic!("{:?}", readings[0].damage);
         };

@@ -1,5 +1,5 @@
 //! What an app asks of its monitor while it runs: frames, launch, stacks, counters, callbacks, loads,
-//! restraint; and what it is told of the launch before.
+//! rate limit; and what it is told of the launch before.
 #![cfg(target_os = "linux")]
 
 mod stall_support;
@@ -13,7 +13,7 @@ use stall_support::{DISTURBED, burn, is_child, start, tell_all_starved};
 use wedjat::report::{EventKind, Report};
 use wedjat::store::HowEnded;
 use wedjat::{
-    CpuLoad, Crash, MemoryLoad, Monitor, MonitorBuilder, Restraint, SlowFrames, Stall, StallEvent,
+    CpuLoad, Crash, MemoryLoad, Monitor, MonitorBuilder, RateLimit, SlowFrames, Stall, StallEvent,
     Threads,
 };
 
@@ -92,7 +92,7 @@ fn a_stall_is_told_as_it_comes_and_goes_and_is_counted() {
         let told = events.clone();
         let monitor = builder(&folder(test))
             .stall(Stall::default())
-            .restraint(Restraint::default().per_hour(0))
+            .rate_limit(RateLimit::default().per_hour(0))
             .on_stall(move |event| {
                 told.lock().unwrap().push(match event {
                     StallEvent::Began(info) => format!("began {}", info.lasted >= 200_000_000),
@@ -134,8 +134,8 @@ fn asks_for_stacks(monitor: &Monitor, threads: Threads) -> String {
 }
 
 #[inline(never)]
-fn waits_at_a_gate(gate: &std::sync::Barrier) {
-    gate.wait();
+fn waits_at_a_gate(limiter: &std::sync::Barrier) {
+    limiter.wait();
     std::hint::black_box(());
 }
 
@@ -190,11 +190,11 @@ fn stacks_are_text_with_names_at_once() {
         }
         let main = asks_for_stacks(&monitor, Threads::Main);
         assert_eq!(main.lines().next(), current.lines().next());
-        let gate = std::sync::Barrier::new(2);
+        let limiter = std::sync::Barrier::new(2);
         std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().name("gate-keeper".into());
             thread
-                .spawn_scoped(scope, || waits_at_a_gate(&gate))
+                .spawn_scoped(scope, || waits_at_a_gate(&limiter))
                 .unwrap();
             let begin = Instant::now();
             loop {
@@ -206,7 +206,7 @@ fn stacks_are_text_with_names_at_once() {
                 }
                 assert!(begin.elapsed() < Duration::from_secs(10), "{all}");
             }
-            gate.wait();
+            limiter.wait();
         });
         #[cfg(target_arch = "x86_64")]
         says_that_a_stack_goes_on(&monitor);
@@ -665,7 +665,7 @@ fn callbacks_may_panic_and_may_drop_the_monitor() {
         let monitor = builder(&folder(test))
             .stall(Stall::default().timeout(10 * MS).strikes(3))
             .crash(Crash::default())
-            .restraint(Restraint::default().same(100))
+            .rate_limit(RateLimit::default().same(100))
             .on_stall(|_| panic!("in on_stall"))
             .on_report(move |_| {
                 *count.lock().unwrap() += 1;

@@ -4,7 +4,7 @@
 #[cfg(all(feature = "symbolicate", target_os = "linux", target_arch = "x86_64"))]
 mod deadline;
 #[cfg(all(feature = "symbolicate", target_os = "linux", target_arch = "x86_64"))]
-mod desk_support;
+mod symbolicate_support;
 mod tools;
 
 #[cfg(all(feature = "symbolicate", target_os = "linux", target_arch = "x86_64"))]

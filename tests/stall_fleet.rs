@@ -4,7 +4,7 @@ mod simulated;
 
 use simulated::{MS, Random, Simulation, Step};
 use wedjat::Stall;
-use wedjat::trigger::stall::{Class, Decision, Detector, Held, Look, Reason};
+use wedjat::trigger::stall::{Class, Decision, Detector, Held, Observation, Reason};
 
 const TIMEOUT: u64 = 50 * MS;
 const THRESHOLD: u64 = 250 * MS;
@@ -205,45 +205,45 @@ fn day(seed: u64) {
 }
 
 /// A detector past the launch, at one instant.
-fn at_rest() -> (Detector, Look) {
-    let look = Look {
+fn at_rest() -> (Detector, Observation) {
+    let observation = Observation {
         now: 1_000 * MS,
         boot: 1_000 * MS,
         due: 1_000 * MS,
-        ..Look::default()
+        ..Observation::default()
     };
-    let mut detector = Detector::new(&Stall::default(), look);
-    let look = Look {
-        now: look.now + MS,
-        due: look.now + MS,
-        boot: look.boot + MS,
-        beat: look.beat.begun().ended(),
-        ..look
+    let mut detector = Detector::new(&Stall::default(), observation);
+    let observation = Observation {
+        now: observation.now + MS,
+        due: observation.now + MS,
+        boot: observation.boot + MS,
+        beat: observation.beat.begun().ended(),
+        ..observation
     };
-    detector.look(&look);
-    (detector, look)
+    detector.observe(&observation);
+    (detector, observation)
 }
 
 /// A turn of 100 ms, at whose 50th the world stands still in some way; `late` makes that look.
-fn interrupted(late: impl FnOnce(&mut Look)) -> Vec<Decision> {
-    let (mut detector, mut look) = at_rest();
+fn interrupted(late: impl FnOnce(&mut Observation)) -> Vec<Decision> {
+    let (mut detector, mut observation) = at_rest();
     let mut decisions = Vec::new();
-    look.beat = look.beat.begun();
+    observation.beat = observation.beat.begun();
     for _ in 0..2 {
-        look.now += 50 * MS;
-        look.boot += 50 * MS;
-        look.due = look.now;
-        look.own_delay = Some(0);
-        decisions.push(detector.look(&look).0);
+        observation.now += 50 * MS;
+        observation.boot += 50 * MS;
+        observation.due = observation.now;
+        observation.own_delay = Some(0);
+        decisions.push(detector.observe(&observation).0);
     }
-    late(&mut look);
-    decisions.push(detector.look(&look).0);
-    look.beat = look.beat.ended();
+    late(&mut observation);
+    decisions.push(detector.observe(&observation).0);
+    observation.beat = observation.beat.ended();
     for _ in 0..2 {
-        look.now += 10 * MS;
-        look.boot += 10 * MS;
-        look.due = look.now;
-        decisions.push(detector.look(&look).0);
+        observation.now += 10 * MS;
+        observation.boot += 10 * MS;
+        observation.due = observation.now;
+        decisions.push(detector.observe(&observation).0);
     }
     decisions
 }
@@ -263,54 +263,54 @@ fn dropped(decisions: &[Decision]) -> Option<Reason> {
 #[test]
 fn a_machine_that_slept_had_no_stall() {
     // The monotonic clock stands still meanwhile; the watchdog is late by nothing.
-    let decisions = interrupted(|look| {
-        look.now += 50 * MS;
-        look.boot += 3_600_000 * MS;
-        look.due = look.now;
+    let decisions = interrupted(|observation| {
+        observation.now += 50 * MS;
+        observation.boot += 3_600_000 * MS;
+        observation.due = observation.now;
     });
     assert_eq!(dropped(&decisions), Some(Reason::Sleep));
 }
 
 #[test]
 fn neither_had_a_process_that_was_stopped_or_held() {
-    let stopped = |look: &mut Look| {
-        look.due = look.now + 50 * MS;
-        look.now += 816_000 * MS;
-        look.boot += 816_000 * MS;
+    let stopped = |observation: &mut Observation| {
+        observation.due = observation.now + 50 * MS;
+        observation.now += 816_000 * MS;
+        observation.boot += 816_000 * MS;
     };
     assert_eq!(dropped(&interrupted(stopped)), Some(Reason::Background));
-    let held = |look: &mut Look| {
-        stopped(look);
-        look.traced = true;
+    let held = |observation: &mut Observation| {
+        stopped(observation);
+        observation.traced = true;
     };
     assert_eq!(dropped(&interrupted(held)), Some(Reason::Debugger));
-    let one_thread = |look: &mut Look| {
-        look.now += 300 * MS;
-        look.boot += 300 * MS;
-        look.due = look.now;
-        (look.held, look.traced) = (Held::Stopped, true);
+    let one_thread = |observation: &mut Observation| {
+        observation.now += 300 * MS;
+        observation.boot += 300 * MS;
+        observation.due = observation.now;
+        (observation.held, observation.traced) = (Held::Stopped, true);
     };
     assert_eq!(dropped(&interrupted(one_thread)), Some(Reason::Debugger));
 }
 
 #[test]
 fn a_clock_that_jumps_back_makes_none() {
-    let decisions = interrupted(|look| {
-        look.now -= 900 * MS;
-        look.boot -= 900 * MS;
-        look.due = look.now;
+    let decisions = interrupted(|observation| {
+        observation.now -= 900 * MS;
+        observation.boot -= 900 * MS;
+        observation.due = observation.now;
     });
     assert_eq!(dropped(&decisions), None);
 }
 
 #[test]
 fn a_thread_that_used_the_cpu_all_the_time_froze_however_late_the_watchdog_was() {
-    let decisions = interrupted(|look| {
-        look.due = look.now + 50 * MS;
-        look.now += 400 * MS;
-        look.boot += 400 * MS;
-        look.cpu += 400 * MS;
-        look.own_delay = Some(350 * MS);
+    let decisions = interrupted(|observation| {
+        observation.due = observation.now + 50 * MS;
+        observation.now += 400 * MS;
+        observation.boot += 400 * MS;
+        observation.cpu += 400 * MS;
+        observation.own_delay = Some(350 * MS);
     });
     assert!(
         decisions

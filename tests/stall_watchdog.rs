@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use stall_support::{DISTURBED, burn, delay, own_tid, undisturbed};
 use wedjat::Stall;
-use wedjat::trigger::heartbeat::{Heartbeat, Pulse};
+use wedjat::trigger::heartbeat::{Heartbeat, HeartbeatState};
 use wedjat::trigger::stall::{Class, How, Reason, StallEndInfo, StallInfo};
 use wedjat::trigger::watchdog::{Watchdog, Watcher};
 
@@ -47,12 +47,12 @@ impl Watcher for Teller {
 }
 
 fn watch(stall: Stall) -> (Heartbeat, Watchdog, Receiver<Call>) {
-    let pulse: &'static Pulse = Box::leak(Box::new(Pulse::new()));
-    let heart = pulse.install();
+    let heartbeat: &'static HeartbeatState = Box::leak(Box::new(HeartbeatState::new()));
+    let heart = heartbeat.install();
     let (sender, calls) = channel();
     (
         heart,
-        Watchdog::spawn(stall, pulse, Teller(sender)).unwrap(),
+        Watchdog::spawn(stall, heartbeat, Teller(sender)).unwrap(),
         calls,
     )
 }

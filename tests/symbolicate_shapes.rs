@@ -3,11 +3,11 @@
 #![cfg(all(feature = "symbolicate", target_os = "linux", target_arch = "x86_64"))]
 
 mod deadline;
-mod desk_support;
+mod symbolicate_support;
 
 use std::process::Command;
 
-use desk_support::{Workshop, chains, crash, line_of};
+use symbolicate_support::{Workshop, chains, crash, line_of};
 use wedjat::report::model::{End, Found};
 use wedjat::symbolicate::{DebugFiles, Source};
 
@@ -57,7 +57,7 @@ int main(int argc, char **argv) { return answer(argc); }
             "gcc -g {version} -O1 -fdebug-prefix-map={here}=./src a.c -o program"
         ));
         let at = shop.address("program", "answer");
-        let frames = shop.desk(&["program"]).frames(at);
+        let frames = shop.symbolicator(&["program"]).frames(at);
         let file = frames.first().and_then(|frame| frame.file.clone());
         assert_eq!(file.as_deref(), Some("./src/a.c"), "{version}");
     }
@@ -79,7 +79,7 @@ int gamma(int n) { sink = n; return n * 7; } // @gamma
             let at = shop.address("a.o", name);
             let truth = format!("{name}:{}", line_of(source, name));
             assert_eq!(shop.chain(&["a.o"], at), [truth], "{version}");
-            let frames = shop.desk(&["a.o"]).frames(at);
+            let frames = shop.symbolicator(&["a.o"]).frames(at);
             let file = frames[0].file.clone().unwrap();
             assert_eq!(
                 *file,
@@ -208,9 +208,10 @@ fn a_stripped_library_names_its_exports_to_their_ends() {
     let frames = shop.run("readelf --debug-dump=frames stripped.so");
     let range = format!("pc={:016x}..{:016x}", at("described"), marks[1]);
     assert!(frames.contains(&range), "{range} in {frames}");
-    let desk = shop.desk(&["stripped.so"]);
+    let symbolicator = shop.symbolicator(&["stripped.so"]);
     let name = |address: u64| {
-        desk.frames(address)
+        symbolicator
+            .frames(address)
             .first()
             .map(|f| (f.function.clone().unwrap().to_string(), f.source))
     };
@@ -221,7 +222,7 @@ fn a_stripped_library_names_its_exports_to_their_ends() {
     assert_eq!(name(objective_c + 1), symbol("-[Shop price:]"));
     assert_eq!(name(swift), symbol("main.foo() -> ()"));
     assert_eq!(
-        &**desk.frames(swift)[0].mangled.as_ref().unwrap(),
+        &**symbolicator.frames(swift)[0].mangled.as_ref().unwrap(),
         "$s4main3fooyyF"
     );
     assert_eq!(name(outlined), symbol("OUTLINED_FUNCTION_0"));
@@ -239,10 +240,10 @@ int main(int argc, char **argv) { puts(argv[0]); free(malloc(argc)); return tabl
     shop.run("gcc -g -O1 -fno-plt -Wl,-z,lazy a.c -o without");
     shop.run("gcc -g -O1 -fplt -Wl,-z,lazy a.c -o program");
     for file in ["program", "without"] {
-        let desk = shop.desk(&[file]);
+        let symbolicator = shop.symbolicator(&[file]);
         let nothing = |start: u64, size: u64| {
             for address in start..start + size {
-                let frames = desk.frames(address);
+                let frames = symbolicator.frames(address);
                 assert!(frames.is_empty(), "{file} {address:#x}: {frames:?}");
             }
         };

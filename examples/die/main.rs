@@ -64,12 +64,12 @@ fn show(kind: &Kind) -> Result<(), Box<dyn Error>> {
     let status = die(kind, &directory)?;
     println!("It died: {status}\n");
     // The next start: what did the last one leave?
-    let desk = Symbolicator::new(DebugFiles::new());
+    let symbolicator = Symbolicator::new(DebugFiles::new());
     let (style, mut text) = (Style::default(), Text::new());
     let mut out = std::io::stdout().lock();
     for report in store::reports(&directory)? {
         let path = report.path().display().to_string();
-        let symbolicated = desk.symbolicate(report.read()?.report);
+        let symbolicated = symbolicator.symbolicate(report.read()?.report);
         text.report(&style, &path, &symbolicated, &mut out)?;
     }
     text.finish(&mut out)?;
@@ -85,7 +85,7 @@ struct Tally {
 }
 
 fn soak(times: usize, kinds: &[&str]) -> Result<(), Box<dyn Error>> {
-    let desk = Mutex::new(Symbolicator::new(DebugFiles::new()));
+    let symbolicator = Mutex::new(Symbolicator::new(DebugFiles::new()));
     println!("| kind | runs | valid | right frame |\n| --- | ---: | ---: | ---: |");
     let mut all = true;
     for kind in &KINDS {
@@ -98,7 +98,7 @@ fn soak(times: usize, kinds: &[&str]) -> Result<(), Box<dyn Error>> {
                 scope.spawn(|| {
                     while next.fetch_add(1, Ordering::Relaxed) < times {
                         let run = next.load(Ordering::Relaxed);
-                        if let Err(error) = once(kind, run, &desk, &tally) {
+                        if let Err(error) = once(kind, run, &symbolicator, &tally) {
                             eprintln!("{}, run {run}: {error}", kind.name);
                         }
                     }
@@ -119,7 +119,7 @@ fn soak(times: usize, kinds: &[&str]) -> Result<(), Box<dyn Error>> {
 fn once(
     kind: &Kind,
     run: usize,
-    desk: &Mutex<Symbolicator>,
+    symbolicator: &Mutex<Symbolicator>,
     tally: &Tally,
 ) -> Result<(), Box<dyn Error>> {
     static FOLDERS: AtomicUsize = AtomicUsize::new(0);
@@ -144,7 +144,7 @@ fn once(
         return Err(format!("{status}, {:?}, {event:?}", reading.damage).into());
     }
     tally.valid.fetch_add(1, Ordering::Relaxed);
-    let first = first_frame(desk, report);
+    let first = first_frame(symbolicator, report);
     let wanted = kind.name.replace('-', "_");
     if first.as_deref() != Some(&*wanted) {
         return Err(format!("the first frame is {first:?}").into());
@@ -163,9 +163,11 @@ fn is_expected(event: &Event, expected: &Expected) -> bool {
 }
 
 /// The innermost function of this file in the crashed thread, without its path.
-fn first_frame(desk: &Mutex<Symbolicator>, report: Report) -> Option<String> {
-    let desk = desk.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let named = desk.symbolicate(report);
+fn first_frame(symbolicator: &Mutex<Symbolicator>, report: Report) -> Option<String> {
+    let symbolicator = symbolicator
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let named = symbolicator.symbolicate(report);
     let thread = named.threads.first()?;
     let frames = thread
         .frames

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
 use wedjat::symbolicate::command;
-use wedjat::symbolicate::{Addresses, DebugFiles, foreign};
+use wedjat::symbolicate::{Addresses, DebugFiles, import};
 
 static KIOSK: LazyLock<Addresses> = LazyLock::new(|| {
     let mut files = DebugFiles::new().system(false);
@@ -58,8 +58,8 @@ fn addresses(bytes: &[u8], ndjson: bool) {
 }
 
 fn another(bytes: &[u8]) {
-    let layout = foreign::detect(bytes);
-    match foreign::read(bytes) {
+    let layout = import::detect(bytes);
+    match import::read(bytes) {
         Ok(readings) => assert!(layout.is_some() && !readings.is_empty()),
         Err(error) => assert!(!error.to_string().chars().any(char::is_control)),
     }

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wedjat::report::{self, Report, Scrub};
+use wedjat::report::{self, Report, Redact};
 
 fuzz_target!(|bytes: &[u8]| {
     let survey = report::survey(bytes);
@@ -25,9 +25,9 @@ fuzz_target!(|bytes: &[u8]| {
         report::to_bytes(&again),
         report::to_bytes(&report::read(&report::to_bytes(&again)).unwrap().report)
     );
-    let mut scrubbed = reading.report;
-    report::scrub(&mut scrubbed, &Scrub::default());
-    rewritten(&scrubbed);
+    let mut redacted = reading.report;
+    report::redact(&mut redacted, &Redact::default());
+    rewritten(&redacted);
 });
 
 /// The report written and read again; `None` where it had no head that a reader accepts.

@@ -5,14 +5,14 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use wedjat::report::{self, Reading, Scrub};
+use wedjat::report::{self, Reading, Redact};
 use wedjat::symbolicate::format::{
     Firefox, FlameGraph, Folded, Format, Html, Json, Ndjson, Speedscope, Style, Text, Top,
     TopLayout,
 };
-use wedjat::symbolicate::{DebugFiles, Symbolicated, Symbolicator, foreign, scrub};
+use wedjat::symbolicate::{DebugFiles, Symbolicated, Symbolicator, import, redact};
 
-static DESK: LazyLock<Symbolicator> = LazyLock::new(|| {
+static RECORDER: LazyLock<Symbolicator> = LazyLock::new(|| {
     let mut files = DebugFiles::new().system(false);
     let dsym = concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -23,8 +23,8 @@ static DESK: LazyLock<Symbolicator> = LazyLock::new(|| {
 });
 
 fuzz_target!(|bytes: &[u8]| {
-    let readings = match foreign::detect(bytes) {
-        Some(_) => foreign::read(bytes).unwrap_or_default(),
+    let readings = match import::detect(bytes) {
+        Some(_) => import::read(bytes).unwrap_or_default(),
         None => report::read(bytes).into_iter().collect(),
     };
     // One format each time, or a report would be printed twenty times over.
@@ -35,12 +35,12 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 fn check(reading: Reading, format: usize) {
-    let mut named = DESK.symbolicate_reading(reading);
+    let mut named = RECORDER.symbolicate_reading(reading);
     assert_eq!(named.threads.len(), named.report.threads.len());
     assert_eq!(named.samples.len(), named.report.samples.len());
     print_as(format, &named);
     let mut origin = "/home/somebody/1.wedjat".to_owned();
-    scrub(&mut named, &mut origin, &Scrub::default());
+    redact(&mut named, &mut origin, &Redact::default());
     assert!(!origin.contains("somebody"));
     print_as(format, &named);
 }

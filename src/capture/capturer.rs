@@ -19,10 +19,10 @@ use crate::report::model::{Omitted, RawFrame, WalkEnd};
 pub struct CaptureLimits {
     /// Bytes of stack that are copied at most; reserved at creation, and the first 256 KiB touched.
     pub stack: usize,
-    /// Leafward frames that are kept where a stack has more than there is room for.
-    pub leafward: usize,
-    /// Rootward frames that are kept then.
-    pub rootward: usize,
+    /// Innermost frames that are kept where a stack has more than there is room for.
+    pub innermost: usize,
+    /// Outermost frames that are kept then.
+    pub outermost: usize,
     /// A copy that takes longer is cut short, nanoseconds.
     pub stopped: u64,
     /// A thread that has not answered after this long is unresponsive, nanoseconds; one that turns
@@ -38,8 +38,8 @@ impl Default for CaptureLimits {
     fn default() -> CaptureLimits {
         CaptureLimits {
             stack: 1 << 20,
-            leafward: 448,
-            rootward: 64,
+            innermost: 448,
+            outermost: 64,
             stopped: 1_000_000,
             answer: 100_000_000,
             signal: None,
@@ -98,7 +98,7 @@ impl Capturer {
             unwinder: Unwinder::new(),
             live: LiveMemory::new(),
             registers: Registers::native([0; super::registers::COUNT]),
-            frames: FrameBuffer::new(limits.leafward, limits.rootward),
+            frames: FrameBuffer::new(limits.innermost, limits.outermost),
             stacks: KnownStacks::new(),
         })
     }

@@ -5,8 +5,8 @@
 
 mod evaluate;
 mod index;
-mod install;
 mod plain;
+mod restore;
 mod short;
 
 use std::ops::Range;

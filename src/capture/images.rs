@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::cfi::Cfi;
 use super::compact::{self, Compact};
 use super::engine::Scratch;
-use super::flow::{self, Code, Trust};
+use super::flow::{self, Code, EntryConfidence};
 use super::registers::Arch;
 use super::starts::Starts;
 use crate::platform::memory;
@@ -116,7 +116,7 @@ pub struct LoadedImage {
     mach_o: bool,
     starts: Starts,
     /// Functions (svma) whose beginning is good for less than all of their instructions, in order.
-    doubtful: Vec<(u64, Trust)>,
+    doubtful: Vec<(u64, EntryConfidence)>,
     signal_trampoline: Option<u64>,
     /// Where in our own memory the last byte of its sections lies, if they are a file's.
     last_byte: Option<u64>,
@@ -197,7 +197,7 @@ impl LoadedImage {
         let Some(last) = self.last_byte else {
             return true;
         };
-        let now = LOOK.load(Ordering::Relaxed);
+        let now = POLL.load(Ordering::Relaxed);
         if self.seen_whole.load(Ordering::Relaxed) == now {
             return true;
         }
@@ -285,7 +285,9 @@ impl LoadedImage {
                     .keys()
                     .filter_map(|start| start.checked_sub(self.stated)),
             );
-            let doubtful = found.into_iter().filter(|(_, trust)| *trust != Trust::All);
+            let doubtful = found
+                .into_iter()
+                .filter(|(_, confidence)| *confidence != EntryConfidence::All);
             self.doubtful.extend(doubtful);
         }
         self.doubtful.sort_unstable_by_key(|function| function.0);
@@ -293,12 +295,12 @@ impl LoadedImage {
     }
 
     /// What the beginning of a function (svma) is good for. Signal-safe.
-    pub(crate) fn trust(&self, start: u64) -> Trust {
+    pub(crate) fn confidence(&self, start: u64) -> EntryConfidence {
         let at = self
             .doubtful
             .binary_search_by_key(&start, |function| function.0);
         let doubtful = at.ok().and_then(|at| self.doubtful.get(at));
-        doubtful.map_or(Trust::All, |function| function.1)
+        doubtful.map_or(EntryConfidence::All, |function| function.1)
     }
 
     /// With the stated address of the function that Darwin's kernel calls signal handlers by
@@ -388,7 +390,7 @@ impl LoadedImage {
 }
 
 /// Counts the times at which mapped files are looked at anew.
-static LOOK: AtomicU64 = AtomicU64::new(1);
+static POLL: AtomicU64 = AtomicU64::new(1);
 
 /// A set of images, found by address. Looking things up in it is signal-safe; making it is not.
 ///
@@ -477,7 +479,7 @@ impl Images {
     /// From now on files are looked at anew, once each, before anything is read from them: a load from a
     /// file that was cut is a SIGBUS. Signal-safe.
     pub(crate) fn look_anew() {
-        LOOK.fetch_add(1, Ordering::Relaxed);
+        POLL.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The index of the executable.

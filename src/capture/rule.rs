@@ -32,7 +32,7 @@ pub(crate) enum Rule {
     /// Needs its whole row, each time.
     Full,
     /// Registers are another frame's in part: the way out is to where the code is about to jump.
-    Foreign,
+    RestoredContext,
     /// No unwind information.
     Nothing,
 }
@@ -102,7 +102,7 @@ impl Rule {
             Rule::Signal => 3,
             Rule::Full => 4,
             Rule::Nothing => 5,
-            Rule::Foreign => 6,
+            Rule::RestoredContext => 6,
         }
     }
 
@@ -115,7 +115,7 @@ impl Rule {
             2 => return Rule::Root,
             3 => return Rule::Signal,
             4 => return Rule::Full,
-            6 => return Rule::Foreign,
+            6 => return Rule::RestoredContext,
             7 => {
                 let cfa = (word >> 16) as u16;
                 let base = if cfa > GUESS_CFA { Base::Fp } else { Base::Sp };
@@ -150,7 +150,7 @@ pub enum RuleSource {
     /// A signal's frame: the registers that the kernel has saved.
     Signal,
     /// Code that is about to go on in another frame.
-    Landing,
+    JumpTarget,
     /// Nothing: what is found by the frame pointer or on the stack is a guess.
     Guess,
     /// The frame has no caller.
@@ -231,7 +231,7 @@ impl Known {
             Rule::Frame { .. } | Rule::Full => RuleSource::Row,
             Rule::Guess { .. } => RuleSource::Instructions,
             Rule::Signal => RuleSource::Signal,
-            Rule::Foreign => RuleSource::Landing,
+            Rule::RestoredContext => RuleSource::JumpTarget,
             Rule::Root => RuleSource::Root,
             Rule::Nothing => RuleSource::Guess,
         }
@@ -359,7 +359,7 @@ mod tests {
             Rule::Root,
             Rule::Signal,
             Rule::Full,
-            Rule::Foreign,
+            Rule::RestoredContext,
             Rule::Nothing,
         ];
         let mut cache = RuleCache::new();

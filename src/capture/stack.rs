@@ -1,4 +1,4 @@
-//! Room for the frames of one stack: the leafward and the rootward ones, where there are more.
+//! Room for the frames of one stack: the innermost and the outermost ones, where there are more.
 
 use crate::report::model::{Omitted, RawFrame};
 
@@ -6,17 +6,17 @@ use crate::report::model::{Omitted, RawFrame};
 #[derive(Debug)]
 pub(crate) struct FrameBuffer {
     frames: Box<[RawFrame]>,
-    leafward: usize,
+    innermost: usize,
     count: usize,
 }
 
 impl FrameBuffer {
-    /// Keeps the first `leafward` and the last `rootward` frames. Allocates; the rest does not.
-    pub(crate) fn new(leafward: usize, rootward: usize) -> FrameBuffer {
-        let room = leafward.max(1).saturating_add(rootward);
+    /// Keeps the first `innermost` and the last `outermost` frames. Allocates; the rest does not.
+    pub(crate) fn new(innermost: usize, outermost: usize) -> FrameBuffer {
+        let room = innermost.max(1).saturating_add(outermost);
         FrameBuffer {
             frames: vec![RawFrame::default(); room].into_boxed_slice(),
-            leafward: leafward.max(1),
+            innermost: innermost.max(1),
             count: 0,
         }
     }
@@ -24,16 +24,16 @@ impl FrameBuffer {
     /// Takes frames, innermost first, in place of those it had. Signal-safe.
     pub(crate) fn fill(&mut self, frames: impl Iterator<Item = RawFrame>) {
         self.count = 0;
-        let (leafward, room) = (self.leafward, self.frames.len());
+        let (innermost, room) = (self.innermost, self.frames.len());
         let mut next = 0;
         for frame in frames {
             if next == room {
-                if leafward == room {
+                if innermost == room {
                     // Only the count goes on.
                     self.count += 1;
                     continue;
                 }
-                next = leafward;
+                next = innermost;
             }
             if let Some(slot) = self.frames.get_mut(next) {
                 *slot = frame;
@@ -41,23 +41,23 @@ impl FrameBuffer {
             next += 1;
             self.count += 1;
         }
-        // The rootward part is a ring that begins behind the frame written last.
+        // The outermost part is a ring that begins behind the frame written last.
         if self.count > room
-            && let Some(ring) = self.frames.get_mut(leafward..)
-            && next - leafward <= ring.len()
+            && let Some(ring) = self.frames.get_mut(innermost..)
+            && next - innermost <= ring.len()
         {
-            ring.rotate_left(next - leafward);
+            ring.rotate_left(next - innermost);
         }
     }
 
     /// The frame at this index belongs to no known image, and those behind it are not known.
     /// Signal-safe.
     pub(crate) fn disown(&mut self, index: usize) {
-        let (leafward, room) = (self.leafward, self.frames.len());
+        let (innermost, room) = (self.innermost, self.frames.len());
         if let Some(frame) = self.frames.get_mut(index) {
             frame.image = RawFrame::NO_IMAGE;
         }
-        if self.count <= room || index < leafward {
+        if self.count <= room || index < innermost {
             self.count = self.count.min(index + 1);
         } else if let Some(rest) = self.frames.get_mut(index..) {
             // The count of what is left out must stay.
@@ -80,7 +80,7 @@ impl FrameBuffer {
             .checked_sub(self.frames.len())
             .filter(|count| *count > 0)?;
         Some(Omitted {
-            at: self.leafward as u64,
+            at: self.innermost as u64,
             count: count as u64,
         })
     }
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_leafward_and_the_rootward_frames_stay() {
+    fn the_innermost_and_the_outermost_frames_stay() {
         for count in 0..40u64 {
             let mut buffer = FrameBuffer::new(5, 4);
             buffer.fill((0..count).map(|pc| RawFrame {

@@ -4,9 +4,9 @@ mod calls;
 mod constant;
 mod effect;
 mod guess;
-mod install;
-mod landing;
+mod jump_target;
 mod macho;
+mod restore;
 mod row;
 mod scan;
 mod signal;
@@ -367,7 +367,7 @@ impl<M: Memory> Walk<'_, M> {
             }
             Rule::Root => return Err(WalkEnd::Root),
             Rule::Signal => self.leave_handler(image)?,
-            Rule::Foreign => self.leave_by_landing(image)?,
+            Rule::RestoredContext => self.leave_by_jump_target(image)?,
             Rule::Nothing => self.leave_by_guess(image)?,
         }
         self.settle();

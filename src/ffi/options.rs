@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Data, c_path, path, put, sized, stall_callback, text, wedjat_monitor};
 use super::{wedjat_report_function, wedjat_stall_function};
 use crate::store::Limits;
-use crate::{CpuLoad, Crash, MemoryLoad, Monitor, MonitorBuilder, Restraint, SlowFrames, Stall};
+use crate::{CpuLoad, Crash, MemoryLoad, Monitor, MonitorBuilder, RateLimit, SlowFrames, Stall};
 
 /// What to record, and where. Fill it with zeros, set `size`, then what you want: a trigger that is not asked for is
 /// off, and a number that is 0 stands for the default named beside it.
@@ -236,19 +236,19 @@ fn limits(mut builder: MonitorBuilder, options: &wedjat_options) -> MonitorBuild
         given(options.limit_reports).map(|most| usize::try_from(most).unwrap_or(usize::MAX));
     limits = set(limits, reports, Limits::reports);
     limits = set(limits, given(options.limit_bytes), Limits::bytes);
-    let mut rates = Restraint::default();
-    rates = set(rates, given(options.same_stalls), Restraint::same);
-    rates = set(rates, milliseconds(options.same_pause_ms), Restraint::pause);
-    rates = set(rates, given(options.reports_per_hour), Restraint::per_hour);
+    let mut rates = RateLimit::default();
+    rates = set(rates, given(options.same_stalls), RateLimit::same);
+    rates = set(rates, milliseconds(options.same_pause_ms), RateLimit::pause);
+    rates = set(rates, given(options.reports_per_hour), RateLimit::per_hour);
     rates = set(
         rates,
         given(options.captures_per_hour),
-        Restraint::captures_per_hour,
+        RateLimit::captures_per_hour,
     );
     rates = set(
         rates,
         given(options.bytes_per_hour),
-        Restraint::bytes_per_hour,
+        RateLimit::bytes_per_hour,
     );
-    builder.limits(limits).restraint(rates)
+    builder.limits(limits).rate_limit(rates)
 }

@@ -15,21 +15,21 @@ use crate::platform::forked::{self, First, ForkLock};
 use crate::platform::stacks::ensure_alternate_stack;
 use crate::platform::{Thread, abort, open_for_reports, process_id};
 use crate::recorder::{
-    COUNTERS, CRASH_WRITER, CrashDesk, Facts, Helper, LiveDesk, LoadDesk, MAX_THREADS, OnStall,
-    Shared, StallDesk, StallEvent, TERMINATE, prepare_crash, trace_report,
+    COUNTERS, CRASH_WRITER, CrashRecorder, Facts, Helper, LiveRecorder, LoadRecorder, MAX_THREADS,
+    OnStall, Shared, StallEvent, StallRecorder, TERMINATE, prepare_crash, trace_report,
 };
 use crate::report::name::Name;
 use crate::report::time::nanos;
 use crate::store::launch;
 use crate::store::{self, Limits, Tidying};
-use crate::trigger::heartbeat::PULSE;
+use crate::trigger::heartbeat::HEARTBEAT;
 use crate::trigger::load::Loads;
 use crate::trigger::load_watch::LoadWatch;
 use crate::trigger::loss::LOSSES;
-use crate::trigger::restraint::Gate;
+use crate::trigger::rate_limit::RateLimiter;
 use crate::trigger::watchdog::Watchdog;
 use crate::trigger::{
-    CpuLoad, Crash, MemoryLoad, Restraint, SlowFrames, Stall, crash, panic, terminate,
+    CpuLoad, Crash, MemoryLoad, RateLimit, SlowFrames, Stall, crash, panic, terminate,
 };
 use crate::vitals::{FRAMES, GAUGES, LAUNCHED};
 
@@ -51,7 +51,7 @@ pub struct MonitorBuilder {
     stall: Option<Stall>,
     crash: Option<Crash>,
     limits: Limits,
-    restraint: Restraint,
+    rate_limit: RateLimit,
     loads: Loads,
     names: bool,
     all_images: bool,
@@ -99,7 +99,7 @@ impl Drop for Claim {
 }
 
 /// What the panic hook writes with (nothing once the monitor is dropped), and where.
-static ON_PANIC: ForkLock<Option<(Option<Arc<LiveDesk>>, PathBuf)>> = ForkLock::new(None);
+static ON_PANIC: ForkLock<Option<(Option<Arc<LiveRecorder>>, PathBuf)>> = ForkLock::new(None);
 
 extern "C" fn before_fork() {
     ON_PANIC.before_fork();
@@ -113,7 +113,7 @@ extern "C" fn in_child() {
     ON_PANIC.in_child();
 }
 
-fn for_panics() -> Option<(Option<Arc<LiveDesk>>, PathBuf)> {
+fn for_panics() -> Option<(Option<Arc<LiveRecorder>>, PathBuf)> {
     // `try_lock`: a panic may come from anywhere, and `install` panics nowhere below.
     ON_PANIC.try_lock()?.clone()
 }
@@ -130,7 +130,7 @@ fn on_panic(panic: &panic::Panic<'_>) -> Option<Name> {
 }
 
 /// The monitor goes: no panic is written any more. Where those lie that were stays known, until the process exits.
-pub(super) fn forget_desk() {
+pub(super) fn forget_recorder() {
     // Where it is not free, the next install does it.
     if let Some(mut on) = ON_PANIC.try_lock()
         && let Some((live, ..)) = on.as_mut()
@@ -165,7 +165,7 @@ impl MonitorBuilder {
             stall: None,
             crash: None,
             limits: Limits::default(),
-            restraint: Restraint::default(),
+            rate_limit: RateLimit::default(),
             loads: Loads::default(),
             names: false,
             all_images: false,
@@ -290,7 +290,7 @@ impl MonitorBuilder {
     }
 
     /// Called when a stall is sure and when it is over, on the watchdog's thread; of those too that
-    /// the restraint keeps from being reported. Don't block: nothing is watched meanwhile.
+    /// the rate limit keeps from being reported. Don't block: nothing is watched meanwhile.
     pub fn on_stall(
         mut self,
         told: impl FnMut(&StallEvent<'_>) + Send + 'static,
@@ -301,8 +301,8 @@ impl MonitorBuilder {
 
     /// How much is recorded: the same stall ever more rarely, and only so many reports, bytes and
     /// captures an hour.
-    pub fn restraint(mut self, restraint: Restraint) -> MonitorBuilder {
-        self.restraint = restraint;
+    pub fn rate_limit(mut self, rate_limit: RateLimit) -> MonitorBuilder {
+        self.rate_limit = rate_limit;
         self
     }
 
@@ -376,7 +376,7 @@ impl MonitorBuilder {
             launch::LaunchRecord::begin(&folder, &facts.launch, &self.version, &memory_now).ok();
         launch::seen(&memory_now);
 
-        let live = LiveDesk::new(
+        let live = LiveRecorder::new(
             facts.clone(),
             folder.clone(),
             &limits,
@@ -395,7 +395,7 @@ impl MonitorBuilder {
         // A folder that cannot be tidied up now can be at the next report.
         let tidy = move || Tidying::begin(&in_helper, keep, Helper::tidy_soon).ok();
         let helper = Helper::spawn(move |path| tell(&told, &path), tidy).map_err(thread)?;
-        let heartbeat = PULSE.install();
+        let heartbeat = HEARTBEAT.install();
         let mut monitor = Monitor {
             heartbeat,
             live: live.clone(),
@@ -411,7 +411,7 @@ impl MonitorBuilder {
             run_loop: None,
             watchdog: None,
             #[cfg(target_os = "linux")]
-            scribe: None,
+            writer_thread: None,
             helper: Some(helper),
             _folder: folder.clone(),
             _record: record,
@@ -426,7 +426,7 @@ impl MonitorBuilder {
                 ..CaptureLimits::default()
             };
             let folder = open()?.with_reserve(CRASH_RESERVE);
-            let desk = CrashDesk::new(
+            let recorder = CrashRecorder::new(
                 facts.clone(),
                 folder,
                 &limits,
@@ -434,10 +434,10 @@ impl MonitorBuilder {
                 self.threads,
             )
             .map_err(memory)?;
-            prepare_crash(desk);
+            prepare_crash(recorder);
             #[cfg(target_os = "linux")]
             {
-                monitor.scribe = Some(crash::Scribe::spawn().map_err(thread)?);
+                monitor.writer_thread = Some(crash::WriterThread::spawn().map_err(thread)?);
             }
             abort::install();
             terminate::install();
@@ -456,7 +456,7 @@ impl MonitorBuilder {
         }
         let told = self.on_report;
         let shared = Shared {
-            gate: Arc::new(Mutex::new(Gate::new(self.restraint))),
+            limiter: Arc::new(Mutex::new(RateLimiter::new(self.rate_limit))),
             refresh: || {
                 Helper::refresh_soon();
             },
@@ -472,7 +472,7 @@ impl MonitorBuilder {
         if let Some(stall) = self.stall {
             // The captures' signal may come while a handler of the app's runs on an alternate stack.
             ensure_alternate_stack(ALTERNATE_STACK, TOUCHED).map_err(memory)?;
-            let desk = StallDesk::new(
+            let recorder = StallRecorder::new(
                 facts.clone(),
                 folder.clone(),
                 Thread::current(),
@@ -481,7 +481,7 @@ impl MonitorBuilder {
                 self.on_stall,
             )
             .map_err(memory)?;
-            let watchdog = Watchdog::spawn(stall, &PULSE, desk).map_err(thread)?;
+            let watchdog = Watchdog::spawn(stall, &HEARTBEAT, recorder).map_err(thread)?;
             GAUGES.set_watchdog(watchdog.thread_id() as u64);
             monitor.timeout = u64::try_from(stall.timeout.as_nanos()).ok();
             monitor.watchdog = Some(watchdog);
@@ -493,8 +493,8 @@ impl MonitorBuilder {
         if self.loads.any() {
             let watchdog = monitor.watchdog.as_ref().map(Watchdog::thread_id);
             let watched = Thread::current();
-            let desk = LoadDesk::new(facts, folder, watched, watchdog, &limits, shared);
-            let load = LoadWatch::spawn(self.loads, desk.map_err(memory)?).map_err(thread)?;
+            let recorder = LoadRecorder::new(facts, folder, watched, watchdog, &limits, shared);
+            let load = LoadWatch::spawn(self.loads, recorder.map_err(memory)?).map_err(thread)?;
             monitor.load = Some(load);
         }
         // Battery and heat, and a folder that is full: both may take long.

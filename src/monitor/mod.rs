@@ -17,10 +17,10 @@ pub use crate::recorder::{StallEvent, Which as Threads};
 use crate::context::{CONTEXT, Context};
 use crate::platform::file::Folder;
 use crate::platform::{Thread, clock, process_id};
-use crate::recorder::{Helper, LiveDesk, retire_crash};
+use crate::recorder::{Helper, LiveRecorder, retire_crash};
 use crate::store::launch::{self, LaunchRecord};
 use crate::store::{self, EndedLaunch};
-use crate::trigger::heartbeat::PULSE;
+use crate::trigger::heartbeat::HEARTBEAT;
 use crate::trigger::load_watch::LoadWatch;
 use crate::trigger::ping::{Beat, Ping};
 use crate::trigger::watchdog::Watchdog;
@@ -55,7 +55,7 @@ use crate::vitals::{FRAMES, GAUGES, LAUNCHED};
 #[derive(Debug)]
 pub struct Monitor {
     heartbeat: Heartbeat,
-    live: Arc<LiveDesk>,
+    live: Arc<LiveRecorder>,
     /// The process that installed; a child of `fork` has another id.
     process: u32,
     directory: PathBuf,
@@ -74,7 +74,7 @@ pub struct Monitor {
     watchdog: Option<Watchdog>,
     /// Writes crash reports.
     #[cfg(target_os = "linux")]
-    scribe: Option<crash::Scribe>,
+    writer_thread: Option<crash::WriterThread>,
     helper: Option<Helper>,
     _folder: Arc<Folder>,
     // After the threads: its last word is that the monitor was uninstalled.
@@ -88,7 +88,7 @@ impl Monitor {
         MonitorBuilder::new(name.into(), version.into())
     }
 
-    /// The run loop's pulse: `begin` when the watched thread has something to do, `end` when it is
+    /// The run loop's heartbeat: `begin` when the watched thread has something to do, `end` when it is
     /// about to wait. A plain value: copy it wherever it is needed.
     pub fn heartbeat(&self) -> Heartbeat {
         self.heartbeat
@@ -339,14 +339,14 @@ impl Drop for Monitor {
                 panic::drops_monitor();
             }
             panic::uninstall();
-            builder::forget_desk();
+            builder::forget_recorder();
             if crash::uninstall(crash) {
                 // SAFETY: `uninstall` said that no handler looks at it any more.
                 unsafe { retire_crash() };
             }
         }
         // An answer that is still under way comes to nothing.
-        PULSE.uninstall();
+        HEARTBEAT.uninstall();
         #[cfg(target_vendor = "apple")]
         let run_loop = self.run_loop.take();
         let ping = self
@@ -364,7 +364,7 @@ impl Drop for Monitor {
             );
             std::mem::forget(threads);
             #[cfg(target_os = "linux")]
-            std::mem::forget(self.scribe.take());
+            std::mem::forget(self.writer_thread.take());
             #[cfg(target_vendor = "apple")]
             std::mem::forget(run_loop);
             return;
@@ -375,7 +375,7 @@ impl Drop for Monitor {
         GAUGES.set_watchdog(0);
         #[cfg(target_os = "linux")]
         {
-            self.scribe = None;
+            self.writer_thread = None;
         }
         self.helper = None;
         store::set_launch(None);

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::recorder::COUNTERS;
-use crate::trigger::heartbeat::PULSE;
+use crate::trigger::heartbeat::HEARTBEAT;
 use crate::trigger::loss::LOSSES;
 use crate::vitals::FRAMES;
 
@@ -38,7 +38,7 @@ pub struct Stats {
 
 impl Stats {
     pub(super) fn now(watchdog: u64) -> Stats {
-        let beat = PULSE.beat();
+        let beat = HEARTBEAT.beat();
         let counters = &COUNTERS;
         let time = Duration::from_nanos;
         Stats {

@@ -98,7 +98,7 @@ impl First {
 
 /// How often `fork` looks whether a lock is free, a millisecond apart, before it goes on without it:
 /// its holder may wait for the very thread that forks.
-const LOOKS: u32 = 100;
+const POLLS: u32 = 100;
 
 /// A lock that is taken before a `fork` and let go behind it, on both sides, so that no child begins
 /// with one that a thread of its parent holds; nor, where its holder is in the loader, with the
@@ -144,7 +144,7 @@ impl<T> ForkLock<T> {
 
     /// Before `fork`, in its thread.
     pub fn before_fork(&'static self) {
-        for _ in 0..LOOKS {
+        for _ in 0..POLLS {
             let Some(guard) = self.try_lock() else {
                 signals::pause(1_000_000);
                 continue;

@@ -1,4 +1,4 @@
-//! The report of a crash, written by the scribe, or by the dying thread where the scribe does not.
+//! The report of a crash, written by the writer thread, or by the dying thread where the writer thread does not.
 
 use std::time::Duration;
 
@@ -8,43 +8,43 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use super::cause::Cause;
 use super::helper::Renewals;
 use super::threads::Tally;
-use super::{Facts, Helper, Recording, Threads, Workbench};
+use super::{Facts, Helper, Recording, ReportBuffers, Threads};
 use crate::capture::{CaptureLimits, Capturer, ImageTable, ImagesGuard};
 use crate::platform::spare::Spare;
 use crate::platform::{Thread, clock, file};
 use crate::report::{CaptureView, EventKind, EventView, Found, RawFrame, SignalView, ThreadView};
-use crate::store::{BESIDE, Name, PARTIAL, SPARE, SPARE_BESIDE, WHOLE, launch};
-use crate::trigger::crash::{Crashed, Hand, Phase, Section, Stamp, Writer};
+use crate::store::{FALLBACK, Name, PARTIAL, SPARE, SPARE_FALLBACK, WHOLE, launch};
+use crate::trigger::crash::{Crashed, Phase, Section, Stamp, Writer, WriterRole};
 use crate::trigger::panic::Pending;
 use crate::trigger::signal_names::{code_name, signal_name};
 use crate::trigger::terminate::{self, Exception};
 
 /// Everything that a crash report needs, made at install.
 #[derive(Debug)]
-pub(crate) struct CrashDesk {
+pub(crate) struct CrashRecorder {
     pub facts: Facts,
     pub folder: file::Folder,
     /// Whether memory near the crash is written.
     near_memory: bool,
     /// Nothing is shared between the two: either may be stopped anywhere.
-    scribe: Option<Pen>,
-    dying: Pen,
+    writer_thread: Option<WriterContext>,
+    dying: WriterContext,
 }
 
 /// What one of the two writes with.
 #[derive(Debug)]
-struct Pen {
-    /// The parts that writing changes; there is one thread for each pen at a time.
+struct WriterContext {
+    /// The parts that writing changes; there is one thread for each writer context at a time.
     work: UnsafeCell<Work>,
     /// What is kept for a crash while the report is written.
-    salvage: UnsafeCell<Workbench>,
+    salvage: UnsafeCell<ReportBuffers>,
     /// What it writes to, where the process can open no file any more.
     spare: Option<Spare>,
 }
 
 #[derive(Debug)]
 struct Work {
-    bench: Workbench,
+    buffers: ReportBuffers,
     capturer: Capturer,
     threads: Threads,
     /// Where the frames of a throw are made.
@@ -52,14 +52,14 @@ struct Work {
     recording: Option<Recording>,
 }
 
-// SAFETY: the cells of a pen are only entered by the one thread whose hand it is (the crash trigger
-// lets one dying thread in by compare-and-swap, and there is one scribe), and by that same thread
+// SAFETY: the cells of a writer context are only entered by the one thread whose role it is (the crash trigger
+// lets one dying thread in by compare-and-swap, and there is one writer thread), and by that same thread
 // again in `salvage`.
-unsafe impl Sync for CrashDesk {}
+unsafe impl Sync for CrashRecorder {}
 // SAFETY: as above.
-unsafe impl Send for CrashDesk {}
+unsafe impl Send for CrashRecorder {}
 
-impl CrashDesk {
+impl CrashRecorder {
     /// Reserves all that a crash report needs.
     pub fn new(
         facts: Facts,
@@ -67,35 +67,35 @@ impl CrashDesk {
         limits: &CaptureLimits,
         near_memory: bool,
         threads: usize,
-    ) -> std::io::Result<CrashDesk> {
-        let pen = |ending| Pen::new(limits, threads, spare(&folder, &facts, ending));
-        let (scribe, dying) = match cfg!(target_os = "linux") {
-            true => (Some(pen(SPARE)?), pen(SPARE_BESIDE)?),
-            false => (None, pen(SPARE)?),
+    ) -> std::io::Result<CrashRecorder> {
+        let writer = |ending| WriterContext::new(limits, threads, spare(&folder, &facts, ending));
+        let (writer_thread, dying) = match cfg!(target_os = "linux") {
+            true => (Some(writer(SPARE)?), writer(SPARE_FALLBACK)?),
+            false => (None, writer(SPARE)?),
         };
-        Ok(CrashDesk {
+        Ok(CrashRecorder {
             facts,
             folder,
             near_memory,
-            scribe,
+            writer_thread,
             dying,
         })
     }
 
     fn spares(&self) -> impl Iterator<Item = &Spare> {
-        let pens = self.scribe.iter().chain([&self.dying]);
-        pens.filter_map(|pen| pen.spare.as_ref())
+        let pens = self.writer_thread.iter().chain([&self.dying]);
+        pens.filter_map(|writer| writer.spare.as_ref())
     }
 
-    fn pen(&self, hand: Hand) -> Option<&Pen> {
-        match hand {
-            Hand::Scribe => self.scribe.as_ref(),
-            Hand::Dying => Some(&self.dying),
+    fn writer(&self, role: WriterRole) -> Option<&WriterContext> {
+        match role {
+            WriterRole::WriterThread => self.writer_thread.as_ref(),
+            WriterRole::Dying => Some(&self.dying),
         }
     }
 }
 
-impl Drop for CrashDesk {
+impl Drop for CrashRecorder {
     fn drop(&mut self) {
         self.spares().for_each(|spare| spare.remove(&self.folder));
     }
@@ -108,17 +108,21 @@ fn spare(folder: &file::Folder, facts: &Facts, ending: &str) -> Option<Spare> {
     Spare::new(folder, name.as_c_str().to_owned()).ok()
 }
 
-impl Pen {
-    fn new(limits: &CaptureLimits, threads: usize, spare: Option<Spare>) -> std::io::Result<Pen> {
-        Ok(Pen {
+impl WriterContext {
+    fn new(
+        limits: &CaptureLimits,
+        threads: usize,
+        spare: Option<Spare>,
+    ) -> std::io::Result<WriterContext> {
+        Ok(WriterContext {
             work: UnsafeCell::new(Work {
-                bench: Workbench::new(),
+                buffers: ReportBuffers::new(),
                 capturer: Capturer::new(limits).map_err(std::io::Error::other)?,
                 threads: Threads::new(threads),
                 thrown: vec![RawFrame::default(); terminate::STACK].into_boxed_slice(),
                 recording: None,
             }),
-            salvage: UnsafeCell::new(Workbench::new()),
+            salvage: UnsafeCell::new(ReportBuffers::new()),
             spare,
         })
     }
@@ -127,11 +131,11 @@ impl Pen {
 /// A crash in unknown code waits at most so long for a fresh image table, nanoseconds.
 const REFRESH_WAIT: u64 = 50_000_000;
 
-static DESK: AtomicPtr<CrashDesk> = AtomicPtr::new(std::ptr::null_mut());
+static RECORDER: AtomicPtr<CrashRecorder> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Puts `desk` where the handler finds it, until [`retire_crash`].
-pub(crate) fn prepare_crash(desk: CrashDesk) {
-    DESK.store(Box::into_raw(Box::new(desk)), Ordering::Release);
+/// Puts `recorder` where the handler finds it, until [`retire_crash`].
+pub(crate) fn prepare_crash(recorder: CrashRecorder) {
+    RECORDER.store(Box::into_raw(Box::new(recorder)), Ordering::Release);
 }
 
 /// Frees what [`prepare_crash`] took.
@@ -139,11 +143,11 @@ pub(crate) fn prepare_crash(desk: CrashDesk) {
 /// # Safety
 /// - No handler is looking at it, and none will: `trigger::crash::uninstall` said so.
 pub(crate) unsafe fn retire_crash() {
-    let desk = DESK.swap(std::ptr::null_mut(), Ordering::AcqRel);
-    if !desk.is_null() {
+    let recorder = RECORDER.swap(std::ptr::null_mut(), Ordering::AcqRel);
+    if !recorder.is_null() {
         // SAFETY: it came out of a box in `prepare_crash`, and by the caller's word nobody else
         // has it.
-        drop(unsafe { Box::from_raw(desk) });
+        drop(unsafe { Box::from_raw(recorder) });
     }
 }
 
@@ -155,15 +159,15 @@ pub(crate) static CRASH_WRITER: Writer = Writer {
 };
 
 /// Writes those parts of the report that can be claimed. Signal-safe; called by the dying thread that
-/// the crash trigger let in, and by the scribe.
+/// the crash trigger let in, and by the writer thread.
 fn write(crashed: &Crashed<'_>) {
     // SAFETY: only `prepare_crash` stores here, and nothing is freed while a handler runs, or the
-    // scribe writes.
-    let Some(desk) = (unsafe { DESK.load(Ordering::Acquire).as_ref() }) else {
+    // writer thread writes.
+    let Some(recorder) = (unsafe { RECORDER.load(Ordering::Acquire).as_ref() }) else {
         return;
     };
     let claims = crashed.claims;
-    let Some(pen) = desk.pen(claims.hand) else {
+    let Some(writer) = recorder.writer(claims.role) else {
         return;
     };
     let parts = [
@@ -175,24 +179,24 @@ fn write(crashed: &Crashed<'_>) {
     if !parts.into_iter().any(|part| claims.is_left(part)) {
         return;
     }
-    // SAFETY: there is one thread for each pen, once; `salvage` is the only other user and runs only
+    // SAFETY: there is one thread for each writer context, once; `salvage` is the only other user and runs only
     // when this call is never returned to.
-    let work = unsafe { &mut *pen.work.get() };
+    let work = unsafe { &mut *writer.work.get() };
     // Of another crash, which was not to be finished.
     work.recording = None;
     let cause = Cause::of(crashed);
-    // Where the scribe has begun, this is the dying thread's file beside its.
+    // Where the writer thread has begun, this is the dying thread's file beside its.
     let beside = claims.is_touched(Section::Begin);
     let begins = claims.claim(Section::Begin);
-    if !begins && claims.hand == Hand::Scribe {
+    if !begins && claims.role == WriterRole::WriterThread {
         return;
     }
     crashed.phase(Phase::Open);
-    let ending = if beside { BESIDE } else { PARTIAL };
-    let (kind, bench) = (cause.kind(), &mut work.bench);
+    let ending = if beside { FALLBACK } else { PARTIAL };
+    let (kind, buffers) = (cause.kind(), &mut work.buffers);
     let stamp = crashed.stamp;
-    let (folder, facts, spare) = (&desk.folder, &desk.facts, pen.spare.as_ref());
-    let begun = Recording::begin_as(folder, facts, kind, bench, stamp, ending, spare);
+    let (folder, facts, spare) = (&recorder.folder, &recorder.facts, writer.spare.as_ref());
+    let begun = Recording::begin_as(folder, facts, kind, buffers, stamp, ending, spare);
     let Ok(begun) = begun else {
         return;
     };
@@ -205,27 +209,27 @@ fn write(crashed: &Crashed<'_>) {
             return;
         }
     }
-    let Some(mut cost) = work.parts(desk, &cause, crashed) else {
+    let Some(mut cost) = work.parts(recorder, &cause, crashed) else {
         return;
     };
-    if !claims.claim(Section::Close) && claims.hand == Hand::Scribe {
+    if !claims.claim(Section::Close) && claims.role == WriterRole::WriterThread {
         return;
     }
     crashed.phase(Phase::Close);
-    if beside && !claims.scribe_died {
+    if beside && !claims.writer_thread_died {
         cost.cut = Some(STUCK);
     }
-    if work.close(desk, &cost) {
+    if work.close(recorder, &cost) {
         claims.done(Section::Close);
         if let Some(pending) = cause.panic {
             // One death, one report: what the panic hook wrote is part of this one.
-            pending.remove_files(&desk.folder);
+            pending.remove_files(&recorder.folder);
         }
     }
 }
 
-/// What the dying thread's own file says where the scribe has not written all.
-const STUCK: &str = "the scribe stood still";
+/// What the dying thread's own file says where the writer thread has not written all.
+const STUCK: &str = "the writer thread stood still";
 
 impl Work {
     /// Writes `event`. Signal-safe.
@@ -233,19 +237,19 @@ impl Work {
         let Some(recording) = &mut self.recording else {
             return;
         };
-        write_event(recording, &mut self.bench, cause, crashed);
+        write_event(recording, &mut self.buffers, cause, crashed);
     }
 
     /// Writes the parts between the event and the end, and gives what they cost; `None` where another
-    /// hand has taken one over. Signal-safe.
+    /// writer has taken one over. Signal-safe.
     fn parts(
         &mut self,
-        desk: &CrashDesk,
+        recorder: &CrashRecorder,
         cause: &Cause,
         crashed: &Crashed<'_>,
     ) -> Option<CaptureView<'static>> {
         let recording = self.recording.as_mut()?;
-        let (bench, capturer, claims) = (&mut self.bench, &mut self.capturer, crashed.claims);
+        let (buffers, capturer, claims) = (&mut self.buffers, &mut self.capturer, crashed.claims);
         let mut cost = CaptureView::default();
         let mut images = ImageTable::enter();
         if claims.claim(Section::Thread) {
@@ -256,11 +260,11 @@ impl Work {
                 Helper::refresh_within(REFRESH_WAIT);
                 images = ImageTable::enter();
             }
-            let (unwind, cut) = thread(recording, bench, capturer, &images, crashed);
+            let (unwind, cut) = thread(recording, buffers, capturer, &images, crashed);
             cost.unwind = Some(Duration::from_nanos(unwind));
             cost.cut = cut.then_some("limit");
             if let Some(exception) = &cause.exception {
-                thrown(recording, bench, &mut self.thrown, &images, exception);
+                thrown(recording, buffers, &mut self.thrown, &images, exception);
             }
             if !claims.done(Section::Thread) {
                 return None;
@@ -268,10 +272,10 @@ impl Work {
         }
         if claims.claim(Section::Vitals) {
             crashed.phase(Phase::Vitals);
-            super::vitals_and_context(recording, bench);
-            if desk.near_memory {
+            super::vitals_and_context(recording, buffers);
+            if recorder.near_memory {
                 let address = crashed.signal.address;
-                super::near::write(recording, bench, crashed.registers, address);
+                super::near::write(recording, buffers, crashed.registers, address);
             }
             if !claims.done(Section::Vitals) {
                 return None;
@@ -282,7 +286,7 @@ impl Work {
             let done = [crashed.thread, Thread::current()];
             let tally: Tally = self.threads.write_others(
                 recording,
-                bench,
+                buffers,
                 capturer,
                 &mut images,
                 &mut Renewals::none(),
@@ -301,13 +305,15 @@ impl Work {
     }
 
     /// Writes the end and gives the file its name: whether it is whole. Signal-safe.
-    fn close(&mut self, desk: &CrashDesk, cost: &CaptureView<'_>) -> bool {
+    fn close(&mut self, recorder: &CrashRecorder, cost: &CaptureView<'_>) -> bool {
         let Some(mut recording) = self.recording.take() else {
             return false;
         };
-        recording.cost(&mut self.bench, cost);
-        super::loss(&mut recording, &mut self.bench);
-        recording.finish(&desk.folder, &mut self.bench).is_ok()
+        recording.cost(&mut self.buffers, cost);
+        super::loss(&mut recording, &mut self.buffers);
+        recording
+            .finish(&recorder.folder, &mut self.buffers)
+            .is_ok()
     }
 }
 
@@ -315,7 +321,7 @@ impl Work {
 /// whether it was cut. Signal-safe.
 fn thread(
     recording: &mut Recording,
-    bench: &mut Workbench,
+    buffers: &mut ReportBuffers,
     capturer: &mut Capturer,
     images: &ImagesGuard,
     crashed: &Crashed<'_>,
@@ -339,15 +345,15 @@ fn thread(
     };
     let captured = capturer.capture_context(crashed.registers, images);
     let cost = (captured.unwind, captured.cut);
-    recording.thread(bench, images, &view, &captured);
-    recording.main_image(bench, images);
+    recording.thread(buffers, images, &view, &captured);
+    recording.main_image(buffers, images);
     cost
 }
 
 /// Writes where the exception was thrown first, if it says. Signal-safe.
 fn thrown(
     recording: &mut Recording,
-    bench: &mut Workbench,
+    buffers: &mut ReportBuffers,
     frames: &mut [RawFrame],
     images: &ImagesGuard,
     exception: &Exception,
@@ -368,72 +374,72 @@ fn thrown(
         })
         .count();
     let frames = frames.get(..count).unwrap_or_default();
-    recording.thrown(bench, images, frames, exception.omitted());
+    recording.thrown(buffers, images, frames, exception.omitted());
 }
 
 /// Nobody died of what was reported last. Signal-safe.
 fn retract(stamp: Stamp) {
     launch::goes_on();
     // SAFETY: as in `write`.
-    let Some(desk) = (unsafe { DESK.load(Ordering::Acquire).as_ref() }) else {
+    let Some(recorder) = (unsafe { RECORDER.load(Ordering::Acquire).as_ref() }) else {
         return;
     };
-    for spare in desk.spares() {
+    for spare in recorder.spares() {
         // One that could not be renamed.
-        spare.take_back(&desk.folder, spare.name());
+        spare.take_back(&recorder.folder, spare.name());
     }
     for kind in [EventKind::Crash, EventKind::Panic, EventKind::Exception] {
-        for ending in [WHOLE, PARTIAL, BESIDE] {
+        for ending in [WHOLE, PARTIAL, FALLBACK] {
             let name = Name::new(stamp.time, kind.as_str(), &stamp.id, ending);
-            for spare in desk.spares() {
-                spare.take_back(&desk.folder, name.as_c_str());
+            for spare in recorder.spares() {
+                spare.take_back(&recorder.folder, name.as_c_str());
             }
             // Most are not there; and one that cannot be removed now cannot later either.
-            let _ = desk.folder.remove(name.as_c_str());
+            let _ = recorder.folder.remove(name.as_c_str());
         }
     }
 }
 
 /// A crash came while the report was written: what is there is kept, says so, and is closed.
 /// Signal-safe; [`write`] is never returned to.
-fn salvage(hand: Hand, phase: Phase) {
+fn salvage(role: WriterRole, phase: Phase) {
     // SAFETY: as in `write`.
-    let Some(desk) = (unsafe { DESK.load(Ordering::Acquire).as_ref() }) else {
+    let Some(recorder) = (unsafe { RECORDER.load(Ordering::Acquire).as_ref() }) else {
         return;
     };
-    let Some(pen) = desk.pen(hand) else {
+    let Some(writer) = recorder.writer(role) else {
         return;
     };
     // SAFETY: the same thread that was in `write`, which does not go on; the bench here is not the
     // one that was in use.
-    let (work, bench) = unsafe { (&mut *pen.work.get(), &mut *pen.salvage.get()) };
+    let (work, buffers) = unsafe { (&mut *writer.work.get(), &mut *writer.salvage.get()) };
     if let Some(mut recording) = work.recording.take() {
         // A section may be in the file that was not counted yet.
         recording.settle();
         // Frames that stand may name images that do not yet.
-        recording.images(&mut work.bench, &ImageTable::enter());
+        recording.images(&mut work.buffers, &ImageTable::enter());
         recording.cost(
-            bench,
+            buffers,
             &CaptureView {
                 cut: Some(phase.as_str()),
                 ..CaptureView::default()
             },
         );
         // If this fails too, the next launch closes it.
-        let _ = recording.finish(&desk.folder, bench);
+        let _ = recording.finish(&recorder.folder, buffers);
     }
 }
 
 fn write_event(
     recording: &mut Recording,
-    bench: &mut Workbench,
+    buffers: &mut ReportBuffers,
     cause: &Cause,
     crashed: &Crashed<'_>,
 ) {
     let signal = &crashed.signal;
     let code = code_name(signal.number, signal.code);
     recording.event(
-        bench,
+        buffers,
         &EventView {
             kind: cause.kind(),
             fatal: true,

@@ -26,8 +26,8 @@ const COUNTS_IDLE: u64 = 300_000_000_000;
 /// CPU time below which a process did nothing, nanoseconds: it cannot have filled much memory.
 const NOTHING: u64 = 10_000_000;
 
-/// Rung when there is something to do.
-static BELL: Semaphore = Semaphore::new();
+/// Posted when there is something to do.
+static WAKE_UP: Semaphore = Semaphore::new();
 /// Whether `std::terminate` is to be noted.
 pub(crate) static TERMINATE: AtomicBool = AtomicBool::new(false);
 static STOP: AtomicBool = AtomicBool::new(false);
@@ -64,19 +64,19 @@ impl Helper {
     /// Asks for a fresh image table and does not wait. Signal-safe.
     pub fn refresh_soon() -> u64 {
         let ticket = ASKED.fetch_add(1, Ordering::SeqCst).wrapping_add(1);
-        BELL.post();
+        WAKE_UP.post();
         ticket
     }
 
     /// Has it write what has changed in the launch's record. Signal-safe.
     pub fn wake() {
-        BELL.post();
+        WAKE_UP.post();
     }
 
     /// The process is at work: who is killed is to be counted often again, where it is counted at all. Signal-safe.
     pub fn count_often() {
         if vitals::OOM_KILLS_ARE_COUNTED {
-            BELL.post();
+            WAKE_UP.post();
         }
     }
 
@@ -99,7 +99,7 @@ impl Helper {
     /// Asks for the folder to be tidied up, and does not wait. Signal-safe.
     pub fn tidy_soon() {
         TIDY.store(true, Ordering::SeqCst);
-        BELL.post();
+        WAKE_UP.post();
     }
 
     /// Tells the app of a panic's report, once it is sure that the panic was caught.
@@ -107,7 +107,7 @@ impl Helper {
         if let Some(mut paths) = TELL.lock() {
             paths.push(path);
         }
-        BELL.post();
+        WAKE_UP.post();
     }
 }
 
@@ -157,7 +157,7 @@ impl Renewals {
 impl Drop for Helper {
     fn drop(&mut self) {
         STOP.store(true, Ordering::SeqCst);
-        BELL.post();
+        WAKE_UP.post();
         if let Some(thread) = self.thread.take() {
             crate::trigger::join(thread);
         }
@@ -237,14 +237,14 @@ fn run(tell: impl Fn(PathBuf), tidy: impl Fn() -> Option<Tidying>) {
             continue;
         }
         if !vitals::OOM_KILLS_ARE_COUNTED {
-            BELL.wait();
+            WAKE_UP.wait();
             continue;
         }
         let wait = counts.wait(clock::process_cpu(), clock::monotonic());
         if wait == 0 {
             launch::count(&GAUGES.memory());
         } else {
-            BELL.wait_timeout(wait);
+            WAKE_UP.wait_timeout(wait);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, TryLockError};
 
 use super::helper::Renewals;
 use super::names::{self, Names};
-use super::{COUNTERS, Facts, Recording, Threads, Workbench};
+use super::{COUNTERS, Facts, Recording, ReportBuffers, Threads};
 use crate::capture::{CaptureLimits, Captured, Capturer, ImageTable};
 use crate::platform::{Thread, file};
 use crate::report::name::Name;
@@ -16,7 +16,7 @@ use crate::trigger::panic::Panic;
 
 /// What `Monitor::record`, `Monitor::stacks` and the panic hook write with.
 #[derive(Debug)]
-pub(crate) struct LiveDesk {
+pub(crate) struct LiveRecorder {
     facts: Facts,
     folder: Arc<file::Folder>,
     limits: CaptureLimits,
@@ -29,7 +29,7 @@ pub(crate) struct LiveDesk {
 
 #[derive(Debug)]
 struct Work {
-    bench: Workbench,
+    buffers: ReportBuffers,
     capturer: Capturer,
     threads: Threads,
 }
@@ -37,7 +37,7 @@ struct Work {
 impl Work {
     fn new(limits: &CaptureLimits, most: usize) -> io::Result<Work> {
         Ok(Work {
-            bench: Workbench::new(),
+            buffers: ReportBuffers::new(),
             capturer: Capturer::new(limits).map_err(io::Error::other)?,
             threads: Threads::new(most),
         })
@@ -56,15 +56,15 @@ pub enum Which {
     All,
 }
 
-impl LiveDesk {
+impl LiveRecorder {
     pub fn new(
         facts: Facts,
         folder: Arc<file::Folder>,
         limits: &CaptureLimits,
         names: bool,
         most: usize,
-    ) -> LiveDesk {
-        LiveDesk {
+    ) -> LiveRecorder {
+        LiveRecorder {
             facts,
             folder,
             limits: limits.clone(),
@@ -187,15 +187,15 @@ impl LiveDesk {
 
     fn write(&self, work: &mut Work, event: &EventView<'_>, all: bool) -> io::Result<Name> {
         let Work {
-            bench,
+            buffers,
             capturer,
             threads,
         } = work;
         let from = io::Error::from_raw_os_error;
-        let mut recording = Recording::begin(&self.folder, &self.facts, event.kind, bench)
+        let mut recording = Recording::begin(&self.folder, &self.facts, event.kind, buffers)
             .map_err(from)?
             .with_names(self.names);
-        recording.event(bench, event);
+        recording.event(buffers, event);
         let mut images = ImageTable::enter();
         let here = Thread::current();
         let mut name = [0; 32];
@@ -219,15 +219,15 @@ impl LiveDesk {
         if captured.cut {
             cost.cut = Some("limit");
         }
-        recording.thread(bench, &images, &view, &captured);
-        recording.main_image(bench, &images);
-        super::vitals_and_context(&mut recording, bench);
+        recording.thread(buffers, &images, &view, &captured);
+        recording.main_image(buffers, &images);
+        super::vitals_and_context(&mut recording, buffers);
         if all {
             let tally = {
                 let mut renewals = Renewals::new();
                 threads.write_others(
                     &mut recording,
-                    bench,
+                    buffers,
                     capturer,
                     &mut images,
                     &mut renewals,
@@ -240,10 +240,10 @@ impl LiveDesk {
                 cost.cut = Some("limit");
             }
         }
-        recording.cost(bench, &cost);
-        super::loss(&mut recording, bench);
+        recording.cost(buffers, &cost);
+        super::loss(&mut recording, buffers);
         let bytes = recording.length();
-        let name = recording.finish(&self.folder, bench).map_err(from)?;
+        let name = recording.finish(&self.folder, buffers).map_err(from)?;
         COUNTERS.reported(bytes);
         Ok(name)
     }

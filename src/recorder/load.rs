@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::helper::Renewals;
 use super::lock::Line;
 use super::stall::Shared;
-use super::{Facts, Recording, Threads, Workbench};
+use super::{Facts, Recording, ReportBuffers, Threads};
 use crate::capture::{CaptureLimits, Capturer, ImageTable};
 use crate::platform::{self, Thread, ThreadGauge, clock, file, vitals};
 use crate::report::{CaptureView, EventKind, EventView, StallEndView, ThreadView, WalkEnd};
@@ -27,14 +27,14 @@ const THREADS: usize = 256;
 const HOTTEST: usize = 5;
 
 /// What the thread that looks for too much load writes with.
-pub(crate) struct LoadDesk {
+pub(crate) struct LoadRecorder {
     facts: Facts,
     folder: Arc<file::Folder>,
     watched: Thread,
     /// The monitor's own thread, whose CPU is not the app's.
     watchdog: Option<i32>,
     limit: u64,
-    bench: Workbench,
+    buffers: ReportBuffers,
     capturer: Capturer,
     threads: Threads,
     samples: Samples,
@@ -42,7 +42,7 @@ pub(crate) struct LoadDesk {
     list: Box<[Thread]>,
 }
 
-impl LoadDesk {
+impl LoadRecorder {
     pub fn new(
         facts: Facts,
         folder: Arc<file::Folder>,
@@ -50,10 +50,10 @@ impl LoadDesk {
         watchdog: Option<i32>,
         limits: &CaptureLimits,
         shared: Shared,
-    ) -> std::io::Result<LoadDesk> {
+    ) -> std::io::Result<LoadRecorder> {
         let total = GAUGES.memory().device_total;
         let group = vitals::memory_group();
-        Ok(LoadDesk {
+        Ok(LoadRecorder {
             facts,
             folder,
             watched,
@@ -63,7 +63,7 @@ impl LoadDesk {
                 .flatten()
                 .min()
                 .unwrap_or(0),
-            bench: Workbench::new(),
+            buffers: ReportBuffers::new(),
             capturer: Capturer::new(limits).map_err(std::io::Error::other)?,
             threads: Threads::new(shared.threads),
             samples: Samples::new(),
@@ -113,11 +113,11 @@ impl LoadDesk {
             }
             _ => (self.watched, Vec::new()),
         };
-        let bench = &mut self.bench;
-        let mut recording =
-            Recording::begin(&self.folder, &self.facts, kind, bench)?.with_names(self.shared.names);
+        let buffers = &mut self.buffers;
+        let mut recording = Recording::begin(&self.folder, &self.facts, kind, buffers)?
+            .with_names(self.shared.names);
         recording.event(
-            bench,
+            buffers,
             &EventView {
                 kind,
                 reason: Some(line.as_str()),
@@ -150,22 +150,22 @@ impl LoadDesk {
                     cost.unwind = Some(Duration::from_nanos(captured.unwind));
                     cost.bytes = Some(captured.bytes);
                     cost.cut = captured.cut.then_some("limit");
-                    recording.thread(bench, &images, &view, &captured);
+                    recording.thread(buffers, &images, &view, &captured);
                 }
                 Err(_) => {
                     let (state, end) = (Some("unresponsive"), Some(WalkEnd::Unreadable));
                     cost.unanswered = Some(1);
                     let view = ThreadView { state, end, ..view };
-                    recording.write(bench, |writer| writer.thread(&view));
+                    recording.write(buffers, |writer| writer.thread(&view));
                 }
             }
-            recording.main_image(bench, &images);
-            super::vitals_and_context(&mut recording, bench);
+            recording.main_image(buffers, &images);
+            super::vitals_and_context(&mut recording, buffers);
             let wanted = |thread| others.contains(&thread) && thread != first;
             let capturer = &mut self.capturer;
             self.threads.write_some(
                 &mut recording,
-                bench,
+                buffers,
                 capturer,
                 &mut images,
                 &mut renewals,
@@ -190,16 +190,16 @@ impl LoadDesk {
                         .add(at, state, captured.frames, captured.omitted, captured.end);
                 }
                 while let Some(section) = self.samples.next_section(taken + 1 == SAMPLES) {
-                    recording.sample(bench, &images, &section);
+                    recording.sample(buffers, &images, &section);
                 }
                 drop(images);
                 std::thread::sleep(APART);
             }
             cost.samples = Some(self.samples.taken());
         }
-        recording.cost(bench, &cost);
+        recording.cost(buffers, &cost);
         if let Excess::Frames { lasted, .. } = excess {
-            recording.write(bench, |writer| {
+            recording.write(buffers, |writer| {
                 writer.stall_end(&StallEndView {
                     duration: Duration::from_nanos(*lasted),
                     how: "reported",
@@ -207,15 +207,15 @@ impl LoadDesk {
                 })
             });
         }
-        super::loss(&mut recording, bench);
+        super::loss(&mut recording, buffers);
         let bytes = recording.length();
-        let name = recording.finish(&self.folder, bench)?;
+        let name = recording.finish(&self.folder, buffers)?;
         self.shared.finished(name, bytes);
         Ok(())
     }
 }
 
-impl LoadWatcher for LoadDesk {
+impl LoadWatcher for LoadRecorder {
     fn gauge(&mut self) -> Gauge {
         let ours = self.watchdog.map_or(0, clock::thread_cpu);
         let own = clock::thread_cpu(Thread::current().tid());
@@ -240,7 +240,7 @@ impl LoadWatcher for LoadDesk {
             Excess::Memory { .. } => 2,
             Excess::Frames { .. } => 3,
         };
-        let passes = self.shared.gate().passes(clock::monotonic(), Some(key));
+        let passes = self.shared.limiter().passes(clock::monotonic(), Some(key));
         match passes {
             // A folder that takes no report now may take the next one.
             Ok(()) => drop(self.report(excess)),

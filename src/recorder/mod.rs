@@ -3,6 +3,7 @@
 //! Everything here works on memory that was reserved at install. What says *signal-safe* is called
 //! from the crash handler too: no allocation, no lock, no panic.
 
+mod buffers;
 mod cause;
 mod counters;
 mod crash;
@@ -17,20 +18,19 @@ mod near;
 mod sampler;
 mod stall;
 mod threads;
-mod workbench;
 
+pub(crate) use buffers::ReportBuffers;
 pub(crate) use counters::COUNTERS;
-pub(crate) use crash::{CRASH_WRITER, CrashDesk, prepare_crash, retire_crash};
+pub(crate) use crash::{CRASH_WRITER, CrashRecorder, prepare_crash, retire_crash};
 pub use events::StallEvent;
 pub(crate) use events::{OnStall, trace_report};
 pub(crate) use facts::Facts;
 pub(crate) use helper::{Helper, TERMINATE};
-pub(crate) use live::LiveDesk;
+pub(crate) use live::LiveRecorder;
 pub use live::Which;
-pub(crate) use load::LoadDesk;
-pub(crate) use stall::{Shared, StallDesk};
+pub(crate) use load::LoadRecorder;
+pub(crate) use stall::{Shared, StallRecorder};
 pub(crate) use threads::{MAX_THREADS, Threads};
-pub(crate) use workbench::Workbench;
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ use crate::report::{
     LossView, Omitted, OsView, RawFrame, ReportWriter, SampleView, Sink, SinkError, Thread,
     ThreadView, WalkEnd,
 };
-use crate::store::{BESIDE, Name, PARTIAL, WHOLE, fresh_id};
+use crate::store::{FALLBACK, Name, PARTIAL, WHOLE, fresh_id};
 use crate::trigger::crash::Stamp;
 use crate::trigger::loss::{self, LOSSES};
 use crate::trigger::sampling::Section;
@@ -88,27 +88,27 @@ impl Recording {
         folder: &file::Folder,
         facts: &Facts,
         kind: EventKind,
-        bench: &mut Workbench,
+        buffers: &mut ReportBuffers,
     ) -> Result<Recording, i32> {
         let stamp = Stamp {
             time: clock::realtime(),
             id: fresh_id(),
         };
-        Recording::begin_as(folder, facts, kind, bench, stamp, PARTIAL, None)
+        Recording::begin_as(folder, facts, kind, buffers, stamp, PARTIAL, None)
     }
 
     /// As [`Recording::begin`], by a name that is known before, and in a file that was made before where
-    /// there is one. One that ends in [`BESIDE`] keeps it. Signal-safe.
+    /// there is one. One that ends in [`FALLBACK`] keeps it. Signal-safe.
     pub fn begin_as(
         folder: &file::Folder,
         facts: &Facts,
         kind: EventKind,
-        bench: &mut Workbench,
+        buffers: &mut ReportBuffers,
         Stamp { time, id }: Stamp,
         ending: &'static str,
         spare: Option<&Spare>,
     ) -> Result<Recording, i32> {
-        bench.forget_images();
+        buffers.forget_images();
         let monotonic = clock::monotonic();
         let name = Name::new(time, kind.as_str(), &id, ending);
         let made = spare.and_then(|spare| Some((spare.take()?, Name::of(spare.name()))));
@@ -134,7 +134,7 @@ impl Recording {
             all_images: facts.all_images,
             names: None,
         };
-        recording.write(bench, |writer| {
+        recording.write(buffers, |writer| {
             writer.head(&HeadView {
                 id,
                 launch: facts.launch,
@@ -186,10 +186,10 @@ impl Recording {
     /// are still tried: a smaller one may have room. Signal-safe.
     pub fn write(
         &mut self,
-        bench: &mut Workbench,
+        buffers: &mut ReportBuffers,
         sections: impl FnOnce(&mut ReportWriter<'_, &file::File>) -> Result<(), SinkError>,
     ) {
-        self.write_from(bench.buffer(), sections);
+        self.write_from(buffers.buffer(), sections);
     }
 
     fn write_from(
@@ -213,8 +213,8 @@ impl Recording {
     }
 
     /// Writes `event`. Signal-safe.
-    pub fn event(&mut self, bench: &mut Workbench, event: &EventView<'_>) {
-        self.write(bench, |writer| writer.event(event));
+    pub fn event(&mut self, buffers: &mut ReportBuffers, event: &EventView<'_>) {
+        self.write(buffers, |writer| writer.event(event));
     }
 
     /// Frames get the names that the images' own symbol tables have, if `named`: from then on writing them
@@ -229,13 +229,13 @@ impl Recording {
     /// Signal-safe without names.
     pub fn thread(
         &mut self,
-        bench: &mut Workbench,
+        buffers: &mut ReportBuffers,
         images: &ImagesGuard,
         thread: &ThreadView<'_>,
         captured: &Captured<'_>,
     ) {
         let names = self.names_of(captured.frames, images);
-        let (buffer, indices, frames) = bench.parts();
+        let (buffer, indices, frames) = buffers.parts();
         let frames = indices.renumber(captured.frames, images, frames);
         let view = ThreadView {
             frames,
@@ -250,18 +250,18 @@ impl Recording {
                 writer.section(&view.with_frames(frames, view.omitted, true))
             }),
         }
-        self.images(bench, images);
+        self.images(buffers, images);
     }
 
     /// Writes what is no thread, but the stack of a throw, and behind it its images. Signal-safe.
     pub fn thrown(
         &mut self,
-        bench: &mut Workbench,
+        buffers: &mut ReportBuffers,
         images: &ImagesGuard,
         frames: &[RawFrame],
         omitted: Option<Omitted>,
     ) {
-        let (buffer, indices, scratch) = bench.parts();
+        let (buffer, indices, scratch) = buffers.parts();
         let view = ThreadView {
             name: Some(Thread::LAST_EXCEPTION),
             frames: indices.number(frames, images, scratch),
@@ -269,7 +269,7 @@ impl Recording {
             ..ThreadView::default()
         };
         self.write_from(buffer, |writer| writer.thread(&view));
-        self.images(bench, images);
+        self.images(buffers, images);
     }
 
     /// The names of the functions that these frames lie in, if they are wanted.
@@ -285,9 +285,14 @@ impl Recording {
 
     /// Writes a stack taken during a stall, and behind it the images that its frames are the first
     /// to need. Signal-safe.
-    pub fn sample(&mut self, bench: &mut Workbench, images: &ImagesGuard, sample: &Section<'_>) {
+    pub fn sample(
+        &mut self,
+        buffers: &mut ReportBuffers,
+        images: &ImagesGuard,
+        sample: &Section<'_>,
+    ) {
         let names = self.names_of(sample.frames, images);
-        let (buffer, indices, frames) = bench.parts();
+        let (buffer, indices, frames) = buffers.parts();
         let frames = indices.number(sample.frames, images, frames);
         let view = SampleView {
             at: Duration::from_nanos(sample.at),
@@ -306,13 +311,13 @@ impl Recording {
                 writer.section(&view.with_frames(frames, view.omitted))
             }),
         }
-        self.images(bench, images);
+        self.images(buffers, images);
     }
 
     /// Writes the images that are owed: those that frames point into and that are not written yet.
     /// Signal-safe.
-    pub fn images(&mut self, bench: &mut Workbench, images: &ImagesGuard) {
-        let (buffer, indices, _) = bench.parts();
+    pub fn images(&mut self, buffers: &mut ReportBuffers, images: &ImagesGuard) {
+        let (buffer, indices, _) = buffers.parts();
         while let Some(base) = indices.owed() {
             let found = images.images().iter().find(|image| image.base == base);
             self.write_from(buffer, |writer| match found {
@@ -339,37 +344,41 @@ impl Recording {
 
     /// Writes the main image, if no frame asked for it yet, and where all are wanted the rest.
     /// Signal-safe.
-    pub fn main_image(&mut self, bench: &mut Workbench, images: &ImagesGuard) {
+    pub fn main_image(&mut self, buffers: &mut ReportBuffers, images: &ImagesGuard) {
         if let Some(main) = images
             .main()
             .and_then(|index| images.images().get(index as usize))
         {
-            bench.parts().1.index_of(main.base);
+            buffers.parts().1.index_of(main.base);
         }
         for image in images.images().iter().filter(|_| self.all_images) {
-            bench.parts().1.index_of(image.base);
+            buffers.parts().1.index_of(image.base);
         }
-        self.images(bench, images);
+        self.images(buffers, images);
     }
 
     /// Writes what the capture cost, and that sections are missing if some are. Signal-safe.
-    pub fn cost(&mut self, bench: &mut Workbench, cost: &CaptureView<'_>) {
+    pub fn cost(&mut self, buffers: &mut ReportBuffers, cost: &CaptureView<'_>) {
         let cut = match self.failed {
             None => cost.cut,
             Some(_) => Some("the disk took no more"),
         };
-        self.write(bench, |writer| {
+        self.write(buffers, |writer| {
             writer.capture(&CaptureView { cut, ..*cost })
         });
     }
 
     /// Writes `end` and gives the file its final name. Where that fails the file stays as it is,
     /// for the next launch to close. Signal-safe.
-    pub fn finish(mut self, folder: &file::Folder, bench: &mut Workbench) -> Result<Name, i32> {
+    pub fn finish(
+        mut self,
+        folder: &file::Folder,
+        buffers: &mut ReportBuffers,
+    ) -> Result<Name, i32> {
         if self.torn {
             return Err(self.failed.map_or(libc::EIO, |error| error.errno));
         }
-        let writer = ReportWriter::resume(bench.buffer(), &self.file, self.crc, self.sections);
+        let writer = ReportWriter::resume(buffers.buffer(), &self.file, self.crc, self.sections);
         if let Err(error) = writer.finish(ClosedBy::Writer) {
             self.settle();
             return Err(error.errno);
@@ -378,7 +387,7 @@ impl Recording {
         if self.misnamed.is_some() {
             return Err(libc::EACCES);
         }
-        if self.ending == BESIDE {
+        if self.ending == FALLBACK {
             return Ok(self.name());
         }
         let whole = Name::new(self.time, self.kind.as_str(), &self.id, WHOLE);
@@ -415,16 +424,16 @@ impl Frames for NamedFrames<'_> {
 }
 
 /// Writes `vitals` and `context`. Signal-safe.
-fn vitals_and_context(recording: &mut Recording, bench: &mut Workbench) {
-    recording.write(bench, |writer| writer.vitals(&GAUGES.read()));
-    let (buffer, context) = bench.context();
+fn vitals_and_context(recording: &mut Recording, buffers: &mut ReportBuffers) {
+    recording.write(buffers, |writer| writer.vitals(&GAUGES.read()));
+    let (buffer, context) = buffers.context();
     if !context.is_empty() {
         recording.write_from(buffer, |writer| writer.context(&context.view()));
     }
 }
 
 /// Writes `loss`: what was not reported since launch, if anything. Signal-safe.
-fn loss(recording: &mut Recording, bench: &mut Workbench) {
+fn loss(recording: &mut Recording, buffers: &mut ReportBuffers) {
     let mut counts = [("", 0); loss::COUNT + 1];
     let context = ("context", CONTEXT.left_out());
     let all = LOSSES.counts().into_iter().chain([context]);
@@ -433,7 +442,7 @@ fn loss(recording: &mut Recording, bench: &mut Workbench) {
         .zip(all)
         .for_each(|(slot, count)| *slot = count);
     if counts.iter().any(|(_, count)| *count > 0) {
-        recording.write(bench, |writer| {
+        recording.write(buffers, |writer| {
             writer.loss(&LossView {
                 counts: &counts,
                 ..LossView::default()

@@ -3,7 +3,7 @@
 //!
 //! Signal-safe throughout. Every read is checked: what cannot be read is left out.
 
-use super::{Recording, Workbench};
+use super::{Recording, ReportBuffers};
 use crate::capture::Registers;
 use crate::platform::memory;
 use crate::report::NearMemoryView;
@@ -20,7 +20,7 @@ const SHORTEST: usize = 4;
 /// Writes a `memory` section for each place that can be read. Signal-safe.
 pub(super) fn write(
     recording: &mut Recording,
-    bench: &mut Workbench,
+    buffers: &mut ReportBuffers,
     registers: &Registers,
     address: Option<u64>,
 ) {
@@ -47,7 +47,7 @@ pub(super) fn write(
                 text: None,
                 ..NearMemoryView::default()
             };
-            recording.write(bench, |writer| writer.memory(&view));
+            recording.write(buffers, |writer| writer.memory(&view));
         }
     }
     for (name, value) in registers.named() {
@@ -64,7 +64,7 @@ pub(super) fn write(
                 text: Some(text),
                 ..NearMemoryView::default()
             };
-            recording.write(bench, |writer| writer.memory(&view));
+            recording.write(buffers, |writer| writer.memory(&view));
         }
     }
 }

@@ -11,8 +11,8 @@ use crate::report::{CaptureView, Omitted, RawFrame, WalkEnd};
 use crate::trigger::followed::Followed;
 use crate::trigger::sampling::Samples;
 
+use super::buffers::MAX_FRAMES;
 use super::helper::Renewals;
-use super::workbench::MAX_FRAMES;
 
 /// A thread that ran for less than this after it answered our signal, and is blocked in the same
 /// place again, only went back to where it was, nanoseconds.

@@ -11,23 +11,23 @@ use super::events::{self, OnStall, StallEvent};
 use super::helper::{Helper, Renewals};
 use super::lock::{Line, Waiting};
 use super::sampler::Sampler;
-use super::{COUNTERS, Facts, Recording, Threads, Workbench};
+use super::{COUNTERS, Facts, Recording, ReportBuffers, Threads};
 use crate::capture::{CaptureLimits, ImageTable};
 use crate::platform::{Thread, clock, file};
 use crate::report::{EventKind, EventView, StallEndView, ThreadView, ThresholdsView, WalkEnd};
 use crate::store::{Name, launch};
 use crate::trigger::crash;
 use crate::trigger::loss::{LOSSES, Loss};
-use crate::trigger::restraint::Gate;
+use crate::trigger::rate_limit::RateLimiter;
 use crate::trigger::stall::{Class, Reason, StallEndInfo, StallInfo};
 use crate::trigger::watchdog::Watcher;
 use crate::vitals::GAUGES;
 
 /// What the watchdog's thread writes with.
-pub(crate) struct StallDesk {
+pub(crate) struct StallRecorder {
     facts: Facts,
     folder: Arc<file::Folder>,
-    bench: Workbench,
+    buffers: ReportBuffers,
     sampler: Sampler,
     threads: Threads,
     open: Option<Recording>,
@@ -37,11 +37,11 @@ pub(crate) struct StallDesk {
     seen: u64,
 }
 
-/// What the desks of the monitor's threads have in common.
+/// What the recorders of the monitor's threads have in common.
 #[derive(Clone)]
 pub(crate) struct Shared {
     /// Whether there may be a report.
-    pub gate: Arc<Mutex<Gate>>,
+    pub limiter: Arc<Mutex<RateLimiter>>,
     /// Asks for a fresh image table, without waiting for it.
     pub refresh: fn(),
     /// Told of each whole report.
@@ -53,13 +53,13 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub fn gate(&self) -> MutexGuard<'_, Gate> {
-        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn limiter(&self) -> MutexGuard<'_, RateLimiter> {
+        self.limiter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A report is whole: counts it and tells of it.
     pub fn finished(&self, name: Name, bytes: u64) {
-        self.gate().wrote(bytes);
+        self.limiter().wrote(bytes);
         COUNTERS.reported(bytes);
         (self.done)(name);
     }
@@ -68,7 +68,7 @@ impl Shared {
 /// The launch's record is brought up to date so often while the app is at work, nanoseconds.
 const SEEN_PERIOD: u64 = 2_000_000_000;
 
-impl StallDesk {
+impl StallRecorder {
     pub fn new(
         facts: Facts,
         folder: Arc<file::Folder>,
@@ -76,11 +76,11 @@ impl StallDesk {
         limits: &CaptureLimits,
         shared: Shared,
         on_stall: Option<OnStall>,
-    ) -> std::io::Result<StallDesk> {
-        Ok(StallDesk {
+    ) -> std::io::Result<StallRecorder> {
+        Ok(StallRecorder {
             facts,
             folder,
-            bench: Workbench::new(),
+            buffers: ReportBuffers::new(),
             sampler: Sampler::new(watched, limits)?,
             threads: Threads::new(shared.threads),
             open: None,
@@ -92,9 +92,9 @@ impl StallDesk {
 
     /// Takes a stack, if there may be one more this hour.
     fn take(&mut self, at: u64) {
-        let may = self.shared.gate().may_capture(clock::monotonic());
+        let may = self.shared.limiter().may_capture(clock::monotonic());
         if self.sampler.take(at, may) {
-            self.shared.gate().captured();
+            self.shared.limiter().captured();
             COUNTERS.captures.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -114,12 +114,12 @@ impl StallDesk {
         };
         let images = ImageTable::enter();
         while let Some(section) = self.sampler.samples.next_section(all) {
-            recording.sample(&mut self.bench, &images, &section);
+            recording.sample(&mut self.buffers, &images, &section);
         }
     }
 
     fn begin(&mut self, info: &StallInfo) -> Result<Recording, i32> {
-        let bench = &mut self.bench;
+        let buffers = &mut self.buffers;
         let watched = self.sampler.watched().thread();
         let waiting = match info.class {
             Class::Busy | Class::Starved => None,
@@ -127,10 +127,10 @@ impl StallDesk {
         };
         let line = waiting.as_ref().map(|waiting| waiting.tell(watched));
         let never = info.never_beat.then_some("no heartbeat ever came");
-        let mut recording = Recording::begin(&self.folder, &self.facts, EventKind::Stall, bench)?
+        let mut recording = Recording::begin(&self.folder, &self.facts, EventKind::Stall, buffers)?
             .with_names(self.shared.names);
         recording.event(
-            bench,
+            buffers,
             &EventView {
                 kind: EventKind::Stall,
                 reason: match &waiting {
@@ -164,16 +164,16 @@ impl StallDesk {
         };
         match self.sampler.stack() {
             Some(captured) => {
-                recording.thread(bench, &images, &view, &captured);
+                recording.thread(buffers, &images, &view, &captured);
             }
             None => {
                 let (state, end) = (Some("unresponsive"), Some(WalkEnd::Unreadable));
                 let view = ThreadView { state, end, ..view };
-                recording.write(bench, |writer| writer.thread(&view));
+                recording.write(buffers, |writer| writer.thread(&view));
             }
         }
-        recording.main_image(bench, &images);
-        super::vitals_and_context(&mut recording, bench);
+        recording.main_image(buffers, &images);
+        super::vitals_and_context(&mut recording, buffers);
         let mut cost = self.sampler.cost();
         if let Some(waiting) = &waiting {
             // Those who hold what it waits for; where that is unknown, all, as any of them may.
@@ -187,7 +187,7 @@ impl StallDesk {
             let renewals = &mut Renewals::new();
             let tally = threads.write_some(
                 &mut recording,
-                bench,
+                buffers,
                 capturer,
                 &mut images,
                 renewals,
@@ -196,15 +196,15 @@ impl StallDesk {
             let unanswered = tally.unanswered + cost.unanswered.unwrap_or(0);
             cost.unanswered = (unanswered > 0).then_some(unanswered);
         }
-        recording.cost(bench, &cost);
+        recording.cost(buffers, &cost);
         while let Some(section) = self.sampler.samples.next_section(false) {
-            recording.sample(bench, &images, &section);
+            recording.sample(buffers, &images, &section);
         }
         Ok(recording)
     }
 }
 
-impl Watcher for StallDesk {
+impl Watcher for StallRecorder {
     fn first_miss(&mut self, at: u64) {
         // A library that was loaded since is known by the time the stall is sure.
         (self.shared.refresh)();
@@ -235,7 +235,7 @@ impl Watcher for StallDesk {
             self.take(info.lasted);
         }
         let heaviest = self.sampler.samples.heaviest();
-        let passes = self.shared.gate().passes(clock::monotonic(), heaviest);
+        let passes = self.shared.limiter().passes(clock::monotonic(), heaviest);
         match passes {
             // A folder that takes no report now may take the next one: nothing is kept.
             Ok(()) => self.open = self.begin(info).ok(),
@@ -250,16 +250,16 @@ impl Watcher for StallDesk {
         self.write_samples(true);
         self.sampler.clear();
         if let Some(mut recording) = self.open.take() {
-            recording.write(&mut self.bench, |writer| {
+            recording.write(&mut self.buffers, |writer| {
                 writer.stall_end(&StallEndView {
                     duration: Duration::from_nanos(end.info.lasted),
                     how: end.how.as_str(),
                     ..StallEndView::default()
                 })
             });
-            super::loss(&mut recording, &mut self.bench);
+            super::loss(&mut recording, &mut self.buffers);
             let bytes = recording.length();
-            if let Ok(name) = recording.finish(&self.folder, &mut self.bench) {
+            if let Ok(name) = recording.finish(&self.folder, &mut self.buffers) {
                 self.shared.finished(name, bytes);
             }
         }
@@ -271,7 +271,7 @@ impl Watcher for StallDesk {
         LOSSES.count(Loss::NoStall(reason));
     }
 
-    fn looked(&mut self, now: u64) {
+    fn observed(&mut self, now: u64) {
         if now.saturating_sub(self.seen) >= SEEN_PERIOD {
             self.seen = now;
             launch::seen(&GAUGES.memory());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::helper::Renewals;
-use super::{Recording, Workbench};
+use super::{Recording, ReportBuffers};
 use crate::capture::{Capturer, ImagesGuard};
 use crate::platform::{self, Thread, clock};
 use crate::report::{ThreadView, WalkEnd};
@@ -66,13 +66,13 @@ impl Threads {
     pub fn write_others(
         &mut self,
         recording: &mut Recording,
-        bench: &mut Workbench,
+        buffers: &mut ReportBuffers,
         capturer: &mut Capturer,
         images: &mut ImagesGuard,
         renewals: &mut Renewals,
         done: &[Thread],
     ) -> Tally {
-        self.write_some(recording, bench, capturer, images, renewals, |thread| {
+        self.write_some(recording, buffers, capturer, images, renewals, |thread| {
             !done.contains(&thread)
         })
     }
@@ -81,7 +81,7 @@ impl Threads {
     pub fn write_some(
         &mut self,
         recording: &mut Recording,
-        bench: &mut Workbench,
+        buffers: &mut ReportBuffers,
         capturer: &mut Capturer,
         images: &mut ImagesGuard,
         renewals: &mut Renewals,
@@ -128,10 +128,10 @@ impl Threads {
                     state: Some("ended"),
                     ..facts
                 };
-                recording.write(bench, |writer| writer.thread(&ended));
+                recording.write(buffers, |writer| writer.thread(&ended));
                 continue;
             }
-            match patience.record(recording, bench, capturer, images, thread, &facts) {
+            match patience.record(recording, buffers, capturer, images, thread, &facts) {
                 Taken::InPlace => {}
                 Taken::Copied(bytes) => tally.bytes = tally.bytes.saturating_add(bytes),
                 Taken::Unanswered => tally.unanswered += 1,
@@ -142,7 +142,7 @@ impl Threads {
                         end: Some(WalkEnd::Unreadable),
                         ..facts
                     };
-                    recording.write(bench, |writer| writer.thread(&facts));
+                    recording.write(buffers, |writer| writer.thread(&facts));
                 }
             }
         }
@@ -175,7 +175,7 @@ impl Patience<'_> {
     fn record(
         &mut self,
         recording: &mut Recording,
-        bench: &mut Workbench,
+        buffers: &mut ReportBuffers,
         capturer: &mut Capturer,
         images: &mut ImagesGuard,
         thread: Thread,
@@ -188,26 +188,26 @@ impl Patience<'_> {
             if let Some(registers) = crash::crashed_too(thread) {
                 let captured = capturer.capture_context(&registers, images);
                 let state = Some("crashed too");
-                recording.thread(bench, images, &ThreadView { state, ..*facts }, &captured);
+                recording.thread(buffers, images, &ThreadView { state, ..*facts }, &captured);
                 return Taken::InPlace;
             }
             // One that is blocked is read as it lies: the signal of a stop might interrupt its call.
             if let Some(captured) = capturer.capture_blocked(thread, images) {
-                recording.thread(bench, images, facts, &captured);
+                recording.thread(buffers, images, facts, &captured);
                 return Taken::InPlace;
             }
             if refused || self.waited >= UNANSWERED_BUDGET || self.starved >= STARVED_BUDGET {
                 let Some(captured) = capturer.capture_unanswered(thread, images) else {
                     return Taken::Nothing;
                 };
-                recording.thread(bench, images, facts, &captured);
+                recording.thread(buffers, images, facts, &captured);
                 return Taken::Unanswered;
             }
             let asked = clock::monotonic();
             let renew = || self.renewals.renew();
             if let Ok(captured) = capturer.capture_renewing(thread, images, renew) {
                 let bytes = captured.bytes;
-                recording.thread(bench, images, facts, &captured);
+                recording.thread(buffers, images, facts, &captured);
                 return Taken::Copied(bytes);
             }
             let took = clock::monotonic().saturating_sub(asked);

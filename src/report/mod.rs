@@ -1,4 +1,4 @@
-//! The vocabulary that the recorder and the desk share; knows no platform.
+//! The vocabulary that the recorder and the symbolicator share; knows no platform.
 //!
 //! A report is a stream of MessagePack values, each `[kind, map]`: `docs/report-format.md` is its
 //! specification. [`ReportWriter`] writes one without allocating.
@@ -16,7 +16,7 @@ pub(crate) mod name;
 #[cfg(fuzzing)]
 pub mod name;
 mod read;
-mod scrub;
+mod redact;
 mod section;
 mod stream;
 #[cfg(any(target_os = "linux", feature = "symbolicate", test))]
@@ -32,9 +32,9 @@ pub(crate) use checksum::crc32;
 pub use damage::{Damage, DamageKind, ReadError};
 pub use model::*;
 pub use read::{Reading, Survey, read, survey};
-pub use scrub::{REMOVED, Scrub, scrub};
+pub use redact::{REMOVED, Redact, redact};
 #[cfg(feature = "symbolicate")]
-pub(crate) use scrub::{UserNames, scrub_names};
+pub(crate) use redact::{UserNames, redact_names};
 pub use stream::ReportReader;
 #[cfg(any(target_os = "linux", feature = "symbolicate"))]
 pub(crate) use text_hash::text_hash;

@@ -47,7 +47,7 @@ pub struct ReportReader<R> {
     /// How far that section was looked at.
     skim: Skim,
     /// What is at `at`.
-    look: Look,
+    look: Expect,
     /// Whether the report has a section yet.
     has_section: bool,
     /// How many bytes may still be looked at in vain.
@@ -59,7 +59,7 @@ pub struct ReportReader<R> {
 
 /// What begins where the reader looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Look {
+enum Expect {
     /// A section should: the one before ended there.
     Section,
     /// Nothing is known: the next section has to be searched for.
@@ -95,7 +95,7 @@ impl<R: Read> ReportReader<R> {
             base: 0,
             at: 0,
             skim: Skim::new(0),
-            look: Look::Section,
+            look: Expect::Section,
             has_section: false,
             patience: 1 << 18,
             state: State::Open,
@@ -122,9 +122,9 @@ impl<R: Read> ReportReader<R> {
     /// Goes on over the buffer's sections, to the report's end or the buffer's.
     fn border(&mut self) -> Border {
         loop {
-            if self.look == Look::Search {
+            if self.look == Expect::Search {
                 match candidate(&self.buffer, self.at) {
-                    Some(found) => self.look_at(found, Look::Candidate),
+                    Some(found) => self.look_at(found, Expect::Candidate),
                     None => {
                         self.at = self.at.max(self.buffer.len().saturating_sub(LONGEST_START));
                         return Border::Unknown;
@@ -133,7 +133,7 @@ impl<R: Read> ReportReader<R> {
             }
             let before = self.skim.at;
             let end = self.skim.run(&self.buffer);
-            if self.look == Look::Candidate {
+            if self.look == Expect::Candidate {
                 self.patience = self.patience.saturating_sub((self.skim.at - before) as u64);
                 if self.patience == 0 {
                     return Border::At(self.buffer.len());
@@ -148,7 +148,7 @@ impl<R: Read> ReportReader<R> {
                 }
                 (Ok(_), Ok((kind, _))) => kind,
                 _ => {
-                    self.look_at(self.at + 1, Look::Search);
+                    self.look_at(self.at + 1, Expect::Search);
                     continue;
                 }
             };
@@ -157,14 +157,14 @@ impl<R: Read> ReportReader<R> {
             }
             self.has_section = true;
             let is_end = kind == <End>::KIND;
-            self.look_at(self.skim.at, Look::Section);
+            self.look_at(self.skim.at, Expect::Section);
             if is_end {
                 return Border::At(self.at);
             }
         }
     }
 
-    fn look_at(&mut self, at: usize, look: Look) {
+    fn look_at(&mut self, at: usize, look: Expect) {
         self.at = at;
         self.look = look;
         self.skim = Skim::new(at);
@@ -185,7 +185,7 @@ impl<R: Read> ReportReader<R> {
         }
         self.buffer.drain(..len);
         self.base += len as u64;
-        self.look_at(0, Look::Section);
+        self.look_at(0, Expect::Section);
         self.has_section = false;
         self.has_given = true;
         reading
@@ -210,7 +210,7 @@ impl<R: Read> Iterator for ReportReader<R> {
                     return Some(self.give(len, false));
                 }
                 if len > limits::REPORT_BYTES {
-                    let whole = if self.has_section && self.look == Look::Section {
+                    let whole = if self.has_section && self.look == Expect::Section {
                         self.at
                     } else {
                         len

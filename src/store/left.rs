@@ -8,16 +8,16 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{BESIDE, PARTIAL, SPARE, SPARE_BESIDE, beside, ending, launch, spare};
+use super::{FALLBACK, PARTIAL, SPARE, SPARE_FALLBACK, ending, fallback, launch, spare};
 use crate::platform::{descriptors, unfinished};
 
 /// Entries of the folder that are looked at.
-const LOOKS: usize = 1_000;
+const POLLS: usize = 1_000;
 /// Reports that are closed, and records of launches that are read, the last ones first.
 const MOST: usize = 32;
 
 /// The endings of files that are not finished.
-const UNFINISHED: [&str; 5] = [PARTIAL, BESIDE, SPARE, SPARE_BESIDE, launch::ENDING];
+const UNFINISHED: [&str; 5] = [PARTIAL, FALLBACK, SPARE, SPARE_FALLBACK, launch::ENDING];
 
 /// Files that an earlier launch may have left unfinished, by name, that is by time.
 pub(crate) fn left(directory: &Path) -> io::Result<Vec<PathBuf>> {
@@ -27,7 +27,7 @@ pub(crate) fn left(directory: &Path) -> io::Result<Vec<PathBuf>> {
             found.insert(directory.join(name));
         }
     };
-    descriptors::list_some(directory, LOOKS, |name, is_file| {
+    descriptors::list_some(directory, POLLS, |name, is_file| {
         if let Some(name) = name.to_str().filter(|_| is_file) {
             take(name);
         }
@@ -66,9 +66,9 @@ fn close(left: &[PathBuf], most: usize) -> usize {
     let mut reports = BTreeSet::new();
     for path in left {
         match ending(path) {
-            Some(PARTIAL | BESIDE) => drop(reports.insert(path.with_extension(PARTIAL))),
+            Some(PARTIAL | FALLBACK) => drop(reports.insert(path.with_extension(PARTIAL))),
             Some(SPARE) => reports.extend(named(path, PARTIAL)),
-            Some(SPARE_BESIDE) => reports.extend(named(path, BESIDE)),
+            Some(SPARE_FALLBACK) => reports.extend(named(path, FALLBACK)),
             _ => {}
         }
     }
@@ -79,7 +79,7 @@ fn close(left: &[PathBuf], most: usize) -> usize {
         }
         // First what lies beside it: nobody may take half of it for the whole. One that cannot be closed
         // now (gone, or not ours to write) stays for a later launch.
-        let joined = beside::join(&partial.with_extension(BESIDE)).unwrap_or(false);
+        let joined = fallback::join(&partial.with_extension(FALLBACK)).unwrap_or(false);
         let finished = super::close_partial(partial).unwrap_or(false);
         closed += usize::from(joined || finished);
     }
@@ -111,7 +111,7 @@ mod tests {
     fn a_large_folder_is_not_read_for_what_was_begun() {
         let temporary = tempfile::tempdir().unwrap();
         let path = temporary.path();
-        for number in 0..5 * LOOKS {
+        for number in 0..5 * POLLS {
             std::fs::write(path.join(format!("{number}.wedjat")), "").unwrap();
         }
         let folder = Folder::open(path).unwrap();
@@ -125,7 +125,7 @@ mod tests {
         }
         let before = descriptors::ENTRIES.get();
         let found = left(path).unwrap();
-        assert!(descriptors::ENTRIES.get() - before <= LOOKS);
+        assert!(descriptors::ENTRIES.get() - before <= POLLS);
         let expected: Vec<PathBuf> = names
             .iter()
             .map(|name| path.join(name.to_str().unwrap()))

@@ -15,7 +15,7 @@
 //! Whatever else lies in the folder is left alone: what is renamed, cut or removed has a name that only
 //! this crate gives, and begins as such a file does.
 
-mod beside;
+mod fallback;
 pub(crate) mod launch;
 pub(crate) mod left;
 mod out_of_memory;
@@ -38,7 +38,7 @@ pub use send::{Answer, Sent, send};
 pub(crate) use tidy::Tidying;
 
 pub(crate) use crate::report::name::{
-    BESIDE, DAMAGED, Name, PARTIAL, REFUSED, SPARE, SPARE_BESIDE, WHOLE,
+    DAMAGED, FALLBACK, Name, PARTIAL, REFUSED, SPARE, SPARE_FALLBACK, WHOLE,
 };
 
 /// The launch id of the monitor that runs in this process, in two halves; 0 where none does.

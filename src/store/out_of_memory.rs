@@ -136,8 +136,8 @@ mod tests {
 
     #[test]
     fn a_neighbours_end_is_not_ours() {
-        let beside = with(|_, group| group.alone = false);
-        assert!(!out_of_memory(&beside, &now(1, 256 * MIB)));
+        let fallback = with(|_, group| group.alone = false);
+        assert!(!out_of_memory(&fallback, &now(1, 256 * MIB)));
         let large = with(|was, group| (was.footprint, group.alone) = (200 * MIB, false));
         assert!(out_of_memory(&large, &now(1, 256 * MIB)));
         // One of another group is not counted in ours, whatever we used.

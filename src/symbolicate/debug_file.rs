@@ -15,7 +15,7 @@ use super::frame::{Frame, Source};
 use super::names;
 use super::object_file::ObjectFile;
 use super::symbols::{self, Symbols};
-use super::symcache::WholeFile;
+use super::symcache::FullTable;
 
 /// An object with what was read of it. Shared between threads.
 pub(crate) struct DebugFile {
@@ -32,7 +32,7 @@ struct Inner {
     dwarf: Mutex<Reading>,
     symbols: OnceLock<Symbols>,
     /// The table of the whole file, once somebody made or mapped it.
-    whole: OnceLock<WholeFile>,
+    full_table: OnceLock<FullTable>,
     /// Set where the table that is being made is of use to nobody any more.
     stop: AtomicBool,
 }
@@ -78,12 +78,12 @@ const STACK: usize = 16 << 20;
 
 impl DebugFile {
     pub(crate) fn new(object: ObjectFile, sup: Option<ObjectFile>, work: Arc<Work>) -> DebugFile {
-        let whole = OnceLock::new();
+        let full_table = OnceLock::new();
         if let Some(cache) = work.cache.as_ref().filter(|_| Cache::is_worth_it(&object))
             && let Some(bytes) = cache.load(&object)
-            && let Some(table) = WholeFile::new(bytes, object.base)
+            && let Some(table) = FullTable::new(bytes, object.base)
         {
-            let _ = whole.set(table);
+            let _ = full_table.set(table);
         }
         DebugFile {
             inner: Arc::new(Inner {
@@ -92,7 +92,7 @@ impl DebugFile {
                 work,
                 dwarf: Mutex::default(),
                 symbols: OnceLock::new(),
-                whole,
+                full_table,
                 stop: AtomicBool::new(false),
             }),
             making: Mutex::default(),
@@ -117,23 +117,23 @@ impl DebugFile {
     pub(crate) fn lookup(&self, svma: u64) -> Option<Answer> {
         let inner = &self.inner;
         inner.object.code_end(svma)?;
-        if let Some(table) = inner.whole.get() {
+        if let Some(table) = inner.full_table.get() {
             return table.lookup(svma);
         }
         let (answer, is_worth_it) = inner.lookup_directly(svma);
         if is_worth_it {
-            self.make_whole();
+            self.build_table();
         }
         answer
     }
 
     /// Begins to make the table of the whole file.
-    fn make_whole(&self) {
+    fn build_table(&self) {
         let inner = self.inner.clone();
         let making = std::thread::Builder::new()
             .name("debug file".into())
             .stack_size(STACK)
-            .spawn(move || inner.make_whole());
+            .spawn(move || inner.build_table());
         *lock(&self.making) = making.ok();
     }
 }
@@ -152,7 +152,7 @@ impl Drop for DebugFile {
 
 impl Inner {
     /// Makes the table of the whole file, and keeps it for the next process, too.
-    fn make_whole(&self) {
+    fn build_table(&self) {
         let Some(sections) = lock(&self.dwarf).sections.clone() else {
             return;
         };
@@ -163,8 +163,8 @@ impl Inner {
         if let Some(cache) = self.work.cache.as_ref().filter(worth_it) {
             cache.store(&self.object, &table);
         }
-        if let Some(table) = WholeFile::new(Bytes::from(table), self.object.base)
-            && self.whole.set(table).is_ok()
+        if let Some(table) = FullTable::new(Bytes::from(table), self.object.base)
+            && self.full_table.set(table).is_ok()
         {
             let mut reading = lock(&self.dwarf);
             (reading.direct, reading.sections) = (None, None);
@@ -196,7 +196,7 @@ impl Inner {
     /// The answer straight from DWARF and symbols, and whether the table of the whole file is worth it now.
     fn lookup_directly(&self, svma: u64) -> (Option<Answer>, bool) {
         let mut reading = lock(&self.dwarf);
-        if let Some(table) = self.whole.get() {
+        if let Some(table) = self.full_table.get() {
             return (table.lookup(svma), false); // made while this thread waited
         }
         let began = cpu_time();
@@ -320,7 +320,7 @@ mod tests {
             let file = debug_file.inner.clone();
             let sections = Arc::new(Sections::load(&file.object).unwrap());
             let table = convert(&file.object, &sections, file.symbols(), &file.stop).unwrap();
-            let table = WholeFile::new(Bytes::from(table), file.object.base).unwrap();
+            let table = FullTable::new(Bytes::from(table), file.object.base).unwrap();
             let mut known = 0;
             for address in code.iter().flat_map(|&(start, end)| start..end) {
                 let direct = file.lookup_directly(address).0;

@@ -1,4 +1,4 @@
-//! What can go wrong at the desk, with the file it went wrong in.
+//! What can go wrong in the symbolicator, with the file it went wrong in.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

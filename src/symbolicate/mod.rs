@@ -1,8 +1,8 @@
-//! The desk: turns reports into functions, files and lines.
+//! The symbolicator: turns reports into functions, files and lines.
 //!
 //! [`DebugFiles`] knows where debug files are, [`Symbolicator`] names a report's frames by them, and
 //! [`Addresses`] single addresses of one image, in place of `atos`. All three are `Send + Sync`: one
-//! desk serves any number of threads. Debug files are opened when a frame first points into them, and
+//! symbolicator serves any number of threads. Debug files are opened when a frame first points into them, and
 //! at most [`limit`](DebugFiles::limit) of them stay open; with a [`Cache`] their lookup tables are
 //! kept on disk, to be mapped the next time.
 //!
@@ -13,14 +13,14 @@
 //! let mut files = DebugFiles::new();
 //! files.add("testdata/macho/arm64/kiosk.dSYM".as_ref())?; // dSYMs, archives, or folders of them
 //! let id = files.ids().next().expect("a debug file").to_vec();
-//! let desk = Symbolicator::new(files);
+//! let symbolicator = Symbolicator::new(files);
 //!
 //! // As wedjat::report::read() gives it: one frame, in an image that was loaded at 0x104c3c000.
 //! let mut report = Report::default();
 //! report.images.push(Image { id, base: 0x1_04c3_c000, stated: 0x1_0000_0000, ..Image::default() });
 //! let frame = Frame { pc: 0x1_04c3_c548, found: Found::Context, image: Some(0), ..Frame::default() };
 //! report.threads.push(Thread { frames: vec![frame], ..Thread::default() });
-//! let named = desk.symbolicate(report);
+//! let named = symbolicator.symbolicate(report);
 //! for source in named.threads[0].frames[0].frames.iter() {
 //!     println!("{:?} at {:?}:{:?}", source.function, source.file, source.line);
 //! }
@@ -43,18 +43,18 @@ mod direct;
 mod dwarf;
 mod dyld_cache;
 mod error;
-pub mod foreign;
 pub mod format;
 mod frame;
 pub mod group;
 mod guard;
 mod identity;
 mod image_files;
+pub mod import;
 mod names;
 mod object_file;
 mod pc;
+mod redact;
 mod samples;
-mod scrub;
 mod search;
 mod symbolicator;
 mod symbols;
@@ -72,5 +72,5 @@ pub use frame::{
     Frame, Missing, PhysicalFrame, Source, Stack, Symbolicated, id_text, image_file_name,
 };
 pub use pc::Pc;
-pub use scrub::scrub;
+pub use redact::redact;
 pub use symbolicator::Symbolicator;

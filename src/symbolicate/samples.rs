@@ -1,4 +1,4 @@
-//! Samples unfolded: each with the rootward frames that it shares with the one before.
+//! Samples unfolded: each with the outermost frames that it shares with the one before.
 
 use crate::report::model::{Frame, Omitted, Report, Thread};
 
@@ -18,7 +18,7 @@ pub(super) fn in_full(report: &Report) -> Vec<Thread> {
             ..Thread::default()
         };
         let shared = match full.last() {
-            Some(before) => rootward(before, sample.keep, MOST_FRAMES - total),
+            Some(before) => outermost(before, sample.keep, MOST_FRAMES - total),
             None => (&[][..], None),
         };
         let thread = joined(own, shared);
@@ -29,7 +29,7 @@ pub(super) fn in_full(report: &Report) -> Vec<Thread> {
 }
 
 /// The `keep` outermost frames of a stack, and the gap in them; no more than `most` of them.
-fn rootward(stack: &Thread, keep: u64, most: usize) -> (&[Frame], Option<Omitted>) {
+fn outermost(stack: &Thread, keep: u64, most: usize) -> (&[Frame], Option<Omitted>) {
     let frames = &stack.frames;
     let len = frames.len() as u64;
     let gap = stack.omitted.unwrap_or(Omitted { at: len, count: 0 });

@@ -21,9 +21,9 @@ use crate::report::model::{self, Image, Report, Thread};
 ///
 /// let mut files = DebugFiles::new();
 /// files.add("MyApp.dSYM".as_ref())?;
-/// let desk = Symbolicator::new(files);
+/// let symbolicator = Symbolicator::new(files);
 /// let bytes = std::fs::read("stall.wedjat")?;
-/// let report = desk.symbolicate_reading(wedjat::report::read(&bytes)?);
+/// let report = symbolicator.symbolicate_reading(wedjat::report::read(&bytes)?);
 /// for stack in &report.threads {
 ///     for frame in stack.frames.iter().flat_map(|physical| physical.frames.iter()) {
 ///         println!("{:?} {:?}:{:?}", frame.function, frame.file, frame.line);
@@ -74,7 +74,7 @@ impl Symbolicator {
     /// Names every frame of a report, in all its threads and samples.
     pub fn symbolicate(&self, report: Report) -> Symbolicated {
         let mut run = Run {
-            desk: self,
+            symbolicator: self,
             report: &report,
             images: FxHashMap::default(),
             deadline: self
@@ -109,7 +109,7 @@ impl Symbolicator {
 
 /// One report being worked on.
 struct Run<'a> {
-    desk: &'a Symbolicator,
+    symbolicator: &'a Symbolicator,
     report: &'a Report,
     /// The files of each image that a frame has pointed into.
     images: FxHashMap<u32, Option<Arc<ImageFiles>>>,
@@ -162,7 +162,7 @@ impl Run<'_> {
         let files = self
             .images
             .entry(at)
-            .or_insert_with(|| self.desk.files.find(image));
+            .or_insert_with(|| self.symbolicator.files.find(image));
         // Other recorders don't say where an image's file says it lies: the file itself does. Of an
         // ELF file nought is the common answer, and is taken as it stands.
         let base = match files {
@@ -217,7 +217,7 @@ impl Run<'_> {
                 split: has_debug_info,
                 system: is_system(&image.name),
                 others: self
-                    .desk
+                    .symbolicator
                     .files
                     .others_named(image_file_name(&image.name), &image.id),
             });

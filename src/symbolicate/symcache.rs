@@ -19,7 +19,7 @@ const NAMES_KEPT: usize = 1 << 17;
 type Named = (Frame, Option<u64>);
 
 /// The table of a whole debug file.
-pub(crate) struct WholeFile {
+pub(crate) struct FullTable {
     cache: SymCache<'static>,
     base: u64,
     /// Names by where they stand in the cache.
@@ -28,14 +28,14 @@ pub(crate) struct WholeFile {
     _bytes: Bytes,
 }
 
-impl WholeFile {
+impl FullTable {
     /// Over the bytes of a SymCache; `base` is the image's stated address.
-    pub(crate) fn new(bytes: Bytes, base: u64) -> Option<WholeFile> {
+    pub(crate) fn new(bytes: Bytes, base: u64) -> Option<FullTable> {
         // SAFETY: `_bytes` keeps them for as long as `cache` reads them, and they never move: a
         // `Bytes` is a part of a mapped file or of a `Vec` that nobody else can change.
         let data: &'static [u8] =
             unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) };
-        Some(WholeFile {
+        Some(FullTable {
             cache: SymCache::parse(data).ok()?,
             base,
             names: Mutex::default(),

@@ -1,4 +1,4 @@
-//! The run loop's pulse: one word that the watched thread writes, one by which the watchdog asks
+//! The run loop's heartbeat: one word that the watched thread writes, one by which the watchdog asks
 //! to be woken.
 //!
 //! The two sides never miss each other, by the store-then-load handshake of Dekker: the watchdog
@@ -10,14 +10,14 @@
 mod beat;
 #[cfg(all(loom, test))]
 mod model;
-mod pulse;
+mod state;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
 use std::sync::atomic::Ordering;
 
 pub use beat::Beat;
-pub use pulse::{PULSE, Pulse};
+pub use state::{HEARTBEAT, HeartbeatState};
 
 /// Tells the watchdog that the watched thread is busy or idle.
 ///
@@ -28,7 +28,7 @@ pub use pulse::{PULSE, Pulse};
 /// `begin` and `end` nest: a nested run loop (a modal dialog) that still turns is no stall.
 #[derive(Debug, Clone, Copy)]
 pub struct Heartbeat {
-    pulse: &'static Pulse,
+    state: &'static HeartbeatState,
     install: u32,
 }
 
@@ -39,23 +39,23 @@ impl Heartbeat {
     /// system call). Never blocks, allocates or panics.
     #[inline]
     pub fn begin(self) {
-        if self.pulse.install.load(Ordering::Relaxed) == self.install {
-            self.pulse.begin();
+        if self.state.install.load(Ordering::Relaxed) == self.install {
+            self.state.begin();
         }
     }
 
     /// The thread is done with it and about to wait for the next event.
     #[inline]
     pub fn end(self) {
-        if self.pulse.install.load(Ordering::Relaxed) == self.install {
-            self.pulse.end();
+        if self.state.install.load(Ordering::Relaxed) == self.install {
+            self.state.end();
         }
     }
 
-    /// Of an install of the process' pulse.
+    /// Of an install of the process' heartbeat.
     pub(crate) fn of(install: u32) -> Heartbeat {
         Heartbeat {
-            pulse: &PULSE,
+            state: &HEARTBEAT,
             install,
         }
     }

@@ -30,9 +30,9 @@ impl LoadWatch {
         loads: Loads,
         mut watcher: impl LoadWatcher + Send + 'static,
     ) -> io::Result<LoadWatch> {
-        let worker = Worker::spawn("wedjat-load", move |bell| {
+        let worker = Worker::spawn("wedjat-load", move |wake_up| {
             let mut detector = LoadDetector::new(loads, watcher.gauge());
-            while bell.wait(detector.period()) {
+            while wake_up.wait(detector.period()) {
                 let found = detector.look(&watcher.gauge());
                 found
                     .iter()

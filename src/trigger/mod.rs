@@ -1,4 +1,4 @@
-//! What decides that now is the time: the run loop's pulse and the watchdog that listens to it.
+//! What decides that now is the time: the run loop's heartbeat and the watchdog that observes it.
 
 pub(crate) mod crash;
 pub(crate) mod followed;
@@ -9,7 +9,7 @@ pub mod loss;
 pub(crate) mod own_time;
 pub(crate) mod panic;
 pub mod ping;
-pub mod restraint;
+pub mod rate_limit;
 #[cfg(target_vendor = "apple")]
 pub(crate) mod run_loop;
 pub mod sampling;
@@ -25,7 +25,7 @@ pub use crash::Crash;
 pub use crash::set_phase_hook;
 pub use heartbeat::Heartbeat;
 pub use load::{CpuLoad, MemoryLoad, SlowFrames};
-pub use restraint::Restraint;
+pub use rate_limit::RateLimit;
 pub use stall::Stall;
 
 /// Starts a thread of ours. It inherits its mask: no signal of the app's is ever delivered to it.

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::heartbeat::{Heartbeat, PULSE};
+use super::heartbeat::{HEARTBEAT, Heartbeat};
 use super::worker::Worker;
 
 /// What is to be run on the watched thread: a function without arguments. It may be called as it
@@ -31,13 +31,13 @@ impl Ping {
         mut post: impl FnMut(Beat) + Send + 'static,
     ) -> io::Result<Ping> {
         INSTALL.store(heart.install(), Ordering::SeqCst);
-        let worker = Worker::spawn("wedjat-ping", move |bell| {
+        let worker = Worker::spawn("wedjat-ping", move |wake_up| {
             loop {
-                if PULSE.beat().depth() == 0 {
+                if HEARTBEAT.beat().depth() == 0 {
                     heart.begin();
                     post(answer);
                 }
-                if !bell.wait(period) {
+                if !wake_up.wait(period) {
                     break;
                 }
             }

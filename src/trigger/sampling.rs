@@ -7,11 +7,11 @@ use crate::report::{Omitted, RawFrame, WalkEnd};
 
 /// Runs of equal stacks that are kept before the stall is sure; then the oldest make room.
 const RUNS: usize = 32;
-/// Of one stack, so many leafward and so many rootward frames are kept; what a deeper one has between
+/// Of one stack, so many innermost and so many outermost frames are kept; what a deeper one has between
 /// is counted.
-const LEAFWARD: usize = 208;
-const ROOTWARD: usize = 48;
-const FRAMES: usize = LEAFWARD + ROOTWARD;
+const INNERMOST: usize = 208;
+const OUTERMOST: usize = 48;
+const FRAMES: usize = INNERMOST + OUTERMOST;
 /// Different stacks that are weighed against each other.
 const WEIGHED: usize = 64;
 
@@ -41,7 +41,7 @@ struct Run {
     told: u64,
     frames: Box<[RawFrame]>,
     len: usize,
-    /// Frames between the leafward and the rootward part that are not kept.
+    /// Frames between the innermost and the outermost part that are not kept.
     omitted: u64,
     /// Why the walk ended.
     end: WalkEnd,
@@ -63,7 +63,7 @@ pub struct Section<'a> {
     pub state: Option<&'static str>,
     /// So many samples in a row.
     pub count: u64,
-    /// So many rootward frames are those of the section before.
+    /// So many outermost frames are those of the section before.
     pub keep: u64,
     /// The rest, innermost first.
     pub frames: &'a [RawFrame],
@@ -121,14 +121,14 @@ impl Run {
         frames.for_each(|(to, from)| *to = *from);
     }
 
-    /// How many rootward frames it has in common with another.
+    /// How many outermost frames it has in common with another.
     fn common(&self, other: &Run) -> usize {
         let same = self.stack().iter().rev().zip(other.stack().iter().rev());
         let same = same.take_while(|(one, other)| one == other).count();
-        // What lies leafward of a gap is not at the same depth in both.
+        // What lies innermost of a gap is not at the same depth in both.
         match (self.omitted, other.omitted) {
             (0, 0) => same,
-            _ => same.min(ROOTWARD),
+            _ => same.min(OUTERMOST),
         }
     }
 }
@@ -136,8 +136,8 @@ impl Run {
 /// As much of a stack as is kept.
 #[derive(Debug, Clone, Copy)]
 struct Kept<'a> {
-    leafward: &'a [RawFrame],
-    rootward: &'a [RawFrame],
+    innermost: &'a [RawFrame],
+    outermost: &'a [RawFrame],
     omitted: u64,
     end: WalkEnd,
 }
@@ -146,33 +146,33 @@ impl<'a> Kept<'a> {
     fn new(stack: &'a [RawFrame], omitted: Option<Omitted>, end: WalkEnd) -> Kept<'a> {
         let before = omitted.map_or(0, |gap| gap.count);
         let too_many = stack.len().saturating_sub(FRAMES);
-        let (leafward, rootward) = match too_many > 0 || before > 0 {
+        let (innermost, outermost) = match too_many > 0 || before > 0 {
             true => {
                 // A gap that is there already lies between the two as well.
-                let from = stack.len().saturating_sub(ROOTWARD);
+                let from = stack.len().saturating_sub(OUTERMOST);
                 let to = omitted.map_or(from, |gap| from.min(gap.at as usize));
                 (
-                    stack.get(..to.min(LEAFWARD)).unwrap_or_default(),
+                    stack.get(..to.min(INNERMOST)).unwrap_or_default(),
                     stack.get(from..).unwrap_or_default(),
                 )
             }
             false => (stack, &[][..]),
         };
-        let kept = leafward.len() + rootward.len();
+        let kept = innermost.len() + outermost.len();
         Kept {
-            leafward,
-            rootward,
+            innermost,
+            outermost,
             omitted: before.saturating_add(stack.len().saturating_sub(kept) as u64),
             end,
         }
     }
 
     fn frames(&self) -> impl Iterator<Item = &'a RawFrame> + Clone + use<'a> {
-        self.leafward.iter().chain(self.rootward)
+        self.innermost.iter().chain(self.outermost)
     }
 
     fn len(&self) -> usize {
-        self.leafward.len() + self.rootward.len()
+        self.innermost.len() + self.outermost.len()
     }
 }
 
@@ -284,7 +284,7 @@ impl Samples {
                 keep: keep as u64,
                 frames,
                 omitted: gap.then_some(Omitted {
-                    at: (run.len - ROOTWARD.min(run.len)) as u64,
+                    at: (run.len - OUTERMOST.min(run.len)) as u64,
                     count: run.omitted,
                 }),
                 end: Some(run.end),

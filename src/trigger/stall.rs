@@ -1,5 +1,5 @@
-//! The stall detector: a pure state machine over time and the watched thread's pulse. No clock, no
-//! thread, no system call: whoever drives it hands in one [`Look`] after another.
+//! The stall detector: a pure state machine over time and the watched thread's heartbeat. No clock, no
+//! thread, no system call: whoever drives it hands in one [`Observation`] after another.
 //!
 //! # How it counts
 //! The watchdog looks once every `timeout`. A turn is *slow* while the beat stands still from one
@@ -21,14 +21,14 @@
 
 mod account;
 mod detector;
+mod episode;
 mod launch;
-mod look;
+mod observation;
 mod outcome;
-mod row;
 mod settings;
 
 pub use detector::Detector;
-pub use look::{Decision, Held, Look, Next};
+pub use observation::{Decision, Held, Next, Observation};
 pub use outcome::{Class, How, Reason, StallEndInfo, StallInfo};
 pub use settings::Stall;
 

@@ -1,4 +1,4 @@
-//! The watchdog: the thread that waits on the bell, looks at the pulse and drives the detector.
+//! The watchdog: the thread that waits for a wake-up, observes the heartbeat and drives the detector.
 
 use std::io;
 use std::sync::Arc;
@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use super::followed::Followed;
-use super::heartbeat::{Beat, Pulse};
+use super::heartbeat::{Beat, HeartbeatState};
 use super::own_time::{OWN_TIME, Seen};
-use super::stall::{Decision, Detector, Held, Look, Next, Reason, Stall, StallEndInfo, StallInfo};
+use super::stall::{
+    Decision, Detector, Held, Next, Observation, Reason, Stall, StallEndInfo, StallInfo,
+};
 use crate::platform::{Thread, ThreadGauge, clock};
 
 /// What is done about a stall. All calls come on the watchdog's own thread, one at a time, in this
@@ -35,7 +37,7 @@ pub trait Watcher {
     fn dropped(&mut self, reason: Reason);
 
     /// A look was taken at `now` (monotonic, nanoseconds), whatever came of it; before it is told.
-    fn looked(&mut self, now: u64) {
+    fn observed(&mut self, now: u64) {
         let _ = now;
     }
 }
@@ -44,7 +46,7 @@ pub trait Watcher {
 /// `uninstalled` first.
 #[derive(Debug)]
 pub struct Watchdog {
-    pulse: &'static Pulse,
+    heartbeat: &'static HeartbeatState,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
     tid: i32,
@@ -53,14 +55,14 @@ pub struct Watchdog {
 impl Watchdog {
     /// Starts to watch the calling thread. The launch begins now.
     ///
-    /// `pulse` must have been installed ([`Pulse::install`]); `watcher` moves to the new thread,
+    /// `heartbeat` must have been installed ([`HeartbeatState::install`]); `watcher` moves to the new thread,
     /// which is named `wedjat` and has all signals blocked.
     ///
     /// # Errors
     /// When the thread cannot be started.
     pub fn spawn(
         stall: Stall,
-        pulse: &'static Pulse,
+        heartbeat: &'static HeartbeatState,
         watcher: impl Watcher + Send + 'static,
     ) -> io::Result<Watchdog> {
         let watched = Followed::new(Thread::current());
@@ -69,30 +71,30 @@ impl Watchdog {
         let stopped = Arc::clone(&stop);
         let (told, tid) = std::sync::mpsc::sync_channel(1);
         let now = clock::monotonic();
-        let first = Look {
+        let first = Observation {
             now,
             due: now,
             boot: clock::boottime(),
             cpu: watched.cpu(),
             delay: Some(watched.gauge().delay()),
-            ..Look::default()
+            ..Observation::default()
         };
         let thread = super::spawn("wedjat", 1 << 20, move || {
             let own = ThreadGauge::current();
             // The other side waits for it; if it is gone, so is the need.
             let _ = told.send(own.tid());
-            let mut eyes = Eyes {
-                pulse,
+            let mut observer = Observer {
+                heartbeat,
                 watched,
                 own,
                 own_time: OWN_TIME.seen(),
                 stop: stopped,
             };
-            eyes.run(Detector::new(&stall, first), watcher);
+            observer.run(Detector::new(&stall, first), watcher);
         })?;
         let tid = tid.recv().unwrap_or(0);
         Ok(Watchdog {
-            pulse,
+            heartbeat,
             stop,
             thread: Some(thread),
             tid,
@@ -114,7 +116,7 @@ impl Drop for Watchdog {
     fn drop(&mut self) {
         OWN_TIME.watch(None);
         self.stop.store(true, Ordering::SeqCst);
-        self.pulse.wake();
+        self.heartbeat.wake();
         if let Some(thread) = self.thread.take() {
             super::join(thread);
         }
@@ -122,86 +124,88 @@ impl Drop for Watchdog {
 }
 
 /// What the thread itself has.
-struct Eyes {
-    pulse: &'static Pulse,
+struct Observer {
+    heartbeat: &'static HeartbeatState,
     watched: Followed,
     own: ThreadGauge,
     own_time: Seen,
     stop: Arc<AtomicBool>,
 }
 
-impl Eyes {
+impl Observer {
     fn run(&mut self, mut detector: Detector, mut watcher: impl Watcher) {
         let mut own = OwnDelay::new(&self.own, clock::monotonic());
         let mut next = detector.first();
-        let mut last = self.pulse.beat();
+        let mut last = self.heartbeat.beat();
         loop {
-            self.pulse.listen(last, next.due, next.call);
+            self.heartbeat.listen(last, next.due, next.call);
             if self.stop.load(Ordering::SeqCst) {
                 break;
             }
-            let look = self.look(&next, last, &mut own);
-            last = look.beat;
-            watcher.looked(look.now);
-            let (decision, then) = detector.look(&look);
+            let observation = self.observe(&next, last, &mut own);
+            last = observation.beat;
+            watcher.observed(observation.now);
+            let (decision, then) = detector.observe(&observation);
             tell(&mut watcher, decision);
             next = then;
             // What the watcher did was no sleep of the process: a thread that sleeps uninterruptibly may
             // be waited for at length.
-            let told = clock::monotonic().saturating_sub(look.now).min(TOLD);
-            next.due = next.due.map(|due| due.max(look.now.saturating_add(told)));
+            let told = clock::monotonic().saturating_sub(observation.now).min(TOLD);
+            next.due = next
+                .due
+                .map(|due| due.max(observation.now.saturating_add(told)));
         }
         tell(
             &mut watcher,
-            detector.stop(&self.look(&next, last, &mut own)),
+            detector.stop(&self.observe(&next, last, &mut own)),
         );
     }
 
-    fn look(&mut self, next: &Next, last: Beat, own: &mut OwnDelay) -> Look {
-        let beat = self.pulse.beat();
+    fn observe(&mut self, next: &Next, last: Beat, own: &mut OwnDelay) -> Observation {
+        let beat = self.heartbeat.beat();
         let now = clock::monotonic();
-        let mut look = Look {
+        let mut observation = Observation {
             now,
             boot: clock::boottime(),
             due: next.due.unwrap_or(now),
             beat,
-            ..Look::default()
+            ..Observation::default()
         };
         let own_time = OWN_TIME.seen();
         if own_time.at_work_since(std::mem::replace(&mut self.own_time, own_time)) {
-            look.held = Held::Recorder;
+            observation.held = Held::Recorder;
         }
         if beat.idle() {
             if !last.idle() {
-                look.cpu = self.watched.cpu();
+                observation.cpu = self.watched.cpu();
             }
-            return look;
+            return observation;
         }
         if beat == last {
             self.watched.follow();
         }
-        look.cpu = self.watched.cpu();
-        look.own_delay = own.at(&self.own, now, look.due);
+        observation.cpu = self.watched.cpu();
+        observation.own_delay = own.at(&self.own, now, observation.due);
         if beat.since(last) > 2 {
             // It runs. What follows costs more, and is of use only when it stands nearly still.
-            return look;
+            return observation;
         }
         let watched = self.watched.gauge();
-        look.delay = Some(watched.delay());
+        observation.delay = Some(watched.delay());
         let state = watched.state();
         if self.watched.has_ended(state) {
-            look.held = Held::Ended;
+            observation.held = Held::Ended;
         } else if matches!(state, Some(b'T' | b't')) {
-            look.held = Held::Stopped;
-        } else if look.held == Held::No && beat.nested() && watched.waits_for_events() {
-            look.held = Held::Modal;
+            observation.held = Held::Stopped;
+        } else if observation.held == Held::No && beat.nested() && watched.waits_for_events() {
+            observation.held = Held::Modal;
         } else if beat == Beat::NONE {
-            look.waits = watched.waits(state);
+            observation.waits = watched.waits(state);
         }
-        if look.held == Held::Stopped || now > look.due.saturating_add(LATE) {
-            look.traced = watched.traced();
+        if observation.held == Held::Stopped || now > observation.due.saturating_add(LATE) {
+            observation.traced = watched.traced();
         }
-        look
+        observation
     }
 }
 

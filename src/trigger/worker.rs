@@ -14,18 +14,18 @@ const STACK: usize = 256 << 10;
 /// unless it is dropped on that very thread.
 #[derive(Debug)]
 pub(super) struct Worker {
-    bell: Arc<Bell>,
+    wake_up: Arc<WakeUp>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// What the thread waits at.
 #[derive(Debug)]
-pub(super) struct Bell {
+pub(super) struct WakeUp {
     stop: AtomicBool,
     rung: Semaphore,
 }
 
-impl Bell {
+impl WakeUp {
     /// Waits so many nanoseconds, or less if the thread is to end; says whether it is to go on.
     pub fn wait(&self, nanoseconds: u64) -> bool {
         if !self.stop.load(Ordering::SeqCst) {
@@ -36,19 +36,19 @@ impl Bell {
 }
 
 impl Worker {
-    /// Starts it. `work` returns soon once [`Bell::wait`] says so.
+    /// Starts it. `work` returns soon once [`WakeUp::wait`] says so.
     ///
     /// # Errors
     /// When the thread cannot be started.
-    pub fn spawn(name: &str, work: impl FnOnce(&Bell) + Send + 'static) -> io::Result<Worker> {
-        let bell = Arc::new(Bell {
+    pub fn spawn(name: &str, work: impl FnOnce(&WakeUp) + Send + 'static) -> io::Result<Worker> {
+        let wake_up = Arc::new(WakeUp {
             stop: AtomicBool::new(false),
             rung: Semaphore::new(),
         });
-        let theirs = Arc::clone(&bell);
+        let theirs = Arc::clone(&wake_up);
         let thread = super::spawn(name, STACK, move || work(&theirs))?;
         Ok(Worker {
-            bell,
+            wake_up,
             thread: Some(thread),
         })
     }
@@ -56,8 +56,8 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.bell.stop.store(true, Ordering::SeqCst);
-        self.bell.rung.post();
+        self.wake_up.stop.store(true, Ordering::SeqCst);
+        self.wake_up.rung.post();
         if let Some(thread) = self.thread.take() {
             super::join(thread);
         }

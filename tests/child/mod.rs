@@ -155,11 +155,13 @@ impl Ended {
 #[allow(dead_code, reason = "not every test program asks for them")]
 pub fn stack(report: &Report, thread: usize) -> Vec<(String, String, u64)> {
     // One for all: what it has read of a debug file it keeps.
-    static DESK: OnceLock<Mutex<Symbolicator>> = OnceLock::new();
-    let desk = DESK.get_or_init(|| Mutex::new(Symbolicator::new(DebugFiles::new())));
-    let desk = desk.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let named = desk.symbolicate(report.clone());
-    drop(desk);
+    static RECORDER: OnceLock<Mutex<Symbolicator>> = OnceLock::new();
+    let symbolicator = RECORDER.get_or_init(|| Mutex::new(Symbolicator::new(DebugFiles::new())));
+    let symbolicator = symbolicator
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let named = symbolicator.symbolicate(report.clone());
+    drop(symbolicator);
     let mut stack = Vec::new();
     for frame in named.threads[thread]
         .frames
@@ -194,7 +196,7 @@ pub fn calls(stack: &[(String, String, u64)], wanted: &[&str]) -> bool {
 }
 
 /// The functions of a thread, innermost first, as the symbol tables of its images name them (not
-/// our desk): mangled, without inlined ones; empty where no symbol covers the address.
+/// our symbolicator): mangled, without inlined ones; empty where no symbol covers the address.
 #[allow(dead_code, reason = "not every test program asks for them")]
 pub fn functions(report: &Report, thread: usize) -> Vec<String> {
     let frames = &report.threads[thread].frames;

@@ -15,21 +15,21 @@ use crate::{Tests, tests};
 
 const TAKES_ALL: &str = "who_takes_all_memory_at_once_ran_out_of_it";
 const KILLED: &str = "who_is_killed_in_a_group_with_a_limit_did_not_run_out_of_memory";
-const BESIDE: &str = "who_is_killed_beside_one_that_ran_out_of_memory_did_not";
+const FALLBACK: &str = "who_is_killed_beside_one_that_ran_out_of_memory_did_not";
 const EARLIER: &str = "who_is_killed_after_one_that_ran_out_of_memory_did_not";
 
 pub fn trials() -> Tests {
     tests(&[
         (TAKES_ALL, takes_all),
         (KILLED, killed),
-        (BESIDE, beside),
+        (FALLBACK, beside),
         (EARLIER, earlier),
     ])
 }
 
 /// Why such a test is not possible here.
 pub fn lacks(name: &str) -> Option<&'static str> {
-    let is_one = [TAKES_ALL, KILLED, BESIDE, EARLIER].contains(&name);
+    let is_one = [TAKES_ALL, KILLED, FALLBACK, EARLIER].contains(&name);
     let possible = !is_one || Group::new("none").is_some();
     (!possible).then_some("a control group with a limit takes the right to make one")
 }

@@ -137,7 +137,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Whether there are reports between the cut and the crash: from the first one on, it is known.
-static LOOKS: AtomicBool = AtomicBool::new(false);
+static POLLS: AtomicBool = AtomicBool::new(false);
 static MONITOR: std::sync::OnceLock<Monitor> = std::sync::OnceLock::new();
 
 /// Called by a library whose file it cuts: what is mapped from it is not there any more.
@@ -149,7 +149,7 @@ extern "C" fn cuts_its_caller() {
     let library = monitor.directory().join("libcalls.so");
     let file = std::fs::File::options().write(true).open(library).unwrap();
     file.set_len(0).unwrap();
-    if !LOOKS.load(Ordering::Relaxed) {
+    if !POLLS.load(Ordering::Relaxed) {
         outer(Way::Null);
     }
     monitor.stacks(Threads::All).unwrap();
@@ -216,7 +216,7 @@ pub fn role(role: &str, folder: &Path) -> bool {
             outer(Way::Null);
         }
         ["library_cut", looks] => {
-            LOOKS.store(looks == "looks", Ordering::Relaxed);
+            POLLS.store(looks == "looks", Ordering::Relaxed);
             let monitor = install_all(folder);
             monitor.heartbeat().turn(|| ());
             MONITOR.set(monitor).unwrap();

@@ -37,7 +37,7 @@ pub struct Ran {
 
 pub fn symbolicate<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Ran {
     let Some(program) = option_env!("CARGO_BIN_EXE_symbolicate") else {
-        panic!("this is a build without the desk");
+        panic!("this is a build without the symbolicator");
     };
     let child = Command::new(program)
         .args(args)

@@ -9,7 +9,7 @@ use wedjat::report::to_bytes;
 use wedjat::symbolicate::Owner::{self, App, Language, Library};
 use wedjat::symbolicate::{DebugFiles, Symbolicator};
 
-use crate::desk_support::Workshop;
+use crate::symbolicate_support::Workshop;
 use crate::tools::{GCC, GIT, Tests};
 
 pub fn add(tests: Tests) -> Tests {

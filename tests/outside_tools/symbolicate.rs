@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use wedjat::report::model::Found;
 use wedjat::symbolicate::{Addresses, DebugFiles};
 
-use crate::desk_support::{Workshop, chains, line_of};
+use crate::symbolicate_support::{Workshop, chains, line_of};
 use crate::tools::{DWZ, LLVM_SYMBOLIZER, Tests};
 
 pub fn add(tests: Tests) -> Tests {
@@ -49,12 +49,12 @@ int main(int argc, char **argv) { return work(argc); }
     let work = shop.address("program", "_Z4worki");
     assert!(cold.abs_diff(work) > 0x80);
     let addresses: Vec<u64> = (cold..cold + 0x30).collect();
-    let desk = shop.desk(&["program"]);
+    let symbolicator = shop.symbolicator(&["program"]);
     for (address, theirs) in addresses
         .iter()
         .zip(llvm_symbolizer(&shop, "program", &addresses))
     {
-        let ours = lines(&desk.frames(*address));
+        let ours = lines(&symbolicator.frames(*address));
         assert!(
             same_but_for_the_symbol(&ours, &theirs),
             "{ours:?} {theirs:?}"
@@ -227,11 +227,11 @@ int main(int argc, char **argv) {
         let (start, size) = shop.section("program", ".text");
         let addresses: Vec<u64> = (start..start + size).step_by(step).collect();
         let theirs = llvm_symbolizer(&shop, "program", &addresses);
-        let desk = shop.desk(&["program"]);
+        let symbolicator = shop.symbolicator(&["program"]);
         let mut wrong = BTreeSet::new();
         let mut named = 0;
         for (address, theirs) in addresses.iter().zip(theirs) {
-            let ours = lines(&desk.frames(*address));
+            let ours = lines(&symbolicator.frames(*address));
             named += usize::from(!ours.is_empty());
             // llvm-symbolizer puts the symbol's name in the place of the function's: `f.cold`, or an
             // alias as constructors have it; and prints an object file where there is no source file.

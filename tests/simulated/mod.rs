@@ -3,7 +3,7 @@
 
 use wedjat::trigger::heartbeat::Beat;
 use wedjat::trigger::stall::{
-    Decision, Detector, How, Look, Reason, Stall, StallEndInfo, StallInfo, Waits,
+    Decision, Detector, How, Observation, Reason, Stall, StallEndInfo, StallInfo, Waits,
 };
 
 pub const MS: u64 = 1_000_000;
@@ -70,13 +70,13 @@ pub struct Simulation {
 
 impl Simulation {
     pub fn new(stall: &Stall, start: u64, jitter: u64, seed: u64) -> Simulation {
-        let look = Look {
+        let observation = Observation {
             now: start,
             boot: start,
             due: start,
-            ..Look::default()
+            ..Observation::default()
         };
-        let mut detector = Detector::new(stall, look);
+        let mut detector = Detector::new(stall, observation);
         let first = detector.first();
         let mut simulation = Simulation {
             detector,
@@ -142,7 +142,7 @@ impl Simulation {
         self.call = call;
     }
 
-    /// The thread beats; the bell rings if it was asked to, 10 µs later at the watchdog's.
+    /// The thread beats; it wakes the watchdog where a wake-up was requested, 10 µs later at the watchdog's.
     fn beat(&mut self, beat: Beat) {
         self.beat = beat;
         if self.call {
@@ -158,24 +158,24 @@ impl Simulation {
         while let Some(due) = self.due.filter(|&due| due <= until) {
             self.cpu += if busy { due - self.now } else { 0 };
             self.now = due;
-            self.look();
+            self.observe();
         }
         self.cpu += if busy { until - self.now } else { 0 };
         self.now = until;
     }
 
-    fn look(&mut self) {
+    fn observe(&mut self) {
         self.outcome.looks += 1;
-        let look = Look {
+        let observation = Observation {
             now: self.now,
             boot: self.now,
             due: self.now,
             beat: self.beat,
             cpu: self.cpu,
             waits: self.waits,
-            ..Look::default()
+            ..Observation::default()
         };
-        let (decision, next) = self.detector.look(&look);
+        let (decision, next) = self.detector.observe(&observation);
         self.note(decision);
         self.plan(next.due, next.call);
         self.outcome.now = self.now;

@@ -11,7 +11,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use wedjat::Stall;
-use wedjat::trigger::heartbeat::{Heartbeat, Pulse};
+use wedjat::trigger::heartbeat::{Heartbeat, HeartbeatState};
 use wedjat::trigger::stall::{Reason, StallEndInfo, StallInfo};
 use wedjat::trigger::watchdog::{Watchdog, Watcher};
 
@@ -183,9 +183,9 @@ impl Watcher for Printer {
 
 /// Watches the calling thread, past its launch, and prints what the watchdog calls.
 pub fn watch() -> (Heartbeat, Watchdog) {
-    let pulse: &'static Pulse = Box::leak(Box::new(Pulse::new()));
-    let heart = pulse.install();
-    let watchdog = Watchdog::spawn(Stall::default(), pulse, Printer).unwrap();
+    let heartbeat: &'static HeartbeatState = Box::leak(Box::new(HeartbeatState::new()));
+    let heart = heartbeat.install();
+    let watchdog = Watchdog::spawn(Stall::default(), heartbeat, Printer).unwrap();
     heart.turn(|| ());
     (heart, watchdog)
 }

@@ -136,8 +136,8 @@ fn load_from_elsewhere(word: u32, is_pair: bool, frame: &mut Frame) {
     }
     let loads = |register| first == register || (is_pair && second == register);
     let fp_is_callers = frame.saved_fp.is_none() && frame.fp.is_none();
-    frame.foreign |= loads(FP) && fp_is_callers;
-    frame.foreign |= loads(LR) && frame.return_address.is_none();
+    frame.restored |= loads(FP) && fp_is_callers;
+    frame.restored |= loads(LR) && frame.return_address.is_none();
 }
 
 fn access(frame: &mut Frame, register: u32, place: Option<i32>, load: bool) {
@@ -183,7 +183,7 @@ fn arithmetic(word: u32, frame: &mut Frame) {
         // Another stack, where nothing of this one was kept.
         let keeps =
             frame.fp.is_some() || frame.saved_fp.is_some() || frame.return_address.is_some();
-        frame.foreign |= to == SP && from != SP && from != FP && !keeps;
+        frame.restored |= to == SP && from != SP && from != FP && !keeps;
         match to {
             SP => frame.sp = result,
             _ => frame.fp = result,

@@ -27,7 +27,7 @@ pub(super) struct Frame {
     pub(super) left: bool,
     /// Whether the caller's frame pointer or the return address has been overwritten by what another
     /// frame left: `longjmp`, or an exception on its way to its landing pad.
-    pub(super) foreign: bool,
+    pub(super) restored: bool,
     /// Which of x86_64's registers were loaded from memory, not from the stack: bits by encoding.
     pub(super) loaded: u16,
     /// Whether x86_64 code has written through one of them: to a stack, if it goes on to install one.
@@ -65,8 +65,8 @@ impl Frame {
 
     /// fp where it points to the usual place in the frame, since it does not move; sp otherwise.
     pub(super) fn rule(&self) -> Option<Rule> {
-        if self.foreign {
-            return Some(Rule::Foreign);
+        if self.restored {
+            return Some(Rule::RestoredContext);
         }
         let (base, cfa) = match (self.fp, self.sp) {
             (Some(16), _) => (Base::Fp, 16),

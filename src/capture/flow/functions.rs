@@ -14,7 +14,7 @@ use crate::capture::registers::Arch;
 
 /// What the beginning of a function is good for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trust {
+pub(crate) enum EntryConfidence {
     /// Each of its instructions.
     All,
     /// Those that a way from the beginning leads to.
@@ -25,7 +25,7 @@ pub(crate) enum Trust {
 
 /// The functions that lie in `code`: where each begins, and what that is good for. `entries` are
 /// beginnings, each with whether nothing else begins before the next one.
-pub(crate) fn functions(code: Code<'_>, entries: &[(u64, bool)]) -> BTreeMap<u64, Trust> {
+pub(crate) fn functions(code: Code<'_>, entries: &[(u64, bool)]) -> BTreeMap<u64, EntryConfidence> {
     let range = code.range();
     let entries = entries.iter().copied();
     let starts = entries.filter(|(start, _)| range.contains(start)).collect();
@@ -41,10 +41,10 @@ pub(crate) fn functions(code: Code<'_>, entries: &[(u64, bool)]) -> BTreeMap<u64
         }
         for start in new {
             // As often as it turns out to end earlier.
-            let trust = std::iter::repeat_with(|| search.split(start))
+            let confidence = std::iter::repeat_with(|| search.split(start))
                 .flatten()
                 .next();
-            found.insert(start, trust.unwrap_or(Trust::Nothing));
+            found.insert(start, confidence.unwrap_or(EntryConfidence::Nothing));
         }
     }
 }
@@ -93,9 +93,9 @@ impl Search<'_> {
     }
 
     /// Looks for another beginning before the next one that is known: `None` where there is one.
-    fn split(&mut self, start: u64) -> Option<Trust> {
+    fn split(&mut self, start: u64) -> Option<EntryConfidence> {
         if self.starts.get(&start) == Some(&true) {
-            return Some(Trust::All);
+            return Some(EntryConfidence::All);
         }
         let ways = self.ways(start);
         let end = self.end(start);
@@ -113,9 +113,9 @@ impl Search<'_> {
             return None;
         }
         Some(match (ways.odd, missed) {
-            (true, _) => Trust::Nothing,
-            (false, Some(_)) => Trust::Followed,
-            (false, None) => Trust::All,
+            (true, _) => EntryConfidence::Nothing,
+            (false, Some(_)) => EntryConfidence::Followed,
+            (false, None) => EntryConfidence::All,
         })
     }
 
@@ -275,7 +275,7 @@ fn is_trap(arch: Arch, bytes: &[u8]) -> bool {
 /// Whether nothing of a frame is left, as at a return.
 fn is_left(arch: Arch, frame: &Frame) -> bool {
     let entered = Frame::entered(arch);
-    frame.foreign
+    frame.restored
         || (frame.sp, frame.return_address) == (entered.sp, entered.return_address)
             && frame.saved_fp.is_none()
             && frame.fp.is_none()

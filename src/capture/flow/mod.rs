@@ -18,8 +18,8 @@ use std::ops::Range;
 use super::registers::Arch;
 use super::rule::{Base, Rule};
 use frame::Frame;
-pub(crate) use functions::{Trust, functions};
-pub(crate) use jump::landing;
+pub(crate) use functions::{EntryConfidence, functions};
+pub(crate) use jump::jump_target;
 
 /// Where an instruction leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl<'t> Code<'t> {
 
 /// How sure a rule is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sure {
+pub(crate) enum RuleConfidence {
     /// A way from the function's start was found.
     Followed,
     /// By a jump table or an exception alone, as it seems: as in the body.
@@ -116,12 +116,16 @@ impl Follower {
         behind_call: bool,
         body: Option<Rule>,
         rows: bool,
-    ) -> Option<(Rule, Sure)> {
+    ) -> Option<(Rule, RuleConfidence)> {
         let (found, settled) = self.search(code, pc, behind_call, body, rows);
         if let Some(frame) = found {
             let lost = frame.stored && body.is_none() && loses_stack(code, pc, frame);
-            let rule = if lost { Rule::Foreign } else { frame.rule()? };
-            return Some((rule, Sure::Followed));
+            let rule = if lost {
+                Rule::RestoredContext
+            } else {
+                frame.rule()?
+            };
+            return Some((rule, RuleConfidence::Followed));
         }
         let block = last_block(code, pc)?;
         let frame = match (settled, body) {
@@ -130,9 +134,9 @@ impl Follower {
             (None, None) => Frame::entered(code.arch),
         };
         let from = if pc == block {
-            Sure::Body
+            RuleConfidence::Body
         } else {
-            Sure::FromBody(block)
+            RuleConfidence::FromBody(block)
         };
         let rule = straight(code, frame, block, pc).and_then(|frame| frame.rule());
         Some((rule.or(body)?, from))

@@ -23,17 +23,17 @@ fn registers_of_another_frame_are_no_way_to_a_caller() {
     let words = [0xa94d_6c1au32, 0xa94e_741c, 0xf940_801e, 0xd65f_03c0];
     let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let entered = Rule::frame(Base::Sp, 0, None, None);
-    let foreign = Some(Rule::Foreign);
+    let restored = Some(Rule::RestoredContext);
     assert_eq!(
         rules(Arch::Arm64, &code, &[0, 4, 8, 12]),
-        [entered, entered, foreign, foreign]
+        [entered, entered, restored, restored]
     );
     // mov 0x30(%rdi),%rbp; mov 0x38(%rdi),%rsp; pop %rdi; ret
     let code = [0x48, 0x8b, 0x6f, 0x30, 0x48, 0x8b, 0x67, 0x38, 0x5f, 0xc3];
     let entered = Rule::frame(Base::Sp, 8, Some(-8), None);
     assert_eq!(
         rules(Arch::X86_64, &code, &[0, 4, 8, 9]),
-        [entered, foreign, foreign, foreign]
+        [entered, restored, restored, restored]
     );
 }
 
@@ -52,7 +52,10 @@ fn a_frame_pointer_given_back_behind_a_jump_table_is_the_callers() {
     let entered = Rule::frame(Base::Sp, 8, Some(-8), None);
     let body = Rule::frame(Base::Fp, 16, Some(-8), Some(-16));
     let found = Follower::new().rule(code, 0x100c, false, body, true);
-    assert_eq!(found.map(|(_, sure)| sure), Some(Sure::FromBody(0x1002)));
+    assert_eq!(
+        found.map(|(_, sure)| sure),
+        Some(RuleConfidence::FromBody(0x1002))
+    );
     assert_eq!(
         behind_epilogue(code, 0x1002, entered.unwrap(), 0x100c),
         entered
@@ -118,10 +121,10 @@ fn a_stack_that_is_written_to_for_another_frame_is_no_way_to_a_caller() {
         0xc3,
     ];
     let entered = Rule::frame(Base::Sp, 8, Some(-8), None);
-    let foreign = Some(Rule::Foreign);
+    let restored = Some(Rule::RestoredContext);
     assert_eq!(
         rules(Arch::X86_64, &code, &[0, 4, 8, 11, 15]),
-        [entered, entered, entered, foreign, foreign]
+        [entered, entered, entered, restored, restored]
     );
     // Without the other stack: mov %rbx,(%rax); ret
     assert_eq!(

@@ -124,7 +124,7 @@ fn effect(i: &Instruction, frame: &mut Frame) {
         0x8b if in_register(RSP) && to == Some(RBP) => frame.fp = frame.sp,
         // from elsewhere than the stack, while it is the caller's
         0x8b if to == Some(RBP) && i.base.is_some_and(|base| base != RSP && base != RBP) => {
-            frame.foreign |= frame.saved_fp.is_none() && frame.fp.is_none();
+            frame.restored |= frame.saved_fp.is_none() && frame.fp.is_none();
         }
         0x8b if to.is_some_and(|to| to != RSP)
             && i.base.is_some_and(|base| base != RSP && base != RBP) =>

@@ -3,7 +3,7 @@
 use super::{Unwinder, Walk};
 use crate::capture::cfi;
 use crate::capture::compact::Compact;
-use crate::capture::flow::{self, Code, Sure, Trust};
+use crate::capture::flow::{self, Code, EntryConfidence, RuleConfidence};
 use crate::capture::images::LoadedImage;
 use crate::capture::memory::Memory;
 use crate::capture::registers::Arch;
@@ -38,10 +38,10 @@ impl<M: Memory> Walk<'_, M> {
         };
         let body = body.map(|(rule, _)| rule);
         let (rule, followed) = self.rule_by_code(image, code, row, body);
-        let rule = match image.trust(code.start) {
-            Trust::All => rule,
-            Trust::Followed if followed => rule,
-            Trust::Followed | Trust::Nothing => rule.guessed(),
+        let rule = match image.confidence(code.start) {
+            EntryConfidence::All => rule,
+            EntryConfidence::Followed if followed => rule,
+            EntryConfidence::Followed | EntryConfidence::Nothing => rule.guessed(),
         };
         (rule, RuleSource::Instructions)
     }
@@ -69,10 +69,10 @@ impl<M: Memory> Walk<'_, M> {
         let follower = &mut self.unwinder.follower;
         let followed = follower.rule(code, pc, !exact, body, rows);
         match (followed, row) {
-            (Some((rule, Sure::Followed)), _) => return (rule, true),
+            (Some((rule, RuleConfidence::Followed)), _) => return (rule, true),
             (Some((rule, _)), None) => return (rule, false),
-            (Some((rule, Sure::Body)), Some(_)) if !rows => return (rule, false),
-            (Some((rule, Sure::FromBody(block))), Some(row)) => {
+            (Some((rule, RuleConfidence::Body)), Some(_)) if !rows => return (rule, false),
+            (Some((rule, RuleConfidence::FromBody(block))), Some(row)) => {
                 let from = self.row_at(image, block);
                 if from == Some(row) {
                     return (rule, false);

@@ -1,6 +1,6 @@
 //! Leaving a frame by all of its row, every preserved register among it.
 
-use super::install::{self, Slot};
+use super::restore::{self, Slot};
 use super::scan::cfa_at;
 use super::{State, Walk, Way};
 use crate::capture::cfi::{self, Fault, Left};
@@ -94,7 +94,7 @@ impl<M: Memory> Walk<'_, M> {
         let cfa = registers.sp();
         let has_locals = cfa.checked_sub(sp).is_some_and(|size| size > 64);
         if installs && has_locals {
-            let frame = install::Frame {
+            let frame = restore::Frame {
                 sp,
                 cfa,
                 start: whole.then_some(start),
@@ -103,7 +103,7 @@ impl<M: Memory> Walk<'_, M> {
             let slot = match arch {
                 Arch::X86_64 => {
                     let (memory, budget) = (&mut self.memory, &mut self.budget);
-                    install::slot((images, image), &frame, return_address, memory, budget)
+                    restore::slot((images, image), &frame, return_address, memory, budget)
                 }
                 Arch::Arm64 => Slot::Unknown,
             };

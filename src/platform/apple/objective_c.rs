@@ -22,11 +22,11 @@ type Send =
 /// Whom it is told.
 type Told = fn(thrown: &Thrown<'_>);
 
-/// Leafward and rootward addresses of a throw's stack that are asked for, where there are more.
-const LEAFWARD: usize = 448;
-const ROOTWARD: usize = 64;
+/// Innermost and outermost addresses of a throw's stack that are asked for, where there are more.
+const INNERMOST: usize = 448;
+const OUTERMOST: usize = 64;
 /// Addresses of a throw's stack, at most.
-pub const STACK: usize = LEAFWARD + ROOTWARD;
+pub const STACK: usize = INNERMOST + OUTERMOST;
 
 /// What is known of an exception that nobody caught.
 #[derive(Debug)]
@@ -163,7 +163,7 @@ impl Object {
         let left_out = count.saturating_sub(STACK);
         let mut length = 0;
         for (at, slot) in stack.iter_mut().enumerate().take(count) {
-            let index = if at < LEAFWARD { at } else { at + left_out };
+            let index = if at < INNERMOST { at } else { at + left_out };
             let number = addresses.object(c"objectAtIndex:", index);
             let Some(value) = number.and_then(|number| number.ask(c"unsignedLongValue", 0)) else {
                 break;
@@ -171,7 +171,7 @@ impl Object {
             *slot = address(value as u64);
             length += 1;
         }
-        let omitted = (left_out > 0 && length == STACK).then_some((LEAFWARD, left_out));
+        let omitted = (left_out > 0 && length == STACK).then_some((INNERMOST, left_out));
         (length, omitted)
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Frames that a stack had and that the report does not hold, for want of room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Omitted {
-    /// They stood before the frame of this index (leafward of it); the number of frames where they
+    /// They stood before the frame of this index (innermost of it); the number of frames where they
     /// stood behind the last.
     pub at: u64,
     /// How many they were.

@@ -185,9 +185,9 @@ fn shown_folders(of: &Symbolicated) -> Vec<String> {
         };
         let folder = &file[..end + "/src/".len()];
         // A method of a foreign trait, `<wedjat::Stall as …>`, may be the app's or of Rust's library.
-        let is_foreign = name.starts_with('<') && name.contains(" as ");
+        let is_imported = name.starts_with('<') && name.contains(" as ");
         let is_new = !folders.iter().any(|known| known == folder);
-        if is_new && !is_foreign && of_file(file) == Owner::App {
+        if is_new && !is_imported && of_file(file) == Owner::App {
             folders.push(folder.to_owned());
         }
     }

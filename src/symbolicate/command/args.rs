@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
-use crate::report::Scrub;
+use crate::report::Redact;
 use crate::symbolicate::Cache;
 use crate::symbolicate::error::plain_words;
 use clap::{ArgAction, ColorChoice, CommandFactory, Parser, ValueEnum};
@@ -240,8 +240,8 @@ impl Args {
         ))
     }
 
-    pub(super) fn scrub_rules(&self) -> Option<Scrub> {
-        let mut rules = self.scrub.then(Scrub::default)?;
+    pub(super) fn redaction(&self) -> Option<Redact> {
+        let mut rules = self.scrub.then(Redact::default)?;
         rules.keys.extend(self.scrub_key.iter().cloned());
         Some(rules)
     }

@@ -4,7 +4,7 @@ use super::output::{Target, refusal};
 use super::walk::walk;
 use crate::report::{ReadError, Reading, ReportReader, limits};
 use crate::symbolicate::error::plain_words;
-use crate::symbolicate::foreign;
+use crate::symbolicate::import;
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{Cursor, Read};
@@ -175,7 +175,7 @@ impl Feed<'_> {
             if let Err(error) = (&mut *input).take(most).read_to_end(&mut bytes) {
                 return self.item(Item::Error(format!("{origin}: {}", plain_words(&error))));
             }
-            if foreign::detect(&bytes).is_some() || (bytes.len() as u64) < most {
+            if import::detect(&bytes).is_some() || (bytes.len() as u64) < most {
                 return self.item(Item::Bytes(origin, bytes));
             }
             return self.readings(&origin, &mut Cursor::new(bytes).chain(input));

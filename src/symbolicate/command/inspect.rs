@@ -10,7 +10,7 @@ use crate::symbolicate::bytes::Bytes;
 use crate::symbolicate::format::plain;
 use crate::symbolicate::object_file::{self, ObjectFile};
 use crate::symbolicate::symbols;
-use crate::symbolicate::{Error, foreign, id_text};
+use crate::symbolicate::{Error, id_text, import};
 
 /// What a file or a folder holds, in words.
 #[derive(Default)]
@@ -70,10 +70,10 @@ fn inspect_bytes(path: &Path, bytes: Bytes) -> Result<Found, Error> {
         }
         return Ok(found);
     }
-    let readings = match foreign::detect(&bytes) {
+    let readings = match import::detect(&bytes) {
         Some(layout) => {
             let _ = writeln!(text, "  layout: {}", layout.as_str());
-            foreign::read(&bytes).map_err(|error| Error::bad_file(path, error))?
+            import::read(&bytes).map_err(|error| Error::bad_file(path, error))?
         }
         None => {
             vec![report::read(&bytes).map_err(|error| Error::bad_file(path, error))?]

@@ -165,8 +165,8 @@ fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> 
             "DEBUGINFOD_URLS is set, but this build has no feature debuginfod: no server is asked",
         );
     }
-    let desk = Symbolicator::new(files);
-    reports::run(args, &desk, input, &target, &mut say)
+    let symbolicator = Symbolicator::new(files);
+    reports::run(args, &symbolicator, input, &target, &mut say)
 }
 
 /// Messages to people, on standard error.

@@ -16,15 +16,15 @@ use super::output::{Output, Target, refusal};
 use super::progress::Progress;
 use super::tally::{Quiet, Tally};
 use super::{DONE, INTERRUPTED, Say, USAGE, done};
-use crate::report::{self, ReadError, Reading, ReportReader, Scrub, limits};
+use crate::report::{self, ReadError, Reading, Redact, ReportReader, limits};
 use crate::symbolicate::bytes::Bytes;
-use crate::symbolicate::foreign;
 use crate::symbolicate::format::units::count;
 use crate::symbolicate::format::{
     Firefox, FlameGraph, Folded, Format, Html, Json, Ndjson, Sources, Speedscope, Style, Text, Top,
     TopLayout, missing_text,
 };
-use crate::symbolicate::{Symbolicator, scrub};
+use crate::symbolicate::import;
+use crate::symbolicate::{Symbolicator, redact};
 
 /// Batches that are worked on or wait for their turn, for each worker.
 const AHEAD: usize = 4;
@@ -33,7 +33,7 @@ const TICK: Duration = Duration::from_millis(100);
 
 pub(super) fn run(
     args: &Args,
-    desk: &Symbolicator,
+    symbolicator: &Symbolicator,
     input: Box<dyn Read + Send>,
     target: &Target,
     say: &mut Say<'_>,
@@ -47,9 +47,9 @@ pub(super) fn run(
     let single = matches!(&args.reports[..], [one] if !one.is_dir() && one.as_os_str() != "-");
     let job = Job {
         args,
-        desk,
+        symbolicator,
         style,
-        scrub: args.scrub_rules(),
+        redact: args.redaction(),
         target,
         interrupt: Interrupt::install(),
     };
@@ -82,10 +82,10 @@ pub(super) fn run(
 /// What is to be done with every report.
 struct Job<'a> {
     args: &'a Args,
-    desk: &'a Symbolicator,
+    symbolicator: &'a Symbolicator,
     style: Style,
     /// What to take out of every report.
-    scrub: Option<Scrub>,
+    redact: Option<Redact>,
     /// The file that is to be written.
     target: &'a Target,
     interrupt: Interrupt,
@@ -279,8 +279,8 @@ impl Job<'_> {
     }
 
     fn bytes<F: Format>(&self, origin: &str, bytes: &[u8], batch: &mut Batch<F::Part>) {
-        if foreign::detect(bytes).is_some() {
-            return match foreign::read(bytes) {
+        if import::detect(bytes).is_some() {
+            return match import::read(bytes) {
                 Ok(readings) => readings
                     .into_iter()
                     .for_each(|reading| self.reading::<F>(origin, reading, batch)),
@@ -321,11 +321,11 @@ impl Job<'_> {
             let text = format!("{origin}: {damage}");
             batch.outcomes.push(Outcome::Warning(text));
         }
-        let mut symbolicated = self.desk.symbolicate_reading(reading);
+        let mut symbolicated = self.symbolicator.symbolicate_reading(reading);
         let mut origin = origin.to_owned();
-        if let Some(rules) = &self.scrub {
-            // Names first: the files lie under paths that are scrubbed.
-            scrub(&mut symbolicated, &mut origin, rules);
+        if let Some(rules) = &self.redact {
+            // Names first: the files lie under paths that are redacted.
+            redact(&mut symbolicated, &mut origin, rules);
         }
         batch.tally.note_missing(&symbolicated);
         if !self.args.list_missing {

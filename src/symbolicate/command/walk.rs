@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::report::limits;
 use crate::symbolicate::bytes::Bytes;
-use crate::symbolicate::foreign;
+use crate::symbolicate::import;
 
 /// Names of one folder held at a time. A folder with more of them is read again for each further so
 /// many: a second's work for a million, where their names would take a hundred megabytes.
@@ -106,7 +106,7 @@ fn is_surely_report(path: &Path) -> bool {
 fn is_report(path: &Path) -> bool {
     is_surely_report(path)
         || Bytes::read(path, limits::REPORT_BYTES as u64)
-            .is_ok_and(|bytes| foreign::detect(&bytes).is_some())
+            .is_ok_and(|bytes| import::detect(&bytes).is_some())
 }
 
 fn ending(path: &Path) -> Option<&str> {

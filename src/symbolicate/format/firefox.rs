@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::facts::{began, said, vitals};
 use super::remarks::kind_text;
-use super::stacks::{rootward, weighed};
+use super::stacks::{outermost, weighed};
 use super::{Format, PlainJson, Style};
 use crate::report::{EventKind, Report};
 use crate::symbolicate::blame::is_own;
@@ -295,7 +295,7 @@ fn markers(report: &Report) -> (Vec<Marker>, u64) {
 fn frames(of: &Symbolicated, weighed: &super::stacks::Weighed<'_>, style: &Style) -> Vec<Frame> {
     let mut depth = 0;
     let mut last = None;
-    let frames = rootward(of, weighed.stack, style).map(|(function, frame, physical)| {
+    let frames = outermost(of, weighed.stack, style).map(|(function, frame, physical)| {
         let here: *const _ = physical;
         depth = if last == Some(here) { depth + 1 } else { 0 };
         last = Some(here);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use super::plain::is_command;
-use super::stacks::{rootward, weighed};
+use super::stacks::{outermost, weighed};
 use super::{Format, Style};
 use crate::symbolicate::frame::Symbolicated;
 
@@ -44,7 +44,7 @@ impl Format for Folded {
     fn part(style: &Style, _origin: &str, report: &Symbolicated) -> Vec<(String, u64)> {
         let stacks = weighed(report).into_iter().map(|weighed| {
             let mut line = String::new();
-            for (name, ..) in rootward(report, weighed.stack, style) {
+            for (name, ..) in outermost(report, weighed.stack, style) {
                 push(&mut line, &name);
             }
             (line, weighed.count)

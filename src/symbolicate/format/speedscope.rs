@@ -5,7 +5,7 @@ use std::io;
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
-use super::stacks::{end_of_samples, rootward, weighed};
+use super::stacks::{end_of_samples, outermost, weighed};
 use super::{Format, PlainJson, Style};
 use crate::symbolicate::frame::Symbolicated;
 
@@ -61,7 +61,7 @@ impl Format for Speedscope {
             .filter(|_| is_timed)
             .map(|first| (first.at, end));
         let samples = stacks.iter().zip(until).map(|(weighed, until)| {
-            let frames = rootward(report, weighed.stack, style).map(|(name, frame, _)| {
+            let frames = outermost(report, weighed.stack, style).map(|(name, frame, _)| {
                 let file = frame.and_then(|f| f.file.as_deref()).map(str::to_owned);
                 (name, file, frame.and_then(|f| f.line))
             });

@@ -67,7 +67,7 @@ pub(super) fn end_of_samples(of: &Symbolicated) -> u64 {
 }
 
 /// Every source frame of a stack, outermost first, with its name.
-pub(super) fn rootward<'a>(
+pub(super) fn outermost<'a>(
     of: &'a Symbolicated,
     stack: &'a Stack,
     style: &'a Style,

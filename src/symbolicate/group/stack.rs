@@ -5,8 +5,8 @@ use rustc_hash::FxHashMap;
 use super::names::{is_entry, plain_name};
 use crate::report::{EventKind, Report};
 use crate::symbolicate::blame::{Blamed, Owner, each, handling, owner};
-use crate::symbolicate::foreign::LAST_EXCEPTION;
 use crate::symbolicate::frame::{Stack, Symbolicated};
+use crate::symbolicate::import::LAST_EXCEPTION;
 
 /// See [`long_way`].
 const LONG: usize = 3;
@@ -35,7 +35,7 @@ pub fn thread_in_question(report: &Report) -> Option<usize> {
 /// The normalised heaviest stack, innermost first.
 pub fn normalised(report: &Symbolicated) -> Vec<String> {
     let stack = thread_in_question(&report.report).and_then(|at| report.threads.get(at));
-    let stack = stack.map_or(Vec::new(), |stack| rootward(report, stack));
+    let stack = stack.map_or(Vec::new(), |stack| outermost(report, stack));
     if report.samples.is_empty() {
         return stack.into_iter().rev().collect();
     }
@@ -43,7 +43,7 @@ pub fn normalised(report: &Symbolicated) -> Vec<String> {
     let mut stacks: Vec<(Vec<String>, u64)> = samples
         .map(|(sample, stack)| {
             let twice = sample.count.max(1).saturating_mul(2);
-            (rootward(report, stack), twice)
+            (outermost(report, stack), twice)
         })
         .collect();
     // The thread's own stack, from when the stall was sure, counts as an average sample, and a little
@@ -117,7 +117,7 @@ fn long_way<'a>(
 }
 
 /// A stack normalised, outermost first.
-fn rootward(report: &Symbolicated, stack: &Stack) -> Vec<String> {
+fn outermost(report: &Symbolicated, stack: &Stack) -> Vec<String> {
     let levels: [&[Owner]; 2] = [&[Owner::App], &[Owner::App, Owner::Library]];
     let mut levels = levels
         .into_iter()

@@ -9,10 +9,10 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 #[cfg(target_os = "linux")]
-use super::Hand;
+use super::WriterRole;
 use super::before::{ROOM_FOR_ANOTHER, jumped_out, went_on};
 #[cfg(target_os = "linux")]
-use super::scribe;
+use super::writer_thread;
 #[cfg(target_os = "linux")]
 use super::writing::closes;
 use super::writing::{salvage, write};
@@ -116,10 +116,10 @@ pub(crate) fn uninstall(crash: &Crash) -> bool {
     INSIDE.load(Ordering::SeqCst) == 0 && !in_progress() && nobody_writes()
 }
 
-/// Whether the scribe is in no report, perhaps one that its thread has not waited for.
+/// Whether the writer thread is in no report, perhaps one that its thread has not waited for.
 fn nobody_writes() -> bool {
     #[cfg(target_os = "linux")]
-    return scribe::is_idle();
+    return writer_thread::is_idle();
     #[cfg(not(target_os = "linux"))]
     true
 }
@@ -234,8 +234,8 @@ impl Arrived {
             return self.crashed_while_writing(&facts);
         }
         #[cfg(target_os = "linux")]
-        if scribe::is_writing(thread) {
-            return self.scribe_crashed(&facts);
+        if writer_thread::is_writing(thread) {
+            return self.writer_thread_crashed(&facts);
         }
         let mut then = Then::Before;
         if before == Before::Handler
@@ -321,7 +321,7 @@ impl Arrived {
             return Then::Nothing;
         }
         #[cfg(target_os = "linux")]
-        if facts.sender.is_some() && scribe::is_waited_for_by(Thread::current()) {
+        if facts.sender.is_some() && writer_thread::is_waited_for_by(Thread::current()) {
             return Then::Nothing;
         }
         DONE.store(true, Ordering::Release);
@@ -341,17 +341,17 @@ impl Arrived {
         Then::Default
     }
 
-    /// A fault in the scribe's writing: what it has written is kept, and the dying thread goes on.
+    /// A fault in the writer thread's writing: what it has written is kept, and the dying thread goes on.
     #[cfg(target_os = "linux")]
-    fn scribe_crashed(&self, facts: &SignalFacts) -> Then {
+    fn writer_thread_crashed(&self, facts: &SignalFacts) -> Then {
         if facts.sender.is_some_and(|sender| sender != process_id()) {
             return Then::Nothing;
         }
-        if scribe::first_crash() {
+        if writer_thread::first_crash() {
             // Its alternate stack has room for that.
-            closes(Hand::Scribe);
+            closes(WriterRole::WriterThread);
         }
-        scribe::has_died()
+        writer_thread::has_died()
     }
 
     /// Whether the handler that was asked has jumped away, instead of returning, before this

@@ -5,20 +5,20 @@ mod before;
 mod handler;
 #[cfg(target_vendor = "apple")]
 mod mach;
-#[cfg(target_os = "linux")]
-mod scribe;
 mod sections;
 mod waiting;
 mod witness;
+#[cfg(target_os = "linux")]
+mod writer_thread;
 mod writing;
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 pub(crate) use handler::{in_progress, install, replaced, uninstall};
-#[cfg(target_os = "linux")]
-pub(crate) use scribe::Scribe;
-pub(crate) use sections::{Claims, Hand, Section};
+pub(crate) use sections::{Claims, Section, WriterRole};
 pub(crate) use witness::crashed_too;
+#[cfg(target_os = "linux")]
+pub(crate) use writer_thread::WriterThread;
 
 use crate::capture::Registers;
 use crate::platform::signals::SignalFacts;
@@ -108,7 +108,7 @@ impl Crash {
 /// A crash, as the writer of its report sees it.
 #[derive(Debug)]
 pub(crate) struct Crashed<'a> {
-    /// The thread that crashed: the calling one, unless the scribe or the taker of Mach exceptions
+    /// The thread that crashed: the calling one, unless the writer thread or the taker of Mach exceptions
     /// writes for it.
     pub thread: Thread,
     /// The signal.
@@ -131,7 +131,7 @@ pub(crate) struct Crashed<'a> {
 impl Crashed<'_> {
     /// Notes how far the writer has come, for a crash of its own. Signal-safe.
     pub fn phase(&self, phase: Phase) {
-        Phase::of(self.claims.hand).store(phase as u32, Ordering::Relaxed);
+        Phase::of(self.claims.role).store(phase as u32, Ordering::Relaxed);
         let hook = PHASE_HOOK.load(Ordering::Relaxed);
         if !hook.is_null() {
             // SAFETY: only `set_phase_hook` stores a pointer that is not null: such a function.
@@ -166,15 +166,15 @@ pub(crate) enum Phase {
     Close,
 }
 
-/// The scribe's, and that of the dying thread.
+/// The writer thread's, and that of the dying thread.
 static PHASES: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
 
 impl Phase {
-    fn of(hand: Hand) -> &'static AtomicU32 {
-        let [scribe, dying] = &PHASES;
-        match hand {
-            Hand::Scribe => scribe,
-            Hand::Dying => dying,
+    fn of(role: WriterRole) -> &'static AtomicU32 {
+        let [writer_thread, dying] = &PHASES;
+        match role {
+            WriterRole::WriterThread => writer_thread,
+            WriterRole::Dying => dying,
         }
     }
 
@@ -190,8 +190,8 @@ impl Phase {
         }
     }
 
-    fn now(hand: Hand) -> Phase {
-        match Phase::of(hand).load(Ordering::Relaxed) {
+    fn now(role: WriterRole) -> Phase {
+        match Phase::of(role).load(Ordering::Relaxed) {
             0 => Phase::Open,
             1 => Phase::Event,
             2 => Phase::Thread,
@@ -267,9 +267,9 @@ impl Stamp {
 pub(crate) struct Writer {
     /// Writes those parts of the report that it can claim. Must be signal-safe.
     pub write: fn(&Crashed<'_>),
-    /// Closes what this hand has written after a crash in `write`, which is not returned to. Must be
+    /// Closes what this writer has written after a crash in `write`, which is not returned to. Must be
     /// signal-safe.
-    pub salvage: fn(Hand, Phase),
+    pub salvage: fn(WriterRole, Phase),
     /// Removes the report of this stamp: a handler that was there before has dealt with the fault,
     /// and nobody died. Must be signal-safe.
     pub retract: fn(Stamp),

@@ -1,7 +1,7 @@
 //! Who writes which part of a crash report: each part is claimed by compare-and-swap.
 //!
-//! The scribe, a thread that was made at install, and the dying thread may both be at it, when the
-//! scribe has not got on in time. A part that is claimed is never written by the other at the same
+//! The writer thread, a thread that was made at install, and the dying thread may both be at it, when the
+//! writer thread has not got on in time. A part that is claimed is never written by the other at the same
 //! time: the words here are all that the two have in common.
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -27,9 +27,9 @@ const COUNT: usize = 5;
 /// Who writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
-pub(crate) enum Hand {
+pub(crate) enum WriterRole {
     /// The thread that was made at install.
-    Scribe = 1,
+    WriterThread = 1,
     /// The thread that crashed (on Apple, that which answers its exception).
     Dying = 2,
 }
@@ -45,15 +45,15 @@ static WORDS: [AtomicU32; COUNT] = [const { AtomicU32::new(0) }; COUNT];
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Claims {
     crash: u32,
-    pub hand: Hand,
-    /// The scribe has stopped for good in the part that it had claimed: the part is not tried again,
+    pub role: WriterRole,
+    /// The writer thread has stopped for good in the part that it had claimed: the part is not tried again,
     /// or it would stop this thread too.
-    pub scribe_died: bool,
+    pub writer_thread_died: bool,
 }
 
 #[cfg_attr(
     not(target_os = "linux"),
-    allow(dead_code, reason = "there is no scribe")
+    allow(dead_code, reason = "there is no writer thread")
 )]
 impl Claims {
     /// All parts are free. Only for the thread that owns the crash. Signal-safe.
@@ -67,38 +67,43 @@ impl Claims {
         }
         Claims {
             crash,
-            hand: Hand::Dying,
-            scribe_died: false,
+            role: WriterRole::Dying,
+            writer_thread_died: false,
         }
     }
 
-    /// The same report for the scribe. Signal-safe.
-    pub fn for_scribe(self) -> Claims {
+    /// The same report for the writer thread. Signal-safe.
+    pub fn for_writer_thread(self) -> Claims {
         Claims {
-            hand: Hand::Scribe,
+            role: WriterRole::WriterThread,
             ..self
         }
     }
 
-    /// Claims a part: whether it is this hand's now. Signal-safe.
+    /// Claims a part: whether it is this writer's now. Signal-safe.
     pub fn claim(&self, section: Section) -> bool {
-        self.swap(section, FREE, self.hand as u32)
+        self.swap(section, FREE, self.role as u32)
             || self.may_take_over(section)
-                && self.swap(section, Hand::Scribe as u32, Hand::Dying as u32)
+                && self.swap(
+                    section,
+                    WriterRole::WriterThread as u32,
+                    WriterRole::Dying as u32,
+                )
     }
 
     /// A claimed part is written; `false` where it was taken over meanwhile. Signal-safe.
     pub fn done(&self, section: Section) -> bool {
-        self.swap(section, self.hand as u32, DONE)
+        self.swap(section, self.role as u32, DONE)
     }
 
     /// Whether the part is still to be had. Signal-safe.
     pub fn is_left(&self, section: Section) -> bool {
         let state = self.state(section);
-        state == Some(FREE) || state == Some(Hand::Scribe as u32) && self.may_take_over(section)
+        state == Some(FREE)
+            || state == Some(WriterRole::WriterThread as u32) && self.may_take_over(section)
     }
 
-    /// Whether the scribe has claimed it, or has even written it. Signal-safe.
+    /// Whether the writer thread has claimed it, or has even written it. Signal-safe.
     pub fn is_touched(&self, section: Section) -> bool {
         self.state(section) != Some(FREE)
     }
@@ -111,10 +116,10 @@ impl Claims {
             .count()
     }
 
-    /// What the scribe is stuck in is written by the dying thread; what it died of only where there
+    /// What the writer thread is stuck in is written by the dying thread; what it died of only where there
     /// would be no report without.
     fn may_take_over(&self, section: Section) -> bool {
-        self.hand == Hand::Dying && (!self.scribe_died || section == Section::Begin)
+        self.role == WriterRole::Dying && (!self.writer_thread_died || section == Section::Begin)
     }
 
     fn state(&self, section: Section) -> Option<u32> {
@@ -144,22 +149,22 @@ mod tests {
     #[test]
     fn each_part_is_written_once_and_what_one_is_stuck_in_the_other_takes_over() {
         let mut dying = Claims::fresh();
-        let scribe = dying.for_scribe();
-        assert!(scribe.claim(Section::Begin) && dying.claim(Section::Begin));
-        // It was taken over: the scribe's work counts for nothing.
-        assert!(!scribe.done(Section::Begin) && dying.done(Section::Begin));
-        assert!(!scribe.claim(Section::Begin) && !dying.claim(Section::Begin));
+        let writer_thread = dying.for_writer_thread();
+        assert!(writer_thread.claim(Section::Begin) && dying.claim(Section::Begin));
+        // It was taken over: the writer thread's work counts for nothing.
+        assert!(!writer_thread.done(Section::Begin) && dying.done(Section::Begin));
+        assert!(!writer_thread.claim(Section::Begin) && !dying.claim(Section::Begin));
 
-        // What the scribe died of is left alone, but for the beginning.
-        dying.scribe_died = true;
-        assert!(scribe.claim(Section::Thread));
+        // What the writer thread died of is left alone, but for the beginning.
+        dying.writer_thread_died = true;
+        assert!(writer_thread.claim(Section::Thread));
         assert!(!dying.is_left(Section::Thread) && !dying.claim(Section::Thread));
-        assert!(dying.claim(Section::Vitals) && !scribe.claim(Section::Vitals));
+        assert!(dying.claim(Section::Vitals) && !writer_thread.claim(Section::Vitals));
         assert_eq!(dying.written(), 1);
 
         // The next crash knows nothing of it, and what is late writes nothing into it.
         let next = Claims::fresh();
-        assert!(!scribe.done(Section::Thread) && !scribe.claim(Section::Close));
+        assert!(!writer_thread.done(Section::Thread) && !writer_thread.claim(Section::Close));
         assert!(next.is_left(Section::Thread) && !next.is_touched(Section::Begin));
         assert_eq!(next.written(), 0);
     }

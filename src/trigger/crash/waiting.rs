@@ -9,7 +9,7 @@ use crate::platform::gauge::Blocked;
 use crate::platform::{Thread, signals};
 
 /// How often they look, nanoseconds.
-const LOOK: u64 = 10_000_000;
+const POLL: u64 = 10_000_000;
 /// While the report is written, or the first thread is ready to run and has no CPU, at most so long, nanoseconds.
 const AT_MOST: u64 = 60_000_000_000;
 /// Behind its report, while it is blocked in a handler of before, at most so long: where that waits for one of these
@@ -29,7 +29,7 @@ pub(super) fn for_the_death_of(owner: u64) {
     let mut blocked = 0u64;
     let mut cpu_then = None;
     while OWNER.load(Ordering::Acquire) == owner && first.is_alive() {
-        signals::pause(LOOK as i64);
+        signals::pause(POLL as i64);
         let now = monotonic();
         if now.saturating_sub(start) >= AT_MOST {
             return;

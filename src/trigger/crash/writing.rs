@@ -1,4 +1,4 @@
-//! Has a crash report written: by the scribe, and on the stack that is kept for it where the scribe does not.
+//! Has a crash report written: by the writer thread, and on the stack that is kept for it where the writer thread does not.
 
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use super::handler::{DEALS_WITH_IT, DEALT_WITH, LEAVE_TO_DEBUGGER, OWNER, WRITES_FOR_IT, inside};
 use super::handler::{DONE, FIRST_SIGNAL, STACK, WRITER};
 #[cfg(target_os = "linux")]
-use super::scribe;
-use super::{Claims, Crashed, Hand, Phase, Stamp, ThreadName, Writer};
+use super::writer_thread;
+use super::{Claims, Crashed, Phase, Stamp, ThreadName, Writer, WriterRole};
 use crate::capture::Registers;
 use crate::platform::Thread;
 #[cfg(target_vendor = "apple")]
@@ -36,7 +36,7 @@ pub(super) unsafe fn write(
         )
     };
     if let (Some(writer), Some(stack)) = (writer, stack) {
-        let mut call = Call {
+        let mut call = Arguments {
             writer,
             thread,
             signal,
@@ -78,7 +78,7 @@ pub(super) fn write_for(
 }
 
 /// What the handler hands to its body on the crash stack.
-struct Call {
+struct Arguments {
     writer: &'static Writer,
     thread: Thread,
     signal: SignalFacts,
@@ -87,11 +87,11 @@ struct Call {
 }
 
 extern "C" fn body(argument: *mut c_void) {
-    // SAFETY: `write` passes a pointer to a `Call` that outlives this run.
-    let call = unsafe { &*argument.cast::<Call>() };
+    // SAFETY: `write` passes a pointer to a `Arguments` that outlives this run.
+    let call = unsafe { &*argument.cast::<Arguments>() };
     #[cfg_attr(
         not(target_os = "linux"),
-        allow(unused_mut, reason = "it has no scribe")
+        allow(unused_mut, reason = "it has no writer thread")
     )]
     let mut crashed = Crashed {
         thread: call.thread,
@@ -104,22 +104,22 @@ extern "C" fn body(argument: *mut c_void) {
         claims: Claims::fresh(),
     };
     #[cfg(target_os = "linux")]
-    match scribe::write(call.writer, &crashed) {
-        scribe::Handed::Whole => return,
-        scribe::Handed::Died => crashed.claims.scribe_died = true,
-        scribe::Handed::Not | scribe::Handed::Stuck => {}
+    match writer_thread::write(call.writer, &crashed) {
+        writer_thread::Handed::Complete => return,
+        writer_thread::Handed::Died => crashed.claims.writer_thread_died = true,
+        writer_thread::Handed::Not | writer_thread::Handed::Stuck => {}
     }
     (call.writer.write)(&crashed);
 }
 
 pub(super) extern "C" fn salvage(_: *mut c_void) {
-    closes(Hand::Dying);
+    closes(WriterRole::Dying);
 }
 
-/// Has what this hand has written closed, after a crash in its writing.
-pub(super) fn closes(hand: Hand) {
+/// Has what this writer has written closed, after a crash in its writing.
+pub(super) fn closes(role: WriterRole) {
     // SAFETY: only `install` stores here, references that live for ever.
     if let Some(writer) = unsafe { WRITER.load(Ordering::Acquire).as_ref() } {
-        (writer.salvage)(hand, Phase::now(hand));
+        (writer.salvage)(role, Phase::now(role));
     }
 }

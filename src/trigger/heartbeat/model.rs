@@ -1,7 +1,7 @@
 //! The handshake under every interleaving: `RUSTFLAGS="--cfg loom" cargo test --lib model`.
 
 use super::Beat;
-use super::pulse::Pulse;
+use super::state::HeartbeatState;
 use loom::sync::atomic::{AtomicU32, AtomicU64};
 use loom::sync::{Condvar, Mutex};
 
@@ -39,12 +39,12 @@ impl Semaphore {
 }
 
 /// After one whole turn.
-pub fn pulse() -> Pulse {
-    Pulse {
+pub fn state() -> HeartbeatState {
+    HeartbeatState {
         beat: AtomicU64::new(Beat::NONE.begun().ended().0),
         call: AtomicU32::new(0),
         install: AtomicU32::new(0),
-        bell: Semaphore::new(),
+        wake_up: Semaphore::new(),
     }
 }
 
@@ -53,14 +53,14 @@ pub fn pulse() -> Pulse {
 #[test]
 fn model_no_wake_up_is_lost() {
     loom::model(|| {
-        let pulse = loom::sync::Arc::new(pulse());
-        let app = loom::sync::Arc::clone(&pulse);
+        let state = loom::sync::Arc::new(state());
+        let app = loom::sync::Arc::clone(&state);
         let app = loom::thread::spawn(move || app.begin());
         let seen = Beat::NONE.begun().ended();
-        while pulse.beat() == seen {
-            pulse.listen(seen, None, true);
+        while state.beat() == seen {
+            state.listen(seen, None, true);
         }
-        assert_eq!(pulse.beat().depth(), 1);
+        assert_eq!(state.beat().depth(), 1);
         app.join().unwrap();
     });
 }
@@ -72,19 +72,19 @@ fn model_a_freeze_after_a_rest_is_found() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {
-        let pulse = loom::sync::Arc::new(pulse());
-        let app = loom::sync::Arc::clone(&pulse);
+        let state = loom::sync::Arc::new(state());
+        let app = loom::sync::Arc::clone(&state);
         let app = loom::thread::spawn(move || {
             app.begin();
             app.end();
             app.begin();
         });
         loop {
-            let seen = pulse.beat();
+            let seen = state.beat();
             if seen.depth() == 1 && seen.count() == 5 {
                 break;
             }
-            pulse.listen(seen, None, true);
+            state.listen(seen, None, true);
         }
         app.join().unwrap();
     });

@@ -1,60 +1,60 @@
-//! What beats and pulses do, on one thread.
+//! What beats do to the heartbeat state, on one thread.
 
 use super::*;
 
-fn pulse() -> &'static Pulse {
-    Box::leak(Box::new(Pulse::new()))
+fn state() -> &'static HeartbeatState {
+    Box::leak(Box::new(HeartbeatState::new()))
 }
 
 #[test]
 fn a_turn_is_busy_inside_and_idle_after() {
-    let pulse = pulse();
-    let heart = pulse.install();
+    let state = state();
+    let heart = state.install();
     assert!(
-        !pulse.beat().idle(),
+        !state.beat().idle(),
         "before the first turn the app is launching"
     );
-    heart.turn(|| assert_eq!(pulse.beat().depth(), 1));
-    assert!(pulse.beat().idle());
-    assert_eq!(pulse.beat().count(), 2);
+    heart.turn(|| assert_eq!(state.beat().depth(), 1));
+    assert!(state.beat().idle());
+    assert_eq!(state.beat().count(), 2);
 }
 
 #[test]
 fn a_turn_that_panics_ends() {
-    let pulse = pulse();
-    let heart = pulse.install();
+    let state = state();
+    let heart = state.install();
     let caught = std::panic::catch_unwind(|| heart.turn(|| std::panic::resume_unwind(Box::new(1))));
-    assert!(caught.is_err() && pulse.beat().idle());
+    assert!(caught.is_err() && state.beat().idle());
 }
 
 #[test]
 fn a_nested_turn_that_ended_is_told_from_one_that_runs() {
-    let pulse = pulse();
-    let heart = pulse.install();
+    let state = state();
+    let heart = state.install();
     heart.turn(|| {
-        heart.turn(|| assert!(!pulse.beat().nested()));
-        assert!(pulse.beat().nested() && !pulse.beat().idle());
+        heart.turn(|| assert!(!state.beat().nested()));
+        assert!(state.beat().nested() && !state.beat().idle());
     });
-    assert!(pulse.beat().idle() && !pulse.beat().nested());
+    assert!(state.beat().idle() && !state.beat().nested());
 }
 
 #[test]
 fn heartbeats_left_over_do_nothing() {
-    let pulse = pulse();
-    let old = pulse.install();
+    let state = state();
+    let old = state.install();
     old.begin();
-    pulse.uninstall();
+    state.uninstall();
     old.end();
     assert_eq!(
-        pulse.beat().depth(),
+        state.beat().depth(),
         1,
         "nothing was written after the uninstall"
     );
-    let new = pulse.install();
+    let new = state.install();
     old.begin();
-    assert_eq!(pulse.beat(), Beat::NONE);
+    assert_eq!(state.beat(), Beat::NONE);
     new.begin();
-    assert_eq!(pulse.beat().depth(), 1);
+    assert_eq!(state.beat().depth(), 1);
 }
 
 #[test]

@@ -1,20 +1,23 @@
 //! What of the time counts, and what a row was made of.
 
 use super::detector::Detector;
-use super::look::{Held, Look};
+use super::episode::{Episode, Used};
+use super::observation::{Held, Observation};
 use super::outcome::{Class, Reason, StallInfo};
-use super::row::{Row, Used};
 use crate::trigger::heartbeat::Beat;
 
 impl Detector {
     /// How much the thread used of the time between two turns, one of which was seen by the last
     /// look and the other by this.
-    pub(super) fn used(&self, look: &Look, interval: u64) -> Used {
-        let delay = match (look.delay, self.last.delay) {
+    pub(super) fn used(&self, observation: &Observation, interval: u64) -> Used {
+        let delay = match (observation.delay, self.last.delay) {
             (Some(now), Some(then)) => now.saturating_sub(then),
             _ => 0,
         };
-        let used = look.cpu.saturating_sub(self.last.cpu).saturating_add(delay);
+        let used = observation
+            .cpu
+            .saturating_sub(self.last.cpu)
+            .saturating_add(delay);
         if used < interval / 50 {
             Used::None
         } else if used < interval - interval / 10 {
@@ -25,57 +28,65 @@ impl Detector {
     }
 
     /// Adds the time since the last look to the row, or to the reasons why it is not counted.
-    pub(super) fn count(&self, row: &mut Row, look: &Look, now: u64, interval: u64, same: bool) {
-        let late = now.saturating_sub(look.due);
-        let used = look.cpu.saturating_sub(self.last.cpu);
-        let slept = look
+    pub(super) fn count(
+        &self,
+        episode: &mut Episode,
+        observation: &Observation,
+        now: u64,
+        interval: u64,
+        same: bool,
+    ) {
+        let late = now.saturating_sub(observation.due);
+        let used = observation.cpu.saturating_sub(self.last.cpu);
+        let slept = observation
             .boot
             .saturating_sub(self.last.boot)
             .saturating_sub(interval);
-        let (lost, reason) = if look.held == Held::Modal || self.asleep && row.modal.is_some() {
-            (interval, Reason::Modal)
-        } else if look.held == Held::Stopped {
-            (
-                interval,
-                if look.traced {
-                    Reason::Debugger
-                } else {
-                    Reason::Background
-                },
-            )
-        } else if look.held == Held::Recorder {
-            (interval, Reason::Recorder)
-        } else if late > self.timeout / 2 {
-            let own = match (look.own_delay, self.last.own_delay) {
-                (Some(now), Some(then)) => now.saturating_sub(then),
-                _ => 0,
-            };
-            let used = if same { used } else { 0 };
-            if own >= late / 2 {
-                // Only the watchdog was late. A beat that stood still all the time is a freeze even
-                // so; of one that did not, nobody knows how long it did.
-                (if same { 0 } else { late.min(interval) }, Reason::Late)
-            } else {
-                // What the thread's own clock shows was no sleep of the process.
-                let lost = late.min(interval).saturating_sub(used);
-                let reason = if look.traced {
-                    Reason::Debugger
-                } else {
-                    Reason::Background
+        let (lost, reason) =
+            if observation.held == Held::Modal || self.asleep && episode.modal.is_some() {
+                (interval, Reason::Modal)
+            } else if observation.held == Held::Stopped {
+                (
+                    interval,
+                    if observation.traced {
+                        Reason::Debugger
+                    } else {
+                        Reason::Background
+                    },
+                )
+            } else if observation.held == Held::Recorder {
+                (interval, Reason::Recorder)
+            } else if late > self.timeout / 2 {
+                let own = match (observation.own_delay, self.last.own_delay) {
+                    (Some(now), Some(then)) => now.saturating_sub(then),
+                    _ => 0,
                 };
-                (lost, reason)
-            }
-        } else {
-            (0, Reason::Late)
-        };
-        row.counted = row.counted.saturating_add(interval - lost);
-        row.add(reason, lost);
+                let used = if same { used } else { 0 };
+                if own >= late / 2 {
+                    // Only the watchdog was late. A beat that stood still all the time is a freeze even
+                    // so; of one that did not, nobody knows how long it did.
+                    (if same { 0 } else { late.min(interval) }, Reason::Late)
+                } else {
+                    // What the thread's own clock shows was no sleep of the process.
+                    let lost = late.min(interval).saturating_sub(used);
+                    let reason = if observation.traced {
+                        Reason::Debugger
+                    } else {
+                        Reason::Background
+                    };
+                    (lost, reason)
+                }
+            } else {
+                (0, Reason::Late)
+            };
+        episode.counted = episode.counted.saturating_add(interval - lost);
+        episode.add(reason, lost);
         // The monotonic clock has left the machine's sleep out already.
-        row.add(Reason::Sleep, slept);
+        episode.add(Reason::Sleep, slept);
     }
 
-    pub(super) fn info(&self, row: &Row, look: &Look, now: u64) -> StallInfo {
-        let start = row.from.midpoint(row.first);
+    pub(super) fn info(&self, episode: &Episode, observation: &Observation, now: u64) -> StallInfo {
+        let start = episode.from.midpoint(episode.first);
         // The monotonic clock leaves the machine's sleep out by itself; and if only the watchdog was
         // late, the thread's time went on.
         let lost: u64 = [
@@ -85,16 +96,19 @@ impl Detector {
             Reason::Recorder,
         ]
         .iter()
-        .map(|&reason| row.not_counted[reason as usize])
+        .map(|&reason| episode.not_counted[reason as usize])
         .sum();
         let lasted = now.saturating_sub(start).saturating_sub(lost);
         // At the end, the thread is idle again and its clocks are not read any more.
-        let cpu = look.cpu.max(self.last.cpu).saturating_sub(row.cpu);
-        let delay = match (look.delay.or(self.last.delay), row.delay) {
+        let cpu = observation
+            .cpu
+            .max(self.last.cpu)
+            .saturating_sub(episode.cpu);
+        let delay = match (observation.delay.or(self.last.delay), episode.delay) {
             (Some(now), Some(then)) => now.saturating_sub(then),
             _ => 0,
         };
-        let class = if row.launch {
+        let class = if episode.launch {
             Class::Launch
         } else if cpu >= lasted / 2 || cpu > delay && cpu >= lasted / 3 {
             Class::Busy
@@ -107,8 +121,8 @@ impl Detector {
             start,
             lasted,
             class,
-            turns: row.turns,
-            never_beat: look.beat == Beat::NONE,
+            turns: episode.turns,
+            never_beat: observation.beat == Beat::NONE,
             cpu,
             delay,
             timeout: self.timeout,

@@ -1,9 +1,9 @@
 //! The state machine itself: looks in, decisions out.
 
+use super::episode::{AmbiguousTurn, Episode, Used};
 use super::launch::Before;
-use super::look::{Decision, Held, Look, Next};
+use super::observation::{Decision, Held, Next, Observation};
 use super::outcome::{How, Reason, StallEndInfo};
-use super::row::{Doubt, Row, Used};
 use super::settings::Stall;
 use crate::report::time::nanos;
 use crate::trigger::heartbeat::Beat;
@@ -19,12 +19,12 @@ pub struct Detector {
     /// How many looks there were.
     pub(super) looks: u32,
     /// The last look.
-    pub(super) last: Look,
+    pub(super) last: Observation,
     /// When the thread was last seen to work; it rests this long after.
     active: u64,
-    /// Whether the watchdog sleeps until the bell.
+    /// Whether the watchdog sleeps until it is woken.
     pub(super) asleep: bool,
-    pub(super) row: Option<Row>,
+    pub(super) episode: Option<Episode>,
 }
 
 /// The watchdog sleeps for good after so long without a beat.
@@ -38,7 +38,7 @@ pub(super) const NEVER_BEAT: u64 = 60_000_000_000;
 
 impl Detector {
     /// Begins at `look`, the moment of the install.
-    pub fn new(stall: &Stall, look: Look) -> Detector {
+    pub fn new(stall: &Stall, observation: Observation) -> Detector {
         let threshold = nanos(stall.threshold());
         let mut detector = Detector {
             timeout: nanos(stall.timeout).max(1_000_000),
@@ -46,14 +46,14 @@ impl Detector {
             launch: stall.launch.map_or(threshold, nanos),
             launch_waits: stall.launch_waits,
             looks: 0,
-            last: look,
-            active: look.now,
+            last: observation,
+            active: observation.now,
             asleep: false,
-            row: None,
+            episode: None,
         };
-        detector.row = Some(Row {
-            first: look.now,
-            ..detector.row_from(&look, look.now, true)
+        detector.episode = Some(Episode {
+            first: observation.now,
+            ..detector.episode_from(&observation, observation.now, true)
         });
         detector
     }
@@ -64,58 +64,58 @@ impl Detector {
     }
 
     /// Takes one look, and says what to do and when to look again.
-    pub fn look(&mut self, look: &Look) -> (Decision, Next) {
-        if look.held == Held::Ended {
+    pub fn observe(&mut self, observation: &Observation) -> (Decision, Next) {
+        if observation.held == Held::Ended {
             // Nothing is left to watch.
             let nothing = Next {
                 due: None,
                 call: false,
             };
-            return (self.give_up(look, How::ThreadEnded), nothing);
+            return (self.give_up(observation, How::ThreadEnded), nothing);
         }
         self.looks = self.looks.wrapping_add(1);
-        let now = look.now.max(self.last.now);
+        let now = observation.now.max(self.last.now);
         let interval = now - self.last.now;
-        let steps = look.beat.since(self.last.beat);
-        let decision = match self.row.take() {
-            None => self.without_row(look, now, steps),
-            Some(row) => self.with_row(row, look, now, interval, steps),
+        let steps = observation.beat.since(self.last.beat);
+        let decision = match self.episode.take() {
+            None => self.without_episode(observation, now, steps),
+            Some(episode) => self.with_episode(episode, observation, now, interval, steps),
         };
-        if steps > 0 || !look.beat.idle() {
+        if steps > 0 || !observation.beat.idle() {
             self.active = now;
         }
-        let due = look.due;
+        let due = observation.due;
         // Clocks that were not read stand where they stood.
-        self.last = Look {
+        self.last = Observation {
             now,
-            cpu: look.cpu.max(self.last.cpu),
-            delay: look.delay.or(self.last.delay),
-            own_delay: look.own_delay.or(self.last.own_delay),
-            ..*look
+            cpu: observation.cpu.max(self.last.cpu),
+            delay: observation.delay.or(self.last.delay),
+            own_delay: observation.own_delay.or(self.last.own_delay),
+            ..*observation
         };
         (decision, self.next(now, due))
     }
 
     /// The monitor goes.
-    pub fn stop(&mut self, look: &Look) -> Decision {
-        self.give_up(look, How::Uninstalled)
+    pub fn stop(&mut self, observation: &Observation) -> Decision {
+        self.give_up(observation, How::Uninstalled)
     }
 
-    fn give_up(&mut self, look: &Look, how: How) -> Decision {
-        let now = look.now.max(self.last.now);
-        match self.row.take() {
-            Some(row) if row.stalled => Decision::Ended(StallEndInfo {
-                info: self.info(&row, look, now),
+    fn give_up(&mut self, observation: &Observation, how: How) -> Decision {
+        let now = observation.now.max(self.last.now);
+        match self.episode.take() {
+            Some(episode) if episode.stalled => Decision::Ended(StallEndInfo {
+                info: self.info(&episode, observation, now),
                 how,
             }),
-            Some(row) if row.missed => Decision::Forget,
+            Some(episode) if episode.missed => Decision::Forget,
             _ => Decision::Nothing,
         }
     }
 
     /// The last look found nothing wrong.
-    fn without_row(&mut self, look: &Look, now: u64, steps: u64) -> Decision {
-        if look.beat.idle() {
+    fn without_episode(&mut self, observation: &Observation, now: u64, steps: u64) -> Decision {
+        if observation.beat.idle() {
             return Decision::Nothing;
         }
         // A turn has begun since the last look; how long ago is only known if its begin rang.
@@ -125,157 +125,178 @@ impl Detector {
         } else {
             self.last.now.max(now.saturating_sub(self.timeout))
         };
-        self.row = Some(self.row_from(look, from, false));
+        self.episode = Some(self.episode_from(observation, from, false));
         Decision::Nothing
     }
 
-    fn with_row(
+    fn with_episode(
         &mut self,
-        mut row: Row,
-        look: &Look,
+        mut episode: Episode,
+        observation: &Observation,
         now: u64,
         mut interval: u64,
         steps: u64,
     ) -> Decision {
         let tolerance = self.tolerance();
-        match self.before_first_beat(&mut row, look, now, interval) {
+        match self.before_first_beat(&mut episode, observation, now, interval) {
             Before::Works => {}
             Before::Begins => interval = 0,
             Before::Unclear => {
-                self.row = Some(row);
+                self.episode = Some(episode);
                 return Decision::Nothing;
             }
-            Before::Rests => return self.rests(row, look, now),
+            Before::Rests => return self.rests(episode, observation, now),
         }
-        if look.beat.idle() {
-            let idle = match row.idle {
+        if observation.beat.idle() {
+            let idle = match episode.idle {
                 Some(since) if steps == 0 => since,
                 _ => now,
             };
-            if row.idle.is_none() {
-                self.count(&mut row, look, now, interval, true);
+            if episode.idle.is_none() {
+                self.count(&mut episode, observation, now, interval, true);
             }
             // A short rest does not break a row of slow turns, unless it was the launch or the last
             // turn was a quick one.
-            if row.idle.is_none() {
-                if now - row.turn_from + tolerance < self.timeout {
-                    return self.over(row, look, idle);
+            if episode.idle.is_none() {
+                if now - episode.turn_from + tolerance < self.timeout {
+                    return self.over(episode, observation, idle);
                 }
-                let proven = row.launch || row.exact || row.stalled || steps == 0;
+                let proven = episode.launch || episode.exact || episode.stalled || steps == 0;
                 if !proven {
-                    match self.used(look, interval) {
-                        Used::Some => return self.over(row, look, idle),
-                        Used::None => row.doubt = Some(Doubt::at(row.counted, now, now, look.cpu)),
+                    match self.used(observation, interval) {
+                        Used::Some => return self.over(episode, observation, idle),
+                        Used::None => {
+                            episode.ambiguous = Some(AmbiguousTurn::at(
+                                episode.counted,
+                                now,
+                                now,
+                                observation.cpu,
+                            ))
+                        }
                         Used::All => {}
                     }
                 }
-                row.slow_end = Some(idle);
+                episode.slow_end = Some(idle);
             } else if steps > 0 {
-                return self.over(row, look, idle);
+                return self.over(episode, observation, idle);
             }
-            if row.launch || steps > 2 || now - idle >= tolerance {
-                return self.over(row, look, idle);
+            if episode.launch || steps > 2 || now - idle >= tolerance {
+                return self.over(episode, observation, idle);
             }
-            row.idle = Some(idle);
-            self.row = Some(row);
+            episode.idle = Some(idle);
+            self.episode = Some(episode);
             return Decision::Nothing;
         }
-        let launched = row.launch && look.beat.depth() != look.beat.count();
+        let launched = episode.launch && observation.beat.depth() != observation.beat.count();
         if launched || steps > 2 {
             // The first turn of all ended, or more than one turn did.
-            return self.broken(row, look, now, interval);
+            return self.broken(episode, observation, now, interval);
         }
-        if steps == 2 && !(row.launch || row.exact || row.stalled || row.idle.is_some()) {
-            match self.used(look, interval) {
-                Used::Some => return self.broken(row, look, now, interval),
+        if steps == 2
+            && !(episode.launch || episode.exact || episode.stalled || episode.idle.is_some())
+        {
+            match self.used(observation, interval) {
+                Used::Some => return self.broken(episode, observation, now, interval),
                 Used::None => {
-                    row.doubt = Some(Doubt::at(row.counted, self.last.now, now, look.cpu));
+                    episode.ambiguous = Some(AmbiguousTurn::at(
+                        episode.counted,
+                        self.last.now,
+                        now,
+                        observation.cpu,
+                    ));
                 }
                 Used::All => {}
             }
         }
-        self.count(&mut row, look, now, interval, steps == 0);
-        row.delay = row.delay.or(look.delay);
-        row.modal = match look.held {
-            Held::Modal => Some(row.modal.filter(|_| steps == 0).unwrap_or(now)),
+        self.count(&mut episode, observation, now, interval, steps == 0);
+        episode.delay = episode.delay.or(observation.delay);
+        episode.modal = match observation.held {
+            Held::Modal => Some(episode.modal.filter(|_| steps == 0).unwrap_or(now)),
             _ => None,
         };
-        if steps > 0 && !row.launch {
-            let began = if row.idle.is_some() || row.exact {
+        if steps > 0 && !episode.launch {
+            let began = if episode.idle.is_some() || episode.exact {
                 now
             } else {
                 self.last.now
             };
-            if row.idle.is_none() {
-                if now - row.turn_from + tolerance < self.timeout {
-                    return self.broken(row, look, now, 0);
+            if episode.idle.is_none() {
+                if now - episode.turn_from + tolerance < self.timeout {
+                    return self.broken(episode, observation, now, 0);
                 }
-                row.slow_end = Some(now);
+                episode.slow_end = Some(now);
             }
-            row.idle = None;
-            row.turns = row.turns.saturating_add(1);
-            row.turn_from = began;
-            row.exact = true;
+            episode.idle = None;
+            episode.turns = episode.turns.saturating_add(1);
+            episode.turn_from = began;
+            episode.exact = true;
         }
-        let limit = if row.launch {
+        let limit = if episode.launch {
             self.launch
         } else {
             self.threshold()
         };
-        if let Some(doubt) = row
-            .doubt
-            .take_if(|_| row.counted.saturating_add(tolerance) >= limit)
-            && look.cpu.saturating_sub(doubt.cpu) > (now - doubt.now) / 2
+        if let Some(ambiguous) = episode
+            .ambiguous
+            .take_if(|_| episode.counted.saturating_add(tolerance) >= limit)
+            && observation.cpu.saturating_sub(ambiguous.cpu) > (now - ambiguous.now) / 2
         {
             // It works now; so it was at rest then.
-            row.counted -= doubt.before;
-            (row.from, row.first) = (doubt.from, doubt.now);
-            row.turns = row.turns.saturating_sub(1).max(1);
+            episode.counted -= ambiguous.before;
+            (episode.from, episode.first) = (ambiguous.from, ambiguous.now);
+            episode.turns = episode.turns.saturating_sub(1).max(1);
         }
-        let at = now - row.from;
-        let decision = if !row.stalled && row.counted.saturating_add(tolerance) >= limit {
-            row.stalled = true;
-            row.missed = true;
-            row.next_sample = now + self.sample_period(at);
-            Decision::Stalled(self.info(&row, look, now))
-        } else if self.last.beat == look.beat && look.held != Held::No || interval == 0 {
+        let at = now - episode.from;
+        let decision = if !episode.stalled && episode.counted.saturating_add(tolerance) >= limit {
+            episode.stalled = true;
+            episode.missed = true;
+            episode.next_sample = now + self.sample_period(at);
+            Decision::Stalled(self.info(&episode, observation, now))
+        } else if self.last.beat == observation.beat && observation.held != Held::No
+            || interval == 0
+        {
             Decision::Nothing
-        } else if !row.missed && now - row.first + tolerance >= self.timeout {
-            row.missed = true;
-            row.next_sample = now + self.sample_period(at);
+        } else if !episode.missed && now - episode.first + tolerance >= self.timeout {
+            episode.missed = true;
+            episode.next_sample = now + self.sample_period(at);
             Decision::FirstMiss { at }
-        } else if row.missed && now + tolerance >= row.next_sample {
-            row.next_sample = now + self.sample_period(at);
+        } else if episode.missed && now + tolerance >= episode.next_sample {
+            episode.next_sample = now + self.sample_period(at);
             Decision::Sample { at }
         } else {
             Decision::Nothing
         };
-        self.row = Some(row);
+        self.episode = Some(episode);
         decision
     }
 
     /// The thread went on after the row's last turn, which was over at `end`.
-    pub(super) fn over(&mut self, row: Row, look: &Look, end: u64) -> Decision {
-        if row.stalled {
+    pub(super) fn over(
+        &mut self,
+        episode: Episode,
+        observation: &Observation,
+        end: u64,
+    ) -> Decision {
+        if episode.stalled {
             // If quick turns came after the last slow one, it ended before them.
-            let end = row.slow_end.map_or(end, |slow| slow.min(end));
-            let info = self.info(&row, look, end);
+            let end = episode.slow_end.map_or(end, |slow| slow.min(end));
+            let info = self.info(&episode, observation, end);
             return Decision::Ended(StallEndInfo {
                 info,
                 how: How::Recovered,
             });
         }
-        let lost: u64 = row.not_counted.iter().sum();
-        let limit = if row.launch {
+        let lost: u64 = episode.not_counted.iter().sum();
+        let limit = if episode.launch {
             self.launch
         } else {
             self.threshold()
         };
-        if row.counted.saturating_add(lost) >= limit && lost > 0 {
-            let longest = (0..Reason::ALL.len()).max_by_key(|&at| row.not_counted[at]);
+        if episode.counted.saturating_add(lost) >= limit && lost > 0 {
+            let longest = (0..Reason::ALL.len()).max_by_key(|&at| episode.not_counted[at]);
             return Decision::Dropped(Reason::ALL[longest.unwrap_or(0)]);
         }
-        if row.missed {
+        if episode.missed {
             Decision::Forget
         } else {
             Decision::Nothing
@@ -283,39 +304,50 @@ impl Detector {
     }
 
     /// A quick turn came, and another one runs: the row is over, and perhaps a new one has begun.
-    fn broken(&mut self, mut row: Row, look: &Look, now: u64, interval: u64) -> Decision {
+    fn broken(
+        &mut self,
+        mut episode: Episode,
+        observation: &Observation,
+        now: u64,
+        interval: u64,
+    ) -> Decision {
         if interval > 0 {
-            self.count(&mut row, look, now, interval, false);
+            self.count(&mut episode, observation, now, interval, false);
         }
-        let end = if row.exact || row.stalled {
+        let end = if episode.exact || episode.stalled {
             now
         } else {
             self.last.now.midpoint(now)
         };
-        let from = if row.exact {
+        let from = if episode.exact {
             now
         } else {
             self.last.now.max(now.saturating_sub(self.timeout))
         };
-        let decision = self.over(row, look, end);
-        self.row = Some(self.row_from(look, from, false));
+        let decision = self.over(episode, observation, end);
+        self.episode = Some(self.episode_from(observation, from, false));
         decision
     }
 
-    pub(super) fn row_from(&self, look: &Look, from: u64, launch: bool) -> Row {
-        Row {
+    pub(super) fn episode_from(
+        &self,
+        observation: &Observation,
+        from: u64,
+        launch: bool,
+    ) -> Episode {
+        Episode {
             from,
-            first: look.now,
-            cpu: look.cpu,
-            delay: look.delay,
+            first: observation.now,
+            cpu: observation.cpu,
+            delay: observation.delay,
             launch,
             turns: 1,
             turn_from: from,
-            doubt: None,
+            ambiguous: None,
             slow_end: None,
             modal: None,
             idle: None,
-            counted: look.now.saturating_sub(from),
+            counted: observation.now.saturating_sub(from),
             not_counted: [0; Reason::ALL.len()],
             missed: false,
             stalled: false,
@@ -336,41 +368,41 @@ impl Detector {
             now + self.timeout
         };
         at = at.min(now + self.timeout);
-        let Some(row) = &self.row else {
+        let Some(episode) = &self.episode else {
             self.asleep = now.saturating_sub(self.active) >= REST_AFTER;
             return Next {
                 due: (!self.asleep).then_some(at),
                 call: self.asleep,
             };
         };
-        if let Some(since) = row.rests {
+        if let Some(since) = episode.rests {
             let rested = now.saturating_sub(since);
             return Next {
                 due: Detector::next_at_rest(rested, now, at),
                 call: true,
             };
         }
-        if row.idle.is_some() {
+        if episode.idle.is_some() {
             return Next {
                 due: Some(now + tolerance),
                 call: true,
             };
         }
-        if row.stalled {
-            let never_beat = row.launch && self.last.beat == Beat::NONE;
-            if never_beat && self.launch_waits && now - row.from > NEVER_BEAT {
+        if episode.stalled {
+            let never_beat = episode.launch && self.last.beat == Beat::NONE;
+            if never_beat && self.launch_waits && now - episode.from > NEVER_BEAT {
                 return Next {
                     due: None,
                     call: true,
                 };
             }
-            let at = row.next_sample.clamp(now + 1, now + STALL_PERIOD);
+            let at = episode.next_sample.clamp(now + 1, now + STALL_PERIOD);
             return Next {
                 due: Some(at),
                 call: true,
             };
         }
-        if row.modal.is_some_and(|since| now - since >= REST_AFTER) {
+        if episode.modal.is_some_and(|since| now - since >= REST_AFTER) {
             // A nested loop only ends after an event, whose turn rings.
             self.asleep = true;
             return Next {
@@ -378,19 +410,19 @@ impl Detector {
                 call: true,
             };
         }
-        let limit = if row.launch {
+        let limit = if episode.launch {
             self.launch
         } else {
             self.threshold()
         };
         let rest = limit
             .saturating_sub(tolerance)
-            .saturating_sub(row.counted)
+            .saturating_sub(episode.counted)
             .max(1);
         let at = self.next_in_wait(now).unwrap_or(at);
         Next {
             due: Some(at.min(now + rest)),
-            call: row.exact,
+            call: episode.exact,
         }
     }
 

@@ -1,8 +1,8 @@
 //! Before the first beat: whether the thread works, or rests as an app does that waits for its first event.
 
 use super::detector::{Detector, NEVER_BEAT, REST_AFTER};
-use super::look::{Decision, Held, Look};
-use super::row::{Row, Used};
+use super::episode::{Episode, Used};
+use super::observation::{Decision, Held, Observation};
 use crate::platform::gauge::Waits;
 use crate::trigger::heartbeat::Beat;
 
@@ -26,37 +26,37 @@ impl Detector {
     /// What the time since the last look was. A row whose thread rested until its first beat begins anew.
     pub(super) fn before_first_beat(
         &self,
-        row: &mut Row,
-        look: &Look,
+        episode: &mut Episode,
+        observation: &Observation,
         now: u64,
         interval: u64,
     ) -> Before {
-        if look.beat != Beat::NONE {
-            if row.rests.take().is_none() {
+        if observation.beat != Beat::NONE {
+            if episode.rests.take().is_none() {
                 return Before::Works;
             }
-            *row = self.row_from(look, now, true);
+            *episode = self.episode_from(observation, now, true);
             return Before::Begins;
         }
-        if self.launch_waits || look.held != Held::No {
+        if self.launch_waits || observation.held != Held::No {
             return Before::Works;
         }
-        let waits = matches!(look.waits, Waits::Disk | Waits::Lock);
-        if waits && row.rests.is_some() {
+        let waits = matches!(observation.waits, Waits::Disk | Waits::Lock);
+        if waits && episode.rests.is_some() {
             // Not since the last look, as far as anybody knows.
-            *row = self.row_from(look, now, true);
+            *episode = self.episode_from(observation, now, true);
             return Before::Begins;
         }
-        let before = match (look.waits, self.used(look, interval)) {
+        let before = match (observation.waits, self.used(observation, interval)) {
             (_, Used::All) | (Waits::Disk | Waits::Lock, _) => Before::Works,
             (Waits::Nothing, _) => Before::Unclear,
             (Waits::Event, _) => Before::Rests,
         };
-        if before == Before::Unclear && row.counted == 0 {
-            *row = self.row_from(look, now, true);
+        if before == Before::Unclear && episode.counted == 0 {
+            *episode = self.episode_from(observation, now, true);
         }
         if before != Before::Rests {
-            row.rests = None;
+            episode.rests = None;
         }
         before
     }
@@ -72,12 +72,17 @@ impl Detector {
     }
 
     /// The row is over with the rest, and the next begins when the thread works.
-    pub(super) fn rests(&mut self, row: Row, look: &Look, now: u64) -> Decision {
-        let since = row.rests.unwrap_or(now);
-        let decision = self.over(row, look, now);
-        self.row = Some(Row {
+    pub(super) fn rests(
+        &mut self,
+        episode: Episode,
+        observation: &Observation,
+        now: u64,
+    ) -> Decision {
+        let since = episode.rests.unwrap_or(now);
+        let decision = self.over(episode, observation, now);
+        self.episode = Some(Episode {
             rests: Some(since),
-            ..self.row_from(look, now, true)
+            ..self.episode_from(observation, now, true)
         });
         decision
     }

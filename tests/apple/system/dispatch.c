@@ -37,14 +37,14 @@ struct work { struct work *next; dispatch_function_t function; void *context; };
 struct dispatch_queue_s { void *class; } _dispatch_main_q;
 static uint32_t lock;
 static struct work *first, **last = &first;
-static struct { struct semaphore semaphore; uint32_t once; } bell;
+static struct { struct semaphore semaphore; uint32_t once; } wake_up;
 
-static dispatch_semaphore_t the_bell(void) {
+static dispatch_semaphore_t main_wake_up(void) {
   word_lock(&lock);
-  if (!bell.semaphore.port)
-    semaphore_create(mach_task_self(), &bell.semaphore.port, SYNC_POLICY_FIFO, 0);
+  if (!wake_up.semaphore.port)
+    semaphore_create(mach_task_self(), &wake_up.semaphore.port, SYNC_POLICY_FIFO, 0);
   word_unlock(&lock);
-  return (dispatch_semaphore_t)&bell.semaphore;
+  return (dispatch_semaphore_t)&wake_up.semaphore;
 }
 
 void dispatch_async_f(dispatch_queue_t queue, void *context, dispatch_function_t function) {
@@ -56,10 +56,10 @@ void dispatch_async_f(dispatch_queue_t queue, void *context, dispatch_function_t
   *last = w;
   last = &w->next;
   word_unlock(&lock);
-  dispatch_semaphore_signal(the_bell());
+  dispatch_semaphore_signal(main_wake_up());
 }
 
-mach_port_t _dispatch_get_main_queue_port_4CF(void) { return (the_bell(), bell.semaphore.port); }
+mach_port_t _dispatch_get_main_queue_port_4CF(void) { return (main_wake_up(), wake_up.semaphore.port); }
 
 // Works off what is there.
 void _dispatch_main_queue_callback_4CF(void *message) {
@@ -86,7 +86,7 @@ __attribute__((constructor)) static void begin(void) { self()->queue = &_dispatc
 static void *work_off(void *unused) {
   for (;;) {
     _dispatch_main_queue_callback_4CF(unused);
-    dispatch_semaphore_wait(the_bell(), DISPATCH_TIME_FOREVER);
+    dispatch_semaphore_wait(main_wake_up(), DISPATCH_TIME_FOREVER);
   }
 }
 

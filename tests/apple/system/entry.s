@@ -1,5 +1,5 @@
 // Where threads begin: no caller, and a frame record of zeroes, as dyld's `start` leaves one. And
-// where signal handlers are called from (played/src/system/signal.rs builds the arguments).
+// where signal handlers are called from (emulator/src/system/signal.rs builds the arguments).
 .text
 .p2align 4
 .globl _played_start

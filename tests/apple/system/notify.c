@@ -1,5 +1,5 @@
 // notify.h: registrations, each for a name; their states are the machine's to say
-// (played/src/system/notify.rs). <notify.h> is not in the SDK; the prototypes below follow it.
+// (emulator/src/system/notify.rs). <notify.h> is not in the SDK; the prototypes below follow it.
 #include <stdint.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // What the files of this stand-in for libSystem share. The structure's first fields are known to the
-// machine (played/src/system/thread.rs).
+// machine (emulator/src/system/thread.rs).
 #pragma once
 #include <pthread.h>
 #include <stddef.h>

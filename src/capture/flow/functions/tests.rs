@@ -6,7 +6,7 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-fn found(arch: Arch, bytes: &[u8], entries: &[u64]) -> Vec<(u64, Trust)> {
+fn found(arch: Arch, bytes: &[u8], entries: &[u64]) -> Vec<(u64, EntryConfidence)> {
     let code = Code {
         arch,
         start: 0x1000,
@@ -16,7 +16,7 @@ fn found(arch: Arch, bytes: &[u8], entries: &[u64]) -> Vec<(u64, Trust)> {
     let found = functions(code, &entries);
     found
         .into_iter()
-        .map(|(at, trust)| (at - 0x1000, trust))
+        .map(|(at, confidence)| (at - 0x1000, confidence))
         .collect()
 }
 
@@ -32,22 +32,28 @@ fn neighbours_that_share_an_entry_are_told_apart() {
     // cbz x0, behind the return: nothing but the code says that a function begins there.
     let wrapped = [0xb400_00c0, SAVE, FRAME, CALL_AWAY, RESTORE, RET, RET];
     let bytes = words(&[&one[..], &wrapped[..], &one[..]].concat());
-    let trust = Trust::All;
+    let confidence = EntryConfidence::All;
     assert_eq!(
         found(Arch::Arm64, &bytes, &[0]),
-        [(0, trust), (20, trust), (48, trust)]
+        [(0, confidence), (20, confidence), (48, confidence)]
     );
 }
 
 #[test]
 fn behind_a_call_that_never_returns_the_next_one_begins() {
     let bytes = words(&[SAVE, FRAME, CALL_AWAY, SAVE, FRAME, CALL_AWAY, RESTORE, RET]);
-    let trust = Trust::All;
-    assert_eq!(found(Arch::Arm64, &bytes, &[0]), [(0, trust), (12, trust)]);
+    let confidence = EntryConfidence::All;
+    assert_eq!(
+        found(Arch::Arm64, &bytes, &[0]),
+        [(0, confidence), (12, confidence)]
+    );
     // push %rbp; mov %rsp,%rbp; call; nopw; and again, with pop %rbp; ret
     let begin = [0x55, 0x48, 0x89, 0xe5, 0xe8, 0, 0, 0x10, 0];
     let bytes = [&begin[..], &[0x66, 0x90], &begin, &[0x5d, 0xc3]].concat();
-    assert_eq!(found(Arch::X86_64, &bytes, &[0]), [(0, trust), (11, trust)]);
+    assert_eq!(
+        found(Arch::X86_64, &bytes, &[0]),
+        [(0, confidence), (11, confidence)]
+    );
 }
 
 #[test]
@@ -57,7 +63,7 @@ fn pieces_behind_a_jump_table_are_doubtful_and_prologues_among_them_are_not() {
     let bytes = words(&[&[SAVE, FRAME], &piece[..], &[SAVE, FRAME, RESTORE, RET]].concat());
     assert_eq!(
         found(Arch::Arm64, &bytes, &[0]),
-        [(0, Trust::Followed), (24, Trust::All)]
+        [(0, EntryConfidence::Followed), (24, EntryConfidence::All)]
     );
 }
 
@@ -66,7 +72,10 @@ fn a_return_with_a_frame_that_was_not_left_makes_all_of_it_doubtful() {
     // push %rax; call; push %rax; call; pop %rax; ret: where the second one begins, nothing says.
     let begin = [0x50, 0xe8, 0, 0, 0x10, 0];
     let bytes = [&begin[..], &begin, &[0x58, 0xc3]].concat();
-    assert_eq!(found(Arch::X86_64, &bytes, &[0]), [(0, Trust::Nothing)]);
+    assert_eq!(
+        found(Arch::X86_64, &bytes, &[0]),
+        [(0, EntryConfidence::Nothing)]
+    );
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn lands(
     let stack: Vec<u8> = stack.iter().flat_map(|word| word.to_le_bytes()).collect();
     let mut memory = StackCopy::new(STACK, &stack);
     let known = (registers, u64::MAX);
-    let (found, _) = landing(code, 0x1000 + offset, known, &mut memory)?;
+    let (found, _) = jump_target(code, 0x1000 + offset, known, &mut memory)?;
     Some((found.pc(), found.sp(), found.fp()))
 }
 

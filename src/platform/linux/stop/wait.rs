@@ -26,7 +26,7 @@ pub(super) fn wait(state: &AtomicU64, patience: u64, hopeless: impl Fn() -> bool
         }
     }
     let mut looks = 0;
-    let mut look_at = LOOK;
+    let mut look_at = POLL;
     let mut patience = patience;
     let mut graced = false;
     loop {
@@ -37,7 +37,7 @@ pub(super) fn wait(state: &AtomicU64, patience: u64, hopeless: impl Fn() -> bool
         let waited = now().saturating_sub(start);
         if waited >= look_at {
             looks = if hopeless() { looks + 1 } else { 0 };
-            look_at = waited.saturating_add(LOOK);
+            look_at = waited.saturating_add(POLL);
             if looks == 2 {
                 patience = 0;
             }
@@ -79,7 +79,7 @@ const SPIN: u64 = 5_000;
 const DOZE: u64 = 2_000_000;
 
 /// How often the kernel is asked whether there can be an answer at all, nanoseconds.
-const LOOK: u64 = 4_000_000;
+const POLL: u64 = 4_000_000;
 
 /// How long a handler that has begun to copy is waited for beyond the budget, nanoseconds.
 const GRACE: u64 = 50_000_000;

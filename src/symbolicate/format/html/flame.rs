@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::markup::escape;
 use crate::symbolicate::blame::is_own;
 use crate::symbolicate::format::Style;
-use crate::symbolicate::format::stacks::{rootward, weighed};
+use crate::symbolicate::format::stacks::{outermost, weighed};
 use crate::symbolicate::frame::Symbolicated;
 
 /// Boxes that are narrower than this share are left out.
@@ -29,7 +29,7 @@ pub(super) fn flame(page: &mut String, style: &Style, of: &Symbolicated) {
     for weighed in weighed(of) {
         root.weight = root.weight.saturating_add(weighed.count);
         let mut node = &mut root;
-        for (name, frame, physical) in rootward(of, weighed.stack, style).take(DEEP) {
+        for (name, frame, physical) in outermost(of, weighed.stack, style).take(DEEP) {
             let known = node.below.iter().position(|below| below.name == name);
             let at = known.unwrap_or_else(|| {
                 let own = is_own(of, physical, frame);

@@ -1,4 +1,4 @@
-//! What the platform says of itself, held against what the machine plays: `facts FOLDER`.
+//! What the platform says of itself, held against what the emulator has: `facts FOLDER`.
 use std::ffi::{CStr, c_void};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ fn ask(name: &CStr, argument: u64) -> u64 {
     // SAFETY: a C string; the machine has such a function.
     unsafe {
         let found = libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr());
-        assert!(!found.is_null(), "{name:?} is not played");
+        assert!(!found.is_null(), "{name:?} is not emulated");
         std::mem::transmute::<*mut c_void, Ask>(found)(argument)
     }
 }

@@ -1,6 +1,6 @@
 //! The main thread freezes in a function of its own, three calls deep with one inlined; another
 //! thread stops it, copies its stack, lets it go and unwinds the copy. What it found goes to
-//! standard output as addresses stated in the file, for the desk to name.
+//! standard output as addresses stated in the file, for the symbolicator to name.
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 

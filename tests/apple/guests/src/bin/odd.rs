@@ -15,7 +15,7 @@ use wedjat::{Crash, Monitor};
 fn find(name: &CStr) -> *mut c_void {
     // SAFETY: a C string.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    assert!(!found.is_null(), "{name:?} is not played");
+    assert!(!found.is_null(), "{name:?} is not emulated");
     found
 }
 

@@ -1,4 +1,4 @@
-//! Calls a function of libSystem's that nobody plays: the machine ends it by name.
+//! Calls a function of libSystem's that is not emulated: the emulator ends it by name.
 fn main() {
     println!("calls");
     // SAFETY: all zero is a valid value of that plain struct, which lives across the call.

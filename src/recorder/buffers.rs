@@ -1,0 +1,192 @@
+//! The memory that a report is made in: reserved at install, one for each thread that writes.
+
+use crate::capture::ImagesGuard;
+use crate::context::{CONTEXT, Snapshot};
+use crate::report::{Found, RawFrame};
+
+/// Sections are made in this much memory before they go out whole.
+const BUFFER: usize = 64 << 10;
+/// A thread's frames, at most.
+pub(crate) const MAX_FRAMES: usize = 1024;
+/// Images in one report, at most.
+const MAX_IMAGES: usize = 1024;
+
+/// Buffer, image numbers and scratch for frames.
+#[derive(Debug)]
+pub(crate) struct ReportBuffers {
+    buffer: Box<[u8]>,
+    indices: ImageIndices,
+    frames: Box<[RawFrame]>,
+    context: Snapshot,
+}
+
+impl ReportBuffers {
+    /// Reserves and touches all of it.
+    pub fn new() -> ReportBuffers {
+        // Not zeroes: those would be pages that the kernel has yet to give.
+        ReportBuffers {
+            buffer: vec![0xff; BUFFER].into_boxed_slice(),
+            indices: ImageIndices::new(),
+            frames: vec![
+                RawFrame {
+                    pc: u64::MAX,
+                    ..RawFrame::default()
+                };
+                MAX_FRAMES
+            ]
+            .into_boxed_slice(),
+            context: Snapshot::new(),
+        }
+    }
+
+    /// Where a section is made. Signal-safe.
+    pub fn buffer(&mut self) -> &mut [u8] {
+        &mut self.buffer
+    }
+
+    /// Where a section is made, and the app's context as it is now. Signal-safe.
+    pub fn context(&mut self) -> (&mut [u8], &Snapshot) {
+        CONTEXT.read(&mut self.context);
+        (&mut self.buffer, &self.context)
+    }
+
+    /// All parts at once, but the context. Signal-safe.
+    pub fn parts(&mut self) -> (&mut [u8], &mut ImageIndices, &mut [RawFrame]) {
+        (&mut self.buffer, &mut self.indices, &mut self.frames)
+    }
+
+    /// A new report has no images yet. Signal-safe.
+    pub fn forget_images(&mut self) {
+        self.indices.len = 0;
+        self.indices.written = 0;
+    }
+}
+
+/// Which image has which number in the file: numbers are given in the order in which frames first
+/// ask for them, and images are written in that order.
+#[derive(Debug)]
+pub(crate) struct ImageIndices {
+    bases: Box<[u64]>,
+    len: usize,
+    written: usize,
+}
+
+impl ImageIndices {
+    fn new() -> ImageIndices {
+        ImageIndices {
+            bases: vec![u64::MAX; MAX_IMAGES].into_boxed_slice(),
+            len: 0,
+            written: 0,
+        }
+    }
+
+    /// The number of the image that lies at `base`; [`RawFrame::NO_IMAGE`] once there are too many.
+    /// Signal-safe.
+    pub fn index_of(&mut self, base: u64) -> u32 {
+        let known = self
+            .bases
+            .iter()
+            .take(self.len)
+            .position(|&known| known == base);
+        if let Some(index) = known {
+            return index as u32;
+        }
+        let Some(slot) = self.bases.get_mut(self.len) else {
+            return RawFrame::NO_IMAGE;
+        };
+        *slot = base;
+        self.len += 1;
+        (self.len - 1) as u32
+    }
+
+    /// The next image that has a number but is not in the file yet. Signal-safe.
+    pub fn owed(&self) -> Option<u64> {
+        let known = self.bases.get(..self.len)?;
+        known.get(self.written).copied()
+    }
+
+    /// That image stands in the file now, or never will. Signal-safe.
+    pub fn paid(&mut self) {
+        self.written += 1;
+    }
+
+    /// As [`ImageIndices::renumber`], for frames whose images are not known yet. Signal-safe.
+    pub fn number<'s>(
+        &mut self,
+        frames: &[RawFrame],
+        images: &ImagesGuard,
+        scratch: &'s mut [RawFrame],
+    ) -> &'s [RawFrame] {
+        let find = |frame: &RawFrame| {
+            // A call may be the last instruction of its image: the address behind it is not in it.
+            let back = u64::from(frame.found != Found::Context);
+            images.find(frame.pc.saturating_sub(back))
+        };
+        self.copy(frames, images, scratch, find)
+    }
+
+    /// Copies `frames` into `scratch` with the file's image numbers. Signal-safe.
+    pub fn renumber<'s>(
+        &mut self,
+        frames: &[RawFrame],
+        images: &ImagesGuard,
+        scratch: &'s mut [RawFrame],
+    ) -> &'s [RawFrame] {
+        self.copy(frames, images, scratch, |frame| Some(frame.image))
+    }
+
+    fn copy<'s>(
+        &mut self,
+        frames: &[RawFrame],
+        images: &ImagesGuard,
+        scratch: &'s mut [RawFrame],
+        index: impl Fn(&RawFrame) -> Option<u32>,
+    ) -> &'s [RawFrame] {
+        let count = frames.len().min(scratch.len());
+        for (slot, frame) in scratch.iter_mut().zip(frames) {
+            let image = index(frame).and_then(|index| images.images().get(index as usize));
+            let number = image.map_or(RawFrame::NO_IMAGE, |image| self.index_of(image.base));
+            *slot = RawFrame {
+                image: number,
+                ..*frame
+            };
+        }
+        scratch.get(..count).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_are_numbered_in_the_order_of_need_and_owed_once() {
+        let mut indices = ImageIndices::new();
+        assert_eq!(
+            [0x30, 0x10, 0x30, 0x20].map(|base| indices.index_of(base)),
+            [0, 1, 0, 2]
+        );
+        assert_eq!(indices.owed(), Some(0x30));
+        indices.paid();
+        assert_eq!(indices.index_of(0x40), 3);
+        let next = || {
+            let owed = indices.owed()?;
+            indices.paid();
+            Some(owed)
+        };
+        assert_eq!(
+            std::iter::from_fn(next).collect::<Vec<u64>>(),
+            [0x10, 0x20, 0x40]
+        );
+    }
+
+    #[test]
+    fn a_process_with_more_images_than_fit_loses_only_their_numbers() {
+        let mut indices = ImageIndices::new();
+        for base in 0..MAX_IMAGES as u64 {
+            assert_eq!(indices.index_of(base), base as u32);
+        }
+        assert_eq!(indices.index_of(u64::MAX), RawFrame::NO_IMAGE);
+        assert_eq!(indices.index_of(5), 5);
+    }
+}

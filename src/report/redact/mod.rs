@@ -1,0 +1,130 @@
+//! Takes out of a report what says who its user is, and keeps what says where the time went.
+
+mod addresses;
+mod names;
+mod walk;
+
+use super::model::*;
+use addresses::remove_slides;
+pub(crate) use names::UserNames;
+use walk::{each_extra, each_text, each_value};
+
+/// What [`redact`] removes, besides what it always removes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Redact {
+    /// Patterns of context keys whose values are removed; `*` stands for any characters, case does
+    /// not count.
+    pub keys: Vec<String>,
+}
+
+impl Default for Redact {
+    /// The words under which secrets and names are commonly kept.
+    fn default() -> Redact {
+        let keys = [
+            "*user*",
+            "*account*",
+            "*mail*",
+            "*phone*",
+            "*address*",
+            "*password*",
+            "*passwd*",
+            "*secret*",
+            "*token*",
+            "*auth*",
+            "*cookie*",
+            "*session*",
+            "*credential*",
+            "*api*key*",
+            "*location*",
+            "*latitude*",
+            "*longitude*",
+        ];
+        Redact {
+            keys: keys.map(str::to_owned).to_vec(),
+        }
+    }
+}
+
+/// What stands in place of a value that was removed.
+pub const REMOVED: &str = "(removed)";
+
+/// Removes what tells a user or a machine from others:
+///
+/// - user names in paths (`/Users/…`, `/home/…`, `C:\Users\…`), in every text of the report, and the
+///   same names where they stand alone;
+/// - the values of keys of free form (the context's, and those that this version does not know) that fit
+///   a pattern of `rules`, at any depth;
+/// - raw bytes, which may be anything from memory, except ids and hashes of images, and all of the
+///   memory near a crash;
+/// - the randomised part of addresses: images are laid out anew, frames and registers within them
+///   move along, so that the report can be symbolicated as before; of other addresses only the place
+///   in the page is left, also where they stand in texts as `0x7ffd12345678`, and registers that point
+///   into no image are removed.
+///
+/// Left are: app, system, device, times, ids of report, launch, process and threads, names of threads
+/// and images, messages, breadcrumbs, and values of other context keys. Numbers among those that point
+/// into an image are moved with it; what other numbers mean, nobody but the app knows.
+///
+/// ```
+/// use wedjat::report::{Report, Redact, Value, redact};
+/// let mut report = Report::default();
+/// let mut event = wedjat::report::Event::default();
+/// event.reason = Some("can't open /home/alice/notes.txt".to_owned());
+/// report.event = Some(event);
+/// redact(&mut report, &Redact::default());
+/// let reason = report.event.unwrap().reason.unwrap();
+/// assert_eq!(reason, "can't open /home/(user)/notes.txt");
+/// ```
+pub fn redact(report: &mut Report, rules: &Redact) {
+    redact_names(report, rules);
+}
+
+/// [`redact`], and the names that were removed.
+pub(crate) fn redact_names(report: &mut Report, rules: &Redact) -> UserNames {
+    let names = UserNames::of(report);
+    report.memory.clear();
+    each_text(report, &mut |text| names.remove_from(text));
+    let is_secret = |key: &str| rules.keys.iter().any(|pattern| fits(pattern, key));
+    let remove = |value: &mut Value| *value = Value::Text(REMOVED.to_owned());
+    each_extra(report, &mut |extra| {
+        for (key, value) in extra {
+            if is_secret(key) {
+                remove(value);
+            }
+        }
+    });
+    each_value(report, &mut |value| match value {
+        Value::Bytes(bytes) | Value::Extension(_, bytes) => bytes.clear(),
+        Value::Map(pairs) => {
+            for (key, value) in pairs {
+                if matches!(key, Value::Text(key) if is_secret(key)) {
+                    remove(value);
+                }
+            }
+        }
+        _ => {}
+    });
+    remove_slides(report);
+    names
+}
+
+/// Whether `key` is as `pattern` says, in which `*` stands for any characters.
+fn fits(pattern: &str, key: &str) -> bool {
+    let (pattern, key) = (pattern.to_lowercase(), key.to_lowercase());
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = key.strip_prefix(first) else {
+        return false;
+    };
+    let Some(last) = parts.next_back() else {
+        return rest.is_empty();
+    };
+    for part in parts {
+        match rest.find(part) {
+            Some(found) => rest = &rest[found + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}

@@ -1,0 +1,353 @@
+//! Reports that other recorders wrote, read into the same [`Report`](crate::report::Report).
+//!
+//! Which layout it is, the content tells, never the file's name:
+//!
+//! | layout | told by |
+//! | --- | --- |
+//! | Apple's `.ips` (crash) | a JSON line with `bug_type`, then a JSON body with `threads` |
+//! | Apple's `.crash` text, also behind an `.ips` header line | `Incident Identifier:`, `Process:` or `Thread 0` lines |
+//! | Apple's stackshot `.ips` (hang) | the same header line, then a body with `processByPid` |
+//! | Apple's text of hangs and spins, of much CPU and of many writes, also behind an `.ips` header line | `Event:` and `Steps:` lines |
+//! | Apple's kernel panic `.ips` | the same header line, then a body with `panicString` |
+//! | MetricKit's `MXDiagnosticPayload`, whole or one diagnostic of it | `callStackTree` |
+//! | KSCrash's JSON | `crash` and `report` |
+//! | an event with `stacktrace` and `debug_meta`, as KSCrash's users send it | those |
+//! | PLCrashReporter's `.plcrash` | its first seven bytes |
+//!
+//! These layouts change every year: fields that are missing are tolerated, fields that are not known
+//! are kept (a thread's and an image's in their `extra`, all others in a section of the layout's
+//! name), and of a file that was cut what stands before the cut. Reading is bounded as that of our own
+//! reports is: time linear in the bytes, and no more nesting, frames or bytes than
+//! [`crate::report::limits`] allows.
+//!
+//! A caller's address is a return address in all of them: only the first frame of a thread is looked
+//! up as it is. How the frames were found none of them says: [`UNSAID`].
+
+mod crash_text;
+mod draft;
+mod event;
+mod fields;
+mod ips;
+mod json;
+mod kernel_panic;
+mod kscrash;
+mod metrickit;
+mod plcrash;
+mod protobuf;
+mod samples;
+mod spindump;
+mod stackshot;
+mod values;
+
+use std::borrow::Cow;
+use std::fmt;
+
+use self::fields::Fields;
+use crate::report::{Damage, DamageKind, Found, Reading, limits};
+
+/// How a frame was found, where the report does not say; it is taken for a return address.
+pub const UNSAID: Found = Found::Other(u8::MAX);
+
+/// Name of the thread that stands for the stack of an uncaught exception: where it was thrown, rather
+/// than where the process then aborted.
+pub const LAST_EXCEPTION: &str = crate::report::Thread::LAST_EXCEPTION;
+
+/// The layouts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Layout {
+    /// Apple's `.ips`: a header line and a body, both JSON.
+    Ips,
+    /// Apple's older text.
+    CrashText,
+    /// Apple's text of hangs and spins.
+    Spindump,
+    /// MetricKit's diagnostics, as `jsonRepresentation()` gives them.
+    MetricKit,
+    /// KSCrash's JSON.
+    KsCrash,
+    /// A JSON event with `stacktrace` and `debug_meta`.
+    Event,
+    /// PLCrashReporter's protocol buffer.
+    PlCrash,
+}
+
+impl Layout {
+    /// The word under which a report keeps what was not understood.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Layout::Ips => "ips",
+            Layout::CrashText => "crash_text",
+            Layout::Spindump => "spindump",
+            Layout::MetricKit => "metrickit",
+            Layout::KsCrash => "kscrash",
+            Layout::Event => "event_json",
+            Layout::PlCrash => "plcrash",
+        }
+    }
+}
+
+/// Why nothing could be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// None of the layouts.
+    Unknown,
+    /// More bytes than a report may have.
+    TooLong {
+        /// How many there are.
+        bytes: u64,
+    },
+    /// The layout is known, but there is nothing in it.
+    Nothing {
+        /// The layout.
+        layout: Layout,
+        /// Where, in bytes from the start of the file.
+        offset: u64,
+        /// What is wrong there.
+        what: &'static str,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Unknown => write!(f, "none of the known report layouts"),
+            Error::TooLong { bytes } => write!(
+                f,
+                "{bytes} bytes are more than a report has ({} at most)",
+                limits::REPORT_BYTES
+            ),
+            Error::Nothing {
+                layout,
+                offset,
+                what,
+            } => write!(
+                f,
+                "it looks like a report of layout `{}`, but at byte {offset} {what}: nothing could be read of it",
+                layout.as_str()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Tells the layout by the content; `None` for reports of our own and for anything else.
+///
+/// ```
+/// use wedjat::symbolicate::import::{Layout, detect};
+/// assert_eq!(detect(b"plcrash\x01"), Some(Layout::PlCrash));
+/// assert_eq!(detect(b"{\"bug_type\":\"309\"}\n{\"threads\":[]}"), Some(Layout::Ips));
+/// assert_eq!(detect(b"hello"), None);
+/// ```
+pub fn detect(bytes: &[u8]) -> Option<Layout> {
+    if bytes.starts_with(b"plcrash") {
+        return Some(Layout::PlCrash);
+    }
+    let text = without_mark(bytes);
+    match text.trim_ascii_start().first()? {
+        b'{' | b'[' => detect_json(text),
+        _ if spindump::is_one(text) => Some(Layout::Spindump),
+        _ => crash_text::is_one(text).then_some(Layout::CrashText),
+    }
+}
+
+/// Reads every report in `bytes`: MetricKit puts several into one file.
+///
+/// # Errors
+/// If the layout is none of the known ones, or holds nothing.
+pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, Error> {
+    let layout = detect(bytes).ok_or(Error::Unknown)?;
+    if bytes.len() > limits::REPORT_BYTES {
+        let bytes = bytes.len() as u64;
+        return Err(Error::TooLong { bytes });
+    }
+    let text = without_mark(bytes);
+    let skipped = bytes.len() - text.len();
+    let nothing = |offset: usize, what| Error::Nothing {
+        layout,
+        offset: (skipped + offset) as u64,
+        what,
+    };
+    match layout {
+        Layout::PlCrash => {
+            return plcrash::read(bytes)
+                .map(|reading| vec![reading])
+                .map_err(|(offset, what)| nothing(offset, what));
+        }
+        Layout::Spindump => {
+            let lines = Lines::new(bytes, text);
+            return Ok(vec![spindump::read(
+                &dedented(text),
+                Fields::default(),
+                lines,
+            )]);
+        }
+        Layout::CrashText => {
+            let lines = Lines::new(bytes, text);
+            return Ok(vec![crash_text::read(
+                &dedented(text),
+                Fields::default(),
+                lines,
+            )]);
+        }
+        _ => {}
+    }
+    let first = json::read(text, 0).ok_or_else(|| nothing(0, "there is no JSON value"))?;
+    let mut damage = Vec::new();
+    let mut note = |found: Option<(usize, &'static str)>| {
+        damage.extend(found.map(|(at, what)| Damage {
+            offset: (skipped + at) as u64,
+            kind: if what == "it ends here" {
+                DamageKind::Cut
+            } else {
+                DamageKind::Garbage
+            },
+            message: format!("the JSON can't be read on: {what}; all before is kept"),
+        }));
+    };
+    note(first.damage);
+    let mut readings = match layout {
+        Layout::Ips => {
+            let header = Fields::of(first.value);
+            let rest = text.get(first.end..).unwrap_or_default();
+            match rest.trim_ascii_start().first() {
+                Some(b'{') => {
+                    let body = json::read(text, first.end)
+                        .ok_or_else(|| nothing(first.end, "there is no JSON value"))?;
+                    note(body.damage);
+                    let body_fields = Fields::of(body.value);
+                    if kernel_panic::is_one(&body_fields) {
+                        vec![kernel_panic::read(header, body_fields)]
+                    } else if stackshot::is_one(&body_fields) {
+                        vec![stackshot::read(header, body_fields)]
+                    } else {
+                        vec![ips::read(header, body_fields)]
+                    }
+                }
+                // Other kinds of `.ips` have text behind the header.
+                Some(_) if spindump::is_one(rest) => vec![spindump::read(
+                    &dedented(rest),
+                    header,
+                    Lines::new(bytes, rest),
+                )],
+                Some(_) if crash_text::is_one(rest) => {
+                    vec![crash_text::read(
+                        &dedented(rest),
+                        header,
+                        Lines::new(bytes, rest),
+                    )]
+                }
+                // A body that someone cut the header off.
+                _ if header.has("threads") => vec![ips::read(Fields::default(), header)],
+                Some(_) => return Err(nothing(first.end, "there is no crash report")),
+                None => {
+                    note(Some((text.len(), "it ends here")));
+                    vec![ips::read(header, Fields::default())]
+                }
+            }
+        }
+        Layout::MetricKit => metrickit::read(first.value),
+        Layout::KsCrash => vec![kscrash::read(Fields::of(first.value))],
+        _ => vec![event::read(Fields::of(first.value))],
+    };
+    match readings.first_mut() {
+        Some(reading) => reading.damage.extend(damage),
+        None => return Err(nothing(0, "there is no diagnostic")),
+    }
+    Ok(readings)
+}
+
+/// By the keys of the outermost objects, wherever they stand: the text itself is read only once more.
+fn detect_json(text: &[u8]) -> Option<Layout> {
+    let has = |key: &[u8]| memchr_find(text, key);
+    let start = text.trim_ascii_start();
+    let line = start.split(|c| *c == b'\n').next().unwrap_or_default();
+    if memchr_find(line, b"\"bug_type\"") || (has(b"\"usedImages\"") && has(b"\"threads\"")) {
+        return Some(Layout::Ips);
+    }
+    if has(b"\"callStackTree\"") || has(b"\"callStacks\"") {
+        return Some(Layout::MetricKit);
+    }
+    if has(b"\"crash\"") && (has(b"\"binary_images\"") || has(b"\"report\"")) {
+        return Some(Layout::KsCrash);
+    }
+    if has(b"\"stacktrace\"") && (has(b"\"exception\"") || has(b"\"threads\"")) {
+        return Some(Layout::Event);
+    }
+    None
+}
+
+fn memchr_find(text: &[u8], what: &[u8]) -> bool {
+    memchr::memmem::find(text, what).is_some()
+}
+
+/// Without the mark of UTF-8 that some editors put in front.
+fn without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
+}
+
+/// The lines of a text that a file ends with.
+#[derive(Debug, Clone, Copy)]
+struct Lines<'a> {
+    file: &'a [u8],
+    /// How many lines of the file end before the text.
+    above: usize,
+}
+
+impl Lines<'_> {
+    fn new<'a>(file: &'a [u8], text: &[u8]) -> Lines<'a> {
+        let before = &file[..file.len().saturating_sub(text.len())];
+        let above = before.iter().filter(|byte| **byte == b'\n').count();
+        Lines { file, above }
+    }
+
+    /// The numbers in the file of lines of the text, and where they begin there, in bytes. The numbers given are in
+    /// order, and the first line's is 1.
+    fn places(&self, numbers: Vec<usize>) -> impl Iterator<Item = (usize, usize)> {
+        let ends = self.file.iter().enumerate();
+        let ends = ends.filter(|(_, byte)| **byte == b'\n');
+        let starts = std::iter::once(0).chain(ends.map(|(at, _)| at + 1));
+        let mut starts = (1..).zip(starts);
+        let mut last = (1, 0);
+        numbers.into_iter().map(move |number| {
+            let number = self.above + number;
+            while last.0 < number {
+                let Some(next) = starts.next() else { break };
+                last = next;
+            }
+            (number, last.1)
+        })
+    }
+}
+
+/// Text without the spaces that all its lines begin with where it was pasted into another: as many as stand
+/// before the first label. Lines keep their numbers.
+fn dedented(text: &[u8]) -> Cow<'_, [u8]> {
+    const LABELS: [&[u8]; 8] = [
+        b"Incident Identifier:",
+        b"CrashReporter Key:",
+        b"Hardware Model:",
+        b"Process:",
+        b"Date/Time:",
+        b"OS Version:",
+        b"Exception Type:",
+        b"Command:",
+    ];
+    let indent = |line: &[u8]| line.len() - line.trim_ascii_start().len();
+    let is_label = |line: &&[u8]| {
+        let line = line.trim_ascii_start();
+        LABELS.iter().any(|label| line.starts_with(label))
+    };
+    let first = text.split(|c| *c == b'\n').find(is_label);
+    let spaces = first.map_or(0, indent);
+    if spaces == 0 {
+        return Cow::Borrowed(text);
+    }
+    let lines = text.split(|c| *c == b'\n');
+    let lines: Vec<&[u8]> = lines
+        .map(|line| &line[spaces.min(indent(line))..])
+        .collect();
+    Cow::Owned(lines.join(&b'\n'))
+}

@@ -1,0 +1,140 @@
+//! The words that the watched thread and the watchdog share, and how neither misses the other.
+
+#[cfg(all(loom, test))]
+use super::model::Semaphore;
+#[cfg(not(all(loom, test)))]
+use crate::platform::Semaphore;
+#[cfg(all(loom, test))]
+use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+#[cfg(not(all(loom, test)))]
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::{Beat, Heartbeat};
+
+/// The words that both sides share. It is never freed: a heartbeat that outlives its monitor still
+/// finds it.
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct HeartbeatState {
+    pub(super) beat: AtomicU64,
+    pub(super) call: AtomicU32,
+    pub(super) install: AtomicU32,
+    pub(super) wake_up: Semaphore,
+}
+
+/// The one heartbeat of the process, as there is one monitor.
+#[cfg(not(all(loom, test)))]
+pub static HEARTBEAT: HeartbeatState = HeartbeatState::new();
+/// loom's atomics cannot be made in a constant; its tests do not use this one.
+#[cfg(all(loom, test))]
+pub static HEARTBEAT: std::sync::LazyLock<HeartbeatState> =
+    std::sync::LazyLock::new(super::model::state);
+
+impl HeartbeatState {
+    /// With no beat yet, and nobody listening.
+    #[cfg(not(all(loom, test)))]
+    pub const fn new() -> HeartbeatState {
+        HeartbeatState {
+            beat: AtomicU64::new(0),
+            call: AtomicU32::new(0),
+            install: AtomicU32::new(0),
+            wake_up: Semaphore::new(),
+        }
+    }
+
+    /// Starts anew, with no beat yet; heartbeats of earlier installs do nothing from now on.
+    pub fn install(&'static self) -> Heartbeat {
+        let install = self.uninstall();
+        self.call.store(0, Ordering::SeqCst);
+        self.beat.store(0, Ordering::SeqCst);
+        self.install
+            .store(install.wrapping_add(1), Ordering::SeqCst);
+        Heartbeat {
+            state: self,
+            install: install.wrapping_add(1),
+        }
+    }
+
+    /// Turns all heartbeats into no-ops. Even numbers are nobody's.
+    pub fn uninstall(&self) -> u32 {
+        let next = (self.install.load(Ordering::SeqCst) | 1).wrapping_add(1);
+        self.install.store(next, Ordering::SeqCst);
+        next
+    }
+
+    #[inline]
+    pub(super) fn begin(&self) {
+        let beat = Beat(self.beat.load(Ordering::Relaxed)).begun();
+        self.beat.store(beat.0, Ordering::SeqCst);
+        store_before_load();
+        if self.call.load(Ordering::SeqCst) != 0 {
+            self.ring();
+        }
+    }
+
+    #[inline]
+    pub(super) fn end(&self) {
+        let beat = Beat(self.beat.load(Ordering::Relaxed)).ended();
+        self.beat.store(beat.0, Ordering::Release);
+        if self.call.load(Ordering::Relaxed) != 0 {
+            self.ring();
+        }
+    }
+
+    #[cold]
+    fn ring(&self) {
+        if self.call.swap(0, Ordering::SeqCst) != 0 {
+            self.wake_up.post();
+        }
+    }
+
+    /// What the watched thread last said. Signal-safe.
+    pub fn beat(&self) -> Beat {
+        Beat(self.beat.load(Ordering::SeqCst))
+    }
+
+    /// Waits, on the watchdog's thread, until `deadline` (for ever without one), until it is
+    /// woken from elsewhere ([`HeartbeatState::wake`]), or, if `call`, until the next beat after `seen`.
+    /// It may return early; the caller looks again.
+    // Every write to `call` but the install's is a swap: for a plain store, loom knows too little of
+    // the order between it and the other side's swap, and finds lost wake-ups that cannot happen.
+    pub fn listen(&self, seen: Beat, deadline: Option<u64>, call: bool) {
+        if call {
+            self.call.swap(1, Ordering::SeqCst);
+            store_before_load();
+            if self.beat() != seen {
+                self.call.swap(0, Ordering::SeqCst);
+                return;
+            }
+        }
+        match deadline {
+            Some(at) => {
+                self.wake_up.wait_until(at);
+            }
+            None => self.wake_up.wait(),
+        }
+        if call {
+            self.call.swap(0, Ordering::SeqCst);
+        }
+    }
+
+    /// Wakes the watchdog. Signal-safe.
+    pub fn wake(&self) {
+        self.wake_up.post();
+    }
+}
+
+/// The order that sequentially consistent stores and loads have by themselves. loom takes them for
+/// acquire and release only, but knows the fence, so that the model alone has one.
+#[inline]
+fn store_before_load() {
+    #[cfg(all(loom, test))]
+    loom::sync::atomic::fence(Ordering::SeqCst);
+}
+
+#[cfg(not(all(loom, test)))]
+impl Default for HeartbeatState {
+    fn default() -> HeartbeatState {
+        HeartbeatState::new()
+    }
+}

@@ -1,0 +1,272 @@
+//! What is worth a report: the same stall ever more rarely, and only so many reports, bytes and
+//! captures an hour. Pure.
+
+use std::time::Duration;
+
+use super::loss::Loss;
+
+/// How much is recorded of stalls and of too much load. What is held back is counted in the `loss`
+/// section of every later report, as `back_off` and `quota`.
+///
+/// ```
+/// use std::time::Duration;
+/// use wedjat::trigger::RateLimit;
+/// let rate limit = RateLimit::default().same(1).pause(Duration::from_secs(600)).per_hour(10);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RateLimit {
+    /// So many stalls with the same heaviest stack are all reported, 5.
+    pub same: u32,
+    /// Then the next is reported after such a pause, 1 min; each pause is twice as long as the one
+    /// before, up to a day.
+    pub pause: Duration,
+    /// So many reports within an hour, 60.
+    pub per_hour: u32,
+    /// So many bytes of such reports within an hour, 32 MiB: no new one is begun then.
+    pub bytes_per_hour: u64,
+    /// So many stacks of the watched thread within an hour, 20,000: 17 minutes of freezes.
+    pub captures_per_hour: u32,
+}
+
+impl Default for RateLimit {
+    fn default() -> RateLimit {
+        RateLimit {
+            same: 5,
+            pause: Duration::from_secs(60),
+            per_hour: 60,
+            bytes_per_hour: 32 << 20,
+            captures_per_hour: 20_000,
+        }
+    }
+}
+
+impl RateLimit {
+    /// Sets how many equal stalls are all reported; at least 1.
+    #[must_use]
+    pub fn same(mut self, same: u32) -> RateLimit {
+        self.same = same.max(1);
+        self
+    }
+
+    /// Sets the first pause between reports of equal stalls after that.
+    #[must_use]
+    pub fn pause(mut self, pause: Duration) -> RateLimit {
+        self.pause = pause;
+        self
+    }
+
+    /// Sets how many reports there may be within an hour.
+    #[must_use]
+    pub fn per_hour(mut self, reports: u32) -> RateLimit {
+        self.per_hour = reports;
+        self
+    }
+
+    /// Sets how many bytes of reports there may be within an hour.
+    #[must_use]
+    pub fn bytes_per_hour(mut self, bytes: u64) -> RateLimit {
+        self.bytes_per_hour = bytes;
+        self
+    }
+
+    /// Sets how many stacks of the watched thread may be taken within an hour.
+    #[must_use]
+    pub fn captures_per_hour(mut self, captures: u32) -> RateLimit {
+        self.captures_per_hour = captures;
+        self
+    }
+}
+
+/// Different stalls that are kept in mind; then the one that was not seen for longest is forgotten.
+const KNOWN: usize = 64;
+const HOUR: u64 = 3_600_000_000_000;
+const DAY: u64 = 24 * HOUR;
+
+/// Applies a [`RateLimit`] over time. Allocates nothing.
+#[derive(Debug, Clone)]
+pub struct RateLimiter {
+    rate_limit: RateLimit,
+    known: [Option<Known>; KNOWN],
+    /// The present hour's start, and what it has had.
+    hour: u64,
+    reports: u32,
+    bytes: u64,
+    captures: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    key: u64,
+    seen: u64,
+    reported: u32,
+    /// Not before this is it reported again, and how long the pause after that is.
+    next: u64,
+    pause: u64,
+}
+
+impl RateLimiter {
+    /// With nothing reported yet.
+    pub fn new(rate_limit: RateLimit) -> RateLimiter {
+        RateLimiter {
+            rate_limit,
+            known: [None; KNOWN],
+            hour: 0,
+            reports: 0,
+            bytes: 0,
+            captures: 0,
+        }
+    }
+
+    /// Whether the stall that `key` stands for may be reported at `now` (nanoseconds); if so, it
+    /// counts as a report. A stall without a stack has no key.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn passes(&mut self, now: u64, key: Option<u64>) -> Result<(), Loss> {
+        self.begin_hour(now);
+        if let Some(key) = key
+            && !self.is_due(now, key)
+        {
+            return Err(Loss::BackOff);
+        }
+        if self.reports >= self.rate_limit.per_hour || self.bytes >= self.rate_limit.bytes_per_hour
+        {
+            return Err(Loss::Quota);
+        }
+        self.reports = self.reports.saturating_add(1);
+        Ok(())
+    }
+
+    /// A report of so many bytes is whole.
+    pub fn wrote(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    /// Whether a stack may be taken at `now` (nanoseconds).
+    pub fn may_capture(&mut self, now: u64) -> bool {
+        self.begin_hour(now);
+        self.captures < self.rate_limit.captures_per_hour
+    }
+
+    /// One was taken.
+    pub fn captured(&mut self) {
+        self.captures = self.captures.saturating_add(1);
+    }
+
+    fn begin_hour(&mut self, now: u64) {
+        if now.saturating_sub(self.hour) >= HOUR {
+            (self.hour, self.reports, self.bytes, self.captures) = (now, 0, 0, 0);
+        }
+    }
+
+    fn is_due(&mut self, now: u64, key: u64) -> bool {
+        let pause = u64::try_from(self.rate_limit.pause.as_nanos())
+            .unwrap_or(DAY)
+            .min(DAY);
+        let place = self
+            .known
+            .iter()
+            .position(|known| known.is_some_and(|known| known.key == key));
+        let oldest = || {
+            let oldest = self
+                .known
+                .iter()
+                .enumerate()
+                .min_by_key(|(_, known)| known.map(|k| k.seen));
+            oldest.map_or(0, |(index, _)| index)
+        };
+        let place = place.unwrap_or_else(oldest);
+        let Some(slot) = self.known.get_mut(place) else {
+            return true;
+        };
+        let fresh = Known {
+            key,
+            seen: now,
+            reported: 0,
+            next: now,
+            pause,
+        };
+        let known = match slot {
+            Some(known) if known.key == key => known,
+            slot => slot.insert(fresh),
+        };
+        known.seen = now;
+        if now < known.next {
+            return false;
+        }
+        known.reported = known.reported.saturating_add(1);
+        if known.reported >= self.rate_limit.same {
+            known.next = now.saturating_add(known.pause);
+            known.pause = known.pause.saturating_mul(2).min(DAY);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: u64 = 60_000_000_000;
+
+    #[test]
+    fn the_same_stall_is_reported_ever_more_rarely() {
+        let mut limiter = RateLimiter::new(RateLimit::default().per_hour(1_000));
+        // One every 10 s for two hours.
+        let reported: Vec<u64> = (0..720)
+            .map(|n| n * MINUTE / 6)
+            .filter(|&now| limiter.passes(now, Some(1)).is_ok())
+            .collect();
+        let minutes: Vec<u64> = reported.iter().map(|now| now / MINUTE).collect();
+        assert_eq!(minutes, [0, 0, 0, 0, 0, 1, 3, 7, 15, 31, 63]);
+        assert_eq!(limiter.passes(120 * MINUTE, Some(1)), Err(Loss::BackOff));
+        assert_eq!(
+            limiter.passes(121 * MINUTE, Some(2)),
+            Ok(()),
+            "another one is not held back"
+        );
+    }
+
+    #[test]
+    fn there_is_a_quota_an_hour() {
+        let mut limiter = RateLimiter::new(RateLimit::default().per_hour(3));
+        let passed = (0..10)
+            .filter(|&n| limiter.passes(n * MINUTE, Some(n)).is_ok())
+            .count();
+        assert_eq!(passed, 3);
+        assert_eq!(limiter.passes(11 * MINUTE, Some(99)), Err(Loss::Quota));
+        assert_eq!(limiter.passes(70 * MINUTE, Some(100)), Ok(()));
+    }
+
+    #[test]
+    fn bytes_and_captures_have_quotas_too() {
+        let rate_limit = RateLimit::default()
+            .bytes_per_hour(1_000)
+            .captures_per_hour(2);
+        let mut limiter = RateLimiter::new(rate_limit);
+        assert_eq!(limiter.passes(0, Some(1)), Ok(()));
+        limiter.wrote(600);
+        assert_eq!(limiter.passes(MINUTE, Some(2)), Ok(()));
+        limiter.wrote(600);
+        assert_eq!(limiter.passes(2 * MINUTE, Some(3)), Err(Loss::Quota));
+        let taken = (0..5).filter(|_| {
+            let may = limiter.may_capture(3 * MINUTE);
+            limiter.captured();
+            may
+        });
+        assert_eq!(taken.count(), 2);
+        assert!(limiter.may_capture(61 * MINUTE) && limiter.passes(61 * MINUTE, Some(3)).is_ok());
+    }
+
+    #[test]
+    fn more_stalls_than_there_is_room_for_push_out_the_oldest() {
+        let mut limiter = RateLimiter::new(RateLimit::default().same(1).per_hour(u32::MAX));
+        for key in 0..=KNOWN as u64 {
+            assert_eq!(limiter.passes(key, Some(key)), Ok(()));
+        }
+        assert_eq!(limiter.passes(100, Some(KNOWN as u64)), Err(Loss::BackOff));
+        assert_eq!(limiter.passes(100, Some(0)), Ok(()), "forgotten");
+        assert!(limiter.passes(100, None).is_ok() && limiter.passes(100, None).is_ok());
+    }
+}

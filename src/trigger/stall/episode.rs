@@ -1,0 +1,74 @@
+//! A row of slow turns, as far as it is known.
+
+use super::outcome::Reason;
+
+/// Slow turns that follow each other without rest.
+#[derive(Debug, Clone)]
+pub(super) struct Episode {
+    /// No later than this it was all well.
+    pub(super) from: u64,
+    /// No later than this it had begun.
+    pub(super) first: u64,
+    /// CPU and delay at its first look.
+    pub(super) cpu: u64,
+    pub(super) delay: Option<u64>,
+    pub(super) launch: bool,
+    pub(super) turns: u32,
+    /// Upper bound of the present turn's start.
+    pub(super) turn_from: u64,
+    /// Whether its first turns may have been quick ones with a rest behind them.
+    pub(super) ambiguous: Option<AmbiguousTurn>,
+    /// When the last slow turn that is over ended.
+    pub(super) slow_end: Option<u64>,
+    /// Since when a nested run loop waits.
+    pub(super) modal: Option<u64>,
+    /// Since when the thread is idle between two turns of the row.
+    pub(super) idle: Option<u64>,
+    pub(super) counted: u64,
+    pub(super) not_counted: [u64; Reason::ALL.len()],
+    pub(super) missed: bool,
+    pub(super) stalled: bool,
+    pub(super) next_sample: u64,
+    /// Whether beats ring.
+    pub(super) exact: bool,
+    /// Since when the thread rests before its first beat.
+    pub(super) rests: Option<u64>,
+}
+
+/// A turn that followed another with no CPU used between: either both were blocked, or the thread
+/// was at rest. What it does later tells.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AmbiguousTurn {
+    /// What the row had counted before.
+    pub(super) before: u64,
+    /// The looks before and after.
+    pub(super) from: u64,
+    pub(super) now: u64,
+    pub(super) cpu: u64,
+}
+
+impl AmbiguousTurn {
+    pub(super) fn at(before: u64, from: u64, now: u64, cpu: u64) -> AmbiguousTurn {
+        AmbiguousTurn {
+            before,
+            from,
+            now,
+            cpu,
+        }
+    }
+}
+
+/// How much of the time between two turns a thread used. One that only works uses all of it, one
+/// that only blocks nothing; one that used some of it rested.
+pub(super) enum Used {
+    None,
+    Some,
+    All,
+}
+
+impl Episode {
+    pub(super) fn add(&mut self, reason: Reason, time: u64) {
+        let sum = &mut self.not_counted[reason as usize];
+        *sum = sum.saturating_add(time);
+    }
+}

@@ -1,0 +1,83 @@
+//! What goes into the detector and what comes out of it: looks and decisions.
+
+use super::outcome::{Reason, StallEndInfo, StallInfo};
+use crate::platform::gauge::Waits;
+use crate::trigger::heartbeat::Beat;
+
+/// What the watchdog sees at one moment. Times are nanoseconds.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Observation {
+    /// Monotonic clock, without sleep.
+    pub now: u64,
+    /// The same with the time that the machine slept.
+    pub boot: u64,
+    /// When this look was due.
+    pub due: u64,
+    /// What the watched thread last said.
+    pub beat: Beat,
+    /// CPU time of the watched thread.
+    pub cpu: u64,
+    /// How long the watched thread was ready to run but had no CPU; needed only while its beat
+    /// stands nearly still.
+    pub delay: Option<u64>,
+    /// The same of the watchdog's own thread.
+    pub own_delay: Option<u64>,
+    /// Whether a tracer is attached to the watched thread.
+    pub traced: bool,
+    /// What keeps the watched thread for good reason.
+    pub held: Held,
+    /// What the watched thread waits for; needed only before its first beat.
+    pub waits: Waits,
+}
+
+/// A good reason for the watched thread not to beat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Held {
+    /// None.
+    #[default]
+    No,
+    /// It is stopped, by a signal or by a tracer.
+    Stopped,
+    /// A nested run loop waits for events.
+    Modal,
+    /// It has ended.
+    Ended,
+    /// The recorder itself was at work on it since the last look, as for the report of a panic.
+    Recorder,
+}
+
+/// What to do after a look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Decision {
+    /// Nothing.
+    Nothing,
+    /// A first beat was missed: take a stack, in case that it becomes a stall. So many nanoseconds
+    /// since the start.
+    FirstMiss {
+        /// Since the start, nanoseconds.
+        at: u64,
+    },
+    /// Take a further stack.
+    Sample {
+        /// Since the start, nanoseconds.
+        at: u64,
+    },
+    /// What was missed came after all: forget the stacks.
+    Forget,
+    /// It is a stall: take a stack and report.
+    Stalled(StallInfo),
+    /// The stall is over.
+    Ended(StallEndInfo),
+    /// It would have been a stall but for a good reason: forget the stacks, count the reason.
+    Dropped(Reason),
+}
+
+/// When to look again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Next {
+    /// Monotonic clock, nanoseconds; `None`: only when it is woken.
+    pub due: Option<u64>,
+    /// Whether the next beat wakes the watchdog.
+    pub call: bool,
+}

@@ -1,0 +1,284 @@
+//! Lookup tables on disk: the same answers with and without, whatever happened to the file.
+//!
+//! The debug file is a program made by gcc on the spot.
+#![cfg(all(feature = "symbolicate", target_os = "linux"))]
+
+mod deadline;
+mod symbolicate_support;
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, OnceLock};
+
+use object::{Object, ObjectSection};
+use symbolicate_support::home::{Home, Thing, things};
+use wedjat::symbolicate::{Addresses, Cache, DebugFiles, Frame};
+
+fn symbolicator(cache: Option<Cache>) -> Addresses {
+    let mut files = DebugFiles::new().system(false).cache(cache).jobs(2);
+    files.add(&program()).unwrap();
+    Addresses::new(&files, None, None).unwrap()
+}
+
+/// A program of many small units, more than a megabyte with its debug information, made once.
+fn program() -> PathBuf {
+    static PROGRAM: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
+    let made = PROGRAM.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-g3", "-O1", "-Wl,--build-id=sha1", "-o", "program"]).current_dir(folder.path());
+        for unit in 0..40 {
+            let mut source = format!("volatile int sink{unit};\n");
+            for f in 0..60 {
+                source += &format!(
+                    "static inline __attribute__((always_inline)) int a_small_part_{unit}_{f}(int n) {{\n  \
+                     sink{unit} += n * {f};\n  return sink{unit} / (n | 1);\n}}\n\
+                     int a_function_with_a_rather_long_name_{unit}_{f}(int n) {{\n  \
+                     int m = a_small_part_{unit}_{f}(n);\n  return m + a_small_part_{unit}_{f}(m);\n}}\n"
+                );
+            }
+            let name = format!("unit{unit}.c");
+            std::fs::write(folder.path().join(&name), source).unwrap();
+            gcc.arg(name);
+        }
+        std::fs::write(folder.path().join("main.c"), "int main(void) { return 0; }\n").unwrap();
+        assert!(gcc.arg("main.c").status().expect("gcc is needed for this test").success());
+        let path = folder.path().join("program");
+        assert!(path.metadata().unwrap().len() > 1 << 20, "{:?}", path.metadata());
+        (folder, path)
+    });
+    made.1.clone()
+}
+
+/// So many addresses, evenly over the program's code.
+fn addresses(count: u64) -> Vec<u64> {
+    let data = std::fs::read(program()).unwrap();
+    let file = object::File::parse(&*data).unwrap();
+    let text = file.section_by_name(".text").unwrap();
+    (0..count)
+        .map(|i| text.address() + text.size() * i / count)
+        .collect()
+}
+
+fn answers(symbolicator: &Addresses, addresses: &[u64]) -> Vec<Arc<[Frame]>> {
+    addresses
+        .iter()
+        .map(|&address| symbolicator.frames(address))
+        .collect()
+}
+
+/// The one table in a cache.
+fn table(folder: &Path) -> PathBuf {
+    let files: Vec<PathBuf> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| !path.ends_with("CACHEDIR.TAG"))
+        .collect();
+    let [table] = &files[..] else {
+        panic!("{files:?}")
+    };
+    table.clone()
+}
+
+/// Every address has the same answer straight from DWARF, from a table just made, and from one on disk.
+#[test]
+fn the_same_answers_with_and_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::new(folder.path());
+    let all = addresses(4000);
+    // A symbolicator of its own for each few addresses never has cause to make the table of the whole file.
+    let straight: Vec<_> = all[..80]
+        .chunks(2)
+        .flat_map(|few| answers(&symbolicator(None), few))
+        .collect();
+    let made = answers(&symbolicator(Some(cache.clone())), &all);
+    assert!(table(folder.path()).metadata().unwrap().len() > 30_000);
+    let from_disk = answers(&symbolicator(Some(cache)), &all);
+    assert!(made.iter().filter(|frames| frames.len() > 1).count() > 100);
+    for (i, address) in all.iter().enumerate() {
+        assert_eq!(made[i], from_disk[i], "{address:#x}");
+        if let Some(straight) = straight.get(i) {
+            assert_eq!(straight, &made[i], "{address:#x}");
+        }
+    }
+}
+
+#[test]
+fn a_damaged_table_is_never_believed() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::new(folder.path());
+    let all = addresses(300);
+    let truth = answers(&symbolicator(Some(cache.clone())), &all);
+    let path = table(folder.path());
+    let whole = std::fs::read(&path).unwrap();
+    let len = whole.len();
+    let damages: Vec<Vec<u8>> = vec![
+        Vec::new(),
+        whole[..len / 2].to_vec(),
+        whole[..len - 1].to_vec(),
+        [&whole[..], b"more"].concat(),
+        vec![0; len],
+    ];
+    let flips = (1..16).map(|i| {
+        let mut flipped = whole.clone();
+        flipped[len / 16 * i] ^= 1 << (i % 8);
+        flipped
+    });
+    for (i, damaged) in damages.into_iter().chain(flips).enumerate() {
+        std::fs::write(&path, &damaged).unwrap();
+        let symbolicator = symbolicator(Some(cache.clone()));
+        assert_eq!(
+            answers(
+                &symbolicator,
+                &all[..300].iter().step_by(25).copied().collect::<Vec<_>>()
+            ),
+            truth.iter().step_by(25).cloned().collect::<Vec<_>>(),
+            "damage {i}"
+        );
+    }
+}
+
+/// Who may write a table could have it say anything.
+#[test]
+fn a_table_that_others_may_write_is_made_anew() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::new(folder.path());
+    let all = addresses(300);
+    let truth = answers(&symbolicator(Some(cache.clone())), &all);
+    let path = table(folder.path());
+    let mode = || path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(), 0o600);
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o666)).unwrap();
+    assert_eq!(answers(&symbolicator(Some(cache)), &all), truth);
+    assert_eq!(mode(), 0o600, "another file stands there now");
+}
+
+/// So could who owns it, whatever its mode is.
+#[test]
+fn a_table_of_another_owner_is_made_anew() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::new(folder.path());
+    let all = addresses(300);
+    let truth = answers(&symbolicator(Some(cache.clone())), &all);
+    let path = table(folder.path());
+    let own = path.metadata().unwrap().uid();
+    if let Err(error) = chown(&path, Some(own + 1), None) {
+        eprintln!("NOT TESTED: only root can give a file away ({error})");
+        return;
+    }
+    let given = path.metadata().unwrap().ino();
+    assert_eq!(answers(&symbolicator(Some(cache)), &all), truth);
+    let now = path.metadata().unwrap();
+    assert_eq!(now.uid(), own, "another file stands there now");
+    assert_ne!(now.ino(), given);
+}
+
+#[test]
+fn many_at_once_and_never_a_half_written_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let all = addresses(400);
+    let truth = answers(&symbolicator(None), &all);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let symbolicator = symbolicator(Some(Cache::new(folder.path())));
+                assert_eq!(answers(&symbolicator, &all), truth);
+            });
+        }
+    });
+    let from_disk = symbolicator(Some(Cache::new(folder.path())));
+    assert_eq!(answers(&from_disk, &all), truth);
+    table(folder.path()); // one file, and no temporary one beside it
+}
+
+#[test]
+fn the_folder_is_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    answers(
+        &symbolicator(Some(Cache::new(folder.path()))),
+        &addresses(400),
+    );
+    let old = folder.path().join("00-1-v0.table");
+    std::fs::rename(table(folder.path()), &old).unwrap();
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(1 << 20);
+    std::fs::File::options()
+        .append(true)
+        .open(&old)
+        .unwrap()
+        .set_modified(long_ago)
+        .unwrap();
+    answers(
+        &symbolicator(Some(Cache::new(folder.path()).limit(1))),
+        &addresses(400),
+    );
+    assert!(!old.exists());
+    table(folder.path());
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_is_done_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, b"in the way").unwrap();
+    let all = addresses(200);
+    assert_eq!(
+        answers(&symbolicator(Some(Cache::new(&file))), &all),
+        answers(&symbolicator(None), &all)
+    );
+}
+
+/// Makes the table, uses it, and makes it again.
+fn use_cache(cache: Cache) {
+    for _ in 0..2 {
+        answers(&symbolicator(Some(cache.clone())), &addresses(400));
+    }
+}
+
+#[test]
+fn a_cache_among_other_things_keeps_to_a_folder_of_its_own() {
+    let home = Home::new();
+    let root = home.shop.path("");
+    use_cache(Cache::new(&root).limit(1));
+    let new = home.check("a cache in the home");
+    let within = home.shop.path("wedjat-cache");
+    assert!(new.iter().all(|path| path.starts_with(&within)), "{new:?}");
+    let own = table(&within);
+    // An older one makes room, and nothing else does.
+    let old = own.with_file_name("00-1-v0.table");
+    std::fs::rename(own, &old).unwrap();
+    use_cache(Cache::new(&root).limit(1));
+    home.check("the second time");
+    assert!(!old.exists());
+    table(&within);
+}
+
+#[test]
+fn other_things_in_the_cache_s_own_folder_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    use_cache(Cache::new(folder.path()));
+    let old = folder.path().join("00-1-v0.table");
+    std::fs::rename(table(folder.path()), &old).unwrap();
+    let home = Home::new();
+    for path in home.before.keys() {
+        let to = folder.path().join(path.file_name().unwrap());
+        if path.is_symlink() {
+            symlink(std::fs::read_link(path).unwrap(), to).unwrap();
+        } else {
+            std::fs::rename(path, to).unwrap();
+        }
+    }
+    let before: BTreeMap<PathBuf, Thing> = things(folder.path());
+    use_cache(Cache::new(folder.path()).limit(1));
+    let mut after = things(folder.path());
+    assert!(
+        after.remove(&old).is_none(),
+        "the older table is still there"
+    );
+    for (path, thing) in before.iter().filter(|(path, _)| **path != old) {
+        assert!(after.get(path) == Some(thing), "{}", path.display());
+    }
+}
