@@ -57,28 +57,36 @@
 //! | `ffi` (feature of the same name) | the C interface, `include/wedjat.h` |
 #![deny(unsafe_op_in_unsafe_fn)]
 
+#[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod capture;
+#[cfg(not(feature = "internals"))]
+mod capture;
 pub mod context;
 #[cfg(feature = "ffi")]
 pub mod ffi;
 mod functions;
 mod monitor;
+#[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod platform;
+#[cfg(not(feature = "internals"))]
+mod platform;
 mod recorder;
 pub mod report;
 pub mod store;
 #[cfg(feature = "symbolicate")]
 pub mod symbolicate;
+#[cfg(feature = "internals")]
+#[doc(hidden)]
 pub mod trigger;
+#[cfg(not(feature = "internals"))]
+mod trigger;
 pub mod unwind;
 mod vitals;
 
-pub use monitor::{InstallError, Monitor, MonitorBuilder, StallEvent, Stats, Threads};
-pub use trigger::Crash;
-pub use trigger::{CpuLoad, MemoryLoad, SlowFrames};
-pub use trigger::{Heartbeat, RateLimit, Stall};
+pub use monitor::{InstallError, Misuse, Monitor, MonitorBuilder, StallEvent, Stats, Threads};
+pub use trigger::{CpuLoad, Crash, Heartbeat, MemoryLoad, RateLimit, SlowFrames, Stall};
 
 /// The examples in Rust of the README and of `docs/` are compiled; `tests/docs.rs` holds that no page is left out.
 #[cfg(all(doctest, target_os = "linux"))]

@@ -12,8 +12,9 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use support::range_of;
-use wedjat::capture::{CaptureLimits, Captured, Capturer, ImageTable, ImagesGuard, StopError};
+use wedjat::capture::{CaptureLimits, Captured, Capturer, ImageTable, ImagesGuard};
 use wedjat::platform::Thread;
+use wedjat::platform::stop::StopError;
 use wedjat::unwind::{Found, WalkEnd};
 
 #[derive(Default)]

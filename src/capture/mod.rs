@@ -23,10 +23,9 @@ pub use rule::RuleSource;
 pub use table::{ImageTable, ImagesGuard};
 pub use unwind::{Unwinder, Walk};
 
-pub use crate::platform::stop::StopError;
-
 /// How much stack a capture needs at most, bytes, whatever it captures: handlers that capture in
 /// place need an alternate stack of this size beyond what the kernel puts there
 /// (`getauxval(AT_MINSIGSTKSZ)`). The most that was measured is 57,376 bytes, built without optimisation, with no
 /// rule known before and a signal's frame on the way.
+#[cfg(feature = "internals")]
 pub const STACK_NEED: usize = 64 << 10;

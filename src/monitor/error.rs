@@ -1,4 +1,4 @@
-//! Why a monitor could not be installed.
+//! Why a monitor could not be installed, and what it may not be asked for.
 
 use std::fmt;
 use std::io;
@@ -82,5 +82,55 @@ impl std::error::Error for InstallError {
             | InstallError::Signal { source, .. }
             | InstallError::Resources { source, .. } => Some(source),
         }
+    }
+}
+
+/// What a monitor cannot do as it was installed. It is within the [`io::Error`] that the call returns:
+///
+/// ```
+/// use wedjat::{Misuse, Monitor};
+/// # let dir = std::env::temp_dir().join(format!("wedjat-misuse-{}", std::process::id()));
+/// let monitor = Monitor::builder("MyApp", "1").directory(&dir).install()?;
+/// let error = monitor.watch_by_ping(|_| {}).unwrap_err();
+/// let misuse = error.get_ref().and_then(|inner| inner.downcast_ref());
+/// assert_eq!(misuse, Some(&Misuse::NoStall));
+/// # drop(monitor);
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Misuse {
+    /// Pings find stalls, and [`MonitorBuilder::stall`](super::MonitorBuilder::stall) was not called.
+    NoStall,
+    /// A monitor watches by one ping, and this one does already.
+    WatchedAlready,
+    /// The process is a child of `fork`: its parent's monitor has no threads here, and perhaps locked locks.
+    Forked,
+}
+
+impl fmt::Display for Misuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Misuse::NoStall => {
+                "pings find stalls: install the monitor with `.stall(Stall::default())`"
+            }
+            Misuse::WatchedAlready => "this monitor watches by ping already",
+            Misuse::Forked => {
+                "a child of `fork` records nothing with its parent's monitor: drop it, and install one"
+            }
+        })
+    }
+}
+
+impl std::error::Error for Misuse {}
+
+impl From<Misuse> for io::Error {
+    fn from(misuse: Misuse) -> io::Error {
+        let kind = match misuse {
+            Misuse::Forked => io::ErrorKind::Unsupported,
+            _ => io::ErrorKind::InvalidInput,
+        };
+        io::Error::new(kind, misuse)
     }
 }

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 pub use builder::MonitorBuilder;
-pub use error::InstallError;
+pub use error::{InstallError, Misuse};
 pub use stats::Stats;
 
-pub use crate::recorder::{StallEvent, Which as Threads};
+pub use crate::recorder::{StallEvent, Threads};
 
 use crate::context::{CONTEXT, Context};
 use crate::platform::file::Folder;
@@ -143,16 +143,13 @@ impl Monitor {
     /// be started.
     pub fn watch_by_ping(&self, post: impl FnMut(Beat) + Send + 'static) -> io::Result<()> {
         self.not_forked()?;
-        let invalid = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
-        let timeout = self.timeout.ok_or_else(|| {
-            invalid("pings find stalls: install the monitor with `.stall(Stall::default())`")
-        })?;
+        let timeout = self.timeout.ok_or(Misuse::NoStall)?;
         let mut ping = self
             .ping
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
         if ping.is_some() {
-            return Err(invalid("this monitor watches by ping already"));
+            return Err(Misuse::WatchedAlready.into());
         }
         *ping = Some(Ping::spawn(self.heartbeat, timeout, post)?);
         Ok(())
@@ -321,9 +318,7 @@ impl Monitor {
         if self.process == process_id() {
             return Ok(());
         }
-        let why =
-            "a child of `fork` records nothing with its parent's monitor: drop it, and install one";
-        Err(io::Error::new(io::ErrorKind::Unsupported, why))
+        Err(Misuse::Forked.into())
     }
 
     /// The folder of the reports.

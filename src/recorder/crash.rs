@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use super::cause::Cause;
 use super::helper::Renewals;
 use super::threads::Tally;
-use super::{Facts, Helper, Recording, ReportBuffers, Threads};
+use super::{Facts, Helper, Recording, ReportBuffers, ThreadList};
 use crate::capture::{CaptureLimits, Capturer, ImageTable, ImagesGuard};
 use crate::platform::spare::Spare;
 use crate::platform::{Thread, clock, file};
@@ -46,7 +46,7 @@ struct WriterContext {
 struct Work {
     buffers: ReportBuffers,
     capturer: Capturer,
-    threads: Threads,
+    threads: ThreadList,
     /// Where the frames of a throw are made.
     thrown: Box<[RawFrame]>,
     recording: Option<Recording>,
@@ -118,7 +118,7 @@ impl WriterContext {
             work: UnsafeCell::new(Work {
                 buffers: ReportBuffers::new(),
                 capturer: Capturer::new(limits).map_err(std::io::Error::other)?,
-                threads: Threads::new(threads),
+                threads: ThreadList::new(threads),
                 thrown: vec![RawFrame::default(); terminate::STACK].into_boxed_slice(),
                 recording: None,
             }),

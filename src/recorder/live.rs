@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, TryLockError};
 
 use super::helper::Renewals;
 use super::names::{self, Names};
-use super::{COUNTERS, Facts, Recording, ReportBuffers, Threads};
+use super::{COUNTERS, Facts, Recording, ReportBuffers, ThreadList};
 use crate::capture::{CaptureLimits, Captured, Capturer, ImageTable};
 use crate::platform::{Thread, file};
 use crate::report::name::Name;
@@ -31,7 +31,7 @@ pub(crate) struct LiveRecorder {
 struct Work {
     buffers: ReportBuffers,
     capturer: Capturer,
-    threads: Threads,
+    threads: ThreadList,
 }
 
 impl Work {
@@ -39,7 +39,7 @@ impl Work {
         Ok(Work {
             buffers: ReportBuffers::new(),
             capturer: Capturer::new(limits).map_err(io::Error::other)?,
-            threads: Threads::new(most),
+            threads: ThreadList::new(most),
         })
     }
 }
@@ -47,7 +47,7 @@ impl Work {
 /// Which threads' stacks are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Which {
+pub enum Threads {
     /// The thread that installed the monitor.
     Main,
     /// The calling thread.
@@ -76,7 +76,7 @@ impl LiveRecorder {
 
     /// The stacks as text, a line a frame; of several threads each under a line of its own.
     #[inline(never)]
-    pub fn stacks(&self, which: Which, main: Thread) -> io::Result<String> {
+    pub fn stacks(&self, which: Threads, main: Thread) -> io::Result<String> {
         let mut work = self
             .work
             .lock()
@@ -88,16 +88,16 @@ impl LiveRecorder {
         let mut images = ImageTable::enter();
         let mut renewals = Renewals::new();
         let wanted = match which {
-            Which::Main => vec![main],
-            Which::Current => vec![here],
-            Which::All => {
+            Threads::Main => vec![main],
+            Threads::Current => vec![here],
+            Threads::All => {
                 let others = work.threads.all().iter().copied();
                 let others: Vec<Thread> = others.filter(|thread| *thread != here).collect();
                 [vec![here], others].concat()
             }
         };
         for thread in wanted {
-            if which == Which::All {
+            if which == Threads::All {
                 let mut name = [0; 32];
                 let length = thread.name(&mut name);
                 let name = String::from_utf8_lossy(name.get(..length).unwrap_or_default());

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::helper::Renewals;
 use super::lock::Line;
 use super::stall::Shared;
-use super::{Facts, Recording, ReportBuffers, Threads};
+use super::{Facts, Recording, ReportBuffers, ThreadList};
 use crate::capture::{CaptureLimits, Capturer, ImageTable};
 use crate::platform::{self, Thread, ThreadGauge, clock, file, vitals};
 use crate::report::{CaptureView, EventKind, EventView, StallEndView, ThreadView, WalkEnd};
@@ -21,7 +21,7 @@ use crate::vitals::{FRAMES, GAUGES};
 /// Samples of the thread in question, and how far apart.
 const SAMPLES: u64 = 20;
 const APART: Duration = Duration::from_millis(50);
-/// Threads that are looked at.
+/// ThreadList that are looked at.
 const THREADS: usize = 256;
 /// Of them, so many of the hottest are reported.
 const HOTTEST: usize = 5;
@@ -36,7 +36,7 @@ pub(crate) struct LoadRecorder {
     limit: u64,
     buffers: ReportBuffers,
     capturer: Capturer,
-    threads: Threads,
+    threads: ThreadList,
     samples: Samples,
     shared: Shared,
     list: Box<[Thread]>,
@@ -65,7 +65,7 @@ impl LoadRecorder {
                 .unwrap_or(0),
             buffers: ReportBuffers::new(),
             capturer: Capturer::new(limits).map_err(std::io::Error::other)?,
-            threads: Threads::new(shared.threads),
+            threads: ThreadList::new(shared.threads),
             samples: Samples::new(),
             shared,
             list: vec![Thread::current(); THREADS].into_boxed_slice(),

@@ -27,10 +27,10 @@ pub(crate) use events::{OnStall, trace_report};
 pub(crate) use facts::Facts;
 pub(crate) use helper::{Helper, TERMINATE};
 pub(crate) use live::LiveRecorder;
-pub use live::Which;
+pub use live::Threads;
 pub(crate) use load::LoadRecorder;
 pub(crate) use stall::{Shared, StallRecorder};
-pub(crate) use threads::{MAX_THREADS, Threads};
+pub(crate) use threads::{MAX_THREADS, ThreadList};
 
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ use super::events::{self, OnStall, StallEvent};
 use super::helper::{Helper, Renewals};
 use super::lock::{Line, Waiting};
 use super::sampler::Sampler;
-use super::{COUNTERS, Facts, Recording, ReportBuffers, Threads};
+use super::{COUNTERS, Facts, Recording, ReportBuffers, ThreadList};
 use crate::capture::{CaptureLimits, ImageTable};
 use crate::platform::{Thread, clock, file};
 use crate::report::{EventKind, EventView, StallEndView, ThreadView, ThresholdsView, WalkEnd};
@@ -29,7 +29,7 @@ pub(crate) struct StallRecorder {
     folder: Arc<file::Folder>,
     buffers: ReportBuffers,
     sampler: Sampler,
-    threads: Threads,
+    threads: ThreadList,
     open: Option<Recording>,
     shared: Shared,
     on_stall: Option<OnStall>,
@@ -82,7 +82,7 @@ impl StallRecorder {
             folder,
             buffers: ReportBuffers::new(),
             sampler: Sampler::new(watched, limits)?,
-            threads: Threads::new(shared.threads),
+            threads: ThreadList::new(shared.threads),
             open: None,
             shared,
             on_stall,

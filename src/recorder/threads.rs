@@ -9,17 +9,17 @@ use crate::platform::{self, Thread, clock};
 use crate::report::{ThreadView, WalkEnd};
 use crate::trigger::crash;
 
-/// Threads in one report beside the one in question, at most, unless the app says otherwise; the rest are
+/// ThreadList in one report beside the one in question, at most, unless the app says otherwise; the rest are
 /// counted.
 pub(crate) const MAX_THREADS: usize = 1024;
-/// Threads that do not answer cost at most so much together, nanoseconds.
+/// ThreadList that do not answer cost at most so much together, nanoseconds.
 const UNANSWERED_BUDGET: u64 = 50_000_000;
-/// Threads that would answer, but do not get the CPU for it, cost at most so much together.
+/// ThreadList that would answer, but do not get the CPU for it, cost at most so much together.
 const STARVED_BUDGET: u64 = 1_000_000_000;
 
 /// Room for a list of threads, reserved at install.
 #[derive(Debug)]
-pub(crate) struct Threads {
+pub(crate) struct ThreadList {
     list: Box<[Thread]>,
     /// So many are written.
     most: usize,
@@ -28,17 +28,17 @@ pub(crate) struct Threads {
 /// What capturing the other threads came to.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tally {
-    /// Threads that did not let themselves be captured.
+    /// ThreadList that did not let themselves be captured.
     pub unanswered: u64,
-    /// Threads that there was no room for.
+    /// ThreadList that there was no room for.
     pub left_out: u64,
     /// Bytes of stack copied.
     pub bytes: u64,
 }
 
-impl Threads {
-    pub fn new(most: usize) -> Threads {
-        Threads {
+impl ThreadList {
+    pub fn new(most: usize) -> ThreadList {
+        ThreadList {
             list: vec![Thread::current(); most.clamp(MAX_THREADS, 1 << 16)].into_boxed_slice(),
             most,
         }
@@ -50,7 +50,7 @@ impl Threads {
         self.list_anew().0
     }
 
-    /// As [`Threads::all`], and how many there was no room for.
+    /// As [`ThreadList::all`], and how many there was no room for.
     fn list_anew(&mut self) -> (&[Thread], usize) {
         let count = platform::threads::list(&mut self.list);
         let room = self.list.len();
@@ -77,7 +77,7 @@ impl Threads {
         })
     }
 
-    /// As [`Threads::write_others`], those that are wanted. Signal-safe, if `wanted` is.
+    /// As [`ThreadList::write_others`], those that are wanted. Signal-safe, if `wanted` is.
     pub fn write_some(
         &mut self,
         recording: &mut Recording,

@@ -134,27 +134,6 @@ impl StoredReport {
         })
     }
 
-    /// What it tells of the launch that wrote it.
-    ///
-    /// # Errors
-    /// As [`StoredReport::read`].
-    pub fn previous_launch(&self) -> io::Result<PreviousLaunch> {
-        let report = self.read()?.report;
-        let event = report.event.unwrap_or_default();
-        let cut = report
-            .end
-            .is_none_or(|end| end.closed_by != report::ClosedBy::Writer.as_str());
-        Ok(PreviousLaunch {
-            launch: report.head.launch,
-            app_version: report.head.app.version,
-            pid: report.head.pid,
-            at: report.head.time,
-            fatal: event.fatal,
-            stalled: event.kind == report::EventKind::Stall && report.stall_end.is_none(),
-            cut,
-        })
-    }
-
     /// Removes it, as a sender does once it was accepted.
     ///
     /// # Errors
@@ -172,37 +151,6 @@ impl StoredReport {
         let origin = report::edit::origin(&bytes).ok_or(io::ErrorKind::InvalidData)?;
         Ok(origin.launch)
     }
-}
-
-/// How a launch came to its end, as far as one report of it tells.
-///
-/// ```
-/// # let directory = std::env::temp_dir().join("wedjat-doc-none");
-/// for old in wedjat::store::reports(&directory)? {
-///     let launch = old.previous_launch()?;
-///     if launch.fatal || launch.stalled {
-///         println!("version {} did not end well", launch.app_version);
-///     }
-/// }
-/// # Ok::<(), std::io::Error>(())
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PreviousLaunch {
-    /// Identifies the launch; the same in all its reports.
-    pub launch: [u8; 16],
-    /// The app's version then.
-    pub app_version: String,
-    /// The process' id then.
-    pub pid: u64,
-    /// When the report was begun.
-    pub at: std::time::SystemTime,
-    /// The process died of what the report tells.
-    pub fatal: bool,
-    /// It is a stall that never ended: the last thing that the app did.
-    pub stalled: bool,
-    /// The process was gone before it had closed the report.
-    pub cut: bool,
 }
 
 /// How much a folder of reports may hold; the oldest go first, soon after a monitor is installed or a report

@@ -22,6 +22,7 @@ mod worker;
 pub use crash::Crash;
 #[cfg(target_os = "linux")]
 #[doc(hidden)]
+#[cfg(feature = "internals")]
 pub use crash::set_phase_hook;
 pub use heartbeat::Heartbeat;
 pub use load::{CpuLoad, MemoryLoad, SlowFrames};

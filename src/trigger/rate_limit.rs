@@ -10,7 +10,7 @@ use super::loss::Loss;
 ///
 /// ```
 /// use std::time::Duration;
-/// use wedjat::trigger::RateLimit;
+/// use wedjat::RateLimit;
 /// let rate limit = RateLimit::default().same(1).pause(Duration::from_secs(600)).per_hour(10);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -29,7 +29,10 @@ mod settings;
 
 pub use detector::Detector;
 pub use observation::{Decision, Held, Next, Observation};
-pub use outcome::{Class, How, Reason, StallEndInfo, StallInfo};
+#[cfg(feature = "internals")]
+pub use outcome::How;
+pub use outcome::{Class, Reason, StallEndInfo, StallInfo};
 pub use settings::Stall;
 
+#[cfg(feature = "internals")]
 pub use crate::platform::gauge::Waits;

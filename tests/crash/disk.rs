@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use wedjat::report::EventKind;
+use wedjat::report::{ClosedBy, EventKind};
 use wedjat::{Monitor, store};
 
 use crate::child::deadline::{status, until};
@@ -227,18 +227,21 @@ fn two_processes() {
     frozen.wait().unwrap();
     let found = store::reports(&folder.0).unwrap();
     assert_eq!((found.len(), partials()), (7, 0));
-    let launches: Vec<_> = found
-        .iter()
-        .map(|report| report.previous_launch().unwrap())
-        .collect();
-    let stalled: Vec<_> = launches.iter().filter(|launch| launch.stalled).collect();
-    assert_eq!(stalled.len(), 1);
-    assert!(stalled[0].cut && !stalled[0].fatal);
-    assert_eq!(launches.iter().filter(|launch| launch.fatal).count(), 3);
-    for report in found {
-        assert!(report.read().unwrap().damage.is_empty());
-        report.remove().unwrap();
+    let (mut stalled, mut fatal) = (0, 0);
+    for stored in found {
+        let reading = stored.read().unwrap();
+        assert!(reading.damage.is_empty());
+        let report = reading.report;
+        let event = report.event.unwrap();
+        fatal += usize::from(event.fatal);
+        if event.kind == EventKind::Stall && report.stall_end.is_none() {
+            stalled += 1;
+            let closed_by = report.end.unwrap().closed_by;
+            assert!(!event.fatal && closed_by == ClosedBy::NextLaunch.as_str());
+        }
+        stored.remove().unwrap();
     }
+    assert_eq!((stalled, fatal), (1, 3));
 }
 
 fn full_disk() {
@@ -265,8 +268,9 @@ fn removed() {
     assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{:?}", ended.status);
     let found = store::reports(ended.folder.0.join("some/where")).unwrap();
     assert_eq!(found.len(), 1);
-    let launch = found[0].previous_launch().unwrap();
-    assert!(launch.fatal && !launch.cut && !launch.stalled);
+    let report = found[0].read().unwrap().report;
+    assert!(report.event.unwrap().fatal);
+    assert_eq!(report.end.unwrap().closed_by, ClosedBy::Writer.as_str());
 }
 
 fn no_descriptors() {

@@ -60,23 +60,6 @@ pub fn list(known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Vec<ImageFacts> {
     state.images
 }
 
-/// How many images the loader has added and taken away so far; changes when [`list`] would.
-pub fn loader_counts() -> (u64, u64) {
-    extern "C" fn first(
-        info: *mut libc::dl_phdr_info,
-        _size: usize,
-        data: *mut libc::c_void,
-    ) -> libc::c_int {
-        // SAFETY: the loader gives a valid entry, and `data` is the pair below.
-        unsafe { *data.cast::<(u64, u64)>() = ((*info).dlpi_adds, (*info).dlpi_subs) };
-        1
-    }
-    let mut counts = (0, 0);
-    // SAFETY: the callback gets back the pointer given here, which lives across the call.
-    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut counts).cast()) };
-    counts
-}
-
 struct Listing<'a> {
     images: Vec<ImageFacts>,
     known: &'a mut dyn FnMut(u64, &[u8]) -> bool,

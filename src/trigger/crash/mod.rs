@@ -145,11 +145,7 @@ static PHASE_HOOK: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 /// For tests: has `hook` called, in the handler, at the beginning of each phase of the writing, with
 /// what the report says after a crash in that phase. A test crashes there, or kills the process.
-#[doc(hidden)]
-#[cfg_attr(
-    not(target_os = "linux"),
-    allow(dead_code, reason = "for tests on Linux")
-)]
+#[cfg(feature = "internals")]
 pub fn set_phase_hook(hook: fn(&'static str)) {
     PHASE_HOOK.store(hook as *mut (), Ordering::Relaxed);
 }
