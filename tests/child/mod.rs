@@ -81,9 +81,17 @@ pub struct Ended {
     pub folder: Folder,
 }
 
+/// This test program. To be called once before the process takes mounts of its own: then the kernel may name the
+/// program by a path of the old ones (in a root of its own, as `chroot` makes it).
+pub fn program() -> &'static Path {
+    static PROGRAM: std::sync::LazyLock<std::path::PathBuf> =
+        std::sync::LazyLock::new(|| std::env::current_exe().expect("the path of this program"));
+    &PROGRAM
+}
+
 /// Starts this test program in a role.
 pub fn command(role: &str, folder: &Path) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
+    let mut command = Command::new(program());
     command
         .env(ROLE, role)
         .env(FOLDER, folder)

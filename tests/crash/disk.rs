@@ -48,6 +48,7 @@ pub fn may_mount() -> bool {
 }
 
 pub fn own_mounts() -> bool {
+    crate::child::program();
     // SAFETY: the calls change this process' own view of the files.
     unsafe {
         libc::unshare(libc::CLONE_NEWNS) == 0

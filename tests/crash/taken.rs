@@ -13,7 +13,7 @@ use wedjat::{CpuLoad, Crash, MemoryLoad, Monitor, SlowFrames, Stall, Threads, st
 
 use crate::child::deadline::status;
 use crate::child::{Ended, Folder, command, functions, in_order, no_shared_file, play, play_with};
-use crate::disk::own_mounts;
+use crate::disk::{may_mount, own_mounts};
 use crate::{Tests, Way, outer, tests};
 
 pub fn trials() -> Tests {
@@ -100,6 +100,7 @@ pub fn lacks(test: &str) -> Option<String> {
     match (root, loops) {
         (false, _) => Some("only root may mount a disk".into()),
         (_, false) => Some("there are no loop devices".into()),
+        _ if !may_mount() => Some("this process may have no mounts of its own".into()),
         _ => None,
     }
 }
