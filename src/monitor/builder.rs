@@ -351,6 +351,7 @@ impl MonitorBuilder {
 
         let mut facts = Facts::gather(&self.name, &self.version, store::fresh_id());
         facts.all_images = self.all_images;
+        (facts.names, facts.threads) = (self.names, self.threads);
         let limits = CaptureLimits {
             stopped: nanos(self.stop_budget),
             ..CaptureLimits::default()
@@ -376,13 +377,7 @@ impl MonitorBuilder {
             launch::LaunchRecord::begin(&folder, &facts.launch, &self.version, &memory_now).ok();
         launch::seen(&memory_now);
 
-        let live = LiveRecorder::new(
-            facts.clone(),
-            folder.clone(),
-            &limits,
-            self.names,
-            self.threads,
-        );
+        let live = LiveRecorder::new(facts.clone(), folder.clone(), &limits);
         let live = Arc::new(live);
         static ONCE: First = First::new();
         if ONCE.is_now() {
@@ -426,15 +421,8 @@ impl MonitorBuilder {
                 ..CaptureLimits::default()
             };
             let folder = open()?.with_reserve(CRASH_RESERVE);
-            let recorder = CrashRecorder::new(
-                facts.clone(),
-                folder,
-                &limits,
-                wanted.near_memory,
-                self.threads,
-            )
-            .map_err(memory)?;
-            prepare_crash(recorder);
+            let recorder = CrashRecorder::new(facts.clone(), folder, &limits, wanted.near_memory);
+            prepare_crash(recorder.map_err(memory)?);
             #[cfg(target_os = "linux")]
             {
                 monitor.writer_thread = Some(crash::WriterThread::spawn().map_err(thread)?);
@@ -456,31 +444,22 @@ impl MonitorBuilder {
         }
         let told = self.on_report;
         let shared = Shared {
+            facts,
+            folder,
             limiter: Arc::new(Mutex::new(RateLimiter::new(self.rate_limit))),
-            refresh: || {
-                Helper::refresh_soon();
-            },
             done: Arc::new(move |name: Name| {
                 Helper::tidy_soon();
                 let path = directory.join(name.as_str());
                 trace_report(&path);
                 tell(&told, &path);
             }),
-            names: self.names,
-            threads: self.threads,
         };
         if let Some(stall) = self.stall {
             // The captures' signal may come while a handler of the app's runs on an alternate stack.
             ensure_alternate_stack(ALTERNATE_STACK, TOUCHED).map_err(memory)?;
-            let recorder = StallRecorder::new(
-                facts.clone(),
-                folder.clone(),
-                Thread::current(),
-                &limits,
-                shared.clone(),
-                self.on_stall,
-            )
-            .map_err(memory)?;
+            let (watched, shared) = (Thread::current(), shared.clone());
+            let recorder = StallRecorder::new(watched, &limits, shared, self.on_stall);
+            let recorder = recorder.map_err(memory)?;
             let watchdog = Watchdog::spawn(stall, &HEARTBEAT, recorder).map_err(thread)?;
             GAUGES.set_watchdog(watchdog.thread_id() as u64);
             monitor.timeout = u64::try_from(stall.timeout.as_nanos()).ok();
@@ -493,7 +472,7 @@ impl MonitorBuilder {
         if self.loads.any() {
             let watchdog = monitor.watchdog.as_ref().map(Watchdog::thread_id);
             let watched = Thread::current();
-            let recorder = LoadRecorder::new(facts, folder, watched, watchdog, &limits, shared);
+            let recorder = LoadRecorder::new(watched, watchdog, &limits, shared);
             let load = LoadWatch::spawn(self.loads, recorder.map_err(memory)?).map_err(thread)?;
             monitor.load = Some(load);
         }

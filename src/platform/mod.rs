@@ -56,6 +56,7 @@ pub use os::threads;
 pub use os::threads::Thread;
 pub use os::vitals;
 pub use os::{errno, open_for_reports, process_id, provide_stacks, set_errno};
+pub use surface::ThreadName;
 
 /// A system call that failed: which, and the platform's code for why.
 #[derive(Debug)]

@@ -154,6 +154,28 @@ pub enum Waits {
     Event,
 }
 
+/// The name of a thread.
+#[derive(Debug, Clone, Copy)]
+pub struct ThreadName {
+    bytes: [u8; 32],
+    length: usize,
+}
+
+impl ThreadName {
+    /// As the kernel knows it now. Signal-safe.
+    pub fn of(thread: Thread) -> ThreadName {
+        let mut bytes = [0; 32];
+        let length = thread.name(&mut bytes);
+        ThreadName { bytes, length }
+    }
+
+    /// `None` where it has none, or one that is not UTF-8. Signal-safe.
+    pub fn as_str(&self) -> Option<&str> {
+        let name = std::str::from_utf8(self.bytes.get(..self.length)?).ok()?;
+        Some(name).filter(|name| !name.is_empty())
+    }
+}
+
 /// How far a thread has come, see [`Thread::progress`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {

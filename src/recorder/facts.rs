@@ -1,6 +1,10 @@
-//! What is known once and put into every report's head.
+//! What is known once: what stands in every report's head, and what the app wants of reports.
 
 use crate::platform;
+
+/// Threads in one report beside the one in question, at most, unless the app says otherwise; the rest are
+/// counted.
+pub(crate) const MAX_THREADS: usize = 1024;
 
 /// The app, the machine and this launch.
 #[derive(Debug, Clone)]
@@ -16,10 +20,14 @@ pub(crate) struct Facts {
     pub launch: [u8; 16],
     /// Whether reports have all images, rather than those that frames point into.
     pub all_images: bool,
+    /// Whether frames get names from the images' own symbol tables, but in the report of a crash.
+    pub names: bool,
+    /// How many threads a report has beside the first, at most.
+    pub threads: usize,
 }
 
 impl Facts {
-    /// Asks the system. Allocates.
+    /// Reads what the system knows. Allocates.
     pub fn gather(app_name: &str, app_version: &str, launch: [u8; 16]) -> Facts {
         let system = platform::system::describe();
         Facts {
@@ -33,6 +41,8 @@ impl Facts {
             pid: std::process::id(),
             launch,
             all_images: false,
+            names: false,
+            threads: MAX_THREADS,
         }
     }
 }

@@ -1,71 +1,56 @@
 //! The reports of too much load: the threads that cause it, and samples of the one that does most.
 
 use std::fmt::{self, Write};
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::helper::Renewals;
+use super::Shared;
+use super::helper::{Helper, Renewals};
 use super::lock::Line;
-use super::stall::Shared;
-use super::{Facts, Recording, ReportBuffers, ThreadList};
-use crate::capture::{CaptureLimits, Capturer, ImageTable};
-use crate::platform::{self, Thread, ThreadGauge, clock, file, vitals};
-use crate::report::{CaptureView, EventKind, EventView, StallEndView, ThreadView, WalkEnd};
+use super::sampler::state;
+use super::work::{self, Work, view};
+use crate::capture::{CaptureLimits, ImageTable};
+use crate::platform::{self, Thread, ThreadGauge, ThreadName, clock, vitals};
+use crate::report::{CaptureView, EventKind, EventView, ThreadView};
 use crate::trigger::crash;
 use crate::trigger::load::{Excess, Gauge};
 use crate::trigger::load_watch::LoadWatcher;
-use crate::trigger::loss::LOSSES;
 use crate::trigger::sampling::Samples;
 use crate::vitals::{FRAMES, GAUGES};
 
 /// Samples of the thread in question, and how far apart.
 const SAMPLES: u64 = 20;
 const APART: Duration = Duration::from_millis(50);
-/// ThreadList that are looked at.
+/// Threads that are looked at.
 const THREADS: usize = 256;
 /// Of them, so many of the hottest are reported.
 const HOTTEST: usize = 5;
 
 /// What the thread that looks for too much load writes with.
 pub(crate) struct LoadRecorder {
-    facts: Facts,
-    folder: Arc<file::Folder>,
+    shared: Shared,
+    work: Work,
     watched: Thread,
     /// The monitor's own thread, whose CPU is not the app's.
     watchdog: Option<i32>,
     limit: u64,
-    buffers: ReportBuffers,
-    capturer: Capturer,
-    threads: ThreadList,
     samples: Samples,
-    shared: Shared,
     list: Box<[Thread]>,
 }
 
 impl LoadRecorder {
     pub fn new(
-        facts: Facts,
-        folder: Arc<file::Folder>,
         watched: Thread,
         watchdog: Option<i32>,
         limits: &CaptureLimits,
         shared: Shared,
     ) -> std::io::Result<LoadRecorder> {
         let total = GAUGES.memory().device_total;
-        let group = vitals::memory_group();
+        let group = vitals::memory_group().and_then(|group| group.limit);
         Ok(LoadRecorder {
-            facts,
-            folder,
+            work: Work::new(limits, shared.facts.threads)?,
             watched,
             watchdog,
-            limit: [group.and_then(|group| group.limit), total]
-                .into_iter()
-                .flatten()
-                .min()
-                .unwrap_or(0),
-            buffers: ReportBuffers::new(),
-            capturer: Capturer::new(limits).map_err(std::io::Error::other)?,
-            threads: ThreadList::new(shared.threads),
+            limit: group.into_iter().chain(total).min().unwrap_or(0),
             samples: Samples::new(),
             shared,
             list: vec![Thread::current(); THREADS].into_boxed_slice(),
@@ -77,33 +62,24 @@ impl LoadRecorder {
     fn hottest(&mut self) -> Vec<Thread> {
         let count = platform::threads::list(&mut self.list).min(THREADS);
         let own = [Some(Thread::current().tid()), self.watchdog];
-        let gauges: Vec<(Thread, u64)> = self
-            .list
-            .iter()
-            .take(count)
+        let listed = self.list.iter().take(count).copied();
+        let gauges: Vec<(Thread, u64)> = listed
             .filter(|thread| !own.contains(&Some(thread.tid())))
-            .map(|&thread| (thread, clock::thread_cpu(thread.tid())))
+            .map(|thread| (thread, clock::thread_cpu(thread.tid())))
             .collect();
         std::thread::sleep(2 * APART);
-        let mut used: Vec<(u64, Thread)> = gauges
-            .into_iter()
-            .map(|(thread, before)| {
-                (
-                    clock::thread_cpu(thread.tid()).saturating_sub(before),
-                    thread,
-                )
-            })
-            .filter(|(used, _)| *used > 0)
-            .collect();
+        let now = gauges.into_iter().map(|(thread, before)| {
+            let now = clock::thread_cpu(thread.tid());
+            (now.saturating_sub(before), thread)
+        });
+        let mut used: Vec<(u64, Thread)> = now.filter(|(used, _)| *used > 0).collect();
         used.sort_unstable_by(|one, other| other.cmp(one));
-        used.into_iter()
-            .map(|(_, thread)| thread)
-            .take(HOTTEST)
-            .collect()
+        let hottest = used.into_iter().map(|(_, thread)| thread);
+        hottest.take(HOTTEST).collect()
     }
 
     fn report(&mut self, excess: &Excess) -> Result<(), i32> {
-        (self.shared.refresh)();
+        Helper::refresh_soon();
         let (kind, class, line) = describe(excess);
         let (first, others) = match excess {
             Excess::Cpu { .. } => {
@@ -113,64 +89,40 @@ impl LoadRecorder {
             }
             _ => (self.watched, Vec::new()),
         };
-        let buffers = &mut self.buffers;
-        let mut recording = Recording::begin(&self.folder, &self.facts, kind, buffers)?
-            .with_names(self.shared.names);
-        recording.event(
-            buffers,
-            &EventView {
-                kind,
-                reason: Some(line.as_str()),
-                class,
-                ..EventView::default()
-            },
-        );
+        let work = &mut self.work;
+        let event = EventView {
+            kind,
+            reason: Some(line.as_str()),
+            class,
+            ..EventView::default()
+        };
+        let mut recording = self.shared.begin(work, &event)?;
         let gauge = ThreadGauge::open(first.tid());
-        let mut cost = CaptureView::default();
-        let mut name = [0; 32];
-        let length = first.name(&mut name);
-        let name = name
-            .get(..length)
-            .and_then(|name| std::str::from_utf8(name).ok());
-        let view = ThreadView {
-            id: first.id(),
-            name: name.filter(|name| !name.is_empty()),
+        let name = ThreadName::of(first);
+        let thread = ThreadView {
             main: first == self.watched,
             state: state(&gauge),
             cpu: Some(Duration::from_nanos(gauge.cpu())),
-            ..ThreadView::default()
+            ..view(first, &name)
+        };
+        let mut cost = CaptureView {
+            unanswered: Some(1),
+            ..CaptureView::default()
         };
         {
             let mut images = ImageTable::enter();
             let mut renewals = Renewals::new();
             let renew = || renewals.renew();
-            match self.capturer.capture_renewing(first, &mut images, renew) {
+            match work.capturer.capture_renewing(first, &mut images, renew) {
                 Ok(captured) => {
-                    cost.stopped = Some(Duration::from_nanos(captured.stopped));
-                    cost.unwind = Some(Duration::from_nanos(captured.unwind));
-                    cost.bytes = Some(captured.bytes);
-                    cost.cut = captured.cut.then_some("limit");
-                    recording.thread(buffers, &images, &view, &captured);
+                    cost = work::cost(&captured);
+                    recording.thread(&mut work.buffers, &images, &thread, &captured);
                 }
-                Err(_) => {
-                    let (state, end) = (Some("unresponsive"), Some(WalkEnd::Unreadable));
-                    cost.unanswered = Some(1);
-                    let view = ThreadView { state, end, ..view };
-                    recording.write(buffers, |writer| writer.thread(&view));
-                }
+                Err(_) => recording.unresponsive(&mut work.buffers, &thread),
             }
-            recording.main_image(buffers, &images);
-            super::vitals_and_context(&mut recording, buffers);
+            recording.surroundings(&mut work.buffers, &images);
             let wanted = |thread| others.contains(&thread) && thread != first;
-            let capturer = &mut self.capturer;
-            self.threads.write_some(
-                &mut recording,
-                buffers,
-                capturer,
-                &mut images,
-                &mut renewals,
-                wanted,
-            );
+            work.write_threads(&mut recording, &mut images, renewals, wanted);
         }
         if kind != EventKind::Memory {
             self.samples.clear();
@@ -181,37 +133,26 @@ impl LoadRecorder {
                 let images = ImageTable::enter();
                 let at = taken * APART.as_nanos() as u64;
                 let state = state(&gauge);
-                let quiet = self.capturer.capture_blocked(first, &images);
-                if let Some(captured) = quiet {
-                    self.samples
-                        .add(at, state, captured.frames, captured.omitted, captured.end);
-                } else if let Ok(captured) = self.capturer.capture(first, &images) {
+                let captured = match work.capturer.capture_blocked(first, &images) {
+                    None => work.capturer.capture(first, &images).ok(),
+                    blocked => blocked,
+                };
+                if let Some(captured) = captured {
                     self.samples
                         .add(at, state, captured.frames, captured.omitted, captured.end);
                 }
-                while let Some(section) = self.samples.next_section(taken + 1 == SAMPLES) {
-                    recording.sample(buffers, &images, &section);
-                }
+                let last = taken + 1 == SAMPLES;
+                recording.samples(&mut work.buffers, &images, &mut self.samples, last);
                 drop(images);
                 std::thread::sleep(APART);
             }
             cost.samples = Some(self.samples.taken());
         }
-        recording.cost(buffers, &cost);
+        recording.cost(&mut work.buffers, &cost);
         if let Excess::Frames { lasted, .. } = excess {
-            recording.write(buffers, |writer| {
-                writer.stall_end(&StallEndView {
-                    duration: Duration::from_nanos(*lasted),
-                    how: "reported",
-                    ..StallEndView::default()
-                })
-            });
+            recording.stall_end(&mut work.buffers, *lasted, "reported");
         }
-        super::loss(&mut recording, buffers);
-        let bytes = recording.length();
-        let name = recording.finish(&self.folder, buffers)?;
-        self.shared.finished(name, bytes);
-        Ok(())
+        self.shared.finish(recording, work)
     }
 }
 
@@ -240,11 +181,9 @@ impl LoadWatcher for LoadRecorder {
             Excess::Memory { .. } => 2,
             Excess::Frames { .. } => 3,
         };
-        let passes = self.shared.limiter().passes(clock::monotonic(), Some(key));
-        match passes {
+        if self.shared.passes(Some(key)) {
             // A folder that takes no report now may take the next one.
-            Ok(()) => drop(self.report(excess)),
-            Err(loss) => LOSSES.count(loss),
+            let _ = self.report(excess);
         }
     }
 }
@@ -285,13 +224,4 @@ fn describe(excess: &Excess) -> (EventKind, Option<&'static str>, Line) {
         }
     };
     (kind, class, line)
-}
-
-fn state(gauge: &ThreadGauge) -> Option<&'static str> {
-    gauge.state().map(|letter| match letter {
-        b'R' => "running",
-        b'D' => "uninterruptible",
-        b'T' | b't' => "stopped",
-        _ => "blocked",
-    })
 }

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use crate::platform::gauge::{Futex, Holder};
-use crate::platform::{Thread, ThreadGauge};
+use crate::platform::{Thread, ThreadGauge, ThreadName};
 
 /// Holders that are followed from one to the next, at most.
 const CHAIN: usize = 8;
@@ -53,13 +53,13 @@ impl Waiting {
         self.chain.iter().flatten().copied()
     }
 
-    /// Whether anybody else might hold what is waited for.
+    /// Whether any other thread might hold what is waited for.
     pub fn unknown(&self) -> bool {
         self.unknown
     }
 
     /// One line about it.
-    pub fn tell(&self, watched: Thread) -> Line {
+    pub fn line(&self, watched: Thread) -> Line {
         let mut line = Line::default();
         // Where the line is full, the rest is left out.
         let _ = self.write(watched, &mut line);
@@ -96,13 +96,10 @@ struct Named(Thread);
 
 impl fmt::Display for Named {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut name = [0; 32];
-        let length = self.0.name(&mut name);
-        let name = name.get(..length).unwrap_or_default();
         write!(f, "{}", self.0.id())?;
-        match std::str::from_utf8(name) {
-            Ok(name) if !name.is_empty() => write!(f, " ({name})"),
-            _ => Ok(()),
+        match ThreadName::of(self.0).as_str() {
+            Some(name) => write!(f, " ({name})"),
+            None => Ok(()),
         }
     }
 }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::capture::{CaptureLimits, Captured, Capturer, ImageTable, Registers};
+use crate::capture::{Captured, Capturer, ImageTable, Registers};
 use crate::platform::context::REGISTERS;
 use crate::platform::gauge::Blocked;
 use crate::platform::threads::Progress;
-use crate::platform::{Thread, calls};
+use crate::platform::{Thread, ThreadGauge, calls};
 use crate::report::{CaptureView, Omitted, RawFrame, WalkEnd};
 use crate::trigger::followed::Followed;
 use crate::trigger::sampling::Samples;
@@ -27,7 +27,6 @@ const WAY_BACK: u64 = 2_000_000;
 #[derive(Debug)]
 pub(super) struct Sampler {
     watched: Followed,
-    capturer: Capturer,
     pub samples: Samples,
     renewals: Renewals,
     /// What was seen before the last stack was taken.
@@ -73,15 +72,14 @@ struct Last {
 
 impl Sampler {
     /// Reserves all that is needed later.
-    pub fn new(watched: Thread, limits: &CaptureLimits) -> std::io::Result<Sampler> {
+    pub fn new(watched: Thread) -> Sampler {
         let frame = RawFrame {
             pc: u64::MAX,
             ..RawFrame::default()
         };
-        Ok(Sampler {
+        Sampler {
             watched: Followed::new(watched),
             renewals: Renewals::new(),
-            capturer: Capturer::new(limits).map_err(std::io::Error::other)?,
             samples: Samples::new(),
             state: None,
             syscall: None,
@@ -98,7 +96,7 @@ impl Sampler {
             cpu: 0,
             delay: 0,
             cost: Cost::default(),
-        })
+        }
     }
 
     /// Forgets the stall before.
@@ -112,7 +110,7 @@ impl Sampler {
 
     /// Takes one sample, `at` nanoseconds after the stall's start; a new stack only where there `may`
     /// be one. Whether a stack was taken.
-    pub fn take(&mut self, at: u64, may: bool) -> bool {
+    pub fn take(&mut self, capturer: &mut Capturer, at: u64, may: bool) -> bool {
         if self.watched.follow() {
             // What is known is of another thread.
             self.last.end = None;
@@ -129,50 +127,25 @@ impl Sampler {
             return false;
         }
         let mut images = ImageTable::enter();
-        if self.place.is_some()
-            && let Some(captured) = self.capturer.capture_blocked(watched, &images)
-        {
-            self.samples.add(
-                at,
-                self.state,
-                captured.frames,
-                captured.omitted,
-                captured.end,
-            );
+        let blocked = match self.place {
+            Some(_) => capturer.capture_blocked(watched, &images),
+            None => None,
+        };
+        if let Some(captured) = blocked {
             self.cost.add(&captured);
-            self.last.set(&captured);
-            (self.last.progress, self.last.way_back_to) = (now, None);
+            self.keep(at, &captured, now, None);
             return true;
         }
         let renew = || self.renewals.renew();
-        match self.capturer.capture_renewing(watched, &mut images, renew) {
+        match capturer.capture_renewing(watched, &mut images, renew) {
             Ok(captured) => {
-                self.samples.add(
-                    at,
-                    self.state,
-                    captured.frames,
-                    captured.omitted,
-                    captured.end,
-                );
                 self.cost.add(&captured);
-                self.last.set(&captured);
-                self.last.progress = watched.progress();
-                self.last.way_back_to = self.place;
+                self.keep(at, &captured, watched.progress(), self.place);
             }
             Err(_) => {
                 self.cost.unanswered = self.cost.unanswered.saturating_add(1);
-                match self.capturer.capture_unanswered(watched, &images) {
-                    Some(captured) => {
-                        self.samples.add(
-                            at,
-                            self.state,
-                            captured.frames,
-                            captured.omitted,
-                            captured.end,
-                        );
-                        self.last.set(&captured);
-                        (self.last.progress, self.last.way_back_to) = (now, None);
-                    }
+                match capturer.capture_unanswered(watched, &images) {
+                    Some(captured) => self.keep(at, &captured, now, None),
                     None => self.last.end = None,
                 }
             }
@@ -180,14 +153,24 @@ impl Sampler {
         true
     }
 
+    /// Adds a stack to the samples, as the last one.
+    fn keep(
+        &mut self,
+        at: u64,
+        captured: &Captured<'_>,
+        progress: Option<Progress>,
+        way_back_to: Option<(u64, u64)>,
+    ) {
+        let (frames, omitted) = (captured.frames, captured.omitted);
+        self.samples
+            .add(at, self.state, frames, omitted, captured.end);
+        self.last.set(captured);
+        (self.last.progress, self.last.way_back_to) = (progress, way_back_to);
+    }
+
     /// Whose stacks they are.
     pub fn watched(&self) -> &Followed {
         &self.watched
-    }
-
-    /// What takes the stacks; for other threads too.
-    pub fn capturer(&mut self) -> &mut Capturer {
-        &mut self.capturer
     }
 
     /// The last stack; `None` if the thread did not answer.
@@ -228,13 +211,10 @@ impl Sampler {
         let ran = cpu.saturating_sub(self.cpu);
         let waited = delay.saturating_sub(self.delay);
         (self.cpu, self.delay) = (cpu, delay);
-        self.state = self.watched.gauge().state().map(|letter| match letter {
-            b'R' if waited > ran => "runnable",
-            b'R' => "running",
-            b'D' => "uninterruptible",
-            b'T' | b't' => "stopped",
-            _ => "blocked",
-        });
+        self.state = match state(self.watched.gauge()) {
+            Some("running") if waited > ran => Some("runnable"),
+            state => state,
+        };
         let blocked = match self.state {
             Some("running" | "runnable") => None,
             _ => self.watched.gauge().blocked(),
@@ -281,4 +261,14 @@ impl Last {
         let frames = self.frames.iter_mut().zip(captured.frames);
         frames.for_each(|(to, from)| *to = *from);
     }
+}
+
+/// The report's word for what a thread is at, by the kernel's letter.
+pub(super) fn state(gauge: &ThreadGauge) -> Option<&'static str> {
+    gauge.state().map(|letter| match letter {
+        b'R' => "running",
+        b'D' => "uninterruptible",
+        b'T' | b't' => "stopped",
+        _ => "blocked",
+    })
 }

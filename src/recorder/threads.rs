@@ -2,19 +2,18 @@
 
 use std::time::Duration;
 
+use super::facts::MAX_THREADS;
 use super::helper::Renewals;
+use super::work::{Work, view};
 use super::{Recording, ReportBuffers};
 use crate::capture::{Capturer, ImagesGuard};
-use crate::platform::{self, Thread, clock};
-use crate::report::{ThreadView, WalkEnd};
+use crate::platform::{self, Thread, ThreadName, clock};
+use crate::report::{CaptureView, ThreadView};
 use crate::trigger::crash;
 
-/// ThreadList in one report beside the one in question, at most, unless the app says otherwise; the rest are
-/// counted.
-pub(crate) const MAX_THREADS: usize = 1024;
-/// ThreadList that do not answer cost at most so much together, nanoseconds.
+/// Threads that do not answer cost at most so much together, nanoseconds.
 const UNANSWERED_BUDGET: u64 = 50_000_000;
-/// ThreadList that would answer, but do not get the CPU for it, cost at most so much together.
+/// Threads that would answer, but do not get the CPU for it, cost at most so much together.
 const STARVED_BUDGET: u64 = 1_000_000_000;
 
 /// Room for a list of threads, reserved at install.
@@ -28,12 +27,23 @@ pub(crate) struct ThreadList {
 /// What capturing the other threads came to.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tally {
-    /// ThreadList that did not let themselves be captured.
+    /// Threads that did not let themselves be captured.
     pub unanswered: u64,
-    /// ThreadList that there was no room for.
+    /// Threads that there was no room for.
     pub left_out: u64,
     /// Bytes of stack copied.
     pub bytes: u64,
+}
+
+impl Tally {
+    /// Puts it into what the report's captures have cost. Signal-safe.
+    pub fn put_into(&self, cost: &mut CaptureView<'_>) {
+        cost.bytes = Some(self.bytes);
+        cost.unanswered = Some(self.unanswered);
+        if self.left_out > 0 {
+            cost.cut = Some("limit");
+        }
+    }
 }
 
 impl ThreadList {
@@ -44,14 +54,9 @@ impl ThreadList {
         }
     }
 
-    /// The threads that there are now, the main one first; no more than there is room for.
+    /// The threads that there are now, the main one first, and how many more there was no room for.
     /// Signal-safe.
-    pub fn all(&mut self) -> &[Thread] {
-        self.list_anew().0
-    }
-
-    /// As [`ThreadList::all`], and how many there was no room for.
-    fn list_anew(&mut self) -> (&[Thread], usize) {
+    pub fn now(&mut self) -> (&[Thread], usize) {
         let count = platform::threads::list(&mut self.list);
         let room = self.list.len();
         let listed = self.list.get_mut(..count.min(room)).unwrap_or_default();
@@ -60,68 +65,44 @@ impl ThreadList {
         }
         (listed, count.saturating_sub(room))
     }
+}
 
-    /// Writes every thread but those in `done`: the main thread first, then in the order of the
-    /// system, and last those that did not answer. Signal-safe.
-    pub fn write_others(
+impl Work {
+    /// Writes every thread that is wanted: the main thread first, then in the order of the system, and
+    /// last those that did not answer. Signal-safe, if `wanted` is.
+    pub fn write_threads(
         &mut self,
         recording: &mut Recording,
-        buffers: &mut ReportBuffers,
-        capturer: &mut Capturer,
         images: &mut ImagesGuard,
-        renewals: &mut Renewals,
-        done: &[Thread],
-    ) -> Tally {
-        self.write_some(recording, buffers, capturer, images, renewals, |thread| {
-            !done.contains(&thread)
-        })
-    }
-
-    /// As [`ThreadList::write_others`], those that are wanted. Signal-safe, if `wanted` is.
-    pub fn write_some(
-        &mut self,
-        recording: &mut Recording,
-        buffers: &mut ReportBuffers,
-        capturer: &mut Capturer,
-        images: &mut ImagesGuard,
-        renewals: &mut Renewals,
+        renewals: Renewals,
         wanted: impl Fn(Thread) -> bool,
     ) -> Tally {
-        let most = self.most;
-        let (listed, left_out) = self.list_anew();
+        let buffers = &mut self.buffers;
+        let most = self.threads.most;
+        let (listed, left_out) = self.threads.now();
         let mut tally = Tally {
             left_out: left_out as u64,
             ..Tally::default()
         };
         let mut patience = Patience {
+            capturer: &mut self.capturer,
             waited: 0,
             starved: 0,
             renewals,
         };
         let mut written = 0;
-        for &thread in listed {
-            if !wanted(thread) {
-                continue;
-            }
+        for &thread in listed.iter().filter(|thread| wanted(**thread)) {
             if written >= most {
                 tally.left_out += 1;
                 continue;
             }
             written += 1;
-            let mut name = [0; 32];
-            let length = thread.name(&mut name);
-            let name = name
-                .get(..length)
-                .and_then(|name| std::str::from_utf8(name).ok());
+            let now = thread.progress();
+            let name = ThreadName::of(thread);
             let facts = ThreadView {
-                id: thread.id(),
-                name: name.filter(|name| !name.is_empty()),
-                main: thread.is_main(),
-                state: thread
-                    .progress()
-                    .map(|now| if now.running { "running" } else { "blocked" }),
-                cpu: thread.progress().map(|now| Duration::from_nanos(now.cpu)),
-                ..ThreadView::default()
+                state: now.map(|now| if now.running { "running" } else { "blocked" }),
+                cpu: now.map(|now| Duration::from_nanos(now.cpu)),
+                ..view(thread, &name)
             };
             if thread.is_main() && !thread.is_alive() {
                 let ended = ThreadView {
@@ -131,18 +112,13 @@ impl ThreadList {
                 recording.write(buffers, |writer| writer.thread(&ended));
                 continue;
             }
-            match patience.record(recording, buffers, capturer, images, thread, &facts) {
+            match patience.record(recording, buffers, images, thread, &facts) {
                 Taken::InPlace => {}
                 Taken::Copied(bytes) => tally.bytes = tally.bytes.saturating_add(bytes),
                 Taken::Unanswered => tally.unanswered += 1,
                 Taken::Nothing => {
                     tally.unanswered += 1;
-                    let facts = ThreadView {
-                        state: Some("unresponsive"),
-                        end: Some(WalkEnd::Unreadable),
-                        ..facts
-                    };
-                    recording.write(buffers, |writer| writer.thread(&facts));
+                    recording.unresponsive(buffers, &facts);
                 }
             }
         }
@@ -164,10 +140,11 @@ enum Taken {
 
 /// What was spent so far on threads that did not answer, nanoseconds.
 #[derive(Debug)]
-struct Patience<'r> {
+struct Patience<'c> {
+    capturer: &'c mut Capturer,
     waited: u64,
     starved: u64,
-    renewals: &'r mut Renewals,
+    renewals: Renewals,
 }
 
 impl Patience<'_> {
@@ -176,14 +153,14 @@ impl Patience<'_> {
         &mut self,
         recording: &mut Recording,
         buffers: &mut ReportBuffers,
-        capturer: &mut Capturer,
         images: &mut ImagesGuard,
         thread: Thread,
         facts: &ThreadView<'_>,
     ) -> Taken {
+        let capturer = &mut *self.capturer;
         let mut refused = false;
         loop {
-            // It waits in our own handler, where it cannot answer; nor need it. Asked each time
+            // It waits in our own handler, where it cannot answer; nor need it. Looked up each time
             // anew: one that did not answer may have crashed since.
             if let Some(registers) = crash::crashed_too(thread) {
                 let captured = capturer.capture_context(&registers, images);
@@ -203,14 +180,14 @@ impl Patience<'_> {
                 recording.thread(buffers, images, facts, &captured);
                 return Taken::Unanswered;
             }
-            let asked = clock::monotonic();
+            let start = clock::monotonic();
             let renew = || self.renewals.renew();
             if let Ok(captured) = capturer.capture_renewing(thread, images, renew) {
                 let bytes = captured.bytes;
                 recording.thread(buffers, images, facts, &captured);
                 return Taken::Copied(bytes);
             }
-            let took = clock::monotonic().saturating_sub(asked);
+            let took = clock::monotonic().saturating_sub(start);
             // One that is ready to run and has not had the CPU would have answered.
             if thread.progress().is_some_and(|now| now.running) {
                 self.starved = took.max(1_000_000).saturating_add(self.starved);

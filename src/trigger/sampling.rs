@@ -56,7 +56,7 @@ struct Weight {
 
 /// What goes into a `sample` section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Section<'a> {
+pub struct FoldedSample<'a> {
     /// Since the stall's start, nanoseconds.
     pub at: u64,
     /// State of the thread.
@@ -253,7 +253,7 @@ impl Samples {
 
     /// The next section that the report lacks. A run that goes on is written when it begins, and
     /// what is added to it when it is over, or if `all`.
-    pub fn next_section(&mut self, all: bool) -> Option<Section<'_>> {
+    pub fn next_section(&mut self, all: bool) -> Option<FoldedSample<'_>> {
         while self.written < self.len {
             let place = (self.first + self.written) % RUNS;
             let newest = self.written + 1 == self.len;
@@ -277,7 +277,7 @@ impl Samples {
             let run = self.runs.get(place)?;
             let frames = run.stack().get(..run.len - keep).unwrap_or_default();
             let gap = run.omitted > 0 && !frames.is_empty();
-            return Some(Section {
+            return Some(FoldedSample {
                 at: run.at,
                 state: run.state,
                 count: due,

@@ -1,5 +1,10 @@
 //! Fatal signals: one thread is let in to write, the others wait, and then the process dies as it
 //! would have died without us.
+//!
+//! Nothing here knows of reports. [`install`] takes a [`Writer`], three functions; each crash is handed to it as one
+//! [`Crashed`], through which the writer claims parts of a report and notes how far it has come. Two writers may be at
+//! it: the writer thread (`writer_thread.rs`, Linux), and the dying thread for what that one leaves. A crash of a writer
+//! itself comes back to [`Writer::salvage`], and a signal that the process lives on after to [`Writer::retract`].
 
 mod before;
 mod handler;
@@ -15,14 +20,16 @@ mod writing;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 pub(crate) use handler::{in_progress, install, replaced, uninstall};
-pub(crate) use sections::{Claims, Section, WriterRole};
+pub(crate) use sections::{Part, WriterRole};
 pub(crate) use witness::crashed_too;
 #[cfg(target_os = "linux")]
 pub(crate) use writer_thread::WriterThread;
 
+use sections::Claims;
+
 use crate::capture::Registers;
 use crate::platform::signals::SignalFacts;
-use crate::platform::{Thread, clock, random};
+use crate::platform::{Thread, ThreadName, clock, random};
 
 /// Which deaths are reported.
 ///
@@ -120,15 +127,84 @@ pub(crate) struct Crashed<'a> {
     pub exception: Option<&'static str>,
     /// Whether that thread is in the middle of a Rust panic.
     pub panicking: bool,
-    /// The name of that thread.
+    /// The name of that thread, read by that thread itself where it writes no report: no other thread can
+    /// read it where no file can be opened any more.
     pub name: ThreadName,
     /// What its files are named by.
     pub stamp: Stamp,
     /// Which parts of the report are the writer's.
-    pub claims: Claims,
+    claims: Claims,
+}
+
+/// What a writer begins with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Begin {
+    /// Whether the event is this writer's to write.
+    pub event: bool,
+    /// Whether the other writer has begun a file of this report: this one's is the fallback file.
+    pub fallback: bool,
+    /// Whether that writer still stands in its part, rather than having crashed in it.
+    pub writer_thread_is_stuck: bool,
 }
 
 impl Crashed<'_> {
+    /// Which of the two writers this is. Signal-safe.
+    pub fn role(&self) -> WriterRole {
+        self.claims.role
+    }
+
+    /// Whether any part is left for this writer. Signal-safe.
+    pub fn is_any_left(&self) -> bool {
+        self.claims.is_any_left()
+    }
+
+    /// Claims the beginning of the report; `None` where all of it is the other writer's. Signal-safe.
+    pub fn begin(&self) -> Option<Begin> {
+        let fallback = self.claims.is_touched(Part::Begin);
+        let event = self.claims.claim(Part::Begin);
+        if !event && self.role() == WriterRole::WriterThread {
+            return None;
+        }
+        self.phase(Phase::Open);
+        Some(Begin {
+            event,
+            fallback,
+            writer_thread_is_stuck: fallback && !self.claims.writer_thread_died,
+        })
+    }
+
+    /// Claims a part and notes that its writing begins: whether it is this writer's now. Signal-safe.
+    pub fn claim(&self, part: Part) -> bool {
+        let claimed = self.claims.claim(part);
+        if claimed {
+            self.phase(match part {
+                Part::Begin => Phase::Event,
+                Part::Thread => Phase::Thread,
+                Part::Vitals => Phase::Vitals,
+                Part::Threads => Phase::Threads,
+                Part::Close => Phase::Close,
+            });
+        }
+        claimed
+    }
+
+    /// A claimed part is written; `None` where the other writer has taken it over meanwhile, and this one's work
+    /// counts for nothing. Signal-safe.
+    #[must_use]
+    pub fn done(&self, part: Part) -> Option<()> {
+        self.claims.done(part).then_some(())
+    }
+
+    /// Notes that the end is written: whether this writer is to do so. The dying thread closes its file in any case.
+    /// Signal-safe.
+    pub fn may_close(&self) -> bool {
+        let may = self.claims.claim(Part::Close) || self.role() == WriterRole::Dying;
+        if may {
+            self.phase(Phase::Close);
+        }
+        may
+    }
+
     /// Notes how far the writer has come, for a crash of its own. Signal-safe.
     pub fn phase(&self, phase: Phase) {
         Phase::of(self.claims.role).store(phase as u32, Ordering::Relaxed);
@@ -198,29 +274,6 @@ impl Phase {
     }
 }
 
-/// The name of a thread, asked for by that thread itself where it writes no report: nobody else is told
-/// where no file can be opened any more.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ThreadName {
-    bytes: [u8; 32],
-    length: usize,
-}
-
-impl ThreadName {
-    /// Signal-safe.
-    fn of(thread: Thread) -> ThreadName {
-        let mut bytes = [0; 32];
-        let length = thread.name(&mut bytes);
-        ThreadName { bytes, length }
-    }
-
-    /// `None` where it has none. Signal-safe.
-    pub fn as_str(&self) -> Option<&str> {
-        let name = std::str::from_utf8(self.bytes.get(..self.length)?).ok()?;
-        Some(name).filter(|name| !name.is_empty())
-    }
-}
-
 /// What the files of one report have in common: when it was begun, and its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
@@ -258,7 +311,7 @@ impl Stamp {
     }
 }
 
-/// Who writes the report, and who keeps what is there if that crashes too.
+/// What writes the report, and what keeps what is there if that crashes too.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Writer {
     /// Writes those parts of the report that it can claim. Must be signal-safe.
@@ -267,6 +320,6 @@ pub(crate) struct Writer {
     /// signal-safe.
     pub salvage: fn(WriterRole, Phase),
     /// Removes the report of this stamp: a handler that was there before has dealt with the fault,
-    /// and nobody died. Must be signal-safe.
+    /// and the process goes on. Must be signal-safe.
     pub retract: fn(Stamp),
 }

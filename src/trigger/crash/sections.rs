@@ -1,4 +1,4 @@
-//! Who writes which part of a crash report: each part is claimed by compare-and-swap.
+//! Which writer writes which part of a crash report: each part is claimed by compare-and-swap.
 //!
 //! The writer thread, a thread that was made at install, and the dying thread may both be at it, when the
 //! writer thread has not got on in time. A part that is claimed is never written by the other at the same
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// The parts, in order of worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
-pub(crate) enum Section {
+pub(crate) enum Part {
     /// The file, `head` and `event`.
     Begin,
     /// The thread that crashed, and its images.
@@ -24,7 +24,7 @@ pub(crate) enum Section {
 
 const COUNT: usize = 5;
 
-/// Who writes.
+/// Which of the two writers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum WriterRole {
@@ -81,31 +81,37 @@ impl Claims {
     }
 
     /// Claims a part: whether it is this writer's now. Signal-safe.
-    pub fn claim(&self, section: Section) -> bool {
-        self.swap(section, FREE, self.role as u32)
-            || self.may_take_over(section)
+    pub fn claim(&self, part: Part) -> bool {
+        self.swap(part, FREE, self.role as u32)
+            || self.may_take_over(part)
                 && self.swap(
-                    section,
+                    part,
                     WriterRole::WriterThread as u32,
                     WriterRole::Dying as u32,
                 )
     }
 
     /// A claimed part is written; `false` where it was taken over meanwhile. Signal-safe.
-    pub fn done(&self, section: Section) -> bool {
-        self.swap(section, self.role as u32, DONE)
+    pub fn done(&self, part: Part) -> bool {
+        self.swap(part, self.role as u32, DONE)
     }
 
     /// Whether the part is still to be had. Signal-safe.
-    pub fn is_left(&self, section: Section) -> bool {
-        let state = self.state(section);
+    fn is_left(&self, part: Part) -> bool {
+        let state = self.state(part);
         state == Some(FREE)
-            || state == Some(WriterRole::WriterThread as u32) && self.may_take_over(section)
+            || state == Some(WriterRole::WriterThread as u32) && self.may_take_over(part)
+    }
+
+    /// Whether this writer could claim any of the parts between `head` and the last. Signal-safe.
+    pub fn is_any_left(&self) -> bool {
+        let parts = [Part::Begin, Part::Thread, Part::Vitals, Part::Threads];
+        parts.into_iter().any(|part| self.is_left(part))
     }
 
     /// Whether the writer thread has claimed it, or has even written it. Signal-safe.
-    pub fn is_touched(&self, section: Section) -> bool {
-        self.state(section) != Some(FREE)
+    pub fn is_touched(&self, part: Part) -> bool {
+        self.state(part) != Some(FREE)
     }
 
     /// How many parts are written. Signal-safe.
@@ -118,18 +124,18 @@ impl Claims {
 
     /// What the writer thread is stuck in is written by the dying thread; what it died of only where there
     /// would be no report without.
-    fn may_take_over(&self, section: Section) -> bool {
-        self.role == WriterRole::Dying && (!self.writer_thread_died || section == Section::Begin)
+    fn may_take_over(&self, part: Part) -> bool {
+        self.role == WriterRole::Dying && (!self.writer_thread_died || part == Part::Begin)
     }
 
-    fn state(&self, section: Section) -> Option<u32> {
-        let word = WORDS.get(section as usize)?.load(Ordering::Acquire);
+    fn state(&self, part: Part) -> Option<u32> {
+        let word = WORDS.get(part as usize)?.load(Ordering::Acquire);
         (word >> 2 == self.crash).then_some(word & STATE)
     }
 
-    fn swap(&self, section: Section, from: u32, to: u32) -> bool {
+    fn swap(&self, part: Part, from: u32, to: u32) -> bool {
         let number = self.crash << 2;
-        WORDS.get(section as usize).is_some_and(|word| {
+        WORDS.get(part as usize).is_some_and(|word| {
             word.compare_exchange(
                 number | from,
                 number | to,
@@ -150,22 +156,22 @@ mod tests {
     fn each_part_is_written_once_and_what_one_is_stuck_in_the_other_takes_over() {
         let mut dying = Claims::fresh();
         let writer_thread = dying.for_writer_thread();
-        assert!(writer_thread.claim(Section::Begin) && dying.claim(Section::Begin));
+        assert!(writer_thread.claim(Part::Begin) && dying.claim(Part::Begin));
         // It was taken over: the writer thread's work counts for nothing.
-        assert!(!writer_thread.done(Section::Begin) && dying.done(Section::Begin));
-        assert!(!writer_thread.claim(Section::Begin) && !dying.claim(Section::Begin));
+        assert!(!writer_thread.done(Part::Begin) && dying.done(Part::Begin));
+        assert!(!writer_thread.claim(Part::Begin) && !dying.claim(Part::Begin));
 
         // What the writer thread died of is left alone, but for the beginning.
         dying.writer_thread_died = true;
-        assert!(writer_thread.claim(Section::Thread));
-        assert!(!dying.is_left(Section::Thread) && !dying.claim(Section::Thread));
-        assert!(dying.claim(Section::Vitals) && !writer_thread.claim(Section::Vitals));
+        assert!(writer_thread.claim(Part::Thread));
+        assert!(!dying.is_left(Part::Thread) && !dying.claim(Part::Thread));
+        assert!(dying.claim(Part::Vitals) && !writer_thread.claim(Part::Vitals));
         assert_eq!(dying.written(), 1);
 
         // The next crash knows nothing of it, and what is late writes nothing into it.
         let next = Claims::fresh();
-        assert!(!writer_thread.done(Section::Thread) && !writer_thread.claim(Section::Close));
-        assert!(next.is_left(Section::Thread) && !next.is_touched(Section::Begin));
+        assert!(!writer_thread.done(Part::Thread) && !writer_thread.claim(Part::Close));
+        assert!(next.is_left(Part::Thread) && !next.is_touched(Part::Begin));
         assert_eq!(next.written(), 0);
     }
 }

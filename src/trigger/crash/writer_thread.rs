@@ -3,7 +3,7 @@
 //!
 //! The dying thread hands over what the kernel told it and waits. Where the writer thread does not answer,
 //! stands still or crashes, the dying thread goes on with the parts that are left
-//! ([`Claims`](super::Claims)), in a file of its own.
+//! ([`Claims`]), in a file of its own.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -11,11 +11,12 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use super::{Claims, Crashed, Section, Stamp, ThreadName, Writer};
+use super::sections::Claims;
+use super::{Crashed, Part, Stamp, Writer};
 use crate::capture::Registers;
 use crate::platform::signals::{self, SignalFacts};
 use crate::platform::stacks::{self, CrashStack};
-use crate::platform::{Semaphore, Thread, clock};
+use crate::platform::{Semaphore, Thread, ThreadName, clock};
 
 /// There is no writer thread, or it will never write again.
 const GONE: u32 = 0;
@@ -231,7 +232,7 @@ fn wait(writer_thread: Thread, claims: &Claims) -> Handed {
             _ => {}
         }
         let waited = clock::monotonic().saturating_sub(start);
-        if !claims.is_touched(Section::Begin) {
+        if !claims.is_touched(Part::Begin) {
             let withdrawn = waited > BEGINS_WITHIN
                 && STATE
                     .compare_exchange(ASKED, IDLE, Ordering::AcqRel, Ordering::Acquire)

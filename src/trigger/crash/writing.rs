@@ -6,16 +6,17 @@ use std::sync::atomic::Ordering;
 #[cfg(target_vendor = "apple")]
 use super::handler::{DEALS_WITH_IT, DEALT_WITH, LEAVE_TO_DEBUGGER, OWNER, WRITES_FOR_IT, inside};
 use super::handler::{DONE, FIRST_SIGNAL, STACK, WRITER};
+use super::sections::Claims;
 #[cfg(target_os = "linux")]
 use super::writer_thread;
-use super::{Claims, Crashed, Phase, Stamp, ThreadName, Writer, WriterRole};
+use super::{Crashed, Phase, Stamp, Writer, WriterRole};
 use crate::capture::Registers;
-use crate::platform::Thread;
 #[cfg(target_vendor = "apple")]
 use crate::platform::is_debugged;
 use crate::platform::signals::SignalFacts;
 #[cfg(target_vendor = "apple")]
 use crate::platform::signals::{self, Before};
+use crate::platform::{Thread, ThreadName};
 
 /// Has the report written, on the stack that is kept for it.
 ///

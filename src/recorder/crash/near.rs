@@ -3,9 +3,9 @@
 //!
 //! Signal-safe throughout. Every read is checked: what cannot be read is left out.
 
-use super::{Recording, ReportBuffers};
 use crate::capture::Registers;
 use crate::platform::memory;
+use crate::recorder::{Recording, ReportBuffers};
 use crate::report::NearMemoryView;
 
 /// Before and behind an instruction or a fault address.
@@ -24,47 +24,41 @@ pub(super) fn write(
     registers: &Registers,
     address: Option<u64>,
 ) {
-    let mut buffer = [0; STACK];
     let around = |address: u64| (address.saturating_sub(AROUND), 2 * AROUND as usize);
+    let below = (registers.sp().saturating_sub(RED_ZONE), STACK);
     let places = [
         ("pc", Some(around(registers.pc()))),
         ("address", address.map(around)),
-        (
-            "stack",
-            Some((registers.sp().saturating_sub(RED_ZONE), STACK)),
-        ),
+        ("stack", Some(below)),
     ];
+    let mut one = |of: &str, at, bytes: &[u8], text: Option<&str>| {
+        let view = NearMemoryView {
+            of,
+            at,
+            bytes,
+            text,
+            ..NearMemoryView::default()
+        };
+        recording.write(buffers, |writer| writer.memory(&view));
+    };
+    let mut buffer = [0; STACK];
     for (of, place) in places {
         let Some((start, length)) = place else {
             continue;
         };
         let (at, bytes) = readable(start, buffer.get_mut(..length).unwrap_or_default());
         if !bytes.is_empty() {
-            let view = NearMemoryView {
-                of,
-                at,
-                bytes,
-                text: None,
-                ..NearMemoryView::default()
-            };
-            recording.write(buffers, |writer| writer.memory(&view));
+            one(of, at, bytes, None);
         }
     }
-    for (name, value) in registers.named() {
-        if value == registers.pc() || value == registers.sp() {
+    for (of, at) in registers.named() {
+        if at == registers.pc() || at == registers.sp() {
             continue;
         }
         let mut buffer = [0; TEXT];
-        let length = memory::read(value, &mut buffer);
+        let length = memory::read(at, &mut buffer);
         if let Some(text) = buffer.get(..length).and_then(text) {
-            let view = NearMemoryView {
-                of: name,
-                at: value,
-                bytes: &[],
-                text: Some(text),
-                ..NearMemoryView::default()
-            };
-            recording.write(buffers, |writer| writer.memory(&view));
+            one(of, at, &[], Some(text));
         }
     }
 }

@@ -1,0 +1,458 @@
+//! One report while it is written: its file, its sections in their order, and its names.
+//!
+//! What says *signal-safe* is called from the crash handler too: no allocation, no lock, no panic.
+
+use std::time::Duration;
+
+use super::facts::arch_name;
+use super::names::Names;
+use super::{Facts, ReportBuffers};
+
+use crate::capture::{Captured, ImagesGuard};
+use crate::context::CONTEXT;
+use crate::platform::spare::Spare;
+use crate::platform::{clock, file};
+use crate::report::{
+    AppView, CaptureView, ClosedBy, EventKind, EventView, Found, Frames, HeadView, ImageView,
+    LossView, Omitted, OsView, RawFrame, ReportWriter, SampleView, Sink, SinkError, StallEndView,
+    Thread, ThreadView, WalkEnd,
+};
+use crate::store::{FALLBACK, Name, PARTIAL, WHOLE, fresh_id};
+use crate::trigger::crash::Stamp;
+use crate::trigger::loss::{self, LOSSES};
+use crate::trigger::sampling::{FoldedSample, Samples};
+use crate::vitals::GAUGES;
+
+impl Sink for &file::File {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), SinkError> {
+        file::File::write(self, bytes).map_err(|errno| SinkError { errno })
+    }
+}
+
+/// One report while it is written.
+#[derive(Debug)]
+pub(crate) struct Recording {
+    file: file::File,
+    kind: EventKind,
+    time: u64,
+    id: [u8; 16],
+    crc: u32,
+    sections: u64,
+    /// Bytes of whole sections.
+    length: u64,
+    /// The last section that did not get through: the disk is full, say.
+    failed: Option<SinkError>,
+    /// Whether part of such a section is in the file.
+    torn: bool,
+    /// Of its name while it is written.
+    ending: &'static str,
+    /// The name that it has instead, where it was made beforehand and could not be renamed.
+    misnamed: Option<Name>,
+    /// Whether images stand in it that no frame points into.
+    all_images: bool,
+    /// The functions that frames lie in, where their names are wanted: never in the report of a crash.
+    names: Option<Names>,
+}
+
+impl Recording {
+    /// Creates the file and writes `head` and `event`. Frames get the names of their functions where the app
+    /// wants them: writing them allocates.
+    pub fn begin(
+        folder: &file::Folder,
+        facts: &Facts,
+        event: &EventView<'_>,
+        buffers: &mut ReportBuffers,
+    ) -> Result<Recording, i32> {
+        let stamp = Stamp {
+            time: clock::realtime(),
+            id: fresh_id(),
+        };
+        let begun = Recording::begin_as(folder, facts, event.kind, buffers, stamp, PARTIAL, None);
+        let mut recording = begun?;
+        recording.names = facts.names.then(Names::default);
+        recording.event(buffers, event);
+        Ok(recording)
+    }
+
+    /// Creates the file and writes `head`: by a name that is known before, and in a file that was made before
+    /// where there is one. One that ends in [`FALLBACK`] keeps it. Signal-safe.
+    pub fn begin_as(
+        folder: &file::Folder,
+        facts: &Facts,
+        kind: EventKind,
+        buffers: &mut ReportBuffers,
+        Stamp { time, id }: Stamp,
+        ending: &'static str,
+        spare: Option<&Spare>,
+    ) -> Result<Recording, i32> {
+        buffers.forget_images();
+        let monotonic = clock::monotonic();
+        let name = Name::new(time, kind.as_str(), &id, ending);
+        let made = spare.and_then(|spare| Some((spare.take()?, Name::of(spare.name()))));
+        let (file, misnamed) = match made {
+            Some((file, name)) => {
+                folder.leave_room();
+                (file, Some(name))
+            }
+            None => (folder.create(name.as_c_str())?, None),
+        };
+        let mut recording = Recording {
+            file,
+            kind,
+            time,
+            id,
+            crc: 0,
+            sections: 0,
+            length: 0,
+            failed: None,
+            torn: false,
+            ending,
+            misnamed,
+            all_images: facts.all_images,
+            names: None,
+        };
+        recording.write(buffers, |writer| {
+            writer.head(&HeadView {
+                id,
+                launch: facts.launch,
+                time: crate::report::time::wall(time),
+                clock: Duration::from_nanos(monotonic),
+                app: AppView {
+                    name: &facts.app_name,
+                    version: &facts.app_version,
+                    ..AppView::default()
+                },
+                os: OsView {
+                    name: facts.os_name,
+                    version: &facts.os_version,
+                    build: facts.os_build.as_deref(),
+                    ..OsView::default()
+                },
+                device: facts.device.as_deref(),
+                arch: facts.arch,
+                pid: u64::from(facts.pid),
+                ..HeadView::default()
+            })
+        });
+        match recording.failed {
+            Some(error) => {
+                // Where it was made beforehand, it stays, and is empty again.
+                if recording.misnamed.is_none() {
+                    let _ = folder.remove(recording.name().as_c_str());
+                }
+                Err(error.errno)
+            }
+            None => {
+                recording.name_it(folder);
+                Ok(recording)
+            }
+        }
+    }
+
+    /// Gives a file that was made beforehand its report's name; where that is denied, the next launch
+    /// does it. Signal-safe.
+    fn name_it(&mut self, folder: &file::Folder) {
+        let name = self.name();
+        let may = |from: &Name| folder.rename(from.as_c_str(), name.as_c_str()).is_ok();
+        if self.misnamed.as_ref().is_some_and(may) {
+            self.misnamed = None;
+        }
+    }
+
+    /// Writes sections. One that fails is taken back, so that what stands is whole, and later ones
+    /// are still tried: a smaller one may have room. Signal-safe.
+    pub fn write(
+        &mut self,
+        buffers: &mut ReportBuffers,
+        sections: impl FnOnce(&mut ReportWriter<'_, &file::File>) -> Result<(), SinkError>,
+    ) {
+        self.write_from(buffers.buffer(), sections);
+    }
+
+    fn write_from(
+        &mut self,
+        buffer: &mut [u8],
+        sections: impl FnOnce(&mut ReportWriter<'_, &file::File>) -> Result<(), SinkError>,
+    ) {
+        let mut writer = ReportWriter::resume(buffer, &self.file, self.crc, self.sections);
+        let result = sections(&mut writer);
+        (self.crc, self.sections) = (writer.crc(), writer.sections());
+        self.length = self.length.saturating_add(writer.bytes());
+        if let Err(error) = result {
+            self.failed = Some(error);
+            self.settle();
+        }
+    }
+
+    /// Cuts the file to the whole sections that are counted. Signal-safe.
+    pub fn settle(&mut self) {
+        self.torn = self.file.truncate(self.length).is_err();
+    }
+
+    /// Writes `event`. Signal-safe.
+    pub fn event(&mut self, buffers: &mut ReportBuffers, event: &EventView<'_>) {
+        self.write(buffers, |writer| writer.event(event));
+    }
+
+    /// Writes a captured thread, and behind it the images that its frames are the first to need.
+    /// Signal-safe without names.
+    pub fn thread(
+        &mut self,
+        buffers: &mut ReportBuffers,
+        images: &ImagesGuard,
+        thread: &ThreadView<'_>,
+        captured: &Captured<'_>,
+    ) {
+        let names = self.names_of(captured.frames, images);
+        let (buffer, indices, frames) = buffers.parts();
+        let frames = indices.renumber(captured.frames, images, frames);
+        let view = ThreadView {
+            frames,
+            end: Some(captured.end),
+            omitted: captured.omitted,
+            ..*thread
+        };
+        match &names {
+            None => self.write_from(buffer, |writer| writer.thread(&view)),
+            Some(names) => self.write_from(buffer, |writer| {
+                let frames = NamedFrames { frames, names };
+                writer.section(&view.with_frames(frames, view.omitted, true))
+            }),
+        }
+        self.images(buffers, images);
+    }
+
+    /// Writes a thread that did not answer, without a stack. Signal-safe.
+    pub fn unresponsive(&mut self, buffers: &mut ReportBuffers, thread: &ThreadView<'_>) {
+        let view = ThreadView {
+            state: Some("unresponsive"),
+            end: Some(WalkEnd::Unreadable),
+            ..*thread
+        };
+        self.write(buffers, |writer| writer.thread(&view));
+    }
+
+    /// Writes what is no thread, but the stack of a throw, and behind it its images. Signal-safe.
+    pub fn thrown(
+        &mut self,
+        buffers: &mut ReportBuffers,
+        images: &ImagesGuard,
+        frames: &[RawFrame],
+        omitted: Option<Omitted>,
+    ) {
+        let (buffer, indices, scratch) = buffers.parts();
+        let view = ThreadView {
+            name: Some(Thread::LAST_EXCEPTION),
+            frames: indices.number(frames, images, scratch),
+            omitted,
+            ..ThreadView::default()
+        };
+        self.write_from(buffer, |writer| writer.thread(&view));
+        self.images(buffers, images);
+    }
+
+    /// The names of the functions that these frames lie in, if they are wanted.
+    fn names_of(
+        &mut self,
+        frames: &[RawFrame],
+        images: &ImagesGuard,
+    ) -> Option<Vec<Option<String>>> {
+        let all = self.names.as_mut()?;
+        let name = |frame| all.of(frame, images).map(|(name, _)| name.to_owned());
+        Some(frames.iter().map(name).collect())
+    }
+
+    /// Writes a stack taken during a stall, and behind it the images that its frames are the first
+    /// to need. Signal-safe.
+    fn sample(
+        &mut self,
+        buffers: &mut ReportBuffers,
+        images: &ImagesGuard,
+        sample: &FoldedSample<'_>,
+    ) {
+        let names = self.names_of(sample.frames, images);
+        let (buffer, indices, frames) = buffers.parts();
+        let frames = indices.number(sample.frames, images, frames);
+        let view = SampleView {
+            at: Duration::from_nanos(sample.at),
+            state: sample.state,
+            count: sample.count,
+            keep: sample.keep,
+            frames,
+            omitted: sample.omitted,
+            end: sample.end.filter(|end| *end != WalkEnd::Root),
+            ..SampleView::default()
+        };
+        match &names {
+            None => self.write_from(buffer, |writer| writer.sample(&view)),
+            Some(names) => self.write_from(buffer, |writer| {
+                let frames = NamedFrames { frames, names };
+                writer.section(&view.with_frames(frames, view.omitted))
+            }),
+        }
+        self.images(buffers, images);
+    }
+
+    /// Writes the samples that the report lacks; without `all`, of the newest stack only what is due.
+    pub fn samples(
+        &mut self,
+        buffers: &mut ReportBuffers,
+        images: &ImagesGuard,
+        samples: &mut Samples,
+        all: bool,
+    ) {
+        while let Some(sample) = samples.next_section(all) {
+            self.sample(buffers, images, &sample);
+        }
+    }
+
+    /// Writes the images that are owed: those that frames point into and that are not written yet.
+    /// Signal-safe.
+    pub fn images(&mut self, buffers: &mut ReportBuffers, images: &ImagesGuard) {
+        let (buffer, indices, _) = buffers.parts();
+        while let Some(base) = indices.owed() {
+            let found = images.images().iter().find(|image| image.base == base);
+            self.write_from(buffer, |writer| match found {
+                Some(image) => writer.image(&ImageView {
+                    name: &image.name,
+                    id: &image.id,
+                    base: image.base,
+                    stated: image.stated,
+                    size: image.size,
+                    arch: Some(arch_name(std::env::consts::ARCH)),
+                    text_hash: image.text_hash.as_ref().map(<[u8; 12]>::as_slice),
+                    ..ImageView::default()
+                }),
+                // Its place in the order must be taken, or every later index would be wrong.
+                None => writer.image(&ImageView {
+                    base,
+                    ..ImageView::default()
+                }),
+            });
+            // Only now: a crash meanwhile leaves it owed.
+            indices.paid();
+        }
+    }
+
+    /// Writes the main image, if no frame asked for it yet, and where all are wanted the rest.
+    /// Signal-safe.
+    pub fn main_image(&mut self, buffers: &mut ReportBuffers, images: &ImagesGuard) {
+        if let Some(main) = images
+            .main()
+            .and_then(|index| images.images().get(index as usize))
+        {
+            buffers.parts().1.index_of(main.base);
+        }
+        for image in images.images().iter().filter(|_| self.all_images) {
+            buffers.parts().1.index_of(image.base);
+        }
+        self.images(buffers, images);
+    }
+
+    /// Writes what stands in every report behind its first thread: the main image, `vitals` and `context`.
+    /// Signal-safe.
+    pub fn surroundings(&mut self, buffers: &mut ReportBuffers, images: &ImagesGuard) {
+        self.main_image(buffers, images);
+        self.vitals_and_context(buffers);
+    }
+
+    /// Writes `vitals` and `context`. Signal-safe.
+    pub fn vitals_and_context(&mut self, buffers: &mut ReportBuffers) {
+        self.write(buffers, |writer| writer.vitals(&GAUGES.read()));
+        let (buffer, context) = buffers.context();
+        if !context.is_empty() {
+            self.write_from(buffer, |writer| writer.context(&context.view()));
+        }
+    }
+
+    /// Writes `stall_end`: after how many nanoseconds it was over, and how. Signal-safe.
+    pub fn stall_end(&mut self, buffers: &mut ReportBuffers, lasted: u64, how: &str) {
+        let view = StallEndView {
+            duration: Duration::from_nanos(lasted),
+            how,
+            ..StallEndView::default()
+        };
+        self.write(buffers, |writer| writer.stall_end(&view));
+    }
+
+    /// Writes `loss`: what was not reported since launch, if anything. Signal-safe.
+    pub fn loss(&mut self, buffers: &mut ReportBuffers) {
+        let mut counts = [("", 0); loss::COUNT + 1];
+        let context = ("context", CONTEXT.left_out());
+        let all = LOSSES.counts().into_iter().chain([context]);
+        let slots = counts.iter_mut().zip(all);
+        slots.for_each(|(slot, count)| *slot = count);
+        if counts.iter().any(|(_, count)| *count > 0) {
+            let view = LossView {
+                counts: &counts,
+                ..LossView::default()
+            };
+            self.write(buffers, |writer| writer.loss(&view));
+        }
+    }
+
+    /// Writes what the capture cost, and that sections are missing if some are. Signal-safe.
+    pub fn cost(&mut self, buffers: &mut ReportBuffers, cost: &CaptureView<'_>) {
+        let cut = match self.failed {
+            None => cost.cut,
+            Some(_) => Some("the disk took no more"),
+        };
+        self.write(buffers, |writer| {
+            writer.capture(&CaptureView { cut, ..*cost })
+        });
+    }
+
+    /// Writes `end` and gives the file its final name. Where that fails the file stays as it is,
+    /// for the next launch to close. Signal-safe.
+    pub fn finish(
+        mut self,
+        folder: &file::Folder,
+        buffers: &mut ReportBuffers,
+    ) -> Result<Name, i32> {
+        if self.torn {
+            return Err(self.failed.map_or(libc::EIO, |error| error.errno));
+        }
+        let writer = ReportWriter::resume(buffers.buffer(), &self.file, self.crc, self.sections);
+        if let Err(error) = writer.finish(ClosedBy::Writer) {
+            self.settle();
+            return Err(error.errno);
+        }
+        self.name_it(folder);
+        if self.misnamed.is_some() {
+            return Err(libc::EACCES);
+        }
+        if self.ending == FALLBACK {
+            return Ok(self.name());
+        }
+        let whole = Name::new(self.time, self.kind.as_str(), &self.id, WHOLE);
+        folder.rename(self.name().as_c_str(), whole.as_c_str())?;
+        Ok(whole)
+    }
+
+    /// Bytes of whole sections so far. Signal-safe.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Its present name. Signal-safe.
+    pub fn name(&self) -> Name {
+        Name::new(self.time, self.kind.as_str(), &self.id, self.ending)
+    }
+}
+
+/// Frames with the names of their functions.
+struct NamedFrames<'a> {
+    frames: &'a [RawFrame],
+    names: &'a [Option<String>],
+}
+
+impl Frames for NamedFrames<'_> {
+    fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    fn at(&self, index: usize) -> Option<(u64, Found, Option<u32>, Option<&str>)> {
+        let (pc, found, image, _) = self.frames.at(index)?;
+        Some((pc, found, image, self.names.get(index)?.as_deref()))
+    }
+}

@@ -1,0 +1,94 @@
+//! What the recorders have in common: the memory that they work in, and the road of a report from its first section
+//! to its last.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::{COUNTERS, Facts, Recording, ReportBuffers, ThreadList};
+use crate::capture::{CaptureLimits, Captured, Capturer};
+use crate::platform::{Thread, ThreadName, clock, file};
+use crate::report::{CaptureView, EventView, ThreadView};
+use crate::store::Name;
+use crate::trigger::loss::LOSSES;
+use crate::trigger::rate_limit::RateLimiter;
+
+/// What one thread that writes reports works with, reserved when it is made.
+#[derive(Debug)]
+pub(super) struct Work {
+    pub buffers: ReportBuffers,
+    pub capturer: Capturer,
+    pub threads: ThreadList,
+}
+
+impl Work {
+    /// Reports hold at most `threads` threads beside the first.
+    pub fn new(limits: &CaptureLimits, threads: usize) -> io::Result<Work> {
+        Ok(Work {
+            buffers: ReportBuffers::new(),
+            capturer: Capturer::new(limits).map_err(io::Error::other)?,
+            threads: ThreadList::new(threads),
+        })
+    }
+}
+
+/// What the recorders of the monitor's threads share.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub facts: Facts,
+    pub folder: Arc<file::Folder>,
+    /// Decides whether there may be a report.
+    pub limiter: Arc<Mutex<RateLimiter>>,
+    /// Called with the name of each whole report.
+    pub done: Arc<dyn Fn(Name) + Send + Sync>,
+}
+
+impl Shared {
+    pub fn limiter(&self) -> MutexGuard<'_, RateLimiter> {
+        self.limiter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there may be a report of this stack or cause now; one that may not be is counted as lost.
+    pub fn passes(&self, key: Option<u64>) -> bool {
+        let passes = self.limiter().passes(clock::monotonic(), key);
+        passes.map_err(|loss| LOSSES.count(loss)).is_ok()
+    }
+
+    /// Begins a report: `head` and `event`.
+    pub(super) fn begin(&self, work: &mut Work, event: &EventView<'_>) -> Result<Recording, i32> {
+        Recording::begin(&self.folder, &self.facts, event, &mut work.buffers)
+    }
+
+    /// Ends a report, counts it, and hands its name on.
+    pub(super) fn finish(&self, mut recording: Recording, work: &mut Work) -> Result<(), i32> {
+        recording.loss(&mut work.buffers);
+        let bytes = recording.length();
+        let name = recording.finish(&self.folder, &mut work.buffers)?;
+        self.limiter().wrote(bytes);
+        COUNTERS.reported(bytes);
+        (self.done)(name);
+        Ok(())
+    }
+}
+
+/// What is known of a thread without a look at it. Signal-safe.
+pub(super) fn view<'a>(thread: Thread, name: &'a ThreadName) -> ThreadView<'a> {
+    ThreadView {
+        id: thread.id(),
+        name: name.as_str(),
+        main: thread.is_main(),
+        ..ThreadView::default()
+    }
+}
+
+/// What one capture has cost. Signal-safe.
+pub(super) fn cost(captured: &Captured<'_>) -> CaptureView<'static> {
+    let stopped = Some(captured.stopped).filter(|stopped| *stopped > 0);
+    CaptureView {
+        stopped: stopped.map(Duration::from_nanos),
+        unwind: Some(Duration::from_nanos(captured.unwind)),
+        bytes: Some(captured.bytes).filter(|bytes| *bytes > 0),
+        cut: captured.cut.then_some("limit"),
+        ..CaptureView::default()
+    }
+}
