@@ -107,10 +107,28 @@ fn symbolicator(input: &Input, cache: &Path) -> Addresses {
     Addresses::new(&files, input.arch.as_deref(), None).expect("one image")
 }
 
+/// Has a process look up so much that it makes the table of the file and leaves it in the cache, as one with many
+/// reports does.
+fn fill(input: &Input, cache: &Path) {
+    let symbolicator = symbolicator(input, cache);
+    let addresses = draw(input.slice, false);
+    for near in (0..256).step_by(4) {
+        for address in &addresses {
+            black_box(symbolicator.frames(address + near));
+        }
+    }
+    // Ends once the table is written.
+    drop(symbolicator);
+    let entries = std::fs::read_dir(cache).expect("the cache");
+    let sizes = entries.map(|entry| entry.and_then(|entry| entry.metadata()).map(|of| of.len()));
+    let bytes: u64 = sizes.map(|size| size.expect("its size")).sum();
+    assert!(bytes > 1 << 12, "no table was written");
+}
+
 fn peers(c: &mut Criterion) {
     let input = input();
     let folder = tempfile::tempdir().expect("a folder");
-    // Makes the table on disk, as the first answer of another process would.
+    fill(&input, folder.path());
     let warm = symbolicator(&input, folder.path());
     for address in draw(input.slice, false) {
         black_box(warm.frames(address));
@@ -272,6 +290,7 @@ type Start<'a> = Box<dyn Fn() -> Command + 'a>;
 fn first_answers(c: &mut Criterion) {
     let input = input();
     let cache = tempfile::tempdir().expect("a folder");
+    fill(&input, cache.path());
     let symbolicator = symbolicator(&input, cache.path());
     let addresses = draw(input.slice, false);
     let known = |wanted: &dyn Fn(&wedjat::symbolicate::Frame) -> bool| {
