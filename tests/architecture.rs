@@ -130,6 +130,90 @@ fn every_file_says_its_one_job_in_its_first_line() {
     }
 }
 
+/// `ARCHITECTURE.md`, "Words", has what took their place.
+#[test]
+fn names_of_no_other_project_are_gone() {
+    let gone = [
+        "desk",
+        "scribe",
+        "pen",
+        "bell",
+        "pulse",
+        "workbench",
+        "leafward",
+        "rootward",
+        "restraint",
+    ];
+    let gone_types = [
+        "Desk",
+        "Scribe",
+        "Pen",
+        "Hand",
+        "Bell",
+        "Pulse",
+        "Eyes",
+        "Look",
+        "Gate",
+        "Workbench",
+        "Restraint",
+        "Scrub",
+        "Foreign",
+        "WholeFile",
+    ];
+    let mut wrong = Vec::new();
+    for file in sources() {
+        let code = code_of(&file);
+        // Identifiers, and the words that they are made of.
+        for name in code.split(|c: char| !c.is_alphanumeric() && c != '_') {
+            let is_word = |word: &str| gone.contains(&word);
+            let ends_in = |word: &&str| name.ends_with(*word);
+            if name.to_lowercase().split('_').any(is_word)
+                || gone_types.iter().any(|word| ends_in(&word))
+            {
+                wrong.push(format!("{}: {name}", file.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn files_that_the_architecture_names_are_there() {
+    let text = std::fs::read_to_string("ARCHITECTURE.md").unwrap();
+    let all: Vec<String> = sources()
+        .iter()
+        .map(|path| path.to_str().unwrap().to_owned())
+        .collect();
+    let mut checked = 0;
+    let mut missing = Vec::new();
+    for name in text.split('`').skip(1).step_by(2) {
+        if !name.ends_with(".rs") || name.contains(' ') {
+            continue;
+        }
+        checked += 1;
+        let systems = [
+            name.to_owned(),
+            name.replace('*', "linux"),
+            name.replace('*', "apple"),
+        ];
+        let is_there = |name: &String| {
+            Path::new(name).exists() || all.iter().any(|path| path.ends_with(&format!("/{name}")))
+        };
+        let wanted = if name.contains('*') {
+            &systems[1..]
+        } else {
+            &systems[..1]
+        };
+        if !wanted.iter().all(is_there) {
+            missing.push(name);
+        }
+    }
+    assert!(
+        checked > 50 && missing.is_empty(),
+        "{checked}: {missing:#?}"
+    );
+}
+
 fn sources() -> Vec<PathBuf> {
     fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(folder).unwrap() {
