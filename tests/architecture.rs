@@ -1,6 +1,6 @@
 //! Data flows one way: which room may import which, and where operating-system calls may stand.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Each room, and the rooms that it may import. `ARCHITECTURE.md` says why.
@@ -36,6 +36,14 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("ffi", &["context", "monitor", "report", "store", "trigger"]),
     ("symbolicate", &["functions", "report"]),
     ("bin", &["symbolicate"]),
+];
+
+/// Circles that are left: pairs of files that import each other.
+const CIRCLES: &[[&str; 2]] = &[
+    ["symbolicate::blame", "symbolicate::frame"],
+    ["symbolicate::command::feed", "symbolicate::command::output"],
+    ["symbolicate::debug_file", "symbolicate::symcache"],
+    ["symbolicate::dyld_cache", "symbolicate::object_file"],
 ];
 
 #[test]
@@ -120,6 +128,168 @@ fn the_recorder_opens_files_in_one_place() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What is counted: an edge from a file to each file of its room that it names, in a `use` or by a path
+/// (`super::`, `self::`, `crate::`). A name that a module re-exports counts as one of the file that it comes from. Not
+/// counted: edges between a module and those nested in it, since a module declares and re-exports its children, and
+/// they use its types; nor `mod tests`.
+#[test]
+fn no_files_of_a_room_import_each_other_in_a_circle() {
+    let modules: BTreeMap<Module, Uses> = sources()
+        .iter()
+        .map(|file| (module_of(file), uses(&code_of(file))))
+        .collect();
+    let edges: BTreeMap<&Module, BTreeSet<Module>> = modules
+        .iter()
+        .map(|(module, uses)| {
+            let named = uses.iter().filter_map(|used| {
+                let target = origin(&modules, module, &used.path)?;
+                let nested = target.starts_with(module) || module.starts_with(&target);
+                (target.first() == module.first() && !nested).then_some(target)
+            });
+            (module, named.collect())
+        })
+        .collect();
+    let reaches = |from: &Module, to: &Module| {
+        let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
+        while let Some(module) = next.pop() {
+            if seen.insert(module) {
+                next.extend(edges.get(module).into_iter().flatten());
+            }
+        }
+        seen.contains(to)
+    };
+    let mut wrong = Vec::new();
+    for (from, targets) in &edges {
+        for to in targets.iter().filter(|to| reaches(to, from)) {
+            let (from, to) = (from.join("::"), to.join("::"));
+            let pair = |circle: &&[&str; 2]| circle.contains(&&*from) && circle.contains(&&*to);
+            if !CIRCLES.iter().any(|circle| pair(&circle)) {
+                wrong.push(format!("{from} -> {to}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(
+        edges.values().map(BTreeSet::len).sum::<usize>() > 300,
+        "the imports were not found"
+    );
+}
+
+type Module = Vec<String>;
+type Uses = Vec<Use>;
+
+/// A path that a file names; `exported` is the name by which it re-exports it.
+struct Use {
+    path: Vec<String>,
+    exported: Option<String>,
+}
+
+fn module_of(file: &Path) -> Module {
+    let path = file.with_extension("");
+    let parts = path.iter().skip(1).map(|part| part.to_str().unwrap());
+    parts
+        .filter(|part| *part != "mod")
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The paths of `use` trees, written out, and those in the code itself.
+fn uses(code: &str) -> Uses {
+    let mut found = Vec::new();
+    for part in code.split(';') {
+        let (_, tree) = part.rsplit_once("use ").unwrap_or(("", ""));
+        let start = part.len() - tree.len();
+        let head = part[..start].rsplit('\n').next().unwrap_or_default();
+        let is_use = !tree.is_empty()
+            && matches!(
+                head.trim().split('(').next(),
+                Some("use" | "pub" | "pub use")
+            );
+        if is_use {
+            let exported = head.trim().starts_with("pub");
+            spread(tree, "", &mut |path| {
+                let (path, name) = path.split_once(" as ").unwrap_or((&path, ""));
+                let path: Vec<String> = path.trim().split("::").map(str::to_owned).collect();
+                let name = match name {
+                    "" => path.last().unwrap(),
+                    name => name,
+                };
+                let exported = exported.then(|| name.trim().to_owned());
+                found.push(Use { path, exported });
+            });
+            continue;
+        }
+        for start in ["super::", "self::", "crate::"] {
+            for (at, _) in part.match_indices(start) {
+                let end = part[at..].find(|c: char| !c.is_alphanumeric() && !"_:".contains(c));
+                let path = &part[at..end.map_or(part.len(), |end| at + end)];
+                let path = path.trim_end_matches(':').split("::").map(str::to_owned);
+                found.push(Use {
+                    path: path.collect(),
+                    exported: None,
+                });
+            }
+        }
+    }
+    found
+}
+
+/// Calls `found` with each path of a `use` tree.
+fn spread(tree: &str, before: &str, found: &mut dyn FnMut(String)) {
+    let Some((path, rest)) = tree.split_once('{') else {
+        found(format!("{before}{}", tree.trim()));
+        return;
+    };
+    let before = format!("{before}{}", path.trim());
+    let inner = rest.trim_end().strip_suffix('}').unwrap_or(rest);
+    let (mut depth, mut start) = (0, 0);
+    for (at, c) in inner.char_indices().chain([(inner.len(), ',')]) {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                let item = inner[start..at].trim();
+                if !item.is_empty() {
+                    spread(item, &before, found);
+                }
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The file that a path, as `from` writes it, comes from.
+fn origin(modules: &BTreeMap<Module, Uses>, from: &Module, path: &[String]) -> Option<Module> {
+    let (mut module, mut rest) = match path.first()?.as_str() {
+        "crate" => (Module::new(), &path[1..]),
+        "self" => (from.clone(), &path[1..]),
+        _ => (from.clone(), path),
+    };
+    while rest.first().is_some_and(|part| part == "super") {
+        module.pop();
+        rest = &rest[1..];
+    }
+    while let Some(part) = rest.first() {
+        let child = [module.as_slice(), std::slice::from_ref(part)].concat();
+        if !modules.contains_key(&child) {
+            break;
+        }
+        (module, rest) = (child, &rest[1..]);
+    }
+    if rest.len() == path.len() || !modules.contains_key(&module) {
+        return None;
+    }
+    let exports = modules[&module].iter();
+    let mut exports = exports.filter(|used| used.exported.is_some());
+    match exports.find(|used| used.exported.as_ref() == rest.first()) {
+        Some(used) if used.path != path || module != *from => {
+            origin(modules, &module, &used.path).or(Some(module))
+        }
+        _ => Some(module),
+    }
 }
 
 #[test]

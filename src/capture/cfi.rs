@@ -26,9 +26,9 @@ use self::index::Place;
 pub(crate) use self::index::eh_frame_of;
 pub(crate) use self::short::rule;
 use super::engine::{At, Engine, Scratch};
-use super::images::Section;
 use super::registers::Arch;
 use super::rule::{Rule, RuleSource};
+use super::section::Section;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use framehop::ExplicitModuleSectionInfo;
 
 use super::engine::{At, Engine, Scratch};
-use super::images::Section;
 use super::registers::Arch;
 use super::rule::{Base, Rule, RuleSource};
+use super::section::Section;
 
 /// What the section says of one function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

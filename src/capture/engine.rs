@@ -12,9 +12,9 @@ use framehop::{
     Unwinder,
 };
 
-use super::images::Bytes;
 use super::registers::Arch;
 use super::rule::{Base, Rule};
+use super::section::Bytes;
 
 /// What framehop knows of one image, at stated addresses. Never changed once made, so that the set of
 /// images that holds it is published whole.

@@ -7,19 +7,23 @@ mod engine;
 mod flow;
 mod images;
 mod instructions;
+mod loaded_image;
 mod memory;
 mod registers;
 mod rule;
+mod section;
 mod stack;
 mod starts;
 mod table;
 mod unwind;
 
 pub use capturer::{CaptureLimits, Captured, Capturer};
-pub use images::{Bytes, Images, LoadedImage, Section};
+pub use images::Images;
+pub use loaded_image::LoadedImage;
 pub use memory::{Memory, Missing, StackCopy};
 pub use registers::{Arch, Registers};
 pub use rule::RuleSource;
+pub use section::{Bytes, Section};
 pub use table::{ImageTable, ImagesGuard};
 pub use unwind::{Unwinder, Walk};
 

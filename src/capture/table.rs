@@ -10,7 +10,9 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use super::images::{Bytes, Images, LoadedImage, Section};
+use super::images::Images;
+use super::loaded_image::LoadedImage;
+use super::section::{Bytes, Section};
 use crate::platform::forked::{ForkLock, around_forks};
 #[cfg(target_os = "linux")]
 use crate::platform::images::Contents;

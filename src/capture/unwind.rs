@@ -16,7 +16,8 @@ use std::ops::Range;
 use super::cfi::{Context, Fault};
 use super::engine::Scratch;
 use super::flow::Follower;
-use super::images::{Images, LoadedImage};
+use super::images::Images;
+use super::loaded_image::{LoadedImage, look_anew};
 use super::memory::{Memory, Missing};
 use super::registers::{Arch, Registers};
 use super::rule::{Base, Known, Rule, RuleCache, RuleSource, Usual};
@@ -120,7 +121,7 @@ impl Unwinder {
         memory: M,
     ) -> Walk<'a, M> {
         self.cache.use_generation(images.generation());
-        Images::look_anew();
+        look_anew();
         Walk {
             unwinder: self,
             images,

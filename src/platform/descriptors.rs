@@ -209,6 +209,17 @@ fn is_file(folder: RawFd, name: &CStr) -> bool {
     }
 }
 
+/// Takes the exclusive `flock` of `file` if it is free; false where it is not.
+pub fn try_lock(file: &std::fs::File) -> bool {
+    lock_now(file.as_raw_fd())
+}
+
+/// As [`try_lock`], by number. Signal-safe.
+pub(super) fn lock_now(fd: RawFd) -> bool {
+    // SAFETY: a plain call on an open descriptor.
+    unsafe { libc::flock(fd, libc::LOCK_EX | libc::LOCK_NB) == 0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -331,7 +331,7 @@ impl File {
     }
 
     fn lock(&self) -> bool {
-        self.fd.get().is_ok_and(lock_now)
+        self.fd.get().is_ok_and(descriptors::lock_now)
     }
 }
 
@@ -342,16 +342,6 @@ impl Drop for File {
             self.fd.close();
         }
     }
-}
-
-/// Takes the exclusive `flock` of `file` if nobody holds it; false where somebody does.
-pub fn try_lock(file: &std::fs::File) -> bool {
-    lock_now(file.as_raw_fd())
-}
-
-fn lock_now(fd: RawFd) -> bool {
-    // SAFETY: a plain call on an open descriptor.
-    unsafe { libc::flock(fd, libc::LOCK_EX | libc::LOCK_NB) == 0 }
 }
 
 fn check(result: libc::c_int) -> Result<(), i32> {

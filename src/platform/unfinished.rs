@@ -11,7 +11,6 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 
 use super::descriptors::{self, Opened};
-use super::file::try_lock;
 use super::kept::Kept;
 
 const NAME: &CStr = c".unfinished";
@@ -90,7 +89,7 @@ fn lines(text: &[u8]) -> Vec<String> {
 /// Takes the names off the list of `folder` for which `is_left` does not hold.
 pub fn keep(folder: &Path, mut is_left: impl FnMut(&str) -> bool) -> io::Result<()> {
     let mut file = open(folder, libc::O_RDWR)?;
-    if !try_lock(&file) || is_list(&mut file) != Some(true) {
+    if !descriptors::try_lock(&file) || is_list(&mut file) != Some(true) {
         return Ok(());
     }
     let mut text = Vec::new();

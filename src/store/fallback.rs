@@ -59,7 +59,7 @@ impl Locked {
     /// `None` while it is written, and of what is no report.
     fn open(path: &Path) -> io::Result<Option<Locked>> {
         let mut file = descriptors::open_file(path, libc::O_RDWR)?;
-        if !platform::file::try_lock(&file) {
+        if !platform::descriptors::try_lock(&file) {
             return Ok(None);
         }
         let mut bytes = Vec::new();

@@ -196,7 +196,7 @@ fn ended(records: &[PathBuf], remove: bool) -> io::Result<Vec<EndedLaunch>> {
         let Ok(file) = descriptors::open_file(path, libc::O_RDONLY) else {
             continue;
         };
-        if !platform::file::try_lock(&file) {
+        if !platform::descriptors::try_lock(&file) {
             continue;
         }
         let bytes = descriptors::read(path).unwrap_or_default();

@@ -213,7 +213,7 @@ fn is_old(file: &std::fs::File) -> bool {
 fn close_partial(path: &Path) -> io::Result<bool> {
     use std::io::{Seek, Write};
     let mut file = descriptors::open_file(path, O_RDWR)?;
-    if !platform::file::try_lock(&file) {
+    if !platform::descriptors::try_lock(&file) {
         return Ok(false);
     }
     if !path.exists() {

@@ -108,7 +108,7 @@ pub fn send(
 fn take(path: &Path) -> Option<impl Drop> {
     let file = descriptors::open_file(path, O_RDONLY | libc::O_NOFOLLOW).ok()?;
     // Another sender may have removed it between the two.
-    (platform::file::try_lock(&file) && path.exists()).then_some(file)
+    (platform::descriptors::try_lock(&file) && path.exists()).then_some(file)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::report::{self, EventKind};
 /// left alone.
 pub(super) fn settle(path: &Path, ending: &str) -> io::Result<Option<PathBuf>> {
     let file = descriptors::open_file(path, libc::O_RDWR)?;
-    if !platform::file::try_lock(&file) {
+    if !platform::descriptors::try_lock(&file) {
         return Ok(None);
     }
     let bytes = descriptors::read(path)?;

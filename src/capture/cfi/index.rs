@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use gimli::{BaseAddresses, EhFrame, LittleEndian, UnwindSection};
 
-use crate::capture::images::Section;
+use crate::capture::section::Section;
 
 /// Where the entry for an address stands: the binary search table of `.eh_frame_hdr`, pairs of (start,
 /// entry), 32-bit offsets from the header's own address.

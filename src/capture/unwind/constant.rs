@@ -5,7 +5,7 @@
 
 use super::Walk;
 use crate::capture::flow::{self, Code};
-use crate::capture::images::LoadedImage;
+use crate::capture::loaded_image::LoadedImage;
 use crate::capture::memory::Memory;
 use crate::capture::registers::Arch;
 use crate::capture::rule::{Base, Rule};

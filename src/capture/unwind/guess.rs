@@ -109,7 +109,7 @@ fn cfi_preserved(arch: Arch) -> u64 {
 
 #[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
 mod tests {
-    use crate::capture::images::Section;
+    use crate::capture::section::Section;
     use crate::capture::{Arch, ImageTable, Images, LoadedImage, Registers, StackCopy, Unwinder};
     use crate::report::model::{Found, WalkEnd};
 

@@ -4,7 +4,7 @@ use super::{Unwinder, Walk};
 use crate::capture::cfi;
 use crate::capture::compact::Compact;
 use crate::capture::flow::{self, Code, EntryConfidence, RuleConfidence};
-use crate::capture::images::LoadedImage;
+use crate::capture::loaded_image::LoadedImage;
 use crate::capture::memory::Memory;
 use crate::capture::registers::Arch;
 use crate::capture::rule::{Base, Rule, RuleSource};

@@ -11,7 +11,8 @@
 
 use super::calls::is_behind_call;
 use super::scan::first_call;
-use crate::capture::images::{Images, LoadedImage};
+use crate::capture::images::Images;
+use crate::capture::loaded_image::LoadedImage;
 use crate::capture::memory::Memory;
 use crate::capture::registers::Arch;
 
@@ -99,8 +100,8 @@ pub(super) fn slot<M: Memory>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capture::images::Section;
     use crate::capture::memory::StackCopy;
+    use crate::capture::section::Section;
     use crate::capture::unwind::scan::BUDGET;
 
     const SP: u64 = 0x7000;

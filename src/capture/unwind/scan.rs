@@ -5,7 +5,8 @@
 //! call that leads there.
 
 use super::effect::{Effect, decode};
-use crate::capture::images::{Images, LoadedImage};
+use crate::capture::images::Images;
+use crate::capture::loaded_image::LoadedImage;
 use crate::capture::memory::Memory;
 use crate::capture::registers::Arch;
 
@@ -245,8 +246,8 @@ pub(super) fn to_return<M: Memory>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capture::images::Section;
     use crate::capture::memory::StackCopy;
+    use crate::capture::section::Section;
 
     const BASE: u64 = 0x40_0000;
     const STACK: u64 = 0x7000;

@@ -125,7 +125,7 @@ impl<M: Memory> Walk<'_, M> {
 
 #[cfg(test)]
 mod tests {
-    use crate::capture::images::Section;
+    use crate::capture::section::Section;
     use crate::capture::{Images, LoadedImage, StackCopy, Unwinder};
 
     use super::*;

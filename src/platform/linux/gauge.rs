@@ -3,7 +3,8 @@
 use std::ffi::CString;
 
 use super::clock;
-use super::threads::{Path, Thread, read_file, state_in};
+use super::proc_files::{Path, decimal, hexadecimal, read_file};
+use super::threads::{Thread, state_in};
 use crate::platform::descriptors;
 pub use crate::platform::surface::{Blocked, Futex, Holder, Waits};
 
@@ -205,17 +206,6 @@ impl Futex {
     }
 }
 
-/// The number that the text says, with or without `0x`.
-pub(super) fn hexadecimal(text: &[u8]) -> u64 {
-    let digits = text.strip_prefix(b"0x").unwrap_or(text);
-    digits
-        .iter()
-        .map_while(|&digit| char::from(digit).to_digit(16))
-        .fold(0u64, |number, digit| {
-            number.wrapping_shl(4) | u64::from(digit)
-        })
-}
-
 /// What a file of `/proc` says now, from its start; empty where it cannot be read. Signal-safe.
 fn read(file: i32, buffer: &mut [u8]) -> &[u8] {
     if file < 0 {
@@ -229,17 +219,6 @@ fn read(file: i32, buffer: &mut [u8]) -> &[u8] {
         .ok()
         .and_then(|length| buffer.get(..length))
         .unwrap_or(&[])
-}
-
-/// The decimal number that the text begins with; 0 without one.
-pub(super) fn decimal(text: &[u8]) -> u64 {
-    text.iter()
-        .take_while(|byte| byte.is_ascii_digit())
-        .fold(0u64, |number, &digit| {
-            number
-                .wrapping_mul(10)
-                .wrapping_add(u64::from(digit - b'0'))
-        })
 }
 
 #[cfg(test)]

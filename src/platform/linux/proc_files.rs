@@ -1,4 +1,5 @@
-//! Files of `/proc` that are opened at install, for a process that can open none any more.
+//! Files of `/proc`: those that stay open for a process that can open none any more, the paths of a thread's own,
+//! and the numbers in them.
 
 use std::ffi::CStr;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -59,4 +60,92 @@ impl ProcFile {
         let is_ours = self.process.load(Ordering::Acquire) == process_id();
         self.kept.get().ok().filter(|_| is_ours)
     }
+}
+
+/// A path under `/proc/self/task`, built without allocating.
+pub(super) struct Path {
+    bytes: [u8; 64],
+}
+
+impl Path {
+    pub(super) fn task(tid: i32, file: &CStr) -> Path {
+        let mut room = [0; 12];
+        Path::of([digits(tid, &mut room), b"/", file.to_bytes(), b""])
+    }
+
+    /// What a descriptor stands for, as the calling thread sees it.
+    pub(super) fn descriptor(file: i32) -> Path {
+        let (mut task, mut number) = ([0; 12], [0; 12]);
+        // SAFETY: no arguments, cannot fail.
+        let task = digits(unsafe { libc::gettid() }, &mut task);
+        Path::of([task, b"/fd/", digits(file, &mut number), b""])
+    }
+
+    fn of(parts: [&[u8]; 4]) -> Path {
+        let mut path = Path { bytes: [0; 64] };
+        let parts = [&b"/proc/self/task/"[..]].into_iter().chain(parts);
+        // The last byte stays 0 whatever the parts are.
+        let room = path.bytes.iter_mut().take(63);
+        for (slot, byte) in room.zip(parts.flatten()) {
+            *slot = *byte;
+        }
+        path
+    }
+
+    pub(super) fn as_c_str(&mut self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.bytes).unwrap_or(c"")
+    }
+}
+
+/// A number without its sign, in decimal.
+fn digits(number: i32, room: &mut [u8; 12]) -> &[u8] {
+    let mut at = room.len();
+    let mut rest = number.unsigned_abs();
+    while let Some(slot) = at.checked_sub(1).and_then(|next| room.get_mut(next)) {
+        *slot = b'0' + (rest % 10) as u8;
+        at -= 1;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    room.get(at..).unwrap_or(&[])
+}
+
+/// Reads the beginning of a file; 0 where it cannot be read. Signal-safe.
+pub(super) fn read_file(path: &CStr, buffer: &mut [u8]) -> usize {
+    let errno = super::errno();
+    let file = descriptors::open(path, libc::O_RDONLY);
+    let mut length = 0;
+    if file >= 0 {
+        // SAFETY: the buffer is ours and of the length given.
+        let got = unsafe { libc::read(file, buffer.as_mut_ptr().cast(), buffer.len()) };
+        length = usize::try_from(got).unwrap_or(0);
+        // SAFETY: opened above, closed once.
+        unsafe { libc::close(file) };
+    }
+    super::set_errno(errno);
+    length
+}
+
+/// The number that the text says, with or without `0x`.
+pub(super) fn hexadecimal(text: &[u8]) -> u64 {
+    let digits = text.strip_prefix(b"0x").unwrap_or(text);
+    digits
+        .iter()
+        .map_while(|&digit| char::from(digit).to_digit(16))
+        .fold(0u64, |number, digit| {
+            number.wrapping_shl(4) | u64::from(digit)
+        })
+}
+
+/// The decimal number that the text begins with; 0 without one.
+pub(super) fn decimal(text: &[u8]) -> u64 {
+    text.iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .fold(0u64, |number, &digit| {
+            number
+                .wrapping_mul(10)
+                .wrapping_add(u64::from(digit - b'0'))
+        })
 }

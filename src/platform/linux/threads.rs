@@ -1,10 +1,8 @@
 //! The threads of this process, listed and named without allocating.
 
-use std::ffi::CStr;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::proc_files::TASKS;
+use super::proc_files::{Path, TASKS, read_file};
 use crate::platform::descriptors;
 
 pub use crate::platform::surface::Progress;
@@ -204,71 +202,6 @@ fn number(text: &[u8]) -> Option<u64> {
         let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;
         sum.checked_mul(10)?.checked_add(u64::from(digit))
     })
-}
-
-/// A path under `/proc/self/task`, built without allocating.
-pub(super) struct Path {
-    bytes: [u8; 64],
-}
-
-impl Path {
-    pub(super) fn task(tid: i32, file: &CStr) -> Path {
-        let mut room = [0; 12];
-        Path::of([digits(tid, &mut room), b"/", file.to_bytes(), b""])
-    }
-
-    /// What a descriptor stands for, as the calling thread sees it.
-    pub(super) fn descriptor(file: i32) -> Path {
-        let (mut task, mut number) = ([0; 12], [0; 12]);
-        let task = digits(Thread::current().tid(), &mut task);
-        Path::of([task, b"/fd/", digits(file, &mut number), b""])
-    }
-
-    fn of(parts: [&[u8]; 4]) -> Path {
-        let mut path = Path { bytes: [0; 64] };
-        let parts = [&b"/proc/self/task/"[..]].into_iter().chain(parts);
-        // The last byte stays 0 whatever the parts are.
-        let room = path.bytes.iter_mut().take(63);
-        for (slot, byte) in room.zip(parts.flatten()) {
-            *slot = *byte;
-        }
-        path
-    }
-
-    pub(super) fn as_c_str(&mut self) -> &CStr {
-        CStr::from_bytes_until_nul(&self.bytes).unwrap_or(c"")
-    }
-}
-
-/// A number without its sign, in decimal.
-fn digits(number: i32, room: &mut [u8; 12]) -> &[u8] {
-    let mut at = room.len();
-    let mut rest = number.unsigned_abs();
-    while let Some(slot) = at.checked_sub(1).and_then(|next| room.get_mut(next)) {
-        *slot = b'0' + (rest % 10) as u8;
-        at -= 1;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    room.get(at..).unwrap_or(&[])
-}
-
-/// Reads the beginning of a file; 0 where it cannot be read. Signal-safe.
-pub(super) fn read_file(path: &CStr, buffer: &mut [u8]) -> usize {
-    let errno = super::errno();
-    let file = descriptors::open(path, libc::O_RDONLY);
-    let mut length = 0;
-    if file >= 0 {
-        // SAFETY: the buffer is ours and of the length given.
-        let got = unsafe { libc::read(file, buffer.as_mut_ptr().cast(), buffer.len()) };
-        length = usize::try_from(got).unwrap_or(0);
-        // SAFETY: opened above, closed once.
-        unsafe { libc::close(file) };
-    }
-    super::set_errno(errno);
-    length
 }
 
 #[cfg(test)]

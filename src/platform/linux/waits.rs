@@ -5,7 +5,7 @@
 //! for nothing else, and those that take a descriptor for a disk where it is a file's. A mutex of the C
 //! library names its owner. Whatever else a thread sleeps in may be how an app waits for its next event.
 
-use super::threads::Path;
+use super::proc_files::{Path, decimal, hexadecimal};
 use crate::platform::surface::{Futex, Holder, Waits};
 
 /// What the thread waits for whose state and `/proc/PID/syscall` are these. Signal-safe.
@@ -30,7 +30,7 @@ fn told(
     let call = number
         .first()
         .is_some_and(u8::is_ascii_digit)
-        .then(|| super::gauge::decimal(number) as libc::c_long);
+        .then(|| decimal(number) as libc::c_long);
     match state {
         Some(b'D') if call.is_some_and(is_fork) => Waits::Event,
         Some(b'D') => Waits::Disk,
@@ -38,7 +38,7 @@ fn told(
         // It has woken meanwhile.
         _ if number == b"running" => Waits::Nothing,
         _ => {
-            let first = words.next().map_or(0, super::gauge::hexadecimal);
+            let first = words.next().map_or(0, hexadecimal);
             match call {
                 Some(libc::SYS_futex) if Futex::parse(syscall).is_some_and(is_held) => Waits::Lock,
                 Some(call) if takes_file(call) && is_file(first as i32) => Waits::Disk,

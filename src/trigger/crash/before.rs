@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 
 use super::Stamp;
-use super::handler::{
+use super::state::{
     ASKING, Arrived, DEALT_WITH, DONE, FOLLOWED, OWNER, PASSING, STACK, WRITER, inside,
 };
 use crate::platform::Thread;
@@ -130,5 +130,5 @@ pub(super) fn went_on(signal: i32) {
     DONE.store(false, Ordering::Relaxed);
     OWNER.store(0, Ordering::Release);
     #[cfg(target_vendor = "apple")]
-    super::mach::install_again();
+    crate::platform::exceptions::install_again();
 }

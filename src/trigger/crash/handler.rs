@@ -6,11 +6,15 @@
 //! and we stay installed for the next one. Else the process dies as it would have without us.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 #[cfg(target_os = "linux")]
 use super::WriterRole;
 use super::before::{ROOM_FOR_ANOTHER, jumped_out, went_on};
+use super::state::{
+    Arrived, DEALS_WITH_IT, DEALT_WITH, DONE, FIRST_SIGNAL, FOLLOWED, INSIDE, LEAVE_TO_DEBUGGER,
+    OWNER, PASSING, PROCESS, STACK, WRITER, WRITES_FOR_IT, in_progress, inside,
+};
 #[cfg(target_os = "linux")]
 use super::writer_thread;
 #[cfg(target_os = "linux")]
@@ -22,31 +26,6 @@ use crate::platform::signals::{self, Before, SignalFacts};
 use crate::platform::stacks::{self, CrashStack};
 use crate::platform::{Thread, context, errno, is_debugged, process_id, provide_stacks, set_errno};
 
-/// The process that installed; 0 while nothing is installed. A child of `fork` has another id.
-static PROCESS: AtomicU32 = AtomicU32::new(0);
-/// The thread that is writing, or has written; 0 for none.
-pub(super) static OWNER: AtomicU64 = AtomicU64::new(0);
-/// Whether the report is written (or given up).
-pub(super) static DONE: AtomicBool = AtomicBool::new(false);
-/// The signal that `OWNER` died of.
-pub(super) static FIRST_SIGNAL: AtomicU32 = AtomicU32::new(0);
-/// Where on its stack `OWNER`'s handler stands while it asks the handler of before; 0 when it does
-/// not.
-pub(super) static ASKING: AtomicUsize = AtomicUsize::new(0);
-/// The thread that writes for `OWNER`, which stands still: that which takes Mach exceptions.
-pub(super) static WRITES_FOR_IT: AtomicU64 = AtomicU64::new(0);
-/// How often another signal came to `OWNER` once its report was written.
-pub(super) static FOLLOWED: AtomicU32 = AtomicU32::new(0);
-/// How often a handler that was there before dealt with what had been reported.
-pub(super) static DEALT_WITH: AtomicU32 = AtomicU32::new(0);
-/// Handlers that run just now and may look at what is below.
-static INSIDE: AtomicU32 = AtomicU32::new(0);
-/// Handlers that pass on a signal just now that they did not report.
-pub(super) static PASSING: AtomicU32 = AtomicU32::new(0);
-/// Whether nothing is reported while a debugger is attached.
-pub(super) static LEAVE_TO_DEBUGGER: AtomicBool = AtomicBool::new(false);
-pub(super) static WRITER: AtomicPtr<Writer> = AtomicPtr::new(std::ptr::null_mut());
-pub(super) static STACK: AtomicPtr<CrashStack> = AtomicPtr::new(std::ptr::null_mut());
 /// A stack of its own for [`Writer::salvage`]: what is left of the alternate one may be little.
 static SALVAGE_STACK: AtomicPtr<CrashStack> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -62,9 +41,6 @@ const WAIT_STEP: i64 = 10_000_000;
 const A_RING: u32 = 32;
 /// A death is followed by one more signal (a handler of before that aborts), or two.
 const A_RING_OF_DEATHS: u32 = 3;
-/// A handler that has dealt with so many faults is asked first from then on.
-pub(super) const DEALS_WITH_IT: u32 = 8;
-
 /// Installs the handlers. `writer` is called by the dying thread, once for the process.
 pub(crate) fn install(
     crash: &Crash,
@@ -131,11 +107,6 @@ pub(crate) fn replaced(crash: &Crash) -> Vec<i32> {
         .collect()
 }
 
-/// Whether a crash is being reported, so that other triggers hold their tongue. Signal-safe.
-pub(crate) fn in_progress() -> bool {
-    OWNER.load(Ordering::Acquire) != 0
-}
-
 fn wait_for_the_report() {
     for _ in 0..WAIT_STEPS {
         if DONE.load(Ordering::Acquire) || !in_progress() {
@@ -155,16 +126,6 @@ enum Then {
     Default,
     /// Nothing more.
     Nothing,
-}
-
-/// A signal, as the kernel gave it to the handler.
-#[derive(Clone, Copy)]
-pub(super) struct Arrived {
-    pub signal: i32,
-    pub info: *mut libc::siginfo_t,
-    pub frame: *mut c_void,
-    /// Where the handler stands on its stack.
-    pub here: usize,
 }
 
 /// The handler. Signal-safe: everything here and below it.
@@ -194,15 +155,6 @@ pub(super) extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, frame: 
         }
     }
     set_errno(errno);
-}
-
-/// Does something that needs the writer to be there; `None` where nothing is installed in this
-/// process (any more).
-pub(super) fn inside<T>(what: impl FnOnce() -> T) -> Option<T> {
-    INSIDE.fetch_add(1, Ordering::SeqCst);
-    let done = (PROCESS.load(Ordering::SeqCst) == process_id()).then(what);
-    INSIDE.fetch_sub(1, Ordering::SeqCst);
-    done
 }
 
 /// A signal that is not reported goes to who was there before; a handler over ours may be among

@@ -4,8 +4,6 @@ use super::{before, writing};
 use crate::capture::Registers;
 use crate::platform::exceptions::{self, Exception, Server};
 
-pub(super) use crate::platform::exceptions::install_again;
-
 /// Takes the exception ports.
 pub(super) fn install() {
     exceptions::install(Server { report, went_on });

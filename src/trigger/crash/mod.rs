@@ -11,6 +11,7 @@ mod handler;
 #[cfg(target_vendor = "apple")]
 mod mach;
 mod sections;
+mod state;
 mod waiting;
 mod witness;
 #[cfg(target_os = "linux")]
@@ -19,8 +20,9 @@ mod writing;
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-pub(crate) use handler::{in_progress, install, replaced, uninstall};
+pub(crate) use handler::{install, replaced, uninstall};
 pub(crate) use sections::{Part, WriterRole};
+pub(crate) use state::in_progress;
 pub(crate) use witness::crashed_too;
 #[cfg(target_os = "linux")]
 pub(crate) use writer_thread::WriterThread;

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::before::jumped_out;
-use super::handler::{DONE, OWNER};
+use super::state::{DONE, OWNER};
 use crate::platform::clock::{monotonic, thread_cpu};
 use crate::platform::gauge::Blocked;
 use crate::platform::{Thread, signals};

@@ -3,10 +3,10 @@
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 
-#[cfg(target_vendor = "apple")]
-use super::handler::{DEALS_WITH_IT, DEALT_WITH, LEAVE_TO_DEBUGGER, OWNER, WRITES_FOR_IT, inside};
-use super::handler::{DONE, FIRST_SIGNAL, STACK, WRITER};
 use super::sections::Claims;
+#[cfg(target_vendor = "apple")]
+use super::state::{DEALS_WITH_IT, DEALT_WITH, LEAVE_TO_DEBUGGER, OWNER, WRITES_FOR_IT, inside};
+use super::state::{DONE, FIRST_SIGNAL, STACK, WRITER};
 #[cfg(target_os = "linux")]
 use super::writer_thread;
 use super::{Crashed, Phase, Stamp, Writer, WriterRole};

@@ -1,59 +1,16 @@
 //! The handshake under every interleaving: `RUSTFLAGS="--cfg loom" cargo test --lib model`.
 
+pub(super) mod semaphore;
+
 use super::Beat;
 use super::state::HeartbeatState;
-use loom::sync::atomic::{AtomicU32, AtomicU64};
-use loom::sync::{Condvar, Mutex};
-
-/// The platform's semaphore, as loom sees it. A wait with a deadline is not modelled.
-#[derive(Debug)]
-pub struct Semaphore {
-    count: Mutex<u32>,
-    change: Condvar,
-}
-
-impl Semaphore {
-    fn new() -> Semaphore {
-        Semaphore {
-            count: Mutex::new(0),
-            change: Condvar::new(),
-        }
-    }
-
-    pub fn post(&self) {
-        *self.count.lock().unwrap() += 1;
-        self.change.notify_one();
-    }
-
-    pub fn wait(&self) {
-        let mut count = self.count.lock().unwrap();
-        while *count == 0 {
-            count = self.change.wait(count).unwrap();
-        }
-        *count -= 1;
-    }
-
-    pub fn wait_until(&self, _deadline: u64) -> bool {
-        unreachable!("the model waits without a deadline")
-    }
-}
-
-/// After one whole turn.
-pub fn state() -> HeartbeatState {
-    HeartbeatState {
-        beat: AtomicU64::new(Beat::NONE.begun().ended().0),
-        call: AtomicU32::new(0),
-        install: AtomicU32::new(0),
-        wake_up: Semaphore::new(),
-    }
-}
 
 /// A watchdog that goes to sleep for good while the app's next turn begins: it always wakes
 /// (a lost wake-up would be a deadlock, which loom reports).
 #[test]
 fn model_no_wake_up_is_lost() {
     loom::model(|| {
-        let state = loom::sync::Arc::new(state());
+        let state = loom::sync::Arc::new(HeartbeatState::new());
         let app = loom::sync::Arc::clone(&state);
         let app = loom::thread::spawn(move || app.begin());
         let seen = Beat::NONE.begun().ended();
@@ -72,7 +29,7 @@ fn model_a_freeze_after_a_rest_is_found() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {
-        let state = loom::sync::Arc::new(state());
+        let state = loom::sync::Arc::new(HeartbeatState::new());
         let app = loom::sync::Arc::clone(&state);
         let app = loom::thread::spawn(move || {
             app.begin();

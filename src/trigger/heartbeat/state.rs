@@ -1,7 +1,7 @@
 //! The words that the watched thread and the watchdog share, and how neither misses the other.
 
 #[cfg(all(loom, test))]
-use super::model::Semaphore;
+use super::model::semaphore::Semaphore;
 #[cfg(not(all(loom, test)))]
 use crate::platform::Semaphore;
 #[cfg(all(loom, test))]
@@ -28,7 +28,7 @@ pub static HEARTBEAT: HeartbeatState = HeartbeatState::new();
 /// loom's atomics cannot be made in a constant; its tests do not use this one.
 #[cfg(all(loom, test))]
 pub static HEARTBEAT: std::sync::LazyLock<HeartbeatState> =
-    std::sync::LazyLock::new(super::model::state);
+    std::sync::LazyLock::new(HeartbeatState::new);
 
 impl HeartbeatState {
     /// With no beat yet, and nobody listening.
@@ -36,6 +36,17 @@ impl HeartbeatState {
     pub const fn new() -> HeartbeatState {
         HeartbeatState {
             beat: AtomicU64::new(0),
+            call: AtomicU32::new(0),
+            install: AtomicU32::new(0),
+            wake_up: Semaphore::new(),
+        }
+    }
+
+    /// After one whole turn.
+    #[cfg(all(loom, test))]
+    pub fn new() -> HeartbeatState {
+        HeartbeatState {
+            beat: AtomicU64::new(Beat::NONE.begun().ended().0),
             call: AtomicU32::new(0),
             install: AtomicU32::new(0),
             wake_up: Semaphore::new(),

@@ -1,7 +1,6 @@
 //! The state machine itself: looks in, decisions out.
 
-use super::episode::{AmbiguousTurn, Episode, Used};
-use super::launch::Before;
+use super::episode::{AmbiguousTurn, Before, Episode, Used};
 use super::observation::{Decision, Held, Next, Observation};
 use super::outcome::{How, Reason, StallEndInfo};
 use super::settings::Stall;

@@ -66,6 +66,19 @@ pub(super) enum Used {
     All,
 }
 
+/// What the time since the last look was, where no beat has come yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Before {
+    /// The thread worked; and so it does, by its own word, once there was a beat.
+    Works,
+    /// It has rested until now, or until its first beat.
+    Begins,
+    /// It runs just now, and was neither at work nor at rest all the time.
+    Unclear,
+    /// It rests.
+    Rests,
+}
+
 impl Episode {
     pub(super) fn add(&mut self, reason: Reason, time: u64) {
         let sum = &mut self.not_counted[reason as usize];

@@ -1,26 +1,13 @@
 //! Before the first beat: whether the thread works, or rests as an app does that waits for its first event.
 
 use super::detector::{Detector, NEVER_BEAT, REST_AFTER};
-use super::episode::{Episode, Used};
+use super::episode::{Before, Episode, Used};
 use super::observation::{Decision, Held, Observation};
 use crate::platform::gauge::Waits;
 use crate::trigger::heartbeat::Beat;
 
 /// While the thread rests, the watchdog looks only so often whether it has begun to work, nanoseconds.
 const REST_PERIOD: u64 = 250_000_000;
-
-/// What the time since the last look was, where no beat has come yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Before {
-    /// The thread worked; and so it does, by its own word, once there was a beat.
-    Works,
-    /// It has rested until now, or until its first beat.
-    Begins,
-    /// It runs just now, and was neither at work nor at rest all the time.
-    Unclear,
-    /// It rests.
-    Rests,
-}
 
 impl Detector {
     /// What the time since the last look was. A row whose thread rested until its first beat begins anew.

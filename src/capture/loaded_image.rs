@@ -1,0 +1,326 @@
+//! One image: where it lies, and the sections that hold how to unwind from there.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::cfi::Cfi;
+use super::compact::{self, Compact};
+use super::engine::Scratch;
+use super::flow::{self, Code, EntryConfidence};
+use super::registers::Arch;
+use super::section::Section;
+use super::starts::Starts;
+use crate::platform::memory;
+
+/// Counts the times at which mapped files are looked at anew.
+static POLL: AtomicU64 = AtomicU64::new(1);
+
+/// From now on files are looked at anew, once each, before anything is read from them: a load from a
+/// file that was cut is a SIGBUS. Signal-safe.
+pub(super) fn look_anew() {
+    POLL.fetch_add(1, Ordering::Relaxed);
+}
+
+/// An executable or library as it lies in memory, with what is needed to unwind from it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct LoadedImage {
+    /// Its path; `[vdso]` for the one that the kernel maps.
+    pub name: String,
+    /// Build id or UUID; empty without one.
+    pub id: Vec<u8>,
+    /// What tells it from other builds where it has no id, see `report::text_hash`.
+    pub(crate) text_hash: Option<[u8; 12]>,
+    /// Where in memory its id lies (avma), if it is one of this process and that is known.
+    pub(crate) id_at: Option<u64>,
+    /// Where it lies (avma of its first byte).
+    pub base: u64,
+    /// Where its file says it lies (svma of the same byte).
+    pub stated: u64,
+    /// Bytes from its first to the end of its last segment.
+    pub size: u64,
+    /// Whether it is the executable of its process.
+    pub main: bool,
+    arch: Arch,
+    /// Instructions, svma; empty where that is not known: then all of it.
+    code: Vec<Range<u64>>,
+    text: Vec<Section>,
+    entry: Option<u64>,
+    pub(crate) cfi: Option<Cfi>,
+    compact: Option<compact::Table>,
+    mach_o: bool,
+    starts: Starts,
+    /// Functions (svma) whose beginning is good for less than all of their instructions, in order.
+    doubtful: Vec<(u64, EntryConfidence)>,
+    signal_trampoline: Option<u64>,
+    /// Where in our own memory the last byte of its sections lies, if they are a file's.
+    last_byte: Option<u64>,
+    /// Of which time that byte is known to be there, see [`look_anew`].
+    seen_whole: AtomicU64,
+}
+
+impl LoadedImage {
+    /// An image without unwind information. `base` is where its first byte lies (avma), `stated`
+    /// where its file says so (svma), `size` how far it reaches.
+    pub fn new(name: impl Into<String>, base: u64, stated: u64, size: u64) -> LoadedImage {
+        LoadedImage {
+            name: name.into(),
+            id: Vec::new(),
+            text_hash: None,
+            id_at: None,
+            base,
+            stated,
+            size,
+            main: false,
+            arch: Arch::NATIVE,
+            code: Vec::new(),
+            text: Vec::new(),
+            entry: None,
+            cfi: None,
+            compact: None,
+            mach_o: false,
+            starts: Starts::default(),
+            doubtful: Vec::new(),
+            signal_trampoline: None,
+            last_byte: None,
+            seen_whole: AtomicU64::new(0),
+        }
+    }
+
+    /// Of another architecture than this machine's.
+    pub fn with_arch(mut self, arch: Arch) -> LoadedImage {
+        self.arch = arch;
+        self
+    }
+
+    /// With its build id or UUID.
+    pub fn with_id(mut self, id: impl Into<Vec<u8>>) -> LoadedImage {
+        self.id = id.into();
+        self
+    }
+
+    /// Whether it is known not to lie where it did, by the build id that is there now.
+    /// Signal-safe.
+    pub(crate) fn is_gone(&self) -> bool {
+        let mut bytes = [0; 32];
+        let (Some(at), Some(id)) = (self.id_at, bytes.get_mut(..self.id.len())) else {
+            return false;
+        };
+        // The executable stays.
+        if self.main {
+            return false;
+        }
+        if memory::read(at, id) == id.len() {
+            return *id != *self.id;
+        }
+        // Where reading is denied, what is there is taken to be the image.
+        !memory::is_there(at)
+    }
+
+    /// With sections that lie in a mapped file: if somebody cuts that file, they are not there any more.
+    pub(crate) fn with_mapped_sections(mut self) -> LoadedImage {
+        let cfi = self.cfi.iter().map(Cfi::section);
+        let compact = self.compact.iter().map(compact::Table::section);
+        let sections = self.text.iter().chain(cfi).chain(compact);
+        let ends = sections.map(|section| section.bytes.as_ptr_range().end as u64);
+        self.last_byte = ends.max().and_then(|end| end.checked_sub(1));
+        self
+    }
+
+    /// Whether its sections can be read: not where they lie in a file that was cut. Signal-safe.
+    pub(super) fn is_whole(&self) -> bool {
+        let Some(last) = self.last_byte else {
+            return true;
+        };
+        let now = POLL.load(Ordering::Relaxed);
+        if self.seen_whole.load(Ordering::Relaxed) == now {
+            return true;
+        }
+        let whole = memory::is_there(last);
+        if whole {
+            self.seen_whole.store(now, Ordering::Relaxed);
+        }
+        whole
+    }
+
+    /// With the stated addresses of its instructions.
+    pub fn with_code(mut self, code: Vec<Range<u64>>) -> LoadedImage {
+        self.code = code;
+        self
+    }
+
+    /// With instructions: they let the unwinder check that a return address stands behind a call
+    /// where nothing else vouches for it.
+    pub fn with_text(mut self, text: Section) -> LoadedImage {
+        self.text.push(text);
+        let text = self.text.first();
+        self.compact = self.compact.map(|compact| compact.with_text(text));
+        self
+    }
+
+    /// With the stated address of its entry point (`e_entry`): code there that has no unwind
+    /// information, as the loader's own has none, is known to have no caller.
+    pub fn with_entry(mut self, entry: u64) -> LoadedImage {
+        self.entry = Some(entry).filter(|entry| *entry != 0);
+        self
+    }
+
+    /// With `.eh_frame`, and `.eh_frame_hdr` where there is one; without, or where its table is
+    /// of another shape than linkers make, an index is built here.
+    pub fn with_eh_frame(mut self, eh_frame: Section, header: Option<Section>) -> LoadedImage {
+        self.cfi = Cfi::new(eh_frame, header, &self.code, self.stated);
+        self
+    }
+
+    /// With Apple's `__unwind_info`; where that leaves a function to `__eh_frame`, and where both
+    /// know it, [`LoadedImage::with_eh_frame`] has the word.
+    ///
+    /// It holds in the bodies of functions; what holds in their prologues and epilogues is found
+    /// from the instructions, given by [`LoadedImage::with_text`] and
+    /// [`LoadedImage::with_function_starts`].
+    pub fn with_unwind_info(mut self, unwind_info: Section) -> LoadedImage {
+        let text = self.text.first();
+        self.compact = Some(compact::Table::new(unwind_info, self.stated, text));
+        self.mach_o = true;
+        self
+    }
+
+    /// With what `LC_FUNCTION_STARTS` points to (mach-o/loader.h): the table of a Mach-O image that
+    /// says where its functions begin.
+    ///
+    /// Of an image that has none (`-no_function_starts`) give an empty one, after all that is
+    /// else known of it: then that is gathered from its entries, its calls and its instructions.
+    pub fn with_function_starts(mut self, table: &[u8]) -> LoadedImage {
+        self.mach_o = true;
+        self.starts = Starts::new(table);
+        if self.starts.is_empty() {
+            self.gather_starts();
+        }
+        self
+    }
+
+    fn gather_starts(&mut self) {
+        let mut entries = match &self.compact {
+            Some(compact) => compact.entries(self.arch),
+            None => Vec::new(),
+        };
+        let rows = self.cfi.iter().flat_map(Cfi::starts);
+        entries.extend(rows.map(|start| (start, true)));
+        entries.sort_unstable();
+        let mut offsets = BTreeSet::new();
+        for part in &self.text {
+            let code = Code {
+                arch: self.arch,
+                start: part.svma,
+                bytes: &part.bytes,
+            };
+            let found = flow::functions(code, &entries);
+            offsets.extend(
+                found
+                    .keys()
+                    .filter_map(|start| start.checked_sub(self.stated)),
+            );
+            let doubtful = found
+                .into_iter()
+                .filter(|(_, confidence)| *confidence != EntryConfidence::All);
+            self.doubtful.extend(doubtful);
+        }
+        self.doubtful.sort_unstable_by_key(|function| function.0);
+        self.starts = Starts::of(offsets.into_iter());
+    }
+
+    /// What the beginning of a function (svma) is good for. Signal-safe.
+    pub(crate) fn confidence(&self, start: u64) -> EntryConfidence {
+        let at = self
+            .doubtful
+            .binary_search_by_key(&start, |function| function.0);
+        let doubtful = at.ok().and_then(|at| self.doubtful.get(at));
+        doubtful.map_or(EntryConfidence::All, |function| function.1)
+    }
+
+    /// With the stated address of the function that Darwin's kernel calls signal handlers by
+    /// (`_sigtramp`): the caller of that is what the signal interrupted.
+    pub fn with_signal_trampoline(mut self, svma: u64) -> LoadedImage {
+        self.signal_trampoline = Some(svma);
+        self
+    }
+
+    /// Whether an address (svma) lies in that function. Signal-safe.
+    pub(crate) fn is_signal_trampoline(&self, svma: u64, arch: Arch) -> bool {
+        self.signal_trampoline.is_some_and(|start| {
+            let near = svma.checked_sub(start).is_some_and(|past| past < 4096);
+            near && self
+                .function(svma, arch)
+                .is_some_and(|code| code.start == start)
+        })
+    }
+
+    /// Whether it is one whose tables speak of calls alone: a Mach-O image, known by its compact
+    /// unwind information or by what was said of its functions' beginnings. Signal-safe.
+    pub(crate) fn is_mach_o(&self) -> bool {
+        self.mach_o
+    }
+
+    /// What compact unwind information says of an address (svma). Signal-safe.
+    pub(crate) fn compact(&self, svma: u64, arch: Arch, scratch: &mut Scratch) -> Compact {
+        match &self.compact {
+            Some(compact) => compact.find(svma, arch, scratch),
+            None => Compact::Nothing,
+        }
+    }
+
+    /// The instructions of the function that an address (svma) lies in. Signal-safe.
+    pub(crate) fn function(&self, svma: u64, arch: Arch) -> Option<Code<'_>> {
+        let part = self
+            .text
+            .iter()
+            .find(|part| part.at(svma, 1).is_some_and(|at| !at.is_empty()))?;
+        let around = self.starts.around(svma.checked_sub(self.stated)?);
+        let stated = |offset: u64| self.stated.wrapping_add(offset);
+        let start = around
+            .map_or(part.svma, |(start, _)| stated(start))
+            .max(part.svma);
+        let end = around.and_then(|(_, next)| next).map(stated);
+        let length = end.map_or(usize::MAX, |end| end.saturating_sub(start) as usize);
+        let bytes = part.at(start, length)?;
+        Some(Code { arch, start, bytes })
+    }
+
+    /// The svma that lies at an avma.
+    pub fn svma(&self, avma: u64) -> u64 {
+        avma.wrapping_sub(self.base).wrapping_add(self.stated)
+    }
+
+    /// The avma at which an svma lies.
+    pub(crate) fn avma(&self, svma: u64) -> u64 {
+        svma.wrapping_sub(self.stated).wrapping_add(self.base)
+    }
+
+    /// Whether an address (avma) lies in it.
+    pub fn contains(&self, avma: u64) -> bool {
+        avma >= self.base && avma - self.base < self.size
+    }
+
+    /// Whether an address (avma) may hold an instruction.
+    pub(crate) fn is_code(&self, avma: u64) -> bool {
+        let svma = self.svma(avma);
+        self.contains(avma)
+            && (self.code.is_empty() || self.code.iter().any(|range| range.contains(&svma)))
+    }
+
+    /// The entry point (svma), if an address (svma) lies in its own code: a few dozen bytes of
+    /// assembly.
+    pub(crate) fn entry_at(&self, svma: u64) -> Option<u64> {
+        self.entry
+            .filter(|entry| svma.checked_sub(*entry).is_some_and(|past| past < 80))
+    }
+
+    /// The instruction bytes from this avma on, as far as they are known.
+    pub(crate) fn instructions(&self, avma: u64, length: usize) -> Option<&[u8]> {
+        let svma = self.svma(avma);
+        self.text
+            .iter()
+            .find_map(|section| section.at(svma, length).filter(|part| !part.is_empty()))
+    }
+}
