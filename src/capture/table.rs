@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use super::images::Images;
 use super::loaded_image::LoadedImage;
 use super::section::{Bytes, Section};
+use crate::platform::atomic::Atomic;
 use crate::platform::forked::{ForkLock, around_forks};
 #[cfg(target_os = "linux")]
 use crate::platform::images::Contents;
@@ -25,22 +26,30 @@ pub struct ImageTable;
 /// Null before the first [`ImageTable::refresh`].
 static CURRENT: AtomicPtr<Images> = AtomicPtr::new(std::ptr::null_mut());
 static NONE: Images = Images::none();
-static EPOCH: AtomicUsize = AtomicUsize::new(0);
-static READERS: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
-static WRITER: ForkLock<Writer> = ForkLock::new(Writer {
+static EPOCHS: Epochs = Epochs {
+    epoch: AtomicUsize::new(0),
+    readers: [AtomicUsize::new(0), AtomicUsize::new(0)],
+};
+static WRITER: ForkLock<Writer<Retired>> = ForkLock::new(Writer {
     fresh: Vec::new(),
     aging: Vec::new(),
 });
 
-/// Sets that were swapped out.
-struct Writer {
-    /// In the present epoch.
-    fresh: Vec<Retired>,
-    /// Before it.
-    aging: Vec<Retired>,
+/// The present epoch, and how many readers entered in those of each parity.
+struct Epochs<A = AtomicUsize> {
+    epoch: A,
+    readers: [A; 2],
 }
 
-/// A set that nobody can enter any more; freed when dropped, which waits until nobody is in it.
+/// What was swapped out, and is dropped once no reader can hold it.
+struct Writer<T> {
+    /// In the present epoch.
+    fresh: Vec<T>,
+    /// Before it.
+    aging: Vec<T>,
+}
+
+/// A set that no reader can enter any more; freed when dropped, which waits until none is in it.
 struct Retired(NonNull<Images>);
 
 // SAFETY: `Images` is shared between threads anyway, and the writer alone drops it.
@@ -48,7 +57,7 @@ unsafe impl Send for Retired {}
 
 impl Drop for Retired {
     fn drop(&mut self) {
-        // SAFETY: it came out of `Box::into_raw` in `publish`, was swapped out there, and has aged:
+        // SAFETY: it came out of `Box::into_raw` in `refresh`, was swapped out there, and has aged:
         // no reader holds it.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
@@ -78,37 +87,52 @@ impl ImageTable {
             let known = held.get(&(base, facts.id.clone()));
             known.cloned().unwrap_or_else(|| Arc::new(loaded(facts)))
         });
-        writer.publish(Box::new(Images::from_shared(images.collect())));
+        let images = Box::new(Images::from_shared(images.collect()));
+        let old = CURRENT.swap(Box::into_raw(images), Ordering::SeqCst);
+        writer.retire(&EPOCHS, NonNull::new(old).map(Retired));
     }
 
     /// The images as they were published last, kept as they are while the guard lives.
     /// Signal-safe.
     pub fn enter() -> ImagesGuard {
-        loop {
-            let epoch = EPOCH.load(Ordering::SeqCst);
-            let readers = &READERS[epoch & 1];
-            readers.fetch_add(1, Ordering::SeqCst);
-            if EPOCH.load(Ordering::SeqCst) == epoch {
-                return ImagesGuard {
-                    images: CURRENT.load(Ordering::SeqCst),
-                    parity: epoch & 1,
-                };
-            }
-            readers.fetch_sub(1, Ordering::SeqCst);
+        let parity = EPOCHS.enter();
+        ImagesGuard {
+            images: CURRENT.load(Ordering::SeqCst),
+            parity,
         }
     }
 }
 
-impl Writer {
-    fn publish(&mut self, images: Box<Images>) {
-        let old = CURRENT.swap(Box::into_raw(images), Ordering::SeqCst);
-        self.fresh.extend(NonNull::new(old).map(Retired));
-        // Twice: where nobody is reading, what was just swapped out is freed at once.
+impl<A: Atomic<Value = usize>> Epochs<A> {
+    /// Counts a reader, who sees what is published from now on; the result is for [`Epochs::leave`]. Signal-safe.
+    fn enter(&self) -> usize {
+        loop {
+            let epoch = self.epoch.load(Ordering::SeqCst);
+            let readers = &self.readers[epoch & 1];
+            readers.fetch_add(1, Ordering::SeqCst);
+            if self.epoch.load(Ordering::SeqCst) == epoch {
+                return epoch & 1;
+            }
+            readers.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// The reader has gone. Signal-safe.
+    fn leave(&self, parity: usize) {
+        self.readers[parity & 1].fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl<T> Writer<T> {
+    /// Keeps what was swapped out until no reader can hold it.
+    fn retire<A: Atomic<Value = usize>>(&mut self, epochs: &Epochs<A>, old: Option<T>) {
+        self.fresh.extend(old);
+        // Twice: where there is no reader, what was just swapped out is freed at once.
         for _ in 0..2 {
-            let epoch = EPOCH.load(Ordering::SeqCst);
-            if READERS[(epoch + 1) & 1].load(Ordering::SeqCst) == 0 {
+            let epoch = epochs.epoch.load(Ordering::SeqCst);
+            if epochs.readers[(epoch + 1) & 1].load(Ordering::SeqCst) == 0 {
                 self.aging.clear();
-                EPOCH.store(epoch.wrapping_add(1), Ordering::SeqCst);
+                epochs.epoch.store(epoch.wrapping_add(1), Ordering::SeqCst);
                 std::mem::swap(&mut self.aging, &mut self.fresh);
             }
         }
@@ -147,7 +171,7 @@ impl ImagesGuard {
 
 impl Drop for ImagesGuard {
     fn drop(&mut self) {
-        READERS[self.parity & 1].fetch_sub(1, Ordering::SeqCst);
+        EPOCHS.leave(self.parity);
     }
 }
 
@@ -279,7 +303,61 @@ fn loaded(facts: ImageFacts) -> LoadedImage {
     image
 }
 
-#[cfg(test)]
+/// `RUSTFLAGS="--cfg loom" cargo test --lib model`
+#[cfg(all(loom, test))]
+mod model {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicBool, AtomicUsize};
+
+    /// A set, by its number, that was swapped out.
+    struct Old(Arc<[AtomicBool; 4]>, usize);
+
+    impl Drop for Old {
+        fn drop(&mut self) {
+            self.0[self.1].store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// Whatever a reader has entered is not freed before it leaves, while three others are published.
+    #[test]
+    fn model_no_set_is_freed_under_its_reader() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let number = || AtomicUsize::new(0);
+            let epochs = Arc::new(Epochs {
+                epoch: number(),
+                readers: [number(), number()],
+            });
+            let current = Arc::new(number());
+            let flag = || AtomicBool::new(false);
+            let freed = Arc::new([flag(), flag(), flag(), flag()]);
+            let reader = {
+                let (epochs, current, freed) = (epochs.clone(), current.clone(), freed.clone());
+                loom::thread::spawn(move || {
+                    let parity = epochs.enter();
+                    let set = Atomic::load(&*current, Ordering::SeqCst);
+                    assert!(!freed[set].load(Ordering::SeqCst));
+                    loom::thread::yield_now();
+                    assert!(!freed[set].load(Ordering::SeqCst));
+                    epochs.leave(parity);
+                })
+            };
+            let mut writer = Writer {
+                fresh: Vec::new(),
+                aging: Vec::new(),
+            };
+            for set in 0..3 {
+                Atomic::store(&*current, set + 1, Ordering::SeqCst);
+                writer.retire(&epochs, Some(Old(freed.clone(), set)));
+            }
+            reader.join().unwrap();
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

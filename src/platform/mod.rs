@@ -5,6 +5,7 @@
 pub mod abort;
 #[cfg(target_vendor = "apple")]
 mod apple;
+pub(crate) mod atomic;
 pub mod cxx;
 #[cfg(any(target_vendor = "apple", test))]
 mod darwin_frame;

@@ -6,6 +6,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::platform::atomic::Atomic;
+
 /// The parts, in order of worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
@@ -38,8 +40,10 @@ const FREE: u32 = 0;
 const DONE: u32 = 3;
 const STATE: u32 = 3;
 
+static WORDS: Words = Words([const { AtomicU32::new(0) }; COUNT]);
+
 /// For each part: the crash's number << 2 | state.
-static WORDS: [AtomicU32; COUNT] = [const { AtomicU32::new(0) }; COUNT];
+struct Words<A = AtomicU32>([A; COUNT]);
 
 /// The parts of one report, as one of the two sees them.
 #[derive(Debug, Clone, Copy)]
@@ -58,15 +62,8 @@ pub(crate) struct Claims {
 impl Claims {
     /// All parts are free. Only for the thread that owns the crash. Signal-safe.
     pub fn fresh() -> Claims {
-        let before = WORDS
-            .first()
-            .map_or(0, |word| word.load(Ordering::Relaxed) >> 2);
-        let crash = (before + 1) & (u32::MAX >> 2);
-        for word in &WORDS {
-            word.store((crash << 2) | FREE, Ordering::Release);
-        }
         Claims {
-            crash,
+            crash: WORDS.begin(),
             role: WriterRole::Dying,
             writer_thread_died: false,
         }
@@ -82,18 +79,12 @@ impl Claims {
 
     /// Claims a part: whether it is this writer's now. Signal-safe.
     pub fn claim(&self, part: Part) -> bool {
-        self.swap(part, FREE, self.role as u32)
-            || self.may_take_over(part)
-                && self.swap(
-                    part,
-                    WriterRole::WriterThread as u32,
-                    WriterRole::Dying as u32,
-                )
+        WORDS.claim(self, part)
     }
 
     /// A claimed part is written; `false` where it was taken over meanwhile. Signal-safe.
     pub fn done(&self, part: Part) -> bool {
-        self.swap(part, self.role as u32, DONE)
+        WORDS.done(self, part)
     }
 
     /// Whether the part is still to be had. Signal-safe.
@@ -116,10 +107,7 @@ impl Claims {
 
     /// How many parts are written. Signal-safe.
     pub fn written(&self) -> usize {
-        WORDS
-            .iter()
-            .filter(|word| word.load(Ordering::Acquire) == (self.crash << 2) | DONE)
-            .count()
+        WORDS.written(self.crash)
     }
 
     /// What the writer thread is stuck in is written by the dying thread; what it died of only where there
@@ -129,25 +117,101 @@ impl Claims {
     }
 
     fn state(&self, part: Part) -> Option<u32> {
-        let word = WORDS.get(part as usize)?.load(Ordering::Acquire);
-        (word >> 2 == self.crash).then_some(word & STATE)
+        WORDS.state(self.crash, part)
+    }
+}
+
+impl<A: Atomic<Value = u32>> Words<A> {
+    /// The next crash's number; all its parts are free.
+    fn begin(&self) -> u32 {
+        let Words(words) = self;
+        let before = words
+            .first()
+            .map_or(0, |word| word.load(Ordering::Relaxed) >> 2);
+        let crash = (before + 1) & (u32::MAX >> 2);
+        for word in words {
+            word.store((crash << 2) | FREE, Ordering::Release);
+        }
+        crash
     }
 
-    fn swap(&self, part: Part, from: u32, to: u32) -> bool {
-        let number = self.crash << 2;
-        WORDS.get(part as usize).is_some_and(|word| {
-            word.compare_exchange(
-                number | from,
-                number | to,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            )
-            .is_ok()
+    fn claim(&self, of: &Claims, part: Part) -> bool {
+        let (thread, dying) = (WriterRole::WriterThread as u32, WriterRole::Dying as u32);
+        self.swap(of.crash, part, FREE, of.role as u32)
+            || of.may_take_over(part) && self.swap(of.crash, part, thread, dying)
+    }
+
+    fn done(&self, of: &Claims, part: Part) -> bool {
+        self.swap(of.crash, part, of.role as u32, DONE)
+    }
+
+    fn written(&self, crash: u32) -> usize {
+        let is_done = |word: &&A| word.load(Ordering::Acquire) == (crash << 2) | DONE;
+        self.0.iter().filter(is_done).count()
+    }
+
+    fn state(&self, crash: u32, part: Part) -> Option<u32> {
+        let word = self.0.get(part as usize)?.load(Ordering::Acquire);
+        (word >> 2 == crash).then_some(word & STATE)
+    }
+
+    fn swap(&self, crash: u32, part: Part, from: u32, to: u32) -> bool {
+        let (from, to) = ((crash << 2) | from, (crash << 2) | to);
+        self.0.get(part as usize).is_some_and(|word| {
+            word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
+                .is_ok()
         })
     }
 }
 
-#[cfg(test)]
+/// `RUSTFLAGS="--cfg loom" cargo test --lib model`
+#[cfg(all(loom, test))]
+mod model {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicUsize;
+
+    /// In every interleaving each part is written by one of the two in the end, and what the writer thread had
+    /// begun counts for nothing once it was taken over.
+    #[test]
+    fn model_each_part_is_done_once() {
+        loom::model(|| {
+            let words = || loom::sync::atomic::AtomicU32::new(0);
+            let words = Arc::new(Words([words(), words(), words(), words(), words()]));
+            let done = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+            let crash = words.begin();
+            let dying = Claims {
+                crash,
+                role: WriterRole::Dying,
+                writer_thread_died: false,
+            };
+            let writer = {
+                let (words, done) = (words.clone(), done.clone());
+                loom::thread::spawn(move || write(&words, &done, &dying.for_writer_thread()))
+            };
+            write(&words, &done, &dying);
+            writer.join().unwrap();
+            for done in done.iter() {
+                assert_eq!(done.load(Ordering::Relaxed), 1);
+            }
+            assert_eq!(words.written(crash), 2);
+        });
+    }
+
+    fn write(
+        words: &Words<loom::sync::atomic::AtomicU32>,
+        done: &[AtomicUsize; 2],
+        claims: &Claims,
+    ) {
+        for (part, done) in [Part::Begin, Part::Thread].into_iter().zip(done) {
+            if words.claim(claims, part) && words.done(claims, part) {
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
