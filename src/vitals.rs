@@ -3,9 +3,8 @@
 mod frames;
 mod launch;
 
-use std::time::Duration;
-
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 pub(crate) use frames::FRAMES;
 pub(crate) use launch::LAUNCHED;
@@ -26,7 +25,7 @@ pub(crate) struct Gauges {
     power: PowerCache,
 }
 
-/// Battery, heat and low-power mode, as they were when last asked for: asking may take long, and is
+/// Battery, heat and low-power mode, as they were when last read: reading them may take long, and is
 /// not for a handler.
 #[derive(Debug)]
 struct PowerCache {
@@ -35,16 +34,7 @@ struct PowerCache {
     packed: AtomicU64,
 }
 
-impl PowerCache {
-    const fn new() -> PowerCache {
-        PowerCache {
-            at: AtomicU64::new(0),
-            packed: AtomicU64::new(0),
-        }
-    }
-}
-
-/// They are asked for at most so often, nanoseconds.
+/// They are read at most so often, nanoseconds.
 const POWER_PERIOD: u64 = 30_000_000_000;
 
 /// What was read at the last mark; shares are taken over the time since.
@@ -57,21 +47,28 @@ struct Reading {
     idle: AtomicU64,
 }
 
-pub(crate) static GAUGES: Gauges = Gauges {
-    files: VitalsFiles::new(),
-    cores: AtomicU64::new(0),
-    watchdog: AtomicU64::new(0),
-    last: Reading {
-        time: AtomicU64::new(0),
-        process: AtomicU64::new(0),
-        watchdog: AtomicU64::new(0),
-        busy: AtomicU64::new(0),
-        idle: AtomicU64::new(0),
-    },
-    power: PowerCache::new(),
-};
+pub(crate) static GAUGES: Gauges = Gauges::new();
 
 impl Gauges {
+    const fn new() -> Gauges {
+        Gauges {
+            files: VitalsFiles::new(),
+            cores: AtomicU64::new(0),
+            watchdog: AtomicU64::new(0),
+            last: Reading {
+                time: AtomicU64::new(0),
+                process: AtomicU64::new(0),
+                watchdog: AtomicU64::new(0),
+                busy: AtomicU64::new(0),
+                idle: AtomicU64::new(0),
+            },
+            power: PowerCache {
+                at: AtomicU64::new(0),
+                packed: AtomicU64::new(0),
+            },
+        }
+    }
+
     /// Bytes of memory that are the process' own. Signal-safe.
     pub fn footprint(&self) -> u64 {
         self.files.memory().footprint.unwrap_or(0)
@@ -82,7 +79,7 @@ impl Gauges {
         self.files.memory()
     }
 
-    /// Asks for battery, heat and low-power mode, if that was long ago. Not signal-safe.
+    /// Reads battery, heat and low-power mode, if that was long ago. Not signal-safe.
     pub fn refresh_power(&self) {
         let now = clock::monotonic();
         let at = self.power.at.load(Ordering::Relaxed);
@@ -101,7 +98,7 @@ impl Gauges {
         self.mark();
     }
 
-    /// Says which thread is the watchdog's, so that its CPU is shown apart. Signal-safe.
+    /// Sets which thread is the watchdog's, so that its CPU is shown apart. Signal-safe.
     pub fn set_watchdog(&self, thread: u64) {
         self.watchdog.store(thread, Ordering::Relaxed);
     }
@@ -109,15 +106,16 @@ impl Gauges {
     /// CPU shares count from here. Signal-safe.
     pub fn mark(&self) {
         let (busy, idle) = self.files.device_ticks().unwrap_or((0, 0));
-        self.last
-            .process
-            .store(clock::process_cpu(), Ordering::Relaxed);
-        self.last
-            .watchdog
-            .store(self.watchdog_cpu(), Ordering::Relaxed);
-        self.last.busy.store(busy, Ordering::Relaxed);
-        self.last.idle.store(idle, Ordering::Relaxed);
-        self.last.time.store(clock::monotonic(), Ordering::Relaxed);
+        let last = &self.last;
+        for (mark, now) in [
+            (&last.process, clock::process_cpu()),
+            (&last.watchdog, self.watchdog_cpu()),
+            (&last.busy, busy),
+            (&last.idle, idle),
+            (&last.time, clock::monotonic()),
+        ] {
+            mark.store(now, Ordering::Relaxed);
+        }
     }
 
     fn watchdog_cpu(&self) -> u64 {
@@ -179,19 +177,7 @@ mod tests {
 
     #[test]
     fn a_busy_core_counts_as_one() {
-        static OWN: Gauges = Gauges {
-            files: VitalsFiles::new(),
-            cores: AtomicU64::new(0),
-            watchdog: AtomicU64::new(0),
-            last: Reading {
-                time: AtomicU64::new(0),
-                process: AtomicU64::new(0),
-                watchdog: AtomicU64::new(0),
-                busy: AtomicU64::new(0),
-                idle: AtomicU64::new(0),
-            },
-            power: PowerCache::new(),
-        };
+        static OWN: Gauges = Gauges::new();
         OWN.install();
         let begin = clock::monotonic();
         let cpu = clock::process_cpu();

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use super::memory::{LiveMemory, StackCopies, StackCopy};
+use super::memory::{LiveMemory, Memory, StackCopies, StackCopy};
 use super::registers::{Arch, Registers};
 use super::stack::FrameBuffer;
 use super::table::{ImageTable, ImagesGuard};
-use super::unwind::Unwinder;
+use super::unwind::{Unwinder, Walk};
 use crate::platform::clock::monotonic as now;
 use crate::platform::gauge::Blocked;
 use crate::platform::stop::{StopBudget, StopError, Stopper};
@@ -118,7 +118,7 @@ impl Capturer {
     }
 
     /// As [`Capturer::capture`]; where a frame is of no image that is known, its library may have been
-    /// loaded since the images were listed. If `renew` then says that they have been listed anew, the
+    /// loaded since the images were listed. If `renew` then returns `true`, as they have been listed anew, the
     /// same copy is unwound once more, and `images` are those of now. Signal-safe, if `renew` is; the
     /// thread runs again when it is called.
     ///
@@ -159,9 +159,7 @@ impl Capturer {
         let mut walk = |frames: &mut FrameBuffer, images: &ImagesGuard| {
             let start = now();
             let mut walk = self.unwinder.walk(&self.registers, images.set(), copy);
-            frames.fill(&mut walk);
-            let end = walk.end().unwrap_or(WalkEnd::Limit);
-            let end = without_gone(frames, images).unwrap_or(end);
+            let end = fill(frames, &mut walk, images);
             unwind += now().saturating_sub(start);
             end
         };
@@ -185,7 +183,7 @@ impl Capturer {
 
     /// The stack of a thread that is blocked, read while it stays so: it is neither stopped nor sent
     /// a signal. `None` where it runs, has run meanwhile, or where the way to its root needs a
-    /// register that the kernel does not tell. Signal-safe.
+    /// register that the kernel does not give. Signal-safe.
     ///
     /// A stack that lies still is the same at the end of the reading as at its beginning, when the
     /// thread has had no CPU between.
@@ -198,8 +196,8 @@ impl Capturer {
     }
 
     /// As [`Capturer::capture_blocked`], for a thread that does not answer the signal: where the way to its root
-    /// needs a register that the kernel does not tell, the functions' own instructions are asked (x86_64), and where
-    /// those do not say either, the frames up to there are given. Signal-safe.
+    /// needs a register that the kernel does not give, the functions' own instructions are followed (x86_64), and where
+    /// those lead nowhere either, the frames up to there are given. Signal-safe.
     pub fn capture_unanswered(
         &mut self,
         thread: Thread,
@@ -226,22 +224,11 @@ impl Capturer {
         if !to_the_root {
             walk = walk.by_code();
         }
-        self.frames.fill(&mut walk);
-        let (end, lacked) = (walk.end().unwrap_or(WalkEnd::Limit), walk.lacked());
-        let end = without_gone(&mut self.frames, images).unwrap_or(end);
-        if lacked && to_the_root || thread.progress() != Some(before) {
+        let end = fill(&mut self.frames, &mut walk, images);
+        if walk.lacked() && to_the_root || thread.progress() != Some(before) {
             return None;
         }
-        Some(Captured {
-            registers: &self.registers,
-            frames: self.frames.frames(),
-            omitted: self.frames.omitted(),
-            end,
-            stopped: 0,
-            unwind: now().saturating_sub(start),
-            bytes: 0,
-            cut: false,
-        })
+        Some(self.captured_in_place(end, start))
     }
 
     /// Captures the calling thread: its first frame is the caller of this function. Signal-safe.
@@ -274,15 +261,17 @@ impl Capturer {
         let start = now();
         self.registers = *registers;
         self.live.forget();
-        let mut walk = if exact {
-            self.unwinder.walk(registers, images.set(), &mut self.live)
-        } else {
-            self.unwinder
-                .walk_from_call(registers, images.set(), &mut self.live)
+        let (set, live) = (images.set(), &mut self.live);
+        let mut walk = match exact {
+            true => self.unwinder.walk(registers, set, live),
+            false => self.unwinder.walk_from_call(registers, set, live),
         };
-        self.frames.fill(&mut walk);
-        let end = walk.end().unwrap_or(WalkEnd::Limit);
-        let end = without_gone(&mut self.frames, images).unwrap_or(end);
+        let end = fill(&mut self.frames, &mut walk, images);
+        self.captured_in_place(end, start)
+    }
+
+    /// What was captured of a stack that was read as it lies, since `start`.
+    fn captured_in_place(&self, end: WalkEnd, start: u64) -> Captured<'_> {
         Captured {
             registers: &self.registers,
             frames: self.frames.frames(),
@@ -296,11 +285,22 @@ impl Capturer {
     }
 }
 
-/// A library that was loaded after the images were listed may lie where another one was: what was
-/// said of the first such frame is taken back, and with it those behind. Signal-safe.
+/// Takes all frames of a walk but those of images that are gone, and gives why it ended. Signal-safe.
+fn fill<M: Memory>(
+    frames: &mut FrameBuffer,
+    walk: &mut Walk<'_, M>,
+    images: &ImagesGuard,
+) -> WalkEnd {
+    frames.fill(&mut *walk);
+    let end = walk.end().unwrap_or(WalkEnd::Limit);
+    without_gone(frames, images).unwrap_or(end)
+}
+
+/// A library that was loaded after the images were listed may lie where another one was: the image of
+/// the first such frame is taken back, and with it the frames behind. Signal-safe.
 ///
 /// A thread that leaves a library which is then unloaded, all between its stop and this look, loses
-/// those frames too: they are not said rather than said wrongly.
+/// those frames too: they are left out rather than given wrongly.
 fn without_gone(frames: &mut FrameBuffer, images: &ImagesGuard) -> Option<WalkEnd> {
     // `NO_IMAGE` needs no look either.
     let mut looked_at = [RawFrame::NO_IMAGE; 8];

@@ -125,6 +125,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// The whole of a file that is text.
+#[cfg(target_os = "linux")]
 pub fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
     let mut text = String::new();
     open_file(path.as_ref(), libc::O_RDONLY)?.read_to_string(&mut text)?;

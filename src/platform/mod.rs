@@ -6,6 +6,7 @@ pub mod abort;
 #[cfg(target_vendor = "apple")]
 mod apple;
 pub(crate) mod atomic;
+pub mod clock;
 pub mod cxx;
 #[cfg(any(target_vendor = "apple", test))]
 mod darwin_frame;
@@ -16,8 +17,10 @@ pub(crate) mod forked;
 mod kept;
 #[cfg(target_os = "linux")]
 mod linux;
+mod mapping;
 mod mask;
 pub mod power;
+pub mod random;
 pub mod registers;
 pub mod signals;
 pub mod spare;
@@ -34,7 +37,6 @@ use linux as os;
 // Kept sorted. Each name exists on every platform, with the same meaning.
 pub use mask::SignalMask;
 pub use os::calls;
-pub use os::clock;
 pub use os::context;
 #[cfg(target_vendor = "apple")]
 pub use os::exceptions;
@@ -47,7 +49,6 @@ pub use os::main_queue;
 pub use os::memory;
 #[cfg(target_vendor = "apple")]
 pub use os::objective_c;
-pub use os::random;
 #[cfg(target_vendor = "apple")]
 pub use os::run_loop;
 pub use os::semaphore::Semaphore;
@@ -56,8 +57,14 @@ pub use os::system;
 pub use os::threads;
 pub use os::threads::Thread;
 pub use os::vitals;
-pub use os::{errno, open_for_reports, process_id, provide_stacks, set_errno};
+pub use os::{errno, open_for_reports, provide_stacks, set_errno};
 pub use surface::ThreadName;
+
+/// The id of this process, as the kernel knows it now: a child of `fork` has its own. Signal-safe.
+pub fn process_id() -> u32 {
+    // SAFETY: no arguments, always succeeds.
+    unsafe { libc::getpid() as u32 }
+}
 
 /// A system call that failed: which, and the platform's code for why.
 #[derive(Debug)]

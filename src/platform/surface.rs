@@ -3,6 +3,10 @@
 use super::{SystemError, Thread, context};
 
 /// Why a thread could not be captured.
+#[cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "some come on Linux alone")
+)]
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StopError {
@@ -39,6 +43,7 @@ pub struct StopBudget {
     pub stopped: u64,
     /// A thread that has not answered after this long is unresponsive, nanoseconds; unused on Apple
     /// platforms, where the kernel does not keep us waiting.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "see above"))]
     pub answer: u64,
 }
 

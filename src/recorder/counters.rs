@@ -30,23 +30,14 @@ pub(crate) struct Counters {
 impl Counters {
     /// Forgets all.
     pub fn reset(&self) {
-        let Counters {
-            stalls,
-            stalled,
-            longest,
-            stalled_now,
-            reports,
-            bytes,
-            captures,
-        } = self;
         for counter in [
-            stalls,
-            stalled,
-            longest,
-            stalled_now,
-            reports,
-            bytes,
-            captures,
+            &self.stalls,
+            &self.stalled,
+            &self.longest,
+            &self.stalled_now,
+            &self.reports,
+            &self.bytes,
+            &self.captures,
         ] {
             counter.store(0, Ordering::Relaxed);
         }

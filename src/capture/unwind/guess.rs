@@ -82,7 +82,7 @@ impl<M: Memory> Walk<'_, M> {
         Ok(false)
     }
 
-    /// x86_64: to where the call has come from that leads to a beginning before here; says whether there is one.
+    /// x86_64: to where the call has come from that leads to a beginning before here; whether there is one.
     fn leave_by_call(&mut self, image: Option<u32>) -> Result<bool, WalkEnd> {
         let image = image.and_then(|index| self.images.get(index));
         let (Some(image), Arch::X86_64) = (image, self.arch) else {
@@ -90,10 +90,10 @@ impl<M: Memory> Walk<'_, M> {
         };
         let place = (self.state.pc, self.state.sp);
         let (memory, budget) = (&mut self.memory, &mut self.budget);
-        let Some(cfa) = cfa_by_call(self.images, image, place, memory, budget) else {
+        let found = cfa_by_call(self.images, image, place, memory, budget);
+        let Some((cfa, target)) = found else {
             return Ok(false);
         };
-        let target = self.memory.read(cfa.wrapping_sub(8)).map_err(end_of)?;
         self.check_advance(cfa, false)?;
         self.arrive(target, cfa, Found::LinkRegister)?;
         // What the function has saved is not looked for.

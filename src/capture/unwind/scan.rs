@@ -59,14 +59,14 @@ pub(super) fn cfa_at<M: Memory>(
 
 /// The CFA of a function of which neither the beginning nor a return is known, as `abort` of a C library that was built
 /// without unwind information. It is that of the beginning before `pc` to which the call leads that is then returned
-/// to; or, where calls to it are indirect, the one that all beginnings agree on. Signal-safe.
+/// to; or, where calls to it are indirect, the one that all beginnings agree on. With it the return address. Signal-safe.
 pub(super) fn cfa_by_call<M: Memory>(
     images: &Images,
     image: &LoadedImage,
     (pc, sp): (u64, u64),
     memory: &mut M,
     budget: &mut u32,
-) -> Option<u64> {
+) -> Option<(u64, u64)> {
     let mut indirect = None;
     let mut is_one = true;
     for back in 0..BEGINNINGS {
@@ -82,10 +82,10 @@ pub(super) fn cfa_by_call<M: Memory>(
             continue;
         };
         match called_before(images, return_address) {
-            Some(called) if called == start => return Some(cfa),
+            Some(called) if called == start => return Some((cfa, return_address)),
             None if is_behind_call(images, Arch::X86_64, return_address) => {
-                is_one &= indirect.is_none_or(|known| known == cfa);
-                indirect = Some(cfa);
+                is_one &= indirect.is_none_or(|(known, _)| known == cfa);
+                indirect = Some((cfa, return_address));
             }
             _ => {}
         }
@@ -360,14 +360,14 @@ mod tests {
         for (pc, sp) in [(0x100, cfa - 8), (0x104, STACK), (0x10b, STACK)] {
             let place = (BASE + pc, sp);
             let found = cfa_by_call(&images, image, place, &mut memory, &mut { BUDGET });
-            assert_eq!(found, Some(cfa), "{pc:#x}");
+            assert_eq!(found, Some((cfa, RETURN)), "{pc:#x}");
         }
         // Indirect calls, which may lead there: call rax.
         let bytes = stack(&[0, RETURN + 1, 0, 0, 0, 0, 0, 0, 0, RETURN - 0x10, 0]);
         let mut memory_of = StackCopy::new(STACK, &bytes);
         let place = (BASE + 0x10b, STACK);
         let found = cfa_by_call(&images, image, place, &mut memory_of, &mut { BUDGET });
-        assert_eq!(found, Some(cfa));
+        assert_eq!(found, Some((cfa, RETURN - 0x10)));
         // No call leads to what begins before it; nor does one that returns elsewhere.
         let place = (BASE + 0x10b, STACK + 8);
         let found = cfa_by_call(&images, image, place, &mut memory, &mut { BUDGET });

@@ -1,6 +1,7 @@
 //! What the kernel says of one thread of this process, read without touching the thread.
 
-use super::{clock, task, waits};
+use super::{task, waits};
+use crate::platform::clock;
 pub use crate::platform::surface::{Blocked, Futex, Holder, Waits};
 
 /// `P_TRACED` in `p_flag` (sys/proc.h).
@@ -55,11 +56,6 @@ impl ThreadGauge {
             4 => Some(b'D'),
             _ => None,
         }
-    }
-
-    /// The system call that it is blocked in; the kernel does not say.
-    pub fn syscall(&self) -> Option<u64> {
-        None
     }
 
     /// Where it is blocked; the kernel does not say.

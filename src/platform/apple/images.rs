@@ -109,7 +109,7 @@ pub fn list(known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Vec<ImageFacts> {
 
 /// Where the function lies that the kernel calls signal handlers by (avma).
 pub fn signal_trampoline() -> Option<u64> {
-    super::symbol::find(c"_sigtramp").map(|at| at as u64)
+    super::symbol(c"_sigtramp").map(|at| at as u64)
 }
 
 /// How many images dyld has added and taken away so far; changes when [`list`] would.

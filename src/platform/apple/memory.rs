@@ -1,12 +1,11 @@
 //! Memory of this process: reads that cannot fault, and memory reserved beforehand.
 
 use std::ops::Range;
-use std::ptr::NonNull;
 
 use mach2::kern_return::KERN_SUCCESS;
 
 use super::task;
-use crate::platform::{SystemError, descriptors};
+pub use crate::platform::mapping::{FileMap, Reserved};
 
 /// Copies from an address of this process, as far as it can be read; the result is how many bytes
 /// were copied, from the first on. Signal-safe; a bad address is never a fault.
@@ -96,118 +95,4 @@ pub fn mapping_of(address: u64) -> Option<Range<u64>> {
     // The kernel gives the next one where the address lies in none.
     (code == KERN_SUCCESS && start <= address && readable)
         .then(|| start..start.saturating_add(size))
-}
-
-/// A file, mapped read-only; it stays readable after the file is renamed or removed.
-#[derive(Debug)]
-pub struct FileMap {
-    start: *const u8,
-    length: usize,
-}
-
-// SAFETY: a read-only mapping that this value alone owns.
-unsafe impl Send for FileMap {}
-// SAFETY: as above.
-unsafe impl Sync for FileMap {}
-
-impl FileMap {
-    /// Maps the whole of a regular file. Not signal-safe.
-    pub fn open(path: &std::ffi::CStr) -> Result<FileMap, SystemError> {
-        let file = descriptors::open(path, libc::O_RDONLY);
-        if file < 0 {
-            return Err(SystemError::last("open"));
-        }
-        // SAFETY: an all-zero `stat` is a valid value of that plain struct.
-        let mut facts: libc::stat = unsafe { std::mem::zeroed() };
-        // SAFETY: `facts` lives across the call.
-        let known = unsafe { libc::fstat(file, &mut facts) } == 0;
-        let length = usize::try_from(facts.st_size).unwrap_or(0);
-        let result = if !known || (facts.st_mode & libc::S_IFMT) != libc::S_IFREG || length == 0 {
-            Err(SystemError::last("fstat"))
-        } else {
-            let (right, kind) = (libc::PROT_READ, libc::MAP_PRIVATE);
-            // SAFETY: a new mapping.
-            let start = unsafe { libc::mmap(std::ptr::null_mut(), length, right, kind, file, 0) };
-            if start == libc::MAP_FAILED {
-                Err(SystemError::last("mmap"))
-            } else {
-                let start = start.cast_const().cast();
-                Ok(FileMap { start, length })
-            }
-        };
-        // SAFETY: opened above, closed once; the mapping does not need it.
-        unsafe { libc::close(file) };
-        result
-    }
-}
-
-impl AsRef<[u8]> for FileMap {
-    fn as_ref(&self) -> &[u8] {
-        // SAFETY: mapped readable for its whole life.
-        unsafe { std::slice::from_raw_parts(self.start, self.length) }
-    }
-}
-
-impl Drop for FileMap {
-    fn drop(&mut self) {
-        // SAFETY: what `open` mapped, once.
-        unsafe { libc::munmap(self.start.cast_mut().cast(), self.length) };
-    }
-}
-
-/// Memory that was mapped and touched at creation, so that writing to it neither allocates nor
-/// faults.
-#[derive(Debug)]
-pub struct Reserved {
-    start: NonNull<u8>,
-    length: usize,
-}
-
-// SAFETY: the mapping belongs to nobody else and has no thread affinity; what is written to it is
-// synchronised by those who hold it.
-unsafe impl Send for Reserved {}
-// SAFETY: as above; shared access only reads the two fields.
-unsafe impl Sync for Reserved {}
-
-impl Reserved {
-    /// At least this many bytes, all zero.
-    pub fn new(length: usize) -> Result<Reserved, SystemError> {
-        let length = length.max(1);
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANON;
-        // SAFETY: a new mapping, placed by the kernel; it replaces none.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), length, access, flags, -1, 0) };
-        let Some(start) = NonNull::new(start.cast::<u8>()).filter(|_| start != libc::MAP_FAILED)
-        else {
-            return Err(SystemError::last("mmap"));
-        };
-        let reserved = Reserved { start, length };
-        for page in (0..length).step_by(4096) {
-            // SAFETY: within the mapping; volatile so that the touch is not optimised away.
-            unsafe { reserved.start.as_ptr().add(page).write_volatile(0) };
-        }
-        Ok(reserved)
-    }
-
-    /// Its first byte, valid for reads and writes of [`Reserved::len`] bytes.
-    pub fn as_ptr(&self) -> *mut u8 {
-        self.start.as_ptr()
-    }
-
-    /// Bytes.
-    pub fn len(&self) -> usize {
-        self.length
-    }
-
-    /// Whether it has no bytes, which it never has.
-    pub fn is_empty(&self) -> bool {
-        self.length == 0
-    }
-}
-
-impl Drop for Reserved {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `new` with this length, unmapped once.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
-    }
 }

@@ -1,7 +1,8 @@
 //! Apple: what `platform` offers, by Mach and libc.
 
+use std::ffi::{CStr, c_void};
+
 pub mod calls;
-pub mod clock;
 pub mod context;
 pub mod crash_info;
 pub mod exceptions;
@@ -11,12 +12,10 @@ pub mod main_queue;
 pub mod memory;
 pub mod objective_c;
 pub mod power;
-pub mod random;
 pub mod run_loop;
 pub mod semaphore;
 pub mod send;
 pub mod stop;
-mod symbol;
 pub mod system;
 mod task;
 pub mod threads;
@@ -41,8 +40,17 @@ pub fn set_errno(value: i32) {
     unsafe { *libc::__error() = value }
 }
 
-/// The id of this process, as the kernel knows it now: a child of `fork` has its own. Signal-safe.
-pub fn process_id() -> u32 {
-    // SAFETY: no arguments, always succeeds.
-    unsafe { libc::getpid() as u32 }
+/// The address of a symbol in any image; `None` where no image has it: functions of frameworks that a process may
+/// have or not.
+fn symbol(name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: a C string.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    (!found.is_null()).then_some(found)
+}
+
+/// See [`clock::thread_cpu`](super::clock::thread_cpu).
+pub fn thread_cpu(port: i32) -> u64 {
+    task::extended(port as u32).map_or(0, |facts| {
+        facts.pth_user_time.saturating_add(facts.pth_system_time)
+    })
 }

@@ -8,7 +8,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::context::address;
-use super::symbol::find;
+use super::symbol;
 
 type Handler = extern "C" fn(exception: *mut c_void);
 type SetHandler = unsafe extern "C" fn(handler: *mut c_void);
@@ -48,8 +48,8 @@ static BEFORE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 /// fine: Foundation may be loaded later. Whether there is one.
 pub fn on_uncaught(told: Told) -> bool {
     let (Some(set), Some(get)) = (
-        find(c"NSSetUncaughtExceptionHandler"),
-        find(c"NSGetUncaughtExceptionHandler"),
+        symbol(c"NSSetUncaughtExceptionHandler"),
+        symbol(c"NSGetUncaughtExceptionHandler"),
     ) else {
         return false;
     };
@@ -100,7 +100,7 @@ struct Object {
 
 impl Object {
     fn new(object: *mut c_void) -> Option<Object> {
-        let (send, selector) = (find(c"objc_msgSend")?, find(c"sel_registerName")?);
+        let (send, selector) = (symbol(c"objc_msgSend")?, symbol(c"sel_registerName")?);
         // SAFETY: the runtime's functions; `Send` says for which methods.
         let (send, selector) = unsafe {
             (
@@ -144,7 +144,7 @@ impl Object {
 
     fn class_name<'a>(self) -> Option<&'a CStr> {
         type Name = unsafe extern "C" fn(object: *mut c_void) -> *const c_char;
-        let name = find(c"object_getClassName")?;
+        let name = symbol(c"object_getClassName")?;
         // SAFETY: the runtime's function, of the type that its header declares; it gives a C string
         // that lives as long as the class.
         unsafe {

@@ -6,7 +6,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::symbol::find;
+use super::symbol;
 use crate::platform::power::{Power, THERMAL};
 
 /// `kOSThermalNotificationPressureLevelName` (libkern/OSThermalNotification.h).
@@ -60,7 +60,7 @@ impl Told {
         let mut state = 0;
         // SAFETY: the function of that name has that type (notify.h); `state` lives across it.
         let known = unsafe {
-            std::mem::transmute::<*mut c_void, GetState>(find(c"notify_get_state")?)(
+            std::mem::transmute::<*mut c_void, GetState>(symbol(c"notify_get_state")?)(
                 token, &mut state,
             )
         };
@@ -75,7 +75,7 @@ impl Told {
         let mut token = 0;
         // SAFETY: as above, a C string, and a result that lives across the call.
         let made = unsafe {
-            std::mem::transmute::<*mut c_void, Register>(find(c"notify_register_check")?)(
+            std::mem::transmute::<*mut c_void, Register>(symbol(c"notify_register_check")?)(
                 self.name.as_ptr(),
                 &mut token,
             )

@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::symbol::find;
+use super::symbol;
 
 /// What the run loop does at that moment (`CFRunLoopActivity`).
 const ENTRY: usize = 1;
@@ -56,12 +56,12 @@ pub fn observe(busy: fn(), idle: fn()) -> Option<Observers> {
     // SAFETY: each name is that of a function of the type that its header declares, or of a
     // constant of pointer type.
     unsafe {
-        let create: Create = std::mem::transmute(find(c"CFRunLoopObserverCreate")?);
-        let main: GetMain = std::mem::transmute(find(c"CFRunLoopGetMain")?);
-        let add: Attach = std::mem::transmute(find(c"CFRunLoopAddObserver")?);
-        let remove: Attach = std::mem::transmute(find(c"CFRunLoopRemoveObserver")?);
-        let release: Release = std::mem::transmute(find(c"CFRelease")?);
-        let mode = *find(c"kCFRunLoopCommonModes")?.cast::<*mut c_void>();
+        let create: Create = std::mem::transmute(symbol(c"CFRunLoopObserverCreate")?);
+        let main: GetMain = std::mem::transmute(symbol(c"CFRunLoopGetMain")?);
+        let add: Attach = std::mem::transmute(symbol(c"CFRunLoopAddObserver")?);
+        let remove: Attach = std::mem::transmute(symbol(c"CFRunLoopRemoveObserver")?);
+        let release: Release = std::mem::transmute(symbol(c"CFRelease")?);
+        let mode = *symbol(c"kCFRunLoopCommonModes")?.cast::<*mut c_void>();
         BUSY.store(busy as *mut (), Ordering::SeqCst);
         IDLE.store(idle as *mut (), Ordering::SeqCst);
         let begin = ENTRY | AFTER_WAITING;

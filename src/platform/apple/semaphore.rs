@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use mach2::kern_return::{KERN_OPERATION_TIMED_OUT, KERN_SUCCESS};
 
-use super::{clock, task};
+use super::task;
+use crate::platform::clock;
 
 /// A counting semaphore, made in a `const`.
 ///

@@ -9,10 +9,10 @@ use std::ops::Range;
 
 use mach2::kern_return::KERN_SUCCESS;
 
-use super::clock::monotonic as now;
 use super::context::{self, REGISTERS};
 use super::memory::{self, Reserved};
 use super::task;
+use crate::platform::clock::monotonic as now;
 use crate::platform::darwin_frame::interrupted;
 pub use crate::platform::surface::{Copied, StopBudget, StopError};
 use crate::platform::{SystemError, Thread};
@@ -57,7 +57,7 @@ impl Stopper {
         // Asked for once, so that later askers need no list of threads.
         Thread::main();
         Ok(Stopper {
-            memory: Reserved::new(room)?,
+            memory: Reserved::touched(room, room)?,
             registers: [0; REGISTERS],
         })
     }

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use mach2::kern_return::KERN_SUCCESS;
 
-use super::{clock, system, task};
+use super::{system, task};
+use crate::platform::clock;
 pub use crate::platform::surface::{MemoryGroup, MemoryUse};
 
 /// The host's port, asked for once.

@@ -2,9 +2,9 @@
 
 use std::ffi::CString;
 
-use super::clock;
 use super::proc_files::{Path, decimal, hexadecimal, read_file};
 use super::threads::{Thread, state_in};
+use crate::platform::clock;
 use crate::platform::descriptors;
 pub use crate::platform::surface::{Blocked, Futex, Holder, Waits};
 
@@ -68,11 +68,6 @@ impl ThreadGauge {
         state_in(read(self.stat, &mut buffer))
     }
 
-    /// The number of the system call it is blocked in; `None` while it runs or where unknown.
-    pub fn syscall(&self) -> Option<u64> {
-        self.blocked()?.call
-    }
-
     /// Where it is blocked; `None` while it runs or where unknown.
     pub fn blocked(&self) -> Option<Blocked> {
         let mut buffer = [0; 256];
@@ -95,7 +90,7 @@ impl ThreadGauge {
     /// Whether it sleeps in a call that run loops wait in for events: `poll`, `select`, `epoll_wait`
     /// and their kin.
     pub fn waits_for_events(&self) -> bool {
-        let Some(number) = self.syscall() else {
+        let Some(number) = self.blocked().and_then(|at| at.call) else {
             return false;
         };
         let number = number as libc::c_long;

@@ -2,10 +2,10 @@
 
 use std::ffi::CStr;
 use std::ops::Range;
-use std::ptr::NonNull;
 
 use super::proc_files::MEMORY;
-use crate::platform::{SystemError, descriptors};
+use crate::platform::descriptors;
+pub use crate::platform::mapping::{FileMap, Reserved};
 
 /// Copies from an address of this process, as far as it can be read; the result is how many bytes
 /// were copied, from the first on. Signal-safe; a bad address is never a fault.
@@ -107,122 +107,6 @@ pub fn main_stack() -> Option<Range<u64>> {
 /// Where the mappings of this process are listed. The first list is empty once the first thread has ended.
 /// (The second one comes after it since emulators of user space know the first name alone.)
 const MAPS: [&CStr; 2] = [c"/proc/self/maps", c"/proc/thread-self/maps"];
-
-/// A file, mapped read-only; it stays readable after the file is renamed or removed.
-#[derive(Debug)]
-pub struct FileMap(Memory);
-
-impl FileMap {
-    /// Maps the whole of a regular file. Not signal-safe.
-    pub fn open(path: &CStr) -> Result<FileMap, SystemError> {
-        let file = descriptors::open(path, libc::O_RDONLY);
-        if file < 0 {
-            return Err(SystemError::last("open"));
-        }
-        // SAFETY: an all-zero `stat` is a valid value of that plain struct.
-        let mut facts: libc::stat = unsafe { std::mem::zeroed() };
-        // SAFETY: `facts` lives across the call.
-        let known = unsafe { libc::fstat(file, &mut facts) } == 0;
-        let length = usize::try_from(facts.st_size).unwrap_or(0);
-        let result = if !known || (facts.st_mode & libc::S_IFMT) != libc::S_IFREG || length == 0 {
-            Err(SystemError::last("fstat"))
-        } else {
-            Memory::map(length, libc::PROT_READ, libc::MAP_PRIVATE, file).map(FileMap)
-        };
-        // SAFETY: opened above, closed once; the mapping does not need it.
-        unsafe { libc::close(file) };
-        result
-    }
-
-    /// Takes the pages that were read so far out of this process' resident memory. They stay in the
-    /// page cache, as they are the running image's own, and come back where they are read again.
-    pub fn let_go(&self) {
-        // SAFETY: a mapping of ours that nobody writes to: what is read from it later is the same.
-        unsafe {
-            libc::madvise(
-                self.0.start.as_ptr().cast(),
-                self.0.length,
-                libc::MADV_DONTNEED,
-            );
-        }
-    }
-}
-
-impl AsRef<[u8]> for FileMap {
-    fn as_ref(&self) -> &[u8] {
-        // SAFETY: mapped readable for its whole life. (Who truncates the file of a library that is
-        // running breaks the library itself as much as this view of it.)
-        unsafe { std::slice::from_raw_parts(self.0.start.as_ptr(), self.0.length) }
-    }
-}
-
-/// Memory that was mapped and touched at creation, so that writing to it neither allocates nor
-/// faults.
-#[derive(Debug)]
-pub struct Reserved(Memory);
-
-impl Reserved {
-    /// At least `length` bytes, all zero, of which the first `touched` are resident from now on; the
-    /// others become so when they are first written to, at the price of a page fault for each page.
-    pub fn touched(length: usize, touched: usize) -> Result<Reserved, SystemError> {
-        let memory = Memory::map(
-            length.max(1),
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            -1,
-        )?;
-        let reserved = Reserved(memory);
-        for page in (0..length.min(touched)).step_by(4096) {
-            // SAFETY: within the mapping; volatile so that the touch is not optimised away.
-            unsafe { reserved.0.start.as_ptr().add(page).write_volatile(0) };
-        }
-        Ok(reserved)
-    }
-
-    /// Its first byte, valid for reads and writes of [`Reserved::len`] bytes.
-    pub fn as_ptr(&self) -> *mut u8 {
-        self.0.start.as_ptr()
-    }
-
-    /// Bytes.
-    pub fn len(&self) -> usize {
-        self.0.length
-    }
-}
-
-/// One mapping, unmapped when dropped.
-#[derive(Debug)]
-struct Memory {
-    start: NonNull<u8>,
-    length: usize,
-}
-
-// SAFETY: the mapping belongs to nobody else and has no thread affinity; what is written to it is
-// synchronised by those who hold it.
-unsafe impl Send for Memory {}
-// SAFETY: as above; shared access only reads the two fields.
-unsafe impl Sync for Memory {}
-
-impl Memory {
-    fn map(length: usize, access: i32, flags: i32, file: i32) -> Result<Memory, SystemError> {
-        // SAFETY: a new mapping, placed by the kernel; it replaces none.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), length, access, flags, file, 0) };
-        if start == libc::MAP_FAILED {
-            return Err(SystemError::last("mmap"));
-        }
-        match NonNull::new(start.cast()) {
-            Some(start) => Ok(Memory { start, length }),
-            None => Err(SystemError::last("mmap")),
-        }
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `map` with this length, unmapped once.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,6 @@
 
 pub mod calls;
 mod cgroup;
-pub mod clock;
 pub mod context;
 pub mod gauge;
 pub mod images;
@@ -12,7 +11,6 @@ pub mod memory;
 mod mutex;
 pub mod power;
 mod proc_files;
-pub mod random;
 pub mod semaphore;
 pub mod send;
 pub mod stop;
@@ -44,10 +42,4 @@ pub fn errno() -> i32 {
 pub fn set_errno(value: i32) {
     // SAFETY: as in `errno`.
     unsafe { *libc::__errno_location() = value }
-}
-
-/// The id of this process, as the kernel knows it now: a child of `fork` has its own. Signal-safe.
-pub fn process_id() -> u32 {
-    // SAFETY: no arguments, always succeeds.
-    unsafe { libc::getpid() as u32 }
 }

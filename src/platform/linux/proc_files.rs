@@ -5,9 +5,9 @@ use std::ffi::CStr;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::process_id;
 use crate::platform::descriptors;
 use crate::platform::kept::Kept;
+use crate::platform::process_id;
 
 /// The threads of this process.
 pub(super) static TASKS: ProcFile = ProcFile::new(c"/proc/self/task", libc::O_DIRECTORY);

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::clock;
+use crate::platform::clock;
 
 /// A counting semaphore. It holds no memory beside itself and is never destroyed, so that a late
 /// `post` touches nothing that is gone.

@@ -8,9 +8,9 @@
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use super::clock::monotonic as now;
 use super::stop;
 use crate::platform::Thread;
+use crate::platform::clock::monotonic as now;
 use crate::platform::stacks::{self, AlternateStack};
 
 /// How long a thread may take to come for its stack, nanoseconds.

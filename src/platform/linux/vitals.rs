@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 pub use super::cgroup::memory_group;
 use super::proc_files::ProcFile;
-use super::{clock, errno, process_id, set_errno};
+use super::{errno, set_errno};
 use crate::platform::descriptors;
 pub use crate::platform::surface::{MemoryGroup, MemoryUse};
+use crate::platform::{clock, process_id};
 
 /// `/proc` files that are kept open, so that a process without descriptors left still reads them.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::slot::{Part, Request};
 use super::stream;
-use crate::platform::linux::clock::monotonic as now;
+use crate::platform::clock::monotonic as now;
 use crate::platform::linux::{context, memory};
 
 /// Bytes below the stack pointer that a leaf function may use without moving it (System V psABI

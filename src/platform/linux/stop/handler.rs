@@ -9,7 +9,7 @@ use super::slot::{
 use super::wait::futex_wake;
 #[cfg(feature = "thread-stacks")]
 use super::{StopError, queue::queue};
-use crate::platform::linux::clock::monotonic as now;
+use crate::platform::clock::monotonic as now;
 use crate::platform::linux::{self, context};
 use crate::platform::signals::room_left;
 use crate::platform::{SystemError, Thread};

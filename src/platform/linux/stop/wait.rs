@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::slot::{ASKED, DONE, IDLE, PHASE, WAITING};
+use crate::platform::clock::monotonic as now;
 use crate::platform::linux;
-use crate::platform::linux::clock::monotonic as now;
 
 /// Waits until the slot is DONE; takes the request back and says `false` when that takes too long,
 /// or when it looks hopeless at two times.

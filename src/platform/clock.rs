@@ -1,19 +1,24 @@
 //! Clocks, in nanoseconds.
 //!
-//! Signal-safe: every function here is one `clock_gettime`, which POSIX lists as such; nothing
+//! Signal-safe: each is one `clock_gettime`, which POSIX lists as such, or another single system call; nothing
 //! allocates, and `errno` is kept.
 
-use libc::{clockid_t, timespec};
-
-/// Time since some point before the process began, without the time that the machine slept
-/// (`CLOCK_MONOTONIC`). Nobody can set it back.
+/// Time since some point before the process began, without the time that the machine slept. It is never set back.
+/// `CLOCK_MONOTONIC`; on Apple platforms `CLOCK_UPTIME_RAW`, which is `mach_absolute_time` in nanoseconds.
 pub fn monotonic() -> u64 {
-    read(libc::CLOCK_MONOTONIC)
+    #[cfg(target_os = "linux")]
+    return read(libc::CLOCK_MONOTONIC);
+    #[cfg(target_vendor = "apple")]
+    read(libc::CLOCK_UPTIME_RAW)
 }
 
-/// As [`monotonic`], with the time that the machine slept (`CLOCK_BOOTTIME`).
+/// As [`monotonic`], with the time that the machine slept. `CLOCK_BOOTTIME`; on Apple platforms
+/// `CLOCK_MONOTONIC_RAW`, which is `mach_continuous_time`.
 pub fn boottime() -> u64 {
-    read(libc::CLOCK_BOOTTIME)
+    #[cfg(target_os = "linux")]
+    return read(libc::CLOCK_BOOTTIME);
+    #[cfg(target_vendor = "apple")]
+    read(libc::CLOCK_MONOTONIC_RAW)
 }
 
 /// Time since the Unix epoch (`CLOCK_REALTIME`). It may jump.
@@ -26,18 +31,25 @@ pub fn process_cpu() -> u64 {
     read(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// CPU time that a thread of this process has used; 0 when there is no such thread.
+/// CPU time that a thread of this process has used, by its id, on Apple platforms the name of its port; 0 when there
+/// is no such thread.
 ///
-/// The clock's id is made from the thread's as in the kernel's `include/linux/posix-timers_types.h`
+/// On Linux the clock's id is made from the thread's as in the kernel's `include/linux/posix-timers_types.h`
 /// (`MAKE_THREAD_CPUCLOCK` with `CPUCLOCK_SCHED`), so that no `pthread_t` is needed.
 pub fn thread_cpu(tid: i32) -> u64 {
-    const PER_THREAD: clockid_t = 4;
-    const SCHED: clockid_t = 2;
-    read((!tid << 3) | PER_THREAD | SCHED)
+    #[cfg(target_os = "linux")]
+    {
+        const PER_THREAD: libc::clockid_t = 4;
+        const SCHED: libc::clockid_t = 2;
+        read((!tid << 3) | PER_THREAD | SCHED)
+    }
+    #[cfg(target_vendor = "apple")]
+    super::apple::thread_cpu(tid)
 }
 
-fn read(clock: clockid_t) -> u64 {
-    let mut time = timespec {
+/// 0 for a clock that is none.
+fn read(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
@@ -54,7 +66,7 @@ fn read(clock: clockid_t) -> u64 {
         .wrapping_add(time.tv_nsec as u64)
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     #[test]
     fn the_clocks_agree_with_the_standard_library_and_with_each_other() {
