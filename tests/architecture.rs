@@ -384,6 +384,26 @@ fn files_that_the_architecture_names_are_there() {
     );
 }
 
+#[test]
+fn every_test_program_is_on_the_map() {
+    let map = std::fs::read_to_string("tests/README.md").unwrap();
+    let entries = std::fs::read_dir("tests").unwrap();
+    let missing: Vec<PathBuf> = entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "rs"))
+        .filter(|path| {
+            !map.contains(&format!(
+                "`{}`",
+                path.file_stem().unwrap().to_str().unwrap()
+            ))
+        })
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "tests/README.md does not name {missing:?}"
+    );
+}
+
 fn sources() -> Vec<PathBuf> {
     fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(folder).unwrap() {

@@ -10,7 +10,7 @@ mod support;
 use std::cell::UnsafeCell;
 use std::hint::black_box;
 use std::ops::Range;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -118,13 +118,7 @@ fn prepare(check: fn(&Captured<'_>) -> Result<(), &'static str>, functions: &[*c
 
 /// Runs a test of this program by itself in another process, where it crashes.
 fn child(name: &str) -> Output {
-    deadline::output(Command::new(std::env::current_exe().unwrap()).args([
-        "--exact",
-        name,
-        "--ignored",
-        "--nocapture",
-        "--test-threads=1",
-    ]))
+    deadline::output(&mut deadline::one_test(name))
 }
 
 fn assert_child(name: &str) {

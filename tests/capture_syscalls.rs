@@ -103,13 +103,6 @@ fn filtered() {
 
 #[test]
 fn captures_make_no_other_system_calls() {
-    let status = deadline::status(
-        std::process::Command::new(std::env::current_exe().unwrap()).args([
-            "--exact",
-            "filtered",
-            "--ignored",
-            "--test-threads=1",
-        ]),
-    );
+    let status = deadline::status(&mut deadline::one_test("filtered"));
     assert_eq!(status.code(), Some(42), "{status}");
 }

@@ -50,6 +50,7 @@ fn reports(test: &str) -> Vec<Report> {
         }
         let again = attempt < 8 && starved(&lines) >= DISTURBED;
         assert!(again, "{lines:#?}");
+        stall_support::deadline::run_again(test);
         std::fs::remove_dir_all(&folder).unwrap();
     }
     let stored = wedjat::store::reports(&folder).unwrap();

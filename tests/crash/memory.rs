@@ -138,7 +138,7 @@ pub fn role(role: &str, folder: &Path) -> bool {
         }
         "memory_earlier" => {
             let _monitor = watch(folder);
-            let mut eater = Command::new(std::env::current_exe().unwrap());
+            let mut eater = Command::new(crate::child::program());
             let ended = eater
                 .env(crate::child::ROLE, "memory_eats")
                 .status()

@@ -137,7 +137,7 @@ pub fn role(role: &str, folder: &Path) -> bool {
             let monitor = install(folder);
             monitor.record("before").unwrap();
             // In the middle of it, with everything installed: the memory goes, and with it all of ours.
-            let error = std::process::Command::new(std::env::current_exe().unwrap())
+            let error = std::process::Command::new(crate::child::program())
                 .env(crate::child::ROLE, "executed")
                 .env("WEDJAT_TEST_OPEN", before.to_string())
                 .exec();

@@ -29,6 +29,36 @@ pub const PATIENCE: Duration = Duration::from_secs(240);
 /// The same for a whole test program.
 pub const PROGRAM: Duration = Duration::from_secs(900);
 
+/// This test program, to run one of its tests by itself in another process.
+pub fn one_test(name: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("the path of this program"));
+    command.args([
+        name,
+        "--exact",
+        "--include-ignored",
+        "--nocapture",
+        "--test-threads=1",
+    ]);
+    command
+}
+
+/// Notes that something is run again since the machine kept it from the CPU: on standard error, and in
+/// `target/tmp/run-again.txt`, whose lines `.ci/run` shows.
+#[track_caller]
+pub fn run_again(why: &str) {
+    use std::io::Write;
+    let here = std::panic::Location::caller();
+    let line = format!("{here}: {why}\n");
+    eprint!("run again: {line}");
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("run-again.txt");
+    let list = std::fs::File::options()
+        .create(true)
+        .append(true)
+        .open(path);
+    let written = list.and_then(|mut list| list.write_all(line.as_bytes()));
+    written.expect("the list of what was run again");
+}
+
 pub struct Ran {
     pub code: Option<i32>,
     pub out: String,

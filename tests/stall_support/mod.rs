@@ -3,11 +3,11 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 
 #[path = "../deadline/mod.rs"]
-mod deadline;
+pub mod deadline;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::panic::AssertUnwindSafe;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
 use wedjat::Stall;
@@ -31,8 +31,7 @@ pub fn is_child() -> bool {
 
 /// Starts the child for the test of this name, and waits until it says that it is ready.
 pub fn start(test: &str) -> Played {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+    let mut child = deadline::one_test(test)
         .env(CHILD, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -128,8 +127,9 @@ pub fn tell_starved(watchdog: &Watchdog) {
     println!("starved {}", delay(own_tid()) + delay(watchdog.thread_id()));
 }
 
-/// Plays, and checks what the play came to. Where the check fails and the machine's own load was part
+/// Plays, and checks what came of it. Where the check fails and the machine's own load was part
 /// of the play (it says for how many nanoseconds), it is played again, a few times.
+#[track_caller]
 pub fn undisturbed<T>(limit: u64, play: impl Fn() -> (T, u64), check: impl Fn(T)) {
     for attempt in 1.. {
         let (shown, starved) = play();
@@ -137,7 +137,7 @@ pub fn undisturbed<T>(limit: u64, play: impl Fn() -> (T, u64), check: impl Fn(T)
         match checked {
             Ok(()) => return,
             Err(_) if starved >= limit && attempt < 8 => {
-                eprintln!("starved for {starved} ns: once more");
+                deadline::run_again(&format!("starved for {starved} ns"));
             }
             Err(failure) => std::panic::resume_unwind(failure),
         }
@@ -145,6 +145,7 @@ pub fn undisturbed<T>(limit: u64, play: impl Fn() -> (T, u64), check: impl Fn(T)
 }
 
 /// The same with a child, which says at its end how long it starved.
+#[track_caller]
 pub fn undisturbed_child(play: impl Fn() -> Vec<String>, check: impl Fn(&[String])) {
     let play = || {
         let lines = play();
