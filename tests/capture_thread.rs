@@ -259,7 +259,7 @@ fn deep(levels: u64, capturer: &mut Capturer, images: &ImagesGuard) -> u64 {
 }
 
 #[test]
-fn a_deep_recursion_keeps_leafward_and_rootward_frames() {
+fn a_deep_recursion_keeps_its_innermost_and_outermost_frames() {
     ImageTable::refresh();
     let mut limits = CaptureLimits::default();
     limits.innermost = 12;

@@ -86,8 +86,8 @@ fn frames_and_launch_stand_in_the_vitals() {
 }
 
 #[test]
-fn a_stall_is_told_as_it_comes_and_goes_and_is_counted() {
-    let test = "a_stall_is_told_as_it_comes_and_goes_and_is_counted";
+fn a_stall_is_reported_as_it_comes_and_goes_and_is_counted() {
+    let test = "a_stall_is_reported_as_it_comes_and_goes_and_is_counted";
     if is_child() {
         let events = Arc::new(Mutex::new(Vec::new()));
         let told = events.clone();
@@ -129,7 +129,7 @@ fn a_stall_is_told_as_it_comes_and_goes_and_is_counted() {
 }
 
 #[inline(never)]
-fn asks_for_stacks(monitor: &Monitor, threads: Threads) -> String {
+fn wants_stacks(monitor: &Monitor, threads: Threads) -> String {
     let text = monitor.stacks(threads).unwrap();
     std::hint::black_box(text)
 }
@@ -148,7 +148,7 @@ const LONELY: &[u8] = &[
 ];
 
 #[cfg(target_arch = "x86_64")]
-fn says_that_a_stack_goes_on(monitor: &Monitor) {
+fn marks_that_a_stack_goes_on(monitor: &Monitor) {
     use std::sync::atomic::{AtomicU8, Ordering};
     static INSIDE: AtomicU8 = AtomicU8::new(0);
     static STOP: AtomicU8 = AtomicU8::new(0);
@@ -180,16 +180,16 @@ fn stacks_are_text_with_names_at_once() {
     if is_child() {
         let monitor = builder(&folder(test)).names(true).install().unwrap();
         println!("ready");
-        let current = asks_for_stacks(&monitor, Threads::Current);
+        let current = wants_stacks(&monitor, Threads::Current);
         let first = current.lines().next().unwrap();
-        assert!(first.contains("::asks_for_stacks + "), "{current}");
+        assert!(first.contains("::wants_stacks + "), "{current}");
         for line in current.lines() {
             let mut words = line.split(' ');
             let (image, address) = (words.next().unwrap(), words.next().unwrap());
             assert!(!image.is_empty() && address.starts_with("0x"), "{line}");
             assert!(line.contains(" + "), "{line}");
         }
-        let main = asks_for_stacks(&monitor, Threads::Main);
+        let main = wants_stacks(&monitor, Threads::Main);
         assert_eq!(main.lines().next(), current.lines().next());
         let limiter = std::sync::Barrier::new(2);
         std::thread::scope(|scope| {
@@ -199,7 +199,7 @@ fn stacks_are_text_with_names_at_once() {
                 .unwrap();
             let begin = Instant::now();
             loop {
-                let all = asks_for_stacks(&monitor, Threads::All);
+                let all = wants_stacks(&monitor, Threads::All);
                 if all.contains("waits_at_a_gate") && all.contains("gate-keeper") {
                     assert!(all.starts_with("thread "), "{all}");
                     assert!(all.contains("\n\nthread "), "{all}");
@@ -210,7 +210,7 @@ fn stacks_are_text_with_names_at_once() {
             limiter.wait();
         });
         #[cfg(target_arch = "x86_64")]
-        says_that_a_stack_goes_on(&monitor);
+        marks_that_a_stack_goes_on(&monitor);
         monitor.record("named").unwrap();
         return;
     }
@@ -513,8 +513,8 @@ fn is_handled(signal: i32) -> bool {
 }
 
 #[test]
-fn the_signal_of_captures_is_the_one_that_was_asked_for() {
-    let test = "the_signal_of_captures_is_the_one_that_was_asked_for";
+fn the_signal_of_captures_is_the_one_that_was_set() {
+    let test = "the_signal_of_captures_is_the_one_that_was_set";
     if is_child() {
         println!("ready");
         let (free, wanted) = (libc::SIGRTMIN() + 4, libc::SIGRTMIN() + 9);
@@ -582,8 +582,8 @@ fn text_of(file: &[u8]) -> &[u8] {
 }
 
 #[test]
-fn an_image_without_a_build_id_is_told_by_its_text() {
-    let test = "an_image_without_a_build_id_is_told_by_its_text";
+fn an_image_without_a_build_id_is_known_by_its_text() {
+    let test = "an_image_without_a_build_id_is_known_by_its_text";
     let folder = folder(test);
     let library = folder.with_extension("so");
     if is_child() {

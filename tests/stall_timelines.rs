@@ -42,7 +42,7 @@ fn a_short_one_is_none() {
 }
 
 #[test]
-fn five_short_ones_in_a_row_are_one_stall() {
+fn five_short_ones_on_end_are_one_stall() {
     for gap in [0, 50_000, MS, 3 * MS] {
         for count in [5, 6, 20] {
             for turn in [Step::Turn(51 * MS), Step::Blocked(51 * MS)] {

@@ -88,7 +88,7 @@ fn walk(
 }
 
 #[test]
-fn what_a_sound_table_says_is_framehops_word() {
+fn a_sound_table_gives_what_framehop_gives() {
     for arch in [Arch::X86_64, Arch::Arm64] {
         let images = images(arch, unwind_info(encodings(arch)));
         let mut unwinder = Unwinder::new();

@@ -1,4 +1,4 @@
-//! DWARF call frame information: from an address to the row that says how to leave its function.
+//! DWARF call frame information: from an address to the row by which to leave its function.
 //!
 //! Source: DWARF 5, section 6.4; Linux Standard Base Core 5.0, 10.6 (`.eh_frame`,
 //! `.eh_frame_hdr`). Parsing is gimli's.
@@ -136,7 +136,7 @@ impl Cfi {
     }
 
     /// How long the function of an entry is, bytes; 0 where that entry is not plain. It is looked at once;
-    /// what is found is the same whoever looks, since an image is of one architecture.
+    /// what is found is the same for every caller, since an image is of one architecture.
     fn plain_length(&self, place: Place, arch: Arch) -> u64 {
         let Some(known) = self.plain.get(place.number) else {
             return 0;

@@ -1,6 +1,6 @@
 //! Apple's compact unwind information: from an address to how its function's callers are found.
 //!
-//! Source: mach-o/compact_unwind_encoding.h. What it says holds in a function's body alone: neither
+//! Source: mach-o/compact_unwind_encoding.h. What it holds is for a function's body alone: neither
 //! in its prologue nor in its epilogue, nor on early ways out (see [`super::flow`]).
 
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -12,7 +12,7 @@ use super::registers::Arch;
 use super::rule::{Base, Rule, RuleSource};
 use super::section::Section;
 
-/// What the section says of one function.
+/// What the section holds for one function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Compact {
     /// In the body, this rule holds.
@@ -74,7 +74,7 @@ impl Words<'_> {
         Some(usize::from(u16::from_le_bytes(half.try_into().ok()?)))
     }
 
-    /// The first-level index: where it stands, and how many entries it has, of which the last says where
+    /// The first-level index: where it stands, and how many entries it has, of which the last has where
     /// the functions end.
     fn index(self) -> Option<(usize, usize)> {
         (self.word(0)? == VERSION).then_some(())?;
@@ -134,7 +134,7 @@ impl Words<'_> {
         pages.all(|page| page.is_some_and(|page| page.start < page.end))
     }
 
-    /// Whether the entries of a page are in order, have encodings, and lie where its index says.
+    /// Whether the entries of a page are in order, have encodings, and lie where its index has them.
     fn is_sound(self, page: Page) -> Option<bool> {
         let mut last = None;
         for number in 0..self.entries(page)? {
@@ -202,7 +202,7 @@ impl Table {
         Table::new(self.section, self.image, text)
     }
 
-    /// What the section says of the function at an address (svma). Signal-safe.
+    /// What the section holds for the function at an address (svma). Signal-safe.
     pub(crate) fn find(&self, svma: u64, arch: Arch, scratch: &mut Scratch) -> Compact {
         let offset = svma.checked_sub(self.image);
         let offset = offset.and_then(|offset| u32::try_from(offset).ok());

@@ -139,7 +139,7 @@ impl Scratch {
         }
     }
 
-    /// Has framehop's cache forget an address, by what takes its place. It tells the rules of one image
+    /// Has framehop's cache forget an address, by what takes its place. It distinguishes the rules of one image
     /// from those of another by 16 bits that count how often modules came and went, and come round.
     /// Signal-safe.
     fn evict(&mut self, svma: u64, arch: Arch) {

@@ -83,7 +83,7 @@ impl Images {
         same.contains(&avma).then_some((same, range.2))
     }
 
-    /// The image of this index; `None` also where its sections lie in a file that somebody has cut
+    /// The image of this index; `None` also where its sections lie in a file that was cut
     /// meanwhile. Signal-safe.
     pub fn get(&self, index: u32) -> Option<&LoadedImage> {
         let image = self.list.get(index as usize)?;

@@ -30,13 +30,13 @@ pub struct LoadedImage {
     pub name: String,
     /// Build id or UUID; empty without one.
     pub id: Vec<u8>,
-    /// What tells it from other builds where it has no id, see `report::text_hash`.
+    /// What distinguishes it from other builds where it has no id, see `report::text_hash`.
     pub(crate) text_hash: Option<[u8; 12]>,
     /// Where in memory its id lies (avma), if it is one of this process and that is known.
     pub(crate) id_at: Option<u64>,
     /// Where it lies (avma of its first byte).
     pub base: u64,
-    /// Where its file says it lies (svma of the same byte).
+    /// Its address in the file (svma of the same byte).
     pub stated: u64,
     /// Bytes from its first to the end of its last segment.
     pub size: u64,
@@ -52,7 +52,7 @@ pub struct LoadedImage {
     mach_o: bool,
     starts: Starts,
     /// Functions (svma) whose beginning is good for less than all of their instructions, in order.
-    doubtful: Vec<(u64, EntryConfidence)>,
+    uncertain: Vec<(u64, EntryConfidence)>,
     signal_trampoline: Option<u64>,
     /// Where in our own memory the last byte of its sections lies, if they are a file's.
     last_byte: Option<u64>,
@@ -62,7 +62,7 @@ pub struct LoadedImage {
 
 impl LoadedImage {
     /// An image without unwind information. `base` is where its first byte lies (avma), `stated`
-    /// where its file says so (svma), `size` how far it reaches.
+    /// its address in the file (svma), `size` how far it reaches.
     pub fn new(name: impl Into<String>, base: u64, stated: u64, size: u64) -> LoadedImage {
         LoadedImage {
             name: name.into(),
@@ -81,7 +81,7 @@ impl LoadedImage {
             compact: None,
             mach_o: false,
             starts: Starts::default(),
-            doubtful: Vec::new(),
+            uncertain: Vec::new(),
             signal_trampoline: None,
             last_byte: None,
             seen_whole: AtomicU64::new(0),
@@ -118,7 +118,7 @@ impl LoadedImage {
         !memory::is_there(at)
     }
 
-    /// With sections that lie in a mapped file: if somebody cuts that file, they are not there any more.
+    /// With sections that lie in a mapped file: if that file is cut, they are not there any more.
     pub(crate) fn with_mapped_sections(mut self) -> LoadedImage {
         let cfi = self.cfi.iter().map(Cfi::section);
         let compact = self.compact.iter().map(compact::Table::section);
@@ -187,7 +187,7 @@ impl LoadedImage {
     }
 
     /// With what `LC_FUNCTION_STARTS` points to (mach-o/loader.h): the table of a Mach-O image that
-    /// says where its functions begin.
+    /// has where its functions begin.
     ///
     /// Of an image that has none (`-no_function_starts`) give an empty one, after all that is
     /// else known of it: then that is gathered from its entries, its calls and its instructions.
@@ -221,22 +221,22 @@ impl LoadedImage {
                     .keys()
                     .filter_map(|start| start.checked_sub(self.stated)),
             );
-            let doubtful = found
+            let uncertain = found
                 .into_iter()
                 .filter(|(_, confidence)| *confidence != EntryConfidence::All);
-            self.doubtful.extend(doubtful);
+            self.uncertain.extend(uncertain);
         }
-        self.doubtful.sort_unstable_by_key(|function| function.0);
+        self.uncertain.sort_unstable_by_key(|function| function.0);
         self.starts = Starts::of(offsets.into_iter());
     }
 
     /// What the beginning of a function (svma) is good for. Signal-safe.
     pub(crate) fn confidence(&self, start: u64) -> EntryConfidence {
         let at = self
-            .doubtful
+            .uncertain
             .binary_search_by_key(&start, |function| function.0);
-        let doubtful = at.ok().and_then(|at| self.doubtful.get(at));
-        doubtful.map_or(EntryConfidence::All, |function| function.1)
+        let uncertain = at.ok().and_then(|at| self.uncertain.get(at));
+        uncertain.map_or(EntryConfidence::All, |function| function.1)
     }
 
     /// With the stated address of the function that Darwin's kernel calls signal handlers by
@@ -257,12 +257,12 @@ impl LoadedImage {
     }
 
     /// Whether it is one whose tables speak of calls alone: a Mach-O image, known by its compact
-    /// unwind information or by what was said of its functions' beginnings. Signal-safe.
+    /// unwind information or by the beginnings of its functions that were given. Signal-safe.
     pub(crate) fn is_mach_o(&self) -> bool {
         self.mach_o
     }
 
-    /// What compact unwind information says of an address (svma). Signal-safe.
+    /// What compact unwind information holds for an address (svma). Signal-safe.
     pub(crate) fn compact(&self, svma: u64, arch: Arch, scratch: &mut Scratch) -> Compact {
         match &self.compact {
             Some(compact) => compact.find(svma, arch, scratch),

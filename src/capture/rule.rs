@@ -137,7 +137,7 @@ impl Rule {
     }
 }
 
-/// What says how a frame is left: [`Walk::rule_source`](crate::unwind::Walk::rule_source).
+/// Where the rule comes from by which a frame is left: [`Walk::rule_source`](crate::unwind::Walk::rule_source).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum RuleSource {

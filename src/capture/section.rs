@@ -1,9 +1,9 @@
-//! A section of an image: where its file says that it lies, and its bytes.
+//! A section of an image: its address in the file, and its bytes.
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-/// Bytes of a section, shared with whoever owns them (a mapped file, a buffer).
+/// Bytes of a section, shared with their owner (a mapped file, a buffer).
 #[derive(Clone)]
 pub struct Bytes {
     owner: Arc<dyn AsRef<[u8]> + Send + Sync>,
@@ -61,7 +61,7 @@ impl std::fmt::Debug for Bytes {
 /// A section: its address as stated in the file (svma), and its bytes.
 #[derive(Debug, Clone)]
 pub struct Section {
-    /// Where the file says it lies.
+    /// Its address in the file.
     pub svma: u64,
     /// What it holds.
     pub bytes: Bytes,

@@ -1,9 +1,9 @@
 //! The images of this process, published so that a capture can read them at any instant.
 //!
-//! A set of images is immutable. Readers count themselves in the counter of the present epoch; who
-//! publishes a new set swaps the pointer and then, if nobody is left in the other counter, begins
+//! A set of images is immutable. Readers count themselves in the counter of the present epoch; what
+//! publishes a new set swaps the pointer and then, if no reader is left in the other counter, begins
 //! a new epoch with that one. A set that was swapped out before an epoch began can be held by
-//! nobody who came after, so it is freed once the counter of the epoch before has gone to zero.
+//! no reader that came after, so it is freed once the counter of the epoch before has gone to zero.
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
@@ -104,7 +104,7 @@ impl ImageTable {
 }
 
 impl<A: Atomic<Value = usize>> Epochs<A> {
-    /// Counts a reader, who sees what is published from now on; the result is for [`Epochs::leave`]. Signal-safe.
+    /// Counts a reader, which sees what is published from now on; the result is for [`Epochs::leave`]. Signal-safe.
     fn enter(&self) -> usize {
         loop {
             let epoch = self.epoch.load(Ordering::SeqCst);
@@ -214,7 +214,7 @@ fn loaded(facts: ImageFacts) -> LoadedImage {
         image = image.with_signal_trampoline(svma);
     }
     image = image.with_function_starts(&facts.function_starts);
-    // The shared cache is a file that nobody may write to.
+    // The shared cache is a file that cannot be written to.
     match facts.cached {
         true => image,
         false => image.with_mapped_sections(),
@@ -228,12 +228,11 @@ fn loaded(facts: ImageFacts) -> LoadedImage {
             let all = Bytes::new(map.clone());
             segments
                 .iter()
-                .filter_map(|(stated, offset)| {
+                .filter_map(|(svma, offset)| {
                     let start = usize::try_from(*offset).ok()?;
-                    let end =
-                        start.checked_add(usize::try_from(stated.end - stated.start).ok()?)?;
+                    let end = start.checked_add(usize::try_from(svma.end - svma.start).ok()?)?;
                     Some(Section {
-                        svma: stated.start,
+                        svma: svma.start,
                         bytes: all.slice(start..end)?,
                     })
                 })
@@ -241,8 +240,8 @@ fn loaded(facts: ImageFacts) -> LoadedImage {
         }
         Contents::Copied(parts) => parts
             .iter()
-            .map(|(stated, bytes)| Section {
-                svma: stated.start,
+            .map(|(svma, bytes)| Section {
+                svma: svma.start,
                 bytes: Bytes::new(Arc::new(bytes.clone())),
             })
             .collect(),
@@ -289,7 +288,7 @@ fn loaded(facts: ImageFacts) -> LoadedImage {
             image = image.with_text(text);
         }
     }
-    // How long `.eh_frame` is, nobody says; it ends in its segment, and each entry has a length.
+    // How long `.eh_frame` is, is not known; it ends in its segment, and each entry has a length.
     if let Some(header) = header
         && let Some(eh_frame) = super::cfi::eh_frame_of(&header).and_then(|svma| part(svma, None))
     {

@@ -98,7 +98,7 @@ impl Unwinder {
 
     /// As [`Unwinder::walk`], where of the registers only pc, sp and those of the bits in `known` are
     /// known: each step is by a whole row, and one that needs another register ends the walk, which
-    /// [`Walk::lacked`] then says. Signal-safe.
+    /// [`Walk::lacked`] then returns. Signal-safe.
     pub(crate) fn walk_known<'a, M: Memory>(
         &'a mut self,
         registers: &Registers,
@@ -182,7 +182,7 @@ enum Way {
     /// By that rule: of the registers that calls preserve only the frame pointer is followed.
     Short,
     /// The same, but for a frame whose frame pointer may be another frame's, see [`Walk::leave_by_row`].
-    Doubt,
+    Uncertain,
     /// By their rows: every preserved register is followed.
     Full,
 }
@@ -198,7 +198,7 @@ struct State {
     /// Bits of the registers whose values are known.
     known: u64,
     /// Bits of those among them that may be another frame's, see [`Walk::leave_by_row`].
-    doubt: u64,
+    uncertain: u64,
     /// A CFA, and the return address of its frame, in place of which something else may stand
     /// already, see [`install`].
     called: Option<(u64, u64)>,
@@ -221,7 +221,7 @@ impl State {
             fp: registers.fp(),
             registers: *registers,
             known: u64::MAX,
-            doubt: 0,
+            uncertain: 0,
             called: None,
             found,
             exact,
@@ -278,7 +278,7 @@ impl<M: Memory> Iterator for Walk<'_, M> {
             && self.state.found == Found::UnwindInfo
             && !self.is_in_code()
         {
-            self.doubt();
+            self.lower_confidence();
         }
         let image = self.here.image().unwrap_or(RawFrame::NO_IMAGE);
         Some(RawFrame {
@@ -307,7 +307,7 @@ impl<M: Memory> Walk<'_, M> {
         self
     }
 
-    /// What says how the frame that was given last is left; `None` before the first one.
+    /// Where the rule comes from by which the frame that was given last is left; `None` before the first one.
     pub fn rule_source(&self) -> Option<RuleSource> {
         (self.given > 0).then(|| match self.here.source() {
             RuleSource::Framehop if self.takes_row() => RuleSource::Row,
@@ -316,7 +316,7 @@ impl<M: Memory> Walk<'_, M> {
     }
 
     /// How many frames were left a second time, by rows evaluated here, since one further out needs registers
-    /// that the rules of those frames do not follow. [`Walk::rule_source`] has said of each how it was left at
+    /// that the rules of those frames do not follow. [`Walk::rule_source`] has returned for each how it was left at
     /// first.
     pub fn rows_again(&self) -> u32 {
         self.rows_again
@@ -344,7 +344,7 @@ impl<M: Memory> Walk<'_, M> {
             Rule::Frame { .. } if !self.takes_row() || self.is_without_row(image) => {
                 let usual = self.here.usual().ok_or(WalkEnd::NoUnwindInfo)?;
                 self.leave_by_frame(usual)?;
-                self.state.doubt &= match usual.fp() {
+                self.state.uncertain &= match usual.fp() {
                     Some(_) => 0,
                     None => 1 << self.arch.fp(),
                 };
@@ -379,21 +379,21 @@ impl<M: Memory> Walk<'_, M> {
     fn takes_row(&self) -> bool {
         match (self.way, self.here.usual()) {
             (Way::Full, _) => true,
-            (Way::Doubt, Some(usual)) => {
+            (Way::Uncertain, Some(usual)) => {
                 let base = if usual.by_fp {
                     self.state.fp
                 } else {
                     self.state.sp
                 };
                 let cfa = base.wrapping_add(u64::from(usual.cfa) * 8);
-                usual.by_fp && self.state.doubt & 1 << self.arch.fp() != 0
+                usual.by_fp && self.state.uncertain & 1 << self.arch.fp() != 0
                     || self.state.called.is_some_and(|(called, _)| called == cfa)
             }
             _ => false,
         }
     }
 
-    /// Whether the state stands in what an image says are its instructions.
+    /// Whether the state stands in what are an image's instructions.
     fn is_in_code(&self) -> bool {
         let images = self.images.list();
         let image = self
@@ -407,11 +407,11 @@ impl<M: Memory> Walk<'_, M> {
     /// information may be wrong there, as it is of a naked function that pushes: if that is the first one,
     /// its own instructions lead to its caller. Neither is certain.
     #[cold]
-    fn doubt(&mut self) {
+    fn lower_confidence(&mut self) {
         if self.given == 2 && self.exact && self.way == Way::Short {
-            let said = std::mem::replace(&mut self.state, State::new(&self.initial, true));
+            let before = std::mem::replace(&mut self.state, State::new(&self.initial, true));
             if self.leave_by_code() != Ok(true) {
-                self.state = said;
+                self.state = before;
             }
             self.here = self.rule_here();
         }
@@ -541,7 +541,7 @@ impl<M: Memory> Walk<'_, M> {
 
     /// A return address of 0. On Darwin it is that of a thread's first function, if it has no frame pointer
     /// to give back either (Procedure Call Standard for the Arm 64-bit Architecture, 6.4.6; System V ABI, AMD64,
-    /// 3.4.1). On Linux the entries of such functions say that they have no caller, and where one says
+    /// 3.4.1). On Linux the entries of such functions state that they have no caller, and where one states
     /// otherwise it is wrong, as that of code which keeps a stack of its own is at times.
     #[cold]
     fn end_at_null(&self, found: Found) -> WalkEnd {

@@ -7,7 +7,7 @@ use crate::platform::atomic::Atomic;
 /// Words in two copies: the published one, and one to be written. A writer that is interrupted for
 /// good (its thread froze or died there) leaves the published copy as it was.
 ///
-/// The state is `version × 2 + 1 while a thread writes`; the version's last bit says which copy is
+/// The state is `version × 2 + 1 while a thread writes`; the version's last bit selects which copy is
 /// published. After Boehm, "Can seqlocks get along with programming language memory models?" (2012).
 #[derive(Debug)]
 pub(super) struct Cell<const N: usize, A = AtomicU64> {
@@ -30,7 +30,7 @@ impl<const N: usize> Cell<N> {
 
 impl<const N: usize, A: Atomic<Value = u64>> Cell<N, A> {
     /// Publishes new words, made from the present ones; `false`, and nothing is changed, when
-    /// another writer is at it and does not leave soon, or when `change` says so.
+    /// another writer is at it and does not leave soon, or when `change` returns `false`.
     pub fn update(&self, change: impl FnOnce(&mut [u64; N]) -> bool) -> bool {
         let Some(state) = self.claim() else {
             return false;

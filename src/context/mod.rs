@@ -1,4 +1,4 @@
-//! What the app says of its own state: keys, breadcrumbs, gauges, timed marks. Bounded; lock-free
+//! What the app sets of its own state: keys, breadcrumbs, gauges, timed marks. Bounded; lock-free
 //! to write; readable at any instant, by a capture and by a crash handler.
 
 mod cell;
@@ -35,7 +35,7 @@ pub const TEXT: usize = 240;
 const LONG: usize = 2 + (NAME + TEXT) / 8;
 const SHORT: usize = 2 + NAME / 8;
 
-/// What the app says of its own state, for the next report. All methods take `&self`, may be called
+/// What the app sets of its own state, for the next report. All methods take `&self`, may be called
 /// from any thread, never wait for another and never allocate.
 ///
 /// ```
@@ -208,7 +208,7 @@ impl Mark<'_> {
 
 #[cfg(feature = "ffi")]
 impl Mark<'_> {
-    /// Its ticket and start, for those who cannot keep it; it goes on.
+    /// Its ticket and start, for callers that cannot keep it; it goes on.
     pub(crate) fn into_parts(self) -> (u64, u64) {
         let parts = (self.ticket, self.start);
         std::mem::forget(self);
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_last_is_read() {
+    fn what_was_set_last_is_read() {
         static CONTEXT: Context = Context::new();
         CONTEXT.set("screen", "Cart");
         CONTEXT.set("screen", "Checkout");

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::{InstallError, Monitor};
@@ -42,7 +42,7 @@ const TOUCHED: usize = 16 << 10;
 
 type OnReport = Arc<Mutex<dyn FnMut(&Path) + Send>>;
 
-/// Describes a monitor; [`MonitorBuilder::install`] makes it. A trigger that is not asked for is off.
+/// Describes a monitor; [`MonitorBuilder::install`] makes it. A trigger that is not set is off.
 #[must_use = "nothing is recorded before `install`"]
 pub struct MonitorBuilder {
     name: String,
@@ -57,7 +57,7 @@ pub struct MonitorBuilder {
     all_images: bool,
     capture_signal: Option<i32>,
     stop_budget: Duration,
-    /// Threads in a report beside the first, at most.
+    /// Threads in a report besides the first, at most.
     threads: usize,
     on_stall: Option<OnStall>,
     on_report: Option<OnReport>,
@@ -122,9 +122,9 @@ fn on_panic(panic: &panic::Panic<'_>) -> Option<Name> {
     let (live, directory) = for_panics()?;
     let name = live?.panicked(panic)?.ok()?;
     Helper::tidy_soon();
-    // The callback is not told of its own panics: it would panic again.
-    if !TELLING.try_with(Cell::get).unwrap_or(false) {
-        Helper::tell(directory.join(name.as_str()));
+    // The callback is not called for its own panics: it would panic again.
+    if !IN_ON_REPORT.try_with(Cell::get).unwrap_or(false) {
+        Helper::report_panic(directory.join(name.as_str()));
     }
     Some(name)
 }
@@ -216,7 +216,7 @@ impl MonitorBuilder {
     }
 
     /// Reports when the frame rate stays low while the installing thread is busy: a stall of the class
-    /// `slow_frames`. The app tells of its frames by [`Monitor::frame`].
+    /// `slow_frames`. The app reports its frames by [`Monitor::frame`].
     pub fn slow_frames(mut self, frames: SlowFrames) -> MonitorBuilder {
         self.loads.frames = Some(frames);
         self
@@ -250,8 +250,8 @@ impl MonitorBuilder {
         self
     }
 
-    /// A capture stops a thread for at most about so long, 1 ms unless this says otherwise: a copy of its
-    /// stack that takes longer is cut short, and `capture.cut` says so. On Apple platforms too; a crash
+    /// A capture stops a thread for at most about so long, 1 ms unless this is set: a copy of its
+    /// stack that takes longer is cut short, and `capture.cut` is set. On Apple platforms too; a crash
     /// is not bound by it.
     pub fn stop_budget(mut self, budget: Duration) -> MonitorBuilder {
         self.stop_budget = budget;
@@ -259,17 +259,17 @@ impl MonitorBuilder {
     }
 
     /// On Linux, captures stop threads by this real-time signal (`SIGRTMIN` to `SIGRTMAX`); unless this
-    /// says otherwise, by the first one from `SIGRTMIN + 4` on that nobody handles. Its handler stays for
+    /// is set, by the first one from `SIGRTMIN + 4` on without a handler. Its handler stays for
     /// the rest of the process: an answer may come at any time later. Elsewhere this does nothing.
     ///
-    /// [`install`](MonitorBuilder::install) fails where it is no real-time signal, where somebody
-    /// handles it already, and where an earlier monitor of this process took another one.
+    /// [`install`](MonitorBuilder::install) fails where it is no real-time signal, where it has
+    /// a handler already, and where an earlier monitor of this process took another one.
     pub fn capture_signal(mut self, signal: i32) -> MonitorBuilder {
         self.capture_signal = Some(signal);
         self
     }
 
-    /// Reports hold at most so many threads beside the one in question, 1024 unless this says otherwise:
+    /// Reports hold at most so many threads besides the one in question, 1024 unless this is set:
     /// the main thread first, then those that the system lists first. How many were left out shows in
     /// `capture.cut`, which is `limit` then.
     ///
@@ -289,13 +289,13 @@ impl MonitorBuilder {
         self
     }
 
-    /// Called when a stall is sure and when it is over, on the watchdog's thread; of those too that
+    /// Called when a stall is certain and when it is over, on the watchdog's thread; of those too that
     /// the rate limit keeps from being reported. Don't block: nothing is watched meanwhile.
     pub fn on_stall(
         mut self,
-        told: impl FnMut(&StallEvent<'_>) + Send + 'static,
+        callback: impl FnMut(&StallEvent<'_>) + Send + 'static,
     ) -> MonitorBuilder {
-        self.on_stall = Some(Box::new(told));
+        self.on_stall = Some(Box::new(callback));
         self
     }
 
@@ -312,8 +312,8 @@ impl MonitorBuilder {
     ///
     /// One that panics is called again for the next report. It may drop the monitor: the thread that it
     /// runs on then ends once it has returned.
-    pub fn on_report(mut self, told: impl FnMut(&Path) + Send + 'static) -> MonitorBuilder {
-        self.on_report = Some(Arc::new(Mutex::new(told)));
+    pub fn on_report(mut self, callback: impl FnMut(&Path) + Send + 'static) -> MonitorBuilder {
+        self.on_report = Some(Arc::new(Mutex::new(callback)));
         self
     }
 
@@ -346,7 +346,7 @@ impl MonitorBuilder {
         let left = store::left::left(&directory).map_err(in_folder)?;
         store::left::close_last(&left);
 
-        // A folder whose records cannot be read tells of no launch.
+        // A folder whose records cannot be read knows of no launch.
         let ended = launch::take(&store::left::last_launches(&left)).unwrap_or_default();
 
         let mut facts = Facts::gather(&self.name, &self.version, store::fresh_id());
@@ -385,11 +385,11 @@ impl MonitorBuilder {
             exit::call(leaving);
         }
 
-        let told = self.on_report.clone();
+        let on_report = self.on_report.clone();
         let (in_helper, keep) = (directory.clone(), self.limits);
         // A folder that cannot be tidied up now can be at the next report.
         let tidy = move || Tidying::begin(&in_helper, keep, Helper::tidy_soon).ok();
-        let helper = Helper::spawn(move |path| tell(&told, &path), tidy).map_err(thread)?;
+        let helper = Helper::spawn(move |path| call(&on_report, &path), tidy).map_err(thread)?;
         let heartbeat = HEARTBEAT.install();
         let mut monitor = Monitor {
             heartbeat,
@@ -442,7 +442,7 @@ impl MonitorBuilder {
                 }
             }
         }
-        let told = self.on_report;
+        let on_report = self.on_report;
         let shared = Shared {
             facts,
             folder,
@@ -451,7 +451,7 @@ impl MonitorBuilder {
                 Helper::tidy_soon();
                 let path = directory.join(name.as_str());
                 trace_report(&path);
-                tell(&told, &path);
+                call(&on_report, &path);
             }),
         };
         if let Some(stall) = self.stall {
@@ -485,15 +485,15 @@ impl MonitorBuilder {
 
 thread_local! {
     /// Whether this thread is in the app's `on_report`.
-    static TELLING: Cell<bool> = const { Cell::new(false) };
+    static IN_ON_REPORT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A callback that panics has said so on standard error; what is watched goes on being watched.
-fn tell(told: &Option<OnReport>, path: &Path) {
-    if let Some(told) = told {
-        let mut told = told.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        TELLING.set(true);
-        let _ = catch_unwind(AssertUnwindSafe(|| told(path)));
-        TELLING.set(false);
+/// The panic hook has reported a callback that panics; what is watched goes on being watched.
+fn call(on_report: &Option<OnReport>, path: &Path) {
+    if let Some(callback) = on_report {
+        let mut callback = callback.lock().unwrap_or_else(PoisonError::into_inner);
+        IN_ON_REPORT.set(true);
+        let _ = catch_unwind(AssertUnwindSafe(|| callback(path)));
+        IN_ON_REPORT.set(false);
     }
 }

@@ -1,4 +1,4 @@
-//! Why a monitor could not be installed, and what it may not be asked for.
+//! Why a monitor could not be installed, and what it cannot do.
 
 use std::fmt;
 use std::io;
@@ -16,21 +16,21 @@ pub enum InstallError {
     Directory {
         /// The folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A signal's handler could not be installed; without a number, the handlers' stack.
     Signal {
         /// The signal's number.
         signal: Option<i32>,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Memory, threads or descriptors ran out.
     Resources {
         /// What for.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }

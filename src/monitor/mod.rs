@@ -30,7 +30,7 @@ use crate::vitals::{FRAMES, GAUGES, LAUNCHED};
 /// The recorder of this process, from [`MonitorBuilder::install`] until it is dropped.
 ///
 /// There is one at a time. Dropping it takes back every handler, closes the report of a stall that
-/// lasts (`stall_end` says `uninstalled`) and turns heartbeats that are left over into no-ops.
+/// lasts (`stall_end` is `uninstalled`) and turns heartbeats that are left over into no-ops.
 ///
 /// ```
 /// use wedjat::{Crash, Monitor, Stall};
@@ -94,7 +94,7 @@ impl Monitor {
         self.heartbeat
     }
 
-    /// Writes a report of all threads, now, and gives its path. `reason` says in the report why.
+    /// Writes a report of all threads, now, and gives its path. `reason` stands in the report.
     ///
     /// Each other thread is stopped for as long as its stack takes to copy; one that does not
     /// answer is listed without a stack. Not for signal handlers.
@@ -168,7 +168,7 @@ impl Monitor {
         self.watch_by_ping(crate::platform::main_queue::post)
     }
 
-    /// What the app says of its own state: it stands in every report from now on. It belongs to the
+    /// What the app sets of its own state: it stands in every report from now on. It belongs to the
     /// process: another monitor that is installed later finds it as it was.
     ///
     /// ```
@@ -189,7 +189,7 @@ impl Monitor {
         &CONTEXT
     }
 
-    /// The signals whose handler somebody has replaced since [`MonitorBuilder::install`]: a crash by
+    /// The signals whose handler was replaced since [`MonitorBuilder::install`]: a crash by
     /// one of them is reported only if that handler passes it on.
     ///
     /// ```
@@ -242,11 +242,11 @@ impl Monitor {
         LAUNCHED.mark();
     }
 
-    /// Says whether the app is in the foreground, as it is taken to be at first: if it is killed, the
+    /// Sets whether the app is in the foreground, as it is taken to be at first: if it is killed, the
     /// next launch knows ([`Monitor::previous_launch`]).
     ///
     /// A thread of the monitor's writes it to the disk, as a rule within a millisecond: a kill that comes
-    /// sooner finds what was said before. Signal-safe.
+    /// sooner finds what was set before. Signal-safe.
     pub fn set_foreground(&self, foreground: bool) {
         launch::foreground(foreground);
         Helper::wake();
@@ -268,7 +268,7 @@ impl Monitor {
     /// symbol covers an address, the line ends in `image + offset`. A thread is only stopped while its
     /// stack is copied, one that is blocked not at all.
     ///
-    /// A stack that was not walked to the thread's first function says so in a last line `(the stack goes
+    /// A stack that was not walked to the thread's first function ends in a line `(the stack goes
     /// on; the walk stopped here: WHY)`, and one with too many frames where some are missing.
     ///
     /// With [`Threads::All`], each thread is under a line `thread ID NAME`, with an empty line between.
@@ -336,7 +336,7 @@ impl Drop for Monitor {
             panic::uninstall();
             builder::forget_recorder();
             if crash::uninstall(crash) {
-                // SAFETY: `uninstall` said that no handler looks at it any more.
+                // SAFETY: `uninstall` returned that no handler reads it any more.
                 unsafe { retire_crash() };
             }
         }
@@ -350,7 +350,7 @@ impl Drop for Monitor {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
             .take();
         if self.process != process_id() {
-            // In a child of `fork` there are no such threads: nobody could be waited for.
+            // In a child of `fork` there are no such threads: none could be waited for.
             let threads = (
                 ping,
                 self.load.take(),

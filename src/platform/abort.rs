@@ -1,4 +1,4 @@
-//! What libc said before it aborted: a failed assertion, a double free, a smashed stack; on Apple
+//! libc's last words before it aborted: a failed assertion, a double free, a smashed stack; on Apple
 //! platforms what any library has left for the crash report. Another libc than glibc has no such
 //! place, and then there is no message.
 

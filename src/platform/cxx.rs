@@ -1,4 +1,4 @@
-//! The C++ runtime, where there is one: who is told of `std::terminate`, and of which exception.
+//! The C++ runtime, where there is one: the handler of `std::terminate`, and the exception that it is about.
 //!
 //! Nothing here links to it: its functions are looked up by the names that the Itanium C++ ABI
 //! gives them, which libstdc++ and libc++ share.
@@ -109,7 +109,7 @@ pub fn on_terminate(terminate: Terminate) -> bool {
     true
 }
 
-/// Whoever was called on `std::terminate` before us; does not return.
+/// The handler of `std::terminate` before us; does not return.
 pub fn terminate_as_before() -> ! {
     let before = BEFORE.load(Ordering::Acquire);
     if !before.is_null() {
@@ -119,14 +119,14 @@ pub fn terminate_as_before() -> ! {
     std::process::abort()
 }
 
-/// The exception that the calling thread is in the middle of: its type, and what it says if it is
+/// The exception that the calling thread is in the middle of: its type, and its `what()` if it is
 /// a `std::exception`. Allocates; runs code of the exception's class.
-pub fn current_exception(told: &mut dyn FnMut(&CStr, Option<&CStr>)) {
+pub fn current_exception(found: &mut dyn FnMut(&CStr, Option<&CStr>)) {
     // SAFETY: only `on_terminate` stores here, for ever.
     let Some(runtime) = (unsafe { RUNTIME.load(Ordering::Acquire).as_ref() }) else {
         return;
     };
-    // SAFETY: the ABI's own functions, called as the ABI says, on the thread that throws: the type
+    // SAFETY: the ABI's own functions, called as the ABI has it, on the thread that throws: the type
     // and the exception live until that thread is done with it, which it never is any more. The
     // virtual tables are those of their classes.
     unsafe {
@@ -148,11 +148,11 @@ pub fn current_exception(told: &mut dyn FnMut(&CStr, Option<&CStr>)) {
             >(question);
             if can_catch(runtime.base, kind, &mut object, 1) {
                 let virtuals = *object.cast::<*const *const c_void>();
-                let says = std::mem::transmute::<
+                let what_of = std::mem::transmute::<
                     *const c_void,
                     unsafe extern "C" fn(*const c_void) -> *const c_char,
                 >(*virtuals.add(WHAT));
-                let text = says(object);
+                let text = what_of(object);
                 what = (!text.is_null()).then(|| CStr::from_ptr(text));
             }
         }
@@ -165,6 +165,6 @@ pub fn current_exception(told: &mut dyn FnMut(&CStr, Option<&CStr>)) {
         );
         // What it gave stays allocated: the process ends here.
         let name = if name.is_null() { kind.name() } else { name };
-        told(CStr::from_ptr(name), what);
+        found(CStr::from_ptr(name), what);
     }
 }

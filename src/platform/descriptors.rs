@@ -28,7 +28,7 @@ pub fn open(path: &CStr, flags: i32) -> RawFd {
 /// that is made. Signal-safe.
 pub fn open_at(folder: RawFd, path: &CStr, flags: i32, mode: u16) -> RawFd {
     let mode = libc::c_uint::from(mode);
-    // SAFETY: a C string; of what is no descriptor the system says so.
+    // SAFETY: a C string; for what is no descriptor the call fails.
     let fd = unsafe { libc::openat(folder, path.as_ptr(), flags | libc::O_CLOEXEC, mode) };
     if !(0..LOWEST).contains(&fd) {
         return fd;
@@ -61,7 +61,7 @@ fn above_standard(fd: RawFd) -> RawFd {
     }
 }
 
-/// An open file, which is closed with this value unless somebody else has closed it: an app that becomes
+/// An open file, which is closed with this value unless it was closed elsewhere: an app that becomes
 /// a daemon may close all that it finds open, at any time.
 #[derive(Debug)]
 pub struct Opened {
@@ -113,7 +113,7 @@ pub fn open_owned(path: &Path, flags: i32) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: just opened, and nobody else has it.
+    // SAFETY: just opened, and it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -171,7 +171,7 @@ pub fn list_some(folder: &Path, most: usize, mut each: impl FnMut(&OsStr, bool))
                 error => Err(io::Error::from_raw_os_error(error)),
             };
         }
-        // SAFETY: an entry holds a C string, and stays until the next is asked for.
+        // SAFETY: an entry holds a C string, and stays until the next is read.
         let (name, kind) = unsafe {
             let name = CStr::from_ptr((&raw const (*entry).d_name).cast());
             (name, (*entry).d_type)

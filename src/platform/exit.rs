@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// Why one is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leaving {
-    /// The process exits, with this status where libc tells it.
+    /// The process exits, with this status where libc gives it.
     Exits(Option<i32>),
     /// The library that we are part of is unloaded, and the process goes on.
     Unloaded,
 }
 
-/// Who is called.
+/// What is called.
 static LEAVING: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
-/// When the process began to exit, as time(2) says; 0 until then. It stays where the library that we are part of is
+/// When the process began to exit, as time(2) gives it; 0 until then. It stays where the library that we are part of is
 /// unloaded; null where there was no memory for it.
 static EXITS: AtomicPtr<libc::time_t> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -32,7 +32,7 @@ unsafe extern "C" {
 /// part of is unloaded.
 ///
 /// Source: `__cxa_atexit` of the Itanium C++ ABI, 3.3.6: it is called at `exit`, or when the library of its handle is
-/// unloaded. Which of the two it is tells a second one, a function of libc that no unloading concerns and that is
+/// unloaded. Which of the two it is shows in a second one, a function of libc that no unloading concerns and that is
 /// called before the first: it sets a word. glibc gives each the status (stdlib/exit.c), others do not.
 pub fn call(leaving: fn(Leaving)) {
     extern "C" fn pass(_: *mut c_void, status: c_int) {

@@ -17,7 +17,7 @@ use super::{descriptors, errno, forked, signals};
 #[derive(Debug)]
 pub struct Folder {
     fd: Kept,
-    /// Where it was, to be made again if somebody removes it.
+    /// Where it was, to be made again if it is removed.
     path: CString,
     spares: Spares,
     /// A file without a name that only takes up room, to be given up when the disk is full.
@@ -211,7 +211,7 @@ fn allocate(fd: RawFd, bytes: u32) -> bool {
     done
 }
 
-/// How often the lock of a new file is asked for.
+/// How often the lock of a new file is tried.
 const LOCK_TRIES: u32 = 20;
 
 /// Gives up the room that a reserve holds. Signal-safe.

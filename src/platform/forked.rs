@@ -81,7 +81,7 @@ extern "C" fn give_up() {
     }
 }
 
-/// Tells the first caller that it is the first. Unlike `Once`, whose other callers wait, it can not
+/// Whether a caller is the first. Unlike `Once`, whose other callers wait, it can not
 /// leave a child of `fork` waiting for a thread that it has not.
 pub struct First(AtomicBool);
 
@@ -108,11 +108,11 @@ pub struct ForkLock<T: 'static> {
     /// `pthread_self` of the thread that forks and holds it; the child's only thread has the same.
     forking: AtomicUsize,
     guard: UnsafeCell<Option<MutexGuard<'static, T>>>,
-    /// In a child: nobody will ever let go of it.
+    /// In a child: it will never be released.
     lost: AtomicBool,
 }
 
-// SAFETY: only who holds `mutex` touches `guard`.
+// SAFETY: only the holder of `mutex` touches `guard`.
 unsafe impl<T: Send> Sync for ForkLock<T> {}
 
 impl<T> ForkLock<T> {
@@ -224,7 +224,7 @@ mod tests {
 
     static LOCK: ForkLock<u32> = ForkLock::new(0);
 
-    /// What the child finds of the lock: 1 if it can take it, 2 if it is told that it never can.
+    /// What the child finds of the lock: 1 if it can take it, 2 if it learns that it never can.
     fn found_by_child() -> i32 {
         // SAFETY: the child takes a lock and leaves; after 20 s by a signal.
         unsafe {
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_is_never_left_with_a_lock_that_nobody_will_let_go() {
+    fn a_child_is_never_left_with_a_lock_that_is_held_for_ever() {
         around_forks!(LOCK);
         // A thread that is always just in it.
         static STOP: AtomicBool = AtomicBool::new(false);

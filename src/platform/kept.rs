@@ -24,7 +24,7 @@ impl Known {
         Ok(facts(number)?.0)
     }
 
-    /// Its number; `EBADF` where somebody has closed it. Signal-safe.
+    /// Its number; `EBADF` where it was closed elsewhere. Signal-safe.
     pub fn get(&self) -> Result<RawFd, i32> {
         match Known::of(self.number)? == *self {
             true => Ok(self.number),
@@ -54,7 +54,7 @@ impl Known {
         Kept::new(fd)
     }
 
-    /// Closes it, unless somebody else has. Signal-safe.
+    /// Closes it, unless it was closed elsewhere. Signal-safe.
     pub fn close(&self) {
         if let Ok(number) = self.get() {
             // SAFETY: open on what its owner opened, which has no further use for it.
@@ -86,7 +86,7 @@ fn facts(number: RawFd) -> Result<(Known, u64, bool), i32> {
     Ok((known, length, facts.st_nlink > 0))
 }
 
-/// Owns a descriptor; closes it when dropped, unless somebody else has.
+/// Owns a descriptor; closes it when dropped, unless it was closed elsewhere.
 #[derive(Debug)]
 pub(super) struct Kept {
     number: AtomicI32,
@@ -119,7 +119,7 @@ impl Kept {
         })
     }
 
-    /// Its number; `EBADF` where somebody has closed it. Signal-safe.
+    /// Its number; `EBADF` where it was closed elsewhere. Signal-safe.
     pub fn get(&self) -> Result<RawFd, i32> {
         self.known().get()
     }
@@ -175,7 +175,7 @@ mod tests {
     use std::fs::File;
 
     #[test]
-    fn a_number_that_somebody_else_has_taken_is_neither_used_nor_closed() {
+    fn a_number_that_was_taken_over_is_neither_used_nor_closed() {
         let ours: OwnedFd = File::open("/dev/null").unwrap().into();
         let kept = Kept::new(ours).unwrap();
         let number = kept.get().unwrap();

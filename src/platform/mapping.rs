@@ -48,7 +48,7 @@ impl FileMap {
 
 impl AsRef<[u8]> for FileMap {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: mapped readable for its whole life. (Who truncates the file of a library that is
+        // SAFETY: mapped readable for its whole life. (To truncate the file of a library that is
         // running breaks the library itself as much as this view of it.)
         unsafe { std::slice::from_raw_parts(self.0.start.as_ptr(), self.0.length) }
     }
@@ -95,8 +95,8 @@ struct Memory {
     length: usize,
 }
 
-// SAFETY: the mapping belongs to nobody else and has no thread affinity; what is written to it is
-// synchronised by those who hold it.
+// SAFETY: the mapping has no other owner and has no thread affinity; what is written to it is
+// synchronised by its holders.
 unsafe impl Send for Memory {}
 // SAFETY: as above; shared access only reads the two fields.
 unsafe impl Sync for Memory {}

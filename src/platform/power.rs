@@ -2,14 +2,14 @@
 
 use super::os;
 
-/// What the machine tells of its power; `None` for what it does not.
+/// What the machine reports of its power; `None` for what it does not.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Power {
     /// Charge of the battery, 0 to 1.
     pub battery: Option<f64>,
     /// `nominal`, `fair`, `serious`, `critical`.
     pub thermal: Option<&'static str>,
-    /// Whether the user or the system has asked for less use of power.
+    /// Whether the user or the system wants less use of power.
     pub low_power: Option<bool>,
 }
 
@@ -17,7 +17,7 @@ pub struct Power {
 pub const THERMAL: [&str; 4] = ["nominal", "fair", "serious", "critical"];
 
 impl Power {
-    /// Asks the system. May allocate and take milliseconds; not signal-safe.
+    /// Queries the system. May allocate and take milliseconds; not signal-safe.
     pub fn read() -> Power {
         os::power::read()
     }

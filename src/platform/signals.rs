@@ -1,4 +1,4 @@
-//! Fatal signals: install, read what arrived, put back who was there, and die as one would have.
+//! Fatal signals: install, read what arrived, put back the handler of before, and die as the process would have.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -12,7 +12,7 @@ use super::os::send;
 /// The highest signal number that a handler can be kept for.
 const MAX_SIGNAL: usize = 64;
 
-/// Who handled a signal before us.
+/// The handler of a signal before us.
 struct Kept {
     kept: AtomicBool,
     action: UnsafeCell<MaybeUninit<libc::sigaction>>,
@@ -32,7 +32,7 @@ static BEFORE: [Kept; MAX_SIGNAL + 1] = [const {
 /// What a signal handler is given.
 pub type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void);
 
-/// Installs `handler` for each of `signals`, on the alternate stack, and keeps who was there.
+/// Installs `handler` for each of `signals`, on the alternate stack, and keeps the handlers of before.
 ///
 /// Where one fails, those before it are put back and the error names the signal.
 pub fn install(signals: &[i32], handler: Handler) -> Result<(), (i32, io::Error)> {
@@ -50,7 +50,7 @@ pub fn install(signals: &[i32], handler: Handler) -> Result<(), (i32, io::Error)
 fn install_one(signal: i32, handler: Handler) -> io::Result<()> {
     let before = slot(signal).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
     let action = ours(handler);
-    // SAFETY: the structures outlive the calls; the slot is not read by anybody until `kept` is set
+    // SAFETY: the structures outlive the calls; the slot is not read until `kept` is set
     // below.
     unsafe {
         if libc::sigaction(
@@ -97,7 +97,7 @@ const FAULTS: [i32; 7] = [
     libc::SIGSYS,
 ];
 
-/// Puts back who handled `signal` before [`install`], or the default action if nobody was kept.
+/// Puts back the handler of `signal` before [`install`], or the default action if none was kept.
 /// Calling it again does the same again: several threads may be dying at once, and a child of
 /// `vfork` shares this memory.
 ///
@@ -123,7 +123,7 @@ pub fn set_default(signal: i32) {
     }
 }
 
-/// Puts back who handled each signal for which somebody was kept.
+/// Puts back the handler of each signal for which one was kept.
 ///
 /// Signal-safe.
 pub fn restore_all() {
@@ -134,8 +134,8 @@ pub fn restore_all() {
     }
 }
 
-/// Puts back who handled `signal` before, but only if `handler` is still the one in place: a
-/// handler that somebody installed over ours stays, and who was there before us is still kept for
+/// Puts back the handler of `signal` before, but only if `handler` is still the one in place: a
+/// handler that was installed over ours stays, and the one before us is still kept for
 /// it. Gives whether ours was still there.
 pub fn restore_if_ours(signal: i32, handler: Handler) -> bool {
     let ours = is_in_place(signal, handler);
@@ -159,18 +159,18 @@ fn slot(signal: i32) -> Option<&'static Kept> {
     BEFORE.get(usize::try_from(signal).ok()?)
 }
 
-/// Who handled a signal before [`install`].
+/// How a signal was handled before [`install`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Before {
-    /// Nobody: the process dies of it.
+    /// By none: the process dies of it.
     Default,
-    /// Nobody: it is ignored, unless it is a fault.
+    /// By none: it is ignored, unless it is a fault.
     Ignored,
     /// A handler.
     Handler,
 }
 
-/// Who handled `signal` before [`install`].
+/// How `signal` was handled before [`install`].
 ///
 /// Signal-safe.
 pub fn before(signal: i32) -> Before {
@@ -183,12 +183,12 @@ pub fn before(signal: i32) -> Before {
 
 fn kept(signal: i32) -> Option<&'static libc::sigaction> {
     let before = slot(signal).filter(|before| before.kept.load(Ordering::Acquire))?;
-    // SAFETY: `kept` was set, so `install` has filled the action in, and nobody writes it now.
+    // SAFETY: `kept` was set, so `install` has filled the action in, and it is not written now.
     Some(unsafe { (*before.action.get()).assume_init_ref() })
 }
 
 /// Calls the handler that was there before, as the kernel would have. `true` where it returned and
-/// left in place who is called for `signal`: it has dealt with it, and the process goes on. `false`
+/// left the handler of `signal` in place: it has dealt with it, and the process goes on. `false`
 /// where it gave way (for the default action, mostly), so that the signal comes again and the
 /// process dies of it; or where there was no handler.
 ///
@@ -196,7 +196,7 @@ fn kept(signal: i32) -> Option<&'static libc::sigaction> {
 ///
 /// # Safety
 /// - `info` and `context` are what the kernel gave the handler that calls this, for `signal`.
-pub unsafe fn ask_before(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) -> bool {
+pub unsafe fn call_before(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) -> bool {
     let Some(action) = kept(signal) else {
         return false;
     };
@@ -205,7 +205,7 @@ pub unsafe fn ask_before(signal: i32, info: *mut libc::siginfo_t, context: *mut 
     }
     let now = disposition(signal).map(|now| now.sa_sigaction);
     // SAFETY: the kernel would call the same function with the same arguments; which of the two
-    // types it has is what SA_SIGINFO says (sigaction(2)).
+    // types it has depends on SA_SIGINFO (sigaction(2)).
     unsafe {
         if action.sa_flags & libc::SA_SIGINFO != 0 {
             std::mem::transmute::<usize, Handler>(action.sa_sigaction)(signal, info, context);
@@ -298,7 +298,7 @@ pub struct SignalFacts {
     pub code: i32,
     /// The fault address, where the CPU gave one.
     pub address: Option<u64>,
-    /// Who sent it, where a process did.
+    /// The process that sent it, where one did.
     pub sender: Option<u32>,
 }
 
@@ -310,7 +310,7 @@ pub struct SignalFacts {
 /// - `info` is what the kernel gave a handler for `signal`.
 pub unsafe fn facts(signal: i32, info: *const libc::siginfo_t) -> SignalFacts {
     // SAFETY: the caller vouches for `info`; which union field is set follows from signal and code,
-    // as sigaction(2) says.
+    // see sigaction(2).
     unsafe {
         let code = (*info).si_code;
         let sent = send::is_sent(code);

@@ -21,7 +21,7 @@ impl Spares {
         }
     }
 
-    /// Gives them up, for good; says whether there were any. Signal-safe.
+    /// Gives them up, for good; whether there were any. Signal-safe.
     pub fn give_up(&self) -> bool {
         let mut any = false;
         for number in &self.numbers {

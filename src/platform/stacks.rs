@@ -97,11 +97,11 @@ pub fn without_alternate_stack(work: impl FnOnce()) {
 const OUR_NEED: usize = 48 << 10;
 
 /// The size of an [`AlternateStack`], bytes: the kernel's frame, whose size depends on the CPU
-/// (AT_MINSIGSTKSZ of getauxval(3), 2 KiB where the kernel does not say), and our need.
+/// (AT_MINSIGSTKSZ of getauxval(3), 2 KiB where the kernel does not report it), and our need.
 #[cfg(all(feature = "thread-stacks", target_os = "linux"))]
 pub fn alternate_size() -> usize {
     const AT_MINSIGSTKSZ: libc::c_ulong = 51;
-    // SAFETY: asks only.
+    // SAFETY: reads only.
     let frame = unsafe { libc::getauxval(AT_MINSIGSTKSZ) } as usize;
     (frame.max(2048) + OUR_NEED).next_multiple_of(4096)
 }
@@ -177,7 +177,7 @@ impl AlternateStack {
 #[cfg(all(feature = "thread-stacks", target_os = "linux"))]
 impl Drop for AlternateStack {
     fn drop(&mut self) {
-        // SAFETY: mapped by `map_stack` with a guard page below, and nobody's stack any more.
+        // SAFETY: mapped by `map_stack` with a guard page below, and no thread's stack any more.
         unsafe {
             let page = libc::sysconf(libc::_SC_PAGESIZE) as usize;
             libc::munmap(self.start.sub(page).cast(), alternate_size() + page);
@@ -188,7 +188,7 @@ impl Drop for AlternateStack {
 /// Maps `size` bytes of stack with a guard page below, the upper `touched` bytes of it touched;
 /// gives the lowest usable byte.
 fn map_stack(size: usize, touched: usize) -> io::Result<*mut u8> {
-    // SAFETY: a new private mapping, one page larger than asked for; its first page is then made
+    // SAFETY: a new private mapping, one page larger than wanted; its first page is then made
     // the guard, and the rest is written within its bounds.
     unsafe {
         let page = libc::sysconf(libc::_SC_PAGESIZE) as usize;
@@ -250,7 +250,7 @@ impl CrashStack {
     /// Signal-safe, as far as `body` is.
     ///
     /// # Safety
-    /// - Nobody else runs on this stack.
+    /// - No other thread runs on this stack.
     /// - `body` does not unwind.
     pub unsafe fn run(&self, body: extern "C" fn(*mut c_void), argument: *mut c_void) {
         // SAFETY: `top` is 16-aligned (end of a page), as both ABIs want it at a call; the old

@@ -65,7 +65,7 @@ pub struct Copied<'a> {
     pub cut: bool,
 }
 
-/// Memory of the process and of the machine, bytes; `None` where the kernel does not say.
+/// Memory of the process and of the machine, bytes; `None` where the kernel does not report it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemoryUse {
     /// Resident size.
@@ -105,14 +105,14 @@ pub struct System {
     pub name: &'static str,
     /// As `14.5`; on Linux the kernel's release, as `6.1.0-21-amd64`.
     pub version: String,
-    /// As `23F79`; on Linux the kernel's build, as uname(2) tells it.
+    /// As `23F79`; on Linux the kernel's build, as uname(2) gives it.
     pub build: Option<String>,
     /// The model, as `Mac14,2`; on Linux the machine's product name (DMI or device tree), where it has
     /// one.
     pub device: Option<String>,
 }
 
-/// Where a thread is blocked: what the kernel says of it without touching it. Never known on Apple
+/// Where a thread is blocked: what the kernel reports of it without touching it. Never known on Apple
 /// platforms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blocked {
@@ -135,8 +135,11 @@ pub struct Futex {
     pub value: u32,
 }
 
-/// Who holds the lock that a thread waits for.
-#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux says"))]
+/// The holder of the lock that a thread waits for.
+#[cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "only Linux knows")
+)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holder {
     /// This thread does.
@@ -145,7 +148,7 @@ pub enum Holder {
     Unknown,
 }
 
-/// What a thread waits for, as far as the kernel says.
+/// What a thread waits for, as far as the kernel reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Waits {
     /// For nothing: it runs, is ready to, or is stopped.
@@ -155,7 +158,7 @@ pub enum Waits {
     Disk,
     /// For a lock that a thread holds.
     Lock,
-    /// For an event, for time, for another process, or for what cannot be told from these.
+    /// For an event, for time, for another process, or for what these do not show.
     Event,
 }
 
@@ -188,6 +191,6 @@ pub struct Progress {
     pub running: bool,
     /// Its time on the CPU, nanoseconds.
     pub cpu: u64,
-    /// How often it was given the CPU; 0 on Apple platforms, where the kernel does not say.
+    /// How often it was given the CPU; 0 on Apple platforms, where the kernel does not report it.
     pub slices: u64,
 }

@@ -1,8 +1,8 @@
 //! A list, in the folder of reports, of the files that were begun there: so that the next launch finds
 //! what was left unfinished without looking at every file of the folder.
 //!
-//! It is text: a line that says what it is, then a name a line. Who begins a file adds its name, by one
-//! `write` at the end; nobody takes one off but [`keep`]. It is a shortcut and no truth: a name may be
+//! It is text: a first line with its kind, then a name a line. Each process that begins a file adds its name, by one
+//! `write` at the end; only [`keep`] takes one off. It is a shortcut and no truth: a name may be
 //! missing (the disk was full, or [`keep`] came between), and most files that are named are finished.
 
 use std::ffi::CStr;
@@ -31,7 +31,7 @@ impl Unfinished {
         if fd < 0 {
             return None;
         }
-        // SAFETY: just opened, and nobody else has it.
+        // SAFETY: just opened, and it has no other owner.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         let mut file = Opened::from(fd.try_clone().ok()?);
         if !is_list(&mut file)? {
@@ -102,7 +102,7 @@ pub fn keep(folder: &Path, mut is_left: impl FnMut(&str) -> bool) -> io::Result<
         }
     }
     let before = (HEAD.len() + text.len()) as u64;
-    // What is added between these two is lost to the list, and found by who looks at all files.
+    // What is added between these two is lost to the list, and found by a look at all files.
     if left.len() as u64 == before || file.metadata()?.len() != before {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! Telling the app of stalls as they come and go: its own callback, and `tracing`.
+//! Reporting stalls to the app as they come and go: its own callback, and `tracing`.
 
 use crate::trigger::stall::{StallEndInfo, StallInfo};
 
@@ -15,7 +15,7 @@ pub enum StallEvent<'a> {
 /// The app's callback.
 pub(crate) type OnStall = Box<dyn FnMut(&StallEvent<'_>) + Send>;
 
-/// Tells whoever wants to know.
+/// Logs it.
 #[cfg(feature = "tracing")]
 pub(crate) fn trace(event: &StallEvent<'_>) {
     match event {
@@ -37,7 +37,7 @@ pub(crate) fn trace(event: &StallEvent<'_>) {
     }
 }
 
-/// Tells nobody.
+/// Without `tracing`, nothing.
 #[cfg(not(feature = "tracing"))]
 pub(crate) fn trace(_event: &StallEvent<'_>) {}
 
@@ -47,6 +47,6 @@ pub(crate) fn trace_report(path: &std::path::Path) {
     tracing::info!(target: "wedjat", path = %path.display(), "report");
 }
 
-/// Tells nobody.
+/// Without `tracing`, nothing.
 #[cfg(not(feature = "tracing"))]
 pub(crate) fn trace_report(_path: &std::path::Path) {}

@@ -2,7 +2,7 @@
 
 use crate::platform;
 
-/// Threads in one report beside the one in question, at most, unless the app says otherwise; the rest are
+/// Threads in one report besides the one in question, at most, unless the app sets another number; the rest are
 /// counted.
 pub(crate) const MAX_THREADS: usize = 1024;
 
@@ -22,7 +22,7 @@ pub(crate) struct Facts {
     pub all_images: bool,
     /// Whether frames get names from the images' own symbol tables, but in the report of a crash.
     pub names: bool,
-    /// How many threads a report has beside the first, at most.
+    /// How many threads a report has besides the first, at most.
     pub threads: usize,
 }
 
@@ -47,7 +47,7 @@ impl Facts {
     }
 }
 
-/// The field's name of an architecture: `arm64` where Rust says `aarch64`.
+/// The field's name of an architecture: `arm64` where Rust has `aarch64`.
 pub(crate) fn arch_name(arch: &'static str) -> &'static str {
     if arch == "aarch64" { "arm64" } else { arch }
 }

@@ -1,5 +1,5 @@
-//! The helper thread: it asks the loader for the images, so that no capture has to, writes to the disk
-//! what the watched thread must not, and tells the app of reports that no other thread of ours could.
+//! The helper thread: it calls the loader for the images, so that no capture has to, writes to the disk
+//! what the watched thread must not, and reports to the app what no other thread of ours could.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,11 +15,11 @@ use crate::store::launch;
 use crate::trigger::terminate;
 use crate::vitals::GAUGES;
 
-/// A report of a panic is told of only after so long: if the panic aborts, the crash handler
+/// A report of a panic is handed on only after so long: if the panic aborts, the crash handler
 /// replaces it.
 const PANIC_SETTLES: Duration = Duration::from_millis(200);
 
-/// How often it counts whom the kernel has killed, nanoseconds: what came before then was another's end.
+/// How often it counts the kernel's kills, nanoseconds: what came before then was another's end.
 const COUNTS: u64 = 5_000_000_000;
 /// How seldom it does in a process that does nothing.
 const COUNTS_IDLE: u64 = 300_000_000_000;
@@ -31,13 +31,13 @@ static WAKE_UP: Semaphore = Semaphore::new();
 /// Whether `std::terminate` is to be noted.
 pub(crate) static TERMINATE: AtomicBool = AtomicBool::new(false);
 static STOP: AtomicBool = AtomicBool::new(false);
-/// How many refreshes were asked for, and how many of those are done.
-static ASKED: AtomicU64 = AtomicU64::new(0);
+/// How many refreshes were requested, and how many of those are done.
+static REQUESTED: AtomicU64 = AtomicU64::new(0);
 static ANSWERED: AtomicU64 = AtomicU64::new(0);
 /// Whether the folder is to be tidied up.
 static TIDY: AtomicBool = AtomicBool::new(false);
-/// Reports to tell of.
-static TELL: ForkLock<Vec<PathBuf>> = ForkLock::new(Vec::new());
+/// Reports of panics to hand on.
+static PANICS: ForkLock<Vec<PathBuf>> = ForkLock::new(Vec::new());
 
 /// The running thread; dropping it stops and joins it. One a process, as there is one monitor.
 #[derive(Debug)]
@@ -46,24 +46,24 @@ pub(crate) struct Helper {
 }
 
 impl Helper {
-    /// Starts it. `tell` is called on it for each report given to [`Helper::tell`]; `tidy` begins what
-    /// [`Helper::tidy_soon`] asks for.
+    /// Starts it. `done` is called on it for each report given to [`Helper::report_panic`]; `tidy` begins what
+    /// [`Helper::tidy_soon`] requests.
     pub fn spawn(
-        tell: impl Fn(PathBuf) + Send + 'static,
+        done: impl Fn(PathBuf) + Send + 'static,
         tidy: impl Fn() -> Option<Tidying> + Send + 'static,
     ) -> io::Result<Helper> {
-        around_forks!(TELL);
+        around_forks!(PANICS);
         STOP.store(false, Ordering::SeqCst);
         TIDY.store(false, Ordering::SeqCst);
-        let thread = crate::trigger::spawn("wedjat-helper", 512 << 10, move || run(tell, tidy))?;
+        let thread = crate::trigger::spawn("wedjat-helper", 512 << 10, move || run(done, tidy))?;
         Ok(Helper {
             thread: Some(thread),
         })
     }
 
-    /// Asks for a fresh image table and does not wait. Signal-safe.
+    /// Requests a fresh image table and does not wait. Signal-safe.
     pub fn refresh_soon() -> u64 {
-        let ticket = ASKED.fetch_add(1, Ordering::SeqCst).wrapping_add(1);
+        let ticket = REQUESTED.fetch_add(1, Ordering::SeqCst).wrapping_add(1);
         WAKE_UP.post();
         ticket
     }
@@ -73,14 +73,14 @@ impl Helper {
         WAKE_UP.post();
     }
 
-    /// The process is at work: who is killed is to be counted often again, where it is counted at all. Signal-safe.
+    /// The process is at work: kills are to be counted often again, where it is counted at all. Signal-safe.
     pub fn count_often() {
         if vitals::OOM_KILLS_ARE_COUNTED {
             WAKE_UP.post();
         }
     }
 
-    /// Asks for a fresh image table and waits for it, at most so many nanoseconds: the helper may
+    /// Requests a fresh image table and waits for it, at most so many nanoseconds: the helper may
     /// be stuck behind the loader's lock. Signal-safe.
     pub fn refresh_within(nanoseconds: u64) -> bool {
         let ticket = Helper::refresh_soon();
@@ -96,15 +96,15 @@ impl Helper {
         }
     }
 
-    /// Asks for the folder to be tidied up, and does not wait. Signal-safe.
+    /// Requests that the folder is tidied up, and does not wait. Signal-safe.
     pub fn tidy_soon() {
         TIDY.store(true, Ordering::SeqCst);
         WAKE_UP.post();
     }
 
-    /// Tells the app of a panic's report, once it is sure that the panic was caught.
-    pub fn tell(path: PathBuf) {
-        if let Some(mut paths) = TELL.lock() {
+    /// Hands the report of a panic to the app, once it is certain that the panic was caught.
+    pub fn report_panic(path: PathBuf) {
+        if let Some(mut paths) = PANICS.lock() {
             paths.push(path);
         }
         WAKE_UP.post();
@@ -113,7 +113,7 @@ impl Helper {
 
 /// Waits for fresh images where a stack leads into code of none that is known: a library may have been
 /// loaded a moment ago. So many times and no more, as of code that a process makes for itself no table
-/// will ever know; and where the helper did not answer once, nobody waits for it again.
+/// will ever know; and where the helper did not answer once, it is not waited for again.
 #[derive(Debug)]
 pub(crate) struct Renewals {
     left: u32,
@@ -131,7 +131,7 @@ impl Renewals {
         }
     }
 
-    /// For where nobody may wait.
+    /// For where no wait is allowed.
     pub fn none() -> Renewals {
         Renewals {
             left: 0,
@@ -199,36 +199,36 @@ impl Counts {
     }
 }
 
-fn run(tell: impl Fn(PathBuf), tidy: impl Fn() -> Option<Tidying>) {
+fn run(done: impl Fn(PathBuf), tidy: impl Fn() -> Option<Tidying>) {
     let mut counts = Counts::new(clock::process_cpu(), clock::monotonic());
     let mut tidying = None;
     loop {
         // First: the loader may keep us waiting.
         launch::write_changes();
-        let asked = ASKED.load(Ordering::SeqCst);
-        if asked != ANSWERED.load(Ordering::SeqCst) {
+        let requested = REQUESTED.load(Ordering::SeqCst);
+        if requested != ANSWERED.load(Ordering::SeqCst) {
             ImageTable::refresh();
             GAUGES.refresh_power();
             if TERMINATE.load(Ordering::SeqCst) {
                 // C++ may have come with a library.
                 terminate::install();
             }
-            ANSWERED.store(asked, Ordering::SeqCst);
+            ANSWERED.store(requested, Ordering::SeqCst);
         }
-        let paths = TELL.lock().map(|mut paths| std::mem::take(&mut *paths));
+        let paths = PANICS.lock().map(|mut paths| std::mem::take(&mut *paths));
         let paths = paths.unwrap_or_default();
         if !paths.is_empty() {
             std::thread::sleep(PANIC_SETTLES);
             paths
                 .into_iter()
                 .filter(|path| path.exists())
-                .for_each(&tell);
+                .for_each(&done);
             continue;
         }
         if TIDY.swap(false, Ordering::SeqCst) {
             tidying = tidy();
         }
-        // In steps: images may be asked for meanwhile.
+        // In steps: images may be requested meanwhile.
         let is_more = tidying.as_mut().is_some_and(Tidying::step);
         if STOP.load(Ordering::SeqCst) {
             return;
@@ -255,8 +255,8 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// Seconds at which it counts, of so many, in a process that has used `cpu` nanoseconds by each second; somebody
-    /// wakes it each second where `awake` says so.
+    /// Seconds at which it counts, of so many, in a process that has used `cpu` nanoseconds by each second; it is
+    /// woken each second where `awake` returns `true`.
     fn counted(seconds: u64, cpu: impl Fn(u64) -> u64, awake: impl Fn(u64) -> bool) -> Vec<u64> {
         let mut counts = Counts::new(cpu(0), 0);
         let mut counted = Vec::new();

@@ -1,4 +1,4 @@
-//! Which lock a blocked thread waits for, and who holds it.
+//! Which lock a blocked thread waits for, and its holder.
 
 use std::fmt::{self, Write};
 
@@ -11,7 +11,7 @@ const CHAIN: usize = 8;
 /// Room for a line that names them all, each with its number and its name.
 const LINE: usize = 512;
 
-/// What the watched thread waits for, and what those wait for who hold it.
+/// What the watched thread waits for, and what its holders wait for.
 #[derive(Debug)]
 pub(super) struct Waiting {
     chain: [Option<Thread>; CHAIN],

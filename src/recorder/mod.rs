@@ -1,6 +1,6 @@
 //! Composing a report: which sections, in which order, into which file.
 //!
-//! Everything here works on memory that was reserved at install. What says *signal-safe* is called
+//! Everything here works on memory that was reserved at install. What is marked *signal-safe* is called
 //! from the crash handler too: no allocation, no lock, no panic.
 
 mod buffers;

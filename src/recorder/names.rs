@@ -12,13 +12,13 @@ use crate::platform::images::{OWN_FILE, ObjectFile};
 use crate::platform::memory::FileMap;
 use crate::report::{Found, RawFrame};
 
-/// The functions of the images that were asked for.
+/// The functions of the images that frames lie in.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     images: Vec<(u64, Option<Symbols<Map>>)>,
 }
 
-/// A mapped file, of which names are read when they are asked for.
+/// A mapped file, of which names are read when they are needed.
 #[derive(Debug, Clone)]
 struct Map(Arc<FileMap>);
 

@@ -1,6 +1,6 @@
 //! One report while it is written: its file, its sections in their order, and its names.
 //!
-//! What says *signal-safe* is called from the crash handler too: no allocation, no lock, no panic.
+//! What is marked *signal-safe* is called from the crash handler too: no allocation, no lock, no panic.
 
 use std::time::Duration;
 
@@ -334,7 +334,7 @@ impl Recording {
         }
     }
 
-    /// Writes the main image, if no frame asked for it yet, and where all are wanted the rest.
+    /// Writes the main image, if no frame needed it yet, and where all are wanted the rest.
     /// Signal-safe.
     pub fn main_image(&mut self, buffers: &mut ReportBuffers, images: &ImagesGuard) {
         if let Some(main) = images

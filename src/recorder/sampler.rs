@@ -22,7 +22,7 @@ const WAY_BACK: u64 = 2_000_000;
 ///
 /// The signal that stops a thread makes some blocked calls return EINTR. So the stack of a blocked
 /// thread is read as it lies, without one. Only where that does not lead to its root is the thread
-/// asked, once: while the kernel says that it has not run since, its stack cannot have changed, and
+/// stopped, once: while the kernel reports that it has not run since, its stack cannot have changed, and
 /// only the count grows.
 #[derive(Debug)]
 pub(super) struct Sampler {
@@ -36,7 +36,7 @@ pub(super) struct Sampler {
     place: Option<(u64, u64)>,
     /// The last stack, whole.
     last: Last,
-    /// CPU time and delay at the last look: the one that grew more says whether it runs.
+    /// CPU time and delay at the last look: the one that grew more shows whether it runs.
     cpu: u64,
     delay: u64,
     cost: Cost,
@@ -65,7 +65,7 @@ struct Last {
     omitted: Option<Omitted>,
     /// How far the thread had come, just after it answered or at a later look.
     progress: Option<Progress>,
-    /// Where it was blocked when it was asked, if `progress` was read while it was on its way back
+    /// Where it was blocked when it was stopped, if `progress` was read while it was on its way back
     /// from our signal.
     way_back_to: Option<(u64, u64)>,
 }
@@ -205,7 +205,7 @@ impl Sampler {
         }
     }
 
-    /// What the thread is at, before anybody touches it.
+    /// What the thread is at, before it is touched.
     fn look(&mut self) {
         let (cpu, delay) = (self.watched.cpu(), self.watched.gauge().delay());
         let ran = cpu.saturating_sub(self.cpu);

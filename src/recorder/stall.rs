@@ -122,7 +122,7 @@ impl StallRecorder {
         recording.surroundings(&mut work.buffers, &images);
         let mut cost = self.sampler.cost();
         if let Some(waiting) = &waiting {
-            // Those who hold what it waits for; where that is unknown, all, as any of them may.
+            // The holders of what it waits for; where that is unknown, all, as any of them may.
             let own = Thread::current();
             let wanted = |thread| {
                 let holds = waiting.holders().any(|holder| holder == thread);

@@ -22,7 +22,7 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// Reports hold at most `threads` threads beside the first.
+    /// Reports hold at most `threads` threads besides the first.
     pub fn new(limits: &CaptureLimits, threads: usize) -> io::Result<Work> {
         Ok(Work {
             buffers: ReportBuffers::new(),

@@ -10,7 +10,7 @@ use super::{PARTIAL, WHOLE};
 use crate::platform::{self, descriptors};
 use crate::report::{self, edit};
 
-/// Joins `path` with the file that it lies beside. `false` where somebody still writes to one of them.
+/// Joins `path` with its fallback file. `false` where one of them is still being written.
 pub(super) fn join(path: &Path) -> io::Result<bool> {
     let whole = path.with_extension(WHOLE);
     let Some(rest) = Locked::open(path)? else {
@@ -45,7 +45,7 @@ pub(super) fn join(path: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// A report that nobody writes to, for as long as this lives.
+/// A report that is not being written, for as long as this lives.
 struct Locked {
     bytes: Vec<u8>,
     /// Whether anything in it can be read.

@@ -3,8 +3,8 @@
 //!
 //! It lies beside the reports as `<wall time>-<short id>.launch`, 40 words of 8 bytes in the machine's
 //! own order, and is locked while its process lives. Its words are kept in memory and written by
-//! pwrite(2), never through a mapping, which a full disk or a file that somebody cuts turns into SIGBUS.
-//! What the app says about itself is written by a thread of the monitor's; an end by the thread that
+//! pwrite(2), never through a mapping, which a full disk or a file that is cut turns into SIGBUS.
+//! What the app sets about itself is written by a thread of the monitor's; an end by the thread that
 //! ends the process.
 
 use std::time::SystemTime;
@@ -68,7 +68,7 @@ mod ended {
 
 /// The status where it is not known; no status has so many bits.
 const NO_STATUS: u64 = u64::MAX;
-/// What a counter says that cannot be read.
+/// The value of a counter that cannot be read.
 const NOT_COUNTED: u64 = u64::MAX;
 
 /// How a launch ended.
@@ -84,17 +84,17 @@ pub enum HowEnded {
     /// By a Rust panic that left `main`, or that could not unwind; of which there is a report, unless
     /// [`Crash::panics`](crate::Crash::panics) is off.
     Panic,
-    /// It was killed in the middle of a stall: by somebody who lost patience, or a watchdog.
+    /// It was killed in the middle of a stall: by an impatient user, or a watchdog.
     Stalled,
     /// It was killed, most likely for want of memory: since it was last seen the kernel has counted such an end
     /// in its control group (or on the machine, where there is no such counter), memory was near its limit, and the
     /// process was alone in its group or had a good part of that memory. On Apple platforms, where such ends
-    /// are not counted, it is a guess by what was used. `docs/endings.md` says what cannot be told apart.
+    /// are not counted, it is a guess by what was used. `docs/endings.md` lists what cannot be distinguished.
     OutOfMemory,
     /// The machine was started anew: a loss of power, a kernel's panic, a restart.
     Reboot,
     /// Without a word: it was killed (by SIGKILL, say, by a signal that is not reported, or by a fault on a thread
-    /// that blocks every signal), or it left by `_exit`. Afterwards these cannot be told apart; whether it was in the
+    /// that blocks every signal), or it left by `_exit`. Afterwards these cannot be distinguished; whether it was in the
     /// foreground is in [`EndedLaunch::foreground`].
     Abrupt,
 }
@@ -132,7 +132,7 @@ pub struct EndedLaunch {
     pub pid: u64,
     /// How it ended.
     pub how: HowEnded,
-    /// The exit status, where it ended by one and libc tells it (glibc does).
+    /// The exit status, where it ended by one and libc gives it (glibc does).
     pub status: Option<i32>,
     /// When the monitor was installed.
     pub started: SystemTime,
@@ -192,7 +192,7 @@ fn ended(records: &[PathBuf], remove: bool) -> io::Result<Vec<EndedLaunch>> {
         if super::ending(path) != Some(ENDING) {
             continue;
         }
-        // One that cannot be read, or whose process is alive, says nothing.
+        // One that cannot be read, or whose process is alive, counts for nothing.
         let Ok(file) = descriptors::open_file(path, libc::O_RDONLY) else {
             continue;
         };
@@ -321,7 +321,7 @@ fn write_from(first: usize) {
     INSIDE.fetch_add(1, Ordering::SeqCst);
     // SAFETY: null, or a file that is not freed while INSIDE counts this thread.
     if let Some(file) = unsafe { FILE.load(Ordering::SeqCst).as_ref() } {
-        // Of a file that somebody has cut, nothing is left.
+        // Of a file that was cut, nothing is left.
         let whole = (WORDS * 8) as u64;
         let first = match file.length() {
             Ok(length) if length >= whole => first,
@@ -409,7 +409,7 @@ impl Drop for LaunchRecord {
     }
 }
 
-/// Closes the record of a monitor that is dropped: how the process ends stands in the next one's. For who installs.
+/// Closes the record of a monitor that is dropped: how the process ends stands in the next one's. For the install.
 pub(crate) fn let_go() {
     let file = FILE.swap(std::ptr::null_mut(), Ordering::SeqCst);
     for _ in 0..WAITS {
@@ -419,7 +419,7 @@ pub(crate) fn let_go() {
         signals::pause(1_000_000);
     }
     if INSIDE.load(Ordering::SeqCst) == 0 && !file.is_null() {
-        // SAFETY: it came out of a box in `begin`, nobody looks at it, and nobody will.
+        // SAFETY: it came out of a box in `begin`, it is not read, and never will be.
         drop(unsafe { Box::from_raw(file) });
     }
 }
@@ -445,7 +445,7 @@ pub(crate) fn count(memory: &vitals::MemoryUse) {
     if !vitals::OOM_KILLS_ARE_COUNTED {
         return;
     }
-    // Who idles writes nothing to a disk that may sleep.
+    // An idle process writes nothing to a disk that may sleep.
     let (then, now) = (
         NOW[at::FOOTPRINT].load(Ordering::Relaxed),
         memory.footprint.unwrap_or(0),
@@ -508,7 +508,7 @@ pub(crate) fn crashes(panicked: bool) {
     ends(if panicked { ended::PANIC } else { ended::CRASH });
 }
 
-/// Nobody died of what was reported as a crash. Signal-safe.
+/// The process lives on after what was reported as a crash. Signal-safe.
 pub(crate) fn goes_on() {
     ends(0);
 }
@@ -542,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn how_a_launch_ended_is_told_from_what_it_left() {
+    fn how_a_launch_ended_follows_from_what_it_left() {
         let plain = |_: &mut [u64]| ();
         assert_eq!(how(plain, 7, 3), HowEnded::Abrupt);
         assert_eq!(how(|w| w[at::BACKGROUND] = 1, 7, 3), HowEnded::Abrupt);
@@ -557,7 +557,7 @@ mod tests {
     fn no_end_that_was_noted_is_one_for_want_of_memory() {
         let large = |words: &mut [u64]| words[at::FOOTPRINT] = 7 * GIB;
         assert_eq!(how(large, 7, 4), HowEnded::OutOfMemory);
-        assert_eq!(how(large, 7, 3), HowEnded::Abrupt, "nobody was killed");
+        assert_eq!(how(large, 7, 3), HowEnded::Abrupt, "no process was killed");
         assert_eq!(how(|_| (), 7, 4), HowEnded::Abrupt, "another one was");
         assert_eq!(how(large, 8, 4), HowEnded::Reboot);
         let exited = |words: &mut [u64]| {
@@ -583,7 +583,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_says_nothing() {
+    fn what_is_no_record_is_ignored() {
         let now = Now::default();
         assert_eq!(read(&[], None, &now), None);
         assert_eq!(read(&[0; WORDS], None, &now), None);

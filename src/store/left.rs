@@ -51,7 +51,7 @@ fn is_unfinished(name: &str) -> bool {
     ending.is_some_and(|ending| UNFINISHED.contains(&ending))
 }
 
-/// Closes the reports that these files belong to and that nobody is writing; the last `MOST` of them.
+/// Closes the reports that these files belong to and that are not being written; the last `MOST` of them.
 /// Gives how many.
 pub(crate) fn close_last(left: &[PathBuf]) -> usize {
     close(left, MOST)
@@ -77,7 +77,7 @@ fn close(left: &[PathBuf], most: usize) -> usize {
         if closed == most {
             break;
         }
-        // First what lies beside it: nobody may take half of it for the whole. One that cannot be closed
+        // First its fallback file: half of it must not be taken for the whole. One that cannot be closed
         // now (gone, or not ours to write) stays for a later launch.
         let joined = fallback::join(&partial.with_extension(FALLBACK)).unwrap_or(false);
         let finished = super::close_partial(partial).unwrap_or(false);

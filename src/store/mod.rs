@@ -2,7 +2,7 @@
 //!
 //! A report lies in the folder as `<wall time>-<event>-<short id>.partial` while it is written, and
 //! as `.wedjat` once its `end` section stands. The writer holds a lock (`flock`) on its file. A
-//! `.partial` that nobody holds was left by a process that is gone: [`reports`] cuts it to its last
+//! `.partial` that is not locked was left by a process that is gone: [`reports`] cuts it to its last
 //! whole section, closes it with `closed_by: next_launch` and renames it.
 //!
 //! A running process that reports crashes keeps up to two empty files there, `.spare` and
@@ -10,7 +10,7 @@
 //! for limits alike, before something is written to them; where the process was denied to rename them
 //! then, [`reports`] does it.
 //!
-//! A report that [`send`] was told never to send again lies there as `.refused`.
+//! A report that is never to be sent again lies there as `.refused`.
 //!
 //! Whatever else lies in the folder is left alone: what is renamed, cut or removed has a name that only
 //! this crate gives, and begins as such a file does.
@@ -44,7 +44,7 @@ pub(crate) use crate::report::name::{
 /// The launch id of the monitor that runs in this process, in two halves; 0 where none does.
 static LAUNCH: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
-/// Tells [`reports`] which reports are this launch's own.
+/// Sets for [`reports`] which reports are this launch's own.
 pub(crate) fn set_launch(id: Option<[u8; 16]>) {
     let id = u128::from_be_bytes(id.unwrap_or_default());
     LAUNCH[0].store((id >> 64) as u64, Ordering::Relaxed);
@@ -123,7 +123,7 @@ impl StoredReport {
     ///
     /// # Errors
     /// When the file cannot be read or holds no report at all; whatever else is wrong with it is
-    /// told in [`Reading::damage`].
+    /// listed in [`Reading::damage`].
     pub fn read(&self) -> io::Result<Reading> {
         let bytes = descriptors::read(&self.path)?;
         report::read(&bytes).map_err(|error| {
@@ -194,7 +194,7 @@ impl Limits {
     }
 }
 
-/// Says in a whole report that the process died of what it tells.
+/// Marks a whole report as that of what the process died of.
 pub(crate) fn make_fatal(path: &Path) -> io::Result<()> {
     let bytes = report::edit::fatal(&descriptors::read(path)?).ok_or(io::ErrorKind::InvalidData)?;
     let fresh = path.with_extension("fatal");
@@ -217,7 +217,7 @@ fn close_partial(path: &Path) -> io::Result<bool> {
         return Ok(false);
     }
     if !path.exists() {
-        // Somebody else closed it while we waited for the lock.
+        // Another process closed it while this one waited for the lock.
         return Ok(false);
     }
     let bytes = descriptors::read(path)?;

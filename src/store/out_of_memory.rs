@@ -1,4 +1,4 @@
-//! Whether a launch ended for want of memory: what its record says, held against what is counted now.
+//! Whether a launch ended for want of memory: its record, held against what is counted now.
 
 use crate::platform::vitals::MemoryGroup;
 
@@ -31,7 +31,7 @@ pub(super) struct Now {
 ///
 /// A group that outlives its processes counts exactly those of them that were killed; of another group, or where it was
 /// made anew, the machine's counter is all there is. Where the launch was alone in its group, what the group had was its
-/// own, and who was killed there was it; else its own memory must have been large, since a neighbour's end is counted
+/// own, and a process killed there was it; else its own memory must have been large, since a neighbour's end is counted
 /// the same way.
 pub(super) fn out_of_memory(was: &Was, now: &Now) -> bool {
     let grew = |then: Option<u64>, now: Option<u64>| matches!((then, now), (Some(then), Some(now)) if now > then);
@@ -126,7 +126,7 @@ mod tests {
         assert!(out_of_memory(&was(), &now(1, 256 * MIB)));
         assert!(
             !out_of_memory(&was(), &now(0, 256 * MIB)),
-            "nobody was killed"
+            "no process was killed"
         );
         assert!(
             !out_of_memory(&was(), &now(1, 40 * MIB)),
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_was_made_anew_says_nothing_of_the_last_one() {
+    fn a_group_that_was_made_anew_does_not_count_for_the_last_one() {
         let mut anew = now(0, 256 * MIB);
         let group = anew.group.as_mut().unwrap();
         (group.id, group.kills) = (78, Some(0));
@@ -192,7 +192,7 @@ mod tests {
             kills: Some(5),
             group: None,
         };
-        assert!(!out_of_memory(&on(7 * GIB, GIB / 8), &none), "nobody was");
+        assert!(!out_of_memory(&on(7 * GIB, GIB / 8), &none), "none was");
         let uncounted = Was {
             kills: None,
             ..on(7 * GIB, GIB / 8)
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_counts_only_use_is_left() {
+    fn where_kills_are_not_counted_only_use_decides() {
         let on = |footprint, free| {
             by_use_alone(&Was {
                 footprint,

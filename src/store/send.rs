@@ -1,4 +1,4 @@
-//! Sending what earlier launches left: each report once, whoever else sends from the same folder.
+//! Sending what earlier launches left: each report once, whatever other process sends from the same folder.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ pub struct Sent {
 }
 
 /// Gives each report that earlier launches left in `directory` to `each`, oldest first, and does with it what
-/// the answer says.
+/// the answer asks for.
 ///
 /// While `each` has a report, no other call of `send` has it, in this process or in another, and this
 /// process does not remove it to keep to its limits. A process that dies in the middle leaves the report for
@@ -104,7 +104,7 @@ pub fn send(
     failed.map_or(Ok(sent), Err)
 }
 
-/// The report's lock, while it is there and nobody has it.
+/// The report's lock, while it is there and free.
 fn take(path: &Path) -> Option<impl Drop> {
     let file = descriptors::open_file(path, O_RDONLY | libc::O_NOFOLLOW).ok()?;
     // Another sender may have removed it between the two.

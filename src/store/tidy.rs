@@ -32,7 +32,7 @@ impl Drop for Listing {
     }
 }
 
-/// Asks for the folder to be tidied up once more.
+/// Requests that the folder is tidied up once more.
 static AGAIN: OnceLock<fn()> = OnceLock::new();
 
 static LISTINGS: ForkLock<Vec<Weak<Listing>>> = ForkLock::new(Vec::new());
@@ -114,7 +114,7 @@ impl Tidying {
         Ok(Tidying(doomed.into_iter()))
     }
 
-    /// Removes a few of them; says whether there are more.
+    /// Removes a few of them; whether there are more.
     pub fn step(&mut self) -> bool {
         self.0.by_ref().take(STEP).for_each(|path| remove(&path));
         !self.0.as_slice().is_empty()

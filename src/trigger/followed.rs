@@ -1,9 +1,9 @@
 //! The thread that is watched: the one that installed, or, where its queue is pinged and worked off by
-//! others, whoever works it off now.
+//! others, the thread that works it off now.
 
 use crate::platform::{Thread, ThreadGauge};
 
-/// The watched thread, and what the kernel says of it.
+/// The watched thread, and what the kernel reports of it.
 #[derive(Debug)]
 pub(crate) struct Followed {
     #[cfg_attr(
@@ -32,7 +32,7 @@ impl Followed {
         }
     }
 
-    /// Looks who it is now; whether that is another one than before. Not for handlers.
+    /// Looks up which it is now; whether that is another one than before. Not for handlers.
     pub fn follow(&mut self) -> bool {
         #[cfg(target_vendor = "apple")]
         {
@@ -59,12 +59,12 @@ impl Followed {
             }
     }
 
-    /// Who it is.
+    /// The thread.
     pub fn thread(&self) -> Thread {
         self.now
     }
 
-    /// What the kernel says of it.
+    /// What the kernel reports of it.
     pub fn gauge(&self) -> &ThreadGauge {
         &self.gauge
     }

@@ -1,11 +1,11 @@
-//! The run loop's heartbeat: one word that the watched thread writes, one by which the watchdog asks
+//! The run loop's heartbeat: one word that the watched thread writes, one by which the watchdog requests
 //! to be woken.
 //!
 //! The two sides never miss each other, by the store-then-load handshake of Dekker: the watchdog
 //! stores its *call* and then reads the *beat*; `begin` stores its beat and then reads the call.
 //! With sequentially consistent order at least one of them sees the other, so that either the
 //! watchdog stays up or `begin` wakes it. `end` has no such order (it would cost another fence):
-//! its ring is an early word on when a freeze ended, and what it misses the next look finds.
+//! its wake-up is early news of when a freeze ended, and what it misses the next look finds.
 
 mod beat;
 #[cfg(all(loom, test))]
@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 pub use beat::Beat;
 pub use state::{HEARTBEAT, HeartbeatState};
 
-/// Tells the watchdog that the watched thread is busy or idle.
+/// Reports to the watchdog that the watched thread is busy or idle.
 ///
 /// It is a plain value: copy it wherever it is needed. Beats come from the thread that is watched;
 /// from several threads at once they are safe, but miscounted. Once the monitor is dropped, those

@@ -1,5 +1,5 @@
 //! Too much load: CPU of the process, memory, and the frame rate together with the watched thread's
-//! CPU. Pure: whoever drives it hands in one [`Gauge`] after another.
+//! CPU. Pure: its driver hands in one [`Gauge`] after another.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -216,7 +216,7 @@ pub struct LoadDetector {
     /// Since when the frame rate is low: what was seen then.
     slow: Option<Gauge>,
     /// Whether the present slowness was reported.
-    told: bool,
+    reported: bool,
     /// The footprint that was reported last.
     large: Option<u64>,
 }
@@ -235,7 +235,7 @@ impl LoadDetector {
             past: VecDeque::from([gauge]),
             last: gauge,
             slow: None,
-            told: false,
+            reported: false,
             large: None,
         }
     }
@@ -286,7 +286,7 @@ impl LoadDetector {
         }
         let grown = self
             .large
-            .is_none_or(|told| gauge.footprint >= told + told / 4);
+            .is_none_or(|reported| gauge.footprint >= reported + reported / 4);
         if gauge.footprint <= size || !grown {
             return None;
         }
@@ -302,17 +302,17 @@ impl LoadDetector {
         let time = gauge.now.saturating_sub(self.last.now);
         let rate = rate(gauge.frames.saturating_sub(self.last.frames), time);
         let cpu = share(gauge.watched.saturating_sub(self.last.watched), time);
-        // Who has never drawn a frame does not tell us of them.
+        // An app that has never drawn a frame does not report them.
         if gauge.frames == 0 || rate >= wanted.below || cpu <= wanted.cpu {
-            (self.slow, self.told) = (None, false);
+            (self.slow, self.reported) = (None, false);
             return None;
         }
         let since = *self.slow.get_or_insert(self.last);
         let lasted = gauge.now.saturating_sub(since.now);
-        if self.told || lasted < wanted.lasting.as_nanos() as u64 {
+        if self.reported || lasted < wanted.lasting.as_nanos() as u64 {
             return None;
         }
-        self.told = true;
+        self.reported = true;
         Some(Excess::Frames {
             rate: self::rate(gauge.frames.saturating_sub(since.frames), lasted),
             lasted,
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn much_cpu_for_long_is_told_once_a_time() {
+    fn much_cpu_for_long_is_reported_once_a_time() {
         let loads = Loads {
             cpu: Some(CpuLoad::default()),
             ..Loads::default()
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn much_memory_is_told_when_it_comes_and_when_it_grows() {
+    fn much_memory_is_reported_when_it_comes_and_when_it_grows() {
         let loads = Loads {
             memory: Some(MemoryLoad::default()),
             ..Loads::default()

@@ -1,11 +1,11 @@
-//! The thread that looks for too much load: there only where a trigger of that kind is asked for.
+//! The thread that looks for too much load: there only where a trigger of that kind is set.
 
 use std::io;
 
 use super::load::{Excess, Gauge, LoadDetector, Loads};
 use super::worker::Worker;
 
-/// What the thread asks and tells; all on that thread.
+/// What the thread reads and reports to; all on that thread.
 pub trait LoadWatcher {
     /// What is to be seen now.
     fn gauge(&mut self) -> Gauge;

@@ -1,4 +1,4 @@
-//! What was not reported since launch, by reason: counted by whoever drops it, told in every report.
+//! What was not reported since launch, by reason: counted where it is dropped, listed in every report.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -46,7 +46,7 @@ pub(crate) fn spawn(
 /// runs on such a thread, which ends by itself once that has returned.
 pub(crate) fn join(thread: std::thread::JoinHandle<()>) {
     if thread.thread().id() != std::thread::current().id() {
-        // One that panicked has said so on standard error; there is no one else to tell.
+        // The panic hook has reported one that panicked.
         let _ = thread.join();
     }
 }

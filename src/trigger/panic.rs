@@ -90,7 +90,7 @@ static NOTES: [Slot; SLOTS] = [const {
     }
 }; SLOTS];
 
-/// What core says when a panic meets a frame that cannot unwind: the panic before it is the cause.
+/// Core's message when a panic meets a frame that cannot unwind: the panic before it is the cause.
 const CANNOT_UNWIND: &str = "panic in a function that cannot unwind";
 /// The same where that frame is a destructor that runs because of an earlier panic: both are.
 const IN_CLEANUP: &str = "panic in a destructor during cleanup";
@@ -305,7 +305,7 @@ impl std::fmt::Debug for Note {
 
 impl Pending {
     /// The panic that `thread`, which is the calling one or stands still, is in the middle of, if it
-    /// is `panicking` (what `std::thread::panicking` says on it). Signal-safe.
+    /// is `panicking` (the value of `std::thread::panicking` on it). Signal-safe.
     pub fn of(thread: Thread, panicking: bool) -> Option<Pending> {
         let slot = slot_of(thread).filter(|_| panicking)?;
         // SAFETY: the thread that owns the slot writes nothing there meanwhile.

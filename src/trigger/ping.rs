@@ -10,7 +10,7 @@ use super::worker::Worker;
 /// is, sent through a channel, or boxed.
 pub type Beat = fn();
 
-/// The install that pings belong to: an answer that comes late, from an earlier one, is nobody's.
+/// The install that pings belong to: an answer that comes late, from an earlier one, counts for nothing.
 static INSTALL: AtomicU32 = AtomicU32::new(0);
 
 /// The thread that posts pings, one at a time: a ping is a turn that begins when it is posted and

@@ -1,11 +1,11 @@
-//! The main run loop as the heart: nobody has to write a beat.
+//! The main run loop as the heartbeat: the app need not write one.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::heartbeat::Heartbeat;
 use crate::platform::run_loop::{self, Observers};
 
-/// The install that beats belong to; 0, nobody's, in between.
+/// The install that beats belong to; 0, no install, in between.
 static INSTALL: AtomicU32 = AtomicU32::new(0);
 
 /// Beats at each turn of the main run loop, until it is dropped.

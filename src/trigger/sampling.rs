@@ -5,7 +5,7 @@
 
 use crate::report::{Omitted, RawFrame, WalkEnd};
 
-/// Runs of equal stacks that are kept before the stall is sure; then the oldest make room.
+/// Runs of equal stacks that are kept before the stall is certain; then the oldest make room.
 const RUNS: usize = 32;
 /// Of one stack, so many innermost and so many outermost frames are kept; what a deeper one has between
 /// is counted.
@@ -38,7 +38,7 @@ struct Run {
     state: Option<&'static str>,
     count: u64,
     /// Of them, so many are in the report.
-    told: u64,
+    reported: u64,
     frames: Box<[RawFrame]>,
     len: usize,
     /// Frames between the innermost and the outermost part that are not kept.
@@ -84,7 +84,7 @@ impl Run {
             at: 0,
             state: None,
             count: 0,
-            told: 0,
+            reported: 0,
             frames: vec![frame; FRAMES].into_boxed_slice(),
             len: 0,
             omitted: 0,
@@ -104,7 +104,7 @@ impl Run {
     }
 
     fn set(&mut self, at: u64, state: Option<&'static str>, stack: &Kept<'_>) {
-        (self.at, self.state, self.count, self.told) = (at, state, 1, 0);
+        (self.at, self.state, self.count, self.reported) = (at, state, 1, 0);
         self.len = stack.len().min(FRAMES);
         (self.omitted, self.end) = (stack.omitted, stack.end);
         for (to, from) in self.frames.iter_mut().zip(stack.frames()) {
@@ -199,7 +199,7 @@ impl Samples {
         self.last = None;
     }
 
-    /// Takes a stack, innermost frame first, what it lacks already, and why its walk ended. What it says of images is
+    /// Takes a stack, innermost frame first, what it lacks already, and why its walk ended. What it holds of images is
     /// not kept: they are numbered anew when a section is written.
     pub fn add(
         &mut self,
@@ -230,7 +230,7 @@ impl Samples {
         }
     }
 
-    /// The stack is still the one that was added last: nobody had to look. `false` if there is none.
+    /// The stack is still the one that was added last, without a new look. `false` if there is none.
     pub fn repeat(&mut self, at: u64) -> bool {
         let Some(run) = self.newest() else {
             return false;
@@ -258,8 +258,8 @@ impl Samples {
             let place = (self.first + self.written) % RUNS;
             let newest = self.written + 1 == self.len;
             let run = self.runs.get_mut(place)?;
-            let due = run.count - run.told;
-            let begins = run.told == 0;
+            let due = run.count - run.reported;
+            let begins = run.reported == 0;
             if due == 0 || newest && !begins && !all {
                 if newest {
                     return None;
@@ -267,7 +267,7 @@ impl Samples {
                 self.written += 1;
                 continue;
             }
-            run.told = run.count;
+            run.reported = run.count;
             let keep = if begins {
                 run.common(&self.before)
             } else {
@@ -293,7 +293,7 @@ impl Samples {
         None
     }
 
-    /// What tells the heaviest stack from others in this launch: the calls that took the longest
+    /// What distinguishes the heaviest stack from others in this launch: the calls that took the longest
     /// time together. `None` without samples.
     pub fn heaviest(&self) -> Option<u64> {
         let heaviest = self.weights.iter().max_by_key(|weight| weight.time)?;
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_told_when_it_begins_and_its_rest_when_it_is_over() {
+    fn a_run_is_written_when_it_begins_and_its_rest_when_it_is_over() {
         let mut samples = Samples::new();
         samples.add(0, None, &stack(&[2, 1]), None, WalkEnd::Root);
         assert_eq!(
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_walk_is_another_stack_than_a_whole_one_and_says_so() {
+    fn a_cut_walk_is_another_stack_than_a_whole_one_and_is_marked() {
         let mut samples = Samples::new();
         samples.add(0, None, &stack(&[2, 1]), None, WalkEnd::Root);
         samples.add(50, None, &stack(&[2, 1]), None, WalkEnd::Unreadable);
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_newest_are_kept_when_too_many_come_before_the_stall_is_sure() {
+    fn only_the_newest_are_kept_when_too_many_come_before_the_stall_is_certain() {
         let mut samples = Samples::new();
         for at in 0..100 {
             samples.add(at, None, &stack(&[at, 1]), None, WalkEnd::Root);
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deep_stack_keeps_both_ends_and_says_how_much_it_lacks() {
+    fn a_deep_stack_keeps_both_ends_and_the_count_between() {
         let mut samples = Samples::new();
         let deep: Vec<u64> = (0..1_000).rev().collect();
         samples.add(0, None, &stack(&deep), None, WalkEnd::Root);

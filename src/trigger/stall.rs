@@ -1,23 +1,23 @@
 //! The stall detector: a pure state machine over time and the watched thread's heartbeat. No clock, no
-//! thread, no system call: whoever drives it hands in one [`Observation`] after another.
+//! thread, no system call: its driver hands in one [`Observation`] after another.
 //!
 //! # How it counts
 //! The watchdog looks once every `timeout`. A turn is *slow* while the beat stands still from one
-//! look to the next. Slow turns that follow each other without rest are a **row**; its time runs
+//! look to the next. Slow turns that follow each other without rest are an **episode**; its time runs
 //! from the last look at which all was well (so it is never short of the truth, and at most one
-//! time-out too long). A row of `timeout × strikes` is a stall: one long freeze as well as several
-//! short ones, one stall each. From the second slow turn on, the watchdog asks to be woken at each
-//! beat, so that the turns of a row are measured exactly; a turn shorter than `timeout`, or a rest
-//! of a tenth of it, breaks the row.
+//! time-out too long). An episode of `timeout × strikes` is a stall: one long freeze as well as several
+//! short ones, one stall each. From the second slow turn on, the watchdog requests to be woken at each
+//! beat, so that the turns of an episode are measured exactly; a turn shorter than `timeout`, or a rest
+//! of a tenth of it, breaks the episode.
 //!
 //! Time that the thread could not have used is not counted: when the look itself came late (the
 //! machine slept, the process was stopped, the watchdog had no CPU), only what the thread's own
 //! CPU clock shows is; and none while a debugger holds it or while a nested run loop waits for
-//! events. A row that would have been a stall but for that is *dropped*, with the reason.
+//! events. An episode that would have been a stall but for that is *dropped*, with the reason.
 //!
-//! Before the first beat nobody says whether the thread works or waits for its first event. It works
+//! Before the first beat it is not reported whether the thread works or waits for its first event. It works
 //! while it uses the CPU, and while it waits for a disk or for a lock that another thread holds; whatever
-//! else it waits for is a rest, which ends a row (`launch.rs`).
+//! else it waits for is a rest, which ends an episode (`launch.rs`).
 
 mod account;
 mod detector;

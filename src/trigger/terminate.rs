@@ -1,4 +1,4 @@
-//! `std::terminate` of C++ and Objective-C's exceptions that nobody catches: what is noted of them
+//! `std::terminate` of C++ and Objective-C's exceptions that are not caught: what is noted of them
 //! for the crash handler, so that one death is one report.
 
 use std::cell::UnsafeCell;
@@ -55,7 +55,7 @@ static NOTED: Place = Place {
     }),
 };
 
-/// Asks to be told, if C++ or Foundation is in the process. Again and again is fine: they may be
+/// Has both noted, if C++ or Foundation is in the process. Again and again is fine: they may be
 /// loaded later. Not signal-safe.
 pub(crate) fn install() {
     cxx::on_terminate(terminated);
@@ -132,12 +132,12 @@ impl Exception {
         text(&self.note.name, self.note.name_len)
     }
 
-    /// What it says, or its reason; nothing where it is no `std::exception`. Signal-safe.
+    /// Its `what()`, or its reason; nothing where it is no `std::exception`. Signal-safe.
     pub fn what(&self) -> Option<&str> {
         Some(text(&self.note.what, self.note.what_len)).filter(|what| !what.is_empty())
     }
 
-    /// The return addresses of its first throw, innermost first, if it says. Signal-safe.
+    /// The return addresses of its first throw, innermost first, if it has any. Signal-safe.
     pub fn stack(&self) -> &[u64] {
         self.note
             .stack

@@ -15,7 +15,7 @@ use crate::platform::{Thread, ThreadGauge, clock};
 
 /// What is done about a stall. All calls come on the watchdog's own thread, one at a time, in this
 /// order: `first_miss`, any number of `sample`, then `forget`, `dropped` or `stalled`; after
-/// `stalled` any number of `sample`, then `ended`. A stall that is sure at once comes without
+/// `stalled` any number of `sample`, then `ended`. A stall that is certain at once comes without
 /// `first_miss`.
 pub trait Watcher {
     /// A first beat was missed: take a stack. `at`: nanoseconds since the start.
@@ -36,7 +36,7 @@ pub trait Watcher {
     /// It would have been a stall but for this: forget the stacks, count the reason.
     fn dropped(&mut self, reason: Reason);
 
-    /// A look was taken at `now` (monotonic, nanoseconds), whatever came of it; before it is told.
+    /// A look was taken at `now` (monotonic, nanoseconds), whatever came of it; before that is acted on.
     fn observed(&mut self, now: u64) {
         let _ = now;
     }
@@ -69,7 +69,7 @@ impl Watchdog {
         OWN_TIME.watch(Some(Thread::current()));
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let (told, tid) = std::sync::mpsc::sync_channel(1);
+        let (sender, tid) = std::sync::mpsc::sync_channel(1);
         let now = clock::monotonic();
         let first = Observation {
             now,
@@ -82,7 +82,7 @@ impl Watchdog {
         let thread = super::spawn("wedjat", 1 << 20, move || {
             let own = ThreadGauge::current();
             // The other side waits for it; if it is gone, so is the need.
-            let _ = told.send(own.tid());
+            let _ = sender.send(own.tid());
             let mut observer = Observer {
                 heartbeat,
                 watched,
@@ -146,16 +146,18 @@ impl Observer {
             last = observation.beat;
             watcher.observed(observation.now);
             let (decision, then) = detector.observe(&observation);
-            tell(&mut watcher, decision);
+            act(&mut watcher, decision);
             next = then;
             // What the watcher did was no sleep of the process: a thread that sleeps uninterruptibly may
             // be waited for at length.
-            let told = clock::monotonic().saturating_sub(observation.now).min(TOLD);
+            let took = clock::monotonic()
+                .saturating_sub(observation.now)
+                .min(WATCHER_TAKES);
             next.due = next
                 .due
-                .map(|due| due.max(observation.now.saturating_add(told)));
+                .map(|due| due.max(observation.now.saturating_add(took)));
         }
-        tell(
+        act(
             &mut watcher,
             detector.stop(&self.observe(&next, last, &mut own)),
         );
@@ -210,7 +212,7 @@ impl Observer {
 }
 
 /// A watcher takes at most so long, nanoseconds; if it was longer, something else held this thread.
-const TOLD: u64 = 300_000_000;
+const WATCHER_TAKES: u64 = 300_000_000;
 /// A look that comes so much after it was due came late, nanoseconds.
 const LATE: u64 = 10_000_000;
 /// The watchdog's own delay is read at least so often, nanoseconds.
@@ -241,7 +243,7 @@ impl OwnDelay {
     }
 }
 
-fn tell(watcher: &mut impl Watcher, decision: Decision) {
+fn act(watcher: &mut impl Watcher, decision: Decision) {
     match decision {
         Decision::Nothing => {}
         Decision::FirstMiss { at } => watcher.first_miss(at),

@@ -22,28 +22,28 @@ pub(super) struct Worker {
 #[derive(Debug)]
 pub(super) struct WakeUp {
     stop: AtomicBool,
-    rung: Semaphore,
+    posted: Semaphore,
 }
 
 impl WakeUp {
-    /// Waits so many nanoseconds, or less if the thread is to end; says whether it is to go on.
+    /// Waits so many nanoseconds, or less if the thread is to end; whether it is to go on.
     pub fn wait(&self, nanoseconds: u64) -> bool {
         if !self.stop.load(Ordering::SeqCst) {
-            self.rung.wait_timeout(nanoseconds);
+            self.posted.wait_timeout(nanoseconds);
         }
         !self.stop.load(Ordering::SeqCst)
     }
 }
 
 impl Worker {
-    /// Starts it. `work` returns soon once [`WakeUp::wait`] says so.
+    /// Starts it. `work` returns soon once [`WakeUp::wait`] returns `false`.
     ///
     /// # Errors
     /// When the thread cannot be started.
     pub fn spawn(name: &str, work: impl FnOnce(&WakeUp) + Send + 'static) -> io::Result<Worker> {
         let wake_up = Arc::new(WakeUp {
             stop: AtomicBool::new(false),
-            rung: Semaphore::new(),
+            posted: Semaphore::new(),
         });
         let theirs = Arc::clone(&wake_up);
         let thread = super::spawn(name, STACK, move || work(&theirs))?;
@@ -57,7 +57,7 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         self.wake_up.stop.store(true, Ordering::SeqCst);
-        self.wake_up.rung.post();
+        self.wake_up.posted.post();
         if let Some(thread) = self.thread.take() {
             super::join(thread);
         }

@@ -10,7 +10,7 @@ use crate::capture::registers::{self, Arch, Registers};
 
 impl Cfi {
     /// Leaves the frame by evaluating all of a row. On success `registers` are the caller's and
-    /// `known` says which of them are known. Signal-safe.
+    /// `known` has which of them are known. Signal-safe.
     pub(crate) fn evaluate<M: Memory>(
         &self,
         found: &Found<'_>,

@@ -150,7 +150,7 @@ fn built_header(section: &Section, bases: &BaseAddresses) -> Option<Section> {
     })
 }
 
-/// Where `.eh_frame` lies, as `.eh_frame_hdr` says.
+/// Where `.eh_frame` lies, by `.eh_frame_hdr`.
 pub(crate) fn eh_frame_of(header: &Section) -> Option<u64> {
     let bases = BaseAddresses::default().set_eh_frame_hdr(header.svma);
     let parsed = gimli::EhFrameHdr::new(&header.bytes, LittleEndian)

@@ -117,7 +117,7 @@ impl Reading {
                     seen.return_address |= register == self.return_address;
                 }
                 Code::Restore { register } => self.own(register)?,
-                // x86_64: a function without a return address has no caller, whatever else its row says.
+                // x86_64: a function without a return address has no caller, whatever else its row holds.
                 // arm64: framehop takes it for one that has it in the link register.
                 Code::Undefined { register } if register == self.return_address => {
                     (self.arch == Arch::X86_64).then_some(())?;
@@ -146,7 +146,7 @@ impl Reading {
         (offset.is_multiple_of(step) && offset <= FURTHEST).then_some(())
     }
 
-    /// Not one of those in which a landing pad is told of an exception: a function that saves them
+    /// Not one of those in which a landing pad is given an exception: a function that saves them
     /// installs another frame's registers.
     fn own(&self, register: Register) -> Option<()> {
         (register.0 > 1).then_some(())

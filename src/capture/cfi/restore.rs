@@ -7,7 +7,7 @@ use crate::capture::registers::Arch;
 
 impl Found<'_> {
     /// Whether the function ends in `__builtin_eh_return`: it alone saves the registers in which
-    /// a landing pad is told of the exception, which no call preserves (GCC internals,
+    /// a landing pad is given the exception, which no call preserves (GCC internals,
     /// `EH_RETURN_DATA_REGNO`: 0 and 1 on both architectures).
     pub(crate) fn installs(&self) -> bool {
         let saved = |number: u16| {
@@ -36,19 +36,19 @@ impl Found<'_> {
             .is_some_and(|(register, _)| register != arch.sp() && register != arch.fp())
     }
 
-    /// Which of the caller's registers are in doubt, where these are in doubt here.
-    pub(crate) fn doubt_behind(&self, arch: Arch, doubt: u64) -> u64 {
+    /// Which of the caller's registers are uncertain, where these are uncertain here.
+    pub(crate) fn uncertain_behind(&self, arch: Arch, uncertain: u64) -> u64 {
         let installs = self.installs();
-        let in_doubt = |register: usize| doubt & 1 << (register & 63) != 0;
+        let is_uncertain = |register: usize| uncertain & 1 << (register & 63) != 0;
         each_preserved(arch)
             .filter(
                 |&register| match self.row.register(Register(register as u16)) {
                     None | Some(RegisterRule::SameValue | RegisterRule::Undefined) => {
-                        in_doubt(register)
+                        is_uncertain(register)
                     }
-                    Some(RegisterRule::Register(other)) => in_doubt(usize::from(other.0)),
+                    Some(RegisterRule::Register(other)) => is_uncertain(usize::from(other.0)),
                     Some(RegisterRule::Expression(_) | RegisterRule::ValExpression(_)) => {
-                        installs || doubt != 0
+                        installs || uncertain != 0
                     }
                     Some(_) => installs,
                 },

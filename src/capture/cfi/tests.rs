@@ -105,7 +105,7 @@ fn any_instruction(random: &mut Random, arch: Arch) -> Vec<u8> {
 }
 
 #[test]
-fn a_rule_of_framehops_is_what_the_row_says() {
+fn a_rule_of_framehops_is_that_of_the_row() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let (mut context, mut scratch) = (Context::new_in(), Scratch::new());
     for arch in [Arch::X86_64, Arch::Arm64] {
@@ -160,7 +160,7 @@ fn arm64_code_that_signs_its_return_address_has_rows() {
 }
 
 #[test]
-fn an_address_is_asked_anew_of_each_image() {
+fn an_address_is_looked_up_anew_in_each_image() {
     // framehop counts modules in 16 bits: what it has kept of one image must not be taken for what holds
     // in another that comes when the count has come round. An image takes four of them.
     let (mut context, mut scratch) = (Context::new_in(), Scratch::new());

@@ -48,7 +48,7 @@ impl Frame {
         }
     }
 
-    /// What a rule says, which holds in a function's body.
+    /// What a rule gives, which holds in a function's body.
     pub(super) fn body(rule: Rule) -> Option<Frame> {
         let Rule::Frame { base, cfa, ra, fp } = rule else {
             return None;

@@ -2,10 +2,10 @@
 //!
 //! Entries of its tables are beginnings, and so is what calls lead to, and what jumps from one of
 //! them to another. Between two such places lies one function or, where neighbours share an entry
-//! of `__unwind_info` and nobody calls them directly, several: what no way from the first one leads
+//! of `__unwind_info` and nothing calls them directly, several: what no way from the first one leads
 //! to is the next one's; so is what would save again behind a call, which never returns then, what
 //! is saved already. A function with a jump table may have such pieces of its own: they are left
-//! with it, and what is found for them is said to be a guess.
+//! with it, and what is found for them is marked as a guess.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -61,7 +61,7 @@ struct Ways {
     reached: HashSet<u64>,
     /// Where calls lead, and jumps out of it.
     leads_to: Vec<u64>,
-    /// Whether there is a jump to wherever a register says, and no tail call.
+    /// Whether there is a jump to where a register points, and no tail call.
     by_table: bool,
     /// Where another function begins behind a call that does not return.
     other: Option<u64>,

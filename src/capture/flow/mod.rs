@@ -32,7 +32,7 @@ enum Next {
     Jump(u64),
     /// There, or behind it.
     Branch(u64),
-    /// Wherever a register says: into the function, by a table, or out of it.
+    /// To where a register points: into the function, by a table, or out of it.
     ByTable,
     /// Out of the function.
     Out,
@@ -77,7 +77,7 @@ impl<'t> Code<'t> {
     }
 }
 
-/// How sure a rule is.
+/// How certain a rule is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RuleConfidence {
     /// A way from the function's start was found.
@@ -88,7 +88,7 @@ pub(crate) enum RuleConfidence {
     FromBody(u64),
 }
 
-/// The memory that following needs; made once, and never on the stack of whoever makes it.
+/// The memory that following needs; made once, and never on the stack of its maker.
 #[derive(Debug, Clone)]
 pub(crate) struct Follower {
     visited: Box<[u64]>,
@@ -325,7 +325,7 @@ pub(crate) fn moves_with(
 /// How many returns of a function are looked for.
 const RETURNS: usize = 32;
 
-/// Whether `wrong` says so of one of the function's returns, each by its address. Signal-safe.
+/// Whether `wrong` holds for one of the function's returns, each by its address. Signal-safe.
 pub(crate) fn any_return(code: Code<'_>, wrong: &mut dyn FnMut(u64) -> bool) -> bool {
     let mut ignored = Frame::entered(code.arch);
     let (mut at, mut found) = (code.start, 0);

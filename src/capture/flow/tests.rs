@@ -53,7 +53,7 @@ fn a_frame_pointer_given_back_behind_a_jump_table_is_the_callers() {
     let body = Rule::frame(Base::Fp, 16, Some(-8), Some(-16));
     let found = Follower::new().rule(code, 0x100c, false, body, true);
     assert_eq!(
-        found.map(|(_, sure)| sure),
+        found.map(|(_, certain)| certain),
         Some(RuleConfidence::FromBody(0x1002))
     );
     assert_eq!(

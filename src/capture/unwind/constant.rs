@@ -43,7 +43,7 @@ impl<M: Memory> Walk<'_, M> {
     }
 
     /// Leaves such an instruction by what the code ahead does, where that leads behind a call in known code;
-    /// says whether it does. A guess at an instruction of Mach-O comes from the code itself.
+    /// whether it does. A guess at an instruction of Mach-O comes from the code itself.
     pub(super) fn is_left_by_code(&mut self, image: Option<u32>) -> Result<bool, WalkEnd> {
         let image = image.and_then(|index| self.images.get(index));
         let of_rows = image.is_some_and(|image| !image.is_mach_o());
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_says_the_same_before_and_behind_a_push_is_not_certain() {
+    fn an_entry_that_is_the_same_before_and_behind_a_push_is_not_certain() {
         ImageTable::refresh();
         let images = ImageTable::enter();
         let called = wedjat_test_constant_called as *const () as u64;

@@ -1,6 +1,6 @@
 //! What an x86_64 instruction does to the stack and the frame pointer, where nothing is known of the code.
 //!
-//! What changes `rsp` or `rbp` in any other way than the usual ones is said to lose it. `flow::x86_64` wants
+//! What changes `rsp` or `rbp` in any other way than the usual ones counts as losing it. `flow::x86_64` wants
 //! something else: where compact unwind speaks of a function's body, it takes each instruction for harmless
 //! that compilers do not use on `rsp`, and follows what only prologues and jump tables do.
 

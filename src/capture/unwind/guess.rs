@@ -52,8 +52,8 @@ impl<M: Memory> Walk<'_, M> {
         Ok(())
     }
 
-    /// x86_64: to where the code ahead will return, if that leads behind a call in known code; says
-    /// whether it does.
+    /// x86_64: to where the code ahead will return, if that leads behind a call in known code; whether
+    /// it does.
     pub(super) fn leave_by_code(&mut self) -> Result<bool, WalkEnd> {
         let arch = self.arch;
         let (sp, fp) = (self.state.sp, self.state.fp);
@@ -113,7 +113,7 @@ mod tests {
     use crate::capture::{Arch, ImageTable, Images, LoadedImage, Registers, StackCopy, Unwinder};
     use crate::report::model::{Found, WalkEnd};
 
-    // What compilers make of a naked function: its information says nothing of what it pushes.
+    // What compilers make of a naked function: its information leaves out what it pushes.
     std::arch::global_asm!(
         ".text",
         ".cfi_startproc",
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn where_information_leads_nowhere_the_code_is_asked_and_nothing_is_certain() {
+    fn where_information_leads_nowhere_the_code_is_followed_and_nothing_is_certain() {
         ImageTable::refresh();
         let images = ImageTable::enter();
         let (pc, caller) = (
@@ -155,7 +155,7 @@ mod tests {
             [(pc, Found::Context), (caller, Found::LinkRegister)]
         );
         assert_eq!(end, Some(WalkEnd::NoUnwindInfo));
-        // Nowhere at all: what the information says is kept, as a guess.
+        // Nowhere at all: what the information gives is kept, as a guess.
         let (frames, _) = walk(&[3, 5, 0]);
         assert_eq!(frames, [(pc, Found::Context), (3, Found::LinkRegister)]);
         // A frame further out.

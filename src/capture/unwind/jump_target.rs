@@ -7,7 +7,7 @@ use crate::report::model::{Found, WalkEnd};
 
 impl<M: Memory> Walk<'_, M> {
     /// To the frame that the code at pc installs: the next frame is the one that it will go on in,
-    /// at the very instruction. Where that cannot be told the walk ends.
+    /// at the very instruction. Where that is not known the walk ends.
     #[cold]
     pub(super) fn leave_by_jump_target(&mut self, image: Option<u32>) -> Result<(), WalkEnd> {
         let images = self.images;
@@ -35,7 +35,7 @@ impl<M: Memory> Walk<'_, M> {
         self.state.set_all(registers);
         self.state.pc = pc;
         self.state.known = known;
-        self.state.doubt = 0;
+        self.state.uncertain = 0;
         self.state.found = Found::Context;
         self.state.exact = true;
         Ok(())

@@ -11,7 +11,7 @@ use crate::capture::rule::{Base, Rule, RuleSource};
 
 impl<M: Memory> Walk<'_, M> {
     /// The rule at an address (svma) where the state stands: tables say what holds at calls; where
-    /// a thread was stopped elsewhere, and where tables are silent, the code says it.
+    /// a thread was stopped elsewhere, and where tables are silent, the code decides.
     #[cold]
     pub(super) fn rule_of_mach_o(&mut self, image: &LoadedImage, svma: u64) -> (Rule, RuleSource) {
         if image.is_signal_trampoline(svma, self.arch) {
@@ -56,7 +56,7 @@ impl<M: Memory> Walk<'_, M> {
     }
 
     /// The rule where the state stands in a function's code, and whether a way from its beginning leads
-    /// there. `row` is what call frame information says, `body` what any table does.
+    /// there. `row` is what call frame information holds, `body` what any table does.
     fn rule_by_code(
         &mut self,
         image: &LoadedImage,

@@ -37,7 +37,7 @@ pub(super) enum Slot {
     /// That of what the catching function had called; `own` is the frame's. Where the CFA of what
     /// was called is known, it is `called`.
     Installed { own: u64, called: Option<u64> },
-    /// Nothing tells.
+    /// Nothing shows it.
     Unknown,
 }
 
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_installed_is_told_from_what_is_its_own() {
+    fn what_was_restored_is_distinguished_from_what_is_its_own() {
         let own = (0, CFA, OWN);
         // Words that look like a context, as offsets among the rows that libgcc has just read do.
         let chance = (50 - 16, u64::MAX - 23, 7);

@@ -15,9 +15,9 @@ const MOST_AGAIN: u32 = 8;
 impl<M: Memory> Walk<'_, M> {
     /// Leaves by all of the row; `Some` where the walk ends in good order.
     ///
-    /// A function that installs the registers of another frame, as those of libgcc that raise
+    /// A function that restores the registers of another frame, as those of libgcc that raise
     /// exceptions do, first writes them over the ones that it has saved. What is restored from
-    /// there may be a landing pad's and not the caller's: such registers are in doubt until a
+    /// there may be a landing pad's and not the caller's: such registers are uncertain until a
     /// frame restores them from a slot of its own. Where a CFA hangs on one of them, it is counted
     /// from the stack pointer instead, by what the function's instructions have done to it.
     #[cold]
@@ -51,32 +51,32 @@ impl<M: Memory> Walk<'_, M> {
         };
         let mut registers = self.state.all();
         let mut known = self.state.known;
-        let mut doubt = self.state.doubt;
-        let mut sure = true;
+        let mut uncertain = self.state.uncertain;
+        let mut certain = true;
         let lacking = if self.by_code { !known } else { 0 };
         match row.cfa_register() {
-            Some((register, offset)) if (doubt | lacking) & (1 << register) != 0 => {
+            Some((register, offset)) if (uncertain | lacking) & (1 << register) != 0 => {
                 match by_instructions(&mut self.memory, &mut self.budget) {
                     Some(cfa) => {
                         registers.set(register, cfa.wrapping_sub_signed(offset));
-                        sure = lacking & (1 << register) == 0;
-                        doubt &= !(1 << register);
+                        certain = lacking & (1 << register) == 0;
+                        uncertain &= !(1 << register);
                         known |= 1 << register;
                     }
-                    None => sure = false,
+                    None => certain = false,
                 }
             }
-            None if doubt != 0 => sure = false,
+            None if uncertain != 0 => certain = false,
             _ => {}
         }
         let left = cfi.evaluate(&row, &mut registers, &mut known, &mut self.memory)?;
         let (mut return_address, mut found) = match left {
             Left::Root => return Ok(Some(WalkEnd::Root)),
-            Left::To(address) if sure => (address, Found::UnwindInfo),
+            Left::To(address) if certain => (address, Found::UnwindInfo),
             Left::To(address) => (address, Found::FramePointer),
             Left::Jump(address) => (address, Found::LinkRegister),
         };
-        doubt = row.doubt_behind(arch, doubt);
+        uncertain = row.uncertain_behind(arch, uncertain);
         // About to change to another frame's stack, but not yet there: the caller is still its own.
         let changes = matches!(left, Left::Jump(_)) || (installs && row.changes_stack(arch));
         if changes
@@ -89,7 +89,7 @@ impl<M: Memory> Walk<'_, M> {
             registers = self.state.all();
             registers.set(arch.sp(), cfa);
             known = self.state.known & cfi::preserved(arch) | 1 << arch.sp();
-            doubt = row.overwritten(arch);
+            uncertain = row.overwritten(arch);
         }
         let cfa = registers.sp();
         let has_locals = cfa.checked_sub(sp).is_some_and(|size| size > 64);
@@ -127,9 +127,9 @@ impl<M: Memory> Walk<'_, M> {
         }
         self.state.set_all(registers);
         self.state.known = known;
-        self.state.doubt = doubt;
-        if self.way == Way::Short && doubt != 0 {
-            self.way = Way::Doubt;
+        self.state.uncertain = uncertain;
+        if self.way == Way::Short && uncertain != 0 {
+            self.way = Way::Uncertain;
         }
         let arrived = self.arrive(return_address, cfa, found);
         if installs && !has_locals {
@@ -163,7 +163,7 @@ impl<M: Memory> Walk<'_, M> {
         if self.way == Way::Full && !arrived {
             return;
         }
-        let clear = self.state.doubt == 0 && self.state.called.is_none();
-        self.way = if clear { Way::Short } else { Way::Doubt };
+        let clear = self.state.uncertain == 0 && self.state.called.is_none();
+        self.way = if clear { Way::Short } else { Way::Uncertain };
     }
 }

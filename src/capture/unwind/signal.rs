@@ -6,7 +6,7 @@ use crate::capture::registers::{Arch, Registers};
 use crate::report::model::{Found, WalkEnd};
 
 impl<M: Memory> Walk<'_, M> {
-    /// To what the signal interrupted, as the kernel of the image's system says it.
+    /// To what the signal interrupted, as the kernel of the image's system saves it.
     #[cold]
     pub(super) fn leave_handler(&mut self, image: Option<u32>) -> Result<(), WalkEnd> {
         let is_mach_o = image
@@ -102,14 +102,14 @@ impl<M: Memory> Walk<'_, M> {
         }
         self.state.set_all(registers);
         self.state.known = u64::MAX;
-        self.state.doubt = 0;
+        self.state.uncertain = 0;
         self.state.found = Found::Context;
         self.state.exact = true;
         Ok(())
     }
 
     /// Whether the instructions at pc are those by which a handler returns to the kernel, where
-    /// no unwind information says so: `mov $15, %rax; syscall` and `mov x8, #139; svc #0`.
+    /// no unwind information states it: `mov $15, %rax; syscall` and `mov x8, #139; svc #0`.
     pub(super) fn is_signal_trampoline(&self, image: Option<u32>) -> bool {
         let pc = self.state.pc;
         let code = image

@@ -72,7 +72,7 @@ pub(super) fn removed(header: *const u8) {
 }
 
 /// Copies what was left, without the lines' ends, one behind the other, and gives the length; 0 where
-/// nobody left anything. Signal-safe; each read is checked.
+/// nothing was left. Signal-safe; each read is checked.
 pub fn message(into: &mut [u8]) -> usize {
     let mut length = 0;
     for at in AT.iter().map(|at| at.load(Ordering::Acquire)) {

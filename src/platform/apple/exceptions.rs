@@ -1,8 +1,8 @@
 //! Mach exceptions: the task's ports for them, and the thread that answers.
 //!
 //! The thread that faults stands still in the kernel meanwhile, so its stack may be overflowed or
-//! bad. Whoever had the ports before is given each message as it came, with the right to answer;
-//! where nobody had, or gives up, the kernel raises the signal. Layouts: mach/message.h,
+//! bad. The owner of the ports before is given each message as it came, with the right to answer;
+//! where there was none, or it gives up, the kernel raises the signal. Layouts: mach/message.h,
 //! mach/mach_exc.defs, mach/exception_types.h.
 
 mod message;
@@ -43,7 +43,7 @@ const KERN_FAILURE: u32 = 5;
 
 const RIGHT_RECEIVE: u32 = 1;
 
-/// Who had the port of one kind of exception before: port, behaviour, flavour; and whether it is
+/// The owner of the port of one kind of exception before: port, behaviour, flavour; and whether it is
 /// ours now.
 struct Before {
     port: AtomicU32,
@@ -64,13 +64,13 @@ static BEFORE: [Before; KINDS.len()] = [const {
 /// Our port; 0 while nothing is installed.
 static PORT: AtomicU32 = AtomicU32::new(0);
 
-/// What is asked when an exception has come, on the exception thread.
+/// What is called when an exception has come, on the exception thread.
 #[derive(Debug, Clone, Copy)]
 pub struct Server {
     /// Writes the report; `false` where there is none. Ports and signals are as they were before
     /// [`install`] meanwhile, so that a fault in here comes as a signal.
     pub report: fn(&Exception) -> bool,
-    /// Whoever had the port before dealt with what was reported.
+    /// The owner of the port before dealt with what was reported.
     pub went_on: fn(&Exception),
 }
 
@@ -147,7 +147,7 @@ impl Exception {
 }
 
 /// Takes the ports and starts the thread. `false` where the system does not let us: signals come
-/// all the same. Where somebody is told of registers without threads (`EXCEPTION_STATE`), a kind is
+/// all the same. Where an owner gets registers without threads (`EXCEPTION_STATE`), a kind is
 /// left to them.
 pub fn install(server: Server) -> bool {
     if PORT.load(Ordering::Acquire) != 0 {
@@ -211,7 +211,7 @@ pub fn install_again() {
     }
 }
 
-/// Puts back who had the ports before, where they are ours. Signal-safe.
+/// Puts back the owners of the ports before, where they are ours. Signal-safe.
 pub fn step_aside() -> bool {
     let ours = PORT.load(Ordering::Acquire);
     let mut all = true;
@@ -239,7 +239,7 @@ pub fn step_aside() -> bool {
     all
 }
 
-/// Puts back who had the ports before and ends the thread; where somebody has come after us, it
+/// Puts back the owners of the ports before and ends the thread; where another owner has come after us, it
 /// stays, and passes on what they pass to us.
 pub fn uninstall() {
     if !step_aside() {

@@ -1,4 +1,4 @@
-//! What the kernel says of one thread of this process, read without touching the thread.
+//! What the kernel reports of one thread of this process, read without touching the thread.
 
 use super::{task, waits};
 use crate::platform::clock;
@@ -41,7 +41,7 @@ impl ThreadGauge {
         clock::thread_cpu(self.tid())
     }
 
-    /// How long it was ready to run but had no CPU; 0, because the kernel does not say.
+    /// How long it was ready to run but had no CPU; 0, because the kernel does not report it.
     pub fn delay(&self) -> u64 {
         0
     }
@@ -58,12 +58,12 @@ impl ThreadGauge {
         }
     }
 
-    /// Where it is blocked; the kernel does not say.
+    /// Where it is blocked; the kernel does not report it.
     pub fn blocked(&self) -> Option<Blocked> {
         None
     }
 
-    /// The lock that it waits on; the kernel does not say.
+    /// The lock that it waits on; the kernel does not report it.
     pub fn futex(&self) -> Option<Futex> {
         None
     }
@@ -79,7 +79,7 @@ impl ThreadGauge {
     }
 
     /// Whether it sleeps in a call that run loops wait in for events; not known without its
-    /// registers, so the run loop's observer says it instead.
+    /// registers, so the run loop's observer reports it instead.
     pub fn waits_for_events(&self) -> bool {
         false
     }
@@ -114,7 +114,7 @@ impl Blocked {
 }
 
 impl Futex {
-    /// Who holds the lock of this futex.
+    /// The holder of the lock of this futex.
     pub fn holder(self) -> Option<Holder> {
         None
     }

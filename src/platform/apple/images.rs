@@ -17,7 +17,7 @@ pub type ObjectFile<'data> = object::read::macho::MachOFile64<'data, object::Lit
 /// Names of the executable that hold even where it has been renamed or removed: there are none here.
 pub const OWN_FILE: [&str; 0] = [];
 
-/// What one image says of itself.
+/// What one image holds of itself.
 #[derive(Debug, Clone)]
 pub struct ImageFacts {
     /// Its path.
@@ -98,7 +98,7 @@ unsafe extern "C" {
 static ADDED: AtomicU64 = AtomicU64::new(0);
 static REMOVED: AtomicU64 = AtomicU64::new(0);
 
-/// Lists what is loaded now. `known` says whether an image with its first byte at this address and
+/// Lists what is loaded now. `known` returns whether an image with its first byte at this address and
 /// with this UUID is held already: then its contents come back empty. Takes dyld's lock; not for
 /// captures.
 pub fn list(known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Vec<ImageFacts> {
@@ -181,7 +181,7 @@ fn image(index: u32, known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Option<ImageF
         retained.bytes = unsafe { std::slice::from_raw_parts(header, length) };
         let length = usize::try_from(starts.end - starts.start).ok()?;
         if length > 0 {
-            // A part of `__LINKEDIT`, as its load command says; its file may have been cut meanwhile.
+            // A part of `__LINKEDIT`, where its load command has it; its file may have been cut meanwhile.
             let mut table = vec![0; length];
             if memory::read(starts.start.wrapping_add(slide), &mut table) == length {
                 facts.function_starts = table;
@@ -241,7 +241,7 @@ fn parse(commands: &[u8]) -> Option<Parsed> {
             continue;
         };
         let start = segment.vmaddr(endian);
-        let stated = start..start.saturating_add(segment.vmsize(endian));
+        let svma = start..start.saturating_add(segment.vmsize(endian));
         match segment.name() {
             b"__PAGEZERO" => {}
             b"__LINKEDIT" => {
@@ -249,18 +249,18 @@ fn parse(commands: &[u8]) -> Option<Parsed> {
                 let size = segment.filesize(endian);
                 link_edit = Some((file..file.saturating_add(size), start));
             }
-            b"__TEXT" => text = stated.clone(),
-            _ => end = stated.end.max(end),
+            b"__TEXT" => text = svma.clone(),
+            _ => end = svma.end.max(end),
         }
         for section in segment.sections(endian, data).ok()? {
             let start = section.addr(endian);
-            let stated = start..start.saturating_add(section.size(endian));
+            let svma = start..start.saturating_add(section.size(endian));
             if section.flags(endian).0 & CODE != 0 {
-                facts.code.push(stated.clone());
+                facts.code.push(svma.clone());
             }
             match (section.segment_name(), section.name()) {
-                (b"__TEXT", b"__eh_frame") => facts.eh_frame = Some(stated),
-                (b"__TEXT", b"__unwind_info") => facts.unwind_info = Some(stated),
+                (b"__TEXT", b"__eh_frame") => facts.eh_frame = Some(svma),
+                (b"__TEXT", b"__unwind_info") => facts.unwind_info = Some(svma),
                 _ => {}
             }
         }

@@ -18,7 +18,7 @@ unsafe extern "C" {
     );
 }
 
-/// Whether anybody pings by it.
+/// Whether a monitor pings by it.
 static PINGED: AtomicBool = AtomicBool::new(false);
 
 /// Has `beat` called on the main thread, by the main queue. Does not wait for it.
@@ -43,7 +43,7 @@ pub fn served_by(usual: Thread) -> Option<Thread> {
     all.into_iter().take(count).find(|&thread| serves(thread))
 }
 
-/// Whether the queue that a thread works off is the main one: the kernel says where the dispatch
+/// Whether the queue that a thread works off is the main one: the kernel reports where the dispatch
 /// library notes that (`dispatch_qaddr` of mach/thread_info.h), for spindump(8) and its like.
 fn serves(thread: Thread) -> bool {
     let mut queue = [0; 8];

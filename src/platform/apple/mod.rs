@@ -25,7 +25,7 @@ mod waits;
 /// Nothing: the feature `thread-stacks` is about Linux.
 pub fn provide_stacks() {}
 
-/// Opens what reports are read from: the kernel tells it without files. Not signal-safe.
+/// Opens what reports are read from: the kernel gives it without files. Not signal-safe.
 pub fn open_for_reports() {}
 
 /// The calling thread's `errno`. Signal-safe.

@@ -1,7 +1,7 @@
-//! Objective-C's exceptions, where the process has Foundation: who is told of one that nobody
+//! Objective-C's exceptions, where the process has Foundation: the handler of one that nothing
 //! catches (Foundation/NSException.h, objc/message.h).
 //!
-//! Foundation is looked up at run time: nobody has to link it for us.
+//! Foundation is looked up at run time: apps need not link it.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::null_mut;
@@ -19,34 +19,34 @@ type Selector = unsafe extern "C" fn(name: *const c_char) -> *mut c_void;
 /// lowest byte counts.
 type Send =
     unsafe extern "C" fn(object: *mut c_void, selector: *mut c_void, argument: usize) -> usize;
-/// Whom it is told.
-type Told = fn(thrown: &Thrown<'_>);
+/// Whom it is called.
+type OnUncaught = fn(thrown: &Thrown<'_>);
 
-/// Innermost and outermost addresses of a throw's stack that are asked for, where there are more.
+/// Innermost and outermost addresses of a throw's stack that are read, where there are more.
 const INNERMOST: usize = 448;
 const OUTERMOST: usize = 64;
 /// Addresses of a throw's stack, at most.
 pub const STACK: usize = INNERMOST + OUTERMOST;
 
-/// What is known of an exception that nobody caught.
+/// What is known of an exception that was not caught.
 #[derive(Debug)]
 pub struct Thrown<'a> {
     /// Its name; that of its class where it is no `NSException`.
     pub name: &'a CStr,
     /// Why it was thrown.
     pub reason: Option<&'a CStr>,
-    /// The return addresses of its first throw, innermost first; none where it does not say.
+    /// The return addresses of its first throw, innermost first; none where that is unknown.
     pub stack: &'a [u64],
     /// How many addresses were left out of the stack, and before which of those that are there.
     pub omitted: Option<(usize, usize)>,
 }
 
-static TOLD: AtomicPtr<()> = AtomicPtr::new(null_mut());
+static ON_UNCAUGHT: AtomicPtr<()> = AtomicPtr::new(null_mut());
 static BEFORE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-/// Has `told` called on the thread that raised, before whoever was told before. Again and again is
+/// Has `called` called on the thread that raised, before the handler of before. Again and again is
 /// fine: Foundation may be loaded later. Whether there is one.
-pub fn on_uncaught(told: Told) -> bool {
+pub fn on_uncaught(called: OnUncaught) -> bool {
     let (Some(set), Some(get)) = (
         symbol(c"NSSetUncaughtExceptionHandler"),
         symbol(c"NSGetUncaughtExceptionHandler"),
@@ -54,7 +54,7 @@ pub fn on_uncaught(told: Told) -> bool {
         return false;
     };
     let ours = uncaught as *mut c_void;
-    TOLD.store(told as *mut (), Ordering::SeqCst);
+    ON_UNCAUGHT.store(called as *mut (), Ordering::SeqCst);
     // SAFETY: Foundation's functions, of the types that its header declares; the handler stays.
     unsafe {
         let before = std::mem::transmute::<*mut c_void, GetHandler>(get)();
@@ -67,16 +67,16 @@ pub fn on_uncaught(told: Told) -> bool {
 }
 
 extern "C" fn uncaught(exception: *mut c_void) {
-    let told = TOLD.load(Ordering::SeqCst);
-    if !told.is_null()
+    let called = ON_UNCAUGHT.load(Ordering::SeqCst);
+    if !called.is_null()
         && let Some(object) = Object::new(exception)
         && let Some(name) = object.text(c"name").or_else(|| object.class_name())
     {
         // SAFETY: only `on_uncaught` stores here: such functions.
-        let told = unsafe { std::mem::transmute::<*mut (), Told>(told) };
+        let called = unsafe { std::mem::transmute::<*mut (), OnUncaught>(called) };
         let mut stack = [0; STACK];
         let (length, omitted) = object.stack(&mut stack);
-        told(&Thrown {
+        called(&Thrown {
             name,
             reason: object.text(c"reason"),
             stack: stack.get(..length).unwrap_or_default(),
@@ -90,7 +90,7 @@ extern "C" fn uncaught(exception: *mut c_void) {
     }
 }
 
-/// An object, and how the runtime is asked about it.
+/// An object, and how the runtime is queried about it.
 #[derive(Clone, Copy)]
 struct Object {
     object: *mut c_void,
@@ -101,7 +101,7 @@ struct Object {
 impl Object {
     fn new(object: *mut c_void) -> Option<Object> {
         let (send, selector) = (symbol(c"objc_msgSend")?, symbol(c"sel_registerName")?);
-        // SAFETY: the runtime's functions; `Send` says for which methods.
+        // SAFETY: the runtime's functions; `Send` states for which methods.
         let (send, selector) = unsafe {
             (
                 std::mem::transmute::<*mut c_void, Send>(send),

@@ -1,7 +1,7 @@
 //! Heat and low-power mode, by notify(3): the states that go with two of the system's notifications.
-//! The charge of the battery is IOKit's to tell, and not asked for.
+//! The charge of the battery is IOKit's to give, and not read.
 //!
-//! The functions are looked up at run time: nobody has to link them for us.
+//! The functions are looked up at run time: apps need not link them.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,16 +10,16 @@ use super::symbol;
 use crate::platform::power::{Power, THERMAL};
 
 /// `kOSThermalNotificationPressureLevelName` (libkern/OSThermalNotification.h).
-static HEAT: Told = Told::new(c"com.apple.system.thermalpressurelevel");
+static HEAT: NotifyState = NotifyState::new(c"com.apple.system.thermalpressurelevel");
 /// Its state is 1 while the mode is on.
-static LOW_POWER: Told = Told::new(c"com.apple.system.lowpowermode");
+static LOW_POWER: NotifyState = NotifyState::new(c"com.apple.system.lowpowermode");
 
 /// Levels of `OSThermalPressureLevel`: `Heavy` and `Trapping`. On iOS they go in tens, with `Light`
 /// below `Moderate`.
 const HEAVY: u64 = if cfg!(target_os = "macos") { 2 } else { 30 };
 const TRAPPING: u64 = if cfg!(target_os = "macos") { 3 } else { 40 };
 
-/// Asks the system's notifier. Not signal-safe: the first time it sends a message and waits.
+/// Queries the system's notifier. Not signal-safe: the first time it sends a message and waits.
 pub fn read() -> Power {
     let heat = HEAT.state().map(|level| match level {
         0 => 0,
@@ -35,7 +35,7 @@ pub fn read() -> Power {
 }
 
 /// A notification's state.
-struct Told {
+struct NotifyState {
     name: &'static CStr,
     /// The token + 1 that we are registered by, for good; 0 before that.
     token: AtomicU64,
@@ -46,9 +46,9 @@ const OK: u32 = 0;
 type Register = unsafe extern "C" fn(name: *const c_char, token: *mut c_int) -> u32;
 type GetState = unsafe extern "C" fn(token: c_int, state: *mut u64) -> u32;
 
-impl Told {
-    const fn new(name: &'static CStr) -> Told {
-        Told {
+impl NotifyState {
+    const fn new(name: &'static CStr) -> NotifyState {
+        NotifyState {
             name,
             token: AtomicU64::new(0),
         }

@@ -1,7 +1,7 @@
-//! The main run loop's turns, told by observers (CoreFoundation/CFRunLoop.h).
+//! The main run loop's turns, reported by observers (CoreFoundation/CFRunLoop.h).
 //!
 //! CoreFoundation is looked up at run time: every app has it, a command-line tool need not, and
-//! nobody has to link it for us.
+//! apps need not link it.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -49,7 +49,7 @@ unsafe impl Send for Observers {}
 // SAFETY: as above; nothing is done through a shared reference.
 unsafe impl Sync for Observers {}
 
-/// Has `busy` called on the main thread whenever its run loop is entered or wakes, before anybody
+/// Has `busy` called on the main thread whenever its run loop is entered or wakes, before any other observer
 /// else's observers, and `idle` whenever it is about to wait or is left, behind everybody else's.
 /// Loops within loops nest. `None` where the process has no CoreFoundation.
 pub fn observe(busy: fn(), idle: fn()) -> Option<Observers> {

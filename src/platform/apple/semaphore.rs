@@ -9,12 +9,12 @@ use crate::platform::clock;
 
 /// A counting semaphore, made in a `const`.
 ///
-/// The Mach semaphore is made by the first that waits, never by one that posts: who posts before
+/// The Mach semaphore is made by the first that waits, never by one that posts: a post before
 /// that has counted up first, so that the waiter finds the permit without sleeping.
 #[derive(Debug)]
 pub struct Semaphore {
     count: AtomicU32,
-    /// 0 until somebody has waited.
+    /// 0 until a thread has waited.
     port: AtomicU32,
 }
 
@@ -27,7 +27,7 @@ impl Semaphore {
         }
     }
 
-    /// Puts one permit in and wakes one waiter. What was written before it is seen by whoever
+    /// Puts one permit in and wakes one waiter. What was written before it is seen by the thread that
     /// takes the permit. Signal-safe: two atomics and at most one Mach trap.
     pub fn post(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
@@ -108,7 +108,7 @@ impl Semaphore {
         {
             Ok(_) => made,
             Err(theirs) => {
-                // SAFETY: made above, seen by nobody.
+                // SAFETY: made above, seen by no other thread.
                 unsafe { mach2::semaphore::semaphore_destroy(task::own(), made) };
                 theirs
             }
@@ -126,7 +126,7 @@ impl Drop for Semaphore {
     fn drop(&mut self) {
         let port = *self.port.get_mut();
         if port != 0 {
-            // SAFETY: nobody can post or wait any more: `self` is borrowed by nobody.
+            // SAFETY: no thread can post or wait any more: `self` is not borrowed.
             unsafe { mach2::semaphore::semaphore_destroy(task::own(), port) };
         }
     }

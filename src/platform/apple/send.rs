@@ -1,4 +1,4 @@
-//! Sending a signal to the calling thread, and telling who sent one.
+//! Sending a signal to the calling thread, and the sender of one.
 
 /// Sends `signal` again to the calling thread; Darwin keeps no facts with it. Signal-safe.
 ///

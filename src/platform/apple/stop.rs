@@ -54,7 +54,7 @@ pub struct Stopper {
 impl Stopper {
     /// Reserves and touches room for a copy of `room` bytes. No signal is used here.
     pub fn new(room: usize, _signal: Option<i32>) -> Result<Stopper, SystemError> {
-        // Asked for once, so that later askers need no list of threads.
+        // Looked up once, so that later calls need no list of threads.
         Thread::main();
         Ok(Stopper {
             memory: Reserved::touched(room, room)?,

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 pub use crate::platform::surface::System;
 
-/// Asks the kernel. Allocates.
+/// Queries the kernel. Allocates.
 pub fn describe() -> System {
     let name = if cfg!(target_os = "macos") {
         "macOS"

@@ -1,4 +1,4 @@
-//! This task's Mach names, and what `thread_info` says. All of it is signal-safe: system calls into
+//! This task's Mach names, and the results of `thread_info`. All of it is signal-safe: system calls into
 //! memory of the caller's, no lock, no allocation of ours.
 
 use mach2::kern_return::{KERN_SUCCESS, kern_return_t};

@@ -13,7 +13,7 @@ pub struct Thread {
     port: u32,
 }
 
-/// The main thread: its id; its port. 0 until somebody has asked.
+/// The main thread: its id; its port. 0 until it is looked up.
 static MAIN: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
 impl Thread {
@@ -29,7 +29,7 @@ impl Thread {
         Thread { id, port }
     }
 
-    /// The thread with which the process began. Signal-safe once it has been asked for at install.
+    /// The thread with which the process began. Signal-safe once it has been looked up at install.
     pub fn main() -> Thread {
         let (id, port) = (
             MAIN[0].load(Ordering::Acquire),
@@ -105,7 +105,7 @@ impl Thread {
         length
     }
 
-    /// What tells whether the thread has run since it was last asked; `None` where the kernel does
+    /// What shows whether the thread has run since the last call; `None` where the kernel does
     /// not say. Signal-safe.
     pub fn progress(self) -> Option<Progress> {
         const RUNNING: i32 = 1; // TH_STATE_RUNNING (mach/thread_info.h)
@@ -118,7 +118,7 @@ impl Thread {
     }
 }
 
-/// Lists the threads of this process into `into` and says how many there are, which may be more
+/// Lists the threads of this process into `into` and returns how many there are, which may be more
 /// than there was room for.
 ///
 /// Signal-safe. The kernel maps the list into this task; it is unmapped, and every reference given

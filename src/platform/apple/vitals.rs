@@ -8,7 +8,7 @@ use super::{system, task};
 use crate::platform::clock;
 pub use crate::platform::surface::{MemoryGroup, MemoryUse};
 
-/// The host's port, asked for once.
+/// The host's port, looked up once.
 #[derive(Debug)]
 pub struct VitalsFiles {
     host: AtomicU32,
@@ -34,14 +34,14 @@ const HOST_VM_INFO64: i32 = 4;
 const HOST_VM_WORDS: usize = 38;
 
 impl VitalsFiles {
-    /// Nothing asked for yet.
+    /// Nothing looked up yet.
     pub const fn new() -> VitalsFiles {
         VitalsFiles {
             host: AtomicU32::new(0),
         }
     }
 
-    /// Asks for the host's port, once.
+    /// Looks the host's port up, once.
     pub fn open(&self) {
         if self.host.load(Ordering::Acquire) == 0 {
             // SAFETY: no arguments.
@@ -138,7 +138,7 @@ pub fn uptime() -> Option<u64> {
     Some(clock::boottime().saturating_sub(process_start()?))
 }
 
-/// Whether the kernel says how many processes it has killed for want of memory.
+/// Whether the kernel reports how many processes it has killed for want of memory.
 pub const OOM_KILLS_ARE_COUNTED: bool = false;
 
 /// What counts this process' memory together with others'; there is no such thing here.

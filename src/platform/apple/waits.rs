@@ -16,7 +16,7 @@ const PSYNCH_RW_WRLOCK: u64 = 307;
 const ULOCK_WAIT: u64 = 515;
 const ULOCK_WAIT2: u64 = 544;
 
-/// bsd/sys/ulock.h: the low byte of the first argument says what is waited on. A lock whose word names
+/// bsd/sys/ulock.h: the low byte of the first argument is what is waited on. A lock whose word names
 /// its owner is `UL_UNFAIR_LOCK`, in one process or among several.
 const UL_OPCODE_MASK: u64 = 0xff;
 const UL_UNFAIR_LOCK: u64 = 2;
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn only_calls_that_wait_for_a_held_lock_are_taken_for_one() {
-        let told = |call: u64, first: u64| {
+        let classify = |call: u64, first: u64| {
             let mut registers = [0; REGISTERS];
             if cfg!(target_arch = "aarch64") {
                 (registers[16], registers[0]) = (call, first);
@@ -103,7 +103,7 @@ mod tests {
             ("read", 3, 0, false),
             ("mach_msg", 31_u64.wrapping_neg(), 0, false),
         ] {
-            assert_eq!(told(call, first), expected, "{what}");
+            assert_eq!(classify(call, first), expected, "{what}");
         }
     }
 }

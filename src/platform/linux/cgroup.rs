@@ -84,7 +84,7 @@ fn look(names: &Names, top: &Path, folder: &Path) -> Option<MemoryGroup> {
         read_text(folder.join(file)).ok()?.trim().parse().ok()
     };
     let peak = |folder: &Path| names.peak.iter().find_map(|file| number(folder, file));
-    // The smallest up to the root counts. Version 1 says "no limit" by a number that no machine has, version 2
+    // The smallest up to the root counts. Version 1 writes "no limit" as a number that no machine has, version 2
     // by a word.
     let (limit, limited) = folder
         .ancestors()

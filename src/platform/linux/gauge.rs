@@ -1,4 +1,4 @@
-//! What the kernel says of one thread of this process, read without touching the thread.
+//! What the kernel reports of one thread of this process, read without touching the thread.
 
 use std::ffi::CString;
 
@@ -110,7 +110,7 @@ impl ThreadGauge {
     /// Whether a debugger or another tracer is attached to it.
     pub fn traced(&self) -> bool {
         let mut buffer = [0; 1024];
-        says_traced(read(self.status, &mut buffer))
+        is_traced_in(read(self.status, &mut buffer))
     }
 }
 
@@ -120,11 +120,11 @@ pub fn is_debugged() -> bool {
     let mut buffer = [0; 1024];
     let mut path = Path::task(Thread::current().tid(), c"status");
     let length = read_file(path.as_c_str(), &mut buffer);
-    says_traced(buffer.get(..length).unwrap_or_default())
+    is_traced_in(buffer.get(..length).unwrap_or_default())
 }
 
 /// Source: proc(5), `/proc/PID/status`, `TracerPid`.
-fn says_traced(status: &[u8]) -> bool {
+fn is_traced_in(status: &[u8]) -> bool {
     const KEY: &[u8] = b"\nTracerPid:\t";
     status
         .windows(KEY.len() + 1)
@@ -201,7 +201,7 @@ impl Futex {
     }
 }
 
-/// What a file of `/proc` says now, from its start; empty where it cannot be read. Signal-safe.
+/// What a file of `/proc` holds now, from its start; empty where it cannot be read. Signal-safe.
 fn read(file: i32, buffer: &mut [u8]) -> &[u8] {
     if file < 0 {
         return &[];
@@ -223,12 +223,12 @@ mod tests {
 
     #[test]
     fn a_thread_that_polls_is_seen_to_wait_for_events() {
-        let (told, tid) = mpsc::channel();
+        let (sender, tid) = mpsc::channel();
         let (pipe, end) = std::io::pipe().unwrap();
         let sleeper = std::thread::spawn(move || {
             use std::os::fd::AsRawFd;
             // SAFETY: no arguments.
-            told.send(unsafe { libc::gettid() }).unwrap();
+            sender.send(unsafe { libc::gettid() }).unwrap();
             let mut wait = libc::pollfd {
                 fd: pipe.as_raw_fd(),
                 events: libc::POLLIN,

@@ -48,7 +48,8 @@ pub enum Contents {
     Copied(Vec<(Range<u64>, Arc<[u8]>)>),
 }
 
-/// Lists what is loaded now. `known` says whether an image with its first byte at this address and with this build id is held already:
+/// Lists what is loaded now. `known` returns whether an image with its first byte at this address and with this
+/// build id is held already:
 /// then its contents come back empty.
 pub fn list(known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Vec<ImageFacts> {
     let mut state = Listing {
@@ -89,7 +90,7 @@ extern "C" fn visit(
 }
 
 /// The program headers of an image, which lie in its first page; none where that is not there, because
-/// somebody has cut the file.
+/// the file was cut.
 fn program_headers(info: &libc::dl_phdr_info) -> Vec<libc::Elf64_Phdr> {
     if info.dlpi_phdr.is_null() {
         return Vec::new();
@@ -98,8 +99,8 @@ fn program_headers(info: &libc::dl_phdr_info) -> Vec<libc::Elf64_Phdr> {
     unsafe { copy(info.dlpi_phdr as u64, usize::from(info.dlpi_phnum)) }.unwrap_or_default()
 }
 
-/// So many values that lie at this address; `None` where they are not there any more, because somebody
-/// has cut the file that they are mapped from.
+/// So many values that lie at this address; `None` where they are not there any more, because
+/// the file that they are mapped from was cut.
 ///
 /// # Safety
 /// - They are mapped readable, while this runs; any bits are a value.
@@ -145,25 +146,25 @@ fn read_image(
         .iter()
         .find(|header| header.p_type == libc::PT_GNU_EH_FRAME)
         .map(|header| range(header, header.p_memsz));
-    // What is mapped readable, as far as it is there: somebody may have cut its file.
-    let in_memory = |stated: &Range<u64>| -> Option<Vec<u8>> {
+    // What is mapped readable, as far as it is there: its file may have been cut.
+    let in_memory = |svma: &Range<u64>| -> Option<Vec<u8>> {
         let inside = loads().any(|header| {
             let all = range(header, header.p_filesz);
-            header.p_flags & libc::PF_R != 0 && all.start <= stated.start && stated.end <= all.end
+            header.p_flags & libc::PF_R != 0 && all.start <= svma.start && svma.end <= all.end
         });
-        let length = usize::try_from(stated.end.checked_sub(stated.start)?).ok()?;
+        let length = usize::try_from(svma.end.checked_sub(svma.start)?).ok()?;
         // SAFETY: within a readable segment that the loader has mapped and, while this runs, keeps mapped.
-        inside.then(|| unsafe { copy(slide.wrapping_add(stated.start), length) })?
+        inside.then(|| unsafe { copy(slide.wrapping_add(svma.start), length) })?
     };
     let id = headers
         .iter()
         .filter(|header| header.p_type == libc::PT_NOTE)
         .find_map(|header| {
-            let stated = range(header, header.p_filesz);
-            let notes = in_memory(&stated)?;
+            let svma = range(header, header.p_filesz);
+            let notes = in_memory(&svma)?;
             let id = build_id(&notes)?;
             let offset = id.as_ptr() as u64 - notes.as_ptr() as u64;
-            let at = slide.wrapping_add(stated.start).wrapping_add(offset);
+            let at = slide.wrapping_add(svma.start).wrapping_add(offset);
             Some((at, id.to_vec()))
         });
     let id_at = id.as_ref().map(|(at, _)| *at);
@@ -192,9 +193,9 @@ fn read_image(
                 let wanted = loads().map(|header| range(header, header.p_filesz));
                 Contents::Copied(
                     wanted
-                        .filter_map(|stated| {
-                            let bytes = in_memory(&stated)?;
-                            Some((stated, Arc::from(bytes)))
+                        .filter_map(|svma| {
+                            let bytes = in_memory(&svma)?;
+                            Some((svma, Arc::from(bytes)))
                         })
                         .collect(),
                 )

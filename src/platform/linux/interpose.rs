@@ -98,7 +98,7 @@ fn key() -> Option<libc::pthread_key_t> {
     match KEY.compare_exchange(NONE, key.into(), Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => Some(key),
         Err(first) => {
-            // SAFETY: nobody has been given this key.
+            // SAFETY: no thread has this key.
             unsafe { libc::pthread_key_delete(key) };
             libc::pthread_key_t::try_from(first).ok()
         }

@@ -10,7 +10,8 @@ pub use crate::platform::mapping::{FileMap, Reserved};
 /// Copies from an address of this process, as far as it can be read; the result is how many bytes
 /// were copied, from the first on. Signal-safe; a bad address is never a fault.
 ///
-/// Source: process_vm_readv(2), and where that is denied `/proc/self/mem`; the kernel copies page by page and says how far it came. It goes by the calling
+/// Source: process_vm_readv(2), and where that is denied `/proc/self/mem`; the kernel copies page by page and
+/// reports how far it came. It goes by the calling
 /// thread's id: that of the process is its first thread's, which has no memory any more once it has ended.
 pub fn read(address: u64, into: &mut [u8]) -> usize {
     // SAFETY: the destination is ours and of the length given.
@@ -130,7 +131,7 @@ mod tests {
     #[test]
     fn the_main_stack_ends_behind_the_name_of_the_program() {
         // The kernel puts the name at the stack's very end (fs/exec.c, create_elf_tables).
-        // SAFETY: asks only.
+        // SAFETY: reads only.
         let name = unsafe { libc::getauxval(libc::AT_EXECFN) };
         let bounds = main_stack().unwrap();
         assert!(bounds.contains(&name) && bounds.end - name < 4096 + 16);

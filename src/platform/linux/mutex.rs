@@ -1,11 +1,11 @@
-//! Who holds a lock of the C library: what the words of a mutex say that a thread waits on.
+//! The holder of a lock of the C library: by the words of the mutex that a thread waits on.
 
 use super::memory;
 use super::threads::Thread;
 use crate::platform::surface::{Futex, Holder};
 
 impl Futex {
-    /// Who holds the lock of this futex; `None` if it is no lock. Signal-safe.
+    /// The holder of the lock of this futex; `None` if it is no lock. Signal-safe.
     pub fn holder(self) -> Option<Holder> {
         let mut bytes = [0u8; 20];
         let read = memory::read(self.address, &mut bytes) == bytes.len();
@@ -92,7 +92,7 @@ mod tests {
                 Some([waited, 0, 0, 0, 32]),
                 Some(Some(77)),
             ),
-            ("nobody's", WAIT, 2, Some([2, 0, 0, 1, 0]), Some(None)),
+            ("of no thread", WAIT, 2, Some([2, 0, 0, 1, 0]), Some(None)),
             (
                 "a mutex that has just been let go",
                 WAIT,

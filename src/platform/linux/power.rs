@@ -81,7 +81,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_laptop_says_how_it_is() {
+    fn the_power_of_a_laptop_is_read() {
         let sys = std::env::temp_dir().join(format!("wedjat-sys-{}", std::process::id()));
         let write = |file: &str, text: &str| {
             let path = sys.join(file);

@@ -47,7 +47,7 @@ impl ProcFile {
         }
         let fd = descriptors::open(self.path, self.flags | libc::O_RDONLY);
         if fd >= 0 {
-            // SAFETY: just opened, and nobody else has it.
+            // SAFETY: just opened, and it has no other owner.
             let fd = unsafe { OwnedFd::from_raw_fd(fd) };
             if self.kept.replace(fd).is_ok() {
                 self.process.store(process_id(), Ordering::Release);
@@ -128,7 +128,7 @@ pub(super) fn read_file(path: &CStr, buffer: &mut [u8]) -> usize {
     length
 }
 
-/// The number that the text says, with or without `0x`.
+/// The number in the text, with or without `0x`.
 pub(super) fn hexadecimal(text: &[u8]) -> u64 {
     let digits = text.strip_prefix(b"0x").unwrap_or(text);
     digits

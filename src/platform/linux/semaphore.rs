@@ -19,7 +19,7 @@ impl Semaphore {
         }
     }
 
-    /// Puts one permit in and wakes one waiter. What was written before it is seen by whoever
+    /// Puts one permit in and wakes one waiter. What was written before it is seen by the thread that
     /// takes the permit. Signal-safe: one atomic and one `futex` call; `errno` is kept.
     pub fn post(&self) {
         self.count.fetch_add(1, Ordering::Release);

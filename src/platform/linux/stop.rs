@@ -3,12 +3,12 @@
 //! A real-time signal is queued to the thread with a slot's number and that slot's generation
 //! (rt_tgsigqueueinfo(2)). Its handler claims the slot by compare-and-swap, copies the machine
 //! context and the stack into memory that was reserved beforehand, marks the slot and returns: the
-//! thread runs again before anybody has looked at the copy. A handler that answers late finds
+//! thread runs again before the copy is read. A handler that answers late finds
 //! another generation and writes nothing. Where a sandbox denies signals with a value it is a plain one
-//! (tgkill(2)), and the slot says which thread is asked.
+//! (tgkill(2)), and the slot holds which thread is to answer.
 //!
 //! What a signal does to the thread beyond the pause: a blocked `poll`, `epoll_wait`, `nanosleep`
-//! and others (signal(7)) return EINTR whatever SA_RESTART says.
+//! and others (signal(7)) return EINTR whether SA_RESTART is set or not.
 
 mod copy;
 mod handler;
@@ -26,7 +26,7 @@ pub use self::handler::offer_stack;
 pub use self::handler::{claim_signal, install};
 use self::queue::{is_denied, queue, send};
 pub use self::slot::SLOTS;
-use self::slot::{ASKED, COPYING, FREE, GENERATION, GENERATIONS, IDLE, PHASE, Part, SLOT};
+use self::slot::{COPYING, FREE, GENERATION, GENERATIONS, IDLE, PHASE, Part, REQUESTED, SLOT};
 use self::wait::wait;
 use super::memory::Reserved;
 pub use crate::platform::surface::{Copied, StopBudget, StopError};
@@ -98,7 +98,7 @@ impl Stopper {
         }
         let generation = (state >> GENERATION).wrapping_add(1) & GENERATIONS;
         {
-            // SAFETY: no handler has the slot: it is neither ASKED nor COPYING, and only this
+            // SAFETY: no handler has the slot: it is neither REQUESTED nor COPYING, and only this
             // stopper makes it so.
             let request = unsafe { &mut *slot.request.get() };
             request.into = self.memory.as_ptr();
@@ -106,12 +106,12 @@ impl Stopper {
             request.known = known;
             request.budget = budget.stopped;
         }
-        let asked = (generation << GENERATION) | ASKED;
-        slot.asked.store(0, Ordering::Relaxed);
-        slot.state.store(asked, Ordering::Release);
+        let requested = (generation << GENERATION) | REQUESTED;
+        slot.thread.store(0, Ordering::Relaxed);
+        slot.state.store(requested, Ordering::Release);
         let mut queued = queue(self.signal, thread, self.slot as u64, generation);
         if matches!(&queued, Err(StopError::System(error)) if is_denied(error)) {
-            slot.asked.store(thread.tid(), Ordering::Release);
+            slot.thread.store(thread.tid(), Ordering::Release);
             queued = send(self.signal, thread);
         }
         if let Err(error) = queued {
@@ -136,7 +136,7 @@ impl Stopper {
         let part = |part: &Part| {
             let at = part.at.min(request.room);
             let bytes = part.bytes.min(request.room - at);
-            // SAFETY: the handler wrote so many bytes there, within `room`, and nobody writes there
+            // SAFETY: the handler wrote so many bytes there, within `room`, and it is not written there
             // before the next `stop`, which needs `&mut self`.
             unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(at), bytes) }
         };

@@ -3,7 +3,7 @@
 use crate::platform::descriptors;
 pub use crate::platform::surface::System;
 
-/// Asks the kernel. Allocates.
+/// Queries the kernel. Allocates.
 pub fn describe() -> System {
     let first_line = |path: &str| {
         let text = descriptors::read_text(path).ok()?;

@@ -41,7 +41,7 @@ pub fn give_to_all() {
             return;
         };
         match give(thread, &stack) {
-            // It is the thread's for good: nobody is told when the thread ends.
+            // It is the thread's for good: nothing is called when the thread ends.
             Given::Taken => std::mem::forget(stack),
             Given::Not => spare = Some(stack),
         }
@@ -110,7 +110,7 @@ pub(super) unsafe fn take(generation: u64, context: *mut libc::ucontext_t) {
     {
         return;
     }
-    // SAFETY: the caller vouches for the context, which nobody else looks at.
+    // SAFETY: the caller vouches for the context, which no other thread reads.
     let stack = unsafe { &mut (*context).uc_stack };
     // A smaller one stays: the handler runs on it, and the kernel refuses to change it then (EPERM, which
     // it swallows). A handler without SA_ONSTACK could, but would end runtimes whose stacks are small.

@@ -46,25 +46,25 @@ impl Thread {
 
     /// Whether this process has such a thread now. Signal-safe.
     pub fn is_alive(self) -> bool {
-        // SAFETY: signal 0 is sent to nobody; the call only says whether the thread is there.
+        // SAFETY: signal 0 is not sent; the call only returns whether the thread is there.
         let known = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), self.0, 0) == 0 };
         // The first thread stays known after its end until all others have ended (wait(2)).
         known && !(self.is_main() && self.state() == Some(b'Z'))
     }
 
-    /// The kernel's letter for its state; `None` where it does not say. Signal-safe.
+    /// The kernel's letter for its state; `None` where that is unknown. Signal-safe.
     fn state(self) -> Option<u8> {
         let mut buffer = [0; 512];
         let length = read_file(Path::task(self.0, c"stat").as_c_str(), &mut buffer);
         state_in(buffer.get(..length)?)
     }
 
-    /// Its name, as `/proc` says (at most 15 bytes); its length is the result. Signal-safe.
+    /// Its name, as `/proc` has it (at most 15 bytes); its length is the result. Signal-safe.
     pub fn name(self, buffer: &mut [u8; 32]) -> usize {
         let mut path = Path::task(self.0, c"comm");
         let length = read_file(path.as_c_str(), buffer);
         if length == 0 && self == Thread::current() {
-            // Without a file the kernel tells each thread its own.
+            // Without a file the kernel gives each thread its own.
             // SAFETY: there is room for the 16 bytes that it writes.
             unsafe { libc::prctl(libc::PR_GET_NAME, buffer.as_mut_ptr()) };
             return buffer.iter().position(|&byte| byte == 0).unwrap_or(0);
@@ -103,9 +103,9 @@ impl Thread {
             })
     }
 
-    /// What tells whether the thread has run since it was last asked: while two answers are equal
+    /// What shows whether the thread has run since the last call: while two results are equal
     /// and the thread is not running now, its stack cannot have changed. `None` where the kernel
-    /// does not say. Signal-safe.
+    /// does not report it. Signal-safe.
     ///
     /// Source: proc(5): the state in `/proc/PID/stat`, the time on the CPU and the count of time
     /// slices in `/proc/PID/schedstat`.
@@ -126,7 +126,7 @@ impl Thread {
     }
 }
 
-/// Lists the threads of this process into `into` and says how many there are, which may be more
+/// Lists the threads of this process into `into` and returns how many there are, which may be more
 /// than there was room for. Signal-safe.
 pub fn list(into: &mut [Thread]) -> usize {
     let errno = super::errno();
@@ -210,18 +210,18 @@ mod tests {
 
     #[test]
     fn every_thread_is_listed_even_those_without_room() {
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let barrier = std::sync::Barrier::new(4);
         std::thread::scope(|scope| {
             for _ in 0..3 {
-                let tell = tell.clone();
+                let sender = sender.clone();
                 let barrier = &barrier;
                 scope.spawn(move || {
-                    tell.send(Thread::current()).unwrap();
+                    sender.send(Thread::current()).unwrap();
                     barrier.wait();
                 });
             }
-            let started: Vec<Thread> = (0..3).map(|_| told.recv().unwrap()).collect();
+            let started: Vec<Thread> = (0..3).map(|_| receiver.recv().unwrap()).collect();
             let mut all = [Thread(0); 64];
             let count = list(&mut all);
             for thread in started.iter().chain([&Thread::current(), &Thread::main()]) {
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_says_its_name() {
+    fn a_thread_has_its_name() {
         std::thread::Builder::new()
             .name("a-nameable-one".into())
             .spawn(|| {
@@ -249,17 +249,17 @@ mod tests {
 
     #[test]
     fn a_sleeping_thread_makes_no_progress_and_a_busy_one_does() {
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let (wake, woken) = std::sync::mpsc::channel::<()>();
         let sleeper = std::thread::spawn(move || {
-            tell.send(Thread::current()).unwrap();
+            sender.send(Thread::current()).unwrap();
             woken.recv().ok();
             let mut n = 0u64;
             while woken.try_recv() != Err(std::sync::mpsc::TryRecvError::Disconnected) {
                 n = std::hint::black_box(n + 1);
             }
         });
-        let thread = told.recv().unwrap();
+        let thread = receiver.recv().unwrap();
         while thread.progress().unwrap().running {
             std::thread::yield_now();
         }

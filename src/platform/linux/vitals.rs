@@ -123,7 +123,7 @@ pub fn uptime() -> Option<u64> {
     Some(clock::boottime().saturating_sub(process_start()?))
 }
 
-/// Whether the kernel says how many processes it has killed for want of memory.
+/// Whether the kernel reports how many processes it has killed for want of memory.
 pub const OOM_KILLS_ARE_COUNTED: bool = true;
 
 /// How often the kernel has killed a process of this machine for want of memory, since it started.

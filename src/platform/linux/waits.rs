@@ -1,7 +1,7 @@
 //! What a thread waits for, by its state and the system call that it sleeps in.
 //!
 //! An uninterruptible sleep (`D`) is one for a disk or for a lock of the kernel's on the way there; but
-//! so waits the parent of vfork(2). In an interruptible one the call tells: those of a file system wait
+//! so waits the parent of vfork(2). In an interruptible one the call decides: those of a file system wait
 //! for nothing else, and those that take a descriptor for a disk where it is a file's. A mutex of the C
 //! library names its owner. Whatever else a thread sleeps in may be how an app waits for its next event.
 
@@ -10,14 +10,14 @@ use crate::platform::surface::{Futex, Holder, Waits};
 
 /// What the thread waits for whose state and `/proc/PID/syscall` are these. Signal-safe.
 pub(super) fn of(state: Option<u8>, syscall: &[u8]) -> Waits {
-    told(state, syscall, &is_file, &|futex| {
+    classify(state, syscall, &is_file, &|futex| {
         matches!(futex.holder(), Some(Holder::Known(_)))
     })
 }
 
-/// As [`of`], where others say whether a descriptor is that of a file, and whether a futex is a lock
+/// As [`of`], with `is_file` for whether a descriptor is that of a file, and whether a futex is a lock
 /// that a thread holds.
-fn told(
+fn classify(
     state: Option<u8>,
     syscall: &[u8],
     is_file: &dyn Fn(i32) -> bool,
@@ -123,7 +123,7 @@ fn takes_path(call: libc::c_long) -> bool {
 /// Whether a descriptor is that of a file, of a folder or of a block device, but of none that the kernel
 /// makes up: some of those wait for events (`/proc/kmsg`, `trace_pipe`).
 ///
-/// The file system is not asked, as it may be the one that keeps the thread waiting. Signal-safe.
+/// The file system is not queried, as it may be the one that keeps the thread waiting. Signal-safe.
 ///
 /// Source: statx(2), `AT_STATX_DONT_SYNC`; struct statx in include/uapi/linux/stat.h.
 fn is_file(file: i32) -> bool {
@@ -170,18 +170,18 @@ fn is_file(file: i32) -> bool {
 mod tests {
     use super::*;
 
-    /// What `/proc/PID/syscall` said of sleeping threads on x86_64 (the first number is the call's).
+    /// What `/proc/PID/syscall` held for sleeping threads on x86_64 (the first number is the call's).
     #[cfg(target_arch = "x86_64")]
     #[test]
-    fn what_a_thread_waits_for_is_told_by_its_state_and_its_call() {
+    fn what_a_thread_waits_for_follows_from_its_state_and_its_call() {
         const MUTEX: &str = "202 0x7f00dead0000 0x80 0x2 0x0 0x0 0x0 0x7ffd9cb9c0f8 0x7f2d6e0f4d36";
         const EVENT: &str = "202 0x7f00beef0000 0x80 0x2 0x0 0x0 0x0 0x7ffd9cb9c0f8 0x7f2d6e0f4d36";
         let rest = "0x7ffd9cb9c0f8 0x2000 0x0 0x0 0x0 0x7ffd9cb9c0f8 0x7f2d6e16b19d";
         let on = |call: u32, file: i32| format!("{call} {file:#x} {rest}");
         // 3 is a file; 0 a terminal, a pipe or a socket.
-        let told = |state: u8, syscall: &str| {
+        let classify = |state: u8, syscall: &str| {
             let held = |futex: Futex| futex.address == 0x7f00_dead_0000;
-            super::told(Some(state), syscall.as_bytes(), &|file| file == 3, &held)
+            super::classify(Some(state), syscall.as_bytes(), &|file| file == 3, &held)
         };
         for (what, state, syscall, expected) in [
             ("running", b'R', "running", Waits::Nothing),
@@ -255,13 +255,16 @@ mod tests {
             ),
             ("idle for the kernel", b'I', "", Waits::Event),
         ] {
-            assert_eq!(told(state, syscall), expected, "{what}");
+            assert_eq!(classify(state, syscall), expected, "{what}");
         }
-        assert_eq!(super::told(None, b"", &|_| true, &|_| true), Waits::Event);
+        assert_eq!(
+            super::classify(None, b"", &|_| true, &|_| true),
+            Waits::Event
+        );
     }
 
     #[test]
-    fn files_and_folders_are_told_from_what_events_come_from() {
+    fn files_and_folders_are_distinguished_from_what_events_come_from() {
         use std::os::fd::AsRawFd;
         let file = |path: &str| std::fs::File::open(path).unwrap();
         for path in ["/proc/self/exe", "/", "/etc/passwd"] {

@@ -10,9 +10,9 @@ use crate::trigger::terminate::Exception;
 pub(super) struct Cause {
     pub panic: Option<Pending>,
     pub exception: Option<Exception>,
-    /// What libc said before it aborted.
-    said: [u8; 1024],
-    said_len: usize,
+    /// libc's last words before it aborted.
+    words: [u8; 1024],
+    words_len: usize,
     aborted: bool,
 }
 
@@ -21,17 +21,17 @@ impl Cause {
     pub fn of(crashed: &Crashed<'_>) -> Cause {
         let aborted = crashed.signal.number == libc::SIGABRT;
         let trapped = matches!(crashed.signal.number, libc::SIGTRAP | libc::SIGILL);
-        let mut said = [0; 1024];
-        let said_len = if aborted || (abort::BEFORE_TRAPS && trapped) {
-            abort::message(&mut said)
+        let mut words = [0; 1024];
+        let words_len = if aborted || (abort::BEFORE_TRAPS && trapped) {
+            abort::message(&mut words)
         } else {
             0
         };
         Cause {
             panic: Pending::of(crashed.thread, crashed.panicking),
             exception: Exception::of(crashed.thread).filter(|_| aborted),
-            said,
-            said_len,
+            words,
+            words_len,
             aborted,
         }
     }
@@ -51,11 +51,11 @@ impl Cause {
         if let Some(panic) = &self.panic {
             return Some(panic.message());
         }
-        let said = self.said.get(..self.said_len)?;
-        let said = match std::str::from_utf8(said) {
-            Ok(said) => said,
-            Err(error) => std::str::from_utf8(said.get(..error.valid_up_to())?).ok()?,
+        let words = self.words.get(..self.words_len)?;
+        let words = match std::str::from_utf8(words) {
+            Ok(words) => words,
+            Err(error) => std::str::from_utf8(words.get(..error.valid_up_to())?).ok()?,
         };
-        Some(said).filter(|said| !said.is_empty())
+        Some(words).filter(|words| !words.is_empty())
     }
 }

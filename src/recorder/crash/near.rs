@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_told_from_numbers() {
+    fn a_text_is_distinguished_from_numbers() {
         assert_eq!(text(b"order 66\0\x01\x02"), Some("order 66"));
         assert_eq!(text("Größe\0".as_bytes()), Some("Größe"));
         assert_eq!(text(b"abc\0"), None);

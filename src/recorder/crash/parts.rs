@@ -121,7 +121,7 @@ fn thread(
     cost
 }
 
-/// Writes where the exception was thrown first, if it says. Signal-safe.
+/// Writes where the exception was thrown first, if that is known. Signal-safe.
 fn thrown(
     recording: &mut Recording,
     buffers: &mut ReportBuffers,

@@ -1,8 +1,8 @@
-//! The handler of fatal signals: who writes, who waits, and who decides what becomes of the process.
+//! The handler of fatal signals: which thread writes, which wait, and what becomes of the process.
 //!
 //! One thread claims the report ([`OWNER`]) and writes it; others that crash meanwhile wait. Then
-//! whoever handled the signal before us is asked. If that handler deals with the fault (it returns
-//! and leaves who is called in place, or jumps out of it), nobody died: the report is taken back,
+//! the handler of the signal before us is called. If that handler deals with the fault (it returns
+//! and leaves the handler in place, or jumps out of it), the process lives on: the report is taken back,
 //! and we stay installed for the next one. Else the process dies as it would have without us.
 
 use std::ffi::c_void;
@@ -34,7 +34,7 @@ const CRASH_STACK: usize = 512 << 10;
 const SALVAGE_STACK_SIZE: usize = 64 << 10;
 /// What the installing thread is given, if it has no alternate stack or a smaller one.
 const ALTERNATE_STACK: usize = 64 << 10;
-/// Who takes the handlers back waits at most so long for a report that is being written.
+/// Taking the handlers back waits at most so long for a report that is being written.
 const WAIT_STEPS: u32 = 500;
 const WAIT_STEP: i64 = 10_000_000;
 /// More passes at a time than any chain of handlers has: it is a ring.
@@ -68,7 +68,7 @@ pub(crate) fn install(
     Ok(())
 }
 
-/// Takes the handlers back; one that somebody has replaced since stays with them, and passes on to
+/// Takes the handlers back; one that was replaced since stays so, and passes on to
 /// what was there before us. Where another thread is writing a report just now, waits for it.
 ///
 /// `true` when no handler can look any more at what the writer needs.
@@ -89,18 +89,18 @@ pub(crate) fn uninstall(crash: &Crash) -> bool {
     }
     PROCESS.store(0, Ordering::SeqCst);
     // A handler that comes later finds PROCESS changed; one that came before is counted.
-    INSIDE.load(Ordering::SeqCst) == 0 && !in_progress() && nobody_writes()
+    INSIDE.load(Ordering::SeqCst) == 0 && !in_progress() && is_writer_thread_idle()
 }
 
 /// Whether the writer thread is in no report, perhaps one that its thread has not waited for.
-fn nobody_writes() -> bool {
+fn is_writer_thread_idle() -> bool {
     #[cfg(target_os = "linux")]
     return writer_thread::is_idle();
     #[cfg(not(target_os = "linux"))]
     true
 }
 
-/// The signals asked for whose handler is not ours any more.
+/// The reported signals whose handler is not ours any more.
 pub(crate) fn replaced(crash: &Crash) -> Vec<i32> {
     let all = crash.signals().iter().copied();
     all.filter(|&signal| !signals::is_in_place(signal, handle))
@@ -118,7 +118,7 @@ fn wait_for_the_report() {
 
 /// What becomes of a signal once we are through with it.
 enum Then {
-    /// Whoever was there before us decides.
+    /// The handler of before decides.
     Before,
     /// It has decided already.
     Decided,
@@ -157,7 +157,7 @@ pub(super) extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, frame: 
     set_errno(errno);
 }
 
-/// A signal that is not reported goes to who was there before; a handler over ours may be among
+/// A signal that is not reported goes to the handler of before; a handler over ours may be among
 /// those, and pass it on to us again without end.
 fn pass_on() -> Then {
     if PASSING.load(Ordering::Relaxed) < A_RING {
@@ -176,7 +176,7 @@ impl Arrived {
         let facts = unsafe { signals::facts(self.signal, self.info) };
         let before = signals::before(self.signal);
         if facts.sender.is_some() && before == Before::Ignored {
-            // Nobody dies of it.
+            // The process does not die of it.
             return Then::Nothing;
         }
         if LEAVE_TO_DEBUGGER.load(Ordering::Relaxed) && is_debugged() {
@@ -197,7 +197,7 @@ impl Arrived {
             && unsafe { signals::room_left(self.frame) } >= ROOM_FOR_ANOTHER
         {
             // SAFETY: the caller vouches for what arrived.
-            if unsafe { signals::ask_before(self.signal, self.info, self.frame) } {
+            if unsafe { signals::call_before(self.signal, self.info, self.frame) } {
                 return Then::Nothing;
             }
             // It has decided: what it has put in place is what the signal goes to.
@@ -222,7 +222,7 @@ impl Arrived {
                         continue;
                     }
                     // One death, one report: this one follows of it (Rust aborts after a stack
-                    // overflow). A handler of before that asks us again makes a ring.
+                    // overflow). A handler of before that calls us again makes a ring.
                     return if FOLLOWED.fetch_add(1, Ordering::Relaxed) < A_RING_OF_DEATHS {
                         Then::Before
                     } else {
@@ -269,7 +269,7 @@ impl Arrived {
 
     fn crashed_while_writing(&self, facts: &SignalFacts) -> Then {
         if facts.sender.is_some_and(|sender| sender != process_id()) {
-            // Somebody's impatience is no crash of ours: the report goes on.
+            // A signal from outside is no crash of ours: the report goes on.
             return Then::Nothing;
         }
         #[cfg(target_os = "linux")]
@@ -287,7 +287,7 @@ impl Arrived {
         let first = FIRST_SIGNAL.load(Ordering::Acquire) as i32;
         signals::restore_all();
         signals::raise_here(first);
-        // Who was there before thought that the first one would come again.
+        // The handler of before expected that the first one would come again.
         signals::set_default(first);
         signals::raise_here(first);
         Then::Default
@@ -306,7 +306,7 @@ impl Arrived {
         writer_thread::has_died()
     }
 
-    /// Whether the handler that was asked has jumped away, instead of returning, before this
+    /// Whether the handler of before has jumped away, instead of returning, before this
     /// signal came to the same thread.
     fn was_jumped_out_of(&self) -> bool {
         jumped_out(self.here)

@@ -42,7 +42,7 @@ use crate::platform::{Thread, ThreadName, clock, random};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Crash {
-    /// SIGTERM too (off): somebody asked the process to end.
+    /// SIGTERM too (off): another process wants this one to end.
     pub sigterm: bool,
     /// Rust panics (on).
     pub panics: bool,
@@ -94,7 +94,7 @@ impl Crash {
         self
     }
 
-    /// The signals that this asks for.
+    /// The signals that are reported.
     pub(crate) fn signals(&self) -> &'static [i32] {
         const ALL: [i32; 8] = [
             libc::SIGABRT,
@@ -222,7 +222,7 @@ impl Crashed<'_> {
 static PHASE_HOOK: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 /// For tests: has `hook` called, in the handler, at the beginning of each phase of the writing, with
-/// what the report says after a crash in that phase. A test crashes there, or kills the process.
+/// what the report has after a crash in that phase. A test crashes there, or kills the process.
 #[cfg(feature = "internals")]
 pub fn set_phase_hook(hook: fn(&'static str)) {
     PHASE_HOOK.store(hook as *mut (), Ordering::Relaxed);
@@ -252,7 +252,7 @@ impl Phase {
         }
     }
 
-    /// What the report's `cut` says. Signal-safe.
+    /// The report's `cut`. Signal-safe.
     pub fn as_str(self) -> &'static str {
         match self {
             Phase::Open => "crashed while opening the file",

@@ -17,7 +17,7 @@ pub(super) static DONE: AtomicBool = AtomicBool::new(false);
 pub(super) static FIRST_SIGNAL: AtomicU32 = AtomicU32::new(0);
 /// Where on its stack `OWNER`'s handler stands while the handler of before runs for it; 0 when it does
 /// not.
-pub(super) static ASKING: AtomicUsize = AtomicUsize::new(0);
+pub(super) static IN_BEFORE: AtomicUsize = AtomicUsize::new(0);
 /// The thread that writes for `OWNER`, which stands still: that which takes Mach exceptions.
 pub(super) static WRITES_FOR_IT: AtomicU64 = AtomicU64::new(0);
 /// How often another signal came to `OWNER` once its report was written.
@@ -32,7 +32,7 @@ pub(super) static PASSING: AtomicU32 = AtomicU32::new(0);
 pub(super) static LEAVE_TO_DEBUGGER: AtomicBool = AtomicBool::new(false);
 pub(super) static WRITER: AtomicPtr<Writer> = AtomicPtr::new(std::ptr::null_mut());
 pub(super) static STACK: AtomicPtr<CrashStack> = AtomicPtr::new(std::ptr::null_mut());
-/// A handler that has dealt with so many faults is asked first from then on.
+/// A handler that has dealt with so many faults is called first from then on.
 pub(super) const DEALS_WITH_IT: u32 = 8;
 
 /// A signal, as the kernel gave it to the handler.

@@ -42,7 +42,7 @@ pub(super) fn note(thread: Thread, registers: Registers) {
             return;
         }
         if claimed.is_ok() {
-            // SAFETY: claimed by this thread just now, and nobody reads before `thread` is set.
+            // SAFETY: claimed by this thread just now, and it is not read before `thread` is set.
             unsafe { *slot.registers.get() = MaybeUninit::new(registers) };
             slot.thread.store(thread.id(), Ordering::Release);
             return;

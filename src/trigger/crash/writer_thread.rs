@@ -1,7 +1,7 @@
 //! The writer thread: a thread made at install that writes crash reports, so that the dying thread has
 //! nothing to do but to wait for it.
 //!
-//! The dying thread hands over what the kernel told it and waits. Where the writer thread does not answer,
+//! The dying thread hands over what the kernel gave it and waits. Where the writer thread does not answer,
 //! stands still or crashes, the dying thread goes on with the parts that are left
 //! ([`Claims`]), in a file of its own.
 
@@ -21,8 +21,8 @@ use crate::platform::{Semaphore, Thread, ThreadName, clock};
 /// There is no writer thread, or it will never write again.
 const GONE: u32 = 0;
 const IDLE: u32 = 1;
-/// A report is asked for.
-const ASKED: u32 = 2;
+/// A report is requested for.
+const REQUESTED: u32 = 2;
 const WRITING: u32 = 3;
 /// It has crashed itself.
 const DIED: u32 = 4;
@@ -100,15 +100,15 @@ impl WriterThread {
         }
         STOP.store(false, Ordering::SeqCst);
         STATE.store(GONE, Ordering::SeqCst);
-        let (told, ready) = std::sync::mpsc::sync_channel(1);
+        let (begun, ready) = std::sync::mpsc::sync_channel(1);
         let thread = crate::trigger::spawn("wedjat-crash", 128 << 10, move || {
             // A fault of its own needs a stack for the handler; without one it ends the process,
             // as it would have.
             stacks::with_alternate_stack(ALTERNATE_STACK, || {
                 THREAD.store(Thread::current().id(), Ordering::SeqCst);
                 STATE.store(IDLE, Ordering::SeqCst);
-                let _ = told.send(());
-                drop(told);
+                let _ = begun.send(());
+                drop(begun);
                 run();
             });
         })?;
@@ -136,8 +136,9 @@ impl Drop for WriterThread {
 fn run() {
     while !STOP.load(Ordering::SeqCst) {
         WAKE_UP.wait();
-        let asked = STATE.compare_exchange(ASKED, WRITING, Ordering::AcqRel, Ordering::Acquire);
-        if asked.is_err() {
+        let requested =
+            STATE.compare_exchange(REQUESTED, WRITING, Ordering::AcqRel, Ordering::Acquire);
+        if requested.is_err() {
             continue;
         }
         CRASHED.store(false, Ordering::Relaxed);
@@ -191,7 +192,7 @@ pub(super) fn write(writer: &'static Writer, crashed: &Crashed<'_>) -> Handed {
     if writer_thread == here || STATE.load(Ordering::Acquire) != IDLE {
         return Handed::Not;
     }
-    // SAFETY: IDLE, and only the owner of the crash asks: nobody reads it now.
+    // SAFETY: IDLE, and only the owner of the crash writes here: it is not read now.
     unsafe {
         *REQUEST.0.get() = Some(Order {
             writer,
@@ -204,10 +205,10 @@ pub(super) fn write(writer: &'static Writer, crashed: &Crashed<'_>) -> Handed {
             claims: crashed.claims,
         });
     }
-    // What is left of an answer that nobody waited for.
+    // What is left of an answer that was not waited for.
     while ANSWER.wait_until(0) {}
     if STATE
-        .compare_exchange(IDLE, ASKED, Ordering::AcqRel, Ordering::Acquire)
+        .compare_exchange(IDLE, REQUESTED, Ordering::AcqRel, Ordering::Acquire)
         .is_err()
     {
         return Handed::Not;
@@ -235,7 +236,7 @@ fn wait(writer_thread: Thread, claims: &Claims) -> Handed {
         if !claims.is_touched(Part::Begin) {
             let withdrawn = waited > BEGINS_WITHIN
                 && STATE
-                    .compare_exchange(ASKED, IDLE, Ordering::AcqRel, Ordering::Acquire)
+                    .compare_exchange(REQUESTED, IDLE, Ordering::AcqRel, Ordering::Acquire)
                     .is_ok();
             if withdrawn {
                 return Handed::Not;
@@ -276,7 +277,7 @@ pub(super) fn first_crash() -> bool {
     !CRASHED.swap(true, Ordering::Relaxed)
 }
 
-/// On the writer thread, in the handler of its own crash, once what it has written is closed: tells the
+/// On the writer thread, in the handler of its own crash, once what it has written is closed: wakes the
 /// dying thread, and stays here for ever. Signal-safe.
 pub(super) fn has_died() -> ! {
     STATE.store(DIED, Ordering::Release);

@@ -1,6 +1,6 @@
-//! One word: what the watched thread last said.
+//! One word: what the watched thread last reported.
 
-/// What the watched thread last said: a count of `begin`s and `end`s, how deep they nest, and
+/// What the watched thread last reported: a count of `begin`s and `end`s, how deep they nest, and
 /// which of the two was last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Beat(pub(super) u64);
@@ -10,7 +10,7 @@ impl Beat {
     pub(super) const ENDED: u64 = 0x1_0000;
     const ONE: u64 = 0x2_0000;
 
-    /// Nothing was ever said.
+    /// Nothing was ever reported.
     pub const NONE: Beat = Beat(0);
 
     /// After one more `begin`.

@@ -31,7 +31,7 @@ pub static HEARTBEAT: std::sync::LazyLock<HeartbeatState> =
     std::sync::LazyLock::new(HeartbeatState::new);
 
 impl HeartbeatState {
-    /// With no beat yet, and nobody listening.
+    /// With no beat yet, and no listener.
     #[cfg(not(all(loom, test)))]
     pub const fn new() -> HeartbeatState {
         HeartbeatState {
@@ -66,7 +66,7 @@ impl HeartbeatState {
         }
     }
 
-    /// Turns all heartbeats into no-ops. Even numbers are nobody's.
+    /// Turns all heartbeats into no-ops. Even numbers belong to no install.
     pub fn uninstall(&self) -> u32 {
         let next = (self.install.load(Ordering::SeqCst) | 1).wrapping_add(1);
         self.install.store(next, Ordering::SeqCst);
@@ -79,7 +79,7 @@ impl HeartbeatState {
         self.beat.store(beat.0, Ordering::SeqCst);
         store_before_load();
         if self.call.load(Ordering::SeqCst) != 0 {
-            self.ring();
+            self.wake_listener();
         }
     }
 
@@ -88,18 +88,18 @@ impl HeartbeatState {
         let beat = Beat(self.beat.load(Ordering::Relaxed)).ended();
         self.beat.store(beat.0, Ordering::Release);
         if self.call.load(Ordering::Relaxed) != 0 {
-            self.ring();
+            self.wake_listener();
         }
     }
 
     #[cold]
-    fn ring(&self) {
+    fn wake_listener(&self) {
         if self.call.swap(0, Ordering::SeqCst) != 0 {
             self.wake_up.post();
         }
     }
 
-    /// What the watched thread last said. Signal-safe.
+    /// What the watched thread last reported. Signal-safe.
     pub fn beat(&self) -> Beat {
         Beat(self.beat.load(Ordering::SeqCst))
     }

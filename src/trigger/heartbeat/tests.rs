@@ -28,7 +28,7 @@ fn a_turn_that_panics_ends() {
 }
 
 #[test]
-fn a_nested_turn_that_ended_is_told_from_one_that_runs() {
+fn a_nested_turn_that_ended_differs_from_one_that_runs() {
     let state = state();
     let heart = state.install();
     heart.turn(|| {

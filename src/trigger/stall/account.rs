@@ -1,4 +1,4 @@
-//! What of the time counts, and what a row was made of.
+//! What of the time counts, and what an episode was made of.
 
 use super::detector::Detector;
 use super::episode::{Episode, Used};
@@ -27,7 +27,7 @@ impl Detector {
         }
     }
 
-    /// Adds the time since the last look to the row, or to the reasons why it is not counted.
+    /// Adds the time since the last look to the episode, or to the reasons why it is not counted.
     pub(super) fn count(
         &self,
         episode: &mut Episode,
@@ -64,7 +64,7 @@ impl Detector {
                 let used = if same { used } else { 0 };
                 if own >= late / 2 {
                     // Only the watchdog was late. A beat that stood still all the time is a freeze even
-                    // so; of one that did not, nobody knows how long it did.
+                    // so; of one that did not, it is unknown how long it did.
                     (if same { 0 } else { late.min(interval) }, Reason::Late)
                 } else {
                     // What the thread's own clock shows was no sleep of the process.

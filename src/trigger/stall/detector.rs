@@ -62,7 +62,7 @@ impl Detector {
         self.next(self.last.now, self.last.now)
     }
 
-    /// Takes one look, and says what to do and when to look again.
+    /// Takes one look, and returns what to do and when to look again.
     pub fn observe(&mut self, observation: &Observation) -> (Decision, Next) {
         if observation.held == Held::Ended {
             // Nothing is left to watch.
@@ -117,9 +117,9 @@ impl Detector {
         if observation.beat.idle() {
             return Decision::Nothing;
         }
-        // A turn has begun since the last look; how long ago is only known if its begin rang.
-        let rang = self.asleep && steps == 1;
-        let from = if rang {
+        // A turn has begun since the last look; how long ago is only known if its begin woken.
+        let woken = self.asleep && steps == 1;
+        let from = if woken {
             now
         } else {
             self.last.now.max(now.saturating_sub(self.timeout))
@@ -154,7 +154,7 @@ impl Detector {
             if episode.idle.is_none() {
                 self.count(&mut episode, observation, now, interval, true);
             }
-            // A short rest does not break a row of slow turns, unless it was the launch or the last
+            // A short rest does not break an episode of slow turns, unless it was the launch or the last
             // turn was a quick one.
             if episode.idle.is_none() {
                 if now - episode.turn_from + tolerance < self.timeout {
@@ -269,7 +269,7 @@ impl Detector {
         decision
     }
 
-    /// The thread went on after the row's last turn, which was over at `end`.
+    /// The thread went on after the episode's last turn, which was over at `end`.
     pub(super) fn over(
         &mut self,
         episode: Episode,
@@ -302,7 +302,7 @@ impl Detector {
         }
     }
 
-    /// A quick turn came, and another one runs: the row is over, and perhaps a new one has begun.
+    /// A quick turn came, and another one runs: the episode is over, and perhaps a new one has begun.
     fn broken(
         &mut self,
         mut episode: Episode,
@@ -402,7 +402,7 @@ impl Detector {
             };
         }
         if episode.modal.is_some_and(|since| now - since >= REST_AFTER) {
-            // A nested loop only ends after an event, whose turn rings.
+            // A nested loop only ends after an event, whose turn wakes the watchdog.
             self.asleep = true;
             return Next {
                 due: None,

@@ -1,4 +1,4 @@
-//! A row of slow turns, as far as it is known.
+//! An episode of slow turns, as far as it is known.
 
 use super::outcome::Reason;
 
@@ -22,24 +22,24 @@ pub(super) struct Episode {
     pub(super) slow_end: Option<u64>,
     /// Since when a nested run loop waits.
     pub(super) modal: Option<u64>,
-    /// Since when the thread is idle between two turns of the row.
+    /// Since when the thread is idle between two turns of the episode.
     pub(super) idle: Option<u64>,
     pub(super) counted: u64,
     pub(super) not_counted: [u64; Reason::ALL.len()],
     pub(super) missed: bool,
     pub(super) stalled: bool,
     pub(super) next_sample: u64,
-    /// Whether beats ring.
+    /// Whether beats wake the watchdog.
     pub(super) exact: bool,
     /// Since when the thread rests before its first beat.
     pub(super) rests: Option<u64>,
 }
 
 /// A turn that followed another with no CPU used between: either both were blocked, or the thread
-/// was at rest. What it does later tells.
+/// was at rest. What it does later shows which.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AmbiguousTurn {
-    /// What the row had counted before.
+    /// What the episode had counted before.
     pub(super) before: u64,
     /// The looks before and after.
     pub(super) from: u64,

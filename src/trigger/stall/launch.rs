@@ -10,7 +10,7 @@ use crate::trigger::heartbeat::Beat;
 const REST_PERIOD: u64 = 250_000_000;
 
 impl Detector {
-    /// What the time since the last look was. A row whose thread rested until its first beat begins anew.
+    /// What the time since the last look was. An episode whose thread rested until its first beat begins anew.
     pub(super) fn before_first_beat(
         &self,
         episode: &mut Episode,
@@ -30,7 +30,7 @@ impl Detector {
         }
         let waits = matches!(observation.waits, Waits::Disk | Waits::Lock);
         if waits && episode.rests.is_some() {
-            // Not since the last look, as far as anybody knows.
+            // Not since the last look, as far as is known.
             *episode = self.episode_from(observation, now, true);
             return Before::Begins;
         }
@@ -58,7 +58,7 @@ impl Detector {
             .then_some(now.saturating_add((self.timeout / 64).saturating_mul(part).max(1)))
     }
 
-    /// The row is over with the rest, and the next begins when the thread works.
+    /// The episode is over with the rest, and the next begins when the thread works.
     pub(super) fn rests(
         &mut self,
         episode: Episode,

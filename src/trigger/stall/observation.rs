@@ -13,7 +13,7 @@ pub struct Observation {
     pub boot: u64,
     /// When this look was due.
     pub due: u64,
-    /// What the watched thread last said.
+    /// What the watched thread last reported.
     pub beat: Beat,
     /// CPU time of the watched thread.
     pub cpu: u64,

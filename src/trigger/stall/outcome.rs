@@ -68,7 +68,7 @@ impl Class {
     }
 }
 
-/// A stall, at the moment when it is sure.
+/// A stall, at the moment when it is certain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StallInfo {

@@ -57,7 +57,7 @@ impl Stall {
     /// ([`launch_waits`](Stall::launch_waits) has it watched). An app that has waited so for a minute is
     /// watched again from its first beat on.
     ///
-    /// They are told apart by the thread's CPU time, by its state, and by the system call that it sleeps
+    /// They are distinguished by the thread's CPU time, by its state, and by the system call that it sleeps
     /// in. A disk is an uninterruptible sleep, or a call on a file; a lock is a `pthread_mutex_t`, and on
     /// Apple platforms also a `pthread_rwlock_t` and an `os_unfair_lock`. Rust's own `Mutex` and
     /// `RwLock` on Linux, conditions and semaphores look like waiting for an event.
@@ -68,7 +68,7 @@ impl Stall {
     }
 
     /// Whether all waiting before the first beat counts as part of the launch, whatever it is for. For an
-    /// app that beats soon after `install`, and whose launch may wait for a lock that does not say who
+    /// app that beats soon after `install`, and whose launch may wait for a lock that does not show which thread
     /// holds it (Rust's `Mutex`), for another process or for the network; one that is idle before its
     /// first beat is a stall then.
     ///

@@ -1,4 +1,4 @@
-//! Functions that share an entry are told apart, and what is doubtful says so.
+//! Functions that share an entry are distinguished, and what is uncertain is marked.
 
 use super::*;
 
@@ -27,9 +27,9 @@ const RET: u32 = 0xd65f_03c0;
 const CALL_AWAY: u32 = 0x9410_0000; // bl, far behind
 
 #[test]
-fn neighbours_that_share_an_entry_are_told_apart() {
+fn neighbours_that_share_an_entry_are_distinguished() {
     let one = [SAVE, FRAME, CALL_AWAY, RESTORE, RET];
-    // cbz x0, behind the return: nothing but the code says that a function begins there.
+    // cbz x0, behind the return: nothing but the code shows that a function begins there.
     let wrapped = [0xb400_00c0, SAVE, FRAME, CALL_AWAY, RESTORE, RET, RET];
     let bytes = words(&[&one[..], &wrapped[..], &one[..]].concat());
     let confidence = EntryConfidence::All;
@@ -57,7 +57,7 @@ fn behind_a_call_that_never_returns_the_next_one_begins() {
 }
 
 #[test]
-fn pieces_behind_a_jump_table_are_doubtful_and_prologues_among_them_are_not() {
+fn pieces_behind_a_jump_table_are_uncertain_and_prologues_among_them_are_not() {
     // br x8; then a piece of the function, then another function.
     let piece = [0xd61f_0100, CALL_AWAY, RESTORE, RET];
     let bytes = words(&[&[SAVE, FRAME], &piece[..], &[SAVE, FRAME, RESTORE, RET]].concat());
@@ -68,8 +68,8 @@ fn pieces_behind_a_jump_table_are_doubtful_and_prologues_among_them_are_not() {
 }
 
 #[test]
-fn a_return_with_a_frame_that_was_not_left_makes_all_of_it_doubtful() {
-    // push %rax; call; push %rax; call; pop %rax; ret: where the second one begins, nothing says.
+fn a_return_with_a_frame_that_was_not_left_makes_all_of_it_uncertain() {
+    // push %rax; call; push %rax; call; pop %rax; ret: where the second one begins, nothing shows.
     let begin = [0x50, 0xe8, 0, 0, 0x10, 0];
     let bytes = [&begin[..], &begin, &[0x58, 0xc3]].concat();
     assert_eq!(

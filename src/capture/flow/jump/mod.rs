@@ -71,7 +71,7 @@ impl<M: Memory> Machine<'_, M> {
 
 /// The registers with which code that stands at `pc` (svma) of a function will arrive at the frame
 /// that it installs, and the bits of those that are known: pc and sp always. `None` where that
-/// cannot be told. Signal-safe.
+/// is not known. Signal-safe.
 pub(crate) fn jump_target<M: Memory>(
     code: Code<'_>,
     pc: u64,

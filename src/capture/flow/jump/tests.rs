@@ -78,7 +78,7 @@ fn jumpto_on_x86_64_lands_by_what_it_writes_to_the_other_stack() {
         lands(Arch::X86_64, &code, 0x1e, &registers, &buffer),
         wanted
     );
-    // Without the stack nothing can be told.
+    // Without the stack nothing is known.
     assert_eq!(
         lands(Arch::X86_64, &code, 0, &registers, &buffer[..4]),
         None
@@ -86,7 +86,7 @@ fn jumpto_on_x86_64_lands_by_what_it_writes_to_the_other_stack() {
 }
 
 #[test]
-fn what_depends_on_the_unknown_is_not_told() {
+fn what_depends_on_the_unknown_is_left_out() {
     let registers = Registers::x86_64(0, STACK, 0x99);
     let stack = [7; 8];
     let x86_64: [&[u8]; 6] = [

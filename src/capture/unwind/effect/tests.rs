@@ -8,7 +8,7 @@ fn bytes(hex: &str) -> Vec<u8> {
         .collect()
 }
 
-/// What objdump says of instructions of every shape that the C library and its neighbours have.
+/// What objdump prints for instructions of every shape that the C library and its neighbours have.
 #[test]
 fn lengths_and_effects_are_those_that_objdump_prints() {
     let list = include_str!("../../../../testdata/instructions/x86_64.tsv");

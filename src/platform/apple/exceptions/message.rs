@@ -3,7 +3,7 @@
 use mach2::kern_return::KERN_SUCCESS;
 use mach2::message::{mach_msg, mach_msg_header_t};
 
-/// Dispositions of a port in a message, and what says that it has any.
+/// Dispositions of a port in a message, and the bit for having any.
 pub(super) const MOVE_SEND_ONCE: u32 = 18;
 pub(super) const COPY_SEND: u32 = 19;
 pub(super) const MAKE_SEND: u32 = 20;

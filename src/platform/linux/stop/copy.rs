@@ -85,7 +85,7 @@ const FRAME_WITHIN: usize = 32 << 10;
 
 /// The stack pointer that the first handler on an alternate stack interrupted: in the outermost
 /// signal frame of the copy, which ends where that stack ends. The frame is known by its `uc_stack`,
-/// which says where the alternate stack lies, and its `uc_link`, which is null.
+/// which holds where the alternate stack lies, and its `uc_link`, which is null.
 ///
 /// Source: `struct ucontext` in include/uapi/asm-generic/ucontext.h and arch/x86; `__save_altstack`
 /// in kernel/signal.c.
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_outermost_signal_frame_says_what_was_interrupted() {
+    fn the_outermost_signal_frame_holds_what_was_interrupted() {
         let own = 0x1234_5670;
         assert_eq!(interrupted(&stack_with(&[]), &ALTERNATE), None);
         assert_eq!(interrupted(&[], &ALTERNATE), None);

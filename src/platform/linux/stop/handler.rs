@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use super::copy;
 use super::slot::{
-    ASKED, COPYING, DONE, GENERATION, GENERATIONS, PHASE, Part, SLOT, Slot, WAITING,
+    COPYING, DONE, GENERATION, GENERATIONS, PHASE, Part, REQUESTED, SLOT, Slot, WAITING,
 };
 use super::wait::futex_wake;
 #[cfg(feature = "thread-stacks")]
@@ -17,8 +17,8 @@ use crate::platform::{SystemError, Thread};
 /// The signal whose handler is installed; 0 before.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
-/// Installs the handler, once a process, and says which signal it is: `wanted`, or else the first
-/// real-time signal from `SIGRTMIN + 4` on that nobody handles. Later calls return the same.
+/// Installs the handler, once a process, and returns which signal it is: `wanted`, or else the first
+/// real-time signal from `SIGRTMIN + 4` on without a handler. Later calls return the same.
 ///
 /// It stays installed for the rest of the process: an answer may come at any time later, and
 /// without the handler the signal's default action would end the process.
@@ -55,7 +55,7 @@ pub fn install(wanted: Option<i32>) -> Result<i32, SystemError> {
 /// Installs the handler for `signal` and no other.
 ///
 /// # Errors
-/// If it is no real-time signal, if somebody handles it, and if the handler stands for another one.
+/// If it is no real-time signal, if it has a handler, and if the handler stands for another one.
 pub fn claim_signal(signal: i32) -> std::io::Result<()> {
     use std::io::{Error, ErrorKind};
     let (first, last) = (libc::SIGRTMIN(), libc::SIGRTMAX());
@@ -65,7 +65,7 @@ pub fn claim_signal(signal: i32) -> std::io::Result<()> {
     }
     let installed = SIGNAL.load(Ordering::Relaxed);
     if installed == 0 && !is_default(signal) {
-        let why = "somebody handles it already";
+        let why = "it has a handler already";
         return Err(Error::new(ErrorKind::ResourceBusy, why));
     }
     let installed = install(Some(signal)).map_err(|error| error.source)?;
@@ -79,7 +79,7 @@ pub fn claim_signal(signal: i32) -> std::io::Result<()> {
 fn is_default(signal: i32) -> bool {
     // SAFETY: an all-zero `sigaction` is a valid value of that plain struct.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: asks only; `action` lives across the call.
+    // SAFETY: reads only; `action` lives across the call.
     let known = unsafe { libc::sigaction(signal, std::ptr::null(), &mut action) } == 0;
     known && action.sa_sigaction == libc::SIG_DFL
 }
@@ -88,7 +88,7 @@ fn is_default(signal: i32) -> bool {
 #[cfg(feature = "thread-stacks")]
 const STACK_OFFER: u64 = 0xff;
 
-/// Tells `thread` that an alternate stack is offered to it.
+/// Shows `thread` that an alternate stack is offered to it.
 #[cfg(feature = "thread-stacks")]
 pub fn offer_stack(thread: Thread, generation: u64) -> Result<(), StopError> {
     let signal = install(None).map_err(StopError::System)?;
@@ -109,7 +109,7 @@ extern "C" fn answer(_signal: libc::c_int, info: *mut libc::siginfo_t, context: 
             let slot = SLOT.get((value >> 56) as usize);
             slot.map(|slot| (slot, value & GENERATIONS))
         }
-        libc::SI_TKILL => asked_without_value(),
+        libc::SI_TKILL => request_without_value(),
         _ => None,
     };
     #[cfg(feature = "thread-stacks")]
@@ -118,16 +118,19 @@ extern "C" fn answer(_signal: libc::c_int, info: *mut libc::siginfo_t, context: 
         unsafe { linux::thread_stacks::take(value & GENERATIONS, context.cast()) };
     }
     if let Some((slot, generation)) = slot {
-        let asked = (generation << GENERATION) | ASKED;
+        let requested = (generation << GENERATION) | REQUESTED;
         let copying = (generation << GENERATION) | COPYING;
         // The stopper may mark itself as sleeping between the two tries; it never takes that back.
-        let claimed = [(asked, copying), (asked | WAITING, copying | WAITING)]
-            .into_iter()
-            .any(|(from, to)| {
-                slot.state
-                    .compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed)
-                    .is_ok()
-            });
+        let claimed = [
+            (requested, copying),
+            (requested | WAITING, copying | WAITING),
+        ]
+        .into_iter()
+        .any(|(from, to)| {
+            slot.state
+                .compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+        });
         if claimed {
             let start = now();
             // SAFETY: claimed: the request is this handler's alone until it is DONE.
@@ -154,15 +157,16 @@ extern "C" fn answer(_signal: libc::c_int, info: *mut libc::siginfo_t, context: 
     HANDLERS.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// The slot that the calling thread is asked by, and its generation, where signals with a value are denied.
+/// The slot that the calling thread is to answer, and its generation, where signals with a value are denied.
 /// A signal that comes late answers the question of now.
-fn asked_without_value() -> Option<(&'static Slot, u64)> {
+fn request_without_value() -> Option<(&'static Slot, u64)> {
     let this = Thread::current().tid();
     SLOT.iter().find_map(|slot| {
-        // In this order: who begins to ask another thread first takes back the last one.
+        // In this order: a request to another thread first takes back the last one.
         let state = slot.state.load(Ordering::Acquire);
-        let is_asked = state & PHASE == ASKED && slot.asked.load(Ordering::Acquire) == this;
-        is_asked.then_some((slot, state >> GENERATION))
+        let is_requested =
+            state & PHASE == REQUESTED && slot.thread.load(Ordering::Acquire) == this;
+        is_requested.then_some((slot, state >> GENERATION))
     })
 }
 

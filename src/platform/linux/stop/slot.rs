@@ -43,8 +43,8 @@ pub(super) struct Request {
 pub(super) struct Slot {
     /// Generation << 4 | flags | phase.
     pub(super) state: AtomicU64,
-    /// The thread that is asked, for a signal that cannot say which slot it is about; 0 for none.
-    pub(super) asked: AtomicI32,
+    /// The thread that is to answer, for a signal that cannot carry which slot it is about; 0 for none.
+    pub(super) thread: AtomicI32,
     pub(super) request: UnsafeCell<Request>,
 }
 
@@ -53,7 +53,7 @@ unsafe impl Sync for Slot {}
 
 pub(super) const FREE: u64 = 0;
 pub(super) const IDLE: u64 = 1;
-pub(super) const ASKED: u64 = 2;
+pub(super) const REQUESTED: u64 = 2;
 pub(super) const COPYING: u64 = 3;
 pub(super) const DONE: u64 = 4;
 pub(super) const PHASE: u64 = 7;
@@ -64,7 +64,7 @@ pub(super) const GENERATION: u32 = 4;
 pub(super) static SLOT: [Slot; SLOTS] = [const {
     Slot {
         state: AtomicU64::new(FREE),
-        asked: AtomicI32::new(0),
+        thread: AtomicI32::new(0),
         request: UnsafeCell::new(Request {
             into: std::ptr::null_mut(),
             room: 0,

@@ -6,7 +6,7 @@
 /// must be taken back before it can be written as usual: up to 60 ns a line between two cores that
 /// share no cache, for one line after the other. Stores that pass the caches by (`movntdq`, Intel SDM
 /// volume 1, 10.4.6.2) wait for none of that (`cargo bench --bench stop`). They are weakly ordered: the
-/// fence at the end comes before whatever tells the other thread that the copy is there.
+/// fence at the end comes before what shows the other thread that the copy is there.
 ///
 /// # Safety
 /// - `from` is readable and `to` writable for `length` bytes, and they do not overlap.

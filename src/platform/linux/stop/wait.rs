@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::slot::{ASKED, DONE, IDLE, PHASE, WAITING};
+use super::slot::{DONE, IDLE, PHASE, REQUESTED, WAITING};
 use crate::platform::clock::monotonic as now;
 use crate::platform::linux;
 
-/// Waits until the slot is DONE; takes the request back and says `false` when that takes too long,
+/// Waits until the slot is DONE; takes the request back and returns `false` when that takes too long,
 /// or when it looks hopeless at two times.
 pub(super) fn wait(state: &AtomicU64, patience: u64, hopeless: impl Fn() -> bool) -> bool {
     let start = now();
@@ -43,7 +43,7 @@ pub(super) fn wait(state: &AtomicU64, patience: u64, hopeless: impl Fn() -> bool
             }
         }
         if waited >= patience {
-            if seen & PHASE == ASKED {
+            if seen & PHASE == REQUESTED {
                 let idle = (seen & !(PHASE | WAITING)) | IDLE;
                 if state
                     .compare_exchange(seen, idle, Ordering::AcqRel, Ordering::Acquire)
@@ -78,7 +78,7 @@ const SPIN: u64 = 5_000;
 /// How long it is waited for without being woken by it, nanoseconds.
 const DOZE: u64 = 2_000_000;
 
-/// How often the kernel is asked whether there can be an answer at all, nanoseconds.
+/// How often the kernel is queried whether there can be an answer at all, nanoseconds.
 const POLL: u64 = 4_000_000;
 
 /// How long a handler that has begun to copy is waited for beyond the budget, nanoseconds.
