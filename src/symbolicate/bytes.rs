@@ -80,7 +80,6 @@ impl Bytes {
 
     /// The same for a part of them; it may reach behind their end.
     pub(crate) fn let_go_of(&self, part: Range<usize>) {
-        #[cfg(unix)]
         if let Owner::Mapped(map) = &self.owner {
             let start = self.range.start.saturating_add(part.start);
             let end = self
@@ -118,7 +117,6 @@ impl Bytes {
 fn open(path: &Path) -> Result<(File, u64), Error> {
     let mut options = File::options();
     options.read(true);
-    #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
     let refused = |kind: std::fs::FileType| {
         Error::bad_file(
@@ -142,23 +140,13 @@ fn open(path: &Path) -> Result<(File, u64), Error> {
 
 /// What a file is that is no regular one.
 fn kind_word(kind: std::fs::FileType) -> &'static str {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::FileTypeExt;
-        if kind.is_fifo() {
-            return "a named pipe";
-        }
-        if kind.is_socket() {
-            return "a socket";
-        }
-        if kind.is_char_device() || kind.is_block_device() {
-            return "a device";
-        }
-    }
-    if kind.is_dir() {
-        "a folder"
-    } else {
-        "something else"
+    use std::os::unix::fs::FileTypeExt;
+    match kind {
+        _ if kind.is_fifo() => "a named pipe",
+        _ if kind.is_socket() => "a socket",
+        _ if kind.is_char_device() || kind.is_block_device() => "a device",
+        _ if kind.is_dir() => "a folder",
+        _ => "something else",
     }
 }
 

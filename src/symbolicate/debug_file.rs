@@ -2,7 +2,7 @@
 //! the whole file.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::convert::convert;
 use super::direct::Direct;
 use super::dwarf::Sections;
 use super::frame::{Frame, Source};
-use super::names;
 use super::object_file::ObjectFile;
 use super::symbols::{self, Symbols};
 use super::symcache::FullTable;
+use super::{lock, names};
 
 /// An object with what was read of it. Shared between threads.
 pub(crate) struct DebugFile {
@@ -292,10 +292,6 @@ fn cpu_time() -> Duration {
 /// A frame with a name as the file has it.
 fn named(name: &str) -> Frame {
     Frame::named(name, &names::demangle(name))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

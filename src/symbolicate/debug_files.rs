@@ -1,7 +1,7 @@
 //! Debug files by UUID or build id: those that were given, and on Linux those of the system.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rustc_hash::FxHashMap;
 
@@ -10,8 +10,8 @@ use super::cache::Cache;
 use super::debug_file::{DebugFile, Work};
 use super::image_files::{ImageFiles, has_dwarf};
 use super::object_file::{self, ObjectFile};
-use super::search;
 use super::walk::{self, Found};
+use super::{lock, search};
 use crate::report::model::Image;
 
 /// So many images are kept open by default.
@@ -141,7 +141,7 @@ impl DebugFiles {
     /// is closed first.
     #[must_use]
     pub fn limit(self, images: usize) -> DebugFiles {
-        self.lock().limit = images.max(1);
+        lock(&self.open).limit = images.max(1);
         self
     }
 
@@ -178,7 +178,7 @@ impl DebugFiles {
             }
             added.objects += self.add_objects(path, objects);
         }
-        self.lock().images.clear();
+        lock(&self.open).images.clear();
         Ok(added)
     }
 
@@ -278,7 +278,7 @@ impl DebugFiles {
         };
         let key = (build.clone(), image.name.clone());
         {
-            let mut open = self.lock();
+            let mut open = lock(&self.open);
             open.clock += 1;
             let clock = open.clock;
             if let Some((files, used)) = open.images.get_mut(&key) {
@@ -288,7 +288,7 @@ impl DebugFiles {
         }
         // Without the lock: opening may take a while, and another thread may want another image.
         let files = self.open_image(image).map(Arc::new);
-        let mut open = self.lock();
+        let mut open = lock(&self.open);
         while open.images.len() >= open.limit {
             let oldest = open
                 .images
@@ -370,10 +370,6 @@ impl DebugFiles {
         let (_, id) = object.altlink.as_ref()?;
         let entries = self.index.get(id).into_iter().flatten();
         search::dwz_file(object, entries.map(|entry| entry.path.clone()).collect())
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

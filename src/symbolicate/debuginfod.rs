@@ -10,10 +10,11 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use super::object_file;
+use super::frame::hex;
+use super::{lock, object_file};
 
 /// Larger answers are no debug files.
 const MAX_SIZE: u64 = 8 << 30;
@@ -142,7 +143,7 @@ impl Debuginfod {
         if id.len() < 8 {
             return None; // too short to be one
         }
-        let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = hex(id);
         let folder = self.cache.join(&hex);
         let path = folder.join("debuginfo");
         if let Ok(meta) = fs::metadata(&path) {
@@ -290,8 +291,4 @@ impl fmt::Debug for Debuginfod {
             .field("timeout", &self.timeout)
             .finish_non_exhaustive()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

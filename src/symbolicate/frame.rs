@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::blame::KnownOwners;
-use crate::report::model::{Found, Image, Omitted, Report};
+use crate::report::model::{Found, IdText, Image, Omitted, Report};
 
 /// One frame as the source code has it: a function, or an inlined copy of one.
 ///
@@ -162,19 +162,12 @@ pub struct Missing {
 
 /// How people write an id: a UUID with hyphens for Mach-O's 16 bytes, else hexadecimal digits.
 pub fn id_text(id: &[u8]) -> String {
-    let upper = id.len() == 16;
-    let mut text = String::with_capacity(id.len() * 2 + 4);
-    for (i, byte) in id.iter().enumerate() {
-        if upper && matches!(i, 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        text.push_str(&if upper {
-            format!("{byte:02X}")
-        } else {
-            format!("{byte:02x}")
-        });
-    }
-    text
+    IdText(id).to_string()
+}
+
+/// The digits of an id, in lower case and without hyphens.
+pub(super) fn hex(id: &[u8]) -> String {
+    id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The last part of an image's path.

@@ -1,10 +1,11 @@
 //! The files that name the addresses of one image.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use rustc_hash::FxHashMap;
 
 use super::debug_file::{Answer, DebugFile};
+use super::lock;
 
 /// Recent answers lie in so many parts with a lock each, by address.
 const SHARDS: usize = 16;
@@ -30,12 +31,11 @@ impl ImageFiles {
     pub(crate) fn lookup(&self, svma: u64) -> Option<Answer> {
         // The low bits of arm64 addresses are all alike.
         let shard = &self.recent[(svma >> 2) as usize % SHARDS];
-        let lock = || shard.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(answer) = lock().get(&svma) {
+        if let Some(answer) = lock(shard).get(&svma) {
             return answer.clone();
         }
         let answer = self.files.iter().find_map(|file| file.lookup(svma));
-        let mut recent = lock();
+        let mut recent = lock(shard);
         if recent.len() >= RECENT / SHARDS {
             recent.clear();
         }

@@ -74,3 +74,10 @@ pub use frame::{
 pub use pc::Pc;
 pub use redact::redact;
 pub use symbolicator::Symbolicator;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks it, also where a thread that held it has panicked: what the locks guard here is whole at every moment.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::frame::image_file_name;
+use super::frame::{hex, image_file_name};
 use super::object_file::{self, ObjectFile};
 use crate::report::crc32;
 
@@ -11,7 +11,7 @@ pub(super) const SYSTEM: &str = "/usr/lib/debug";
 
 /// `/usr/lib/debug/.build-id/ab/cdef.debug`
 pub(super) fn build_id_path(root: &Path, id: &[u8]) -> PathBuf {
-    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = hex(id);
     let (first, rest) = hex.split_at(hex.len().min(2));
     root.join(".build-id")
         .join(first)

@@ -1,6 +1,6 @@
 //! Answers of a whole debug file, out of symbolic's SymCache.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use rustc_hash::FxHashMap;
 use symbolic::symcache::SymCache;
@@ -9,6 +9,7 @@ use super::bytes::Bytes;
 use super::convert::{restored, restored_path};
 use super::debug_file::Answer;
 use super::frame::{Frame, Source};
+use super::lock;
 
 /// Longer chains of inlined functions are damage that runs in a circle.
 const MAX_CHAIN: usize = 512;
@@ -78,7 +79,7 @@ impl FullTable {
     /// What stands for a name as it is stored.
     fn named(&self, text: &str) -> Named {
         let key = text.as_ptr() as usize;
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = lock(&self.names);
         if names.len() >= NAMES_KEPT {
             names.clear();
         }

@@ -20,6 +20,7 @@ use super::bytes::Bytes;
 use super::cache::Cache;
 use super::dyld_cache;
 use super::identity::identity;
+use super::lock;
 use super::object_file::{self, ObjectFile};
 use crate::report::crc32;
 
@@ -88,8 +89,7 @@ pub(super) fn walk(folder: &Path, jobs: usize, cache: Option<&Cache>) -> Vec<Loo
             let Ok(meta) = entry.metadata() else { continue };
             let (file, is_fresh) = file(entry.path(), &meta, &known);
             fresh.fetch_add(usize::from(is_fresh), Relaxed);
-            let mut looked = looked.lock().unwrap_or_else(PoisonError::into_inner);
-            looked.push(file);
+            lock(&looked).push(file);
         }
     };
     std::thread::scope(|scope| {
@@ -221,7 +221,6 @@ mod tests {
                 expected.push(format!("{a:02}/{b:02}/file"));
             }
         }
-        #[cfg(unix)]
         std::os::unix::fs::symlink(&root, root.join("05/circle")).unwrap();
         let cache = Cache::new(&kept);
         for jobs in [1, 2, 8] {

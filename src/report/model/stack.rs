@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::event::word;
 use super::hold::{Hold, Owned, Owning};
-use super::{Omitted, WalkEnd};
+use super::{Extra, Omitted, WalkEnd};
 use crate::report::wire::fields::{extra, flag, frames, lenient, registers};
 use crate::report::wire::times::duration;
 
@@ -75,13 +75,7 @@ impl Thread {
 
     /// The word in the report that says why the walk stopped, be it one that this version does not know.
     pub fn end_word(&self) -> Option<&str> {
-        let end = self.end?;
-        Some(word(
-            end.as_str(),
-            end == WalkEnd::Other,
-            &self.extra,
-            "end",
-        ))
+        end_word(self.end?, &self.extra)
     }
 }
 
@@ -128,12 +122,11 @@ pub struct Sample<H: Hold = Owned> {
 impl Sample {
     /// The word in the report that says why the walk stopped, be it one that this version does not know.
     pub fn end_word(&self) -> Option<&str> {
-        let end = self.end?;
-        Some(word(
-            end.as_str(),
-            end == WalkEnd::Other,
-            &self.extra,
-            "end",
-        ))
+        end_word(self.end?, &self.extra)
     }
+}
+
+fn end_word(end: WalkEnd, extra: &Extra) -> Option<&str> {
+    let is_other = end == WalkEnd::Other;
+    Some(word(end.as_str(), is_other, extra, "end"))
 }

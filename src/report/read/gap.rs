@@ -16,21 +16,12 @@ pub(super) fn settle(frames: &mut Vec<Frame>, omitted: &mut Option<Omitted>, unr
     let Some(stated) = omitted.replace(unread) else {
         return;
     };
-    widen_gap(frames, omitted, stated);
-}
-
-/// Adds `gap` to the one gap that a stack can tell; frames between the two are given up.
-fn widen_gap(frames: &mut Vec<Frame>, omitted: &mut Option<Omitted>, gap: Omitted) {
-    let Some(before) = *omitted else {
-        *omitted = Some(gap);
-        return;
-    };
-    let (from, to) = (before.at.min(gap.at), before.at.max(gap.at));
+    let (from, to) = (unread.at.min(stated.at), unread.at.max(stated.at));
     let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(frames.len());
     let given_up = frames.drain(index(from)..index(to)).len() as u64;
-    let count = before
+    let count = unread
         .count
-        .saturating_add(gap.count)
+        .saturating_add(stated.count)
         .saturating_add(given_up);
     *omitted = Some(Omitted { at: from, count });
 }

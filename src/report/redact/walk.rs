@@ -33,19 +33,13 @@ pub(super) fn each_text(report: &mut Report, each: &mut dyn FnMut(&mut String)) 
             .into_iter()
             .flatten()
             .for_each(&mut *each);
-        thread
-            .frames
-            .iter_mut()
-            .filter_map(|frame| frame.name.as_mut())
-            .for_each(&mut *each);
     }
-    for sample in &mut report.samples {
-        sample
-            .frames
-            .iter_mut()
-            .filter_map(|frame| frame.name.as_mut())
-            .for_each(&mut *each);
-    }
+    let threads = report.threads.iter_mut().map(|thread| &mut thread.frames);
+    let samples = report.samples.iter_mut().map(|sample| &mut sample.frames);
+    let frames = threads.chain(samples).flatten();
+    frames
+        .filter_map(|frame| frame.name.as_mut())
+        .for_each(&mut *each);
     report
         .images
         .iter_mut()

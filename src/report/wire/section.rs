@@ -219,6 +219,18 @@ fn may_fit<F: Frames>(frames: &F, mut room: usize) -> bool {
         })
 }
 
+/// A section all of which fits, with these frames.
+fn whole<F: Frames, S: Section>(
+    section: &S,
+    frames: &F,
+    buffer: &mut [u8],
+    rules: Rules,
+) -> Option<Encoded> {
+    let whole =
+        may_fit(frames, buffer.len()).then(|| encode(buffer, S::KIND, rules, section, 0, 0));
+    whole.filter(|whole| whole.dropped == 0)
+}
+
 /// What of a stack fits into `room` bytes, beside the `bare` ones of the rest of its section; the gap that this
 /// leaves, and how many frames of `frames` are in it.
 fn part_of<F: Frames>(
@@ -265,11 +277,8 @@ impl<H: Hold> Section for Thread<H> {
     const KIND: &'static str = "thread";
 
     fn encode(&self, buffer: &mut [u8], rules: Rules) -> Encoded {
-        if may_fit(&self.frames, buffer.len()) {
-            let whole = encode(buffer, Self::KIND, rules, self, 0, 0);
-            if whole.dropped == 0 {
-                return whole;
-            }
+        if let Some(whole) = whole(self, &self.frames, buffer, rules) {
+            return whole;
         }
         let room = buffer.len().saturating_sub(TAIL + GAP);
         // Frames are worth more than registers.
@@ -313,11 +322,8 @@ impl<H: Hold> Section for Sample<H> {
     const KIND: &'static str = "sample";
 
     fn encode(&self, buffer: &mut [u8], rules: Rules) -> Encoded {
-        if may_fit(&self.frames, buffer.len()) {
-            let whole = encode(buffer, Self::KIND, rules, self, 0, 0);
-            if whole.dropped == 0 {
-                return whole;
-            }
+        if let Some(whole) = whole(self, &self.frames, buffer, rules) {
+            return whole;
         }
         let room = buffer.len().saturating_sub(TAIL + GAP);
         let mut with = |ends, omitted, left_out| {

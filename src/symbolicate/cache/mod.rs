@@ -21,6 +21,7 @@ use std::time::{Duration, SystemTime};
 use rustc_hash::FxHasher;
 
 use super::bytes::Bytes;
+use super::frame::hex;
 use super::object_file::ObjectFile;
 
 /// How the memory of a folder begins.
@@ -285,7 +286,7 @@ fn name(object: &ObjectFile, ending: &str) -> Option<String> {
     if object.id.is_empty() {
         return None;
     }
-    let id: String = object.id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let id = hex(&object.id);
     let size = object.bytes.len();
     Some(format!("{id}-{size:x}-v{VERSION}.{ending}"))
 }

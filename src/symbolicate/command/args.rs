@@ -336,21 +336,8 @@ pub(super) fn generate(what: Generate, out: &mut dyn io::Write) -> io::Result<()
         Generate::Zsh => Shell::Zsh,
         Generate::Fish => Shell::Fish,
     };
-    clap_complete::generate(shell, &mut command, "symbolicate", &mut Writer(out));
+    clap_complete::generate(shell, &mut command, "symbolicate", out);
     Ok(())
-}
-
-/// `clap_complete` wants a sized writer.
-struct Writer<'a>(&'a mut dyn io::Write);
-
-impl io::Write for Writer<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
 }
 
 #[cfg(test)]

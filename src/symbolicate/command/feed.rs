@@ -161,16 +161,12 @@ impl Feed<'_> {
     /// Reports of our own are passed on as they come; others can't be told before they are whole.
     fn named_stream(&mut self, origin: &str, input: &mut dyn Read) -> bool {
         let origin: Arc<str> = origin.into();
-        let mut front = [0];
-        let len = match read_full(input, &mut front) {
-            Ok(len) => len,
-            Err(error) => {
-                return self.item(Item::Error(format!("{origin}: {}", plain_words(&error))));
-            }
-        };
+        let mut bytes = Vec::new();
+        if let Err(error) = (&mut *input).take(1).read_to_end(&mut bytes) {
+            return self.item(Item::Error(format!("{origin}: {}", plain_words(&error))));
+        }
         // Sections are arrays of two; no text and no other layout begins with that byte.
-        if front[..len] != [0x92] {
-            let mut bytes = front[..len].to_vec();
+        if bytes != [0x92] {
             let most = limits::REPORT_BYTES as u64 + 1;
             if let Err(error) = (&mut *input).take(most).read_to_end(&mut bytes) {
                 return self.item(Item::Error(format!("{origin}: {}", plain_words(&error))));
@@ -178,9 +174,8 @@ impl Feed<'_> {
             if import::detect(&bytes).is_some() || (bytes.len() as u64) < most {
                 return self.item(Item::Bytes(origin, bytes));
             }
-            return self.readings(&origin, &mut Cursor::new(bytes).chain(input));
         }
-        self.readings(&origin, &mut Cursor::new(front).chain(input))
+        self.readings(&origin, &mut Cursor::new(bytes).chain(input))
     }
 
     fn readings(&mut self, origin: &Arc<str>, input: &mut dyn Read) -> bool {
@@ -203,17 +198,4 @@ impl<F: FnMut()> Read for BeforeReading<'_, F> {
         (self.1)();
         self.0.read(buffer)
     }
-}
-
-fn read_full(input: &mut dyn Read, buffer: &mut [u8]) -> std::io::Result<usize> {
-    let mut len = 0;
-    while len < buffer.len() {
-        match input.read(&mut buffer[len..]) {
-            Ok(0) => break,
-            Ok(more) => len += more,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(len)
 }

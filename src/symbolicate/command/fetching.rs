@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::symbolicate::Fetching;
 use crate::symbolicate::format::plain;
+use crate::symbolicate::lock;
 
 /// The line changes no more often than this.
 const REDRAW: Duration = Duration::from_millis(100);
@@ -20,9 +21,7 @@ pub(super) fn watch() -> impl Fn(&Fetching<'_>) + Send + Sync + 'static {
     let drawn: Mutex<Option<Instant>> = Mutex::new(None);
     move |what| {
         let mut errors = io::stderr().lock();
-        let mut drawn = drawn
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut drawn = lock(&drawn);
         let clear = if terminal { "\r\x1b[K" } else { "" };
         let _ = match what {
             Fetching::Failed { url, why } => {

@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use walkdir::WalkDir;
 
 use crate::functions::File as _;
 use crate::report::{self, limits};
@@ -37,14 +39,13 @@ pub(super) fn inspect(path: &Path, input: &mut dyn Read) -> Result<Found, Error>
     if !path.is_dir() {
         return inspect_bytes(path, Bytes::map(path)?);
     }
-    let mut files = Vec::new();
-    collect(path, &mut files, 0);
+    let files = debug_files(path);
     if files.is_empty() {
         return Err(Error::bad_file(path, "no debug files in it"));
     }
     let mut all = Found::default();
     for file in &files {
-        // One that cannot be read does not keep the others from being told of.
+        // One that cannot be read does not keep the others from being listed.
         match Bytes::map(file).and_then(|bytes| inspect_bytes(file, bytes)) {
             Ok(found) => all.text.push_str(&found.text),
             Err(error) => {
@@ -86,21 +87,17 @@ fn inspect_bytes(path: &Path, bytes: Bytes) -> Result<Found, Error> {
     Ok(found)
 }
 
-fn collect(folder: &Path, files: &mut Vec<std::path::PathBuf>, depth: usize) {
-    let Ok(entries) = std::fs::read_dir(folder) else {
-        return;
-    };
-    let mut paths: Vec<_> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .collect();
-    paths.sort();
-    for path in paths {
-        if path.is_dir() && !path.is_symlink() && depth < 64 {
-            collect(&path, files, depth + 1);
-        } else if Bytes::map(&path).is_ok_and(|bytes| object_file::looks_like_object(&bytes)) {
-            files.push(path);
-        }
-    }
+/// The debug files in a folder and those below it, in order of name. Links to folders are not followed.
+fn debug_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = WalkDir::new(folder).max_depth(64).sort_by_file_name();
+    let paths = entries
+        .into_iter()
+        .flatten()
+        .map(walkdir::DirEntry::into_path);
+    let is_object = |bytes: Bytes| object_file::looks_like_object(&bytes);
+    paths
+        .filter(|path| Bytes::map(path).is_ok_and(is_object))
+        .collect()
 }
 
 fn describe(object: &ObjectFile, text: &mut String) {

@@ -1,34 +1,26 @@
-//! Ctrl-C, and a terminal that is closed: what was printed is kept, nothing new is begun, and no half-written file stays.
+//! Ctrl-C, a terminal that is closed, and a mapped file that got shorter: what was printed is kept, nothing new is
+//! begun, and no half-written file stays.
 
 use std::ffi::{CString, c_char};
+use std::io::Write;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-#[cfg(unix)]
-use signal_hook::consts::SIGHUP;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGBUS, SIGHUP, SIGINT, SIGTERM};
 
 /// Whether an [`Interrupt`] says what the signals do.
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 
 /// What ends the command early: Ctrl-C, the end of its terminal or session, being asked to.
-const SIGNALS: &[i32] = &[
-    SIGINT,
-    SIGTERM,
-    #[cfg(unix)]
-    SIGHUP,
-];
+const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 /// Those of them that do end it: what is ignored, as nohup(1) has it for SIGHUP, stays so.
 fn signals() -> impl Iterator<Item = i32> {
-    SIGNALS
-        .iter()
-        .copied()
-        .filter(|&signal| !is_ignored(signal))
+    SIGNALS.into_iter().filter(|&signal| !is_ignored(signal))
 }
 
-#[cfg(unix)]
 fn is_ignored(signal: i32) -> bool {
     let mut now = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: only asks; all zero is a valid value of that plain struct, in which the answer has room.
@@ -36,11 +28,6 @@ fn is_ignored(signal: i32) -> bool {
         libc::sigaction(signal, std::ptr::null(), now.as_mut_ptr());
         now.assume_init().sa_sigaction == libc::SIG_IGN
     }
-}
-
-#[cfg(not(unix))]
-fn is_ignored(_: i32) -> bool {
-    false
 }
 
 /// Whether one of these signals came.
@@ -71,7 +58,6 @@ static TEMPORARY: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Has the file at this path, which is about to be made, removed by the signals that end the process. There is one
 /// at a time.
-#[cfg(unix)]
 pub(super) fn remove_at_end(path: &Path) {
     static REGISTERED: AtomicBool = AtomicBool::new(false);
     let Ok(path) = CString::new(path.as_os_str().as_encoded_bytes()) else {
@@ -93,20 +79,37 @@ pub(super) fn remove_at_end(path: &Path) {
     }
 }
 
-#[cfg(not(unix))]
-pub(super) fn remove_at_end(_: &Path) {}
-
 /// The file that was to be made is not ours.
 pub(super) fn keep_at_end() {
     TEMPORARY.store(std::ptr::null_mut(), Ordering::SeqCst);
 }
 
 /// Removes it now. Signal-safe.
-#[cfg(unix)]
-pub(super) fn remove_temporary() {
+fn remove_temporary() {
     let path = TEMPORARY.load(Ordering::SeqCst);
     if !path.is_null() {
         // SAFETY: a C string that is never freed; unlink(2) is async-signal-safe.
         unsafe { libc::unlink(path) };
     }
+}
+
+/// From now on a read behind the end of a mapped file ends the process with words and exit code 3, where
+/// the system would end it with SIGBUS alone. What was printed before stays printed.
+pub(super) fn explain_lost_file() {
+    const MESSAGE: &[u8] =
+        b"symbolicate: error: a debug file or table got shorter while it was read: run again once it is whole\n";
+    // A descriptor of its own: `stderr()` takes a lock.
+    let Ok(descriptor) = std::io::stderr().as_fd().try_clone_to_owned() else {
+        return;
+    };
+    let errors = std::fs::File::from(descriptor);
+    let action = move || {
+        remove_temporary();
+        let _ = (&errors).write(MESSAGE);
+        signal_hook::low_level::exit(i32::from(super::NOTHING));
+    };
+    // SAFETY: the action is async-signal-safe: unlink(2), one write(2) to a descriptor that stays open, then
+    // _exit(2).
+    // Where the system refuses, the signal does what it always does.
+    let _ = unsafe { signal_hook::low_level::register(SIGBUS, action) };
 }

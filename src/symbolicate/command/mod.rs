@@ -7,7 +7,6 @@ mod feed;
 mod fetching;
 mod inspect;
 mod interrupt;
-mod lost_file;
 mod output;
 mod progress;
 mod reports;
@@ -48,7 +47,7 @@ pub fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { USAGE } else { DONE });
         }
     };
-    lost_file::install();
+    interrupt::explain_lost_file();
     ExitCode::from(run(&args, Box::new(io::stdin()), &mut io::stderr()))
 }
 

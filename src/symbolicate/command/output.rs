@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
+use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -73,11 +74,7 @@ impl Output {
         })?;
         if let Some(before) = before {
             // Where the owner cannot be kept, the file is of who writes it.
-            #[cfg(unix)]
-            {
-                use std::os::unix::fs::{MetadataExt, fchown};
-                let _ = fchown(file.as_file(), Some(before.uid()), Some(before.gid()));
-            }
+            let _ = fchown(file.as_file(), Some(before.uid()), Some(before.gid()));
             file.as_file().set_permissions(before.permissions())?;
         }
         Ok(Output::File(BufWriter::with_capacity(BUFFER, file), path))

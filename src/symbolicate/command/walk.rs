@@ -6,6 +6,8 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use walkdir::{DirEntry, WalkDir};
+
 use crate::report::limits;
 use crate::symbolicate::bytes::Bytes;
 use crate::symbolicate::import;
@@ -116,30 +118,12 @@ fn ending(path: &Path) -> Option<&str> {
 /// How many reports there are below the folders among `paths`, and files among them; for a progress
 /// bar, so JSON and text files count as reports whatever they hold.
 pub(super) fn count(paths: &[PathBuf], stop: &dyn Fn() -> bool) -> u64 {
-    let mut count = 0;
-    let mut open: Vec<(PathBuf, usize)> = Vec::new();
-    for path in paths {
-        if path.is_dir() {
-            open.push((path.clone(), 0));
-        } else {
-            count += 1;
-        }
-    }
-    while let Some((folder, depth)) = open.pop() {
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                if depth < DEPTH {
-                    open.push((entry.path(), depth + 1));
-                }
-            } else if has_known_ending(Path::new(&entry.file_name())) {
-                count += 1;
-            }
-        }
-        if stop() {
-            break;
-        }
-    }
-    count
+    let below = paths.iter().flat_map(WalkDir::new);
+    let found = below.take_while(|_| !stop()).flatten();
+    let is_report = |entry: &DirEntry| {
+        !entry.file_type().is_dir() && (entry.depth() == 0 || has_known_ending(entry.path()))
+    };
+    found.filter(is_report).count() as u64
 }
 
 #[cfg(test)]

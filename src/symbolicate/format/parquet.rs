@@ -18,6 +18,7 @@ use parquet::file::properties::WriterProperties;
 use super::{Format, Style};
 use crate::symbolicate::frame::{Symbolicated, id_text};
 use crate::symbolicate::group::{Member, key_text, thread_in_question};
+use crate::symbolicate::lock;
 
 /// Rows that go out together.
 const ROWS: usize = 4096;
@@ -299,7 +300,7 @@ struct Shared(Arc<Mutex<Vec<u8>>>);
 
 impl Shared {
     fn drain(&self, out: &mut dyn Write) -> io::Result<()> {
-        let mut bytes = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        let mut bytes = lock(&self.0);
         out.write_all(&bytes)?;
         bytes.clear();
         Ok(())
@@ -308,10 +309,7 @@ impl Shared {
 
 impl Write for Shared {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
-            .extend_from_slice(bytes);
+        lock(&self.0).extend_from_slice(bytes);
         Ok(bytes.len())
     }
 

@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::symbolicate::bytes::Bytes;
 use crate::symbolicate::identity::{Identity, identity};
+use crate::symbolicate::lock;
 
 /// Larger files are no source code that anyone wrote.
 const BYTES: u64 = 8 << 20;
@@ -107,10 +108,6 @@ impl fmt::Debug for Sources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Sources").field(&self.folders).finish()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 fn read(path: &Path) -> Option<Arc<str>> {

@@ -9,6 +9,9 @@ use super::{Format, PlainJson, Style, plain};
 use crate::symbolicate::frame::Symbolicated;
 use crate::symbolicate::group::{Group, Groups, Member, RECIPE, key_text};
 
+/// Versions and devices that are shown.
+const KINDS: usize = 6;
+
 /// How groups are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -131,13 +134,13 @@ impl Top {
 }
 
 /// `2.1 × 17, 2.0 × 4`, the most frequent first.
-fn counted(counts: &std::collections::BTreeMap<String, u64>) -> String {
+pub(super) fn counted(counts: &std::collections::BTreeMap<String, u64>) -> String {
     let mut counts: Vec<_> = counts.iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-    let more = counts.len().saturating_sub(6);
+    let more = counts.len().saturating_sub(KINDS);
     let mut parts: Vec<String> = counts
         .iter()
-        .take(6)
+        .take(KINDS)
         .map(|(what, count)| format!("{what} × {count}"))
         .collect();
     if more > 0 {

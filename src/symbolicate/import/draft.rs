@@ -1,8 +1,11 @@
 //! A report being put together from another layout's parts.
 
-use super::{Fields, Layout, UNSAID};
+use std::time::Duration;
+
+use super::{Fields, LAST_EXCEPTION, Layout, UNSAID};
 use crate::report::{
-    Damage, DamageKind, Event, Found, Frame, Image, Reading, Report, Sample, Thread, Value, limits,
+    Damage, DamageKind, Event, Found, Frame, Image, Memory, Reading, Report, Sample, StallEnd,
+    Thread, Value, limits,
 };
 
 /// No image of which the end is not known is taken to be larger.
@@ -95,6 +98,41 @@ impl Draft {
         }
         self.find_images(&mut thread.frames);
         self.report.threads.push(thread);
+    }
+
+    /// Adds the stack of the exception that nothing caught: all of its frames are return addresses, the first one
+    /// too, since what recorded it had been called.
+    pub fn last_exception(&mut self, frames: Vec<Frame>) {
+        self.thread(Thread {
+            name: Some(LAST_EXCEPTION.into()),
+            frames,
+            ..Thread::default()
+        });
+        let last = self.report.threads.last_mut();
+        if let Some(first) = last.and_then(|thread| thread.frames.first_mut()) {
+            first.found = UNSAID;
+        }
+    }
+
+    /// The stall took so long, in nanoseconds.
+    pub fn lasted(&mut self, nanoseconds: u64) {
+        self.report.stall_end = Some(StallEnd {
+            duration: Duration::from_nanos(nanoseconds),
+            how: "reported".into(),
+            ..StallEnd::default()
+        });
+    }
+
+    /// The device's memory, in bytes, as far as it is known.
+    pub fn device_memory(&mut self, total: Option<u64>, free: Option<u64>) {
+        if total.is_some() || free.is_some() {
+            let memory = Memory {
+                device_total: total,
+                device_free: free,
+                ..Memory::default()
+            };
+            self.report.vitals.get_or_insert_default().memory = Some(memory);
+        }
     }
 
     /// The report; what was not understood goes into a section of the layout's name.

@@ -6,7 +6,7 @@ use super::draft::{Draft, frame, keep_frames};
 use super::fields::{Fields, unsigned};
 use super::{Layout, values};
 use crate::report::time::wall;
-use crate::report::{EventKind, Image, Memory, Reading, Signal, Thread, Value, Vitals};
+use crate::report::{EventKind, Image, Reading, Signal, Thread, Value};
 use crate::symbolicate::frame::image_file_name;
 use crate::symbolicate::symbolicator::is_system;
 
@@ -121,17 +121,10 @@ fn head(draft: &mut Draft, event: &mut Fields) {
     head.os.build = os.text("build");
     head.device = device.text("model");
     head.arch = values::arch(&device.text("arch").unwrap_or_default());
-    let memory = Memory {
-        device_total: device.unsigned("memory_size"),
-        device_free: device.unsigned("free_memory"),
-        ..Memory::default()
-    };
-    if memory != Memory::default() {
-        draft.report.vitals = Some(Vitals {
-            memory: Some(memory),
-            ..Vitals::default()
-        });
-    }
+    draft.device_memory(
+        device.unsigned("memory_size"),
+        device.unsigned("free_memory"),
+    );
     contexts.keep("os", os);
     contexts.keep("device", device);
     contexts.keep("app", app);

@@ -22,6 +22,18 @@ impl Fields {
         Fields(entries.into_iter().map(|(k, v)| (key(k), v)).collect())
     }
 
+    /// What was not understood of a text: its labels, other lines, and the header in front of it.
+    pub fn of_text(labels: Vec<(String, String)>, rest: Vec<String>, header: Fields) -> Fields {
+        let text = |(key, value)| (key, Value::Text(value));
+        let mut left = Fields(labels.into_iter().map(text).collect());
+        if !rest.is_empty() {
+            let lines = rest.into_iter().map(Value::Text).collect();
+            left.keep("text", Fields::one("lines", Value::Array(lines)));
+        }
+        left.keep("header", header);
+        left
+    }
+
     pub fn has(&self, key: &str) -> bool {
         self.0.iter().any(|(k, _)| k == key)
     }
@@ -71,22 +83,18 @@ impl Fields {
     pub fn list(&mut self, key: &str) -> Vec<Value> {
         match self.take(key) {
             Some(Value::Array(values)) => values,
-            Some(other) => {
-                let _ = self.back::<()>(key, other);
-                Vec::new()
-            }
-            None => Vec::new(),
+            other => other
+                .and_then(|other| self.back(key, other))
+                .unwrap_or_default(),
         }
     }
 
     pub fn object(&mut self, key: &str) -> Fields {
         match self.take(key) {
             Some(value @ Value::Map(_)) => Fields::of(value),
-            Some(other) => {
-                let _ = self.back::<()>(key, other);
-                Fields::default()
-            }
-            None => Fields::default(),
+            other => other
+                .and_then(|other| self.back(key, other))
+                .unwrap_or_default(),
         }
     }
 
@@ -107,6 +115,11 @@ impl Fields {
             .into_iter()
             .map(|(key, value)| (key, shallow(value, KEPT_DEPTH)))
             .collect()
+    }
+
+    /// One field.
+    pub fn one(key: &str, value: Value) -> Fields {
+        Fields(vec![(key.to_owned(), value)])
     }
 
     /// What was not taken, as an object.

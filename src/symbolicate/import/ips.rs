@@ -200,8 +200,7 @@ fn put_frames(draft: &Draft, thread: &mut Thread, frames: Vec<Value>) {
         let inline = fields.bool("inline") == Some(true);
         if inline {
             if let Some(name) = name {
-                let name = vec![(Value::Text("symbol".into()), Value::Text(name))];
-                fields.keep("inlined", Fields::of(Value::Map(name)));
+                fields.keep("inlined", Fields::one("symbol", Value::Text(name)));
             }
         } else {
             thread.frames.push(frame(pc, index, name));
@@ -215,21 +214,13 @@ fn put_frames(draft: &Draft, thread: &mut Thread, frames: Vec<Value>) {
 /// The frames of an uncaught Objective-C exception: all of them return addresses of calls that led to
 /// where it was thrown. They, not the abort that followed, say what happened.
 fn last_exception(draft: &mut Draft, frames: Vec<Value>) {
-    let mut thread = Thread {
-        name: Some(super::LAST_EXCEPTION.into()),
-        ..Thread::default()
-    };
+    let mut thread = Thread::default();
     put_frames(draft, &mut thread, frames);
     draft.event().kind = EventKind::Exception;
-    draft.thread(thread);
-    // Not a context: `__exceptionPreprocess` had called what recorded it.
-    if let Some(first) = draft
-        .report
-        .threads
-        .last_mut()
-        .and_then(|t| t.frames.first_mut())
-    {
-        first.found = super::UNSAID;
+    let extra = std::mem::take(&mut thread.extra);
+    draft.last_exception(thread.frames);
+    if let Some(last) = draft.report.threads.last_mut() {
+        last.extra = extra;
     }
 }
 

@@ -79,13 +79,7 @@ pub(super) fn read(mut header: Fields, mut body: Fields) -> Reading {
         );
     }
     let mut left = body;
-    left.keep(
-        "panic",
-        Fields::of(Value::Map(vec![(
-            Value::Text("words".into()),
-            Value::Text(words),
-        )])),
-    );
+    left.keep("panic", Fields::one("words", Value::Text(words)));
     left.keep("header", header);
     draft.finish(Layout::Ips, left)
 }

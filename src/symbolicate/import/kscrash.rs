@@ -1,15 +1,11 @@
 //! KSCrash's JSON, versions 2 and 3 of its layout (`KSCrashReportFields.h` names the keys).
 
-use std::time::Duration;
-
 use super::draft::{Draft, frame, keep_frames};
 use super::fields::Fields;
 use super::ips::joined;
 use super::{Layout, values};
 use crate::report::time::wall;
-use crate::report::{
-    EventKind, Image, Memory, Omitted, Reading, Signal, StallEnd, Thread, Value, Vitals,
-};
+use crate::report::{EventKind, Image, Omitted, Reading, Signal, Thread, Value};
 
 pub(super) fn read(mut report: Fields) -> Reading {
     let mut draft = Draft::new();
@@ -63,18 +59,8 @@ fn head(draft: &mut Draft, report: &mut Fields) {
     head.arch = values::arch(&system.text("cpu_arch").unwrap_or_default());
     head.pid = system.unsigned("process_id").unwrap_or(0);
     let mut memory = system.object("memory");
-    let known = Memory {
-        device_total: memory.unsigned("size"),
-        device_free: memory.unsigned("free"),
-        ..Memory::default()
-    };
+    draft.device_memory(memory.unsigned("size"), memory.unsigned("free"));
     system.keep("memory", memory);
-    if known != Memory::default() {
-        draft.report.vitals = Some(Vitals {
-            memory: Some(known),
-            ..Vitals::default()
-        });
-    }
     report.keep("report", info);
     report.keep("system", system);
 }
@@ -119,17 +105,11 @@ fn event(draft: &mut Draft, error: &mut Fields) {
             extra: Vec::new(),
         });
     }
-    for (key, takes_reason) in [
-        ("nsexception", true),
-        ("cpp_exception", true),
-        ("user_reported", true),
-    ] {
+    for key in ["nsexception", "cpp_exception", "user_reported"] {
         let mut thrown = error.object(key);
         if let Some(name) = thrown.text("name") {
             event.name = Some(name);
-            if takes_reason {
-                event.message = thrown.text("reason").or_else(|| reason.clone());
-            }
+            event.message = thrown.text("reason").or_else(|| reason.clone());
         }
         error.keep(key, thrown);
     }
@@ -139,11 +119,7 @@ fn event(draft: &mut Draft, error: &mut Fields) {
         hang.unsigned("hang_end_nanos"),
     ) {
         event.kind = EventKind::Stall;
-        draft.report.stall_end = Some(StallEnd {
-            duration: Duration::from_nanos(end.saturating_sub(start)),
-            how: "reported".into(),
-            ..StallEnd::default()
-        });
+        draft.lasted(end.saturating_sub(start));
     }
     error.keep("hang", hang);
     error.keep("mach", mach);

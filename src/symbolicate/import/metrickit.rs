@@ -7,8 +7,6 @@
 //! - Stacks nest through `subFrames`. Where they are given by thread, the outer object is the innermost
 //!   frame; where they are sampled and branch, it is the outermost. See [`is_innermost_first`].
 
-use std::time::Duration;
-
 use crate::report::time::wall;
 use std::collections::BTreeMap;
 
@@ -16,7 +14,7 @@ use super::draft::{Draft, frame, keep_frames};
 use super::fields::Fields;
 use super::ips::joined;
 use super::{Layout, values};
-use crate::report::{EventKind, Image, Reading, Sample, Signal, StallEnd, Thread, Value, limits};
+use crate::report::{EventKind, Image, Reading, Sample, Signal, Thread, Value, limits};
 
 /// The payload's lists, and what they hold.
 const LISTS: [(&str, EventKind); 5] = [
@@ -79,14 +77,8 @@ fn one(mut fields: Fields, kind: EventKind, list: &str, time: Option<u64>) -> Re
     head(&mut draft, &mut meta);
     event(&mut draft, &mut meta, kind, list);
     if let Some(duration) = meta.text("hangDuration") {
-        let nanoseconds = values::duration(&duration);
-        if let Some(duration) = nanoseconds {
-            let how = "reported".to_owned();
-            draft.report.stall_end = Some(StallEnd {
-                duration: Duration::from_nanos(duration),
-                how,
-                ..StallEnd::default()
-            });
+        if let Some(nanoseconds) = values::duration(&duration) {
+            draft.lasted(nanoseconds);
         }
         draft
             .event()

@@ -42,6 +42,8 @@ mod values;
 use std::borrow::Cow;
 use std::fmt;
 
+use memchr::memmem;
+
 use self::fields::Fields;
 use crate::report::{Damage, DamageKind, Found, Reading, limits};
 
@@ -148,9 +150,25 @@ pub fn detect(bytes: &[u8]) -> Option<Layout> {
     let text = without_mark(bytes);
     match text.trim_ascii_start().first()? {
         b'{' | b'[' => detect_json(text),
-        _ if spindump::is_one(text) => Some(Layout::Spindump),
-        _ => crash_text::is_one(text).then_some(Layout::CrashText),
+        _ => text_layout(text),
     }
+}
+
+/// The layout of a text for people.
+fn text_layout(text: &[u8]) -> Option<Layout> {
+    if spindump::is_one(text) {
+        return Some(Layout::Spindump);
+    }
+    crash_text::is_one(text).then_some(Layout::CrashText)
+}
+
+/// Reads the text that `file` ends with, which `header` may stand in front of.
+fn read_text(file: &[u8], text: &[u8], header: Fields) -> Option<Reading> {
+    let (lines, dedented) = (Lines::new(file, text), dedented(text));
+    Some(match text_layout(text)? {
+        Layout::Spindump => spindump::read(&dedented, header, lines),
+        _ => crash_text::read(&dedented, header, lines),
+    })
 }
 
 /// Reads every report in `bytes`: MetricKit puts several into one file.
@@ -176,21 +194,10 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, Error> {
                 .map(|reading| vec![reading])
                 .map_err(|(offset, what)| nothing(offset, what));
         }
-        Layout::Spindump => {
-            let lines = Lines::new(bytes, text);
-            return Ok(vec![spindump::read(
-                &dedented(text),
-                Fields::default(),
-                lines,
-            )]);
-        }
-        Layout::CrashText => {
-            let lines = Lines::new(bytes, text);
-            return Ok(vec![crash_text::read(
-                &dedented(text),
-                Fields::default(),
-                lines,
-            )]);
+        Layout::Spindump | Layout::CrashText => {
+            return Ok(read_text(bytes, text, Fields::default())
+                .into_iter()
+                .collect());
         }
         _ => {}
     }
@@ -227,17 +234,8 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, Error> {
                     }
                 }
                 // Other kinds of `.ips` have text behind the header.
-                Some(_) if spindump::is_one(rest) => vec![spindump::read(
-                    &dedented(rest),
-                    header,
-                    Lines::new(bytes, rest),
-                )],
-                Some(_) if crash_text::is_one(rest) => {
-                    vec![crash_text::read(
-                        &dedented(rest),
-                        header,
-                        Lines::new(bytes, rest),
-                    )]
+                Some(_) if text_layout(rest).is_some() => {
+                    read_text(bytes, rest, header).into_iter().collect()
                 }
                 // A body that someone cut the header off.
                 _ if header.has("threads") => vec![ips::read(Fields::default(), header)],
@@ -261,10 +259,12 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, Error> {
 
 /// By the keys of the outermost objects, wherever they stand: the text itself is read only once more.
 fn detect_json(text: &[u8]) -> Option<Layout> {
-    let has = |key: &[u8]| memchr_find(text, key);
+    let has = |key: &[u8]| memmem::find(text, key).is_some();
     let start = text.trim_ascii_start();
     let line = start.split(|c| *c == b'\n').next().unwrap_or_default();
-    if memchr_find(line, b"\"bug_type\"") || (has(b"\"usedImages\"") && has(b"\"threads\"")) {
+    if memmem::find(line, b"\"bug_type\"").is_some()
+        || (has(b"\"usedImages\"") && has(b"\"threads\""))
+    {
         return Some(Layout::Ips);
     }
     if has(b"\"callStackTree\"") || has(b"\"callStacks\"") {
@@ -277,10 +277,6 @@ fn detect_json(text: &[u8]) -> Option<Layout> {
         return Some(Layout::Event);
     }
     None
-}
-
-fn memchr_find(text: &[u8], what: &[u8]) -> bool {
-    memchr::memmem::find(text, what).is_some()
 }
 
 /// Without the mark of UTF-8 that some editors put in front.

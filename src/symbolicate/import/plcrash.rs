@@ -4,7 +4,7 @@
 use super::draft::{Draft, frame};
 use super::fields::Fields;
 use super::protobuf::{Message, Wire};
-use super::{LAST_EXCEPTION, Layout, UNSAID, values};
+use super::{Layout, values};
 use crate::report::time::wall;
 use crate::report::{
     Cpu, DamageKind, EventKind, Extra, Frame, Image, Reading, Signal, Thread, Value, Vitals,
@@ -331,14 +331,6 @@ fn exception(draft: &mut Draft, part: &[u8]) {
         draft.event().kind = EventKind::Exception;
     }
     if !frames.is_empty() {
-        draft.thread(Thread {
-            name: Some(LAST_EXCEPTION.into()),
-            frames,
-            ..Thread::default()
-        });
-        let last = draft.report.threads.last_mut();
-        if let Some(first) = last.and_then(|thread| thread.frames.first_mut()) {
-            first.found = UNSAID;
-        }
+        draft.last_exception(frames);
     }
 }

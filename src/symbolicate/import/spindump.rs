@@ -29,9 +29,6 @@
 //!     30  main + 32 (kiosk + 1372) [0x104c3c55c]
 //! ```
 
-use std::time::Duration;
-
-use crate::report::time::wall;
 use std::borrow::Cow;
 
 use super::crash_text::{image_line, is_address, label};
@@ -40,7 +37,8 @@ use super::fields::Fields;
 use super::ips::joined;
 use super::samples::{Node, put_heaviest, stacks};
 use super::{Layout, Lines, values};
-use crate::report::{DamageKind, EventKind, Frame, Reading, StallEnd, Thread, Value, limits};
+use crate::report::time::wall;
+use crate::report::{DamageKind, EventKind, Reading, Thread, Value, limits};
 
 /// Whether the text looks like one.
 pub(super) fn is_one(text: &[u8]) -> bool {
@@ -68,12 +66,6 @@ pub(super) fn read(text: &[u8], mut header: Fields, lines: Lines<'_>) -> Reading
         draft.damage(DamageKind::Section, offset, &message);
     }
     page.head(&mut draft, &mut header);
-    let mut left = Fields::of(Value::Map(
-        std::mem::take(&mut page.labels)
-            .into_iter()
-            .map(|(key, value)| (Value::Text(key), Value::Text(value)))
-            .collect(),
-    ));
     for line in &page.images {
         if let Some(mut image) = image_line(line) {
             if image.name.is_empty() {
@@ -83,7 +75,7 @@ pub(super) fn read(text: &[u8], mut header: Fields, lines: Lines<'_>) -> Reading
         }
     }
     draft.index_images();
-    for (mut thread, nodes) in std::mem::take(&mut page.threads) {
+    for (mut thread, nodes) in page.threads {
         let samples = stacks(&nodes, page.interval);
         // The heaviest stack of all comes as one.
         if thread.frames.is_empty() {
@@ -95,12 +87,7 @@ pub(super) fn read(text: &[u8], mut header: Fields, lines: Lines<'_>) -> Reading
         }
         draft.thread(thread);
     }
-    if !page.rest.is_empty() {
-        let lines = page.rest.into_iter().map(Value::Text).collect();
-        let lines = vec![(Value::Text("lines".into()), Value::Array(lines))];
-        left.keep("text", Fields::of(Value::Map(lines)));
-    }
-    left.keep("header", header);
+    let left = Fields::of_text(page.labels, page.rest, header);
     draft.finish(Layout::Spindump, left)
 }
 
@@ -332,11 +319,7 @@ impl Page {
         let event = draft.event();
         event.reason = self.take("Action taken");
         if let Some(nanoseconds) = duration.as_deref().and_then(values::duration) {
-            draft.report.stall_end = Some(StallEnd {
-                duration: Duration::from_nanos(nanoseconds),
-                how: "reported".to_owned(),
-                ..StallEnd::default()
-            });
+            draft.lasted(nanoseconds);
         }
     }
 }
@@ -369,7 +352,7 @@ fn node(line: &str) -> Option<(usize, Node)> {
         Node {
             parent: None,
             count,
-            frame: named(pc, name),
+            frame: frame(pc, None, Some(name.to_owned())),
             first: first.map(|first| first.saturating_sub(1)),
         },
     ))
@@ -379,10 +362,6 @@ fn node(line: &str) -> Option<(usize, Node)> {
 fn looks_like_a_node(line: &str) -> bool {
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
     digits > 0 && line[digits..].starts_with(' ') && line.contains(" (") && line.contains(" + ")
-}
-
-fn named(pc: u64, name: &str) -> Frame {
-    frame(pc, None, Some(name.to_owned()))
 }
 
 #[cfg(test)]

@@ -1,14 +1,12 @@
 //! Apple's stackshots of a hang in JSON, the body of some `.ips`: `processByPid`, each with
 //! `threadById`, whose `userFrames` are pairs of an index into `binaryImages` and an offset.
 
-use std::time::Duration;
-
 use super::draft::{Draft, frame, keep_frames};
 use super::fields::{Fields, unsigned};
 use super::ips::joined;
 use super::{Layout, values};
 use crate::report::time::wall;
-use crate::report::{EventKind, Image, Reading, StallEnd, Thread, Value};
+use crate::report::{EventKind, Image, Reading, Thread, Value};
 
 /// Whether the body of an `.ips` is one.
 pub(super) fn is_one(body: &Fields) -> bool {
@@ -88,11 +86,7 @@ pub(super) fn head(draft: &mut Draft, header: &mut Fields, body: &mut Fields, na
     event.kind = EventKind::Stall;
     event.reason = reason;
     if let Some(duration) = duration {
-        draft.report.stall_end = Some(StallEnd {
-            duration: Duration::from_nanos(duration),
-            how: "reported".into(),
-            ..StallEnd::default()
-        });
+        draft.lasted(duration);
     }
 }
 

@@ -61,17 +61,11 @@ impl<'de> Deserialize<'de> for Frame {
             name: Option<String>,
         }
         if d.is_human_readable() {
-            let Named {
-                pc,
-                found,
-                image,
-                name,
-            } = Named::deserialize(d)?;
-            return Ok(Frame {
-                pc: pc.0,
-                found: Found::from_code(found),
-                image,
-                name,
+            return Named::deserialize(d).map(|named| Frame {
+                pc: named.pc.0,
+                found: Found::from_code(named.found),
+                image: named.image,
+                name: named.name,
             });
         }
         struct Elements;

@@ -292,15 +292,10 @@ pub(crate) mod marks {
                 duration: Option<u64>,
             }
             if d.is_human_readable() {
-                let Named {
-                    name,
-                    start,
-                    duration,
-                } = Named::deserialize(d)?;
-                return Ok(Mark {
-                    name,
-                    start,
-                    duration,
+                return Named::deserialize(d).map(|named| Mark {
+                    name: named.name,
+                    start: named.start,
+                    duration: named.duration,
                 });
             }
             struct Elements;

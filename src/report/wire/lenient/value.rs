@@ -91,10 +91,6 @@ impl<'a> Deserializer<'a> for Value<'_, 'a, '_> {
 
     /// A text that the format describes: no longer than such a text may be.
     fn deserialize_str<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
-        let text = |token| match token {
-            Token::Text(value) => Some(value),
-            _ => None,
-        };
         self.scalar("a string", text, |bytes| {
             let text = self.walk.text(self.at, bytes);
             if text.len() > limits::TEXT_BYTES {
@@ -191,10 +187,6 @@ impl<'a> Deserializer<'a> for Value<'_, 'a, '_> {
         words: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        let text = |token| match token {
-            Token::Text(value) => Some(value),
-            _ => None,
-        };
         self.scalar("a string", text, |bytes| {
             let known = words.split_last().map(|(other, known)| {
                 let found = known.iter().find(|word| word.as_bytes() == bytes);
@@ -217,6 +209,13 @@ impl<'a> Deserializer<'a> for Value<'_, 'a, '_> {
     forward_to_deserialize_any! {
         <V: Visitor<'a>>
         i8 i16 i32 i128 u16 u128 f32 char byte_buf unit unit_struct tuple_struct identifier
+    }
+}
+
+fn text(token: Token<'_>) -> Option<&[u8]> {
+    match token {
+        Token::Text(text) => Some(text),
+        _ => None,
     }
 }
 

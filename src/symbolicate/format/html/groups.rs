@@ -1,16 +1,14 @@
 //! The groups that cost most, on a page.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::markup::escape;
+use crate::symbolicate::format::top::counted;
 use crate::symbolicate::format::units::{count, duration};
 use crate::symbolicate::group::{Group, Groups, key_text};
 
 /// Frames of a group's stack that are shown.
 const FRAMES: usize = 24;
-/// Versions and devices that are shown.
-const KINDS: usize = 6;
 
 pub(super) fn body(groups: &Groups, n: usize) -> String {
     let mut page = String::new();
@@ -73,19 +71,4 @@ fn one(page: &mut String, rank: usize, group: &Group, reports: u64, whole: u64) 
         );
     }
     page.push_str("</dl>\n</section>\n");
-}
-
-fn counted(counts: &BTreeMap<String, u64>) -> String {
-    let mut counts: Vec<_> = counts.iter().collect();
-    counts.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-    let more = counts.len().saturating_sub(KINDS);
-    let shown = counts
-        .iter()
-        .take(KINDS)
-        .map(|(what, count)| format!("{what} × {count}"));
-    let mut parts: Vec<String> = shown.collect();
-    if more > 0 {
-        parts.push(format!("{more} more"));
-    }
-    parts.join(", ")
 }

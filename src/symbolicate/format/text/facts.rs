@@ -9,7 +9,7 @@ use crate::symbolicate::format::plain;
 use crate::symbolicate::format::remarks::{kind_text, missing_lines};
 use crate::symbolicate::format::stacks::heaviest;
 use crate::symbolicate::format::units::{date_time, duration};
-use crate::symbolicate::frame::{id_text, image_file_name};
+use crate::symbolicate::frame::{hex, id_text, image_file_name};
 use crate::symbolicate::group::thread_in_question;
 
 impl Page<'_> {
@@ -254,7 +254,7 @@ impl Page<'_> {
         for image in &images {
             let end = image.base.wrapping_add(image.size.saturating_sub(1));
             let arch = image.arch.as_deref().unwrap_or(&self.report().head.arch);
-            let id: String = image.id.iter().map(|byte| format!("{byte:02x}")).collect();
+            let id = hex(&image.id);
             let name = image_file_name(&image.name);
             let (first, last) = (format!("{:#x}", image.base), format!("{end:#x}"));
             let line = format!(

@@ -11,7 +11,7 @@ pub(super) use self::lines::{image_line, is_address, label};
 use super::draft::{Draft, frame};
 use super::fields::Fields;
 use super::ips::{code_name, fault_address, joined};
-use super::{LAST_EXCEPTION, Layout, Lines, values};
+use super::{Layout, Lines, values};
 use crate::report::{DamageKind, EventKind, Frame, Image, Reading, Signal, Thread, Value, limits};
 
 /// Whether the text looks like one: two of its labels at the beginning of lines.
@@ -40,18 +40,7 @@ pub(super) fn read(text: &[u8], mut header: Fields, lines: Lines<'_>) -> Reading
     let text: Cow<'_, str> = String::from_utf8_lossy(text);
     let mut draft = Draft::new();
     images(&mut draft, &text);
-    let mut page = Page {
-        labels: Vec::new(),
-        threads: Vec::new(),
-        current: None,
-        rest: Vec::new(),
-        state: State::Head,
-        exception: Vec::new(),
-        by_number: BTreeMap::new(),
-        bases: BTreeMap::new(),
-        kept: 0,
-        unread: Vec::new(),
-    };
+    let mut page = Page::default();
     for (line, number) in text.lines().zip(1..) {
         page.line(line, number);
     }
@@ -62,18 +51,7 @@ pub(super) fn read(text: &[u8], mut header: Fields, lines: Lines<'_>) -> Reading
     let had_images = !draft.report.images.is_empty();
     page.stacks(&mut draft);
     page.head(&mut draft, &mut header);
-    let mut left = Fields::of(Value::Map(
-        page.labels
-            .into_iter()
-            .map(|(k, v)| (Value::Text(k), Value::Text(v)))
-            .collect(),
-    ));
-    if !page.rest.is_empty() {
-        let lines = page.rest.into_iter().map(Value::Text).collect();
-        let lines = vec![(Value::Text("lines".into()), Value::Array(lines))];
-        left.keep("text", Fields::of(Value::Map(lines)));
-    }
-    left.keep("header", header);
+    let left = Fields::of_text(page.labels, page.rest, header);
     if !had_images {
         draft.damage(
             DamageKind::Cut,
@@ -85,8 +63,9 @@ pub(super) fn read(text: &[u8], mut header: Fields, lines: Lines<'_>) -> Reading
 }
 
 /// Where in the text we are.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 enum State {
+    #[default]
     Head,
     Thread,
     Exception,
@@ -95,6 +74,7 @@ enum State {
     Other,
 }
 
+#[derive(Default)]
 struct Page {
     labels: Vec<(String, String)>,
     /// With the number that each has in the text.
@@ -158,9 +138,7 @@ impl Page {
                 Some((key, value)) => self.labels.push((key.to_owned(), value.to_owned())),
                 None => self.keep(line),
             },
-            _ => {
-                self.keep(line);
-            }
+            _ => self.keep(line),
         }
     }
 
@@ -321,15 +299,7 @@ impl Page {
             draft.thread(thread);
         }
         if !self.exception.is_empty() {
-            draft.thread(Thread {
-                name: Some(LAST_EXCEPTION.into()),
-                frames: std::mem::take(&mut self.exception),
-                ..Thread::default()
-            });
-            let last = draft.report.threads.last_mut();
-            if let Some(first) = last.and_then(|thread| thread.frames.first_mut()) {
-                first.found = super::UNSAID;
-            }
+            draft.last_exception(std::mem::take(&mut self.exception));
             draft.event().kind = EventKind::Exception;
         }
     }
