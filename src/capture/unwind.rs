@@ -8,10 +8,14 @@ mod jump_target;
 mod macho;
 mod restore;
 mod row;
+mod rules;
 mod scan;
 mod signal;
+mod state;
 
 use std::ops::Range;
+
+use state::State;
 
 use super::cfi::{Context, Fault};
 use super::engine::Scratch;
@@ -185,72 +189,6 @@ enum Way {
     Uncertain,
     /// By their rows: every preserved register is followed.
     Full,
-}
-
-/// Where a walk stands.
-#[derive(Debug, Clone)]
-struct State {
-    pc: u64,
-    sp: u64,
-    fp: u64,
-    /// All registers, but for the three above, which are kept up to date apart.
-    registers: Registers,
-    /// Bits of the registers whose values are known.
-    known: u64,
-    /// Bits of those among them that may be another frame's, see [`Walk::leave_by_row`].
-    uncertain: u64,
-    /// A CFA, and the return address of its frame, in place of which something else may stand
-    /// already, see [`install`].
-    called: Option<(u64, u64)>,
-    found: Found,
-    /// Whether pc is that of an instruction about to run, rather than a return address.
-    exact: bool,
-    switches: u32,
-}
-
-impl State {
-    fn new(registers: &Registers, exact: bool) -> State {
-        let found = if exact {
-            Found::Context
-        } else {
-            Found::UnwindInfo
-        };
-        State {
-            pc: registers.pc(),
-            sp: registers.sp(),
-            fp: registers.fp(),
-            registers: *registers,
-            known: u64::MAX,
-            uncertain: 0,
-            called: None,
-            found,
-            exact,
-            switches: 0,
-        }
-    }
-
-    /// All registers, the three that are kept apart among them.
-    fn all(&self) -> Registers {
-        let mut registers = self.registers;
-        registers.set_frame(self.pc, self.sp, self.fp);
-        registers
-    }
-
-    /// Takes over all registers.
-    fn set_all(&mut self, registers: Registers) {
-        (self.pc, self.sp, self.fp) = (registers.pc(), registers.sp(), registers.fp());
-        self.registers = registers;
-    }
-
-    /// The address that tables are searched for: that of the call, not of what follows it.
-    #[inline]
-    fn lookup(&self) -> u64 {
-        if self.exact {
-            self.pc
-        } else {
-            self.pc.wrapping_sub(1)
-        }
-    }
 }
 
 impl<M: Memory> Iterator for Walk<'_, M> {
@@ -427,61 +365,6 @@ impl<M: Memory> Walk<'_, M> {
 
     fn knows(&self, register: usize) -> bool {
         self.state.known & (1 << register) != 0
-    }
-
-    /// The rule and the image of where the state stands.
-    #[inline]
-    fn rule_here(&mut self) -> Known {
-        let address = self.state.lookup();
-        match self.unwinder.cache.get(address) {
-            Some(known) => known,
-            None => self.find_rule(address),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn find_rule(&mut self, address: u64) -> Known {
-        // Most callers are of the same image.
-        if !self.near.0.contains(&address) {
-            self.near = match self.images.find_around(address) {
-                Some((around, index)) => (around, Some(index)),
-                None => (0..0, None),
-            };
-        }
-        let index = self.near.1;
-        let image = index.and_then(|index| self.images.get(index));
-        let (rule, source) = match image {
-            Some(image) if image.is_mach_o() => self.rule_of_mach_o(image, image.svma(address)),
-            Some(image) => {
-                let found = self.rule_of_elf(image, image.svma(address));
-                match self.is_constant_over_moves(image, found.0) {
-                    true => (found.0.guessed(), RuleSource::Instructions),
-                    false => found,
-                }
-            }
-            None => (Rule::Nothing, RuleSource::Guess),
-        };
-        let known = Known::new(rule.packed(), index).from(source);
-        self.unwinder.cache.insert(address, known);
-        known
-    }
-
-    fn rule_of_elf(&mut self, image: &LoadedImage, svma: u64) -> (Rule, RuleSource) {
-        let Unwinder {
-            context, scratch, ..
-        } = &mut *self.unwinder;
-        let nothing = (Rule::Nothing, RuleSource::Guess);
-        let Some(cfi) = &image.cfi else {
-            return nothing;
-        };
-        if let Some(rule) = cfi.rule(svma, self.arch, context, scratch) {
-            return rule;
-        }
-        match image.entry_at(svma) {
-            Some(entry) if cfi.find(entry, context).is_none() => (Rule::Root, RuleSource::Root),
-            _ => nothing,
-        }
     }
 
     #[inline]

@@ -166,7 +166,7 @@ pub(crate) static CRASH_WRITER: Writer = Writer {
 
 /// Writes those parts of the report that can be claimed. Signal-safe; called by the dying thread that
 /// the crash trigger let in, and by the writer thread.
-fn write(crashed: &Crashed<'_>) {
+fn write(crashed: &Crashed) {
     // SAFETY: only `prepare_crash` stores here, and nothing is freed while a handler runs, or the
     // writer thread writes.
     let Some(recorder) = (unsafe { RECORDER.load(Ordering::Acquire).as_ref() }) else {

@@ -18,7 +18,7 @@ pub(super) struct Cause {
 
 impl Cause {
     /// Signal-safe.
-    pub fn of(crashed: &Crashed<'_>) -> Cause {
+    pub fn of(crashed: &Crashed) -> Cause {
         let aborted = crashed.signal.number == libc::SIGABRT;
         let trapped = matches!(crashed.signal.number, libc::SIGTRAP | libc::SIGILL);
         let mut words = [0; 1024];

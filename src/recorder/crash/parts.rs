@@ -18,7 +18,7 @@ use crate::trigger::terminate::Exception;
 
 impl CrashWork {
     /// Writes `event`. Signal-safe.
-    pub fn event(&mut self, cause: &Cause, crashed: &Crashed<'_>) {
+    pub fn event(&mut self, cause: &Cause, crashed: &Crashed) {
         let Some(recording) = &mut self.recording else {
             return;
         };
@@ -49,7 +49,7 @@ impl CrashWork {
         &mut self,
         recorder: &CrashRecorder,
         cause: &Cause,
-        crashed: &Crashed<'_>,
+        crashed: &Crashed,
     ) -> Option<CaptureView<'static>> {
         let (recording, work) = (self.recording.as_mut()?, &mut self.work);
         let mut cost = CaptureView::default();
@@ -72,7 +72,7 @@ impl CrashWork {
             recording.vitals_and_context(&mut work.buffers);
             if recorder.near_memory {
                 let address = crashed.signal.address;
-                super::near::write(recording, &mut work.buffers, crashed.registers, address);
+                super::near::write(recording, &mut work.buffers, &crashed.registers, address);
             }
             crashed.done(Part::Vitals)?;
         }
@@ -103,7 +103,7 @@ fn thread(
     recording: &mut Recording,
     work: &mut Work,
     images: &ImagesGuard,
-    crashed: &Crashed<'_>,
+    crashed: &Crashed,
 ) -> CaptureView<'static> {
     let mut named = [("", 0); 40];
     let slots = crashed.registers.named().zip(&mut named);
@@ -114,7 +114,7 @@ fn thread(
         registers: named.get(..count).unwrap_or_default(),
         ..view(crashed.thread, &crashed.name)
     };
-    let captured = work.capturer.capture_context(crashed.registers, images);
+    let captured = work.capturer.capture_context(&crashed.registers, images);
     let cost = work::cost(&captured);
     recording.thread(&mut work.buffers, images, &thread, &captured);
     recording.main_image(&mut work.buffers, images);

@@ -115,15 +115,15 @@ impl Crash {
 }
 
 /// A crash, as the writer of its report sees it.
-#[derive(Debug)]
-pub(crate) struct Crashed<'a> {
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Crashed {
     /// The thread that crashed: the calling one, unless the writer thread or the taker of Mach exceptions
     /// writes for it.
     pub thread: Thread,
     /// The signal.
     pub signal: SignalFacts,
     /// The registers at the crash.
-    pub registers: &'a Registers,
+    pub registers: Registers,
     /// The Mach exception that it came by, where it came by one: the calling thread is another
     /// one then, and the one that crashed stands still.
     pub exception: Option<&'static str>,
@@ -149,7 +149,7 @@ pub(crate) struct Begin {
     pub writer_thread_is_stuck: bool,
 }
 
-impl Crashed<'_> {
+impl Crashed {
     /// Which of the two writers this is. Signal-safe.
     pub fn role(&self) -> WriterRole {
         self.claims.role
@@ -317,7 +317,7 @@ impl Stamp {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Writer {
     /// Writes those parts of the report that it can claim. Must be signal-safe.
-    pub write: fn(&Crashed<'_>),
+    pub write: fn(&Crashed),
     /// Closes what this writer has written after a crash in `write`, which is not returned to. Must be
     /// signal-safe.
     pub salvage: fn(WriterRole, Phase),

@@ -12,11 +12,10 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use super::sections::Claims;
-use super::{Crashed, Part, Stamp, Writer};
-use crate::capture::Registers;
-use crate::platform::signals::{self, SignalFacts};
+use super::{Crashed, Part, Writer};
+use crate::platform::signals;
 use crate::platform::stacks::{self, CrashStack};
-use crate::platform::{Semaphore, Thread, ThreadName, clock};
+use crate::platform::{Semaphore, Thread, clock};
 
 /// There is no writer thread, or it will never write again.
 const GONE: u32 = 0;
@@ -42,25 +41,13 @@ static ANSWER: Semaphore = Semaphore::new();
 static STACK: AtomicPtr<CrashStack> = AtomicPtr::new(std::ptr::null_mut());
 
 /// What the dying thread hands over. It is a copy: the dying thread may go on without the writer thread.
-struct Request(UnsafeCell<Option<Order>>);
+struct Request(UnsafeCell<Option<(&'static Writer, Crashed)>>);
 
 // SAFETY: written only by the thread that owns the crash while STATE is IDLE, and read only by the
 // writer thread while it is WRITING.
 unsafe impl Sync for Request {}
 
 static REQUEST: Request = Request(UnsafeCell::new(None));
-
-#[derive(Clone, Copy)]
-struct Order {
-    writer: &'static Writer,
-    thread: Thread,
-    signal: SignalFacts,
-    registers: Registers,
-    panicking: bool,
-    name: ThreadName,
-    stamp: Stamp,
-    claims: Claims,
-}
 
 /// As much as the dying thread has to write on.
 const WRITER_STACK: usize = 512 << 10;
@@ -156,19 +143,11 @@ fn run() {
 
 extern "C" fn body(_: *mut c_void) {
     // SAFETY: WRITING: the request is the writer thread's until it is IDLE again.
-    let Some(order) = (unsafe { *REQUEST.0.get() }) else {
+    let Some((writer, mut crashed)) = (unsafe { *REQUEST.0.get() }) else {
         return;
     };
-    (order.writer.write)(&Crashed {
-        thread: order.thread,
-        signal: order.signal,
-        registers: &order.registers,
-        exception: None,
-        panicking: order.panicking,
-        name: order.name,
-        stamp: order.stamp,
-        claims: order.claims.for_writer_thread(),
-    });
+    crashed.claims = crashed.claims.for_writer_thread();
+    (writer.write)(&crashed);
 }
 
 /// What came of handing over.
@@ -186,25 +165,14 @@ pub(super) enum Handed {
 
 /// Has the writer thread write the report and waits for it. Only for the thread that owns the crash.
 /// Signal-safe.
-pub(super) fn write(writer: &'static Writer, crashed: &Crashed<'_>) -> Handed {
+pub(super) fn write(writer: &'static Writer, crashed: &Crashed) -> Handed {
     let here = Thread::current().id();
     let writer_thread = THREAD.load(Ordering::Acquire);
     if writer_thread == here || STATE.load(Ordering::Acquire) != IDLE {
         return Handed::Not;
     }
     // SAFETY: IDLE, and only the owner of the crash writes here: it is not read now.
-    unsafe {
-        *REQUEST.0.get() = Some(Order {
-            writer,
-            thread: crashed.thread,
-            signal: crashed.signal,
-            registers: *crashed.registers,
-            panicking: crashed.panicking,
-            name: crashed.name,
-            stamp: crashed.stamp,
-            claims: crashed.claims,
-        });
-    }
+    unsafe { *REQUEST.0.get() = Some((writer, *crashed)) };
     // What is left of an answer that was not waited for.
     while ANSWER.wait_until(0) {}
     if STATE

@@ -97,7 +97,7 @@ extern "C" fn body(argument: *mut c_void) {
     let mut crashed = Crashed {
         thread: call.thread,
         signal: call.signal,
-        registers: &call.registers,
+        registers: call.registers,
         exception: call.exception,
         panicking: call.thread == Thread::current() && std::thread::panicking(),
         name: ThreadName::of(call.thread),

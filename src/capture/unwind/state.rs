@@ -1,0 +1,70 @@
+//! Where a walk stands: the registers of one frame, and what is known of them.
+
+use crate::capture::registers::Registers;
+use crate::report::model::Found;
+
+/// Where a walk stands.
+#[derive(Debug, Clone)]
+pub(super) struct State {
+    pub(super) pc: u64,
+    pub(super) sp: u64,
+    pub(super) fp: u64,
+    /// All registers, but for the three above, which are kept up to date apart.
+    pub(super) registers: Registers,
+    /// Bits of the registers whose values are known.
+    pub(super) known: u64,
+    /// Bits of those among them that may be another frame's, see `Walk::leave_by_row`.
+    pub(super) uncertain: u64,
+    /// A CFA, and the return address of its frame, in place of which something else may stand
+    /// already, see `restore.rs`.
+    pub(super) called: Option<(u64, u64)>,
+    pub(super) found: Found,
+    /// Whether pc is that of an instruction about to run, rather than a return address.
+    pub(super) exact: bool,
+    pub(super) switches: u32,
+}
+
+impl State {
+    pub(super) fn new(registers: &Registers, exact: bool) -> State {
+        let found = if exact {
+            Found::Context
+        } else {
+            Found::UnwindInfo
+        };
+        State {
+            pc: registers.pc(),
+            sp: registers.sp(),
+            fp: registers.fp(),
+            registers: *registers,
+            known: u64::MAX,
+            uncertain: 0,
+            called: None,
+            found,
+            exact,
+            switches: 0,
+        }
+    }
+
+    /// All registers, the three that are kept apart among them.
+    pub(super) fn all(&self) -> Registers {
+        let mut registers = self.registers;
+        registers.set_frame(self.pc, self.sp, self.fp);
+        registers
+    }
+
+    /// Takes over all registers.
+    pub(super) fn set_all(&mut self, registers: Registers) {
+        (self.pc, self.sp, self.fp) = (registers.pc(), registers.sp(), registers.fp());
+        self.registers = registers;
+    }
+
+    /// The address that tables are searched for: that of the call, not of what follows it.
+    #[inline]
+    pub(super) fn lookup(&self) -> u64 {
+        if self.exact {
+            self.pc
+        } else {
+            self.pc.wrapping_sub(1)
+        }
+    }
+}

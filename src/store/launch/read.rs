@@ -1,0 +1,297 @@
+//! How earlier launches ended, read from their records.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::{ENDING, FIRST_WORDS, MAGIC, NO_STATUS, NOT_COUNTED, at, ended as stored};
+use crate::platform::vitals::MemoryGroup;
+use crate::platform::{self, descriptors, vitals};
+use crate::report::name::is_short_id;
+use crate::report::time::wall;
+use crate::store;
+use crate::store::out_of_memory::{Now, Was, by_use_alone, out_of_memory};
+
+/// How a launch ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum HowEnded {
+    /// By `exit`, or by a return of `main`, whatever the status.
+    Exit,
+    /// The app dropped its monitor, and what came after is not known: neither of those above.
+    Uninstalled,
+    /// By a crash, of which there is a report.
+    Crash,
+    /// By a Rust panic that left `main`, or that could not unwind; of which there is a report, unless
+    /// [`Crash::panics`](crate::Crash::panics) is off.
+    Panic,
+    /// It was killed in the middle of a stall: by an impatient user, or a watchdog.
+    Stalled,
+    /// It was killed, most likely for want of memory: since it was last seen the kernel has counted such an end
+    /// in its control group (or on the machine, where there is no such counter), memory was near its limit, and the
+    /// process was alone in its group or had a good part of that memory. On Apple platforms, where such ends
+    /// are not counted, it is a guess by what was used. `docs/endings.md` lists what cannot be distinguished.
+    OutOfMemory,
+    /// The machine was started anew: a loss of power, a kernel's panic, a restart.
+    Reboot,
+    /// Without a word: it was killed (by SIGKILL, say, by a signal that is not reported, or by a fault on a thread
+    /// that blocks every signal), or it left by `_exit`. Afterwards these cannot be distinguished; whether it was in the
+    /// foreground is in [`EndedLaunch::foreground`].
+    Abrupt,
+}
+
+impl HowEnded {
+    /// In a word, as `out_of_memory`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            HowEnded::Exit => "exit",
+            HowEnded::Uninstalled => "uninstalled",
+            HowEnded::Crash => "crash",
+            HowEnded::Panic => "panic",
+            HowEnded::Stalled => "stalled",
+            HowEnded::OutOfMemory => "out_of_memory",
+            HowEnded::Reboot => "reboot",
+            HowEnded::Abrupt => "abrupt",
+        }
+    }
+
+    /// Whether the app itself wanted it.
+    pub fn is_clean(self) -> bool {
+        matches!(self, HowEnded::Exit | HowEnded::Uninstalled)
+    }
+}
+
+/// An earlier launch, how it ended, and how it was when it was last seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EndedLaunch {
+    /// Identifies it; the same in all its reports.
+    pub launch: [u8; 16],
+    /// The app's version then, at most 112 bytes of it.
+    pub app_version: String,
+    /// The process' id then.
+    pub pid: u64,
+    /// How it ended.
+    pub how: HowEnded,
+    /// The exit status, where it ended by one and libc gives it (glibc does).
+    pub status: Option<i32>,
+    /// When the monitor was installed.
+    pub started: SystemTime,
+    /// When it was last seen at work.
+    pub last_seen: SystemTime,
+    /// Memory of its own then, bytes.
+    pub footprint: Option<u64>,
+    /// Free memory of the machine then, bytes.
+    pub device_free: Option<u64>,
+    /// Whether it was in the foreground, by its own word.
+    pub foreground: bool,
+}
+
+/// The launches that have left a record in `directory` and are over, oldest first. The records stay:
+/// the next monitor that is installed there removes them and has them as its previous launches.
+///
+/// # Errors
+/// When the folder is there but cannot be listed.
+///
+/// ```
+/// # let directory = std::env::temp_dir().join("wedjat-doc-none");
+/// for launch in wedjat::store::launches(&directory)? {
+///     if !launch.how.is_clean() {
+///         println!("version {} ended by {}", launch.app_version, launch.how.as_str());
+///     }
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn launches(directory: impl AsRef<Path>) -> io::Result<Vec<EndedLaunch>> {
+    ended(&store::list(directory.as_ref())?, false)
+}
+
+/// Those of these records that are over, oldest first; removes them.
+pub(crate) fn take(records: &[PathBuf]) -> io::Result<Vec<EndedLaunch>> {
+    ended(records, true)
+}
+
+/// The ending, where a name is one of a record.
+pub(in crate::store) fn ending_of(name: &str) -> Option<&str> {
+    let (stem, ending) = name.rsplit_once('.')?;
+    let (started, id) = stem.split_once('-')?;
+    let is_ours = !started.is_empty()
+        && started.bytes().all(|byte| byte.is_ascii_digit())
+        && is_short_id(id.as_bytes())
+        && ending == ENDING;
+    is_ours.then_some(ending)
+}
+
+fn ended(records: &[PathBuf], remove: bool) -> io::Result<Vec<EndedLaunch>> {
+    let boot = vitals::boot_id();
+    let now = Now {
+        kills: vitals::oom_kills(),
+        group: vitals::memory_group(),
+    };
+    let mut found = Vec::new();
+    for path in records {
+        if store::ending(path) != Some(ENDING) {
+            continue;
+        }
+        // One that cannot be read, or whose process is alive, counts for nothing.
+        let Ok(file) = descriptors::open_file(path, libc::O_RDONLY) else {
+            continue;
+        };
+        if !platform::descriptors::try_lock(&file) {
+            continue;
+        }
+        let bytes = descriptors::read(path).unwrap_or_default();
+        let words: Vec<u64> = bytes
+            .chunks_exact(8)
+            .filter_map(|word| word.try_into().ok().map(u64::from_ne_bytes))
+            .collect();
+        let ended = read(&words, boot, &now);
+        // One that was never written to has nothing to keep.
+        let is_ours = ended.is_some() || bytes.is_empty() && store::is_old(&file);
+        found.extend(ended);
+        if remove && is_ours {
+            // One that stays is read once more.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+    Ok(found)
+}
+
+fn read(words: &[u64], boot: Option<u128>, now: &Now) -> Option<EndedLaunch> {
+    let word = |at: usize| words.get(at).copied().unwrap_or(0);
+    let known = |at: usize| Some(word(at)).filter(|&value| value != 0);
+    if word(at::MAGIC) != MAGIC || words.len() < FIRST_WORDS {
+        return None;
+    }
+    let pair = |at: usize| u128::from(word(at)) << 64 | u128::from(word(at + 1));
+    let version: Vec<u8> = words
+        .get(at::VERSION..at::VERSION_END)?
+        .iter()
+        .flat_map(|word| word.to_ne_bytes())
+        .take(word(at::VERSION_LENGTH) as usize)
+        .collect();
+    let foreground = word(at::BACKGROUND) == 0;
+    let rebooted = boot.is_some_and(|boot| pair(at::BOOT) != 0 && boot != pair(at::BOOT));
+    let how = match word(at::ENDED) {
+        stored::EXIT => HowEnded::Exit,
+        stored::UNINSTALLED | stored::UNWOUND => HowEnded::Uninstalled,
+        stored::CRASH => HowEnded::Crash,
+        stored::PANIC => HowEnded::Panic,
+        _ if rebooted => HowEnded::Reboot,
+        _ if killed_for_memory(&word, now) => HowEnded::OutOfMemory,
+        _ if word(at::STALLED) != 0 => HowEnded::Stalled,
+        _ => HowEnded::Abrupt,
+    };
+    let by_status = matches!(how, HowEnded::Exit | HowEnded::Panic);
+    let status = Some(word(at::STATUS)).filter(|&status| by_status && status != NO_STATUS);
+    Some(EndedLaunch {
+        launch: pair(at::LAUNCH).to_be_bytes(),
+        app_version: String::from_utf8_lossy(&version).into_owned(),
+        pid: word(at::PID),
+        how,
+        status: status.map(|status| status as i32),
+        started: wall(word(at::STARTED)),
+        last_seen: wall(word(at::SEEN)),
+        footprint: known(at::FOOTPRINT),
+        device_free: known(at::FREE),
+        foreground,
+    })
+}
+
+/// Whether it was most likely killed for want of memory.
+fn killed_for_memory(word: &dyn Fn(usize) -> u64, now: &Now) -> bool {
+    let known = |at: usize| Some(word(at)).filter(|&value| value != 0);
+    let counted = |at: usize| Some(word(at)).filter(|&count| count != NOT_COUNTED);
+    let was = Was {
+        footprint: word(at::FOOTPRINT),
+        free: word(at::FREE),
+        total: word(at::TOTAL),
+        kills: counted(at::OOM_KILLS),
+        group: known(at::GROUP).map(|id| MemoryGroup {
+            id,
+            limit: known(at::LIMIT),
+            peak: known(at::GROUP_PEAK),
+            own_peak: known(at::GROUP_OWN_PEAK),
+            kills: counted(at::GROUP_KILLS),
+            alone: word(at::GROUP_ALONE) != 0,
+        }),
+    };
+    match vitals::OOM_KILLS_ARE_COUNTED {
+        true => out_of_memory(&was, now),
+        false => by_use_alone(&was),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::launch::WORDS;
+
+    const GIB: u64 = 1 << 30;
+
+    /// How a small process ended, before which 3 were killed.
+    fn how(change: impl Fn(&mut [u64]), boot: u128, kills: u64) -> HowEnded {
+        let mut words = [0u64; WORDS];
+        words[at::MAGIC] = MAGIC;
+        words[at::BOOT + 1] = 7;
+        words[at::OOM_KILLS] = 3;
+        words[at::TOTAL] = 8 * GIB;
+        words[at::FREE] = 4 * GIB;
+        words[at::FOOTPRINT] = GIB / 4;
+        change(&mut words);
+        let now = Now {
+            kills: Some(kills),
+            group: None,
+        };
+        read(&words, Some(boot), &now).unwrap().how
+    }
+
+    #[test]
+    fn how_a_launch_ended_follows_from_what_it_left() {
+        let plain = |_: &mut [u64]| ();
+        assert_eq!(how(plain, 7, 3), HowEnded::Abrupt);
+        assert_eq!(how(|w| w[at::BACKGROUND] = 1, 7, 3), HowEnded::Abrupt);
+        assert_eq!(how(plain, 8, 3), HowEnded::Reboot);
+        assert_eq!(how(|w| w[at::STALLED] = 1, 7, 3), HowEnded::Stalled);
+        assert_eq!(how(|w| w[at::ENDED] = stored::EXIT, 8, 3), HowEnded::Exit);
+        assert_eq!(how(|w| w[at::ENDED] = stored::CRASH, 7, 9), HowEnded::Crash);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn no_end_that_was_noted_is_one_for_want_of_memory() {
+        let large = |words: &mut [u64]| words[at::FOOTPRINT] = 7 * GIB;
+        assert_eq!(how(large, 7, 4), HowEnded::OutOfMemory);
+        assert_eq!(how(large, 7, 3), HowEnded::Abrupt, "no process was killed");
+        assert_eq!(how(|_| (), 7, 4), HowEnded::Abrupt, "another one was");
+        assert_eq!(how(large, 8, 4), HowEnded::Reboot);
+        let exited = |words: &mut [u64]| {
+            large(words);
+            words[at::ENDED] = stored::EXIT;
+        };
+        assert_eq!(how(exited, 7, 4), HowEnded::Exit);
+        let uncounted = |words: &mut [u64]| {
+            large(words);
+            words[at::OOM_KILLS] = NOT_COUNTED;
+        };
+        assert_eq!(how(uncounted, 7, 4), HowEnded::Abrupt);
+    }
+
+    #[test]
+    fn a_record_from_before_there_were_groups_is_read() {
+        let mut words = [0; FIRST_WORDS];
+        (words[at::MAGIC], words[at::PID]) = (MAGIC, 17);
+        (words[at::VERSION_LENGTH], words[at::VERSION]) = (3, u64::from_ne_bytes(*b"1.2....."));
+        let ended = read(&words, None, &Now::default()).unwrap();
+        assert_eq!((ended.pid, ended.how), (17, HowEnded::Abrupt));
+        assert_eq!(ended.app_version, "1.2");
+    }
+
+    #[test]
+    fn what_is_no_record_is_ignored() {
+        let now = Now::default();
+        assert_eq!(read(&[], None, &now), None);
+        assert_eq!(read(&[0; WORDS], None, &now), None);
+        assert_eq!(read(&[MAGIC; 5], None, &now), None);
+    }
+}
