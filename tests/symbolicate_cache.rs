@@ -282,3 +282,66 @@ fn other_things_in_the_cache_s_own_folder_stay() {
         assert!(after.get(path) == Some(thing), "{}", path.display());
     }
 }
+
+/// Runs the command under ptrace(2), with these addresses and without a cache; how many threads it has begun.
+fn threads_begun(count: u64) -> u64 {
+    use std::os::unix::process::CommandExt;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_symbolicate"));
+    command
+        .args(["--no-cache", "--debug"])
+        .arg(program())
+        .arg("--address");
+    command.args(
+        addresses(count)
+            .iter()
+            .map(|address| format!("{address:#x}")),
+    );
+    command
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null());
+    // SAFETY: ptrace(2) and reading errno are async-signal-safe.
+    unsafe {
+        command.pre_exec(|| match libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        });
+    }
+    let child = command.spawn().expect("this test needs ptrace(2)");
+    let pid = child.id() as libc::pid_t;
+    let mut threads = 0;
+    loop {
+        let mut status = 0;
+        // Of this thread's own children alone: other tests have theirs.
+        // SAFETY: `status` is a place for the answer.
+        let stopped = unsafe { libc::waitpid(-1, &mut status, libc::__WALL | libc::__WNOTHREAD) };
+        assert!(stopped > 0, "{}", std::io::Error::last_os_error());
+        if !libc::WIFSTOPPED(status) {
+            if stopped == pid {
+                assert!(
+                    libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
+                    "{status:#x}"
+                );
+                return threads;
+            }
+            continue;
+        }
+        threads += u64::from(status >> 8 == libc::SIGTRAP | libc::PTRACE_EVENT_CLONE << 8);
+        let signal = match libc::WSTOPSIG(status) {
+            libc::SIGTRAP | libc::SIGSTOP => 0,
+            signal => signal,
+        };
+        let options = libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_EXITKILL;
+        // SAFETY: requests without pointers, to a thread that is stopped and traced by this one.
+        unsafe {
+            libc::ptrace(libc::PTRACE_SETOPTIONS, stopped, 0, options);
+            libc::ptrace(libc::PTRACE_CONT, stopped, 0, signal);
+        }
+    }
+}
+
+/// The table of the whole file is made on a thread of its own, where look-ups have paid for it.
+#[test]
+fn a_single_address_without_a_cache_begins_no_thread_and_many_begin_one() {
+    assert_eq!(threads_begun(1), 0);
+    assert_eq!(threads_begun(2000), 1);
+}

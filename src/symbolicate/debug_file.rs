@@ -51,6 +51,8 @@ struct Reading {
     began: bool,
     sections: Option<Arc<Sections>>,
     direct: Option<Direct>,
+    /// How many addresses were looked up in it so far.
+    answers: u32,
     /// What looking up in it has taken so far.
     spent: Duration,
     /// Whether the table of the whole file was begun, or cannot be made.
@@ -70,6 +72,8 @@ pub(crate) struct Answer {
 
 /// So many answers read no more of the symbol table than they need; then all of it is read.
 const SINGLE_ANSWERS: u32 = 2;
+/// Runs of no more look-ups than this begin no second thread, however small the file and slow the machine.
+const FEW_ANSWERS: u32 = 8;
 /// What the table of a whole file takes to make, for each byte of its `.debug_info`. Once looking up
 /// has taken as long, the table is worth it.
 const MAKING_PER_BYTE: Duration = Duration::from_nanos(20);
@@ -209,11 +213,12 @@ impl Inner {
         }
         let answer = self.answer(&mut reading, svma);
         reading.spent += cpu_time().saturating_sub(began);
+        reading.answers = reading.answers.saturating_add(1);
         let (Some(direct), Some(sections)) = (&reading.direct, &reading.sections) else {
             return (answer, false);
         };
-        let bytes = u32::try_from(sections.info_len()).unwrap_or(u32::MAX);
-        let is_worth_it = !direct.is_partial && reading.spent > MAKING_PER_BYTE * bytes;
+        let is_worth_it = !direct.is_partial
+            && is_table_worth_it(reading.answers, reading.spent, sections.info_len());
         let is_first = is_worth_it && !reading.settled;
         reading.settled |= is_worth_it;
         (answer, is_first)
@@ -283,6 +288,12 @@ impl Inner {
     }
 }
 
+/// Whether the table of a file with so many bytes of `.debug_info` costs no more than its look-ups have so far.
+fn is_table_worth_it(answers: u32, spent: Duration, info_len: usize) -> bool {
+    let bytes = u32::try_from(info_len).unwrap_or(u32::MAX);
+    answers > FEW_ANSWERS && spent > MAKING_PER_BYTE * bytes
+}
+
 /// What this thread has taken so far: on a busy machine the clock on the wall says more.
 fn cpu_time() -> Duration {
     use rustix::time::{ClockId, clock_gettime};
@@ -298,6 +309,21 @@ fn named(name: &str) -> Frame {
 mod tests {
     use super::*;
     use crate::symbolicate::object_file;
+
+    #[test]
+    fn a_table_is_made_after_some_look_ups_that_took_as_long() {
+        let (short, long) = (Duration::from_millis(1), Duration::from_secs(9));
+        for (answers, spent, info_len, expected) in [
+            (1, long, 0, false),
+            (FEW_ANSWERS, long, 1 << 20, false),
+            (FEW_ANSWERS + 1, long, 1 << 20, true),
+            (FEW_ANSWERS + 1, short, 1 << 20, false),
+            (u32::MAX, long, usize::MAX, false),
+        ] {
+            let found = is_table_worth_it(answers, spent, info_len);
+            assert_eq!(found, expected, "{answers} {spent:?} {info_len}");
+        }
+    }
 
     /// Every address of an image, asked of its debug information directly and of the table of the
     /// whole file.
