@@ -1,4 +1,4 @@
-//! What can be wrong with a report, and how it is told.
+//! What can be wrong with a report, and the messages about it.
 
 use std::fmt;
 
@@ -198,7 +198,7 @@ pub(crate) fn shown(text: &str) -> String {
     shown
 }
 
-/// Damages found so far, as many as are told one by one.
+/// Damages found so far, as many as are listed one by one.
 #[derive(Debug, Default)]
 pub(crate) struct Damages {
     list: Vec<Damage>,

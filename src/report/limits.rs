@@ -27,7 +27,7 @@ pub const FIELDS: usize = 1 << 12;
 /// Bytes of a text that the format defines.
 pub const TEXT_BYTES: usize = 1 << 20;
 
-/// Damages told one by one; what comes after is counted.
+/// Damages listed one by one; what comes after is counted.
 pub const DAMAGES: usize = 256;
 
 /// Bytes of a text as the recorder puts it; longer ones are cut, and counted in `dropped`.

@@ -39,7 +39,7 @@ pub(crate) enum Why {
     TooLong,
 }
 
-/// How far a section's `check` is to be trusted.
+/// How a section's `check` is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Checks {
     /// Something else vouches for all bytes.
@@ -137,8 +137,8 @@ impl<'a> Pieces<'a> {
                     map,
                     end,
                 };
-                let is_sure = self.checks == Checks::Required;
-                if self.passes(&section) && (is_sure || is_plausible(self.bytes, &section)) {
+                let is_checked = self.checks == Checks::Required;
+                if self.passes(&section) && (is_checked || is_plausible(self.bytes, &section)) {
                     return found;
                 }
             }

@@ -12,7 +12,7 @@ use super::wire::section::Section as _;
 
 /// How much is read at once.
 const CHUNK: usize = 64 << 10;
-/// A section's start is told from at most so many bytes: array, kind, map.
+/// A section's start is recognised from at most so many bytes: array, kind, map.
 const LONGEST_START: usize = 40;
 
 /// Reads reports, one after the other, from a stream: a pipe, a file, files put behind each other.

@@ -1,4 +1,4 @@
-//! MessagePack read token by token from untrusted bytes: no recursion, no allocation, no trust in lengths.
+//! MessagePack read token by token from untrusted bytes: no recursion, no allocation, lengths checked.
 
 /// One MessagePack token. Arrays and maps are their counts alone: what they hold follows.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -108,8 +108,8 @@ fn any_token(bytes: &[u8], at: usize) -> Result<(Token<'_>, usize), Broken> {
     Ok((token, cursor.at))
 }
 
-/// Where the token behind the one at `at` begins, and how many values that follow belong to this one: what is
-/// asked of the most tokens, and can be had without looking into them.
+/// Where the token behind the one at `at` begins, and how many values that follow belong to this one: all
+/// that most tokens are read for, without looking into them.
 #[inline]
 fn behind(bytes: &[u8], at: usize) -> Result<(usize, u64), Broken> {
     let mut cursor = Cursor { bytes, at };

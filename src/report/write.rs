@@ -71,7 +71,7 @@ impl ClosedBy {
 /// does not fit into the buffer is left out, in order of worth, and the section's key `dropped` says
 /// how much. 64 KiB hold about 4000 frames.
 ///
-/// After an error of the sink every later call returns that error: nobody knows what the sink holds.
+/// After an error of the sink every later call returns that error: what the sink holds is unknown.
 ///
 /// Signal-safe, as far as the sink is.
 ///

@@ -31,9 +31,9 @@ struct Inner {
     /// Once the whole file is known, no more is read of its DWARF.
     dwarf: Mutex<Reading>,
     symbols: OnceLock<Symbols>,
-    /// The table of the whole file, once somebody made or mapped it.
+    /// The table of the whole file, once it was made or mapped.
     full_table: OnceLock<FullTable>,
-    /// Set where the table that is being made is of use to nobody any more.
+    /// Set where the table that is being made is of no use any more.
     stop: AtomicBool,
 }
 
@@ -66,7 +66,7 @@ struct Reading {
 pub(crate) struct Answer {
     /// Innermost first; never empty.
     pub frames: Arc<[Frame]>,
-    /// Stated address of the function that all of these were inlined into.
+    /// Link-time address of the function that all of these were inlined into.
     pub entry: Option<u64>,
 }
 
@@ -107,7 +107,7 @@ impl DebugFile {
         &self.inner.object
     }
 
-    /// Whether a part of its debug information lies in a `.dwo` or `.dwp` file that was asked for, and
+    /// Whether a part of its debug information lies in a `.dwo` or `.dwp` file that a look-up needed, and
     /// is not there.
     pub(crate) fn is_missing_a_part(&self) -> bool {
         let reading = lock(&self.inner.dwarf);
@@ -117,7 +117,7 @@ impl DebugFile {
             .is_some_and(Direct::is_missing_a_part)
     }
 
-    /// The answer for a stated address; `None` where the truth is unknown.
+    /// The answer for a link-time address; `None` where the truth is unknown.
     pub(crate) fn lookup(&self, svma: u64) -> Option<Answer> {
         let inner = &self.inner;
         inner.object.code_end(svma)?;
@@ -143,7 +143,7 @@ impl DebugFile {
 }
 
 impl Drop for DebugFile {
-    /// A table that was begun is made, for the next process; without a cache it is of use to nobody. Either way the
+    /// A table that was begun is made, for the next process; without a cache it is of no use. Either way the
     /// file is closed then: its thread has ended.
     fn drop(&mut self) {
         let stop = self.inner.work.cache.is_none();
@@ -325,10 +325,9 @@ mod tests {
         }
     }
 
-    /// Every address of an image, asked of its debug information directly and of the table of the
-    /// whole file.
+    /// Every address of an image, looked up in its debug information directly and in the full table.
     #[test]
-    fn answers_do_not_hang_on_where_they_come_from() {
+    fn the_full_table_answers_as_the_debug_information_does() {
         for arch in ["arm64", "x86_64"] {
             let path = format!("testdata/macho/{arch}/kiosk.dSYM/Contents/Resources/DWARF/kiosk");
             let work = Arc::new(Work {

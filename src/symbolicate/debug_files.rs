@@ -57,7 +57,7 @@ struct Open {
     limit: usize,
 }
 
-/// An image's files (or that there are none), and when they were last asked for.
+/// An image's files (or that there are none), and when they were used last.
 type Used = (Option<Arc<ImageFiles>>, u64);
 
 /// What [`DebugFiles::add`] found.
@@ -147,7 +147,7 @@ impl DebugFiles {
 
     /// Adds what `path` holds: a Mach-O or ELF file, a `.dSYM`, an `.xcarchive`, a dyld shared cache, or a
     /// folder of any of these, as Xcode's `DeviceSupport` is one. Only headers are read. A folder is walked by as many threads as
-    /// [`jobs`](DebugFiles::jobs) said before; what was found in it is remembered in the
+    /// [`jobs`](DebugFiles::jobs) allows; what was found in it is remembered in the
     /// [`cache`](DebugFiles::cache).
     ///
     /// # Errors

@@ -18,12 +18,12 @@ use super::{lock, object_file};
 
 /// Larger answers are no debug files.
 const MAX_SIZE: u64 = 8 << 30;
-/// That no server has a file is believed for so long, as elfutils does.
+/// That no server has a file is kept for so long, as elfutils does.
 const MISS: Duration = Duration::from_secs(600);
 
-/// The servers to ask, and where to keep what they gave. A server that cannot be reached is told of
-/// once and not asked again. What a server gives is kept only if it is a debug file of the build that
-/// was asked for; else the next server is asked.
+/// The servers to query, and where to keep their files. A server that cannot be reached is reported
+/// once and not queried again. A file is kept only if it is a debug file of the build that was
+/// requested; else the next server is queried.
 #[derive(Clone)]
 pub struct Debuginfod {
     servers: Vec<String>,
@@ -37,7 +37,7 @@ pub struct Debuginfod {
 
 type Watch = Arc<dyn Fn(&Fetching<'_>) + Send + Sync>;
 
-/// How a download goes, for whoever waits.
+/// How a download goes, for the thread that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fetching<'a> {
@@ -47,7 +47,7 @@ pub enum Fetching<'a> {
         url: &'a str,
         /// Bytes so far.
         bytes: u64,
-        /// Bytes in all, where the server said so.
+        /// Bytes in all, where the server reports it.
         of: Option<u64>,
     },
     /// All has come.
@@ -55,7 +55,7 @@ pub enum Fetching<'a> {
         /// What was fetched.
         url: &'a str,
     },
-    /// The server could not be reached or broke off; the others are asked.
+    /// The server could not be reached or broke off; the others are queried.
     Failed {
         /// What was to be fetched.
         url: &'a str,
@@ -64,7 +64,7 @@ pub enum Fetching<'a> {
     },
 }
 
-/// What came of asking one server.
+/// The result of querying one server.
 enum Outcome {
     Fetched,
     NotThere,
@@ -86,7 +86,7 @@ impl Debuginfod {
 
     /// As the environment has it: `DEBUGINFOD_URLS` (separated by spaces), `DEBUGINFOD_CACHE_PATH`,
     /// `DEBUGINFOD_TIMEOUT` (seconds), `DEBUGINFOD_MAXSIZE` (bytes). `None` where no server is named:
-    /// nothing is ever asked of the network then.
+    /// then no request is ever made.
     pub fn from_environment() -> Option<Debuginfod> {
         let urls = std::env::var("DEBUGINFOD_URLS").ok()?;
         // elfutils takes words as `ima:enforcing` between the servers.
@@ -147,7 +147,7 @@ impl Debuginfod {
         let folder = self.cache.join(&hex);
         let path = folder.join("debuginfo");
         if let Ok(meta) = fs::metadata(&path) {
-            // Whoever put it there: what is damaged is fetched again.
+            // Of whatever origin: what is damaged is fetched again.
             if meta.len() > 0 && check(&path, id).is_ok() {
                 return Some(path);
             }

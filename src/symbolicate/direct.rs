@@ -49,8 +49,8 @@ pub(crate) struct FoundFrame {
 }
 
 impl Direct {
-    /// Reads the headers; `None` where they are damaged. `path` is the object's own, beside which
-    /// `.dwo` and `.dwp` files are looked for.
+    /// Reads the headers; `None` where they are damaged. `path` is the object's own, next to
+    /// which `.dwo` and `.dwp` files are looked for.
     pub(crate) fn new(
         path: &Path,
         sections: &Arc<Sections>,
@@ -87,12 +87,12 @@ impl Direct {
     }
 
     /// Whether a part of the debug information lies in a `.dwo` or `.dwp` file that is not there, as
-    /// far as it was asked for.
+    /// far as look-ups needed it.
     pub(crate) fn is_missing_a_part(&self) -> bool {
         self.split.is_missing
     }
 
-    /// What DWARF knows of a stated address; `None` where that is nothing, or not sound.
+    /// What DWARF knows of a link-time address; `None` where that is nothing, or not sound.
     pub(crate) fn lookup(&mut self, svma: u64) -> Option<Found> {
         // addr2line looks at the address behind it, too.
         svma.checked_add(1)?;
@@ -230,7 +230,7 @@ unsafe fn forever(sections: &Arc<Sections>) -> &'static Sections {
 
 /// Where the other halves of skeleton units are found.
 struct Split {
-    /// The package beside the object, once it was looked for.
+    /// The package next to the object, once it was looked for.
     package: Option<Option<DwarfPackage<Slice>>>,
     path: PathBuf,
     sections: Vec<Arc<Sections>>,
@@ -252,7 +252,7 @@ impl Split {
 
     fn find(&mut self, load: &SplitDwarfLoad<Slice>) -> Option<Dwarf<Slice>> {
         if self.package.is_none() {
-            self.package = Some(self.package_beside());
+            self.package = Some(self.open_package());
         }
         if let Some(Some(package)) = &self.package
             && let Ok(Some(dwarf)) = package.find_cu(load.dwo_id, &load.parent)
@@ -262,10 +262,10 @@ impl Split {
         let text = |text: &Option<Slice>| Some(text.as_ref()?.to_string_lossy().into_owned());
         let name = text(&load.path)?;
         let mut places = Vec::new();
-        places.extend(text(&load.comp_dir).map(|folder| Path::new(&folder).join(&name)));
-        let beside = self.path.parent()?;
-        places.push(beside.join(&name));
-        places.push(beside.join(Path::new(&name).file_name()?));
+        places.extend(text(&load.comp_dir).map(|base| Path::new(&base).join(&name)));
+        let folder = self.path.parent()?;
+        places.push(folder.join(&name));
+        places.push(folder.join(Path::new(&name).file_name()?));
         places.iter().find_map(|place| {
             let mut dwarf = self.open(place)?.view(None);
             dwarf.make_dwo(&load.parent);
@@ -273,8 +273,8 @@ impl Split {
         })
     }
 
-    /// `program.dwp` beside `program`, and for `program.debug`, too.
-    fn package_beside(&mut self) -> Option<DwarfPackage<Slice>> {
+    /// `program.dwp` next to `program`, and for `program.debug`, too.
+    fn open_package(&mut self) -> Option<DwarfPackage<Slice>> {
         let mut name = OsString::from(&self.path);
         name.push(".dwp");
         let places = [PathBuf::from(name), self.path.with_extension("dwp")];

@@ -138,7 +138,7 @@ pub(crate) struct Survey {
 /// Reads the root of every unit; `None` if there is no DWARF.
 pub(crate) fn survey(object: &ObjectFile) -> Option<Survey> {
     let sections = Sections::load(object)?;
-    // Where dwz took part of it out, who made it may stand there.
+    // Where dwz took part of it out, its producer may stand there.
     let shared = search::dwz_file(object, Vec::new()).and_then(|shared| Sections::load(&shared));
     let dwarf = sections.view(shared.as_ref());
     let mut survey = Survey::default();

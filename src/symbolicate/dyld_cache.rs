@@ -2,7 +2,7 @@
 //! own that has its headers, its symbols and the starts of its functions, and no code.
 //!
 //! Layouts: `dyld_cache_format.h` of dyld. Local symbols stand apart from the images, in the cache itself
-//! or in a file `.symbols` beside it; in an image's own table they are called `<redacted>`.
+//! or in a file `.symbols` next to it; in an image's own table they are called `<redacted>`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -107,7 +107,7 @@ fn header<'a>(path: &Path, data: &'a [u8]) -> Result<&'a DyldCacheHeader<Little>
     Ok(header)
 }
 
-/// The UUIDs and stated addresses of the images.
+/// The UUIDs and link-time addresses of the images.
 fn images<'a>(
     header: &DyldCacheHeader<Little>,
     data: &'a [u8],

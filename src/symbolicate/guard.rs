@@ -198,8 +198,8 @@ impl Links {
 }
 
 /// Reads a unit's entries in one pass: where functions begin, and where entries without a name lead;
-/// `None` where they nest too deeply, or have too many ranges. What stands behind damage nobody
-/// reads either.
+/// `None` where they nest too deeply, or have too many ranges. What stands behind damage no
+/// reader reaches either.
 fn scan(
     dwarf: &Dwarf<R<'_>>,
     unit: &Unit<R<'_>>,

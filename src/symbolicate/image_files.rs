@@ -43,7 +43,7 @@ impl ImageFiles {
         answer
     }
 
-    /// The stated address of the image's first byte.
+    /// The link-time address of the image's first byte.
     pub(crate) fn base(&self) -> u64 {
         self.files.first().map_or(0, |file| file.object().base)
     }

@@ -38,7 +38,7 @@ fn mangling(name: &str) -> Option<Language> {
     None
 }
 
-/// The full name of the function at a stated address, of which debug information has but the plain one,
+/// The full name of the function at a link-time address, of which debug information has but the plain one,
 /// or none: that of the symbol at its entry that agrees.
 pub(crate) fn in_full<'s>(symbols: &'s Symbols, entry: u64, plain: &str) -> Option<&'s str> {
     let mut at_entry = symbols.names_at(entry);
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(demangle("_ZN_damaged"), "_ZN_damaged");
     }
 
-    /// Pairs of Swift's own tests (`test/Demangle/Inputs/manglings.txt`), which `swift-demangle` is held to.
+    /// Pairs of Swift's own tests (`test/Demangle/Inputs/manglings.txt`), which `swift-demangle` is tested by.
     #[test]
     fn swift_names_are_those_of_swift_demangle() {
         for (mangled, expected) in [

@@ -25,10 +25,10 @@ pub(crate) struct ObjectFile {
     pub arch: String,
     /// UUID or build id; empty where there is none.
     pub id: Vec<u8>,
-    /// Stated address (svma) of what a report calls the image's base: `__TEXT`, or the first loaded
+    /// Link-time address (svma) of what a report calls the image's base: `__TEXT`, or the first loaded
     /// segment.
     pub base: u64,
-    /// The ranges of stated addresses that hold code, in order of address.
+    /// The ranges of link-time addresses that hold code, in order of address.
     pub code: Vec<(u64, u64)>,
     pub has_dwarf: bool,
     pub has_symbols: bool,
@@ -203,8 +203,8 @@ fn describe(path: &Path, bytes: Bytes) -> Result<ObjectFile, Error> {
     })
 }
 
-/// Refuses sections that claim to unpack to far more than debug information ever does: who believes
-/// them runs out of memory. All of them together, since several may lie over the same bytes.
+/// Refuses sections that claim to unpack to far more than debug information ever does: unpacking
+/// them would use up the memory. All of them together, since several may lie over the same bytes.
 fn check_compressed(path: &Path, file: &object::File<'_>, len: usize) -> Result<u64, Error> {
     let most = |packed: u64| packed.saturating_mul(MOST_UNPACKED).saturating_add(1 << 20);
     let mut together = 0u64;
@@ -307,7 +307,7 @@ impl ObjectFile {
 }
 
 /// A section of an object file that was not linked, with the values that it wants put in; sections lie at
-/// their stated addresses.
+/// their link-time addresses.
 fn relocated(file: &object::File<'_>, section: &object::Section<'_, '_>, data: Vec<u8>) -> Vec<u8> {
     let mut data = data;
     for (offset, relocation) in section.relocations() {

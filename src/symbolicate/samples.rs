@@ -55,7 +55,7 @@ fn outermost(stack: &Thread, keep: u64, most: usize) -> (&[Frame], Option<Omitte
     (frames.get(from..).unwrap_or_default(), gap)
 }
 
-/// A stack continued by `shared` ones. Only one gap can be told: frames between two are given up.
+/// A stack continued by `shared` ones. A stack has room for one gap: frames between two are given up.
 fn joined(mut stack: Thread, (frames, gap): (&[Frame], Option<Omitted>)) -> Thread {
     let own = stack.frames.len() as u64;
     stack.frames.extend_from_slice(frames);

@@ -18,7 +18,7 @@ pub(super) fn build_id_path(root: &Path, id: &[u8]) -> PathBuf {
         .join(format!("{rest}.debug"))
 }
 
-/// The debug files that `object`'s debuginfo link may mean, best first: beside it, in `.debug`, and
+/// The debug files that `object`'s debuginfo link may mean, best first: next to it, in `.debug`, and
 /// below the system's folder. Each has the same build id; where there is none, the CRC-32 that the
 /// link states.
 pub(super) fn linked(object: &ObjectFile) -> Option<ObjectFile> {
@@ -40,7 +40,7 @@ pub(super) fn linked(object: &ObjectFile) -> Option<ObjectFile> {
     places.iter().filter(other).find_map(open)
 }
 
-/// The dwz file that a debug file shares with others: where its link says, beside it, and in the tree
+/// The dwz file that a debug file shares with others: the path in its link, next to it, and in the tree
 /// that both were unpacked to; `more` are places to look at besides.
 pub(super) fn dwz_file(object: &ObjectFile, more: Vec<PathBuf>) -> Option<ObjectFile> {
     let (name, id) = object.altlink.as_ref()?;

@@ -169,16 +169,16 @@ impl Run<'_> {
             Some(files) if image.stated == 0 && files.is_mach_o() => files.base(),
             _ => image.stated,
         };
-        let stated = |avma: u64| avma.wrapping_sub(image.base).wrapping_add(base);
-        result.svma = Some(stated(frame.pc));
+        let svma = |avma: u64| avma.wrapping_sub(image.base).wrapping_add(base);
+        result.svma = Some(svma(frame.pc));
         match files
             .as_ref()
-            .and_then(|files| files.lookup(stated(pc.lookup())))
+            .and_then(|files| files.lookup(svma(pc.lookup())))
         {
             Some(answer) => {
                 result.offset = answer
                     .entry
-                    .and_then(|entry| stated(frame.pc).checked_sub(entry));
+                    .and_then(|entry| svma(frame.pc).checked_sub(entry));
                 result.frames = answer.frames;
             }
             None => result.frames = recorded(),

@@ -30,10 +30,10 @@ pub(crate) struct FullTable {
 }
 
 impl FullTable {
-    /// Over the bytes of a SymCache; `base` is the image's stated address.
+    /// Over the bytes of a SymCache; `base` is the image's link-time address.
     pub(crate) fn new(bytes: Bytes, base: u64) -> Option<FullTable> {
         // SAFETY: `_bytes` keeps them for as long as `cache` reads them, and they never move: a
-        // `Bytes` is a part of a mapped file or of a `Vec` that nobody else can change.
+        // `Bytes` is a part of a mapped file or of a `Vec` that nothing else can change.
         let data: &'static [u8] =
             unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) };
         Some(FullTable {
@@ -44,7 +44,7 @@ impl FullTable {
         })
     }
 
-    /// The answer for a stated address; `None` where the truth is unknown.
+    /// The answer for a link-time address; `None` where the truth is unknown.
     pub(crate) fn lookup(&self, svma: u64) -> Option<Answer> {
         let relative = svma.checked_sub(self.base)?;
         let mut frames: Vec<Frame> = Vec::new();

@@ -2,7 +2,7 @@
 //!
 //! The memory is a file in the cache, one for each folder: what each file in it was, with its size and
 //! time of change. A file that has not changed is not opened again. It is checked by a CRC-32 and
-//! believed only as far as finding goes: whoever opens a debug file compares its id anew.
+//! used for finding files alone: opening a debug file compares its id anew.
 
 use std::collections::HashSet;
 use std::io::Read;

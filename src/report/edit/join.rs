@@ -97,7 +97,7 @@ pub(crate) fn join(first: &[u8], rest: &[u8]) -> Option<Vec<u8>> {
             joined.extend([copy(sections.bytes, section)]);
         }
     }
-    // The dying thread has come to its end, or nobody has.
+    // The dying thread has come to its end, or neither has.
     let end = rest.last(<End>::KIND);
     let closed_by = end.map_or(ClosedBy::NextLaunch, |end| closed_by(rest.bytes, &end));
     finish(joined.bytes, joined.sections, closed_by)

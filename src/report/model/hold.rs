@@ -108,7 +108,7 @@ impl<K: Pairs, B: Breadcrumbs, G: Pairs, M: Marks, X: Pairs> Hold for Iterators<
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Nothing;
 
-/// What an iterator gives, as often as it is asked for.
+/// What an iterator gives, as often as it is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Each<I>(pub I);
 

@@ -1,4 +1,4 @@
-//! What is said of the report itself: how it ended, what it cost, what was lost.
+//! Facts of the report itself: how it ended, what it cost, what was lost.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Gauges, and what the app said of itself.
+//! Gauges, and the state that the app has set.
 
 use std::time::Duration;
 

@@ -82,7 +82,7 @@ impl Serialize for Raw<'_> {
     }
 }
 
-/// Raw bytes, whoever they are for: rmp-serde does not say so of an extension's.
+/// Raw bytes in every spelling: rmp-serde reports no `is_human_readable` for an extension's.
 struct Plain<'a>(&'a [u8]);
 
 impl Serialize for Plain<'_> {

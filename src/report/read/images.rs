@@ -74,6 +74,6 @@ fn image_at(ranges: &[(u64, u64, u32)], frame: &Frame, stated: u32) -> Option<u3
     };
     let behind = ranges.partition_point(|&(base, _, _)| base <= pc);
     let &(base, end, index) = ranges.get(behind.checked_sub(1)?)?;
-    // An image of unknown size is believed only where the index is still right.
+    // An image of unknown size counts only where the index is still right.
     (pc < end || (base == end && index == stated)).then_some(index)
 }

@@ -85,7 +85,7 @@ pub(crate) fn read_at(bytes: &[u8], base: u64) -> Result<Reading, ReadError> {
     })
 }
 
-/// How far the sections' own checks are to be trusted in these bytes.
+/// How the sections' own checks are used in these bytes.
 pub(super) fn checks_of(bytes: &[u8]) -> Checks {
     checks(bytes, vouched_for(bytes).is_some())
 }
@@ -103,7 +103,7 @@ fn checks(bytes: &[u8], is_vouched_for: bool) -> Checks {
 /// So many sections are not looked for again.
 const KEPT: usize = 4096;
 
-/// The first sections of a file that is one run of them up to an `end` by the one who wrote them, whose CRC and
+/// The first sections of a file that is one run of them up to an `end` by their writer, whose CRC and
 /// count are right. Then the sections' own checks are not looked at, so that a tool that rewrites a
 /// report and knows nothing of them need only set `end` right.
 fn vouched_for(bytes: &[u8]) -> Option<Vec<Section<'_>>> {

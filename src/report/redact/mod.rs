@@ -1,4 +1,4 @@
-//! Takes out of a report what says who its user is, and keeps what says where the time went.
+//! Removes from a report what identifies its user, and keeps what shows where the time went.
 
 mod addresses;
 mod names;
@@ -64,7 +64,7 @@ pub const REMOVED: &str = "(removed)";
 ///
 /// Left are: app, system, device, times, ids of report, launch, process and threads, names of threads
 /// and images, messages, breadcrumbs, and values of other context keys. Numbers among those that point
-/// into an image are moved with it; what other numbers mean, nobody but the app knows.
+/// into an image are moved with it; what other numbers mean, the app alone knows.
 ///
 /// ```
 /// use wedjat::report::{Report, Redact, Value, redact};

@@ -11,7 +11,7 @@ pub(crate) mod times;
 pub(crate) const EXTRA: &str = "extra";
 /// The name under which `rmp-serde` knows an extension value.
 pub(crate) const EXTENSION: &str = rmp_serde::MSGPACK_EXT_STRUCT_NAME;
-/// The name of a value that may be of another type than is said, and is then as if it were missing.
+/// The name of a value that may be of another type than expected, and is then as if it were missing.
 pub(crate) const TRIED: &str = "wedjat::Tried";
 /// The name of a list of frames, in which a frame that can't be read is a gap.
 pub(crate) const FRAMES: &str = "wedjat::Frames";

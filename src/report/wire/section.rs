@@ -14,7 +14,7 @@ use crate::report::model::{
 
 /// Bytes that each section keeps free for its last two keys: `dropped` and `check`.
 const TAIL: usize = (8 + 9) + (6 + 5) + 4;
-/// Bytes that `omitted` may take: they are held from the start, so that a gap is always told.
+/// Bytes that `omitted` may take: they are held from the start, so that a gap is always recorded.
 const GAP: usize = (8 + 1 + 9 + 9) + 4;
 
 /// How a section is encoded.
@@ -164,7 +164,7 @@ impl<'a, F: Frames> Ends<'a, F> {
             }
         }
         if let (Some(before), true) = (omitted, inner < outer) {
-            // One gap is all that can be said: grow it to take in the one that was there before.
+            // A stack has room for one gap: grow it to take in the one that was there before.
             let at = usize::try_from(before.at).unwrap_or(usize::MAX).min(count);
             inner = inner.min(at);
             outer = outer.max(at);
@@ -231,7 +231,7 @@ fn whole<F: Frames, S: Section>(
     whole.filter(|whole| whole.dropped == 0)
 }
 
-/// What of a stack fits into `room` bytes, beside the `bare` ones of the rest of its section; the gap that this
+/// What of a stack fits into `room` bytes, next to the `bare` ones of the rest of its section; the gap that this
 /// leaves, and how many frames of `frames` are in it.
 fn part_of<F: Frames>(
     frames: &F,

@@ -65,7 +65,7 @@ pub(crate) fn blamed<'a>(of: &'a Symbolicated, stack: &'a Stack) -> Option<Blame
     each(stack).skip(handling(of, stack)).min_by_key(worth)
 }
 
-/// How many of the innermost source frames are a panic's own handling: hooks, whoever has set them, up to the function
+/// How many of the innermost source frames are a panic's own handling: hooks of any crate, up to the function
 /// with which Rust's library begins it. 0 unless the report is of a panic.
 pub(crate) fn handling(of: &Symbolicated, stack: &Stack) -> usize {
     let event = of.report.event.as_ref();
@@ -184,10 +184,10 @@ fn shown_folders(of: &Symbolicated) -> Vec<String> {
             continue;
         };
         let folder = &file[..end + "/src/".len()];
-        // A method of a foreign trait, `<wedjat::Stall as …>`, may be the app's or of Rust's library.
-        let is_imported = name.starts_with('<') && name.contains(" as ");
+        // A method of another crate's trait, `<wedjat::Stall as …>`, may be the app's or of Rust's library.
+        let is_of_trait = name.starts_with('<') && name.contains(" as ");
         let is_new = !folders.iter().any(|known| known == folder);
-        if is_new && !is_imported && of_file(file) == Owner::App {
+        if is_new && !is_of_trait && of_file(file) == Owner::App {
             folders.push(folder.to_owned());
         }
     }

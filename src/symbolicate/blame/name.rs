@@ -33,7 +33,7 @@ pub(super) fn of_name(name: &str) -> Owner {
     if name.starts_with("__CFRUNLOOP_IS_") {
         return Owner::System;
     }
-    // `<X as Trait>::method` is of who made the one or the other.
+    // `<X as Trait>::method` is its type's or its trait's.
     if name.starts_with('<') {
         let inner = within(name);
         let inner = inner.strip_prefix("impl ").unwrap_or(inner);

@@ -1,10 +1,10 @@
 //! Lookup tables on disk: mapped, keyed by what they were made of, written whole or not at all.
 //!
 //! A cache file begins with a magic, its length and its checksum (`u64` each); behind them stands a
-//! SymCache of symbolic's. All of it is checked before it is believed, by a hash that takes several bytes
+//! SymCache of symbolic's. All of it is checked before it is used, by a hash that takes several bytes
 //! a cycle: that is most of the time of a first answer. Its name holds the id, the size of the debug file
 //! and the version of the format: whatever changes, another file is looked for. One that belongs to
-//! somebody else, or that others may write, is not read.
+//! another user, or that others may write, is not read.
 //!
 //! Nothing is removed or replaced but regular files that have such a name and begin as such files do, in a
 //! folder that is marked (see `place.rs`).
@@ -101,10 +101,10 @@ impl Cache {
         !object.id.is_empty() && object.has_dwarf && object.bytes.len() >= WORTH_IT
     }
 
-    /// The table of `object`, if it is there, whole, and nobody else's.
+    /// The table of `object`, if it is there, whole, and this user's alone.
     pub(crate) fn load(&self, object: &ObjectFile) -> Option<Bytes> {
         let path = self.find()?.join(name(object, "table")?);
-        if !is_nobody_elses(&path) {
+        if !is_own_alone(&path) {
             return None;
         }
         let bytes = Bytes::map(&path).ok()?;
@@ -156,7 +156,7 @@ impl Cache {
         self.place.get().map(PathBuf::as_path)
     }
 
-    /// Writes under another name first, so that nobody ever sees half a file; then makes room.
+    /// Writes under another name first, so that no process sees half a file; then makes room.
     fn write(&self, name: &str, parts: &[&[u8]]) {
         let Some(place) = self.make() else {
             return;
@@ -291,15 +291,15 @@ fn name(object: &ObjectFile, ending: &str) -> Option<String> {
     Some(format!("{id}-{size:x}-v{VERSION}.{ending}"))
 }
 
-/// Whether a file is this user's, and no other may write it: what it says is taken for true.
-fn is_nobody_elses(path: &Path) -> bool {
+/// Whether a file is this user's, and no other may write it: its content is used as it stands.
+fn is_own_alone(path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let own = rustix::process::geteuid().as_raw();
     fs::symlink_metadata(path)
         .is_ok_and(|meta| meta.is_file() && meta.uid() == own && meta.mode() & 0o022 == 0)
 }
 
-/// That of a block, behind others with that checksum. Not against people who want to deceive, but against
+/// That of a block, behind others with that checksum. Not against forgery, but against
 /// disks that lose what was written.
 fn checksum(before: u64, block: &[u8]) -> u64 {
     let mut hasher = FxHasher::with_seed(before as usize);

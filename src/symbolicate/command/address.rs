@@ -85,7 +85,7 @@ fn stream(lines: &mut Lines<'_>, input: &mut dyn Read, out: &mut dyn Write) -> i
         if !text.is_empty() {
             lines.write(text, out)?;
         }
-        // Whoever asks for one address at a time waits for its answer.
+        // A caller that sends one address at a time waits for its answer.
         if input.buffer().is_empty() {
             out.flush()?;
         }

@@ -282,7 +282,7 @@ pub(super) fn parse(args: impl Iterator<Item = OsString>) -> Result<Args, clap::
     Ok(parsed)
 }
 
-/// Whether a format was asked for that other builds have.
+/// Whether the format is one that other builds have.
 fn is_missing_format(error: &clap::Error) -> bool {
     use clap::error::{ContextKind, ContextValue};
     let value = error.get(ContextKind::InvalidValue);

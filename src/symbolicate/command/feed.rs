@@ -22,7 +22,7 @@ pub(super) enum Item {
     File(PathBuf),
     /// A report, or what stands in its place, of a stream that is read already.
     Read(Arc<str>, Box<Result<Reading, ReadError>>),
-    /// Bytes to be told apart and read.
+    /// Bytes of a layout that is still to be found.
     Bytes(Arc<str>, Vec<u8>),
     /// What people should know.
     Warning(String),
@@ -158,7 +158,7 @@ impl Feed<'_> {
         self.named_stream("standard input", input)
     }
 
-    /// Reports of our own are passed on as they come; others can't be told before they are whole.
+    /// Reports of our own are passed on as they come; the layout of others is known once they are whole.
     fn named_stream(&mut self, origin: &str, input: &mut dyn Read) -> bool {
         let origin: Arc<str> = origin.into();
         let mut bytes = Vec::new();

@@ -1,7 +1,7 @@
 //! How downloads from debuginfod servers go, on standard error.
 //!
 //! On a terminal one line that changes; elsewhere two lines a file, if `DEBUGINFOD_PROGRESS` is set, as
-//! elfutils has it. A server that cannot be reached is told of in any case.
+//! elfutils has it. A server that cannot be reached is reported in any case.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;

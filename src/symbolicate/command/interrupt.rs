@@ -13,7 +13,7 @@ use signal_hook::consts::{SIGBUS, SIGHUP, SIGINT, SIGTERM};
 /// Whether an [`Interrupt`] says what the signals do.
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 
-/// What ends the command early: Ctrl-C, the end of its terminal or session, being asked to.
+/// What ends the command early: Ctrl-C, the end of its terminal or session, SIGTERM.
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 /// Those of them that do end it: what is ignored, as nohup(1) has it for SIGHUP, stays so.
@@ -23,7 +23,7 @@ fn signals() -> impl Iterator<Item = i32> {
 
 fn is_ignored(signal: i32) -> bool {
     let mut now = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: only asks; all zero is a valid value of that plain struct, in which the answer has room.
+    // SAFETY: only queries; all zero is a valid value of that plain struct, in which the answer has room.
     unsafe {
         libc::sigaction(signal, std::ptr::null(), now.as_mut_ptr());
         now.assume_init().sa_sigaction == libc::SIG_IGN

@@ -193,7 +193,7 @@ impl Say<'_> {
     }
 }
 
-/// The exit code for a result of writing. That nobody reads on is no error.
+/// The exit code for a result of writing. A closed pipe is no error.
 fn done(result: io::Result<()>, say: &mut Say<'_>) -> u8 {
     match result {
         Ok(()) => DONE,

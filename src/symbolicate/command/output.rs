@@ -15,7 +15,7 @@ use crate::symbolicate::object_file::looks_like_object;
 
 const BUFFER: usize = 1 << 16;
 
-/// Takes the results. What goes to a file is beside it until [`Output::finish`]; dropped before, it leaves
+/// Takes the results. What goes to a file is in another next to it until [`Output::finish`]; dropped before, it leaves
 /// nothing.
 pub(super) enum Output {
     /// Standard output, a pipe, a device.
@@ -41,12 +41,12 @@ impl Output {
     fn open_path(path: &Path) -> io::Result<Output> {
         match Place::of(path) {
             Place::Descriptor(1, _) => Ok(Output::stream(io::stdout().lock())),
-            // What is there already is somebody's.
+            // What is there already stays.
             Place::Descriptor(_, path) => {
                 Ok(Output::stream(File::options().append(true).open(path)?))
             }
             Place::Special(path) => Ok(Output::stream(File::options().write(true).open(path)?)),
-            Place::File(path) => Output::beside(path),
+            Place::File(path) => Output::temporary(path),
         }
     }
 
@@ -54,7 +54,7 @@ impl Output {
         Output::Stream(BufWriter::with_capacity(BUFFER, Box::new(to)))
     }
 
-    fn beside(path: PathBuf) -> io::Result<Output> {
+    fn temporary(path: PathBuf) -> io::Result<Output> {
         // What may not be written to is not replaced either.
         let before = match File::options().write(true).open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -67,13 +67,13 @@ impl Output {
         fresh.prefix(".symbolicate-").suffix(".tmp");
         let mut options = File::options();
         options.read(true).write(true).create_new(true);
-        // By its name, so that it is never there without somebody to remove it.
+        // By its name, so that it is never there without a handler to remove it.
         let file = fresh.make_in(folder.unwrap_or(Path::new(".")), |path| {
             interrupt::remove_at_end(path);
             options.open(path).inspect_err(|_| interrupt::keep_at_end())
         })?;
         if let Some(before) = before {
-            // Where the owner cannot be kept, the file is of who writes it.
+            // Where the owner cannot be kept, the file is the writing user's.
             let _ = fchown(file.as_file(), Some(before.uid()), Some(before.gid()));
             file.as_file().set_permissions(before.permissions())?;
         }
@@ -206,7 +206,7 @@ impl Target {
     }
 }
 
-/// What is said of an input that the output would take the place of.
+/// The message about an input that the output would take the place of.
 pub(super) fn refusal(input: &str) -> String {
     format!("the output would take the place of an input, {input}: name another file")
 }

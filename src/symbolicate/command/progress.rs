@@ -56,7 +56,7 @@ impl Progress {
         }
         if let Some((paths, interrupt)) = self.counting.take() {
             bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
-            // A stream's length nobody knows.
+            // A stream's length is unknown.
             if !paths.iter().any(|path| path.as_os_str() == "-") {
                 let total = self.total.clone();
                 std::thread::spawn(move || {
@@ -103,7 +103,7 @@ fn style(template: &str) -> ProgressStyle {
         .progress_chars("=> ")
 }
 
-/// `1115/s`: a tenth of a report interests nobody, unless there are few.
+/// `1115/s`: tenths of a report are shown only where there are few.
 fn rate(per_second: f64) -> String {
     if per_second < 10.0 {
         format!("{per_second:.1}/s")

@@ -28,7 +28,7 @@ use crate::symbolicate::{Symbolicator, redact};
 
 /// Batches that are worked on or wait for their turn, for each worker.
 const AHEAD: usize = 4;
-/// How often those who wait look whether they should.
+/// How often a waiting thread looks for an interrupt.
 const TICK: Duration = Duration::from_millis(100);
 
 pub(super) fn run(
@@ -128,7 +128,7 @@ impl Job<'_> {
         for _ in 0..workers * AHEAD {
             let _ = give_back.try_send(());
         }
-        // Not one of the scope's: it may hang in reading a stream when nobody wants more of it.
+        // Not one of the scope's: it may hang in reading a stream when no more of it is needed.
         let target = self.target.clone();
         std::thread::spawn(move || {
             let mut number = 0;
@@ -290,7 +290,7 @@ impl Job<'_> {
         let reading = report::read(bytes);
         let is_whole = matches!(&reading, Ok(reading) if reading.damage.is_empty());
         if !is_whole {
-            // Several reports put behind each other look damaged to who wants one.
+            // Several reports put behind each other look like one damaged report.
             let readings: Vec<_> = ReportReader::new(bytes).collect();
             if readings.iter().filter(|reading| reading.is_ok()).count() > 1 {
                 for reading in readings {

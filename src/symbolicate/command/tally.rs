@@ -1,4 +1,4 @@
-//! What is counted while reports are worked on, and told once all are done: how many were damaged, and which debug files are missing.
+//! Counts of a run, printed once all reports are done: how many were damaged, and which debug files are missing.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::symbolicate::{Missing, Symbolicated};
 
 /// Messages about reports that are printed one by one; of further ones only the number.
 const MESSAGES: u64 = 10;
-/// Missing debug files that are told; who lacks more has another trouble.
+/// Missing debug files that are listed at most.
 const MISSING: usize = 1 << 14;
 
-/// What is told at the end.
+/// The counts, and the missing debug files.
 #[derive(Default)]
 pub(super) struct Tally {
     /// Reports of which something could be read.
@@ -42,7 +42,7 @@ impl Tally {
         }
     }
 
-    /// What people are told at the end, and the exit code.
+    /// Prints the summary, and returns the exit code.
     pub fn conclude(&self, args: &Args, say: &mut Say<'_>) -> u8 {
         // The system's own libraries are known to lack debug files: `--list-missing` has them.
         let missing: Vec<&Missing> = self

@@ -18,7 +18,7 @@ const WINDOW: usize = 1 << 17;
 /// Folders below folders are followed so deep.
 const DEPTH: usize = 64;
 
-/// Calls `found` with each report below `folder`, folders and reports in order of name, until it says
+/// Calls `found` with each report below `folder`, folders and reports in order of name, until it returns
 /// `false`. Links to folders are not followed.
 ///
 /// # Errors
@@ -94,10 +94,10 @@ fn next_names(
 
 /// What a name may end in for its file to be looked at.
 fn has_known_ending(path: &Path) -> bool {
-    matches!(ending(path), Some("json" | "txt")) || is_surely_report(path)
+    matches!(ending(path), Some("json" | "txt")) || has_report_ending(path)
 }
 
-fn is_surely_report(path: &Path) -> bool {
+fn has_report_ending(path: &Path) -> bool {
     const ENDINGS: [&str; 8] = [
         "wedjat", "partial", "ips", "crash", "hang", "spin", "diag", "plcrash",
     ];
@@ -106,7 +106,7 @@ fn is_surely_report(path: &Path) -> bool {
 
 /// By its name; JSON and plain text also by what they hold.
 fn is_report(path: &Path) -> bool {
-    is_surely_report(path)
+    has_report_ending(path)
         || Bytes::read(path, limits::REPORT_BYTES as u64)
             .is_ok_and(|bytes| import::detect(&bytes).is_some())
 }

@@ -74,9 +74,9 @@ pub(super) fn vitals(report: &Report) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// What the app said of itself.
+/// The state that the app has set: keys, gauges, marks, breadcrumbs.
 #[derive(Default)]
-pub(super) struct Said {
+pub(super) struct AppState {
     /// Keys and values, in the order in which the app first set them.
     pub keys: Vec<(String, String)>,
     /// Gauges by name.
@@ -107,7 +107,7 @@ impl Moment {
     }
 }
 
-impl Said {
+impl AppState {
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
             && self.gauges.is_empty()
@@ -116,9 +116,9 @@ impl Said {
     }
 }
 
-pub(super) fn said(report: &Report) -> Said {
+pub(super) fn app_state(report: &Report) -> AppState {
     let Some(context) = &report.context else {
-        return Said::default();
+        return AppState::default();
     };
     let moment = |start: u64, what: &str, lasted| Moment {
         when: when(report, start),
@@ -128,7 +128,7 @@ pub(super) fn said(report: &Report) -> Said {
     };
     let marks = context.marks.iter();
     let breadcrumbs = context.breadcrumbs.iter();
-    Said {
+    AppState {
         keys: context
             .keys
             .iter()
@@ -208,22 +208,22 @@ fn when(report: &Report, at: u64) -> String {
     }
 }
 
-/// When the stall began, by the monotonic clock: the report was begun when it was sure, as long after as
-/// its thresholds say.
+/// When the stall began, by the monotonic clock: the report was begun when it was confirmed, as long after
+/// as its thresholds are.
 pub(super) fn began(report: &Report) -> u64 {
     let event = report.event.as_ref();
     let is_stall = event.is_some_and(|event| event.kind == EventKind::Stall);
     let limits = event
         .and_then(|event| event.thresholds.as_ref())
         .filter(|_| is_stall);
-    let until_sure = limits.map_or(0, |limits| {
+    let until_confirmed = limits.map_or(0, |limits| {
         nanos(limits.timeout).saturating_mul(limits.strikes)
     });
     let lasted = report
         .stall_end
         .as_ref()
         .map_or(u64::MAX, |end| nanos(end.duration));
-    nanos(report.head.clock).saturating_sub(until_sure.min(lasted))
+    nanos(report.head.clock).saturating_sub(until_confirmed.min(lasted))
 }
 
 #[cfg(test)]
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_told_from_where_the_report_began() {
+    fn moments_count_from_where_the_report_began() {
         let mut report = Report::default();
         report.head.clock = Duration::from_secs(10);
         report.context = Some(Context {
@@ -285,7 +285,7 @@ mod tests {
             ],
             ..Context::default()
         });
-        let marks = said(&report).marks;
+        let marks = app_state(&report).marks;
         assert_eq!(
             (marks[0].when.as_str(), marks[0].how_long()),
             ("1.00 s before", "lasted 300 ms".into())

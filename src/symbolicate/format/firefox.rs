@@ -15,7 +15,7 @@ use std::io;
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
-use super::facts::{began, said, vitals};
+use super::facts::{app_state, began, vitals};
 use super::remarks::kind_text;
 use super::stacks::{outermost, weighed};
 use super::{Format, PlainJson, Style};
@@ -161,7 +161,7 @@ impl Format for Firefox {
             self.product.clone_from(&process.product);
         }
         let libs: Vec<usize> = process.libs.iter().map(|lib| self.lib(lib)).collect();
-        // Reports of one process are apart all the same.
+        // Reports of one process stay apart.
         let pid = format!("{}.{}", process.pid, self.processes);
         for (index, thread) in process.threads.iter().enumerate() {
             let value = Tables::default().thread(thread, &process, &libs, &pid, index);
@@ -234,11 +234,11 @@ impl Firefox {
     }
 }
 
-/// All that the report says beside its stacks, as markers; and how long before the stall's beginning the
+/// All facts of the report besides its stacks, as markers; and how long before the stall's beginning the
 /// first of them stands.
 fn markers(report: &Report) -> (Vec<Marker>, u64) {
-    let (said, began) = (said(report), began(report));
-    let moments = || said.marks.iter().chain(&said.breadcrumbs);
+    let (app, began) = (app_state(report), began(report));
+    let moments = || app.marks.iter().chain(&app.breadcrumbs);
     let earliest = moments().map(|moment| moment.start).min();
     let shift = began.saturating_sub(earliest.unwrap_or(began));
     let at = |time: u64| time.saturating_sub(began - shift);
@@ -256,12 +256,12 @@ fn markers(report: &Report) -> (Vec<Marker>, u64) {
             to: lasted.map(|lasted| shift.saturating_add(lasted)),
         });
     }
-    for mark in &said.marks {
+    for mark in &app.marks {
         // One that is not over ends with the profile.
-        let sure = nanos(report.head.clock).max(mark.start);
+        let confirmed = nanos(report.head.clock).max(mark.start);
         let over = mark
             .lasted
-            .map_or(sure, |lasted| mark.start.saturating_add(lasted));
+            .map_or(confirmed, |lasted| mark.start.saturating_add(lasted));
         markers.push(Marker {
             name: mark.what.clone(),
             text: mark.how_long(),
@@ -269,7 +269,7 @@ fn markers(report: &Report) -> (Vec<Marker>, u64) {
             to: Some(at(over)),
         });
     }
-    for crumb in &said.breadcrumbs {
+    for crumb in &app.breadcrumbs {
         markers.push(Marker {
             name: "breadcrumb".into(),
             text: crumb.what.clone(),
@@ -277,15 +277,15 @@ fn markers(report: &Report) -> (Vec<Marker>, u64) {
             to: None,
         });
     }
-    let sure = at(nanos(report.head.clock));
+    let confirmed = at(nanos(report.head.clock));
     let facts = vitals(report)
         .into_iter()
         .map(|(label, text)| (label.to_owned(), text));
-    for (name, text) in facts.chain(said.keys).chain(said.gauges) {
+    for (name, text) in facts.chain(app.keys).chain(app.gauges) {
         markers.push(Marker {
             name,
             text,
-            from: sure,
+            from: confirmed,
             to: None,
         });
     }

@@ -1,4 +1,4 @@
-//! Folded stacks, as flame graph tools read them: `main;run;work 12`, rootmost first.
+//! Folded stacks, as flame graph tools read them: `main;run;work 12`, outermost first.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -30,7 +30,7 @@ use crate::report::EventKind;
 
 /// Groups kept at a time: when there are more, the rarer half is dropped and only counted.
 const GROUPS: usize = 1 << 16;
-/// Versions and devices told apart in a group; further ones are counted together.
+/// Versions and devices counted one by one in a group; further ones are counted together.
 const KINDS: usize = 64;
 
 /// Groups being counted, in memory that does not grow with the number of reports.

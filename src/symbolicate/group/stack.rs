@@ -197,7 +197,7 @@ mod tests {
         let stacks = [(stack("a b c"), 3), (stack("a b d"), 3), (stack("a x"), 1)];
         assert_eq!(shared(&stacks), ["b", "a"]);
         assert_eq!(shared(&[(stack("a"), 1), (stack("b"), 1)]).len(), 1);
-        // Where the work is done is not told by a leaf that is seen a little more often than another …
+        // A leaf that is seen a little more often than another does not decide …
         let leaves = [(stack("a b c"), 4), (stack("a b d"), 3), (stack("a b"), 3)];
         assert_eq!(shared(&leaves), ["b", "a"]);
         // … but a long way that some samples have in common is no chance.

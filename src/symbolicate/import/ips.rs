@@ -98,7 +98,7 @@ fn event(draft: &mut Draft, body: &mut Fields) {
         });
     }
     event.name = kind;
-    event.message = application_says(body);
+    event.message = application_message(body);
     if let Some(raw) = raw {
         let signal_extra = event.signal.as_mut().map(|signal| &mut signal.extra);
         signal_extra
@@ -134,7 +134,7 @@ pub(super) fn fault_address(
 }
 
 /// `asi`: by image, the lines that libraries left for the report.
-fn application_says(body: &mut Fields) -> Option<String> {
+fn application_message(body: &mut Fields) -> Option<String> {
     let asi = body.take("asi")?;
     let Value::Map(by_image) = &asi else {
         return None;

@@ -1,6 +1,6 @@
 //! MetricKit's diagnostics: `MXDiagnosticPayload.jsonRepresentation()`, or one diagnostic of it.
 //!
-//! Two things its documentation leaves open, and how they are told here:
+//! Two things its documentation leaves open, and how they are decided here:
 //!
 //! - `offsetIntoBinaryTextSegment` has shipped both as what its name says (the address less the
 //!   image's load address) and as the load address itself. See [`base_of`].
@@ -393,7 +393,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn offsets_and_load_addresses_are_told_apart() {
+    fn offsets_and_load_addresses_are_distinguished() {
         let (base, a, b) = (0x1_0223_0000u64, 0x64bc, 0x61cc);
         assert_eq!(base_of(&[(base + a, a), (base + b, b)]), base);
         assert_eq!(base_of(&[(base + a, base), (base + b, base)]), base);

@@ -2,7 +2,7 @@
 //!
 //! Which layout it is, the content tells, never the file's name:
 //!
-//! | layout | told by |
+//! | layout | recognised by |
 //! | --- | --- |
 //! | Apple's `.ips` (crash) | a JSON line with `bug_type`, then a JSON body with `threads` |
 //! | Apple's `.crash` text, also behind an `.ips` header line | `Incident Identifier:`, `Process:` or `Thread 0` lines |

@@ -205,17 +205,17 @@ fn processor(part: &[u8]) -> Option<&'static str> {
     values::mach_arch(cpu, subtype)
 }
 
-/// Whether the app asked for the report.
+/// Whether the app requested the report.
 fn info(draft: &mut Draft, part: &[u8]) -> bool {
-    let mut asked = false;
+    let mut requested = false;
     for (number, value) in Message::new(part) {
         match (number, value) {
-            (1, Wire::Number(n)) => asked = n != 0,
+            (1, Wire::Number(n)) => requested = n != 0,
             (2, Wire::Bytes(id)) => draft.report.head.id = id.try_into().unwrap_or_default(),
             (number, value) => keep(&mut draft.report.head.extra, number, value),
         }
     }
-    asked
+    requested
 }
 
 fn image(part: &[u8]) -> Image {

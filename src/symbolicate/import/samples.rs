@@ -10,12 +10,12 @@ pub(super) struct Node {
     /// Samples that went through here.
     pub count: u64,
     pub frame: Frame,
-    /// Which samples, where that is told: the first of them.
+    /// The first of its samples, where the report numbers them.
     pub first: Option<u64>,
 }
 
 /// The stacks that ended in each node, innermost frame first, and how often. In the order of time,
-/// where that is told.
+/// where the report numbers samples.
 pub(super) fn stacks(nodes: &[Node], interval: u64) -> Vec<Sample> {
     let mut own: Vec<u64> = nodes.iter().map(|node| node.count).collect();
     for node in nodes {

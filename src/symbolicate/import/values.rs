@@ -160,7 +160,7 @@ pub(super) fn exception_name(number: u64) -> Option<&'static str> {
     })
 }
 
-/// The signal that a Mach exception becomes where nobody takes it (xnu's `ux_exception`).
+/// The signal that a Mach exception becomes where no handler takes it (xnu's `ux_exception`).
 pub(super) fn signal_of_exception(name: &str) -> Option<&'static str> {
     Some(match name {
         "EXC_BAD_ACCESS" => "SIGSEGV",

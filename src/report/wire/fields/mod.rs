@@ -2,7 +2,7 @@
 //!
 //! In bytes what there is nothing to say of is `None`. For people (JSON) addresses and raw bytes are texts of
 //! hexadecimal digits, since 64 bits don't fit into a JavaScript number. A value of a wrong type is an error,
-//! but where a report is read from untrusted bytes: there it is told, and its field is as if its key were missing.
+//! but where a report is read from untrusted bytes: there it is reported, and its field is as if its key were missing.
 
 pub(crate) mod frames;
 mod lists;

@@ -232,7 +232,7 @@ impl<'a> de::MapAccess<'a> for Unknown<'_, 'a, '_> {
             return Ok(None);
         };
         self.value = value;
-        // What is not UTF-8 in it was told when it was met first.
+        // What is not UTF-8 in it was reported when it was met first.
         seed.deserialize(String::from_utf8_lossy(key).into_deserializer())
             .map(Some)
     }
@@ -249,7 +249,7 @@ impl<'a> de::MapAccess<'a> for Unknown<'_, 'a, '_> {
     }
 }
 
-/// Entries that are well-formed: what may be of another type is as it is said to be.
+/// Entries that are well-formed: every value is of the type that is expected.
 struct Through<D>(D);
 
 impl<'a, D: Deserializer<'a>> Deserializer<'a> for Through<D> {

@@ -1,4 +1,4 @@
-//! A serde deserializer over a section's bounded tokens: a value of a wrong type is told with its place, and read past.
+//! A serde deserializer over a section's bounded tokens: a value of a wrong type is reported with its place, and skipped.
 
 mod lists;
 mod maps;
@@ -43,7 +43,7 @@ pub(crate) fn decode<'a, T: de::Deserialize<'a> + Default>(
         damages: RefCell::new(damages),
     };
     let found = T::deserialize(Value { walk: &walk, at }).unwrap_or_else(|error| {
-        walk.tell(error);
+        walk.report(error);
         let no_keys = de::value::MapDeserializer::<_, Error>::new(std::iter::empty::<(&str, ())>());
         T::deserialize(no_keys).unwrap_or_default()
     });
@@ -59,7 +59,7 @@ struct Walk<'a, 'd> {
     end: Cell<usize>,
     /// The key whose value is read.
     key: Cell<&'a str>,
-    /// Whether values that can't be read are told by the list that they are in.
+    /// Whether values that can't be read are reported by the list that they are in.
     is_quiet: Cell<bool>,
     /// Whether the value that was tried last could not be read.
     has_failed: Cell<bool>,
@@ -103,7 +103,7 @@ impl<'a> Walk<'a, '_> {
         });
     }
 
-    fn tell(&self, error: Error) {
+    fn report(&self, error: Error) {
         // Nil is as if there were no value.
         if !error.what.is_empty() {
             self.field(error.at, &error.what);

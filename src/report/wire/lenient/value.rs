@@ -1,4 +1,4 @@
-//! One value, as what a section's type asks for.
+//! One value, as the type that a section expects.
 
 use std::borrow::Cow;
 
@@ -126,7 +126,8 @@ impl<'a> Deserializer<'a> for Value<'_, 'a, '_> {
             FRAMES => match self.token()? {
                 (Token::Array(count), next) => self.seq(count, next, true, visitor),
                 (token, next) => {
-                    self.walk.tell(Error::expected(self.at, "an array", token));
+                    self.walk
+                        .report(Error::expected(self.at, "an array", token));
                     let end = self.walk.skip(self.at);
                     self.seq(0, next, false, visitor)
                         .inspect(|_| self.walk.end.set(end))
@@ -219,7 +220,7 @@ fn text(token: Token<'_>) -> Option<&[u8]> {
     }
 }
 
-/// One value that may be of a wrong type: that is told here, and its error is not to be passed on.
+/// One value that may be of a wrong type: that is reported here, and its error is not to be passed on.
 struct One<'w, 'a, 'd>(Option<Value<'w, 'a, 'd>>);
 
 impl<'a> de::SeqAccess<'a> for One<'_, 'a, '_> {
@@ -241,7 +242,7 @@ impl<'a> de::SeqAccess<'a> for One<'_, 'a, '_> {
             Err(error) => {
                 walk.end.set(0);
                 if !is_quiet {
-                    walk.tell(Error {
+                    walk.report(Error {
                         at: if error.at == 0 { value.at } else { error.at },
                         what: error.what,
                     });

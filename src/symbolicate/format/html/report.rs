@@ -9,7 +9,7 @@ use super::stack::stack;
 use super::timeline::timeline;
 use crate::report::model::{EventKind, Report, Thread};
 use crate::symbolicate::format::Style;
-use crate::symbolicate::format::facts::{recorder, said, vitals};
+use crate::symbolicate::format::facts::{app_state, recorder, vitals};
 use crate::symbolicate::format::remarks::{kind_text, missing_lines};
 use crate::symbolicate::format::stacks::heaviest;
 use crate::symbolicate::format::units::{date_time, duration};
@@ -202,17 +202,17 @@ fn registers(page: &mut String, thread: &Thread) {
 }
 
 fn context(page: &mut String, report: &Report) {
-    let said = said(report);
-    if said.is_empty() {
+    let app = app_state(report);
+    if app.is_empty() {
         return;
     }
     page.push_str("<h2>From the app</h2>\n<dl class=\"facts\">\n");
-    for (key, value) in said.keys.iter().chain(&said.gauges) {
+    for (key, value) in app.keys.iter().chain(&app.gauges) {
         let (key, value) = (escape(key), escape(value));
         let _ = writeln!(page, "<div><dt>{key}</dt><dd>{value}</dd></div>");
     }
     page.push_str("</dl>\n");
-    for (title, moments) in [("Marks", &said.marks), ("Breadcrumbs", &said.breadcrumbs)] {
+    for (title, moments) in [("Marks", &app.marks), ("Breadcrumbs", &app.breadcrumbs)] {
         if moments.is_empty() {
             continue;
         }

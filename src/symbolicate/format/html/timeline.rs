@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::markup::escape;
 use crate::report::{Report, Sample};
 use crate::symbolicate::blame::blamed;
-use crate::symbolicate::format::facts::{began, said};
+use crate::symbolicate::format::facts::{app_state, began};
 use crate::symbolicate::format::stacks::end_of_samples;
 use crate::symbolicate::format::units::duration;
 use crate::symbolicate::frame::Symbolicated;
@@ -105,11 +105,11 @@ pub(super) fn timeline(page: &mut String, of: &Symbolicated) {
 /// The app's timed marks that were under way, each a bar below the samples, and its breadcrumbs as ticks.
 fn marks(page: &mut String, report: &Report, end: u64) {
     let began = began(report);
-    let said = said(report);
+    let app = app_state(report);
     let share = |at: u64| 100.0 * at.saturating_sub(began).min(end) as f64 / end as f64;
     let until = began.saturating_add(end);
     let mut lines = String::new();
-    for mark in &said.marks {
+    for mark in &app.marks {
         let over = mark
             .lasted
             .map_or(u64::MAX, |lasted| mark.start.saturating_add(lasted));
@@ -126,7 +126,7 @@ fn marks(page: &mut String, report: &Report, end: u64) {
             mark.how_long(),
         );
     }
-    for crumb in said
+    for crumb in app
         .breadcrumbs
         .iter()
         .filter(|crumb| (began..=until).contains(&crumb.start))

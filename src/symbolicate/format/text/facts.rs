@@ -1,10 +1,10 @@
-//! What is said of a report besides its stacks.
+//! The facts of a report besides its stacks.
 
 use super::Page;
 use crate::report::model::{EventKind, Image};
 use crate::report::time::{nanos, since_epoch};
 use crate::symbolicate::blame::blamed;
-use crate::symbolicate::format::facts::{recorder, said, vitals};
+use crate::symbolicate::format::facts::{app_state, recorder, vitals};
 use crate::symbolicate::format::plain;
 use crate::symbolicate::format::remarks::{kind_text, missing_lines};
 use crate::symbolicate::format::stacks::heaviest;
@@ -151,20 +151,20 @@ impl Page<'_> {
         }
     }
 
-    /// All that the app said of itself: keys in its order, gauges, marks, breadcrumbs.
+    /// The state that the app has set: keys in its order, gauges, marks, breadcrumbs.
     pub(super) fn context(&mut self) {
-        let said = said(self.report());
-        if said.is_empty() {
+        let app = app_state(self.report());
+        if app.is_empty() {
             return;
         }
         self.line("Application Specific Information:");
-        for (key, value) in &said.keys {
+        for (key, value) in &app.keys {
             self.line(&plain(&format!("{key} = {value}")));
         }
-        for (name, value) in &said.gauges {
+        for (name, value) in &app.gauges {
             self.line(&plain(&format!("{name}: {value}")));
         }
-        let titled = [("Marks:", &said.marks), ("Breadcrumbs:", &said.breadcrumbs)];
+        let titled = [("Marks:", &app.marks), ("Breadcrumbs:", &app.breadcrumbs)];
         for (title, moments) in titled
             .into_iter()
             .filter(|(_, moments)| !moments.is_empty())

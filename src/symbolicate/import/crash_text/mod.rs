@@ -352,7 +352,7 @@ impl Page {
         let hang = self.labels.iter().any(|(key, value)| {
             key == "Event" && (value.contains("hang") || value.contains("spin"))
         });
-        let message = self.application_says();
+        let message = self.application_message();
         let number = crashed.and_then(|text| {
             text.split_whitespace()
                 .next()
@@ -413,7 +413,7 @@ impl Page {
     }
 
     /// The lines behind `Application Specific Information:`, which has no value of its own.
-    fn application_says(&mut self) -> Option<String> {
+    fn application_message(&mut self) -> Option<String> {
         let title = "Application Specific Information:";
         let at = self.rest.iter().position(|line| line.trim() == title)?;
         let end = self.rest[at + 1..]
