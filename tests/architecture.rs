@@ -338,7 +338,7 @@ fn names_of_no_other_project_are_gone() {
             let is_word = |word: &str| gone.contains(&word);
             let ends_in = |word: &&str| name.ends_with(*word);
             if name.to_lowercase().split('_').any(is_word)
-                || gone_types.iter().any(|word| ends_in(&word))
+                || gone_types.iter().any(|word| ends_in(word))
             {
                 wrong.push(format!("{}: {name}", file.display()));
             }

@@ -77,13 +77,13 @@ impl Reserved {
         Ok(reserved)
     }
 
-    /// Its first byte, valid for reads and writes of [`Reserved::len`] bytes.
+    /// Its first byte, valid for reads and writes of [`Reserved::length`] bytes.
     pub fn as_ptr(&self) -> *mut u8 {
         self.0.start.as_ptr()
     }
 
     /// Bytes.
-    pub fn len(&self) -> usize {
+    pub fn length(&self) -> usize {
         self.0.length
     }
 }

@@ -120,7 +120,7 @@ impl Stopper {
             bytes: 0,
         };
         let sp = self.registers[if cfg!(target_arch = "x86_64") { 7 } else { 31 }];
-        let room = self.memory.len();
+        let room = self.memory.length();
         let base = sp.saturating_sub(RED_ZONE) & !7;
         if known.contains(&base) {
             let (inner, cut) = self.copy_own(known, base, 0, start, budget);
@@ -181,7 +181,7 @@ impl Stopper {
         start: u64,
         budget: u64,
     ) -> (Part, bool) {
-        let room = self.memory.len().saturating_sub(at);
+        let room = self.memory.length().saturating_sub(at);
         let into = self.memory.as_ptr().wrapping_add(at);
         if !known.contains(&base) {
             // SAFETY: the memory is ours, `room` bytes of it are left.

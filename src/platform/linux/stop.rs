@@ -102,7 +102,7 @@ impl Stopper {
             // stopper makes it so.
             let request = unsafe { &mut *slot.request.get() };
             request.into = self.memory.as_ptr();
-            request.room = self.memory.len();
+            request.room = self.memory.length();
             request.known = known;
             request.budget = budget.stopped;
         }
