@@ -9,7 +9,7 @@ use wedjat::report::{
 };
 
 /// Sections written by an independent encoder, with an `end` that is right.
-fn import(sections: &[(&str, V)]) -> Vec<u8> {
+fn other_encoder(sections: &[(&str, V)]) -> Vec<u8> {
     closed(sections, "writer")
 }
 
@@ -35,7 +35,7 @@ fn closed(sections: &[(&str, V)], by: &str) -> Vec<u8> {
     bytes
 }
 
-fn foreign_head() -> (&'static str, V) {
+fn head_of_other_encoder() -> (&'static str, V) {
     (
         "head",
         v(&[
@@ -63,9 +63,9 @@ fn writing_and_reading_is_the_identity() {
 fn a_report_that_was_cut_before_its_images_is_not_damaged() {
     let frames = V::Array(vec![V::Array(vec![0x1000.into(), 0.into(), 0.into()])]);
     let thread = v(&[("id", 7.into()), ("frames", frames)]);
-    let sections = [foreign_head(), ("thread", thread)];
+    let sections = [head_of_other_encoder(), ("thread", thread)];
     // Whoever says that all is written owes the image.
-    let reading = report::read(&import(&sections)).unwrap();
+    let reading = report::read(&other_encoder(&sections)).unwrap();
     let kinds: Vec<DamageKind> = reading.damage.iter().map(|damage| damage.kind).collect();
     assert_eq!(kinds, [DamageKind::Image]);
     let reading = report::read(&closed(&sections, "next_launch")).unwrap();
@@ -76,8 +76,8 @@ fn a_report_that_was_cut_before_its_images_is_not_damaged() {
 #[test]
 fn a_report_by_another_encoder_is_read() {
     let frames = V::Array(vec![V::Array(vec![0x1000.into(), 0.into(), V::Nil])]);
-    let bytes = import(&[
-        foreign_head(),
+    let bytes = other_encoder(&[
+        head_of_other_encoder(),
         (
             "event",
             v(&[("type", "crash".into()), ("fatal", true.into())]),
@@ -106,7 +106,7 @@ fn unknown_kinds_and_keys_survive() {
         (V::from(1), V::Ext(5, vec![1, 2])),
         (V::Nil, V::F64(0.5)),
     ]);
-    let bytes = import(&[
+    let bytes = other_encoder(&[
         (
             "head",
             v(&[
@@ -346,7 +346,7 @@ fn what_is_no_report_is_told_apart() {
 
 #[test]
 fn a_later_version_is_refused_by_its_number() {
-    let bytes = import(&[(
+    let bytes = other_encoder(&[(
         "head",
         v(&[("format", "wedjat".into()), ("version", 2.into())]),
     )]);
@@ -359,8 +359,8 @@ fn a_later_version_is_refused_by_its_number() {
 
 #[test]
 fn values_of_a_wrong_type_are_told_and_the_rest_is_kept() {
-    let bytes = import(&[
-        foreign_head(),
+    let bytes = other_encoder(&[
+        head_of_other_encoder(),
         (
             "thread",
             V::Map(vec![
@@ -412,7 +412,7 @@ fn values_of_a_wrong_type_are_told_and_the_rest_is_kept() {
 #[test]
 fn control_characters_do_not_reach_messages() {
     let kind = "e\u{1b}[2Jvil";
-    let mut bytes = import(&[foreign_head(), (kind, v(&[]))]);
+    let mut bytes = other_encoder(&[head_of_other_encoder(), (kind, v(&[]))]);
     let at = find(&bytes, kind.as_bytes()) + kind.len();
     bytes[at] = 0xc1;
     for damage in report::read(&bytes).unwrap().damage {
@@ -426,8 +426,8 @@ fn deep_nesting_is_skipped() {
     for _ in 0..100 {
         deep = V::Array(vec![deep]);
     }
-    let bytes = import(&[
-        foreign_head(),
+    let bytes = other_encoder(&[
+        head_of_other_encoder(),
         ("event", v(&[("type", deep)])),
         ("loss", v(&[])),
     ]);

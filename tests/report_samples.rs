@@ -5,6 +5,7 @@
 
 mod report_support;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use report_support::{Shape, full_report, stall_report};
@@ -149,6 +150,64 @@ fn what_was_read_is_written_again_byte_for_byte() {
         EventKind::Memory,
     ] {
         assert!(events.contains(&kind), "there is no sample of {kind:?}");
+    }
+}
+
+/// The table by one command: `cargo test --test report_samples cut_anywhere -- --nocapture`.
+#[test]
+fn a_sample_cut_anywhere_keeps_each_section_before_the_cut() {
+    println!(
+        "| sample | bytes | sections | written again | cuts | sections kept of those before the cut |"
+    );
+    println!("| --- | ---: | ---: | --- | ---: | ---: |");
+    for sample in std::fs::read_dir(folder().join(PRESENT)).unwrap() {
+        let path = sample.unwrap().path();
+        let bytes = std::fs::read(&path).unwrap();
+        if path
+            .extension()
+            .is_none_or(|extension| extension != "wedjat")
+        {
+            continue;
+        }
+        let all = sections(&bytes);
+        let again = report::to_bytes(&report::read(&bytes).unwrap().report);
+        let same = |(kind, section): &&(String, &[u8])| {
+            kind == "end" || sections(&again).iter().any(|(_, other)| other == section)
+        };
+        let same = all.iter().filter(same).count();
+        assert_eq!(same, all.len(), "{}", path.display());
+        // Where each section ends, by an independent decoder.
+        let mut ends = Vec::new();
+        for (_, section) in &all {
+            ends.push(ends.last().unwrap_or(&0) + section.len());
+        }
+        let (mut wanted, mut kept) = (0, 0);
+        // Each byte of the small ones.
+        let cuts: Vec<usize> = (ends[0]..bytes.len())
+            .step_by(1 + bytes.len() / 5000)
+            .collect();
+        for &cut in &cuts {
+            let before = ends.iter().filter(|&&end| end <= cut).count();
+            let reading = report::read(&bytes[..cut]).unwrap();
+            assert_eq!(reading.damage.len(), 1, "{}: {cut}", path.display());
+            let rest = report::to_bytes(&reading.report);
+            // A section that is kept is written again as it was.
+            let rest: HashSet<&[u8]> = sections(&rest)
+                .into_iter()
+                .map(|(_, section)| section)
+                .collect();
+            let is_kept = |(_, section): &&(String, &[u8])| rest.contains(section);
+            wanted += before;
+            kept += all[..before].iter().filter(is_kept).count();
+        }
+        let (name, cuts) = (path.file_stem().unwrap().display(), cuts.len());
+        println!(
+            "| {name} | {} | {} | {same} of {} byte for byte | {cuts} | {kept} of {wanted} |",
+            bytes.len(),
+            all.len(),
+            all.len(),
+        );
+        assert_eq!(kept, wanted, "{}", path.display());
     }
 }
 
