@@ -337,9 +337,7 @@ fn names_of_no_other_project_are_gone() {
         for name in code.split(|c: char| !c.is_alphanumeric() && c != '_') {
             let is_word = |word: &str| gone.contains(&word);
             let ends_in = |word: &&str| name.ends_with(*word);
-            if name.to_lowercase().split('_').any(is_word)
-                || gone_types.iter().any(|word| ends_in(word))
-            {
+            if name.to_lowercase().split('_').any(is_word) || gone_types.iter().any(ends_in) {
                 wrong.push(format!("{}: {name}", file.display()));
             }
         }
