@@ -284,6 +284,10 @@ fn other_things_in_the_cache_s_own_folder_stay() {
 }
 
 /// Runs the command under ptrace(2), with these addresses and without a cache; how many threads it has begun.
+#[expect(
+    clippy::zombie_processes,
+    reason = "waitpid(2) waits for it, and for its threads"
+)]
 fn threads_begun(count: u64) -> u64 {
     use std::os::unix::process::CommandExt;
     let mut command = Command::new(env!("CARGO_BIN_EXE_symbolicate"));
