@@ -11,7 +11,7 @@ use super::loss::Loss;
 /// ```
 /// use std::time::Duration;
 /// use wedjat::RateLimit;
-/// let rate limit = RateLimit::default().same(1).pause(Duration::from_secs(600)).per_hour(10);
+/// let limit = RateLimit::default().same(1).pause(Duration::from_secs(600)).per_hour(10);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
