@@ -1,4 +1,5 @@
-"""Parses the Swift package's sources by tree-sitter's grammar, and holds the C names in them against the header."""
+"""Parses the Swift package's sources, and what the pages show of Swift, by tree-sitter's grammar; holds the C names in the
+sources against the header, and the package's names in the pages against the sources."""
 
 import pathlib
 import re
@@ -41,7 +42,23 @@ for path in sorted((here / "Sources").rglob("*.swift")) + [here / "Package.swift
         for field in re.findall(rf"(?<![\w.]){local}\.(\w+)", text):
             if field not in fields.get(struct, ()):
                 wrong.append(f"{path.name}: {struct} has no field {field}")
+sources = "\n".join(path.read_text() for path in (here / "Sources").rglob("*.swift"))
+declared = set(re.findall(r"\b(?:func|var|let|case|init|struct|enum) (\w+)", sources))
+shown = 0
+for page in [here.parent / "README.md", *sorted((here.parent / "docs").glob("*.md"))]:
+    for block in re.findall(r"^```swift\n(.*?)^```", page.read_text(), flags=re.S | re.M):
+        shown += 1
+        # A dependency of a manifest stands within a list there.
+        source = f"let shown = [{block}]" if block.startswith(".package") else block
+        for node in walk(parser.parse(source.encode()).root_node):
+            if node.type == "ERROR" or node.is_missing:
+                wrong.append(f"{page.name}: not Swift: {node.text.decode()[:60]!r}")
+        for name in re.findall(r"\b(?:Wedjat|recorder\??|before)\.(\w+)", block):
+            if name not in declared:
+                wrong.append(f"{page.name}: the package has no {name}")
+if not shown:
+    wrong.append("no page shows Swift")
 if lines >= 300:
     wrong.append(f"{lines} lines of Swift; at most 300")
-print("\n".join(wrong) or f"swift: {lines} lines parsed, each C name is in the header")
+print("\n".join(wrong) or f"swift: {lines} lines and {shown} blocks of pages parsed, each name is there")
 sys.exit(bool(wrong))

@@ -1,5 +1,5 @@
-//! What the pages show is well-formed: their blocks of shell and TOML parse, those of C pass the compiler, those of Rust are
-//! compiled as doctests, and what they link to is there.
+//! What the pages show is well-formed: their blocks of shell and TOML parse, those of C pass the compiler, those of CMake stand in
+//! the example, those of Rust are compiled as doctests (those of Swift are parsed by `apple/check.py`), and what they link to is there.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -95,6 +95,19 @@ fn c_compiles() {
         write!(input, "{head}{text}").unwrap();
         drop(input);
         assert!(cc.wait().unwrap().success(), "{place}\n{text}");
+    }
+}
+
+/// What a page shows of CMake stands in the example, which `tests/ffi/run` builds.
+#[test]
+fn cmake_is_that_of_the_example() {
+    let example = std::fs::read_to_string(root().join("examples/cpp/CMakeLists.txt")).unwrap();
+    let blocks = blocks_of("cmake");
+    assert!(!blocks.is_empty());
+    for (place, text) in blocks {
+        for line in text.lines() {
+            assert!(example.contains(line), "{place}: {line}");
+        }
     }
 }
 
