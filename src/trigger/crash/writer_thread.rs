@@ -20,7 +20,7 @@ use crate::platform::{Semaphore, Thread, clock};
 /// There is no writer thread, or it will never write again.
 const GONE: u32 = 0;
 const IDLE: u32 = 1;
-/// A report is requested for.
+/// A report is wanted.
 const REQUESTED: u32 = 2;
 const WRITING: u32 = 3;
 /// It has crashed itself.
