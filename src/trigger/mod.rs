@@ -20,9 +20,7 @@ pub mod watchdog;
 mod worker;
 
 pub use crash::Crash;
-#[cfg(target_os = "linux")]
-#[doc(hidden)]
-#[cfg(feature = "internals")]
+#[cfg(all(feature = "internals", target_os = "linux"))]
 pub use crash::set_phase_hook;
 pub use heartbeat::Heartbeat;
 pub use load::{CpuLoad, MemoryLoad, SlowFrames};

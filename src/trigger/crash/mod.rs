@@ -223,7 +223,7 @@ static PHASE_HOOK: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 /// For tests: has `hook` called, in the handler, at the beginning of each phase of the writing, with
 /// what the report has after a crash in that phase. A test crashes there, or kills the process.
-#[cfg(feature = "internals")]
+#[cfg(all(feature = "internals", target_os = "linux"))]
 pub fn set_phase_hook(hook: fn(&'static str)) {
     PHASE_HOOK.store(hook as *mut (), Ordering::Relaxed);
 }
