@@ -250,7 +250,11 @@ impl File {
         let stride = match u32_at(b, 20) {
             1 => 4,
             2 => 8,
-            other => return Err(format!("chained imports of format {other} are not emulated")),
+            other => {
+                return Err(format!(
+                    "chained imports of format {other} are not emulated"
+                ));
+            }
         };
         let import = |k: usize| {
             let word = u32_at(b, imports + stride * k);
