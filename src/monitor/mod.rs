@@ -2,6 +2,8 @@
 
 mod builder;
 mod error;
+mod install;
+mod panics;
 mod stats;
 
 use std::io;
@@ -79,7 +81,7 @@ pub struct Monitor {
     _folder: Arc<Folder>,
     // After the threads: its last word is that the monitor was uninstalled.
     _record: Option<LaunchRecord>,
-    _installed: builder::Claim,
+    _installed: install::Claim,
 }
 
 impl Monitor {
@@ -334,7 +336,7 @@ impl Drop for Monitor {
                 panic::drops_monitor();
             }
             panic::uninstall();
-            builder::forget_recorder();
+            panics::forget_recorder();
             if crash::uninstall(crash) {
                 // SAFETY: `uninstall` returned that no handler reads it any more.
                 unsafe { retire_crash() };

@@ -11,7 +11,7 @@ use super::cache::Cache;
 use super::convert::convert;
 use super::direct::Direct;
 use super::dwarf::Sections;
-use super::frame::{Frame, Source};
+use super::frame::{Answer, Frame, Source};
 use super::object_file::ObjectFile;
 use super::symbols::{self, Symbols};
 use super::symcache::FullTable;
@@ -59,15 +59,6 @@ struct Reading {
     settled: bool,
     /// How many answers needed symbols.
     near: u32,
-}
-
-/// What is known of an address.
-#[derive(Debug, Clone)]
-pub(crate) struct Answer {
-    /// Innermost first; never empty.
-    pub frames: Arc<[Frame]>,
-    /// Link-time address of the function that all of these were inlined into.
-    pub entry: Option<u64>,
 }
 
 /// So many answers read no more of the symbol table than they need; then all of it is read.

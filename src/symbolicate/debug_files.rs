@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex};
 use rustc_hash::FxHashMap;
 
 use super::Error;
+use super::bytes::Bytes;
 use super::cache::Cache;
 use super::debug_file::{DebugFile, Work};
 use super::image_files::{ImageFiles, has_dwarf};
 use super::object_file::{self, ObjectFile};
 use super::walk::{self, Found};
-use super::{lock, search};
+use super::{dyld_cache, lock, search};
 use crate::report::model::Image;
 
 /// So many images are kept open by default.
@@ -235,7 +236,7 @@ impl DebugFiles {
 
     /// Whether an image that was added is one: what dwz made several programs share has no code.
     pub(crate) fn has_code(&self, image: &Listed) -> bool {
-        let found = object_file::open_by_id(&image.path, &image.id);
+        let found = open_by_id(&image.path, &image.id);
         matches!(found, Ok(Some(object)) if !object.code.is_empty())
     }
 
@@ -308,7 +309,7 @@ impl DebugFiles {
             if image.id.is_empty() || files.iter().any(|file| file.object().path == path) {
                 return;
             }
-            let found = object_file::open_by_id(path, &image.id).ok().flatten();
+            let found = open_by_id(path, &image.id).ok().flatten();
             let found = found.filter(|object| self.has_room(object));
             files.extend(found.map(|object| self.debug_file(object)));
         };
@@ -376,4 +377,14 @@ impl DebugFiles {
 fn file_name(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default();
     name.to_string_lossy().into_owned()
+}
+
+/// The object in a file that has this UUID or build id.
+fn open_by_id(path: &Path, id: &[u8]) -> Result<Option<ObjectFile>, Error> {
+    let bytes = Bytes::map(path)?;
+    if object_file::is_shared_cache(&bytes) {
+        return dyld_cache::image(path, &bytes, id);
+    }
+    let mut objects = object_file::open_bytes(path, bytes)?.into_iter();
+    Ok(objects.find(|object| object.id == id))
 }

@@ -27,11 +27,6 @@ const NLIST: usize = 16;
 /// Symbols that take more than this are damage: the largest library's take a tenth of it.
 const MOST_BYTES: usize = 1 << 28;
 
-/// Whether these are the first bytes of a shared cache, or of a further file of one.
-pub(crate) fn is_shared_cache(data: &[u8]) -> bool {
-    data.starts_with(b"dyld_v1 ")
-}
-
 /// The architecture of a cache, and the UUIDs of its images; none in a further file of one.
 ///
 /// # Errors

@@ -1,8 +1,7 @@
 //! What symbolication gives: threads of physical frames, each of them one or more source frames.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use super::blame::KnownOwners;
 use crate::report::model::{Found, IdText, Image, Omitted, Report};
 
 /// One frame as the source code has it: a function, or an inlined copy of one.
@@ -98,6 +97,15 @@ impl PhysicalFrame {
     }
 }
 
+/// What is known of an address.
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    /// Innermost first; never empty.
+    pub frames: Arc<[Frame]>,
+    /// Link-time address of the function that all of these were inlined into.
+    pub entry: Option<u64>,
+}
+
 /// A thread's stack. What else is known of the thread stands in the report, at the same index.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -125,6 +133,15 @@ pub struct Symbolicated {
     pub missing: Vec<Missing>,
     /// See [`KnownOwners`].
     pub(crate) known_owners: KnownOwners,
+}
+
+/// What is found out once for all frames of a report; `blame` fills it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct KnownOwners {
+    /// Whether each image is the app's own.
+    pub images: OnceLock<Vec<bool>>,
+    /// Folders of this recorder's sources.
+    pub folders: OnceLock<Vec<String>>,
 }
 
 impl Symbolicated {

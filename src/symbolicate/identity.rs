@@ -1,4 +1,4 @@
-//! What tells a file or a folder from all others, whatever path leads to it.
+//! What a path leads to: what tells a file or a folder from all others, and the names of open descriptors.
 
 use std::path::Path;
 
@@ -18,4 +18,17 @@ pub(crate) fn identity_of_stream(stream: impl std::os::fd::AsFd) -> Option<Ident
     let file: std::fs::File = stream.as_fd().try_clone_to_owned().ok()?.into();
     let meta = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
     Some(identity_in(&meta))
+}
+
+/// The number of the open descriptor that a path is a name of.
+pub(crate) fn descriptor(path: &Path) -> Option<u32> {
+    let path = path.to_str()?;
+    let standard = ["/dev/stdin", "/dev/stdout", "/dev/stderr"];
+    if let Some(number) = standard.iter().position(|name| *name == path) {
+        return u32::try_from(number).ok();
+    }
+    let number = path
+        .strip_prefix("/dev/fd/")
+        .or_else(|| path.strip_prefix("/proc/self/fd/"))?;
+    number.parse().ok()
 }

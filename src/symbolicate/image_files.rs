@@ -4,7 +4,8 @@ use std::sync::Mutex;
 
 use rustc_hash::FxHashMap;
 
-use super::debug_file::{Answer, DebugFile};
+use super::debug_file::DebugFile;
+use super::frame::Answer;
 use super::lock;
 
 /// Recent answers lie in so many parts with a lock each, by address.

@@ -8,7 +8,6 @@ use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 
 use super::Error;
 use super::bytes::Bytes;
-use super::dyld_cache;
 use crate::functions::{self, MOST_SYMBOLS};
 use crate::report::text_hash;
 
@@ -43,16 +42,6 @@ pub(crate) struct ObjectFile {
 /// The objects in a file: one, or as many as a universal file has slices.
 pub(crate) fn open(path: &Path) -> Result<Vec<ObjectFile>, Error> {
     open_bytes(path, Bytes::map(path)?)
-}
-
-/// The object in a file that has this UUID or build id.
-pub(crate) fn open_by_id(path: &Path, id: &[u8]) -> Result<Option<ObjectFile>, Error> {
-    let bytes = Bytes::map(path)?;
-    if dyld_cache::is_shared_cache(&bytes) {
-        return dyld_cache::image(path, &bytes, id);
-    }
-    let mut objects = open_bytes(path, bytes)?.into_iter();
-    Ok(objects.find(|object| object.id == id))
 }
 
 /// As [`open`], for bytes that are already there.
@@ -102,11 +91,16 @@ pub(crate) fn looks_like_object(data: &[u8]) -> bool {
     // Java classes share the magic, with a version number of 45 or more where the count of slices stands
 }
 
+/// Whether these are the first bytes of a dyld shared cache, or of a further file of one.
+pub(crate) fn is_shared_cache(data: &[u8]) -> bool {
+    data.starts_with(b"dyld_v1 ")
+}
+
 /// What the first bytes look like, for messages to people.
 pub(crate) fn begins_with(data: &[u8]) -> String {
     match data {
         [] => "is empty".into(),
-        _ if dyld_cache::is_shared_cache(data) => "is a dyld shared cache".into(),
+        _ if is_shared_cache(data) => "is a dyld shared cache".into(),
         [0xff, 0xd8, 0xff, ..] => "looks like a JPEG picture".into(),
         [0x89, b'P', b'N', b'G', ..] => "looks like a PNG picture".into(),
         [b'%', b'P', b'D', b'F', ..] => "looks like a PDF".into(),

@@ -7,8 +7,7 @@ use symbolic::symcache::SymCache;
 
 use super::bytes::Bytes;
 use super::convert::{restored, restored_path};
-use super::debug_file::Answer;
-use super::frame::{Frame, Source};
+use super::frame::{Answer, Frame, Source};
 use super::lock;
 
 /// Longer chains of inlined functions are damage that runs in a circle.

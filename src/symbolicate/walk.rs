@@ -134,7 +134,7 @@ fn look(path: &Path) -> Result<Vec<Found>, String> {
     let mut head = [0; 8];
     let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
     if read.is_err()
-        || !(object_file::looks_like_object(&head) || dyld_cache::is_shared_cache(&head))
+        || !(object_file::looks_like_object(&head) || object_file::is_shared_cache(&head))
     {
         return Ok(Vec::new());
     }
@@ -144,7 +144,7 @@ fn look(path: &Path) -> Result<Vec<Found>, String> {
 /// The objects in a file, a dyld shared cache among them.
 pub(super) fn objects(path: &Path) -> Result<Vec<Found>, Error> {
     let bytes = Bytes::map(path)?;
-    if !dyld_cache::is_shared_cache(&bytes) {
+    if !object_file::is_shared_cache(&bytes) {
         let objects = object_file::open_bytes(path, bytes)?;
         return Ok(objects.iter().map(Found::of).collect());
     }

@@ -8,9 +8,7 @@ mod file;
 mod image;
 mod name;
 
-use std::sync::OnceLock;
-
-use super::frame::{Frame, PhysicalFrame, Stack, Symbolicated, image_file_name};
+use super::frame::{Frame, KnownOwners, PhysicalFrame, Stack, Symbolicated, image_file_name};
 use crate::report::EventKind;
 use file::{is_made_up, is_package, kept_of_file, of_file};
 use image::is_apps;
@@ -138,15 +136,6 @@ impl Symbolicated {
     pub fn owner(&self, physical: &PhysicalFrame, frame: Option<&Frame>) -> Owner {
         owner(self, physical, frame)
     }
-}
-
-/// What is found out once for all frames of a report.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct KnownOwners {
-    /// Whether each image is the app's own.
-    images: OnceLock<Vec<bool>>,
-    /// See [`shown_folders`].
-    folders: OnceLock<Vec<String>>,
 }
 
 impl KnownOwners {

@@ -4,6 +4,7 @@ use super::output::{Target, refusal};
 use super::walk::walk;
 use crate::report::{ReadError, Reading, ReportReader, limits};
 use crate::symbolicate::error::plain_words;
+use crate::symbolicate::identity::descriptor;
 use crate::symbolicate::import;
 use std::cell::RefCell;
 use std::fs::File;
@@ -70,19 +71,6 @@ pub(super) fn feed(
         }
     }
     feed.flush();
-}
-
-/// The number of the open descriptor that a path is a name of.
-pub(super) fn descriptor(path: &Path) -> Option<u32> {
-    let path = path.to_str()?;
-    let standard = ["/dev/stdin", "/dev/stdout", "/dev/stderr"];
-    if let Some(number) = standard.iter().position(|name| *name == path) {
-        return u32::try_from(number).ok();
-    }
-    let number = path
-        .strip_prefix("/dev/fd/")
-        .or_else(|| path.strip_prefix("/proc/self/fd/"))?;
-    number.parse().ok()
 }
 
 impl Feed<'_> {

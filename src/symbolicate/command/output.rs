@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use super::args::Args;
-use super::{feed, interrupt};
+use super::interrupt;
 use crate::symbolicate::error::plain_words;
-use crate::symbolicate::identity::{Identity, identity, identity_of_stream};
+use crate::symbolicate::identity::{Identity, descriptor, identity, identity_of_stream};
 use crate::symbolicate::object_file::looks_like_object;
 
 const BUFFER: usize = 1 << 16;
@@ -136,7 +136,7 @@ impl Place {
         let mut path = path.to_owned();
         // As many links as the system follows.
         for _ in 0..40 {
-            if let Some(number) = feed::descriptor(&path) {
+            if let Some(number) = descriptor(&path) {
                 return Place::Descriptor(number, path);
             }
             let Ok(target) = fs::read_link(&path) else {

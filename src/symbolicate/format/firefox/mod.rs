@@ -9,16 +9,23 @@
 //! image and an address, and two functions of one name in different files are one. `tests/format_pictures.rs` holds what is
 //! written here against what the crate writes: version, keys, columns.
 
-use crate::report::time::{nanos, since_epoch};
+mod model;
+mod tables;
+
 use std::io;
 
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
+pub use model::Process;
+use model::{Frame, Marker, Sample, Thread};
+use tables::Tables;
+
 use super::facts::{app_state, began, vitals};
 use super::remarks::kind_text;
 use super::stacks::{outermost, weighed};
 use super::{Format, PlainJson, Style};
+use crate::report::time::{nanos, since_epoch};
 use crate::report::{EventKind, Report};
 use crate::symbolicate::blame::is_own;
 use crate::symbolicate::frame::{Symbolicated, id_text, image_file_name};
@@ -35,60 +42,6 @@ pub struct Firefox {
     start: Option<u64>,
     product: String,
     processes: u64,
-}
-
-/// One report as a process.
-#[derive(Debug)]
-pub struct Process {
-    name: String,
-    pid: u64,
-    start: u64,
-    product: String,
-    end: Option<u64>,
-    threads: Vec<Thread>,
-    markers: Vec<Marker>,
-    /// Name, path, debug id, architecture.
-    libs: Vec<[String; 4]>,
-}
-
-/// Something that was noted with its time: nanoseconds from the profile's beginning.
-#[derive(Debug)]
-struct Marker {
-    name: String,
-    text: String,
-    from: u64,
-    /// `None` for a moment.
-    to: Option<u64>,
-}
-
-#[derive(Debug)]
-struct Thread {
-    name: String,
-    main: bool,
-    tid: u64,
-    samples: Vec<Sample>,
-}
-
-#[derive(Debug)]
-struct Sample {
-    at: u64,
-    count: u64,
-    /// Outermost first.
-    frames: Vec<Frame>,
-}
-
-#[derive(Debug, PartialEq, Eq, Hash, Clone)]
-struct Frame {
-    function: String,
-    file: Option<String>,
-    line: Option<u32>,
-    /// In the image, from its base.
-    address: Option<u64>,
-    /// Index into [`Process::libs`].
-    lib: Option<usize>,
-    /// How many functions it is inlined into.
-    depth: u64,
-    own: bool,
 }
 
 impl Firefox {
@@ -314,207 +267,4 @@ fn frames(of: &Symbolicated, weighed: &super::stacks::Weighed<'_>, style: &Style
         }
     });
     frames.collect()
-}
-
-/// A thread's tables being filled.
-#[derive(Default)]
-struct Tables {
-    strings: Vec<String>,
-    string_indices: FxHashMap<String, usize>,
-    frames: Columns<10>,
-    frame_indices: FxHashMap<Frame, usize>,
-    funcs: Columns<7>,
-    func_indices: FxHashMap<(usize, Option<usize>, Option<usize>), usize>,
-    stacks: Columns<2>,
-    stack_indices: FxHashMap<(Option<usize>, usize), usize>,
-    resources: Columns<4>,
-    resource_indices: FxHashMap<usize, usize>,
-}
-
-impl Tables {
-    fn thread(
-        mut self,
-        thread: &Thread,
-        process: &Process,
-        libs: &[usize],
-        pid: &str,
-        index: usize,
-    ) -> Value {
-        let (mut stacks, mut weights, mut deltas) = (Vec::new(), Vec::new(), Vec::new());
-        let mut samples: Vec<&Sample> = thread.samples.iter().collect();
-        samples.sort_by_key(|sample| sample.at);
-        let mut before = 0;
-        for sample in samples {
-            let mut stack = None;
-            for frame in &sample.frames {
-                let frame = self.frame(frame, process, libs);
-                stack = Some(self.stack(stack, frame));
-            }
-            stacks.push(json!(stack));
-            weights.push(sample.count);
-            deltas.push((sample.at - before) as f64 / 1e6);
-            before = sample.at;
-        }
-        let end = process.end.map(|end| end as f64 / 1e6);
-        // The app's words are of no thread: they stand with the first.
-        let noted = if index == 0 {
-            &process.markers[..]
-        } else {
-            &[]
-        };
-        let markers = self.markers(noted);
-        let title = if thread.name.is_empty() || index == 0 {
-            process.name.clone()
-        } else {
-            thread.name.clone()
-        };
-        json!({
-            "name": title,
-            "isMainThread": index == 0 || thread.main,
-            "processType": "default",
-            "processName": process.name,
-            "processStartupTime": 0,
-            "processShutdownTime": end,
-            "registerTime": 0,
-            "unregisterTime": end,
-            "pausedRanges": [],
-            "showMarkersInTimeline": true,
-            "pid": pid,
-            "tid": thread.tid.to_string(),
-            "samples": {
-                "length": stacks.len(),
-                "weightType": "samples",
-                "stack": stacks,
-                "timeDeltas": deltas,
-                "weight": weights,
-                "threadCPUDelta": vec![Value::Null; deltas.len()],
-            },
-            "markers": markers,
-            "stackTable": self.stacks.table(["prefix", "frame"]),
-            "frameTable": self.frames.table([
-                "address", "inlineDepth", "category", "subcategory", "func", "nativeSymbol",
-                "innerWindowID", "line", "column", "implementation",
-            ]),
-            "funcTable": self.funcs.table([
-                "name", "isJS", "relevantForJS", "resource", "fileName", "lineNumber", "columnNumber",
-            ]),
-            "resourceTable": self.resources.table(["lib", "name", "host", "type"]),
-            "nativeSymbols": { "length": 0, "address": [], "functionSize": [], "libIndex": [], "name": [] },
-            "stringArray": self.strings,
-        })
-    }
-
-    fn markers(&mut self, noted: &[Marker]) -> Value {
-        let mut columns = Columns::<6>::default();
-        for marker in noted {
-            let name = self.string(&marker.name);
-            let milliseconds = |time: u64| json!(time as f64 / 1e6);
-            columns.push([
-                json!(0),
-                json!({ "type": "Text", "name": marker.text }),
-                marker.to.map_or(Value::Null, milliseconds),
-                json!(name),
-                json!(u8::from(marker.to.is_some())),
-                milliseconds(marker.from),
-            ]);
-        }
-        columns.table(["category", "data", "endTime", "name", "phase", "startTime"])
-    }
-
-    fn string(&mut self, text: &str) -> usize {
-        if let Some(index) = self.string_indices.get(text) {
-            return *index;
-        }
-        self.strings.push(text.to_owned());
-        let index = self.strings.len() - 1;
-        self.string_indices.insert(text.to_owned(), index);
-        index
-    }
-
-    fn stack(&mut self, prefix: Option<usize>, frame: usize) -> usize {
-        let stacks = &mut self.stacks;
-        let new = || stacks.push([json!(prefix), json!(frame)]);
-        *self
-            .stack_indices
-            .entry((prefix, frame))
-            .or_insert_with(new)
-    }
-
-    fn frame(&mut self, frame: &Frame, process: &Process, libs: &[usize]) -> usize {
-        if let Some(index) = self.frame_indices.get(frame) {
-            return *index;
-        }
-        let name = self.string(&frame.function);
-        let file = frame.file.as_deref().map(|file| self.string(file));
-        let lib = frame.lib.filter(|at| *at < libs.len());
-        let resource = lib.map(|at| {
-            let name = self.string(&process.libs[at][0]);
-            let resources = &mut self.resources;
-            // 1: a library.
-            let new = || resources.push([json!(libs[at]), json!(name), Value::Null, json!(1)]);
-            *self.resource_indices.entry(libs[at]).or_insert_with(new)
-        });
-        let funcs = &mut self.funcs;
-        let new = || {
-            let resource = resource.map_or(json!(-1), |at| json!(at));
-            let (no, null) = (json!(false), Value::Null);
-            funcs.push([
-                json!(name),
-                no.clone(),
-                no,
-                resource,
-                json!(file),
-                null.clone(),
-                null,
-            ])
-        };
-        let func = *self
-            .func_indices
-            .entry((name, file, resource))
-            .or_insert_with(new);
-        // Addresses are 32 bits wide in the format.
-        let address = frame
-            .address
-            .and_then(|address| u32::try_from(address).ok());
-        let index = self.frames.push([
-            address.map_or(json!(-1), |address| json!(address)),
-            json!(frame.depth),
-            json!(u8::from(frame.own)),
-            json!(0),
-            json!(func),
-            Value::Null,
-            json!(0),
-            json!(frame.line),
-            Value::Null,
-            Value::Null,
-        ]);
-        self.frame_indices.insert(frame.clone(), index);
-        index
-    }
-}
-
-/// Columns of equal length.
-struct Columns<const N: usize>([Vec<Value>; N]);
-
-impl<const N: usize> Default for Columns<N> {
-    fn default() -> Columns<N> {
-        Columns(std::array::from_fn(|_| Vec::new()))
-    }
-}
-
-impl<const N: usize> Columns<N> {
-    fn push(&mut self, row: [Value; N]) -> usize {
-        for (column, value) in self.0.iter_mut().zip(row) {
-            column.push(value);
-        }
-        self.0[0].len() - 1
-    }
-
-    fn table(self, names: [&str; N]) -> Value {
-        let mut table = json!({ "length": self.0[0].len() });
-        for (name, column) in names.into_iter().zip(self.0) {
-            table[name] = Value::Array(column);
-        }
-        table
-    }
 }

@@ -1,0 +1,14 @@
+//! Where the functions of an image's symbol table begin and end.
+//!
+//! The nearest earlier symbol is most often the wrong one in a stripped image. So a symbol names an
+//! address only if something else than the next symbol says where its function ends: on Mach-O
+//! `LC_FUNCTION_STARTS`, on ELF the symbol's size or the range of its frame description.
+
+mod claims;
+mod image;
+mod symbol;
+mod symbols;
+
+pub use image::{File, Object, code, has_dwarf};
+pub use symbol::{MOST_SYMBOLS, Symbol, tables};
+pub use symbols::{Named, Symbols};

@@ -1,0 +1,125 @@
+//! The functions of a symbol table, by address.
+
+use object::ObjectSymbol;
+
+use super::claims::{Segment, claims_elf, claims_mach_o, lay_out};
+use super::image::{File, Object};
+use super::symbol::{Symbol, tables};
+
+/// The functions of a symbol table.
+#[derive(Debug, Default)]
+pub struct Symbols<B> {
+    bytes: B,
+    /// By address; of several at one address the one that stands for them comes last.
+    symbols: Vec<Symbol>,
+    /// By address; the value is an index into `symbols`.
+    segments: Vec<Segment>,
+}
+
+/// A range of addresses with the symbol that names it.
+#[derive(Debug, Clone, Copy)]
+pub struct Named<'a> {
+    #[cfg_attr(not(feature = "symbolicate"), expect(dead_code))]
+    pub start: u64,
+    pub end: u64,
+    /// Address of the symbol.
+    pub entry: u64,
+    pub name: &'a str,
+}
+
+impl<B: AsRef<[u8]>> Symbols<B> {
+    /// Those of `file`, of which `bytes` are the bytes.
+    pub fn read<'data>(file: &impl File<'data>, object: &Object<'_>, bytes: B) -> Symbols<B> {
+        let mut symbols: Vec<Symbol> = Vec::new();
+        let mut whole = object.has_dwarf;
+        for (table, symbol) in tables(file) {
+            if !symbol.is_definition() || object.code_end(symbol.address()).is_none() {
+                continue;
+            }
+            let Some(read) = Symbol::read(&symbol, bytes.as_ref(), object.is_mach_o) else {
+                continue;
+            };
+            whole |= table == 0 && symbol.is_local();
+            symbols.push(read);
+        }
+        Symbols::of(symbols, file, object, whole, bytes)
+    }
+
+    /// Of these symbols; `whole` says that no symbol of a function is left out.
+    pub fn of<'data>(
+        mut symbols: Vec<Symbol>,
+        file: &impl File<'data>,
+        object: &Object<'_>,
+        whole: bool,
+        bytes: B,
+    ) -> Symbols<B> {
+        symbols.sort_by_key(Symbol::order);
+        let claims = if object.is_mach_o {
+            claims_mach_o(object, file, &symbols, whole)
+        } else {
+            claims_elf(object, file, &symbols, whole)
+        };
+        Symbols {
+            bytes,
+            segments: lay_out(claims),
+            symbols,
+        }
+    }
+
+    /// The symbol whose function holds `address`.
+    pub fn at(&self, address: u64) -> Option<Named<'_>> {
+        let after = self.segments.partition_point(|s| s.start <= address);
+        let segment = &self.segments[after.checked_sub(1)?];
+        self.named(segment).filter(|named| address < named.end)
+    }
+
+    fn named(&self, segment: &Segment) -> Option<Named<'_>> {
+        let symbol = self.symbols.get(segment.symbol as usize)?;
+        Some(Named {
+            start: segment.start,
+            end: segment.end,
+            entry: symbol.address,
+            name: self.name(symbol),
+        })
+    }
+
+    fn name(&self, symbol: &Symbol) -> &str {
+        let (start, len) = symbol.name;
+        let bytes = self.bytes.as_ref().get(start..start + len as usize);
+        std::str::from_utf8(bytes.unwrap_or(&[])).unwrap_or("")
+    }
+}
+
+#[cfg(feature = "symbolicate")]
+impl<B: AsRef<[u8]>> Symbols<B> {
+    /// The ranges with a name that overlap `start..end`, in order.
+    pub fn within(&self, start: u64, end: u64) -> impl Iterator<Item = Named<'_>> {
+        let first = self.segments.partition_point(|s| s.end <= start);
+        let within = self.segments[first..].iter();
+        within
+            .take_while(move |segment| segment.start < end)
+            .filter_map(|segment| self.named(segment))
+    }
+
+    /// All ranges that have a name, in order of address.
+    pub fn all(&self) -> impl Iterator<Item = Named<'_>> {
+        self.segments
+            .iter()
+            .filter_map(|segment| self.named(segment))
+    }
+
+    /// The names of all symbols at exactly `address`; more than one where functions were folded.
+    pub fn names_at(&self, address: u64) -> impl Iterator<Item = &str> {
+        let first = self
+            .symbols
+            .partition_point(|symbol| symbol.address < address);
+        self.symbols[first..]
+            .iter()
+            .take_while(move |s| s.address == address)
+            .map(|s| self.name(s))
+    }
+
+    pub fn len(&self) -> usize {
+        self.symbols.len()
+    }
+}

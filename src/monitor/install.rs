@@ -1,0 +1,213 @@
+//! Installing a monitor, step by step; where one fails, nothing stays.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::panics::{self, call};
+use super::{InstallError, Monitor, MonitorBuilder};
+use crate::capture::{CaptureLimits, ImageTable};
+use crate::platform::file::Folder;
+use crate::platform::stacks::ensure_alternate_stack;
+use crate::platform::{Thread, abort, open_for_reports, process_id};
+use crate::recorder::{
+    COUNTERS, CRASH_WRITER, CrashRecorder, Facts, Helper, LiveRecorder, LoadRecorder, Shared,
+    StallRecorder, TERMINATE, prepare_crash, trace_report,
+};
+use crate::report::name::Name;
+use crate::report::time::nanos;
+use crate::store::launch;
+use crate::store::{self, Tidying};
+use crate::trigger::heartbeat::HEARTBEAT;
+use crate::trigger::load_watch::LoadWatch;
+use crate::trigger::loss::LOSSES;
+use crate::trigger::rate_limit::RateLimiter;
+use crate::trigger::watchdog::Watchdog;
+use crate::trigger::{crash, terminate};
+use crate::vitals::{FRAMES, GAUGES, LAUNCHED};
+
+/// Room on the disk that is kept for the report of a crash, bytes.
+const CRASH_RESERVE: u32 = 256 << 10;
+/// What the watched thread is given if it has no alternate stack, or a smaller one; and how much of it is
+/// there at once, bytes.
+const ALTERNATE_STACK: usize = 64 << 10;
+const TOUCHED: usize = 16 << 10;
+
+/// Whether a monitor is installed in this process.
+static INSTALLED: AtomicBool = AtomicBool::new(false);
+
+/// The right to be the one monitor; given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Claim;
+
+impl Claim {
+    fn take() -> Result<Claim, InstallError> {
+        match INSTALLED.swap(true, Ordering::AcqRel) {
+            false => Ok(Claim),
+            true => Err(InstallError::AlreadyInstalled),
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        INSTALLED.store(false, Ordering::Release);
+    }
+}
+
+impl MonitorBuilder {
+    /// Installs the monitor. Call it on the thread to be watched, early.
+    ///
+    /// Reports that earlier launches were in the middle of are closed on the way, the last 32 of them;
+    /// older ones, and what is beyond the limits of the folder, are left to a thread of the monitor's.
+    ///
+    /// # Errors
+    /// [`InstallError`]; nothing stays installed then.
+    pub fn install(self) -> Result<Monitor, InstallError> {
+        let installed = Claim::take()?;
+        #[cfg(target_os = "linux")]
+        if let Some(signal) = self.capture_signal {
+            crate::platform::stop::claim_signal(signal).map_err(|source| InstallError::Signal {
+                signal: Some(signal),
+                source,
+            })?;
+        }
+        let path = self.directory.ok_or(InstallError::NoDirectory)?;
+        let in_folder = |source| InstallError::Directory {
+            path: path.clone(),
+            source,
+        };
+        let directory = std::path::absolute(&path).map_err(in_folder)?;
+        let open = || Folder::open(&directory).map_err(in_folder);
+        let folder = Arc::new(open()?);
+        // The record of a monitor that this process had before.
+        launch::let_go();
+        let left = store::left::left(&directory).map_err(in_folder)?;
+        store::left::close_last(&left);
+
+        // A folder whose records cannot be read knows of no launch.
+        let ended = launch::take(&store::left::last_launches(&left)).unwrap_or_default();
+
+        let mut facts = Facts::gather(&self.name, &self.version, store::fresh_id());
+        facts.all_images = self.all_images;
+        (facts.names, facts.threads) = (self.names, self.threads);
+        let limits = CaptureLimits {
+            stopped: nanos(self.stop_budget),
+            ..CaptureLimits::default()
+        };
+        let memory = |source| InstallError::Resources {
+            what: "memory for captures",
+            source,
+        };
+        let thread = |source| InstallError::Resources {
+            what: "thread",
+            source,
+        };
+        open_for_reports();
+        ImageTable::refresh();
+        GAUGES.install();
+        FRAMES.reset();
+        LAUNCHED.reset();
+        LOSSES.reset();
+        COUNTERS.reset();
+        // Without a record the next launch knows less, but this one is recorded.
+        let memory_now = GAUGES.memory();
+        let record =
+            launch::LaunchRecord::begin(&folder, &facts.launch, &self.version, &memory_now).ok();
+        launch::seen(&memory_now);
+
+        let live = LiveRecorder::new(facts.clone(), folder.clone(), &limits);
+        let live = Arc::new(live);
+        panics::prepare();
+
+        let on_report = self.on_report.clone();
+        let (in_helper, keep) = (directory.clone(), self.limits);
+        // A folder that cannot be tidied up now can be at the next report.
+        let tidy = move || Tidying::begin(&in_helper, keep, Helper::tidy_soon).ok();
+        let helper = Helper::spawn(move |path| call(&on_report, &path), tidy).map_err(thread)?;
+        let heartbeat = HEARTBEAT.install();
+        let mut monitor = Monitor {
+            heartbeat,
+            live: live.clone(),
+            process: process_id(),
+            directory: directory.clone(),
+            timeout: None,
+            crash: None,
+            watched: Thread::current(),
+            ended,
+            load: None,
+            ping: Mutex::new(None),
+            #[cfg(target_vendor = "apple")]
+            run_loop: None,
+            watchdog: None,
+            #[cfg(target_os = "linux")]
+            writer_thread: None,
+            helper: Some(helper),
+            _folder: folder.clone(),
+            _record: record,
+            _installed: installed,
+        };
+        store::set_launch(Some(facts.launch));
+
+        if let Some(wanted) = self.crash {
+            // Threads that do not answer may hold a dying process up for so long.
+            let limits = CaptureLimits {
+                answer: 50_000_000,
+                ..CaptureLimits::default()
+            };
+            let folder = open()?.with_reserve(CRASH_RESERVE);
+            let recorder = CrashRecorder::new(facts.clone(), folder, &limits, wanted.near_memory);
+            prepare_crash(recorder.map_err(memory)?);
+            #[cfg(target_os = "linux")]
+            {
+                monitor.writer_thread = Some(crash::WriterThread::spawn().map_err(thread)?);
+            }
+            abort::install();
+            terminate::install();
+            TERMINATE.store(true, Ordering::SeqCst);
+            crash::install(&wanted, &CRASH_WRITER)
+                .map_err(|(signal, source)| InstallError::Signal { signal, source })?;
+            monitor.crash = Some(wanted);
+            if wanted.panics {
+                panics::write_with(live, directory.clone());
+            }
+        }
+        let on_report = self.on_report;
+        let shared = Shared {
+            facts,
+            folder,
+            limiter: Arc::new(Mutex::new(RateLimiter::new(self.rate_limit))),
+            done: Arc::new(move |name: Name| {
+                Helper::tidy_soon();
+                let path = directory.join(name.as_str());
+                trace_report(&path);
+                call(&on_report, &path);
+            }),
+        };
+        if let Some(stall) = self.stall {
+            // The captures' signal may come while a handler of the app's runs on an alternate stack.
+            ensure_alternate_stack(ALTERNATE_STACK, TOUCHED).map_err(memory)?;
+            let (watched, shared) = (Thread::current(), shared.clone());
+            let recorder = StallRecorder::new(watched, &limits, shared, self.on_stall);
+            let recorder = recorder.map_err(memory)?;
+            let watchdog = Watchdog::spawn(stall, &HEARTBEAT, recorder).map_err(thread)?;
+            GAUGES.set_watchdog(watchdog.thread_id() as u64);
+            monitor.timeout = u64::try_from(stall.timeout.as_nanos()).ok();
+            monitor.watchdog = Some(watchdog);
+            #[cfg(target_vendor = "apple")]
+            if Thread::current().is_main() {
+                monitor.run_loop = crate::trigger::run_loop::RunLoop::observe(heartbeat);
+            }
+        }
+        if self.loads.any() {
+            let watchdog = monitor.watchdog.as_ref().map(Watchdog::thread_id);
+            let watched = Thread::current();
+            let recorder = LoadRecorder::new(watched, watchdog, &limits, shared);
+            let load = LoadWatch::spawn(self.loads, recorder.map_err(memory)?).map_err(thread)?;
+            monitor.load = Some(load);
+        }
+        // Battery and heat, and a folder that is full: both may take long.
+        Helper::refresh_soon();
+        Helper::tidy_soon();
+        Ok(monitor)
+    }
+}
