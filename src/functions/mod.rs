@@ -10,5 +10,8 @@ mod symbol;
 mod symbols;
 
 pub use image::{File, Object, code, has_dwarf};
+#[cfg(feature = "symbolicate")]
 pub use symbol::{MOST_SYMBOLS, Symbol, tables};
-pub use symbols::{Named, Symbols};
+#[cfg(feature = "symbolicate")]
+pub use symbols::Named;
+pub use symbols::Symbols;
