@@ -15,7 +15,7 @@ use crate::platform::{clock, file};
 use crate::report::{
     AppView, CaptureView, ClosedBy, EventKind, EventView, Found, Frames, HeadView, ImageView,
     LossView, Omitted, OsView, RawFrame, ReportWriter, SampleView, Sink, SinkError, StallEndView,
-    Thread, ThreadView, WalkEnd,
+    Thread, ThreadView, WalkEnd, With,
 };
 use crate::store::{FALLBACK, Name, PARTIAL, WHOLE, fresh_id};
 use crate::trigger::crash::Stamp;
@@ -216,7 +216,7 @@ impl Recording {
             None => self.write_from(buffer, |writer| writer.thread(&view)),
             Some(names) => self.write_from(buffer, |writer| {
                 let frames = NamedFrames { frames, names };
-                writer.section(&view.with_frames(frames, view.omitted, true))
+                writer.section(&With(&view, frames))
             }),
         }
         self.images(buffers, images);
@@ -287,7 +287,7 @@ impl Recording {
             None => self.write_from(buffer, |writer| writer.sample(&view)),
             Some(names) => self.write_from(buffer, |writer| {
                 let frames = NamedFrames { frames, names };
-                writer.section(&view.with_frames(frames, view.omitted))
+                writer.section(&With(&view, frames))
             }),
         }
         self.images(buffers, images);

@@ -56,7 +56,7 @@ pub fn to_bytes(report: &Report) -> Vec<u8> {
             checked: rules.checked && is_map(value),
             ..rules
         };
-        file.fitting(|buffer| encode(buffer, kind, rules, value, 0, 0));
+        file.fitting(|buffer| encode(buffer, kind, rules, value));
     }
     if let Some(end) = &report.end {
         let closed_by = match end.closed_by.as_str() {

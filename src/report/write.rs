@@ -214,7 +214,7 @@ impl<'b, S: Sink> ReportWriter<'b, S> {
     /// Writes `loss`: counts by reason; those of 0 are left out.
     pub fn loss(&mut self, loss: &LossView<'_>) -> Result<(), SinkError> {
         let counts = loss.counts.iter().copied().filter(|(_, count)| *count > 0);
-        self.section(&Loss::<Borrowed<'_, Nothing, Each<_>>> {
+        self.section(&Loss::<Borrowed<'_, Each<_>>> {
             counts: Each(counts),
             extra: Nothing,
         })

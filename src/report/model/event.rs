@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::hold::{Hold, Owned, Owning};
 use super::{Extra, Value};
-use crate::report::wire::fields::{address, extra, lenient};
-use crate::report::wire::times::duration;
+use crate::report::wire::fields::{Address, As, Maybe, Nanos, extra, lenient};
 
 /// What a report is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -163,7 +162,7 @@ pub struct Signal<H: Hold = Owned> {
     pub code_name: Option<H::Text>,
     /// The fault address.
     /// *else none; avma*
-    #[serde(with = "address::optional")]
+    #[serde(with = "Maybe::<Address>")]
     pub address: Option<u64>,
     /// Keys not known here.
     #[serde(with = "extra", skip_serializing_if = "extra::is_empty")]
@@ -176,7 +175,7 @@ pub struct Signal<H: Hold = Owned> {
 pub struct Thresholds<H: Hold = Owned> {
     /// One beat's time-out.
     /// *always; ns*
-    #[serde(with = "duration")]
+    #[serde(with = "As::<Nanos>")]
     pub timeout: Duration,
     /// So many time-outs in a row are a stall.
     /// *always; count*

@@ -5,8 +5,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 
 use super::hold::{Hold, Owned, Owning};
-use crate::report::wire::fields::{extra, id, lenient};
-use crate::report::wire::times::{duration, time};
+use crate::report::wire::fields::{As, Id, Nanos, extra, lenient};
 
 /// The first section of every report.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -22,19 +21,19 @@ pub struct Head<H: Hold = Owned> {
     pub version: u64,
     /// Identifies this report.
     /// *always; 16 bytes*
-    #[serde(with = "id")]
+    #[serde(with = "As::<Id>")]
     pub id: [u8; 16],
     /// Identifies the launch (the run of the process) that wrote it.
     /// *always; 16 bytes*
-    #[serde(with = "id")]
+    #[serde(with = "As::<Id>")]
     pub launch: [u8; 16],
     /// Wall clock when the report was begun.
     /// *always; ns since the Unix epoch*
-    #[serde(with = "time")]
+    #[serde(with = "As::<Nanos>")]
     pub time: SystemTime,
     /// Monotonic clock at the same moment.
     /// *always; ns, monotonic*
-    #[serde(with = "duration")]
+    #[serde(with = "As::<Nanos>")]
     pub clock: Duration,
     /// Process id.
     /// *always*

@@ -1,5 +1,6 @@
 //! How a section holds its texts and lists: a reader owns them, a writer borrows them.
 
+use std::borrow::Borrow;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -14,7 +15,7 @@ pub trait Hold {
     /// Raw bytes.
     type Bytes: AsRef<[u8]>;
     /// Numbers by name.
-    type Numbers: Numbers;
+    type Numbers: Pairs<Value = u64>;
     /// A stack.
     type Frames: Frames;
     /// Any value.
@@ -68,30 +69,28 @@ pub trait Owning:
 
 impl Owning for Owned {}
 
-/// What is written from where it lies: nothing is allocated, nothing freed. `F` is the stack.
+/// What is written from where it lies: nothing is allocated, nothing freed. `N` are numbers by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Borrowed<'a, F = &'a [RawFrame], N = &'a [(&'a str, u64)], X = Nothing>(
-    std::marker::PhantomData<(&'a (), F, N, X)>,
-);
+pub struct Borrowed<'a, N = &'a [(&'a str, u64)]>(std::marker::PhantomData<(&'a (), N)>);
 
-impl<'a, F: Frames, N: Numbers, X: Pairs> Hold for Borrowed<'a, F, N, X> {
+impl<'a, N: Pairs<Value = u64>> Hold for Borrowed<'a, N> {
     type Text = &'a str;
     type Bytes = &'a [u8];
     type Numbers = N;
-    type Frames = F;
+    type Frames = &'a [RawFrame];
     type Value = &'a str;
     type Values = Nothing;
     type Floats = Nothing;
     type Breadcrumbs = Nothing;
     type Marks = Nothing;
-    type Extra = X;
+    type Extra = Nothing;
 }
 
 /// A context that is written from iterators, over whatever the app's state lies in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Iterators<K, B, G, M, X = Nothing>(std::marker::PhantomData<(K, B, G, M, X)>);
+pub struct Iterators<K, B, G, M>(std::marker::PhantomData<(K, B, G, M)>);
 
-impl<K: Pairs, B: Breadcrumbs, G: Pairs, M: Marks, X: Pairs> Hold for Iterators<K, B, G, M, X> {
+impl<K: Pairs, B: Breadcrumbs, G: Pairs, M: Marks> Hold for Iterators<K, B, G, M> {
     type Text = &'static str;
     type Bytes = &'static [u8];
     type Numbers = Nothing;
@@ -101,7 +100,7 @@ impl<K: Pairs, B: Breadcrumbs, G: Pairs, M: Marks, X: Pairs> Hold for Iterators<
     type Floats = G;
     type Breadcrumbs = B;
     type Marks = M;
-    type Extra = X;
+    type Extra = Nothing;
 }
 
 /// No entries.
@@ -114,26 +113,24 @@ pub struct Each<I>(pub I);
 
 /// A map of texts to values of one type, in its order.
 pub trait Pairs {
+    /// What its values are.
+    type Value: Serialize;
     /// Its entries.
-    fn pairs(&self) -> impl Iterator<Item = (impl AsRef<str>, impl Serialize)>;
-}
-
-/// A map of texts to unsigned integers, in its order.
-pub trait Numbers {
-    /// Its entries.
-    fn numbers(&self) -> impl Iterator<Item = (impl AsRef<str>, u64)>;
+    fn pairs(&self) -> impl Iterator<Item = (impl AsRef<str>, impl Borrow<Self::Value>)>;
 }
 
 /// The app's breadcrumbs, oldest first.
 pub trait Breadcrumbs {
     /// Time (monotonic clock) and text.
-    fn breadcrumbs(&self) -> impl Iterator<Item = (Duration, impl AsRef<str>)>;
+    fn breadcrumbs(&self) -> impl Iterator<Item = (Duration, impl AsRef<str> + Serialize)>;
 }
 
 /// The app's timed marks.
 pub trait Marks {
     /// Name, start (monotonic clock), and duration (`None` while it lasts).
-    fn marks(&self) -> impl Iterator<Item = (impl AsRef<str>, Duration, Option<Duration>)>;
+    fn marks(
+        &self,
+    ) -> impl Iterator<Item = (impl AsRef<str> + Serialize, Duration, Option<Duration>)>;
 }
 
 /// A stack, innermost frame first: a capture's or a model's.
@@ -149,98 +146,84 @@ pub trait Frames {
 }
 
 impl<V: Serialize> Pairs for Vec<(String, V)> {
-    fn pairs(&self) -> impl Iterator<Item = (impl AsRef<str>, impl Serialize)> {
+    type Value = V;
+
+    fn pairs(&self) -> impl Iterator<Item = (impl AsRef<str>, impl Borrow<V>)> {
         self.iter().map(|(key, value)| (key, value))
     }
 }
 
-impl Numbers for Vec<(String, u64)> {
-    fn numbers(&self) -> impl Iterator<Item = (impl AsRef<str>, u64)> {
-        self.iter().map(|(name, value)| (name, *value))
-    }
-}
+impl<V: Serialize> Pairs for &[(&str, V)] {
+    type Value = V;
 
-impl Numbers for &[(&str, u64)] {
-    fn numbers(&self) -> impl Iterator<Item = (impl AsRef<str>, u64)> {
-        self.iter().copied()
-    }
-}
-
-impl<N: Numbers> Numbers for Option<&N> {
-    fn numbers(&self) -> impl Iterator<Item = (impl AsRef<str>, u64)> {
-        self.iter().flat_map(|numbers| numbers.numbers())
-    }
-}
-
-impl Numbers for Nothing {
-    fn numbers(&self) -> impl Iterator<Item = (impl AsRef<str>, u64)> {
-        std::iter::empty::<(&str, u64)>()
+    fn pairs(&self) -> impl Iterator<Item = (impl AsRef<str>, impl Borrow<V>)> {
+        self.iter().map(|(key, value)| (key, value))
     }
 }
 
 impl<K: AsRef<str>, V: Serialize, I: Iterator<Item = (K, V)> + Clone> Pairs for Each<I> {
-    fn pairs(&self) -> impl Iterator<Item = (impl AsRef<str>, impl Serialize)> {
-        self.0.clone()
-    }
-}
+    type Value = V;
 
-impl<T: AsRef<str>, I: Iterator<Item = (T, u64)> + Clone> Numbers for Each<I> {
-    fn numbers(&self) -> impl Iterator<Item = (impl AsRef<str>, u64)> {
+    fn pairs(&self) -> impl Iterator<Item = (impl AsRef<str>, impl Borrow<V>)> {
         self.0.clone()
-    }
-}
-
-impl<T: Pairs> Pairs for &T {
-    fn pairs(&self) -> impl Iterator<Item = (impl AsRef<str>, impl Serialize)> {
-        (**self).pairs()
     }
 }
 
 impl Pairs for Nothing {
-    fn pairs(&self) -> impl Iterator<Item = (impl AsRef<str>, impl Serialize)> {
-        std::iter::empty::<(&str, ())>()
+    type Value = u64;
+
+    fn pairs(&self) -> impl Iterator<Item = (impl AsRef<str>, impl Borrow<u64>)> {
+        std::iter::empty::<(&str, u64)>()
     }
 }
 
 impl Breadcrumbs for Vec<(Duration, String)> {
-    fn breadcrumbs(&self) -> impl Iterator<Item = (Duration, impl AsRef<str>)> {
+    fn breadcrumbs(&self) -> impl Iterator<Item = (Duration, impl AsRef<str> + Serialize)> {
         self.iter().map(|(time, text)| (*time, text))
     }
 }
 
-impl<T: AsRef<str>, I: Iterator<Item = (Duration, T)> + Clone> Breadcrumbs for Each<I> {
-    fn breadcrumbs(&self) -> impl Iterator<Item = (Duration, impl AsRef<str>)> {
+impl<T, I> Breadcrumbs for Each<I>
+where
+    T: AsRef<str> + Serialize,
+    I: Iterator<Item = (Duration, T)> + Clone,
+{
+    fn breadcrumbs(&self) -> impl Iterator<Item = (Duration, impl AsRef<str> + Serialize)> {
         self.0.clone()
     }
 }
 
 impl Breadcrumbs for Nothing {
-    fn breadcrumbs(&self) -> impl Iterator<Item = (Duration, impl AsRef<str>)> {
+    fn breadcrumbs(&self) -> impl Iterator<Item = (Duration, impl AsRef<str> + Serialize)> {
         std::iter::empty::<(Duration, &str)>()
     }
 }
 
 impl Marks for Vec<(String, Duration, Option<Duration>)> {
-    fn marks(&self) -> impl Iterator<Item = (impl AsRef<str>, Duration, Option<Duration>)> {
+    fn marks(
+        &self,
+    ) -> impl Iterator<Item = (impl AsRef<str> + Serialize, Duration, Option<Duration>)> {
         self.iter()
             .map(|(name, start, lasted)| (name, *start, *lasted))
     }
 }
 
-impl<T: AsRef<str>, I: Iterator<Item = (T, Duration, Option<Duration>)> + Clone> Marks for Each<I> {
-    fn marks(&self) -> impl Iterator<Item = (impl AsRef<str>, Duration, Option<Duration>)> {
+impl<T, I> Marks for Each<I>
+where
+    T: AsRef<str> + Serialize,
+    I: Iterator<Item = (T, Duration, Option<Duration>)> + Clone,
+{
+    fn marks(
+        &self,
+    ) -> impl Iterator<Item = (impl AsRef<str> + Serialize, Duration, Option<Duration>)> {
         self.0.clone()
     }
 }
 
-impl<T: Marks> Marks for &T {
-    fn marks(&self) -> impl Iterator<Item = (impl AsRef<str>, Duration, Option<Duration>)> {
-        (**self).marks()
-    }
-}
-
 impl Marks for Nothing {
-    fn marks(&self) -> impl Iterator<Item = (impl AsRef<str>, Duration, Option<Duration>)> {
+    fn marks(
+        &self,
+    ) -> impl Iterator<Item = (impl AsRef<str> + Serialize, Duration, Option<Duration>)> {
         std::iter::empty::<(&str, Duration, Option<Duration>)>()
     }
 }

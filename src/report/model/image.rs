@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::hold::{Hold, Owned, Owning};
-use crate::report::wire::fields::{address, bytes, extra, image_id, lenient};
+use crate::report::wire::fields::{Address, As, bytes, extra, image_id, lenient};
 
 /// One loaded image (executable or library).
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -15,11 +15,11 @@ pub struct Image<H: Hold = Owned> {
     pub id: H::Bytes,
     /// Where it lies in memory, of the stated base.
     /// *always; avma*
-    #[serde(with = "address")]
+    #[serde(with = "As::<Address>")]
     pub base: u64,
     /// Where its file says it lies.
     /// *always; svma*
-    #[serde(with = "address")]
+    #[serde(with = "As::<Address>")]
     pub stated: u64,
     /// From `base` to the end of its last segment.
     /// *always; bytes*

@@ -22,8 +22,7 @@ pub use event::{Event, EventKind, Signal, Thresholds};
 pub use frame::{Found, Frame, Omitted, RawFrame, WalkEnd};
 pub use head::{App, Format, Head, Os};
 pub use hold::{
-    Borrowed, Breadcrumbs, Each, Frames, Hold, Iterators, Marks, Nothing, Numbers, Owned, Owning,
-    Pairs,
+    Borrowed, Breadcrumbs, Each, Frames, Hold, Iterators, Marks, Nothing, Owned, Owning, Pairs,
 };
 pub(crate) use image::IdText;
 pub use image::Image;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::hold::{Hold, Owned, Owning};
-use crate::report::wire::fields::{address, bytes, extra, lenient};
+use crate::report::wire::fields::{Address, As, bytes, extra, lenient};
 
 /// Memory of the process at the time of a crash, near a place that matters.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -16,7 +16,7 @@ pub struct NearMemory<H: Hold = Owned> {
     pub of: H::Text,
     /// Where `bytes` or `text` begins.
     /// *always; avma*
-    #[serde(with = "address")]
+    #[serde(with = "As::<Address>")]
     pub at: u64,
     /// A C string, without its zero; cut after 255 bytes.
     /// *else bytes alone*

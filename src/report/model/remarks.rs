@@ -1,13 +1,13 @@
 //! Facts of the report itself: how it ended, what it cost, what was lost.
 
+use std::borrow::Borrow;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Value;
-use super::hold::{Hold, Numbers, Owned, Owning, Pairs};
-use crate::report::wire::fields::{extra, lenient};
-use crate::report::wire::times::duration;
+use super::hold::{Hold, Owned, Owning, Pairs};
+use crate::report::wire::fields::{As, Maybe, Nanos, extra, lenient};
 
 /// The end of a stall.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -15,7 +15,7 @@ use crate::report::wire::times::duration;
 pub struct StallEnd<H: Hold = Owned> {
     /// From the stall's start.
     /// *always; ns*
-    #[serde(with = "duration")]
+    #[serde(with = "As::<Nanos>")]
     pub duration: Duration,
     /// `recovered`, `uninstalled`, `thread_ended`.
     /// *always*
@@ -32,11 +32,11 @@ pub struct StallEnd<H: Hold = Owned> {
 pub struct Capture<H: Hold = Owned> {
     /// The watched thread stood still so long.
     /// *else unknown; ns*
-    #[serde(with = "duration::optional")]
+    #[serde(with = "Maybe::<Nanos>")]
     pub stopped: Option<Duration>,
     /// Unwinding took so long.
     /// *else unknown; ns*
-    #[serde(with = "duration::optional")]
+    #[serde(with = "Maybe::<Nanos>")]
     pub unwind: Option<Duration>,
     /// Stack copied.
     /// *else unknown; bytes*
@@ -73,11 +73,11 @@ impl<H: Hold> Serialize for Loss<H> {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeMap;
         let mut map = s.serialize_map(None)?;
-        for (reason, count) in self.counts.numbers() {
-            map.serialize_entry(reason.as_ref(), &count)?;
+        for (reason, count) in self.counts.pairs() {
+            map.serialize_entry(reason.as_ref(), count.borrow())?;
         }
         for (key, value) in self.extra.pairs() {
-            map.serialize_entry(key.as_ref(), &value)?;
+            map.serialize_entry(key.as_ref(), value.borrow())?;
         }
         map.end()
     }

@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::event::word;
 use super::hold::{Hold, Owned, Owning};
 use super::{Extra, Omitted, WalkEnd};
-use crate::report::wire::fields::{extra, flag, frames, lenient, registers};
-use crate::report::wire::times::duration;
+use crate::report::wire::fields::{As, Maybe, Nanos, extra, flag, frames, lenient, registers};
 
 /// One thread of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -42,7 +41,7 @@ pub struct Thread<H: Hold = Owned> {
     pub syscall: Option<H::Text>,
     /// Its CPU time.
     /// *else unknown; ns*
-    #[serde(with = "duration::optional")]
+    #[serde(with = "Maybe::<Nanos>")]
     pub cpu: Option<Duration>,
     /// Why the walk stopped: `root`, `truncated`, `unreadable`, `no unwind info`, `limit`.
     /// *else unknown*
@@ -85,7 +84,7 @@ impl Thread {
 pub struct Sample<H: Hold = Owned> {
     /// Since the stall's start.
     /// *always; ns*
-    #[serde(with = "duration")]
+    #[serde(with = "As::<Nanos>")]
     pub at: Duration,
     /// So many samples in a row had this stack.
     /// *always; count*

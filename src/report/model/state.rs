@@ -5,8 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::hold::{Breadcrumbs, Each, Hold, Iterators, Marks, Nothing, Owned, Owning, Pairs};
-use crate::report::wire::fields::{breadcrumbs, extra, lenient, marks, pairs};
-use crate::report::wire::times::duration;
+use crate::report::wire::fields::{Maybe, Nanos, breadcrumbs, extra, lenient, marks, pairs};
 
 /// Gauges; those that are known.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -22,7 +21,7 @@ pub struct Vitals<H: Hold = Owned> {
     pub memory: Option<Memory<H>>,
     /// Since the process started.
     /// *else unknown; ns*
-    #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "Maybe::<Nanos>", skip_serializing_if = "Option::is_none")]
     pub uptime: Option<Duration>,
     /// Frames a second.
     /// *else unknown; 1/s*
@@ -30,7 +29,7 @@ pub struct Vitals<H: Hold = Owned> {
     pub frame_rate: Option<f64>,
     /// From process start to the app's `launched` mark.
     /// *else unknown; ns*
-    #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "Maybe::<Nanos>", skip_serializing_if = "Option::is_none")]
     pub launch_time: Option<Duration>,
     /// `cold`, `warm`.
     /// *else unknown*

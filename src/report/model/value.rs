@@ -6,6 +6,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::report::wire::EXTENSION;
+use crate::report::wire::fields::{Raw, from_hex};
 
 /// The value of a key that has no field of its own: any MessagePack value.
 ///
@@ -73,15 +74,6 @@ impl Serialize for ValueView<'_> {
     }
 }
 
-/// Raw bytes.
-struct Raw<'a>(&'a [u8]);
-
-impl Serialize for Raw<'_> {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        crate::report::wire::fields::raw(self.0, s)
-    }
-}
-
 /// Raw bytes in every spelling: rmp-serde reports no `is_human_readable` for an extension's.
 struct Plain<'a>(&'a [u8]);
 
@@ -132,7 +124,7 @@ impl Serialize for Value {
 
 /// The value that a JSON object of these entries stands for, if it stands for another.
 fn special(pairs: &[(Value, Value)]) -> Option<Value> {
-    let bytes = |text: &String| crate::report::wire::fields::from_hex(text);
+    let bytes = |text: &String| from_hex(text);
     let key = |value: &Value, name: &str| matches!(value, Value::Text(text) if text == name);
     match pairs {
         [(name, Value::Text(digits))] if key(name, "bytes") => bytes(digits).map(Value::Bytes),

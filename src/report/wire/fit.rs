@@ -5,6 +5,7 @@ use std::io;
 use rmp_serde::encode::{Error, Serializer as Rmp};
 use serde::ser::{self, Impossible, Serialize, Serializer};
 
+use super::part::{Part, Rules};
 use super::{EXTENSION, EXTRA};
 
 /// The buffer, as a writer that takes all or nothing.
@@ -81,13 +82,11 @@ impl io::Write for Out<'_> {
 /// has no entry, and its field [`EXTRA`] is a map whose entries are the struct's own.
 ///
 /// Signal-safe: no allocation, no panic, no lock.
-#[derive(Debug)]
 pub(super) struct Fit<'b> {
     rmp: Rmp<Out<'b>>,
+    rules: Rules,
+    part: Part<'b>,
     pub(super) dropped: u64,
-    text_limit: usize,
-    /// Whether texts in maps with keys of their own may be cut as those of fields are.
-    cuts_values: bool,
     /// Whether the next text may be cut.
     may_cut: bool,
     /// Whether the value that was written last is `None`.
@@ -96,34 +95,27 @@ pub(super) struct Fit<'b> {
     splice: Option<(usize, u32)>,
     /// The map that was closed last.
     closed: (usize, u32),
-    /// Bytes that are held for the field `omitted`.
-    held: usize,
+    /// So many elements of the next array are left out.
+    skipped: usize,
 }
 
 impl<'b> Fit<'b> {
-    /// The last `reserved` bytes of `buffer` are left for later, and `held` of them for the field `omitted`.
-    pub(super) fn new(
-        buffer: &'b mut [u8],
-        reserved: usize,
-        held: usize,
-        text_limit: usize,
-        cuts_values: bool,
-    ) -> Self {
-        let reserved = reserved.saturating_add(held);
+    /// The last `reserved` bytes of `buffer` are left for later.
+    pub(super) fn new(buffer: &'b mut [u8], reserved: usize, rules: Rules, part: Part<'b>) -> Self {
         Fit {
             rmp: Rmp::new(Out {
                 buffer,
                 len: 0,
-                reserved,
+                reserved: reserved.saturating_add(part.held()),
             }),
-            dropped: 0,
-            text_limit,
-            cuts_values,
+            rules,
+            part,
+            dropped: part.dropped,
             may_cut: false,
             is_none: false,
             splice: None,
             closed: (usize::MAX, 0),
-            held,
+            skipped: 0,
         }
     }
 
@@ -150,39 +142,33 @@ impl<'b> Fit<'b> {
     pub(super) fn reopen(&mut self, map: usize) -> Option<Open<'_, 'b>> {
         self.out().reserved = 0;
         let (at, count) = self.closed;
-        (at == map).then_some(Open {
-            at,
-            fix: 0x80,
-            count,
-            key: 0,
-            fit: self,
-            spliced: false,
-        })
+        (at == map).then_some(self.container(0x80, at, count))
     }
 
     fn open(&mut self, fix: u8) -> Result<Open<'_, 'b>, Error> {
-        let cut = self.may_cut && self.cuts_values;
+        let cut = self.may_cut && self.rules.cuts_values;
         self.may_cut = cut && fix == 0x80;
         if let (Some((at, count)), 0x80) = (self.splice.take(), fix) {
             return Ok(Open {
-                at,
-                fix,
-                count,
-                key: at,
-                fit: self,
-                spliced: true,
+                is_spliced: true,
+                ..self.container(fix, at, count)
             });
         }
         let at = self.len();
         io::Write::write_all(self.out(), &[fix]).map_err(|_| FULL)?;
-        Ok(Open {
+        Ok(self.container(fix, at, 0))
+    }
+
+    fn container(&mut self, fix: u8, at: usize, count: u32) -> Open<'_, 'b> {
+        Open {
             at,
             fix,
-            count: 0,
+            count,
             key: at,
+            skipped: std::mem::take(&mut self.skipped),
+            is_spliced: false,
             fit: self,
-            spliced: false,
-        })
+        }
     }
 }
 
@@ -196,7 +182,9 @@ pub(super) struct Open<'s, 'b> {
     count: u32,
     /// Where the entry's key begins; `usize::MAX` where it did not fit.
     key: usize,
-    spliced: bool,
+    /// So many elements are still to be left out.
+    skipped: usize,
+    is_spliced: bool,
 }
 
 impl Open<'_, '_> {
@@ -204,7 +192,8 @@ impl Open<'_, '_> {
     fn entry<T: Serialize + ?Sized>(&mut self, before: usize, value: &T) {
         let is_whole = value.serialize(&mut *self.fit).is_ok();
         let count = self.count.saturating_add(1);
-        if is_whole && std::mem::take(&mut self.fit.is_none) && self.fix == 0x80 && !self.spliced {
+        if is_whole && std::mem::take(&mut self.fit.is_none) && self.fix == 0x80 && !self.is_spliced
+        {
             self.fit.out().len = before;
         } else if is_whole && self.fit.out().set_count(self.at, count, self.fix) {
             self.count = count;
@@ -244,9 +233,15 @@ fn prefix(text: &str, bytes: usize) -> &str {
         .unwrap_or_default()
 }
 
-macro_rules! scalars {
-    ($($name:ident: $type:ty),* $(,)?) => {
-        $(fn $name(self, value: $type) -> Result<(), Error> { self.rmp.$name(value) })*
+macro_rules! as_rmp_serde_does {
+    ($($name:ident($($argument:ident: $type:ty),*);)*) => {
+        $(fn $name(self, $($argument: $type),*) -> Result<(), Error> { self.rmp.$name($($argument),*) })*
+    };
+}
+
+macro_rules! never {
+    ($($name:ident($($type:ty),*);)*) => {
+        $(fn $name(self, $(_: $type),*) -> Result<Impossible<(), Error>, Error> { Err(NO_VARIANTS) })*
     };
 }
 
@@ -261,10 +256,29 @@ impl<'s, 'b> Serializer for &'s mut Fit<'b> {
     type SerializeStruct = Open<'s, 'b>;
     type SerializeStructVariant = Impossible<(), Error>;
 
-    scalars! {
-        serialize_bool: bool, serialize_i8: i8, serialize_i16: i16, serialize_i32: i32, serialize_i64: i64,
-        serialize_u8: u8, serialize_u16: u16, serialize_u32: u32, serialize_u64: u64, serialize_f32: f32,
-        serialize_f64: f64, serialize_char: char, serialize_bytes: &[u8],
+    as_rmp_serde_does! {
+        serialize_bool(value: bool);
+        serialize_i8(value: i8);
+        serialize_i16(value: i16);
+        serialize_i32(value: i32);
+        serialize_i64(value: i64);
+        serialize_u8(value: u8);
+        serialize_u16(value: u16);
+        serialize_u32(value: u32);
+        serialize_u64(value: u64);
+        serialize_f32(value: f32);
+        serialize_f64(value: f64);
+        serialize_char(value: char);
+        serialize_bytes(value: &[u8]);
+        serialize_unit();
+        serialize_unit_struct(name: &'static str);
+        serialize_unit_variant(name: &'static str, index: u32, variant: &'static str);
+    }
+
+    never! {
+        serialize_tuple_struct(&'static str, usize);
+        serialize_tuple_variant(&'static str, u32, &'static str, usize);
+        serialize_struct_variant(&'static str, u32, &'static str, usize);
     }
 
     fn serialize_str(self, text: &str) -> Result<(), Error> {
@@ -277,7 +291,7 @@ impl<'s, 'b> Serializer for &'s mut Fit<'b> {
             Some(room) if room < text.len() => room,
             _ => usize::MAX,
         };
-        let cut = prefix(text, room.min(self.text_limit));
+        let cut = prefix(text, room.min(self.rules.text_bytes));
         self.rmp.serialize_str(cut)?;
         self.dropped = self
             .dropped
@@ -292,23 +306,6 @@ impl<'s, 'b> Serializer for &'s mut Fit<'b> {
 
     fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), Error> {
         value.serialize(self)
-    }
-
-    fn serialize_unit(self) -> Result<(), Error> {
-        self.rmp.serialize_unit()
-    }
-
-    fn serialize_unit_struct(self, name: &'static str) -> Result<(), Error> {
-        self.rmp.serialize_unit_struct(name)
-    }
-
-    fn serialize_unit_variant(
-        self,
-        name: &'static str,
-        index: u32,
-        variant: &'static str,
-    ) -> Result<(), Error> {
-        self.rmp.serialize_unit_variant(name, index, variant)
     }
 
     fn serialize_newtype_struct<T: Serialize + ?Sized>(
@@ -340,40 +337,12 @@ impl<'s, 'b> Serializer for &'s mut Fit<'b> {
         self.open(0x90)
     }
 
-    fn serialize_tuple_struct(
-        self,
-        _: &'static str,
-        _: usize,
-    ) -> Result<Self::SerializeTupleStruct, Error> {
-        Err(NO_VARIANTS)
-    }
-
-    fn serialize_tuple_variant(
-        self,
-        _: &'static str,
-        _: u32,
-        _: &'static str,
-        _: usize,
-    ) -> Result<Self::SerializeTupleVariant, Error> {
-        Err(NO_VARIANTS)
-    }
-
     fn serialize_map(self, _: Option<usize>) -> Result<Open<'s, 'b>, Error> {
         self.open(0x80)
     }
 
     fn serialize_struct(self, _: &'static str, _: usize) -> Result<Open<'s, 'b>, Error> {
         self.open(0x80)
-    }
-
-    fn serialize_struct_variant(
-        self,
-        _: &'static str,
-        _: u32,
-        _: &'static str,
-        _: usize,
-    ) -> Result<Self::SerializeStructVariant, Error> {
-        Err(NO_VARIANTS)
     }
 
     fn is_human_readable(&self) -> bool {
@@ -388,6 +357,10 @@ impl ser::SerializeSeq for Open<'_, '_> {
     type Error = Error;
 
     fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+        if self.skipped > 0 {
+            self.skipped -= 1;
+            return Ok(());
+        }
         let before = self.fit.len();
         self.entry(before, value);
         Ok(())
@@ -469,12 +442,23 @@ impl ser::SerializeStruct for Open<'_, '_> {
             self.fit.is_none = false;
             return Ok(());
         }
-        if key == "omitted" {
-            let held = std::mem::take(&mut self.fit.held);
-            let out = self.fit.out();
-            out.reserved = out.reserved.saturating_sub(held);
+        let Part { stack, skipped, .. } = self.fit.part;
+        match (key, stack) {
+            ("breadcrumbs", _) if skipped == usize::MAX => {}
+            ("breadcrumbs", _) => {
+                self.fit.skipped = skipped;
+                self.field(key, value);
+            }
+            ("registers", Some(stack)) if !stack.has_registers => {}
+            ("frames", Some(stack)) => self.field(key, &stack),
+            ("omitted", Some(stack)) => {
+                let held = self.fit.part.held();
+                let out = self.fit.out();
+                out.reserved = out.reserved.saturating_sub(held);
+                self.field(key, &stack.omitted);
+            }
+            _ => self.field(key, value),
         }
-        self.field(key, value);
         Ok(())
     }
 

@@ -3,8 +3,8 @@
 pub(crate) mod fields;
 mod fit;
 pub(crate) mod lenient;
+mod part;
 pub(crate) mod section;
-pub(crate) mod times;
 
 /// The field of a section that has the keys which this version does not know. In bytes they stand among the
 /// others.
@@ -13,5 +13,5 @@ pub(crate) const EXTRA: &str = "extra";
 pub(crate) const EXTENSION: &str = rmp_serde::MSGPACK_EXT_STRUCT_NAME;
 /// The name of a value that may be of another type than expected, and is then as if it were missing.
 pub(crate) const TRIED: &str = "wedjat::Tried";
-/// The name of a list of frames, in which a frame that can't be read is a gap.
-pub(crate) const FRAMES: &str = "wedjat::Frames";
+/// The field that has a stack: a frame in it that can't be read is a gap.
+const FRAMES: &str = "frames";

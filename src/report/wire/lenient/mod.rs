@@ -1,20 +1,18 @@
 //! A serde deserializer over a section's bounded tokens: a value of a wrong type is reported with its place, and skipped.
 
-mod lists;
 mod maps;
 mod value;
 
 use std::borrow::Cow;
-use std::cell::{Cell, RefCell};
 use std::fmt;
 
-use serde::de::{self, Visitor};
+use serde::de;
 
 use crate::report::damage::{DamageKind, Damages, shown};
 use crate::report::token::{Skim, Token, token};
 
 /// Frames that can't be read, as one gap.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Gap {
     /// The index of the frame behind the first of them, among those that were read,
     pub from: usize,
@@ -31,129 +29,147 @@ pub(crate) fn decode<'a, T: de::Deserialize<'a> + Default>(
     kind: &'a str,
     damages: &mut Damages,
 ) -> (T, Option<Gap>) {
-    let walk = Walk {
+    let mut reader = Reader {
         bytes,
+        at,
         root: at,
-        end: Cell::new(0),
-        key: Cell::new(kind),
-        is_quiet: Cell::new(false),
-        has_failed: Cell::new(false),
-        is_kept: Cell::new(false),
-        gap: Cell::new(None),
-        damages: RefCell::new(damages),
+        key: kind,
+        frame: None,
+        is_kept: false,
+        gap: None,
+        damages,
     };
-    let found = T::deserialize(Value { walk: &walk, at }).unwrap_or_else(|error| {
-        walk.report(error);
+    let found = T::deserialize(&mut reader).unwrap_or_else(|error| {
+        reader.report(at, error);
         let no_keys = de::value::MapDeserializer::<_, Error>::new(std::iter::empty::<(&str, ())>());
         T::deserialize(no_keys).unwrap_or_default()
     });
-    (found, walk.gap.get())
+    (found, reader.gap)
 }
 
-/// What the way through one section has found.
-struct Walk<'a, 'd> {
+/// Reads value by value. Where one can't be read, [`One`](value::One) goes on behind it.
+struct Reader<'a, 'd> {
     bytes: &'a [u8],
+    /// Where the next value begins.
+    at: usize,
     /// Where the section's map begins.
     root: usize,
-    /// Where the value ended that was read last; 0 where that is not known.
-    end: Cell<usize>,
     /// The key whose value is read.
-    key: Cell<&'a str>,
-    /// Whether values that can't be read are reported by the list that they are in.
-    is_quiet: Cell<bool>,
-    /// Whether the value that was tried last could not be read.
-    has_failed: Cell<bool>,
+    key: &'a str,
+    /// The index of the frame that is read next, where that is one.
+    frame: Option<u64>,
     /// Whether the value that was read last is to be kept among the unknown ones too.
-    is_kept: Cell<bool>,
-    gap: Cell<Option<Gap>>,
-    damages: RefCell<&'d mut Damages>,
+    is_kept: bool,
+    gap: Option<Gap>,
+    damages: &'d mut Damages,
 }
 
-impl<'a> Walk<'a, '_> {
+impl<'a> Reader<'a, '_> {
     #[inline]
-    fn token(&self, at: usize) -> Result<(Token<'a>, usize), Error> {
+    fn token(&self) -> Result<(Token<'a>, usize), Error> {
         // A well-formed section has one wherever one is looked for.
-        token(self.bytes, at).map_err(|_| Error::new(at, "is cut"))
+        token(self.bytes, self.at).map_err(|_| Error::new(self.at, "is cut"))
     }
 
-    fn skip(&self, at: usize) -> usize {
-        Skim::new(at).run(self.bytes).unwrap_or(self.bytes.len())
+    /// What `take` finds in the next token.
+    #[inline]
+    fn take<T>(
+        &mut self,
+        expected: &str,
+        take: impl FnOnce(Token<'a>) -> Option<T>,
+    ) -> Result<T, Error> {
+        let (token, next) = self.token()?;
+        let Some(value) = take(token) else {
+            return Err(Error::expected(self.at, expected, token));
+        };
+        self.at = next;
+        Ok(value)
     }
 
-    fn is_nil(&self, at: usize) -> bool {
-        self.bytes.get(at) == Some(&0xc0)
-    }
-
-    fn add(&self, at: usize, kind: DamageKind, message: impl FnOnce() -> String) {
-        self.damages.borrow_mut().add(at, kind, message);
-    }
-
-    fn field(&self, at: usize, what: impl fmt::Display) {
-        self.add(at, DamageKind::Field, || {
-            format!("`{}` {what}", shown(self.key.get()))
-        });
-    }
-
-    fn limit(&self, at: usize, what: &str, limit: usize) {
-        self.add(at, DamageKind::Limit, || {
-            format!(
-                "`{}` has more than {limit} {what}; the rest was skipped",
-                shown(self.key.get())
-            )
-        });
-    }
-
-    fn report(&self, error: Error) {
-        // Nil is as if there were no value.
-        if !error.what.is_empty() {
-            self.field(error.at, &error.what);
+    /// Goes on behind so many values.
+    fn skip(&mut self, values: u64) {
+        for _ in 0..values {
+            self.at = Skim::new(self.at)
+                .run(self.bytes)
+                .unwrap_or(self.bytes.len());
         }
     }
 
-    /// Where the value at `start` ends, which was just read.
-    fn end_of(&self, start: usize) -> usize {
-        match self.end.take() {
-            0 => self.skip(start),
-            end => end,
-        }
+    fn is_nil(&self) -> bool {
+        self.bytes.get(self.at) == Some(&0xc0)
     }
 
-    fn text(&self, at: usize, bytes: &'a [u8]) -> Cow<'a, str> {
+    fn text(&mut self, at: usize, bytes: &'a [u8]) -> Cow<'a, str> {
         if let Ok(text) = std::str::from_utf8(bytes) {
             return Cow::Borrowed(text);
         }
-        self.add(at, DamageKind::Field, || {
+        self.damages.add(at, DamageKind::Field, || {
             "a string is not UTF-8; its broken parts are shown as \u{fffd}".to_owned()
         });
         String::from_utf8_lossy(bytes)
+    }
+
+    fn field(&mut self, at: usize, what: impl fmt::Display) {
+        let key = self.key;
+        let message = || format!("`{}` {what}", shown(key));
+        self.damages.add(at, DamageKind::Field, message);
+    }
+
+    fn limit(&mut self, at: usize, what: &str, limit: usize) {
+        let key = self.key;
+        self.damages.add(at, DamageKind::Limit, || {
+            let key = shown(key);
+            format!("`{key}` has more than {limit} {what}; the rest was skipped")
+        });
+    }
+
+    /// Tells of an error in the value at `start`.
+    fn report(&mut self, start: usize, error: Error) {
+        // Nil is as if there were no value.
+        if !error.what.is_empty() {
+            self.field(error.at.unwrap_or(start), &error.what);
+        }
+    }
+
+    /// Frames of this index and behind it can't be read.
+    fn gap(&mut self, index: u64, count: u64) {
+        let before = self.gap.map_or(0, |gap| gap.count);
+        let given = index.saturating_sub(before) as usize;
+        self.gap = Some(Gap {
+            from: self.gap.map_or(given, |gap| gap.from),
+            to: given,
+            count: before.saturating_add(count),
+        });
     }
 }
 
 /// Why a value is not what it should be.
 #[derive(Debug)]
 pub(crate) struct Error {
-    at: usize,
+    /// Where it begins; none where that is known to what reads it.
+    at: Option<usize>,
     what: Cow<'static, str>,
 }
 
 impl Error {
-    fn new(at: usize, what: &'static str) -> Error {
+    fn new(at: usize, what: impl Into<Cow<'static, str>>) -> Error {
         Error {
-            at,
+            at: Some(at),
             what: what.into(),
         }
     }
 
     fn expected(at: usize, expected: &str, token: Token<'_>) -> Error {
-        let what = match token {
-            Token::Nil => "".into(),
-            token => format!(
-                "should be {expected} and is {}; it was skipped",
-                token.word()
-            )
-            .into(),
-        };
-        Error { at, what }
+        match token {
+            Token::Nil => Error::new(at, ""),
+            token => Error::new(
+                at,
+                format!(
+                    "should be {expected} and is {}; it was skipped",
+                    token.word()
+                ),
+            ),
+        }
     }
 }
 
@@ -168,68 +184,8 @@ impl std::error::Error for Error {}
 impl de::Error for Error {
     fn custom<T: fmt::Display>(what: T) -> Error {
         Error {
-            at: 0,
+            at: None,
             what: what.to_string().into(),
         }
-    }
-}
-
-/// The value at a place.
-#[derive(Clone, Copy)]
-struct Value<'w, 'a, 'd> {
-    walk: &'w Walk<'a, 'd>,
-    at: usize,
-}
-
-impl<'w, 'a, 'd> Value<'w, 'a, 'd> {
-    #[inline]
-    fn token(&self) -> Result<(Token<'a>, usize), Error> {
-        self.walk.token(self.at)
-    }
-
-    /// Goes on behind the value where it was read; an error is the value's own unless it says of which.
-    #[inline]
-    fn done<T>(&self, next: usize, result: Result<T, Error>) -> Result<T, Error> {
-        self.walk.end.set(if result.is_ok() { next } else { 0 });
-        result.map_err(|error| Error {
-            at: if error.at == 0 { self.at } else { error.at },
-            ..error
-        })
-    }
-
-    /// A scalar that `take` finds to be of the right type.
-    #[inline]
-    fn scalar<T, R>(
-        &self,
-        expected: &str,
-        take: impl FnOnce(Token<'a>) -> Option<T>,
-        visit: impl FnOnce(T) -> Result<R, Error>,
-    ) -> Result<R, Error> {
-        let (token, next) = self.token()?;
-        match take(token) {
-            Some(value) => self.done(next, visit(value)),
-            None => self.done(next, Err(Error::expected(self.at, expected, token))),
-        }
-    }
-
-    #[inline]
-    fn unsigned<V: Visitor<'a>>(
-        &self,
-        most: u64,
-        too_wide: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, Error> {
-        let unsigned = |token| match token {
-            Token::Unsigned(value) => Some(value),
-            _ => None,
-        };
-        self.scalar(
-            "an integer that is not negative",
-            unsigned,
-            |value| match value > most {
-                true => Err(Error::new(self.at, too_wide)),
-                false => visitor.visit_u64(value),
-            },
-        )
     }
 }

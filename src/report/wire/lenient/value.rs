@@ -1,30 +1,47 @@
-//! One value, as the type that a section expects.
+//! One value, as the type that a section expects, and the elements of an array.
 
 use std::borrow::Cow;
 
 use serde::de::value::{BytesDeserializer, I8Deserializer, SeqAccessDeserializer};
-use serde::de::{self, DeserializeSeed, Deserializer, IntoDeserializer, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, IntoDeserializer, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
 use super::maps::Keys;
-use super::{Error, Value};
+use super::{Error, Reader};
 use crate::report::limits;
 use crate::report::token::Token;
 use crate::report::wire::{FRAMES, TRIED};
 
-impl<'a> Deserializer<'a> for Value<'_, 'a, '_> {
+/// Values of which one token is all: what is expected, and which tokens are that.
+macro_rules! scalars {
+    ($($deserialize:ident as $visit:ident: $expected:literal, $($token:pat => $value:expr),+;)*) => {$(
+        fn $deserialize<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
+            let value = self.take($expected, |token| match token {
+                $($token => $value,)+
+                _ => None,
+            });
+            visitor.$visit(value?)
+        }
+    )*};
+}
+
+impl<'a> Deserializer<'a> for &mut Reader<'a, '_> {
     type Error = Error;
 
     /// Any value. Its depth is bounded: the section was found to be shallow.
     fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
-        let (token, next) = self.token()?;
-        let result = match token {
-            Token::Nil => visitor.visit_unit(),
+        let (start, (token, next)) = (self.at, self.token()?);
+        if let Token::Map(_) = token {
+            return self.map(Keys::Any, visitor);
+        }
+        self.at = next;
+        match token {
+            Token::Nil | Token::Map(_) => visitor.visit_unit(),
             Token::Bool(value) => visitor.visit_bool(value),
             Token::Unsigned(value) => visitor.visit_u64(value),
             Token::Negative(value) => visitor.visit_i64(value),
             Token::Float(value) => visitor.visit_f64(value),
-            Token::Text(value) => match self.walk.text(self.at, value) {
+            Token::Text(value) => match self.text(start, value) {
                 Cow::Borrowed(text) => visitor.visit_borrowed_str(text),
                 Cow::Owned(text) => visitor.visit_string(text),
             },
@@ -32,77 +49,45 @@ impl<'a> Deserializer<'a> for Value<'_, 'a, '_> {
             Token::Extension(kind, value) => visitor.visit_newtype_struct(
                 SeqAccessDeserializer::new(Extension(Some(kind), Some(value))),
             ),
-            Token::Array(left) => return self.seq(left, next, false, visitor),
-            Token::Map(_) => return self.map(Keys::Any, visitor),
-        };
-        self.done(next, result)
+            Token::Array(left) => self.seq(left, false, visitor),
+        }
     }
 
-    fn deserialize_bool<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
-        let bool = |token| match token {
-            Token::Bool(value) => Some(value),
-            _ => None,
-        };
-        self.scalar("a boolean", bool, |value| visitor.visit_bool(value))
+    scalars! {
+        deserialize_bool as visit_bool: "a boolean", Token::Bool(value) => Some(value);
+        deserialize_u64 as visit_u64: "an integer that is not negative", Token::Unsigned(value) => Some(value);
+        deserialize_i64 as visit_i64: "an integer of 64 bits",
+            Token::Unsigned(value) => i64::try_from(value).ok(),
+            Token::Negative(value) => Some(value);
+        deserialize_f64 as visit_f64: "a number",
+            Token::Float(value) => Some(value),
+            Token::Unsigned(value) => Some(value as f64),
+            Token::Negative(value) => Some(value as f64);
+        deserialize_bytes as visit_borrowed_bytes: "raw bytes", Token::Bytes(value) => Some(value);
     }
 
     fn deserialize_u8<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.unsigned(u64::from(u8::MAX), "has more than 8 bits", visitor)
+        self.narrow(u64::from(u8::MAX), "has more than 8 bits", visitor)
     }
 
     fn deserialize_u32<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.unsigned(u64::from(u32::MAX), "has more than 32 bits", visitor)
-    }
-
-    fn deserialize_u64<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.unsigned(u64::MAX, "", visitor)
-    }
-
-    fn deserialize_i64<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
-        let integer = |token| match token {
-            Token::Unsigned(value) => i64::try_from(value).ok(),
-            Token::Negative(value) => Some(value),
-            _ => None,
-        };
-        self.scalar("an integer of 64 bits", integer, |value| {
-            visitor.visit_i64(value)
-        })
-    }
-
-    fn deserialize_f64<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
-        let number = |token| match token {
-            Token::Float(value) => Some(value),
-            Token::Unsigned(value) => Some(value as f64),
-            Token::Negative(value) => Some(value as f64),
-            _ => None,
-        };
-        self.scalar("a number", number, |value| visitor.visit_f64(value))
-    }
-
-    fn deserialize_bytes<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
-        let raw = |token| match token {
-            Token::Bytes(value) => Some(value),
-            _ => None,
-        };
-        self.scalar("raw bytes", raw, |value| {
-            visitor.visit_borrowed_bytes(value)
-        })
+        self.narrow(u64::from(u32::MAX), "has more than 32 bits", visitor)
     }
 
     /// A text that the format describes: no longer than such a text may be.
     fn deserialize_str<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.scalar("a string", text, |bytes| {
-            let text = self.walk.text(self.at, bytes);
-            if text.len() > limits::TEXT_BYTES {
-                self.walk.limit(self.at, "bytes", limits::TEXT_BYTES);
-                let end = text.floor_char_boundary(limits::TEXT_BYTES);
-                return visitor.visit_str(text.get(..end).unwrap_or_default());
-            }
-            match text {
-                Cow::Borrowed(text) => visitor.visit_borrowed_str(text),
-                Cow::Owned(text) => visitor.visit_string(text),
-            }
-        })
+        let start = self.at;
+        let bytes = self.take("a string", text)?;
+        let text = self.text(start, bytes);
+        if text.len() > limits::TEXT_BYTES {
+            self.limit(start, "bytes", limits::TEXT_BYTES);
+            let end = text.floor_char_boundary(limits::TEXT_BYTES);
+            return visitor.visit_str(text.get(..end).unwrap_or_default());
+        }
+        match text {
+            Cow::Borrowed(text) => visitor.visit_borrowed_str(text),
+            Cow::Owned(text) => visitor.visit_string(text),
+        }
     }
 
     fn deserialize_string<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -110,10 +95,11 @@ impl<'a> Deserializer<'a> for Value<'_, 'a, '_> {
     }
 
     fn deserialize_option<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.walk.is_nil(self.at) {
-            true => self.done(self.at + 1, visitor.visit_none()),
-            false => visitor.visit_some(self),
+        if !self.is_nil() {
+            return visitor.visit_some(self);
         }
+        self.at += 1;
+        visitor.visit_none()
     }
 
     fn deserialize_newtype_struct<V: Visitor<'a>>(
@@ -123,25 +109,13 @@ impl<'a> Deserializer<'a> for Value<'_, 'a, '_> {
     ) -> Result<V::Value, Error> {
         match name {
             TRIED => visitor.visit_seq(One(Some(self))),
-            FRAMES => match self.token()? {
-                (Token::Array(count), next) => self.seq(count, next, true, visitor),
-                (token, next) => {
-                    self.walk
-                        .report(Error::expected(self.at, "an array", token));
-                    let end = self.walk.skip(self.at);
-                    self.seq(0, next, false, visitor)
-                        .inspect(|_| self.walk.end.set(end))
-                }
-            },
             _ => visitor.visit_newtype_struct(self),
         }
     }
 
     fn deserialize_seq<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.token()? {
-            (Token::Array(left), next) => self.seq(left, next, false, visitor),
-            (token, next) => self.done(next, Err(Error::expected(self.at, "an array", token))),
-        }
+        let left = self.take("an array", array)?;
+        self.seq(left, self.key == FRAMES, visitor)
     }
 
     fn deserialize_tuple<V: Visitor<'a>>(
@@ -149,22 +123,15 @@ impl<'a> Deserializer<'a> for Value<'_, 'a, '_> {
         least: usize,
         visitor: V,
     ) -> Result<V::Value, Error> {
-        match self.token()? {
-            (Token::Array(left), next) if left as usize >= least => {
-                self.seq(left, next, false, visitor)
-            }
-            (_, next) => {
-                let what = format!(
+        let start = self.at;
+        match self.take("", array) {
+            Ok(left) if left as usize >= least => self.seq(left, false, visitor),
+            _ => Err(Error::new(
+                start,
+                format!(
                     "is no array of at least {least} elements, or has an element that is none; it was skipped"
-                );
-                self.done(
-                    next,
-                    Err(Error {
-                        at: self.at,
-                        what: what.into(),
-                    }),
-                )
-            }
+                ),
+            )),
         }
     }
 
@@ -188,19 +155,16 @@ impl<'a> Deserializer<'a> for Value<'_, 'a, '_> {
         words: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        self.scalar("a string", text, |bytes| {
-            let known = words.split_last().map(|(other, known)| {
-                let found = known.iter().find(|word| word.as_bytes() == bytes);
-                self.walk.is_kept.set(found.is_none());
-                *found.unwrap_or(other)
-            });
-            visitor.visit_enum(known.unwrap_or_default().into_deserializer())
-        })
+        let word = self.take("a string", text)?;
+        let (other, known) = words.split_last().unwrap_or((&"", &[]));
+        let found = known.iter().find(|known| known.as_bytes() == word);
+        self.is_kept = found.is_none();
+        visitor.visit_enum((*found.unwrap_or(other)).into_deserializer())
     }
 
     fn deserialize_ignored_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
-        let end = self.walk.skip(self.at);
-        self.done(end, visitor.visit_unit())
+        self.skip(1);
+        visitor.visit_unit()
     }
 
     fn is_human_readable(&self) -> bool {
@@ -213,61 +177,143 @@ impl<'a> Deserializer<'a> for Value<'_, 'a, '_> {
     }
 }
 
-fn text(token: Token<'_>) -> Option<&[u8]> {
+pub(super) fn text(token: Token<'_>) -> Option<&[u8]> {
     match token {
         Token::Text(text) => Some(text),
         _ => None,
     }
 }
 
-/// One value that may be of a wrong type: that is reported here, and its error is not to be passed on.
-struct One<'w, 'a, 'd>(Option<Value<'w, 'a, 'd>>);
+fn array(token: Token<'_>) -> Option<u32> {
+    match token {
+        Token::Array(count) => Some(count),
+        _ => None,
+    }
+}
 
-impl<'a> de::SeqAccess<'a> for One<'_, 'a, '_> {
+impl<'a> Reader<'a, '_> {
+    /// An unsigned integer of a type that holds no more than `most`.
+    fn narrow<V: Visitor<'a>>(
+        &mut self,
+        most: u64,
+        too_wide: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        let start = self.at;
+        match self.take("an integer that is not negative", |token| match token {
+            Token::Unsigned(value) => Some(value),
+            _ => None,
+        })? {
+            value if value > most => Err(Error::new(start, too_wide)),
+            value => visitor.visit_u64(value),
+        }
+    }
+
+    /// An array of so many elements, the first of which is the next value.
+    fn seq<V: Visitor<'a>>(
+        &mut self,
+        left: u32,
+        has_frames: bool,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        let mut seq = Seq {
+            reader: self,
+            left,
+            index: 0,
+            has_frames,
+        };
+        let result = visitor.visit_seq(&mut seq);
+        let left = seq.left;
+        self.skip(left.into());
+        result
+    }
+}
+
+struct Seq<'r, 'a, 'd> {
+    reader: &'r mut Reader<'a, 'd>,
+    left: u32,
+    index: u64,
+    has_frames: bool,
+}
+
+impl<'a> SeqAccess<'a> for Seq<'_, 'a, '_> {
     type Error = Error;
 
     fn next_element_seed<T: DeserializeSeed<'a>>(
         &mut self,
         seed: T,
     ) -> Result<Option<T::Value>, Error> {
-        let Some(value) = self.0.take() else {
+        let Seq { reader, index, .. } = self;
+        if self.has_frames && self.left > 0 {
+            let lost = reader.gap.map_or(0, |gap| gap.count);
+            if index.saturating_sub(lost) >= limits::FRAMES as u64 {
+                reader.limit(reader.at, "frames", limits::FRAMES);
+                reader.gap(*index, self.left.into());
+                reader.skip(self.left.into());
+                self.left = 0;
+            }
+            reader.frame = Some(*index);
+        }
+        if self.left == 0 {
+            return Ok(None);
+        }
+        self.left -= 1;
+        *index += 1;
+        seed.deserialize(&mut **reader).map(Some)
+    }
+
+    /// Each element takes a byte at least, and all are there.
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.left as usize)
+    }
+}
+
+/// One value, or none where it can't be read: that is reported here.
+pub(super) struct One<'r, 'a, 'd>(Option<&'r mut Reader<'a, 'd>>);
+
+impl<'a> SeqAccess<'a> for One<'_, 'a, '_> {
+    type Error = Error;
+
+    fn next_element_seed<T: DeserializeSeed<'a>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, Error> {
+        let Some(reader) = self.0.take() else {
             return Ok(None);
         };
-        let walk = value.walk;
-        let is_quiet = walk.is_quiet.take();
-        let result = seed.deserialize(value);
-        walk.has_failed.set(result.is_err());
-        match result {
-            Ok(found) => Ok(Some(found)),
-            Err(error) => {
-                walk.end.set(0);
-                if !is_quiet {
-                    walk.report(Error {
-                        at: if error.at == 0 { value.at } else { error.at },
-                        what: error.what,
-                    });
-                }
-                Err(Error::new(value.at, ""))
+        let (start, frame) = (reader.at, reader.frame.take());
+        let error = match seed.deserialize(&mut *reader) {
+            Ok(value) => return Ok(Some(value)),
+            Err(error) => error,
+        };
+        match frame {
+            None => reader.report(start, error),
+            Some(index) => {
+                let what =
+                    format_args!("element {index} is no [pc, found, image]; it is shown as a gap");
+                reader.field(start, what);
+                reader.gap(index, 1);
             }
         }
+        reader.at = start;
+        reader.skip(1);
+        Ok(None)
     }
 }
 
 struct Extension<'a>(Option<i8>, Option<&'a [u8]>);
 
-impl<'a> de::SeqAccess<'a> for Extension<'a> {
+impl<'a> SeqAccess<'a> for Extension<'a> {
     type Error = Error;
 
     fn next_element_seed<T: DeserializeSeed<'a>>(
         &mut self,
         seed: T,
     ) -> Result<Option<T::Value>, Error> {
-        match (self.0.take(), &mut self.1) {
-            (Some(kind), _) => seed.deserialize(I8Deserializer::new(kind)).map(Some),
-            (None, bytes) => match bytes.take() {
-                Some(bytes) => seed.deserialize(BytesDeserializer::new(bytes)).map(Some),
-                None => Ok(None),
-            },
+        if let Some(kind) = self.0.take() {
+            return seed.deserialize(I8Deserializer::new(kind)).map(Some);
         }
+        let bytes = self.1.take().map(BytesDeserializer::new);
+        bytes.map(|bytes| seed.deserialize(bytes)).transpose()
     }
 }

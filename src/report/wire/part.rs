@@ -1,0 +1,173 @@
+//! How a section is written, and which of it where there is no room for all.
+
+use serde::ser::{Serialize, Serializer};
+
+use super::fields::frames;
+use crate::report::limits;
+use crate::report::model::{Found, Frames, Omitted};
+
+/// How a section is encoded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rules {
+    /// Whether the section carries its own `check`.
+    pub checked: bool,
+    /// Longer texts are cut.
+    pub text_bytes: usize,
+    /// Whether texts of the app's own keys are cut too.
+    pub cuts_values: bool,
+}
+
+impl Rules {
+    pub(crate) const RECORDER: Rules = Rules {
+        checked: true,
+        text_bytes: limits::WRITTEN_TEXT_BYTES,
+        cuts_values: true,
+    };
+}
+
+/// What of a section is written, where not all of it.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Part<'s> {
+    /// Entries and elements that were left out before.
+    pub(super) dropped: u64,
+    /// The stack in place of the section's own.
+    pub(super) stack: Option<Stack<'s>>,
+    /// So many of the oldest breadcrumbs are left out; all of them with [`usize::MAX`].
+    pub(super) skipped: usize,
+}
+
+impl Part<'_> {
+    /// Bytes that `omitted` may take: they are held from the start, so that a gap is always recorded.
+    pub(super) const GAP: usize = (8 + 1 + 9 + 9) + 4;
+
+    /// Bytes that are for the field `omitted` alone.
+    pub(super) fn held(&self) -> usize {
+        self.stack.map_or(0, |_| Part::GAP)
+    }
+}
+
+/// A stack that is written in place of a section's own, and what else of that section depends on it.
+#[derive(Clone, Copy)]
+pub(super) struct Stack<'s> {
+    frames: &'s dyn Frames,
+    /// So many frames from the innermost on.
+    inner: usize,
+    /// Frames from this index on.
+    outer: usize,
+    /// The section's gap.
+    pub(super) omitted: Option<Omitted>,
+    /// Whether the section has its registers.
+    pub(super) has_registers: bool,
+}
+
+impl Frames for Stack<'_> {
+    fn len(&self) -> usize {
+        self.inner
+            .saturating_add(self.frames.len().saturating_sub(self.outer))
+    }
+
+    fn at(&self, index: usize) -> Option<(u64, Found, Option<u32>, Option<&str>)> {
+        match index.checked_sub(self.inner) {
+            None => self.frames.at(index),
+            Some(behind) => self.frames.at(self.outer.saturating_add(behind)),
+        }
+    }
+}
+
+impl Serialize for Stack<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        frames::serialize(self, s)
+    }
+}
+
+impl<'s> Stack<'s> {
+    /// All of it.
+    pub(super) fn whole(frames: &'s dyn Frames, omitted: Option<Omitted>) -> Self {
+        Stack {
+            frames,
+            inner: frames.len(),
+            outer: frames.len(),
+            omitted,
+            has_registers: true,
+        }
+    }
+
+    /// Nothing of it, and no gap.
+    pub(super) fn none(frames: &'s dyn Frames, has_registers: bool) -> Self {
+        Stack {
+            inner: 0,
+            has_registers,
+            ..Stack::whole(frames, None)
+        }
+    }
+
+    /// What goes into `room` bytes, three innermost frames for each outermost one, and how many frames do not.
+    pub(super) fn within(self, room: usize, omitted: Option<Omitted>) -> (Self, u64) {
+        let (frames, count) = (self.frames, self.frames.len());
+        let (mut inner, mut outer) = (0, count);
+        let mut bytes = 0usize;
+        while inner < outer && inner + (count - outer) < limits::FRAMES {
+            let outwards = (inner + (count - outer)) % 4 == 3;
+            let next = if outwards { outer - 1 } else { inner };
+            bytes = bytes.saturating_add(frame_len(frames, next));
+            if bytes > room {
+                break;
+            }
+            if outwards {
+                outer -= 1;
+            } else {
+                inner += 1;
+            }
+        }
+        if let (Some(before), true) = (omitted, inner < outer) {
+            // A stack has room for one gap: grow it to take in the one that was there before.
+            let at = usize::try_from(before.at).unwrap_or(usize::MAX).min(count);
+            inner = inner.min(at);
+            outer = outer.max(at);
+        }
+        let cut = (outer - inner) as u64;
+        let before = omitted.map_or(0, |omitted| omitted.count);
+        let gap = Omitted {
+            at: inner as u64,
+            count: before.saturating_add(cut),
+        };
+        let part = Stack {
+            inner,
+            outer,
+            omitted: if cut == 0 { omitted } else { Some(gap) },
+            ..self
+        };
+        (part, cut)
+    }
+}
+
+/// Whether all frames may go into a section of so many bytes.
+pub(super) fn may_fit(frames: &(impl Frames + ?Sized), mut room: usize) -> bool {
+    frames.len() <= limits::FRAMES
+        && (0..frames.len()).all(|index| {
+            let rest = room.checked_sub(frame_len(frames, index));
+            room = rest.unwrap_or_default();
+            rest.is_some()
+        })
+}
+
+/// Bytes that frame `index` takes.
+fn frame_len(frames: &(impl Frames + ?Sized), index: usize) -> usize {
+    let Some((pc, found, image, name)) = frames.at(index) else {
+        return 0;
+    };
+    let image = image.map_or(1, |image| unsigned_len(u64::from(image)));
+    let name = name.map_or(0, |name| name.len().saturating_add(5));
+    (1 + unsigned_len(pc) + unsigned_len(u64::from(found.code())) + image).saturating_add(name)
+}
+
+/// Bytes that an unsigned integer takes.
+fn unsigned_len(value: u64) -> usize {
+    match value {
+        0..=0x7f => 1,
+        0x80..=0xff => 2,
+        0x100..=0xffff => 3,
+        0x1_0000..=0xffff_ffff => 5,
+        _ => 9,
+    }
+}
