@@ -5,6 +5,7 @@ mod deadline;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::Value;
 use wedjat::report::{Event, EventKind, Frame, Image, Report, Sample, StallEnd, Thread};
@@ -28,7 +29,7 @@ fn stall(version: &str, base: u64, stack: &[&str]) -> Symbolicated {
         ..Event::default()
     });
     report.stall_end = Some(StallEnd {
-        duration: std::time::Duration::from_nanos(base),
+        duration: Duration::from_nanos(base),
         ..StallEnd::default()
     });
     for name in ["/opt/app/app", "/usr/lib/libsystem.so"] {
@@ -102,7 +103,7 @@ fn builds_depths_and_system_frames_do_not_tell_faults_apart() {
     assert_eq!(top.len(), 2);
     assert_eq!(
         (top[0].count, top[0].total, top[0].worst),
-        (4, 20_000, 9_000)
+        (4, Duration::from_micros(20), Duration::from_micros(9))
     );
     assert_eq!(top[0].versions["1.2"], 2);
     assert_eq!(top[0].stack, ["decode", "draw"]);

@@ -100,13 +100,7 @@ fn a_real_freeze_after_a_stop_is_still_found() {
             assert_eq!(count(lines, "stalled"), 1, "{lines:#?}");
             // The time of the stop is not part of it.
             let end = lines.iter().find(|line| line.starts_with("ended")).unwrap();
-            let lasted = end
-                .split("lasted: ")
-                .nth(1)
-                .unwrap()
-                .split(',')
-                .next()
-                .unwrap();
+            let (_, lasted) = end.split_once("; in all ").unwrap();
             let lasted: u64 = lasted.parse().unwrap();
             let real = lines.iter().find_map(|line| line.strip_prefix("real "));
             let real: u64 = real.unwrap().parse().unwrap();

@@ -2,7 +2,7 @@
 //! a simulated day of an app, with precision and recall printed (`--nocapture`).
 mod simulated;
 
-use simulated::{MS, Random, Simulation, Step};
+use simulated::{MS, Random, Simulation, Step, nanos};
 use wedjat::Stall;
 use wedjat::trigger::stall::{Class, Decision, Detector, Held, Observation, Reason};
 
@@ -69,7 +69,8 @@ fn check(simulation: &mut Simulation, begin: u64, steps: &[Step]) -> (usize, usi
     let ends = &simulation.outcome.ends;
     let overlaps = |row: &Truth| {
         let within = ends.iter().filter(|end| {
-            let (from, to) = (end.info.start, end.info.start + end.info.lasted);
+            let start = nanos(end.info.start);
+            let (from, to) = (start, start + nanos(end.info.lasted));
             from < row.end && to > row.start
         });
         within.collect::<Vec<_>>()
@@ -82,7 +83,7 @@ fn check(simulation: &mut Simulation, begin: u64, steps: &[Step]) -> (usize, usi
             due += 1;
             hits += usize::from(found.len() == 1);
             if let [end] = found[..] {
-                let off = end.info.lasted.abs_diff(length);
+                let off = nanos(end.info.lasted).abs_diff(length);
                 // Of a row, the first turn's start is known less exactly.
                 let periods = if end.info.turns == 1 { 1 } else { 2 };
                 assert!(off <= periods * TIMEOUT, "{row:?} {end:?}");
@@ -91,7 +92,8 @@ fn check(simulation: &mut Simulation, begin: u64, steps: &[Step]) -> (usize, usi
         }
     }
     let wrong = ends.iter().filter(|end| {
-        let (from, to) = (end.info.start, end.info.start + end.info.lasted);
+        let start = nanos(end.info.start);
+        let (from, to) = (start, start + nanos(end.info.lasted));
         let real = truth
             .iter()
             .any(|row| row.end - row.lead + TAIL > LEAST && from < row.end && to > row.start);

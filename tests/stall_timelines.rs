@@ -1,7 +1,7 @@
 //! The detector over plain timelines: which freezes are stalls, on a fake clock.
 mod simulated;
 
-use simulated::{MS, Simulation, Step};
+use simulated::{MS, Simulation, Step, nanos};
 use wedjat::Stall;
 use wedjat::trigger::stall::{Class, Waits};
 
@@ -100,7 +100,7 @@ fn the_duration_is_right_to_within_one_period() {
             simulation.run(&[Step::Turn(length * MS), Step::Idle(1_000 * MS)]);
             let end = &simulation.outcome.ends[0].info;
             assert!(
-                end.lasted.abs_diff(length * MS) <= 50 * MS,
+                nanos(end.lasted).abs_diff(length * MS) <= 50 * MS,
                 "{length}: {end:?}"
             );
             assert_eq!(end.class, Class::Busy);
@@ -133,7 +133,7 @@ fn the_launch_is_a_kind_of_its_own() {
         (stalls[0].class, stalls[1].class),
         (Class::Launch, Class::Busy)
     );
-    assert!(simulation.outcome.ends[0].info.lasted.abs_diff(400 * MS) < MS);
+    assert!(nanos(simulation.outcome.ends[0].info.lasted).abs_diff(400 * MS) < MS);
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn a_launch_that_works_is_a_stall_for_as_long_as_it_does() {
                 let stalls = &simulation.outcome.stalls;
                 assert_eq!(stalls.len(), 1, "{work:?} {then:?}: {stalls:?}");
                 assert!(stalls[0].never_beat && stalls[0].class == Class::Launch);
-                let lasted = simulation.outcome.ends[0].info.lasted;
+                let lasted = nanos(simulation.outcome.ends[0].info.lasted);
                 assert!(
                     (650 * MS..1_110 * MS).contains(&lasted),
                     "{work:?}: {lasted}"
@@ -239,7 +239,7 @@ fn an_app_that_is_idle_before_its_first_beat_is_no_stall_for_however_long() {
         simulation.run(&[Step::Turn(300 * MS), Step::Idle(2_000 * MS)]);
         assert_eq!(simulation.outcome.stalls.len(), 1);
         assert!(!simulation.outcome.stalls[0].never_beat);
-        let lasted = simulation.outcome.ends[0].info.lasted;
+        let lasted = nanos(simulation.outcome.ends[0].info.lasted);
         assert!(lasted.abs_diff(300 * MS) < 50 * MS, "{lasted}");
     }
     // One that animates, saves, and takes a lock now and then.

@@ -105,7 +105,7 @@ fn a_sleeping_turn_is_a_blocked_stall_and_ends() {
             panic!("{calls:?}")
         };
         assert_eq!((end.info.class, end.how), (Class::Blocked, How::Recovered));
-        let lasted = Duration::from_nanos(end.info.lasted);
+        let lasted = end.info.lasted;
         assert!(
             lasted.abs_diff(real) < Duration::from_millis(60),
             "{lasted:?}, not {real:?}"

@@ -4,6 +4,7 @@ use std::ffi::{CString, c_char, c_void};
 
 use super::Data;
 use crate::StallEvent;
+use crate::report::time::nanos;
 
 /// Called with the path of a report; `data` is what was given with the function.
 pub type wedjat_report_function =
@@ -60,10 +61,10 @@ pub(super) fn stall_callback(
             is_over: how.is_some(),
             never_beat: info.never_beat,
             turns: info.turns,
-            start: info.start,
-            lasted: info.lasted,
-            cpu: info.cpu,
-            delay: info.delay,
+            start: nanos(info.start),
+            lasted: nanos(info.lasted),
+            cpu: nanos(info.cpu),
+            delay: nanos(info.delay),
             what: what.as_ptr(),
             how: how.as_ref().map_or(std::ptr::null(), |how| how.as_ptr()),
         };

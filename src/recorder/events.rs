@@ -22,7 +22,7 @@ pub(crate) fn trace(event: &StallEvent<'_>) {
         StallEvent::Began(info) => tracing::warn!(
             target: "wedjat",
             class = info.class.as_str(),
-            lasted_ms = info.lasted / 1_000_000,
+            lasted_ms = info.lasted.as_millis(),
             turns = info.turns,
             never_beat = info.never_beat,
             "stall"
@@ -30,7 +30,7 @@ pub(crate) fn trace(event: &StallEvent<'_>) {
         StallEvent::Ended(end) => tracing::warn!(
             target: "wedjat",
             class = end.info.class.as_str(),
-            lasted_ms = end.info.lasted / 1_000_000,
+            lasted_ms = end.info.lasted.as_millis(),
             how = end.how.as_str(),
             "stall over"
         ),

@@ -12,6 +12,7 @@ use super::work::{Work, view};
 use super::{COUNTERS, Recording, Shared};
 use crate::capture::{CaptureLimits, ImageTable};
 use crate::platform::{Thread, ThreadName, clock};
+use crate::report::time::nanos;
 use crate::report::{EventKind, EventView, ThreadView, ThresholdsView};
 use crate::store::launch;
 use crate::trigger::crash;
@@ -99,7 +100,7 @@ impl StallRecorder {
             },
             class: Some(info.class.as_str()),
             thresholds: Some(ThresholdsView {
-                timeout: Duration::from_nanos(info.timeout),
+                timeout: info.timeout,
                 strikes: u64::from(info.strikes),
                 ..ThresholdsView::default()
             }),
@@ -163,10 +164,10 @@ impl Watcher for StallRecorder {
         }
         COUNTERS.begins();
         launch::stalled(true);
-        self.take(info.lasted);
+        self.take(nanos(info.lasted));
         if self.sampler.stack().is_none() {
             // On a machine under load it may not have had the CPU to answer.
-            self.take(info.lasted);
+            self.take(nanos(info.lasted));
         }
         if self.shared.passes(self.sampler.samples.heaviest()) {
             // A folder that takes no report now may take the next one: nothing is kept.
@@ -176,12 +177,16 @@ impl Watcher for StallRecorder {
     }
 
     fn ended(&mut self, end: &StallEndInfo) {
-        COUNTERS.ends(end.info.lasted);
+        COUNTERS.ends(nanos(end.info.lasted));
         launch::stalled(false);
         self.write_samples(true);
         self.sampler.clear();
         if let Some(mut recording) = self.open.take() {
-            recording.stall_end(&mut self.work.buffers, end.info.lasted, end.how.as_str());
+            recording.stall_end(
+                &mut self.work.buffers,
+                nanos(end.info.lasted),
+                end.how.as_str(),
+            );
             // Where that fails, the next launch closes it.
             let _ = self.shared.finish(recording, &mut self.work);
         }

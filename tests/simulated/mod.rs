@@ -1,12 +1,18 @@
 //! A run loop and a watchdog on a fake clock: what the detector sees of a timeline.
 #![allow(dead_code, reason = "each test program uses a part")]
 
+use std::time::Duration;
+
 use wedjat::trigger::heartbeat::Beat;
 use wedjat::trigger::stall::{
     Decision, Detector, How, Observation, Reason, Stall, StallEndInfo, StallInfo, Waits,
 };
 
 pub const MS: u64 = 1_000_000;
+
+pub fn nanos(duration: Duration) -> u64 {
+    duration.as_nanos() as u64
+}
 
 /// What the watched thread does next.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -175,7 +175,7 @@ impl Watcher for Printer {
         println!("stalled {info:?}");
     }
     fn ended(&mut self, end: &StallEndInfo) {
-        println!("ended {end:?}");
+        println!("ended {end:?}; in all {}", end.info.lasted.as_nanos());
     }
     fn dropped(&mut self, reason: Reason) {
         println!("dropped {}", reason.as_str());

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::units::count;
 use super::{Format, PlainJson, Style, plain};
+use crate::report::time::nanos;
 use crate::symbolicate::frame::Symbolicated;
 use crate::symbolicate::group::{Group, Groups, Member, RECIPE, key_text};
 
@@ -106,9 +107,8 @@ impl Top {
             )?;
             let share = 100.0 * group.count as f64 / reports.max(1) as f64;
             write!(out, "     {} ({share:.1} %)", count(group.count, "report"))?;
-            if group.total > 0 {
-                let seconds = |ns: u64| ns as f64 / 1e9;
-                let (total, worst) = (seconds(group.total), seconds(group.worst));
+            if !group.total.is_zero() {
+                let (total, worst) = (group.total.as_secs_f64(), group.worst.as_secs_f64());
                 write!(out, ", {total:.1} s in all, at worst {worst:.2} s")?;
             }
             writeln!(out, "; group {}", key_text(group.key))?;
@@ -156,8 +156,8 @@ fn group_json(group: &Group) -> serde_json::Value {
         "type": group.kind.as_str(),
         "stack": group.stack,
         "count": group.count,
-        "total": group.total,
-        "worst": group.worst,
+        "total": nanos(group.total),
+        "worst": nanos(group.worst),
         "example": group.example,
         "versions": group.versions,
         "devices": group.devices,

@@ -18,8 +18,8 @@
 mod names;
 mod stack;
 
-use crate::report::time::nanos;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
@@ -53,10 +53,10 @@ pub struct Group {
     pub stack: Vec<String>,
     /// How many reports.
     pub count: u64,
-    /// Sum of the stalls' durations, nanoseconds.
-    pub total: u64,
-    /// The longest, nanoseconds.
-    pub worst: u64,
+    /// Sum of the stalls' durations.
+    pub total: Duration,
+    /// The longest.
+    pub worst: Duration,
     /// Where the report with the longest came from; the first, where none has a duration.
     pub example: String,
     /// Reports by version of the app.
@@ -77,8 +77,8 @@ pub struct Member {
     pub stack: Vec<String>,
     /// Where the report comes from.
     pub origin: String,
-    /// How long the stall took, nanoseconds; 0 where that is unknown, or for no stall.
-    pub duration: u64,
+    /// How long the stall took; zero where that is unknown, or for no stall.
+    pub duration: Duration,
     /// Version of the app.
     pub version: String,
     /// The device.
@@ -101,7 +101,7 @@ impl Member {
             duration: report
                 .stall_end
                 .as_ref()
-                .map_or(0, |end| nanos(end.duration)),
+                .map_or(Duration::ZERO, |end| end.duration),
             version: report.head.app.version.clone(),
             device: device.unwrap_or("unknown").to_owned(),
         }
@@ -131,8 +131,8 @@ impl Groups {
             kind: member.kind,
             stack: member.stack,
             count: 0,
-            total: 0,
-            worst: 0,
+            total: Duration::ZERO,
+            worst: Duration::ZERO,
             example: member.origin.clone(),
             versions: BTreeMap::new(),
             devices: BTreeMap::new(),

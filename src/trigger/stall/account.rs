@@ -1,5 +1,7 @@
 //! What of the time counts, and what an episode was made of.
 
+use std::time::Duration;
+
 use super::detector::Detector;
 use super::episode::{Episode, Used};
 use super::observation::{Held, Observation};
@@ -118,14 +120,14 @@ impl Detector {
             Class::Blocked
         };
         StallInfo {
-            start,
-            lasted,
+            start: Duration::from_nanos(start),
+            lasted: Duration::from_nanos(lasted),
             class,
             turns: episode.turns,
             never_beat: observation.beat == Beat::NONE,
-            cpu,
-            delay,
-            timeout: self.timeout,
+            cpu: Duration::from_nanos(cpu),
+            delay: Duration::from_nanos(delay),
+            timeout: Duration::from_nanos(self.timeout),
             strikes: self.strikes,
         }
     }

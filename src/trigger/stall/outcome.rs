@@ -1,5 +1,7 @@
 //! What a stall was: how long, of what kind, and why others were none.
 
+use std::time::Duration;
+
 /// Why time was not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -72,22 +74,22 @@ impl Class {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StallInfo {
-    /// Monotonic clock at its start, nanoseconds; to within one time-out.
-    pub start: u64,
-    /// How long it has lasted so far, nanoseconds, without what is not counted.
-    pub lasted: u64,
+    /// Monotonic clock at its start; to within one time-out.
+    pub start: Duration,
+    /// How long it has lasted so far, without what is not counted.
+    pub lasted: Duration,
     /// What it is made of so far.
     pub class: Class,
     /// How many turns it has taken so far; 1 for one long freeze.
     pub turns: u32,
     /// Whether no heartbeat ever came.
     pub never_beat: bool,
-    /// CPU time that the thread used since, nanoseconds.
-    pub cpu: u64,
-    /// Time that it was ready but had no CPU, nanoseconds.
-    pub delay: u64,
-    /// One strike, nanoseconds.
-    pub timeout: u64,
+    /// CPU time that the thread used since.
+    pub cpu: Duration,
+    /// Time that it was ready but had no CPU.
+    pub delay: Duration,
+    /// One strike.
+    pub timeout: Duration,
     /// Strikes.
     pub strikes: u32,
 }

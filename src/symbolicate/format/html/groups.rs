@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::markup::escape;
+use crate::report::time::nanos;
 use crate::symbolicate::format::top::counted;
 use crate::symbolicate::format::units::{count, duration};
 use crate::symbolicate::group::{Group, Groups, key_text};
@@ -16,12 +17,8 @@ pub(super) fn body(groups: &Groups, n: usize) -> String {
     let found = count(groups.len() as u64, "group");
     let _ = writeln!(page, "<h1>{} in {found}</h1>", count(reports, "report"));
     let top = groups.top(n);
-    let whole: u64 = top
-        .iter()
-        .map(|group| group.total)
-        .max()
-        .unwrap_or(0)
-        .max(1);
+    let whole = top.iter().map(|group| nanos(group.total)).max();
+    let whole = whole.unwrap_or_default().max(1);
     for (rank, group) in top.iter().enumerate() {
         one(&mut page, rank + 1, group, reports, whole);
     }
@@ -38,13 +35,13 @@ pub(super) fn body(groups: &Groups, n: usize) -> String {
 fn one(page: &mut String, rank: usize, group: &Group, reports: u64, whole: u64) {
     let what = group.stack.first().map_or("(no stack)", String::as_str);
     let share = 100.0 * group.count as f64 / reports.max(1) as f64;
-    let time = if group.total > 0 {
-        let (total, worst) = (duration(group.total), duration(group.worst));
+    let time = if !group.total.is_zero() {
+        let (total, worst) = (duration(nanos(group.total)), duration(nanos(group.worst)));
         format!(", {total} in all, at worst {worst}")
     } else {
         String::new()
     };
-    let width = 100.0 * group.total as f64 / whole as f64;
+    let width = 100.0 * nanos(group.total) as f64 / whole as f64;
     let _ = writeln!(
         page,
         "<section class=\"group\">\n<h2>{rank}. {} in {}</h2>\n\

@@ -25,8 +25,8 @@ pub(super) fn title(of: &Symbolicated, member: &Member) -> String {
         .stack
         .first()
         .map_or(String::new(), |name| format!(" in {name}"));
-    let time = if member.duration > 0 {
-        format!(" of {}", duration(member.duration))
+    let time = if !member.duration.is_zero() {
+        format!(" of {}", duration(nanos(member.duration)))
     } else {
         String::new()
     };
