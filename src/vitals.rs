@@ -21,7 +21,7 @@ pub(crate) struct Gauges {
     cores: AtomicU64,
     /// The watchdog's thread, 0 while there is none.
     watchdog: AtomicU64,
-    last: Reading,
+    last: LastRead,
     power: PowerCache,
 }
 
@@ -39,7 +39,7 @@ const POWER_PERIOD: u64 = 30_000_000_000;
 
 /// What was read at the last mark; shares are taken over the time since.
 #[derive(Debug)]
-struct Reading {
+struct LastRead {
     time: AtomicU64,
     process: AtomicU64,
     watchdog: AtomicU64,
@@ -55,7 +55,7 @@ impl Gauges {
             files: VitalsFiles::new(),
             cores: AtomicU64::new(0),
             watchdog: AtomicU64::new(0),
-            last: Reading {
+            last: LastRead {
                 time: AtomicU64::new(0),
                 process: AtomicU64::new(0),
                 watchdog: AtomicU64::new(0),

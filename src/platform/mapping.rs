@@ -7,7 +7,7 @@ use super::{SystemError, descriptors};
 
 /// A file, mapped read-only; it stays readable after the file is renamed or removed.
 #[derive(Debug)]
-pub struct FileMap(Memory);
+pub struct FileMap(Mapping);
 
 impl FileMap {
     /// Maps the whole of a regular file. Not signal-safe.
@@ -24,7 +24,7 @@ impl FileMap {
         let result = if !known || (facts.st_mode & libc::S_IFMT) != libc::S_IFREG || length == 0 {
             Err(SystemError::last("fstat"))
         } else {
-            Memory::map(length, libc::PROT_READ, libc::MAP_PRIVATE, file).map(FileMap)
+            Mapping::map(length, libc::PROT_READ, libc::MAP_PRIVATE, file).map(FileMap)
         };
         // SAFETY: opened above, closed once; the mapping does not need it.
         unsafe { libc::close(file) };
@@ -57,13 +57,13 @@ impl AsRef<[u8]> for FileMap {
 /// Memory that was mapped and touched at creation, so that writing to it neither allocates nor
 /// faults.
 #[derive(Debug)]
-pub struct Reserved(Memory);
+pub struct Reserved(Mapping);
 
 impl Reserved {
     /// At least `length` bytes, all zero, of which the first `touched` are resident from now on; the
     /// others become so when they are first written to, at the price of a page fault for each page.
     pub fn touched(length: usize, touched: usize) -> Result<Reserved, SystemError> {
-        let memory = Memory::map(
+        let memory = Mapping::map(
             length.max(1),
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_ANON,
@@ -90,32 +90,32 @@ impl Reserved {
 
 /// One mapping, unmapped when dropped.
 #[derive(Debug)]
-struct Memory {
+struct Mapping {
     start: NonNull<u8>,
     length: usize,
 }
 
 // SAFETY: the mapping has no other owner and has no thread affinity; what is written to it is
 // synchronised by its holders.
-unsafe impl Send for Memory {}
+unsafe impl Send for Mapping {}
 // SAFETY: as above; shared access only reads the two fields.
-unsafe impl Sync for Memory {}
+unsafe impl Sync for Mapping {}
 
-impl Memory {
-    fn map(length: usize, access: i32, flags: i32, file: i32) -> Result<Memory, SystemError> {
+impl Mapping {
+    fn map(length: usize, access: i32, flags: i32, file: i32) -> Result<Mapping, SystemError> {
         // SAFETY: a new mapping, placed by the kernel; it replaces none.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), length, access, flags, file, 0) };
         if start == libc::MAP_FAILED {
             return Err(SystemError::last("mmap"));
         }
         match NonNull::new(start.cast()) {
-            Some(start) => Ok(Memory { start, length }),
+            Some(start) => Ok(Mapping { start, length }),
             None => Err(SystemError::last("mmap")),
         }
     }
 }
 
-impl Drop for Memory {
+impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: mapped by `map` with this length, unmapped once.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };

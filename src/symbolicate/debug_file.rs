@@ -29,7 +29,7 @@ struct Inner {
     sup: Option<ObjectFile>,
     work: Arc<Work>,
     /// Once the whole file is known, no more is read of its DWARF.
-    dwarf: Mutex<Reading>,
+    dwarf: Mutex<DwarfState>,
     symbols: OnceLock<Symbols>,
     /// The table of the whole file, once it was made or mapped.
     full_table: OnceLock<FullTable>,
@@ -47,7 +47,7 @@ pub(crate) struct Work {
 
 /// What was read of the DWARF so far.
 #[derive(Default)]
-struct Reading {
+struct DwarfState {
     began: bool,
     sections: Option<Arc<Sections>>,
     direct: Option<Direct>,
@@ -174,7 +174,7 @@ impl Inner {
     /// Runs `work` on the symbols that an answer for `svma` needs: for the first answers no more than those.
     fn with_symbols<T>(
         &self,
-        reading: &mut Reading,
+        reading: &mut DwarfState,
         svma: u64,
         work: impl FnOnce(&Symbols) -> T,
     ) -> T {
@@ -215,7 +215,7 @@ impl Inner {
         (answer, is_first)
     }
 
-    fn answer(&self, reading: &mut Reading, svma: u64) -> Option<Answer> {
+    fn answer(&self, reading: &mut DwarfState, svma: u64) -> Option<Answer> {
         let found = reading
             .direct
             .as_mut()
@@ -264,7 +264,7 @@ impl Inner {
         })
     }
 
-    fn answer_by_symbol(&self, reading: &mut Reading, svma: u64) -> Option<Answer> {
+    fn answer_by_symbol(&self, reading: &mut DwarfState, svma: u64) -> Option<Answer> {
         self.with_symbols(reading, svma, |symbols| {
             let symbol = symbols.at(svma)?;
             let frame = Frame {

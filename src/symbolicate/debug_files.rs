@@ -11,7 +11,7 @@ use super::cache::Cache;
 use super::debug_file::{DebugFile, Work};
 use super::image_files::{ImageFiles, has_dwarf};
 use super::object_file::{self, ObjectFile};
-use super::walk::{self, Found};
+use super::walk::{self, ObjectSummary};
 use super::{dyld_cache, lock, search};
 use crate::report::model::Image;
 
@@ -167,7 +167,7 @@ impl DebugFiles {
             }
         } else {
             let objects = walk::objects(path)?;
-            let names = |object: &Found| object.has_dwarf || object.has_symbols;
+            let names = |object: &ObjectSummary| object.has_dwarf || object.has_symbols;
             if !objects.iter().any(names) {
                 let images = objects.iter().filter(|object| object.has_code);
                 self.nameless.extend(images.map(|object| Listed {
@@ -184,7 +184,7 @@ impl DebugFiles {
     }
 
     /// Adds the objects of one file that have something to name functions by.
-    fn add_objects(&mut self, path: &Path, objects: Vec<Found>) -> usize {
+    fn add_objects(&mut self, path: &Path, objects: Vec<ObjectSummary>) -> usize {
         let mut added = 0;
         for object in objects {
             if !(object.has_dwarf || object.has_symbols) {

@@ -31,9 +31,9 @@ pub(crate) struct Direct {
 
 /// An answer as DWARF has it.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct DwarfAnswer {
     /// Innermost first.
-    pub frames: Vec<FoundFrame>,
+    pub frames: Vec<DwarfFrame>,
     /// Where the range of the outermost function begins that holds the address.
     pub entry: Option<u64>,
     /// Whether the outermost function's language mangles names, so that a plain name is half of one.
@@ -42,7 +42,7 @@ pub(crate) struct Found {
 
 /// One frame of it.
 #[derive(Debug, Default)]
-pub(crate) struct FoundFrame {
+pub(crate) struct DwarfFrame {
     pub name: Option<String>,
     pub file: Option<String>,
     pub line: Option<u32>,
@@ -93,7 +93,7 @@ impl Direct {
     }
 
     /// What DWARF knows of a link-time address; `None` where that is nothing, or not sound.
-    pub(crate) fn lookup(&mut self, svma: u64) -> Option<Found> {
+    pub(crate) fn lookup(&mut self, svma: u64) -> Option<DwarfAnswer> {
         // addr2line looks at the address behind it, too.
         svma.checked_add(1)?;
         if !self.guard.allows(&self.dwarf, svma) {
@@ -110,14 +110,14 @@ impl Direct {
                 }
             }
         };
-        let (mut found, mut outermost) = (Found::default(), None);
+        let (mut found, mut outermost) = (DwarfAnswer::default(), None);
         while let Ok(Some(frame)) = frames.next() {
             let function = frame.function.as_ref();
             let name = function.and_then(|name| Some(name.raw_name().ok()?.into_owned()));
             let location = frame.location.as_ref();
             let file = location.and_then(|location| location.file);
             let line = location.and_then(|location| location.line);
-            found.frames.push(FoundFrame {
+            found.frames.push(DwarfFrame {
                 name: name.filter(|name| !name.is_empty() && !is_hidden(name)),
                 file: file.filter(|file| !is_hidden_file(file)).map(Into::into),
                 line: line.filter(|&line| line != 0),

@@ -16,14 +16,14 @@ const MAX_CHAIN: usize = 512;
 const NAMES_KEPT: usize = 1 << 17;
 
 /// A frame with a name and nothing else, and a symbol's relative address.
-type Named = (Frame, Option<u64>);
+type NamedFrame = (Frame, Option<u64>);
 
 /// The table of a whole debug file.
 pub(crate) struct FullTable {
     cache: SymCache<'static>,
     base: u64,
     /// Names by where they stand in the cache.
-    names: Mutex<FxHashMap<usize, Named>>,
+    names: Mutex<FxHashMap<usize, NamedFrame>>,
     /// What `cache` reads; dropped last.
     _bytes: Bytes,
 }
@@ -76,7 +76,7 @@ impl FullTable {
     }
 
     /// What stands for a name as it is stored.
-    fn named(&self, text: &str) -> Named {
+    fn named(&self, text: &str) -> NamedFrame {
         let key = text.as_ptr() as usize;
         let mut names = lock(&self.names);
         if names.len() >= NAMES_KEPT {

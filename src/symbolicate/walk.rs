@@ -35,7 +35,7 @@ const VERSION: u32 = 2;
 
 /// An object in a file, by what its headers say.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Found {
+pub(super) struct ObjectSummary {
     /// UUID or build id; may be empty.
     pub id: Vec<u8>,
     pub arch: String,
@@ -44,9 +44,9 @@ pub(super) struct Found {
     pub has_code: bool,
 }
 
-impl Found {
-    pub(super) fn of(object: &ObjectFile) -> Found {
-        Found {
+impl ObjectSummary {
+    pub(super) fn of(object: &ObjectFile) -> ObjectSummary {
+        ObjectSummary {
             id: object.id.clone(),
             arch: object.arch.clone(),
             has_dwarf: object.has_dwarf,
@@ -64,7 +64,7 @@ pub(super) struct Looked {
     /// Nanoseconds since the epoch.
     changed: u64,
     /// The objects in it (none in a file of another kind), or why it could not be read.
-    pub objects: Result<Vec<Found>, String>,
+    pub objects: Result<Vec<ObjectSummary>, String>,
 }
 
 /// All files below `folder`, in order of path, on `jobs` threads. What cannot be read is passed over.
@@ -130,7 +130,7 @@ fn file(
 }
 
 /// What a file holds. Of one that is no object, only the first bytes are read.
-fn look(path: &Path) -> Result<Vec<Found>, String> {
+fn look(path: &Path) -> Result<Vec<ObjectSummary>, String> {
     let mut head = [0; 8];
     let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
     if read.is_err()
@@ -142,14 +142,14 @@ fn look(path: &Path) -> Result<Vec<Found>, String> {
 }
 
 /// The objects in a file, a dyld shared cache among them.
-pub(super) fn objects(path: &Path) -> Result<Vec<Found>, Error> {
+pub(super) fn objects(path: &Path) -> Result<Vec<ObjectSummary>, Error> {
     let bytes = Bytes::map(path)?;
     if !object_file::is_shared_cache(&bytes) {
         let objects = object_file::open_bytes(path, bytes)?;
-        return Ok(objects.iter().map(Found::of).collect());
+        return Ok(objects.iter().map(ObjectSummary::of).collect());
     }
     let (arch, ids) = dyld_cache::list(path, &bytes)?;
-    let found = |id| Found {
+    let found = |id| ObjectSummary {
         id,
         arch: arch.clone(),
         has_dwarf: false,
@@ -160,7 +160,7 @@ pub(super) fn objects(path: &Path) -> Result<Vec<Found>, Error> {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Memory {
+struct FolderMemory {
     version: u32,
     root: PathBuf,
     looked: Vec<Looked>,
@@ -178,7 +178,7 @@ fn remembered(cache: &Cache, root: &Path) -> Option<FxHashMap<PathBuf, Looked>> 
     if crc32(0, data).to_le_bytes() != crc {
         return None;
     }
-    let memory: Memory = serde_json::from_slice(data).ok()?;
+    let memory: FolderMemory = serde_json::from_slice(data).ok()?;
     let looked = memory.looked.into_iter();
     (memory.version == VERSION && memory.root == root)
         .then(|| looked.map(|of| (of.path.clone(), of)).collect())
@@ -186,7 +186,7 @@ fn remembered(cache: &Cache, root: &Path) -> Option<FxHashMap<PathBuf, Looked>> 
 
 /// A path that is no UTF-8 cannot be written as JSON: then nothing is remembered.
 fn remember(cache: &Cache, root: &Path, looked: &[Looked]) {
-    let memory = Memory {
+    let memory = FolderMemory {
         version: VERSION,
         root: root.to_owned(),
         looked: looked.to_vec(),

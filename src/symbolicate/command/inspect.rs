@@ -16,13 +16,13 @@ use crate::symbolicate::{Error, id_text, import};
 
 /// What a file or a folder holds, in words.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct Inspected {
     pub text: String,
     /// Whether a report in it is damaged.
     pub damaged: bool,
 }
 
-pub(super) fn inspect(path: &Path, input: &mut dyn Read) -> Result<Found, Error> {
+pub(super) fn inspect(path: &Path, input: &mut dyn Read) -> Result<Inspected, Error> {
     if path == Path::new("-") {
         let path = Path::new("standard input");
         let most = limits::REPORT_BYTES as u64 + 1;
@@ -43,7 +43,7 @@ pub(super) fn inspect(path: &Path, input: &mut dyn Read) -> Result<Found, Error>
     if files.is_empty() {
         return Err(Error::bad_file(path, "no debug files in it"));
     }
-    let mut all = Found::default();
+    let mut all = Inspected::default();
     for file in &files {
         // One that cannot be read does not keep the others from being listed.
         match Bytes::map(file).and_then(|bytes| inspect_bytes(file, bytes)) {
@@ -56,8 +56,8 @@ pub(super) fn inspect(path: &Path, input: &mut dyn Read) -> Result<Found, Error>
     Ok(all)
 }
 
-fn inspect_bytes(path: &Path, bytes: Bytes) -> Result<Found, Error> {
-    let mut found = Found::default();
+fn inspect_bytes(path: &Path, bytes: Bytes) -> Result<Inspected, Error> {
+    let mut found = Inspected::default();
     let text = &mut found.text;
     let _ = writeln!(
         text,

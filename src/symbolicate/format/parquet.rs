@@ -52,11 +52,11 @@ pub struct Row {
     samples: u64,
     stack: Vec<String>,
     damage: Vec<String>,
-    frames: Vec<Frame>,
+    frames: Vec<FrameRow>,
 }
 
 #[derive(Debug)]
-struct Frame {
+struct FrameRow {
     function: Option<String>,
     file: Option<String>,
     line: Option<u32>,
@@ -113,7 +113,7 @@ impl Format for Parquet {
         let mut frames = Vec::new();
         for physical in about.iter().flat_map(|stack| &stack.frames) {
             let image = of.image(physical).map(|image| image.name.clone());
-            let bare = Frame {
+            let bare = FrameRow {
                 function: None,
                 file: None,
                 line: None,
@@ -122,7 +122,7 @@ impl Format for Parquet {
                 pc: physical.pc,
             };
             frames.extend(physical.frames.is_empty().then_some(bare));
-            frames.extend(physical.frames.iter().map(|frame| Frame {
+            frames.extend(physical.frames.iter().map(|frame| FrameRow {
                 function: style.name(frame).map(str::to_owned),
                 file: frame.file.as_deref().map(str::to_owned),
                 line: frame.line,
@@ -269,7 +269,7 @@ fn frame_fields() -> Fields {
         .collect()
 }
 
-fn put(row: &mut StructBuilder, frame: &Frame) -> io::Result<()> {
+fn put(row: &mut StructBuilder, frame: &FrameRow) -> io::Result<()> {
     let wrong = || io::Error::other("a column of another kind");
     let texts = [(0, &frame.function), (1, &frame.file), (4, &frame.image)];
     for (at, text) in texts {

@@ -13,12 +13,12 @@ use crate::symbolicate::frame::Symbolicated;
 #[derive(Debug, Default)]
 pub struct Speedscope {
     frames: Vec<Value>,
-    indices: FxHashMap<Frame, usize>,
+    indices: FxHashMap<FrameKey, usize>,
     profiles: Vec<Value>,
 }
 
 /// Name, file, line.
-type Frame = (String, Option<String>, Option<u32>);
+type FrameKey = (String, Option<String>, Option<u32>);
 
 /// One report as a profile.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub struct Profile {
     /// `None` where there is one stack and no time.
     time: Option<(u64, u64)>,
     /// Stacks, outermost frame first, each with its weight: how long it stood, or 1.
-    samples: Vec<(Vec<Frame>, u64)>,
+    samples: Vec<(Vec<FrameKey>, u64)>,
 }
 
 impl Speedscope {
@@ -119,7 +119,7 @@ impl Format for Speedscope {
 
 impl Speedscope {
     /// Where the frame stands in the shared table.
-    fn index(&mut self, frame: Frame) -> usize {
+    fn index(&mut self, frame: FrameKey) -> usize {
         if let Some(index) = self.indices.get(&frame) {
             return *index;
         }

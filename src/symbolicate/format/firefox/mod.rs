@@ -18,7 +18,7 @@ use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
 pub use model::Process;
-use model::{Frame, Marker, Sample, Thread};
+use model::{Marker, ProfileFrame, ProfileSample, ProfileThread};
 use tables::Tables;
 
 use super::facts::{app_state, began, vitals};
@@ -59,12 +59,12 @@ impl Format for Firefox {
         let event = report.event.as_ref();
         let kind = event.map_or("report", |event| event.word());
         let live = event.is_some_and(|event| event.kind == EventKind::Live);
-        let mut threads: Vec<Thread> = Vec::new();
+        let mut threads: Vec<ProfileThread> = Vec::new();
         for weighed in weighed(of) {
             let thread = weighed.thread.and_then(|at| report.threads.get(at));
             if threads.is_empty() || live {
                 let name = thread.and_then(|thread| thread.name.clone());
-                threads.push(Thread {
+                threads.push(ProfileThread {
                     name: name.unwrap_or_default(),
                     main: thread.is_none_or(|thread| thread.main),
                     tid: thread.map_or(report.head.pid, |thread| thread.id),
@@ -72,7 +72,7 @@ impl Format for Firefox {
                 });
             }
             if let Some(thread) = threads.last_mut() {
-                thread.samples.push(Sample {
+                thread.samples.push(ProfileSample {
                     at: weighed.at,
                     count: weighed.count,
                     frames: frames(of, &weighed, style),
@@ -245,7 +245,11 @@ fn markers(report: &Report) -> (Vec<Marker>, u64) {
     (markers, shift)
 }
 
-fn frames(of: &Symbolicated, weighed: &super::stacks::Weighed<'_>, style: &Style) -> Vec<Frame> {
+fn frames(
+    of: &Symbolicated,
+    weighed: &super::stacks::Weighed<'_>,
+    style: &Style,
+) -> Vec<ProfileFrame> {
     let mut depth = 0;
     let mut last = None;
     let frames = outermost(of, weighed.stack, style).map(|(function, frame, physical)| {
@@ -253,7 +257,7 @@ fn frames(of: &Symbolicated, weighed: &super::stacks::Weighed<'_>, style: &Style
         depth = if last == Some(here) { depth + 1 } else { 0 };
         last = Some(here);
         let image = of.image(physical);
-        Frame {
+        ProfileFrame {
             function,
             file: frame.and_then(|f| f.file.as_deref()).map(str::to_owned),
             line: frame.and_then(|f| f.line),

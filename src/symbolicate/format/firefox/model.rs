@@ -8,7 +8,7 @@ pub struct Process {
     pub(super) start: u64,
     pub(super) product: String,
     pub(super) end: Option<u64>,
-    pub(super) threads: Vec<Thread>,
+    pub(super) threads: Vec<ProfileThread>,
     pub(super) markers: Vec<Marker>,
     /// Name, path, debug id, architecture.
     pub(super) libs: Vec<[String; 4]>,
@@ -25,23 +25,23 @@ pub(super) struct Marker {
 }
 
 #[derive(Debug)]
-pub(super) struct Thread {
+pub(super) struct ProfileThread {
     pub(super) name: String,
     pub(super) main: bool,
     pub(super) tid: u64,
-    pub(super) samples: Vec<Sample>,
+    pub(super) samples: Vec<ProfileSample>,
 }
 
 #[derive(Debug)]
-pub(super) struct Sample {
+pub(super) struct ProfileSample {
     pub(super) at: u64,
     pub(super) count: u64,
     /// Outermost first.
-    pub(super) frames: Vec<Frame>,
+    pub(super) frames: Vec<ProfileFrame>,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash, Clone)]
-pub(super) struct Frame {
+pub(super) struct ProfileFrame {
     pub(super) function: String,
     pub(super) file: Option<String>,
     pub(super) line: Option<u32>,

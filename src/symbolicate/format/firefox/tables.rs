@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
-use super::model::{Frame, Marker, Process, Sample, Thread};
+use super::model::{Marker, Process, ProfileFrame, ProfileSample, ProfileThread};
 
 /// A thread's tables being filled.
 #[derive(Default)]
@@ -11,7 +11,7 @@ pub(super) struct Tables {
     strings: Vec<String>,
     string_indices: FxHashMap<String, usize>,
     frames: Columns<10>,
-    frame_indices: FxHashMap<Frame, usize>,
+    frame_indices: FxHashMap<ProfileFrame, usize>,
     funcs: Columns<7>,
     func_indices: FxHashMap<(usize, Option<usize>, Option<usize>), usize>,
     stacks: Columns<2>,
@@ -23,14 +23,14 @@ pub(super) struct Tables {
 impl Tables {
     pub fn thread(
         mut self,
-        thread: &Thread,
+        thread: &ProfileThread,
         process: &Process,
         libs: &[usize],
         pid: &str,
         index: usize,
     ) -> Value {
         let (mut stacks, mut weights, mut deltas) = (Vec::new(), Vec::new(), Vec::new());
-        let mut samples: Vec<&Sample> = thread.samples.iter().collect();
+        let mut samples: Vec<&ProfileSample> = thread.samples.iter().collect();
         samples.sort_by_key(|sample| sample.at);
         let mut before = 0;
         for sample in samples {
@@ -129,7 +129,7 @@ impl Tables {
             .or_insert_with(new)
     }
 
-    fn frame(&mut self, frame: &Frame, process: &Process, libs: &[usize]) -> usize {
+    fn frame(&mut self, frame: &ProfileFrame, process: &Process, libs: &[usize]) -> usize {
         if let Some(index) = self.frame_indices.get(frame) {
             return *index;
         }
