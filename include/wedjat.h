@@ -578,7 +578,7 @@ void wedjat_launched(const wedjat_monitor *monitor);
 void wedjat_set_foreground(const wedjat_monitor *monitor, bool foreground);
 
 /*
- The signals whose handler somebody has replaced since `wedjat_install`: as many as there is room for go to `signals`.
+ The signals whose handlers were replaced since `wedjat_install`: as many as there is room for go to `signals`.
  Gives how many there are.
  */
 size_t wedjat_replaced_signals(const wedjat_monitor *monitor,

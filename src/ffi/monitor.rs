@@ -260,7 +260,7 @@ pub unsafe extern "C" fn wedjat_set_foreground(monitor: *const wedjat_monitor, f
     }
 }
 
-/// The signals whose handler somebody has replaced since `wedjat_install`: as many as there is room for go to `signals`.
+/// The signals whose handlers were replaced since `wedjat_install`: as many as there is room for go to `signals`.
 /// Gives how many there are.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_replaced_signals(

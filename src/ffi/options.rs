@@ -146,12 +146,12 @@ unsafe fn install(options: *const wedjat_options) -> Result<Monitor, String> {
         &options,
     );
     builder = limits(builder, &options);
-    if let Some(told) = options.on_report {
+    if let Some(callback) = options.on_report {
         let data = Data(options.on_report_data);
         builder = builder.on_report(move |path: &Path| {
             if let Some(path) = c_path(path) {
                 // SAFETY: the caller of `wedjat_install` promises that it may be called.
-                unsafe { told(path.as_ptr(), data.get()) };
+                unsafe { callback(path.as_ptr(), data.get()) };
             }
         });
     }

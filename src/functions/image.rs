@@ -26,7 +26,7 @@ impl Object<'_> {
     }
 }
 
-/// A file of one layout, or of any: who knows the layout need not link the readers of the others.
+/// A file of one layout, or of any: code that knows the layout need not link the readers of the others.
 pub trait File<'data>: object::Object<'data> {
     /// Stated addresses at which functions start, by `LC_FUNCTION_STARTS`, in order, of an image at `base`; `None` where
     /// the file has no such table.

@@ -46,7 +46,7 @@ impl fmt::Display for SinkError {
 
 impl std::error::Error for SinkError {}
 
-/// Who closes a report.
+/// What closes a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClosedBy {
     /// The process that wrote it.

@@ -138,7 +138,7 @@ fn set_check(section: &mut [u8]) {
     }
 }
 
-/// Who closed a report that has this `end`.
+/// What closed a report that has this `end`.
 fn closed_by(bytes: &[u8], end: &Section<'_>) -> ClosedBy {
     let next_launch = ClosedBy::NextLaunch;
     match lookup::raw(bytes, end, "closed_by") == next_launch.as_str().as_bytes() {
