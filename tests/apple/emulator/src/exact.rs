@@ -23,7 +23,7 @@ use crate::shadow::Held;
 const EACH: u32 = 200;
 
 /// Judges, and counts what comes of it.
-struct Bench {
+pub struct Bench {
     arm: bool,
     judges: Vec<Box<dyn Judge>>,
     kinds: Kinds,
@@ -36,15 +36,7 @@ pub struct Seen(Rc<RefCell<Bench>>);
 /// Judges from now on; `starts` is whether unwinders are told where functions begin. Slow: each
 /// instruction of every image stops the CPU for a moment.
 pub fn watch(m: &mut Machine, places: bool, starts: bool) -> Seen {
-    let judges = judges::all(m, starts);
-    let names: Vec<_> = judges.iter().map(|judge| judge.name()).collect();
-    let bench = Bench {
-        arm: m.arm,
-        kinds: Kinds::new(m),
-        table: Table::new(m, &names, places),
-        judges,
-    };
-    let bench = Rc::new(RefCell::new(bench));
+    let bench = Rc::new(RefCell::new(Bench::new(m, places, starts)));
     m.uc.get_data_mut().watching = true;
     for range in m.texts() {
         let bench = bench.clone();
@@ -70,6 +62,68 @@ fn word(uc: &Unicorn<'_, cpu::Stopped>, at: u64) -> Option<u64> {
 }
 
 impl Bench {
+    /// Of the images that are loaded; `places` and `starts` as for [`watch`].
+    pub fn new(m: &Machine, places: bool, starts: bool) -> Bench {
+        let judges = judges::all(m, starts);
+        let names: Vec<_> = judges.iter().map(|judge| judge.name()).collect();
+        Bench {
+            arm: m.arm,
+            kinds: Kinds::new(m),
+            table: Table::new(m, &names, places),
+            judges,
+        }
+    }
+
+    /// How many stops were counted.
+    pub fn stops(&self) -> u64 {
+        self.table.stops
+    }
+
+    /// Counts the stop before the instruction at `pc`, whose true chain is `callers`, innermost first.
+    pub fn count(&mut self, uc: &mut Unicorn<'_, cpu::Stopped>, pc: u64, callers: Vec<u64>) {
+        let mut file = cpu::File::read(uc, self.arm);
+        file.set_pc(pc);
+        if let Some(stop) = self.judge(uc, &file, callers) {
+            self.table.count(&stop, &stop.callers);
+        }
+    }
+
+    /// What the unwinders find at a stop; `None` where the address was judged often enough.
+    fn judge(
+        &mut self,
+        uc: &Unicorn<'_, cpu::Stopped>,
+        file: &cpu::File,
+        callers: Vec<u64>,
+    ) -> Option<Held> {
+        let pc = file.pc();
+        let times = self.table.seen.entry(pc).or_default();
+        *times += 1;
+        if *times > EACH {
+            return None;
+        }
+        let mut read = |at: u64| word(uc, at);
+        let kind = self.kinds.of(file, callers.first().copied(), &mut read);
+        let most = callers.len() + 3;
+        let chains = self.judges.iter_mut();
+        let found = chains.map(|judge| judge.chain(file, most, &mut read));
+        Some(Held {
+            number: 0,
+            pc,
+            kind,
+            found: found.collect(),
+            callers,
+        })
+    }
+
+    /// The tables.
+    pub fn print(&self, name: &str, m: &Machine) {
+        let arch = if m.arm { "arm64" } else { "x86_64" };
+        for judge in &self.judges {
+            judge.print_sources(arch);
+        }
+        self.table.print(name, m);
+    }
+
     /// Before the instruction at `pc`.
     fn stop(&mut self, uc: &mut Unicorn<'_, cpu::Stopped>, pc: u64, size: u32) {
         let arm = self.arm;
@@ -87,22 +141,8 @@ impl Bench {
         let _ = uc.mem_read(pc, &mut code);
         shadow.look(arm, pc, &code);
         uc.get_data_mut().shadow = shadow;
-        let times = self.table.seen.entry(pc).or_default();
-        *times += 1;
-        if *times > EACH {
+        let Some(stop) = self.judge(uc, &file, callers) else {
             return;
-        }
-        let mut read = |at: u64| word(uc, at);
-        let kind = self.kinds.of(&file, callers.first().copied(), &mut read);
-        let most = callers.len() + 3;
-        let chains = self.judges.iter_mut();
-        let found = chains.map(|judge| judge.chain(&file, most, &mut read));
-        let stop = Held {
-            number: 0,
-            pc,
-            kind,
-            found: found.collect(),
-            callers,
         };
         if in_doubt {
             uc.get_data_mut().shadow.hold(stop);
@@ -115,11 +155,8 @@ impl Bench {
 impl Seen {
     /// The table, once the process is over.
     pub fn print(self, name: &str, m: &mut Machine) {
-        let arch = if m.arm { "arm64" } else { "x86_64" };
-        for judge in &self.0.borrow().judges {
-            judge.print_sources(arch);
-        }
-        let table = &mut self.0.borrow_mut().table;
+        let bench = &mut *self.0.borrow_mut();
+        let table = &mut bench.table;
         let running = std::mem::take(&mut m.uc.get_data_mut().shadow);
         let others = m.threads.iter_mut().map(|t| std::mem::take(&mut t.shadow));
         for mut shadow in others.chain([running]) {
@@ -127,6 +164,6 @@ impl Seen {
                 table.count(&stop, &want);
             }
         }
-        table.print(name, m);
+        bench.print(name, m);
     }
 }

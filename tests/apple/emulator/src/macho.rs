@@ -19,6 +19,10 @@ pub struct Section {
     pub offset: usize,
     /// `flags`: the low byte is the type.
     pub flags: u32,
+    /// `reserved1` of stubs: where in the indirect symbol table theirs begin.
+    pub first_symbol: u32,
+    /// `reserved2` of stubs: bytes of each.
+    pub stub_size: u32,
 }
 
 impl Section {
@@ -65,7 +69,7 @@ pub enum Fixup {
 }
 
 /// A parsed file, not yet in memory.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct File {
     /// The whole file.
     pub bytes: Vec<u8>,
@@ -93,6 +97,10 @@ pub struct File {
     pub fixups: Vec<Fixup>,
     /// `LC_FUNCTION_STARTS`: where its table lies in the file.
     pub function_starts: Range<usize>,
+    /// `LC_SYMTAB`: where its symbols and their names begin; `LC_DYSYMTAB`: where the indirect ones do.
+    pub symbol_tables: [usize; 3],
+    /// `LC_DYLD_INFO`: where its opcodes for pointers into the file itself lie.
+    pub rebases: Range<usize>,
 }
 
 fn u16_at(b: &[u8], o: usize) -> u16 {
@@ -116,23 +124,19 @@ impl File {
     /// Parses a thin 64-bit file of our own making: a malformed one is a bug of ours and panics.
     pub fn parse(path: &str) -> Result<File, String> {
         let bytes = std::fs::read(path).map_err(|e| format!("{path}: {e}"))?;
+        File::of(bytes, path, false)
+    }
+
+    /// Parses the bytes of such a file. `foreign`: it may be bound by opcodes, and its imports are left
+    /// aside where they cannot be read; a malformed one panics.
+    pub fn of(bytes: Vec<u8>, path: &str, foreign: bool) -> Result<File, String> {
         if bytes.len() < 32 || u32_at(&bytes, 0) != 0xfeed_facf {
             return Err(format!("{path}: not a thin 64-bit Mach-O file"));
         }
         let mut file = File {
             arm: u32_at(&bytes, 4) == 0x0100_000c,
             kind: u32_at(&bytes, 12),
-            segments: vec![],
-            sections: vec![],
-            entry: None,
-            libraries: vec![],
-            id: None,
-            uuid: [0; 16],
-            symbols: vec![],
-            exports: HashMap::new(),
-            fixups: vec![],
-            function_starts: 0..0,
-            bytes: vec![],
+            ..File::default()
         };
         let (mut chained, mut at) = (None, 32);
         for _ in 0..u32_at(&bytes, 16) {
@@ -141,10 +145,19 @@ impl File {
                 |field: usize| text(&bytes[at + u32_at(&bytes, at + field) as usize..at + size]);
             match command {
                 0x19 => file.segment(&bytes, at),
-                0x2 => file.symbol_table(&bytes, at),
+                0x2 => {
+                    let places = [8, 16].map(|field| u32_at(&bytes, at + field) as usize);
+                    file.symbol_tables[..2].copy_from_slice(&places);
+                    file.symbol_table(&bytes, at)
+                }
+                0xb => file.symbol_tables[2] = u32_at(&bytes, at + 56) as usize,
                 0x0c | 0x8000_0018 => file.libraries.push(name(8)),
                 0x0d => file.id = Some(name(8)),
                 0x1b => file.uuid.copy_from_slice(&bytes[at + 8..at + 24]),
+                0x22 | 0x8000_0022 if foreign => {
+                    let start = u32_at(&bytes, at + 8) as usize;
+                    file.rebases = start..start + u32_at(&bytes, at + 12) as usize;
+                }
                 0x22 | 0x8000_0022
                     if (0..5).any(|k| u32_at(&bytes, at + 12 + 8 * k) != 0 && k < 4) =>
                 {
@@ -170,7 +183,9 @@ impl File {
         let base = file.base();
         file.entry = file.entry.map(|e| e + base);
         if let Some((offset, size)) = chained {
-            file.chains(&bytes, &bytes[offset..offset + size])?;
+            let done = file.chains(&bytes, &bytes[offset..offset + size]);
+            // Without its pointers, less of a foreign library can be run.
+            done.or_else(|why| if foreign { Ok(()) } else { Err(why) })?;
         }
         file.bytes = bytes;
         Ok(file)
@@ -199,6 +214,14 @@ impl File {
             [section.offset..section.offset + (section.svma.end - section.svma.start) as usize]
     }
 
+    /// The name of an entry of the indirect symbol table.
+    pub fn indirect_symbol(&self, index: usize) -> Option<String> {
+        let [symbols, names, indirect] = self.symbol_tables;
+        let word = |at: usize| Some(u32_at(self.bytes.get(at..at + 4)?, 0) as usize);
+        let name = word(symbols + 16 * word(indirect + 4 * index)?)?;
+        Some(text(self.bytes.get(names + name..)?))
+    }
+
     fn segment(&mut self, b: &[u8], at: usize) {
         let (start, size) = (u64_at(b, at + 24), u64_at(b, at + 32));
         let (offset, length) = (u64_at(b, at + 40) as usize, u64_at(b, at + 48) as usize);
@@ -217,6 +240,8 @@ impl File {
                 svma: start..start + size,
                 offset: u32_at(b, at + 48) as usize,
                 flags: u32_at(b, at + 64),
+                first_symbol: u32_at(b, at + 68),
+                stub_size: u32_at(b, at + 72),
             });
         }
     }

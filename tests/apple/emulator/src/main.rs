@@ -1,12 +1,13 @@
 //! `emulator [OPTIONS] PROGRAM [ARGUMENTS]`: runs a Mach-O program as Darwin would, deterministically,
 //! and ends as it ended. `--seed N` orders the turns of the threads, `--slice N` bounds them,
 //! `--exact` and `--misses` judge unwinders (`--no-starts`: without any table of function starts), `--hunt N` holds the main thread N times before each
-//! instruction; `--as NAME` is what a table calls the program; `PLAYED_COVERAGE` names a file for the blocks that were executed.
+//! instruction; `--library` judges unwinders on libraries that were built elsewhere (`library.rs`); `--as NAME` is what a table calls the program; `PLAYED_COVERAGE` names a file for the blocks that were executed.
 
 mod covered;
 mod cpu;
 mod exact;
 mod hunt;
+mod library;
 mod loader;
 mod machine;
 mod macho;
@@ -26,7 +27,7 @@ fn main() {
     let mut library_path = vec![];
     let (mut trace, mut called) = (false, None);
     let (mut exact, mut misses, mut hunt, mut slice) = (false, false, None, None);
-    let mut starts = true;
+    let (mut starts, mut library, mut arch) = (true, false, None);
     while let Some(option) = arguments.next_if(|a| a.starts_with("--")) {
         match option.as_str() {
             "--seed" => {
@@ -43,6 +44,8 @@ fn main() {
             "--exact" => exact = true,
             "--no-starts" => starts = false,
             "--misses" => (exact, misses) = (true, true),
+            "--library" => library = true,
+            "--arch" => arch = arguments.next(),
             _ => usage(),
         }
     }
@@ -55,6 +58,11 @@ fn main() {
     let guest: Vec<String> = arguments.collect();
     if guest.is_empty() {
         usage();
+    }
+    if library {
+        let arm = arch.map(|arch| arch == "arm64");
+        judge_libraries(&guest, called.as_deref(), arm, (misses, starts));
+        return;
     }
     let mut machine = match start(&guest, seed, library_path) {
         Ok(machine) => machine,
@@ -101,9 +109,24 @@ fn main() {
     }
 }
 
+/// Each file by itself; one that cannot be run ends the process at last.
+fn judge_libraries(files: &[String], name: Option<&str>, arm: Option<bool>, how: (bool, bool)) {
+    let mut failed = false;
+    for path in files {
+        if let Err(why) = library::judge(path, name, arm, how) {
+            eprintln!("emulator: {why}");
+            failed = true;
+        }
+    }
+    if failed {
+        std::process::exit(126);
+    }
+}
+
 fn usage() -> ! {
     eprintln!(
-        "usage: emulator [--seed N] [--slice N] [--library-path DIR] [--trace] [--as NAME] [--exact | --misses | --hunt N] [--no-starts] PROGRAM [ARGUMENTS]"
+        "usage: emulator [--seed N] [--slice N] [--library-path DIR] [--trace] [--as NAME] [--exact | --misses | --hunt N] [--no-starts] PROGRAM [ARGUMENTS]
+       emulator --library [--misses] [--no-starts] [--arch arm64|x86_64] [--as NAME] FILE ..."
     );
     std::process::exit(2)
 }

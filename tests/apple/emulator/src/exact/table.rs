@@ -29,7 +29,7 @@ pub struct Tally {
 #[derive(Default)]
 pub struct Table {
     pub seen: HashMap<u64, u32>,
-    stops: u64,
+    pub stops: u64,
     depth: u64,
     tallies: Vec<(&'static str, Tally)>,
     /// Functions, by address.
