@@ -115,7 +115,11 @@ impl Folder {
         };
         let fd = match open() {
             Err(libc::EMFILE | libc::ENFILE) if self.spares.give_up() => open()?,
-            Err(libc::ENOSPC | libc::EDQUOT) if self.reserve().is_some_and(give_up) => open()?,
+            Err(libc::ENOSPC | libc::EDQUOT) if self.reserve().is_some_and(give_up) => open()
+                .or_else(|_| {
+                    settle(self.fd.get()?);
+                    open()
+                })?,
             Err(libc::ENOENT | libc::EBADF) => {
                 self.make_again()?;
                 open()?
@@ -222,6 +226,17 @@ fn give_up(reserve: Known) -> bool {
         .is_ok_and(|fd| unsafe { libc::ftruncate(fd, 0) } == 0)
 }
 
+/// Has the file system of `fd` commit what it holds: some free what is given up no earlier (btrfs). Signal-safe: one
+/// system call, which may take as long as the disk does.
+fn settle(fd: RawFd) {
+    #[cfg(target_os = "linux")]
+    // SAFETY: a plain call on a descriptor.
+    let _ = unsafe { libc::syncfs(fd) };
+    #[cfg(target_vendor = "apple")]
+    // SAFETY: as above.
+    let _ = unsafe { libc::fsync(fd) };
+}
+
 /// An open report file, locked against the next launch while it is open. Its folder must outlive
 /// it.
 #[derive(Debug)]
@@ -263,7 +278,7 @@ impl File {
     /// Has `write` called with what is left, and how much is not, until nothing is.
     fn put(&self, bytes: &[u8], write: impl Fn(&[u8], usize) -> isize) -> Result<(), i32> {
         let _quiet = NoSizeSignal::begin();
-        let (mut rest, mut reserve) = (bytes, self.reserve);
+        let (mut rest, mut reserve, mut is_settled) = (bytes, self.reserve, false);
         while !rest.is_empty() {
             match write(rest, bytes.len() - rest.len()) {
                 n if n > 0 => rest = rest.get(n as usize..).unwrap_or_default(),
@@ -271,6 +286,10 @@ impl File {
                 _ => match errno() {
                     libc::EINTR => {}
                     libc::ENOSPC | libc::EDQUOT if reserve.take().is_some_and(give_up) => {}
+                    libc::ENOSPC | libc::EDQUOT if self.reserve.is_some() && !is_settled => {
+                        is_settled = true;
+                        settle(self.fd.get()?);
+                    }
                     error => return Err(error),
                 },
             }
