@@ -35,7 +35,7 @@ pub fn to_bytes(report: &Report) -> Vec<u8> {
     let mut file = File {
         bytes: Vec::new(),
         sections: 0,
-        buffer: vec![0; 1 << 12],
+        buffer: vec![0; 1 << 16],
         rules,
     };
     let (first, others) = report.threads.split_at(report.threads.len().min(1));

@@ -1,6 +1,7 @@
 //! Names of report files: `<wall time>-<event>-<short id>.partial`, `.wedjat` once they are whole.
 
 use std::ffi::CStr;
+use std::fmt::{self, Write as _};
 
 /// Ending of a report that is still being written.
 pub const PARTIAL: &str = "partial";
@@ -28,48 +29,34 @@ pub struct Name {
 }
 
 impl Name {
+    const EMPTY: Name = Name {
+        bytes: [0; 96],
+        len: 0,
+    };
+
     /// The name of a report: `2026-01-31T23-59-58.123Z-stall-0a1b2c3d.<ending>`. Times sort as text.
     ///
     /// `time`: nanoseconds since the Unix epoch, UTC. Signal-safe.
     pub fn new(time: u64, event: &str, id: &[u8; 16], ending: &str) -> Name {
-        let mut name = Name {
-            bytes: [0; 96],
-            len: 0,
-        };
         let millis = time / 1_000_000;
         let (days, in_day) = (millis / 86_400_000, millis % 86_400_000);
         let (year, month, day) = civil_from_days(days);
-        name.number(year, 4);
-        name.text("-");
-        name.number(month, 2);
-        name.text("-");
-        name.number(day, 2);
-        name.text("T");
-        name.number(in_day / 3_600_000, 2);
-        name.text("-");
-        name.number(in_day / 60_000 % 60, 2);
-        name.text("-");
-        name.number(in_day / 1_000 % 60, 2);
-        name.text(".");
-        name.number(in_day % 1_000, 3);
-        name.text("Z-");
-        name.text(event);
-        name.text("-");
-        for byte in id.iter().take(4) {
-            name.push(hex(byte >> 4));
-            name.push(hex(byte & 15));
-        }
-        name.text(".");
-        name.text(ending);
+        let (hours, minutes) = (in_day / 3_600_000, in_day / 60_000 % 60);
+        let (seconds, millis) = (in_day / 1_000 % 60, in_day % 1_000);
+        let [a, b, c, d, ..] = *id;
+        let id = u32::from_be_bytes([a, b, c, d]);
+        let mut name = Name::EMPTY;
+        // What has no room is left out: it does not fail.
+        let _ = write!(
+            name,
+            "{year:04}-{month:02}-{day:02}T{hours:02}-{minutes:02}-{seconds:02}.{millis:03}Z-{event}-{id:08x}.{ending}"
+        );
         name
     }
 
     /// This very name, as far as there is room. Signal-safe.
     pub fn of(text: &CStr) -> Name {
-        let mut name = Name {
-            bytes: [0; 96],
-            len: 0,
-        };
+        let mut name = Name::EMPTY;
         text.to_bytes().iter().for_each(|&byte| name.push(byte));
         name
     }
@@ -93,15 +80,12 @@ impl Name {
             self.len += 1;
         }
     }
+}
 
-    fn text(&mut self, text: &str) {
+impl fmt::Write for Name {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
         text.bytes().for_each(|byte| self.push(byte));
-    }
-
-    fn number(&mut self, value: u64, digits: u32) {
-        for place in (0..digits).rev() {
-            self.push(b'0' + (value / 10u64.pow(place) % 10) as u8);
-        }
+        Ok(())
     }
 }
 
@@ -130,14 +114,6 @@ pub fn is_short_id(text: &[u8]) -> bool {
         && text
             .iter()
             .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-}
-
-fn hex(nibble: u8) -> u8 {
-    if nibble < 10 {
-        b'0' + nibble
-    } else {
-        b'a' + (nibble - 10)
-    }
 }
 
 /// Year, month and day of a count of days since 1970-01-01.

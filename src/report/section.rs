@@ -3,6 +3,7 @@
 use super::checksum::crc32;
 use super::limits;
 use super::token::{Broken, Skim, Token, token};
+use super::wire::section::is_known;
 
 /// One section's place in the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,30 +77,29 @@ impl<'a> Pieces<'a> {
         self.at = at;
     }
 
-    fn section(&mut self, start: usize) -> Result<Section<'a>, Why> {
-        let mut skim = Skim::new(start);
+    /// The section at `start` as far as `most` bytes go, whatever its check says. `skim` finds its end.
+    fn begun(&self, start: usize, most: usize, skim: &mut Skim) -> Result<Section<'a>, Why> {
         let (kind, map) = begin(self.bytes, start)?;
         // A section that claims to be longer than any is not looked at to its end.
-        let limit = self
-            .bytes
-            .len()
-            .min(start.saturating_add(limits::SECTION_BYTES));
-        let within = self.bytes.get(..limit).unwrap_or_default();
+        let limit = start.saturating_add(most.min(limits::SECTION_BYTES));
+        let within = self.bytes.get(..limit).unwrap_or(self.bytes);
         let end = match skim.run(within) {
-            Ok(end) => end,
             Err(Broken::Cut) if limit < self.bytes.len() => return Err(Why::TooLong),
-            Err(broken) => return Err(broken.into()),
+            end => end?,
         };
-        let section = Section {
+        Ok(Section {
             start,
             kind,
             map,
             end,
-        };
-        if self.passes(&section) {
-            Ok(section)
-        } else {
-            Err(Why::Check)
+        })
+    }
+
+    fn section(&mut self, start: usize) -> Result<Section<'a>, Why> {
+        let section = self.begun(start, usize::MAX, &mut Skim::new(start))?;
+        match self.passes(&section) {
+            true => Ok(section),
+            false => Err(Why::Check),
         }
     }
 
@@ -115,28 +115,17 @@ impl<'a> Pieces<'a> {
     fn resume(&mut self, from: usize) -> usize {
         let mut at = from;
         while let Some(found) = candidate(self.bytes, at) {
-            let (kind, _) = begin(self.bytes, found).unwrap_or_default();
-            let known = self.checks == Checks::Required || is_known(kind);
             let mut skim = Skim::new(found);
-            let limit = self
-                .bytes
-                .len()
-                .min(found.saturating_add(limits::SECTION_BYTES));
-            let limit = limit.min(found.saturating_add(self.patience));
-            let end = skim.run(self.bytes.get(..limit).unwrap_or_default());
+            let section = self.begun(found, self.patience, &mut skim);
             self.patience = self.patience.saturating_sub(skim.at.saturating_sub(found));
             if self.patience == 0 {
                 break;
             }
-            if let (true, Ok(end), Ok((kind, map))) = (known, end, begin(self.bytes, found)) {
+            if let Ok(section) = section
+                && (self.checks == Checks::Required || is_known(section.kind))
+            {
                 // The CRC looks at these bytes once more.
-                self.patience = self.patience.saturating_sub(end.saturating_sub(found));
-                let section = Section {
-                    start: found,
-                    kind,
-                    map,
-                    end,
-                };
+                self.patience = self.patience.saturating_sub(section.end - found);
                 let is_checked = self.checks == Checks::Required;
                 if self.passes(&section) && (is_checked || is_plausible(self.bytes, &section)) {
                     return found;
@@ -261,25 +250,4 @@ pub(crate) fn check_of<'a>(bytes: &'a [u8], section: &Section<'_>) -> Option<(&'
 /// Whether anything in `bytes` looks like a section's `check`.
 pub(crate) fn has_checks(bytes: &[u8]) -> bool {
     bytes.windows(7).any(|seven| seven == b"\xa5check\xce")
-}
-
-/// Whether this version knows the kind.
-pub(crate) fn is_known(kind: &str) -> bool {
-    use super::model::*;
-    use super::wire::section::Section;
-    matches!(
-        kind,
-        <Head>::KIND
-            | <Event>::KIND
-            | <Thread>::KIND
-            | <Image>::KIND
-            | <Sample>::KIND
-            | <Vitals>::KIND
-            | <Context>::KIND
-            | <NearMemory>::KIND
-            | <StallEnd>::KIND
-            | <Capture>::KIND
-            | <Loss>::KIND
-            | <End>::KIND
-    )
 }

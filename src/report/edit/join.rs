@@ -5,7 +5,7 @@ use crate::report::lookup::{self, Entries, unsigned};
 use crate::report::model::*;
 use crate::report::section::{Section, check_of};
 use crate::report::token::{Skim, Token, token};
-use crate::report::wire::section::Section as _;
+use crate::report::wire::section::{Section as _, is_known};
 use crate::report::write::ClosedBy;
 
 const CAPTURE: &str = <Capture>::KIND;
@@ -93,7 +93,11 @@ pub(crate) fn join(first: &[u8], rest: &[u8]) -> Option<Vec<u8>> {
     joined.extend(either(<Loss>::KIND));
     joined.extend(all(&first, <StallEnd>::KIND));
     for sections in [&first, &rest] {
-        for section in sections.all.iter().filter(|section| !is_known(section)) {
+        for section in sections
+            .all
+            .iter()
+            .filter(|section| !is_known(section.kind))
+        {
             joined.extend([copy(sections.bytes, section)]);
         }
     }
@@ -101,10 +105,6 @@ pub(crate) fn join(first: &[u8], rest: &[u8]) -> Option<Vec<u8>> {
     let end = rest.last(<End>::KIND);
     let closed_by = end.map_or(ClosedBy::NextLaunch, |end| closed_by(rest.bytes, &end));
     finish(joined.bytes, joined.sections, closed_by)
-}
-
-fn is_known(section: &Section<'_>) -> bool {
-    crate::report::section::is_known(section.kind)
 }
 
 #[derive(Default)]

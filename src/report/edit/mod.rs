@@ -10,9 +10,9 @@ use super::limits;
 use super::lookup;
 use super::model::{End, Event, EventKind, Head, Image, VERSION};
 use super::read::checks_of;
-use super::section::{Piece, Pieces, Section, check_of, is_known};
+use super::section::{Piece, Pieces, Section, check_of};
 use super::token::Token;
-use super::wire::section::Section as _;
+use super::wire::section::{Section as _, is_known};
 use super::write::{ClosedBy, ReportWriter};
 
 pub(crate) use join::join;

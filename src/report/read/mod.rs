@@ -11,10 +11,10 @@ use super::damage::{Damage, DamageKind, Damages, ReadError, looks_like, shown};
 use super::limits;
 use super::lookup;
 use super::model::*;
-use super::section::{Checks, Piece, Pieces, Section, Why, begin, check_of, has_checks, is_known};
+use super::section::{Checks, Piece, Pieces, Section, Why, begin, check_of, has_checks};
 use super::token::is_shallow;
 use super::wire::lenient::{Gap, decode};
-use super::wire::section::Section as _;
+use super::wire::section::{Section as _, is_known};
 
 use gap::settle;
 pub use survey::{Survey, survey};

@@ -63,13 +63,17 @@ impl Out<'_> {
 
 impl io::Write for Out<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let end = self.len.saturating_add(bytes.len());
+        self.write_all(bytes).map(|()| bytes.len())
+    }
+
+    #[inline]
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         if bytes.len() > self.room() {
             return Err(io::ErrorKind::StorageFull.into());
         }
         self.patch(self.len, bytes);
-        self.len = end;
-        Ok(bytes.len())
+        self.len = self.len.saturating_add(bytes.len());
+        Ok(())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -165,7 +169,7 @@ impl<'b> Fit<'b> {
             fix,
             count,
             key: at,
-            skipped: std::mem::take(&mut self.skipped),
+            skipped: 0,
             is_spliced: false,
             fit: self,
         }
@@ -330,7 +334,9 @@ impl<'s, 'b> Serializer for &'s mut Fit<'b> {
     }
 
     fn serialize_seq(self, _: Option<usize>) -> Result<Open<'s, 'b>, Error> {
-        self.open(0x90)
+        let skipped = std::mem::take(&mut self.skipped);
+        let open = self.open(0x90)?;
+        Ok(Open { skipped, ..open })
     }
 
     fn serialize_tuple(self, _: usize) -> Result<Open<'s, 'b>, Error> {
@@ -440,6 +446,10 @@ impl ser::SerializeStruct for Open<'_, '_> {
                 self.count = self.fit.closed.1;
             }
             self.fit.is_none = false;
+            return Ok(());
+        }
+        if !self.fit.part.is_partial() {
+            self.field(key, value);
             return Ok(());
         }
         let Part { stack, skipped, .. } = self.fit.part;

@@ -40,6 +40,11 @@ impl Part<'_> {
     /// Bytes that `omitted` may take: they are held from the start, so that a gap is always recorded.
     pub(super) const GAP: usize = (8 + 1 + 9 + 9) + 4;
 
+    /// Whether anything but the section as it stands is written.
+    pub(super) fn is_partial(&self) -> bool {
+        self.stack.is_some() || self.skipped > 0
+    }
+
     /// Bytes that are for the field `omitted` alone.
     pub(super) fn held(&self) -> usize {
         self.stack.map_or(0, |_| Part::GAP)

@@ -30,22 +30,43 @@ pub(crate) trait Section: Serialize {
     const KIND: &'static str;
 
     /// Signal-safe.
-    fn encode(&self, buffer: &mut [u8], rules: Rules) -> Encoded {
-        encode(buffer, Self::KIND, rules, self)
-    }
+    fn encode(&self, buffer: &mut [u8], rules: Rules) -> Encoded;
 }
 
 macro_rules! sections {
-    ($($name:ident: $kind:literal),* $(,)?) => {
+    ($($name:ident: $kind:literal by $encode:ident;)*) => {
         $(impl<H: Hold> Section for $name<H> {
             const KIND: &'static str = $kind;
+
+            fn encode(&self, buffer: &mut [u8], rules: Rules) -> Encoded {
+                $encode(self, buffer, rules)
+            }
         })*
+
+        /// Whether this version knows the kind.
+        pub(crate) fn is_known(kind: &str) -> bool {
+            matches!(kind, $($kind)|*)
+        }
     };
 }
 
 sections! {
-    Head: "head", Event: "event", Image: "image", Vitals: "vitals", NearMemory: "memory",
-    StallEnd: "stall_end", Capture: "capture", Loss: "loss", End: "end",
+    Head: "head" by whole;
+    Event: "event" by whole;
+    Thread: "thread" by with_its_stack;
+    Image: "image" by whole;
+    Sample: "sample" by with_its_stack;
+    Vitals: "vitals" by whole;
+    Context: "context" by with_newest;
+    NearMemory: "memory" by whole;
+    StallEnd: "stall_end" by whole;
+    Capture: "capture" by whole;
+    Loss: "loss" by whole;
+    End: "end" by whole;
+}
+
+fn whole<S: Section>(section: &S, buffer: &mut [u8], rules: Rules) -> Encoded {
+    encode(buffer, S::KIND, rules, section)
 }
 
 /// `value`, the map of a section, into `buffer`.
@@ -98,7 +119,8 @@ fn encode_part<T: Serialize + ?Sized>(
 
 /// A section that has a stack.
 pub(crate) trait Stacked: Section {
-    fn omitted(&self) -> Option<Omitted>;
+    /// It, and its gap.
+    fn stack(&self) -> (&impl Frames, Option<Omitted>);
 }
 
 /// A section, with `frames` for its stack: its own, or others in their place.
@@ -111,7 +133,7 @@ fn encode_stack<S: Stacked>(
 ) -> Encoded {
     /// `frames` with its longest header, and the map's widening.
     const OVERHEAD: usize = (7 + 5) + 4;
-    let omitted = section.omitted();
+    let (_, omitted) = section.stack();
     let may_fit = may_fit(frames, buffer.len());
     let room = buffer.len().saturating_sub(TAIL + Part::GAP);
     let mut with = |stack, dropped| {
@@ -140,25 +162,21 @@ fn encode_stack<S: Stacked>(
     with(Some(stack), cut.saturating_add(u64::from(!has_registers)))
 }
 
-macro_rules! stacked {
-    ($($name:ident: $kind:literal),* $(,)?) => {
-        $(impl<H: Hold> Section for $name<H> {
-            const KIND: &'static str = $kind;
-
-            fn encode(&self, buffer: &mut [u8], rules: Rules) -> Encoded {
-                encode_stack(self, &self.frames, true, buffer, rules)
-            }
-        }
-
-        impl<H: Hold> Stacked for $name<H> {
-            fn omitted(&self) -> Option<Omitted> {
-                self.omitted
-            }
-        })*
-    };
+fn with_its_stack<S: Stacked>(section: &S, buffer: &mut [u8], rules: Rules) -> Encoded {
+    encode_stack(section, section.stack().0, true, buffer, rules)
 }
 
-stacked! { Thread: "thread", Sample: "sample" }
+impl<H: Hold> Stacked for Thread<H> {
+    fn stack(&self) -> (&impl Frames, Option<Omitted>) {
+        (&self.frames, self.omitted)
+    }
+}
+
+impl<H: Hold> Stacked for Sample<H> {
+    fn stack(&self) -> (&impl Frames, Option<Omitted>) {
+        (&self.frames, self.omitted)
+    }
+}
 
 /// A section with other frames than its own.
 pub(crate) struct With<'s, S, F>(pub(crate) &'s S, pub(crate) F);
@@ -177,38 +195,35 @@ impl<S: Serialize, F> Serialize for With<'_, S, F> {
     }
 }
 
-impl<H: Hold> Section for Context<H> {
-    const KIND: &'static str = "context";
-
-    fn encode(&self, buffer: &mut [u8], rules: Rules) -> Encoded {
-        let whole = encode(buffer, Self::KIND, rules, self);
-        if whole.dropped == 0 {
-            return whole;
-        }
-        let room = buffer.len().saturating_sub(TAIL);
-        let mut without = |skipped, dropped: usize| {
-            let part = Part {
-                skipped,
-                dropped: dropped as u64,
-                ..Part::default()
-            };
-            encode_part(buffer, Self::KIND, rules, self, part)
-        };
-        let bare = without(usize::MAX, 0);
-        // The newest are worth most: leave out from the oldest on until the rest fits.
-        let sizes = || {
-            let breadcrumbs = self.breadcrumbs.breadcrumbs();
-            breadcrumbs.map(|(_, text)| text.as_ref().len().saturating_add(1 + 9 + 5))
-        };
-        let bytes = sizes().fold(0, usize::saturating_add);
-        let mut excess = bytes.saturating_sub(room.saturating_sub(bare.body).saturating_sub(24));
-        let is_excess = |size: &usize| {
-            let before = excess;
-            excess = excess.saturating_sub(*size);
-            before > 0
-        };
-        let left_out = sizes().take_while(is_excess).count();
-        let is_all = left_out == sizes().count();
-        without(if is_all { usize::MAX } else { left_out }, left_out)
+/// A context; of breadcrumbs that do not all fit, the newest.
+fn with_newest<H: Hold>(context: &Context<H>, buffer: &mut [u8], rules: Rules) -> Encoded {
+    let whole = whole(context, buffer, rules);
+    if whole.dropped == 0 {
+        return whole;
     }
+    let room = buffer.len().saturating_sub(TAIL);
+    let mut without = |skipped, dropped: usize| {
+        let part = Part {
+            skipped,
+            dropped: dropped as u64,
+            ..Part::default()
+        };
+        encode_part(buffer, <Context>::KIND, rules, context, part)
+    };
+    let bare = without(usize::MAX, 0);
+    // The newest are worth most: leave out from the oldest on until the rest fits.
+    let sizes = || {
+        let breadcrumbs = context.breadcrumbs.breadcrumbs();
+        breadcrumbs.map(|(_, text)| text.as_ref().len().saturating_add(1 + 9 + 5))
+    };
+    let bytes = sizes().fold(0, usize::saturating_add);
+    let mut excess = bytes.saturating_sub(room.saturating_sub(bare.body).saturating_sub(24));
+    let is_excess = |size: &usize| {
+        let before = excess;
+        excess = excess.saturating_sub(*size);
+        before > 0
+    };
+    let left_out = sizes().take_while(is_excess).count();
+    let is_all = left_out == sizes().count();
+    without(if is_all { usize::MAX } else { left_out }, left_out)
 }

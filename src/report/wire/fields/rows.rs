@@ -18,7 +18,8 @@ trait Row: Serialize {
     /// It has so many elements at least.
     const LEAST: usize;
 
-    fn elements(&self) -> impl Serialize;
+    /// Writes it as an array.
+    fn array<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error>;
 }
 
 /// A row as it stands in bytes and for people. Elements behind its fields are skipped.
@@ -28,7 +29,7 @@ impl<R: Row> Serialize for Spelled<R> {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         match s.is_human_readable() {
             true => self.0.serialize(s),
-            false => self.0.elements().serialize(s),
+            false => self.0.array(s),
         }
     }
 }
@@ -82,16 +83,10 @@ struct FrameRow<T> {
 impl<T: Serialize> Row for FrameRow<T> {
     const LEAST: usize = 3;
 
-    fn elements(&self) -> impl Serialize {
-        #[derive(Serialize)]
-        #[serde(untagged)]
-        enum Elements<'a, T> {
-            Plain(Address, u8, Option<u32>),
-            Named(Address, u8, Option<u32>, &'a T),
-        }
+    fn array<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         match &self.name {
-            None => Elements::Plain(self.pc, self.found, self.image),
-            Some(name) => Elements::Named(self.pc, self.found, self.image, name),
+            None => (self.pc, self.found, self.image).serialize(s),
+            Some(name) => (self.pc, self.found, self.image, name).serialize(s),
         }
     }
 }
@@ -166,8 +161,8 @@ struct GapRow {
 impl Row for GapRow {
     const LEAST: usize = 2;
 
-    fn elements(&self) -> impl Serialize {
-        (self.at, self.count)
+    fn array<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        (self.at, self.count).serialize(s)
     }
 }
 
@@ -194,8 +189,8 @@ struct Breadcrumb<T> {
 impl<T: Serialize> Row for Breadcrumb<T> {
     const LEAST: usize = 2;
 
-    fn elements(&self) -> impl Serialize {
-        (self.time, &self.text)
+    fn array<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        (self.time, &self.text).serialize(s)
     }
 }
 
@@ -238,8 +233,8 @@ struct Mark<T> {
 impl<T: Serialize> Row for Mark<T> {
     const LEAST: usize = 2;
 
-    fn elements(&self) -> impl Serialize {
-        (&self.name, self.start, self.duration)
+    fn array<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        (&self.name, self.start, self.duration).serialize(s)
     }
 }
 
