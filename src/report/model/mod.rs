@@ -11,6 +11,7 @@ mod event;
 mod frame;
 mod head;
 mod hold;
+mod id;
 mod image;
 mod near;
 mod remarks;
@@ -24,7 +25,7 @@ pub use head::{App, Format, Head, Os};
 pub use hold::{
     Borrowed, Breadcrumbs, Each, Frames, Hold, Iterators, Marks, Nothing, Owned, Owning, Pairs,
 };
-pub(crate) use image::IdText;
+pub(crate) use id::IdText;
 pub use image::Image;
 pub use near::NearMemory;
 pub use remarks::{Capture, End, Loss, StallEnd};

@@ -3,7 +3,7 @@
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeSeed, IntoDeserializer, MapAccess, Visitor};
 
-use super::{Error, Reader};
+use super::{Error, Reader, text};
 use crate::report::limits;
 use crate::report::token::Token;
 use crate::report::wire::EXTRA;
@@ -183,7 +183,7 @@ impl<'a> MapAccess<'a> for Unknown<'_, 'a, '_> {
             return Ok(None);
         };
         self.reader.at = entry;
-        let Ok(key) = self.reader.take("a string", super::value::text) else {
+        let Ok(key) = self.reader.take("a string", text) else {
             return Ok(None);
         };
         // What is not UTF-8 in it was reported when it was met first.

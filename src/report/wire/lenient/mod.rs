@@ -143,6 +143,20 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
+fn text(token: Token<'_>) -> Option<&[u8]> {
+    match token {
+        Token::Text(text) => Some(text),
+        _ => None,
+    }
+}
+
+fn array(token: Token<'_>) -> Option<u32> {
+    match token {
+        Token::Array(count) => Some(count),
+        _ => None,
+    }
+}
+
 /// Why a value is not what it should be.
 #[derive(Debug)]
 pub(crate) struct Error {

@@ -7,7 +7,7 @@ use serde::de::{DeserializeSeed, Deserializer, IntoDeserializer, SeqAccess, Visi
 use serde::forward_to_deserialize_any;
 
 use super::maps::Keys;
-use super::{Error, Reader};
+use super::{Error, Reader, array, text};
 use crate::report::limits;
 use crate::report::token::Token;
 use crate::report::wire::{FRAMES, TRIED};
@@ -174,20 +174,6 @@ impl<'a> Deserializer<'a> for &mut Reader<'a, '_> {
     forward_to_deserialize_any! {
         <V: Visitor<'a>>
         i8 i16 i32 i128 u16 u128 f32 char byte_buf unit unit_struct tuple_struct identifier
-    }
-}
-
-pub(super) fn text(token: Token<'_>) -> Option<&[u8]> {
-    match token {
-        Token::Text(text) => Some(text),
-        _ => None,
-    }
-}
-
-fn array(token: Token<'_>) -> Option<u32> {
-    match token {
-        Token::Array(count) => Some(count),
-        _ => None,
     }
 }
 
