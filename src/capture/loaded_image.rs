@@ -214,6 +214,7 @@ impl LoadedImage {
                 arch: self.arch,
                 start: part.svma,
                 bytes: &part.bytes,
+                around: (part.svma, &part.bytes),
             };
             let found = flow::functions(code, &entries);
             offsets.extend(
@@ -284,7 +285,38 @@ impl LoadedImage {
         let end = around.and_then(|(_, next)| next).map(stated);
         let length = end.map_or(usize::MAX, |end| end.saturating_sub(start) as usize);
         let bytes = part.at(start, length)?;
-        Some(Code { arch, start, bytes })
+        let around = (part.svma, &*part.bytes);
+        Some(Code {
+            arch,
+            start,
+            bytes,
+            around,
+        })
+    }
+
+    /// The same function, with what comes before where that falls into it: a label, as assembly has them
+    /// within functions. Signal-safe.
+    pub(crate) fn whole_function<'t>(&'t self, code: Code<'t>) -> Code<'t> {
+        /// How many labels a function may have before the one in question.
+        const LABELS: usize = 64;
+        let end = code.start.saturating_add(code.bytes.len() as u64);
+        let mut whole = code;
+        for _ in 0..LABELS {
+            let before = whole.start.checked_sub(1);
+            let before = before.and_then(|svma| self.function(svma, code.arch));
+            let Some(before) = before.filter(|before| flow::falls_in(*before)) else {
+                break;
+            };
+            let part = self
+                .text
+                .iter()
+                .find_map(|part| part.at(before.start, end.saturating_sub(before.start) as usize));
+            let Some(bytes) = part else {
+                break;
+            };
+            whole = Code { bytes, ..before };
+        }
+        whole
     }
 
     /// The svma that lies at an avma.

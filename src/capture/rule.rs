@@ -31,6 +31,13 @@ pub(crate) enum Rule {
     Signal,
     /// Needs its whole row, each time.
     Full,
+    /// CFA = sp + `cfa` × 8; the return address is in a register that it was moved to, since a call
+    /// has overwritten the link register; the caller's frame pointer as for a frame.
+    LinkIn {
+        register: u8,
+        cfa: u16,
+        fp: Option<i16>,
+    },
     /// Registers are another frame's in part: the way out is to where the code is about to jump.
     RestoredContext,
     /// No unwind information.
@@ -63,7 +70,7 @@ impl Rule {
             Rule::Frame { base, cfa, ra, fp } if cfa <= GUESS_CFA => {
                 Rule::Guess { base, cfa, ra, fp }
             }
-            Rule::Frame { .. } => Rule::Nothing,
+            Rule::Frame { .. } | Rule::LinkIn { .. } => Rule::Nothing,
             other => other,
         }
     }
@@ -103,6 +110,8 @@ impl Rule {
             Rule::Full => 4,
             Rule::Nothing => 5,
             Rule::RestoredContext => 6,
+            // The same kind, with a register.
+            Rule::LinkIn { register, cfa, fp } => frame(6, cfa, Some(i16::from(register) + 1), fp),
         }
     }
 
@@ -115,7 +124,17 @@ impl Rule {
             2 => return Rule::Root,
             3 => return Rule::Signal,
             4 => return Rule::Full,
-            6 => return Rule::RestoredContext,
+            6 => {
+                let register = (word >> 32) as u8;
+                return match register.checked_sub(1) {
+                    Some(register) => Rule::LinkIn {
+                        register,
+                        cfa: (word >> 16) as u16,
+                        fp: offset(word >> 48),
+                    },
+                    None => Rule::RestoredContext,
+                };
+            }
             7 => {
                 let cfa = (word >> 16) as u16;
                 let base = if cfa > GUESS_CFA { Base::Fp } else { Base::Sp };
@@ -229,7 +248,7 @@ impl Known {
             _ if self.word & SOURCE == FRAMEHOP => RuleSource::Framehop,
             Rule::Frame { .. } if self.word & SOURCE == INSTRUCTIONS => RuleSource::Instructions,
             Rule::Frame { .. } | Rule::Full => RuleSource::Row,
-            Rule::Guess { .. } => RuleSource::Instructions,
+            Rule::Guess { .. } | Rule::LinkIn { .. } => RuleSource::Instructions,
             Rule::Signal => RuleSource::Signal,
             Rule::RestoredContext => RuleSource::JumpTarget,
             Rule::Root => RuleSource::Root,
@@ -359,6 +378,16 @@ mod tests {
             Rule::Root,
             Rule::Signal,
             Rule::Full,
+            Rule::LinkIn {
+                register: 14,
+                cfa: 14,
+                fp: Some(-2),
+            },
+            Rule::LinkIn {
+                register: 0,
+                cfa: 0,
+                fp: None,
+            },
             Rule::RestoredContext,
             Rule::Nothing,
         ];

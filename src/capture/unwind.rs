@@ -5,6 +5,7 @@ mod constant;
 mod effect;
 mod guess;
 mod jump_target;
+mod link;
 mod macho;
 mod restore;
 mod row;
@@ -142,6 +143,7 @@ impl Unwinder {
             behind: 0,
             lacked: false,
             by_code: false,
+            links: 0,
             budget: scan::BUDGET,
             given: 0,
             ended: None,
@@ -174,6 +176,8 @@ pub struct Walk<'a, M> {
     lacked: bool,
     /// Whether functions' instructions are read where a CFA hangs on such a register.
     by_code: bool,
+    /// Bits of the registers by which frames were left whose return address was in one.
+    links: u32,
     /// How many more instructions may be looked at.
     budget: u32,
     given: u32,
@@ -306,6 +310,7 @@ impl<M: Memory> Walk<'_, M> {
             }
             Rule::Root => return Err(WalkEnd::Root),
             Rule::Signal => self.leave_handler(image)?,
+            Rule::LinkIn { register, cfa, fp } => self.leave_by_link(image, register, cfa, fp)?,
             Rule::RestoredContext => self.leave_by_jump_target(image)?,
             Rule::Nothing => self.leave_by_guess(image)?,
         }

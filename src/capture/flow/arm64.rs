@@ -2,7 +2,7 @@
 //!
 //! Source: Arm Architecture Reference Manual for A-profile, C4.1 (encodings).
 
-use super::{Frame, Next};
+use super::{Code, Frame, Next};
 
 const FP: u32 = 29;
 const LR: u32 = 30;
@@ -16,12 +16,14 @@ pub(super) fn follow(code: &[u8], at: u64, frame: &mut Frame) -> Option<(u64, Ne
         Next::Behind => {
             load_or_store(word, frame);
             arithmetic(word, frame);
+            move_link(word, frame);
             // cmp sp, x9
             let compared = frame
                 .bound
                 .is_some_and(|(register, _)| word == 0xeb20_63ff | u32::from(register) << 16);
             frame.at_bound = compared;
         }
+        Next::BehindCall => frame.link_lost |= frame.return_address.is_none(),
         // b.ne
         Next::Branch(target) => frame.leave_loop(at, target, word & 0xff00_001f == 0x5400_0001),
         _ => {}
@@ -49,6 +51,124 @@ fn control(word: u32, at: u64) -> Next {
         // brk, udf
         _ if word & 0xffe0_001f == 0xd420_0000 || word >> 16 == 0 => Next::Out,
         _ => Next::Behind,
+    }
+}
+
+/// `mov xN, x30` while that is the return address, and back.
+fn move_link(word: u32, frame: &mut Frame) {
+    let is_link = frame.return_address.is_none();
+    if word & 0xffff_ffe0 == 0xaa1e_03e0 && is_link && !frame.link_lost {
+        frame.link_in = Some((word & 31) as u8);
+    } else if is_link_back(word) && frame.link_in == Some((word >> 16 & 31) as u8) {
+        frame.link_lost = false;
+    }
+}
+
+/// `mov x30, xN`.
+pub(super) fn is_link_back(word: u32) -> bool {
+    word & 0xffe0_ffff == 0xaa00_03fe
+}
+
+/// What the code from a label on shows that is listed as a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// It may be called.
+    Function,
+    /// It is jumped to, with the return address in this register, by which it returns.
+    LinkIn(u8),
+    /// It is jumped to by code that has saved the link register: it restores what it has not saved.
+    Within,
+}
+
+/// How many instructions are looked at for that.
+const LOOKED_AT: usize = 4096;
+
+/// What begins where `code` does, which no table knows.
+pub(super) fn entry(code: Code<'_>) -> Entry {
+    let mut found = Entry::Function;
+    for word in words(code) {
+        let (first, second, base) = (word & 31, word >> 10 & 31, word >> 5 & 31);
+        // str x30 and stp with it; mov xN, x30
+        let pair = word & 0xfe40_0000 == 0xa800_0000 && (first == LR || second == LR);
+        let one = word & 0xffc0_0000 == 0xf900_0000 || word & 0xffe0_0000 == 0xf800_0000;
+        if (pair || one && first == LR) && base == SP || word & 0xffff_ffe0 == 0xaa1e_03e0 {
+            return Entry::Function;
+        }
+        // ldr x30 and ldp with it
+        let pair = word & 0xfe40_0000 == 0xa840_0000 && (first == LR || second == LR);
+        let one = word & 0xffc0_0000 == 0xf940_0000 || word & 0xffe0_0000 == 0xf840_0000;
+        if (pair || one && first == LR) && base == SP {
+            found = Entry::Within;
+        } else if word & 0xffff_fc1f == 0xd65f_0000 && base != LR && found == Entry::Function {
+            found = Entry::LinkIn(base as u8);
+        }
+    }
+    match found {
+        // What it has itself put there is where it jumps to.
+        Entry::LinkIn(register) if words(code).any(|word| writes(word, register.into())) => {
+            Entry::Function
+        }
+        found => found,
+    }
+}
+
+fn words(code: Code<'_>) -> impl Iterator<Item = u32> {
+    let words = code.bytes.chunks_exact(4).take(LOOKED_AT);
+    words.map(|bytes| bytes.try_into().map_or(0, u32::from_le_bytes))
+}
+
+/// Whether an instruction may write a general register.
+fn writes(word: u32, register: u32) -> bool {
+    let (first, second) = (word & 31, word >> 10 & 31);
+    match word >> 25 & 15 {
+        // data processing, of immediates and of registers
+        0b1000 | 0b1001 | 0b0101 | 0b1101 => first == register,
+        // loads and stores of general registers
+        0b0100 | 0b1100 => first == register || second == register,
+        _ => false,
+    }
+}
+
+/// How many instructions a piece of a prologue or of an epilogue has that compilers move out of functions.
+const PIECE: usize = 16;
+
+/// What a call at `at` does to the frame beyond overwriting the link register, where it leads to a piece of a
+/// prologue or of an epilogue: the frame is behind the call as this piece leaves it. Functions leave it as
+/// it was.
+pub(super) fn call_piece(code: Code<'_>, at: u64, frame: &mut Frame) {
+    let word = |at: u64| {
+        let bytes = code.anywhere(at).and_then(|bytes| bytes.get(..4));
+        Some(u32::from_le_bytes(bytes?.try_into().ok()?))
+    };
+    let Some(call) = word(at).filter(|word| word >> 26 == 0x25) else {
+        return;
+    };
+    let distance = i64::from((call << 6) as i32 >> 6) * 4;
+    let mut at = at.wrapping_add_signed(distance);
+    let mut inner = *frame;
+    let mut first = true;
+    for _ in 0..PIECE {
+        let Some(word) = word(at) else {
+            return;
+        };
+        // ret, by any register
+        if word & 0xffff_fc1f == 0xd65f_0000 {
+            let moved = inner.sp != frame.sp || inner.saved_fp != frame.saved_fp;
+            if moved {
+                // What it loaded there is the return address again.
+                inner.link_lost = inner.return_address.is_none() && frame.return_address.is_none();
+                *frame = inner;
+            }
+            return;
+        }
+        // Its own link register is not the function's.
+        if std::mem::take(&mut first) {
+            inner.link_lost = false;
+        }
+        match follow(&word.to_le_bytes(), at, &mut inner) {
+            Some((length, Next::Behind)) => at += length,
+            _ => return,
+        }
     }
 }
 

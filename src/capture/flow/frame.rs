@@ -23,6 +23,10 @@ pub(super) struct Frame {
     pub(super) at_bound: bool,
     /// Where x86_64 code has last pointed to by rip: a table, if a jump by a register follows.
     pub(super) table: Option<u64>,
+    /// The register that arm64's link register was moved to while it held the return address.
+    pub(super) link_in: Option<u8>,
+    /// Whether a call has overwritten the link register since.
+    pub(super) link_lost: bool,
     /// Whether an epilogue has begun.
     pub(super) left: bool,
     /// Whether the caller's frame pointer or the return address has been overwritten by what another
@@ -63,13 +67,31 @@ impl Frame {
         })
     }
 
+    /// Whether the link register was moved to one that neither passes arguments nor is preserved.
+    pub(super) fn keeps_link(&self) -> bool {
+        self.link_in
+            .is_some_and(|register| (9..18).contains(&register))
+    }
+
     /// fp where it points to the usual place in the frame, since it does not move; sp otherwise.
     pub(super) fn rule(&self) -> Option<Rule> {
         if self.restored {
             return Some(Rule::RestoredContext);
         }
+        if self.link_lost && self.return_address.is_none() {
+            return Some(Rule::LinkIn {
+                register: self.link_in?,
+                cfa: u16::try_from(self.sp? / 8).ok()?,
+                fp: match self.saved_fp {
+                    Some(offset) => Some(i16::try_from(offset / 8).ok()?),
+                    None => None,
+                },
+            });
+        }
         let (base, cfa) = match (self.fp, self.sp) {
             (Some(16), _) => (Base::Fp, 16),
+            // An epilogue in a piece of code of its own takes down what is not its own.
+            (_, Some(sp)) if sp < 0 && self.return_address.is_none() => (Base::Sp, 0),
             (_, Some(sp)) => (Base::Sp, sp),
             (Some(fp), None) => (Base::Fp, fp),
             (None, None) => return None,

@@ -281,6 +281,10 @@ fn is_left(arch: Arch, frame: &Frame) -> bool {
             && frame.fp.is_none()
 }
 
+pub(super) fn is_padding(arch: Arch, bytes: &[u8]) -> bool {
+    padding(arch, bytes).is_some()
+}
+
 /// How many bytes of nothing stand there: `nop` of any length, zeros.
 fn padding(arch: Arch, bytes: &[u8]) -> Option<u64> {
     match (arch, bytes) {

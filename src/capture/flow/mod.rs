@@ -11,6 +11,7 @@ mod arm64;
 mod frame;
 mod functions;
 mod jump;
+mod labels;
 mod x86_64;
 
 use std::ops::Range;
@@ -20,6 +21,7 @@ use super::rule::{Base, Rule};
 use frame::Frame;
 pub(crate) use functions::{EntryConfidence, functions};
 pub(crate) use jump::jump_target;
+pub(crate) use labels::{falls_in, gives_link_back, is_within};
 
 /// Where an instruction leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,19 +64,30 @@ pub(crate) struct Code<'t> {
     /// Address of the first byte.
     pub(crate) start: u64,
     pub(crate) bytes: &'t [u8],
+    /// All instructions around it, and the address of the first.
+    pub(crate) around: (u64, &'t [u8]),
 }
 
 impl<'t> Code<'t> {
     fn at(&self, address: u64) -> Option<&'t [u8]> {
-        let start = usize::try_from(address.checked_sub(self.start)?).ok()?;
-        let rest = self.bytes.get(start..)?;
-        let rest = rest.get(..LONGEST).unwrap_or(rest);
-        (!rest.is_empty()).then_some(rest)
+        instruction(self.bytes, self.start, address)
+    }
+
+    /// Of any function.
+    fn anywhere(&self, address: u64) -> Option<&'t [u8]> {
+        instruction(self.around.1, self.around.0, address)
     }
 
     fn range(&self) -> Range<u64> {
         self.start..self.start.saturating_add(self.bytes.len() as u64)
     }
+}
+
+fn instruction(bytes: &[u8], start: u64, address: u64) -> Option<&[u8]> {
+    let offset = usize::try_from(address.checked_sub(start)?).ok()?;
+    let rest = bytes.get(offset..)?;
+    let rest = rest.get(..LONGEST).unwrap_or(rest);
+    (!rest.is_empty()).then_some(rest)
 }
 
 /// How certain a rule is.
@@ -173,7 +186,14 @@ impl Follower {
             }
         };
         let (mut branches, mut first_call, mut calls) = (0, 0, 0);
-        let mut way = Some((code.start, Frame::entered(code.arch)));
+        let mut entered = Frame::entered(code.arch);
+        if code.arch == Arch::Arm64
+            && body.is_none()
+            && let arm64::Entry::LinkIn(register) = arm64::entry(code)
+        {
+            (entered.link_in, entered.link_lost) = (Some(register), true);
+        }
+        let mut way = Some((code.start, entered));
         while let Some((mut at, mut frame)) = way {
             while self.visit(at, &range, unit) {
                 if at == pc && !behind_call {
@@ -185,6 +205,8 @@ impl Follower {
                 else {
                     break;
                 };
+                // Assembly that keeps the link register elsewhere need not have called on every way here.
+                frame.link_lost |= body.is_none() && frame.keeps_link();
                 let behind = at + length;
                 match next {
                     Next::Behind => at = behind,
@@ -212,7 +234,13 @@ impl Follower {
                         if behind == pc && behind_call {
                             return (Some(frame), None);
                         }
-                        if calls - first_call < CALLS
+                        if code.arch == Arch::Arm64 {
+                            arm64::call_piece(code, at, &mut frame);
+                        }
+                        // Such a call never returns, or the caller would be lost.
+                        let returns = !frame.link_lost || frame.link_in.is_some();
+                        if returns
+                            && calls - first_call < CALLS
                             && let Some(slot) = self.calls.get_mut(calls % CALLS)
                         {
                             *slot = (behind, frame);

@@ -8,6 +8,7 @@ fn rules(arch: Arch, code: &[u8], ends: &[u64]) -> Vec<Option<Rule>> {
         arch,
         start: 0x1000,
         bytes: code,
+        around: (0, &[]),
     };
     let mut follower = Follower::new();
     let at = |end: &u64| follower.rule(code, 0x1000 + end, false, None, false);
@@ -48,6 +49,7 @@ fn a_frame_pointer_given_back_behind_a_jump_table_is_the_callers() {
         arch: Arch::X86_64,
         start: 0x1000,
         bytes: &bytes,
+        around: (0, &[]),
     };
     let entered = Rule::frame(Base::Sp, 8, Some(-8), None);
     let body = Rule::frame(Base::Fp, 16, Some(-8), Some(-16));
@@ -148,4 +150,105 @@ fn a_frame_pointer_that_was_saved_may_hold_anything() {
             Rule::frame(Base::Sp, 8, Some(-8), None)
         ]
     );
+}
+
+#[test]
+fn a_piece_of_a_prologue_that_is_called_leaves_its_mark() {
+    // mov x5, x30; bl PIECE; mov x30, x5; stp x29, x30, [sp, #0x60]; add x29, sp, #0x60; ret;
+    // PIECE: sub sp, sp, #0x70; stp x20, x19, [sp, #0x50]; ret
+    let words = [
+        0xaa1e_03e5u32,
+        0x9400_0005,
+        0xaa05_03fe,
+        0xa906_7bfd,
+        0x9101_83fd,
+        0xd65f_03c0,
+        0xd101_c3ff,
+        0xa905_4ff4,
+        0xd65f_03c0,
+    ];
+    let all: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let body = Rule::frame(Base::Fp, 16, Some(-8), Some(-16));
+    let code = Code {
+        arch: Arch::Arm64,
+        start: 0x1000,
+        bytes: &all[..24],
+        around: (0x1000, &all),
+    };
+    let mut follower = Follower::new();
+    let mut at = |pc: u64, behind_call: bool| {
+        let found = follower.rule(code, pc, behind_call, body, false);
+        found.map(|(rule, _)| rule)
+    };
+    let by_link = |cfa: u16| {
+        Some(Rule::LinkIn {
+            register: 5,
+            cfa,
+            fp: None,
+        })
+    };
+    assert_eq!(at(0x1004, false), Rule::frame(Base::Sp, 0, None, None));
+    assert_eq!(at(0x1008, true), by_link(0), "while the piece runs");
+    assert_eq!(at(0x1008, false), by_link(14), "it has made the frame");
+    assert_eq!(at(0x100c, false), Rule::frame(Base::Sp, 0x70, None, None));
+    assert_eq!(
+        at(0x1010, false),
+        Rule::frame(Base::Sp, 0x70, Some(-8), Some(-16))
+    );
+    assert_eq!(at(0x1014, false), body);
+}
+
+#[test]
+fn assembly_that_returns_by_another_register_has_its_caller_there() {
+    // A label that is jumped to: nop; blr x4; nop; ret x15
+    let words = [0xd503_201fu32, 0xd63f_0080, 0xd503_201f, 0xd65f_01e0];
+    let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let kept = Some(Rule::LinkIn {
+        register: 15,
+        cfa: 0,
+        fp: None,
+    });
+    assert_eq!(rules(Arch::Arm64, &code, &[0, 4, 8, 12]), [kept; 4]);
+    // ldr x16, [x0, #0xf8]; nop; ret x16: what it jumps to is no caller.
+    let words = [0xf940_7c10u32, 0xd503_201f, 0xd65f_0200];
+    let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let entered = Rule::frame(Base::Sp, 0, None, None);
+    assert_eq!(rules(Arch::Arm64, &code, &[0, 4, 8]), [entered; 3]);
+    // nop; ldp x30, x19, [sp], #0x60; ret restores what it has not saved.
+    let words = [0xd503_201fu32, 0xa8c6_4ffe, 0xd65f_03c0];
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let code = Code {
+        arch: Arch::Arm64,
+        start: 0x1000,
+        bytes: &bytes,
+        around: (0x1000, &bytes),
+    };
+    assert!(is_within(code));
+    // str x30, [sp, #-16]! has.
+    let words = [0xf81f_0ffeu32, 0xd503_201f, 0xf841_07fe, 0xd65f_03c0];
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    assert!(!is_within(Code {
+        bytes: &bytes,
+        ..code
+    }));
+}
+
+#[test]
+fn a_label_into_which_code_falls_is_no_function() {
+    let falls = |words: &[u32]| {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        falls_in(Code {
+            arch: Arch::Arm64,
+            start: 0x1000,
+            bytes: &bytes,
+            around: (0x1000, &bytes),
+        })
+    };
+    let (nop, ret, add, call) = (0xd503_201f, 0xd65f_03c0, 0x9100_0400, 0x9400_0010);
+    assert!(falls(&[ret, add]));
+    assert!(falls(&[ret, add, nop]));
+    assert!(!falls(&[add, ret]));
+    assert!(!falls(&[add, ret, nop, nop]));
+    // That may be one that never returns.
+    assert!(!falls(&[add, call]));
 }

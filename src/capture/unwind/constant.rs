@@ -25,7 +25,12 @@ impl<M: Memory> Walk<'_, M> {
         let arch = self.arch;
         let code = |start: u64, length: usize| {
             let bytes = image.instructions(image.avma(start), length)?;
-            Some(Code { arch, start, bytes })
+            Some(Code {
+                arch,
+                start,
+                bytes,
+                around: (start, bytes),
+            })
         };
         let svma = image.svma(self.state.pc);
         let one_row = image.cfi.as_ref().and_then(|cfi| cfi.of_one_row(svma));

@@ -26,18 +26,31 @@ impl<M: Memory> Walk<'_, M> {
             Compact::Body(rule, source) => Some((rule, source)),
             Compact::Dwarf | Compact::Nothing => None,
         });
-        if let Some(rule) = body.filter(|_| !self.state.exact) {
+        // A call of a piece of the prologue is made before the frame is there that tables speak of.
+        let behind = match self.arch {
+            Arch::Arm64 => image.instructions(self.state.pc, 4).unwrap_or_default(),
+            Arch::X86_64 => &[],
+        };
+        let in_body = !self.state.exact && !flow::gives_link_back(behind);
+        if let Some(rule) = body.filter(|_| in_body) {
             return rule;
         }
         let row = by_row.map(|(rule, _)| rule);
         if row == Some(Rule::Full) && self.is_by_scratch(image, svma) {
             return (Rule::Full, RuleSource::Row);
         }
-        let Some(code) = image.function(svma, self.arch) else {
+        let Some(mut code) = image.function(svma, self.arch) else {
             return body.unwrap_or((Rule::Nothing, RuleSource::Guess));
         };
         let body = body.map(|(rule, _)| rule);
+        // On x86_64 data may lie between functions, and is not distinguished from instructions.
+        if body.is_none() && self.arch == Arch::Arm64 {
+            code = image.whole_function(code);
+        }
         let (rule, followed) = self.rule_by_code(image, code, row, body);
+        if body.is_none() && flow::is_within(code) {
+            return (rule.guessed(), RuleSource::Instructions);
+        }
         let rule = match image.confidence(code.start) {
             EntryConfidence::All => rule,
             EntryConfidence::Followed if followed => rule,
@@ -70,6 +83,8 @@ impl<M: Memory> Walk<'_, M> {
         let followed = follower.rule(code, pc, !exact, body, rows);
         match (followed, row) {
             (Some((rule, RuleConfidence::Followed)), _) => return (rule, true),
+            // Without a table either, the way there is not known.
+            (Some((rule, _)), None) if body.is_none() => return (rule.guessed(), false),
             (Some((rule, _)), None) => return (rule, false),
             (Some((rule, RuleConfidence::Body)), Some(_)) if !rows => return (rule, false),
             (Some((rule, RuleConfidence::FromBody(block))), Some(row)) => {

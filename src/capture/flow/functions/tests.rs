@@ -11,6 +11,7 @@ fn found(arch: Arch, bytes: &[u8], entries: &[u64]) -> Vec<(u64, EntryConfidence
         arch,
         start: 0x1000,
         bytes,
+        around: (0, &[]),
     };
     let entries: Vec<_> = entries.iter().map(|at| (0x1000 + at, false)).collect();
     let found = functions(code, &entries);

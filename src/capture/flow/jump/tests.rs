@@ -21,6 +21,7 @@ fn lands(
         arch,
         start: 0x1000,
         bytes,
+        around: (0, &[]),
     };
     let stack: Vec<u8> = stack.iter().flat_map(|word| word.to_le_bytes()).collect();
     let mut memory = StackCopy::new(STACK, &stack);

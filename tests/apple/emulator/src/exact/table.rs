@@ -77,6 +77,7 @@ impl Table {
             *what(tally) += 1;
             *what(kind) += 1;
         };
+        let mut certain = false;
         let miss = if same == want.len() && same == got.len() && !(*early && want.is_empty()) {
             add(|c| &mut c.exact, &mut tally.counts, of_kind);
             return;
@@ -89,14 +90,20 @@ impl Table {
             }
         } else {
             tally.wrong_at.insert(stop.pc);
-            if got[same].1 {
+            certain = got[same].1;
+            if certain {
                 add(|c| &mut c.wrong, &mut tally.counts, of_kind);
             } else {
                 add(|c| &mut c.guessed, &mut tally.counts, of_kind);
             }
             describe(chain, want, same)
         };
-        let place = match same.checked_sub(1).and_then(|at| want.get(at)) {
+        let miss = if certain {
+            format!("certain, {miss}")
+        } else {
+            miss.into()
+        };
+        let place: String = match same.checked_sub(1).and_then(|at| want.get(at)) {
             Some(frame) => format!("{miss}, below {}", self.place(*frame)),
             None => format!("{miss} in {}", self.function(stop.pc)),
         };

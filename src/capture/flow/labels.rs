@@ -1,0 +1,43 @@
+//! Which of the places that are listed as functions of arm64 are none: labels within functions, and the way back
+//! from a piece of a prologue.
+
+use super::functions::is_padding;
+use super::{Code, Frame, Next, arm64, follow};
+use crate::capture::registers::Arch;
+
+/// Whether the link register is given back by this instruction of arm64, from where it was kept during a call
+/// of a piece of the prologue. Signal-safe.
+pub(crate) fn gives_link_back(code: &[u8]) -> bool {
+    let word = code.get(..4).and_then(|bytes| bytes.try_into().ok());
+    word.is_some_and(|word| arm64::is_link_back(u32::from_le_bytes(word)))
+}
+
+/// Whether the arm64 code before a function's first instruction goes on there: then that is a label within
+/// `before`, which ends where `code` begins. Signal-safe.
+pub(crate) fn falls_in(before: Code<'_>) -> bool {
+    let mut ignored = Frame::entered(before.arch);
+    let end = before.range().end;
+    let last = end.saturating_sub(PADDING).max(before.start);
+    let mut goes_on = false;
+    for at in (last..end).step_by(4) {
+        let Some(bytes) = before.at(at) else {
+            return false;
+        };
+        let next = follow(before.arch, bytes, at, &mut ignored);
+        goes_on = match next {
+            // A function may end in a call that does not return.
+            Some((_, Next::Behind | Next::Branch(_))) => goes_on || !is_padding(before.arch, bytes),
+            _ => false,
+        };
+    }
+    goes_on
+}
+
+/// Whether an arm64 function that no table knows is none: it restores a link register that it has not saved.
+/// Signal-safe.
+pub(crate) fn is_within(code: Code<'_>) -> bool {
+    code.arch == Arch::Arm64 && arm64::entry(code) == arm64::Entry::Within
+}
+
+/// How many bytes of padding may lie between functions.
+const PADDING: u64 = 64;

@@ -1,0 +1,121 @@
+//! Leaving a frame whose return address is in another register than the link register (arm64).
+//!
+//! Compilers move pieces out of functions, those of prologues among them, and call them with the link
+//! register kept in another one: `mov x5, x30; bl PIECE; mov x30, x5`. Assembly that calls helpers of its
+//! own does so too.
+
+use super::Walk;
+use crate::capture::memory::Memory;
+use crate::capture::rule::Rule;
+use crate::report::model::{Found, WalkEnd};
+
+impl<M: Memory> Walk<'_, M> {
+    /// By the register that has the return address, the CFA `cfa` words above sp, and the slot of the caller's
+    /// frame pointer, if it was saved.
+    ///
+    /// Of a frame that has made a call the register is only known if what it called has saved nothing:
+    /// what the walk began with is then there still.
+    #[cold]
+    pub(super) fn leave_by_link(
+        &mut self,
+        image: Option<u32>,
+        register: u8,
+        cfa: u16,
+        fp: Option<i16>,
+    ) -> Result<(), WalkEnd> {
+        let bit = 1u32.checked_shl(register.into()).unwrap_or(0);
+        if bit == 0 || self.links & bit != 0 || !self.has_saved_nothing() {
+            return self.leave_by_guess(image);
+        }
+        let cfa = self.state.sp.wrapping_add(u64::from(cfa) * 8);
+        if let Some(words) = fp {
+            let slot = cfa.wrapping_add_signed(i64::from(words) * 8);
+            self.state.fp = self.memory.read(slot).map_err(super::end_of)?;
+        }
+        if cfa < self.state.sp {
+            return Err(WalkEnd::NoUnwindInfo);
+        }
+        self.links |= bit;
+        let target = self.initial.get(usize::from(register));
+        self.arrive(target, cfa, Found::UnwindInfo)?;
+        self.state.known = self.three();
+        Ok(())
+    }
+
+    /// Whether all frames before this one have left the registers as they were.
+    fn has_saved_nothing(&self) -> bool {
+        let left = self.given.saturating_sub(1);
+        let by_link = self.links.count_ones();
+        if by_link == left {
+            return true;
+        }
+        let first = self.unwinder.cache.get(self.initial.pc());
+        let is_bare = first.is_some_and(|first| match first.rule() {
+            Rule::Frame { ra, .. } => ra.is_none(),
+            _ => false,
+        });
+        self.exact && is_bare && by_link + 1 == left
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::capture::section::Section;
+    use crate::capture::{Arch, Images, LoadedImage, Registers, StackCopy, Unwinder};
+    use crate::report::model::{Found, WalkEnd};
+
+    #[test]
+    fn a_caller_whose_return_address_is_in_a_register_is_found_from_the_piece_that_it_calls() {
+        const BASE: u64 = 0x5000_0000;
+        // 0x100: stp x29, x30, [sp, #-16]!; mov x29, sp; bl 0x114; ldp x29, x30, [sp], #16; ret
+        // 0x114: mov x5, x30; bl 0x124; mov x30, x5; ret
+        // 0x124: sub sp, sp, #0x70; ret
+        let words = [
+            0xa9bf_7bfdu32,
+            0x9100_03fd,
+            0x9400_0003,
+            0xa8c1_7bfd,
+            0xd65f_03c0,
+            0xaa1e_03e5,
+            0x9400_0003,
+            0xaa05_03fe,
+            0xd65f_03c0,
+            0xd101_c3ff,
+            0xd65f_03c0,
+        ];
+        let text = Section {
+            svma: 0x100,
+            bytes: words
+                .iter()
+                .flat_map(|word| word.to_le_bytes())
+                .collect::<Vec<_>>()
+                .into(),
+        };
+        let image = LoadedImage::new("pieces", BASE, 0, 0x1000)
+            .with_arch(Arch::Arm64)
+            .with_text(text)
+            .with_function_starts(&[0x80, 0x02, 0x14, 0x10, 0]);
+        let images = Images::new(vec![image]);
+        // The outer function's record, at the thread's root.
+        let stack = [0u8; 16];
+        let frames = |pc: u64, sp: u64| {
+            let mut registers = Registers::new(Arch::Arm64);
+            registers.set_frame(BASE + pc, sp, 0x2000);
+            registers.set(5, BASE + 0x10c);
+            registers.set(30, BASE + 0x11c);
+            let mut unwinder = Unwinder::new();
+            let mut walk = unwinder.walk(&registers, &images, StackCopy::new(0x2000, &stack));
+            let frames: Vec<_> = walk
+                .by_ref()
+                .map(|frame| (frame.pc - BASE, frame.found))
+                .collect();
+            (frames, walk.end())
+        };
+        let (context, certain) = (Found::Context, Found::UnwindInfo);
+        let root = Some(WalkEnd::Root);
+        let in_piece = vec![(0x124, context), (0x11c, certain), (0x10c, certain)];
+        assert_eq!(frames(0x124, 0x2000), (in_piece, root));
+        let behind = vec![(0x11c, context), (0x10c, certain)];
+        assert_eq!(frames(0x11c, 0x2000 - 0x70), (behind, root));
+    }
+}
