@@ -24,7 +24,7 @@ use crate::store::launch::{self, LaunchRecord};
 use crate::store::{self, EndedLaunch};
 use crate::trigger::heartbeat::HEARTBEAT;
 use crate::trigger::load_watch::LoadWatch;
-use crate::trigger::ping::{Beat, Ping};
+use crate::trigger::ping::Ping;
 use crate::trigger::watchdog::Watchdog;
 use crate::trigger::{Crash, Heartbeat, crash, panic};
 use crate::vitals::{FRAMES, GAUGES, LAUNCHED};
@@ -143,7 +143,7 @@ impl Monitor {
     /// # Errors
     /// Without [`stall`](MonitorBuilder::stall), if pings are on already, or if their thread cannot
     /// be started.
-    pub fn watch_by_ping(&self, post: impl FnMut(Beat) + Send + 'static) -> io::Result<()> {
+    pub fn watch_by_ping(&self, post: impl FnMut(fn()) + Send + 'static) -> io::Result<()> {
         self.not_forked()?;
         let timeout = self.timeout.ok_or(Misuse::NoStall)?;
         let mut ping = self

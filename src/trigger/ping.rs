@@ -6,10 +6,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::heartbeat::{HEARTBEAT, Heartbeat};
 use super::worker::Worker;
 
-/// What is to be run on the watched thread: a function without arguments. It may be called as it
-/// is, sent through a channel, or boxed.
-pub type Beat = fn();
-
 /// The install that pings belong to: an answer that comes late, from an earlier one, counts for nothing.
 static INSTALL: AtomicU32 = AtomicU32::new(0);
 
@@ -21,14 +17,15 @@ pub struct Ping {
 }
 
 impl Ping {
-    /// Posts a ping every `period` nanoseconds, once the one before has been answered.
+    /// Posts a ping every `period` nanoseconds, once the one before has been answered. `post` has the watched thread
+    /// run the function that it is given.
     ///
     /// # Errors
     /// When the thread cannot be started.
     pub fn spawn(
         heart: Heartbeat,
         period: u64,
-        mut post: impl FnMut(Beat) + Send + 'static,
+        mut post: impl FnMut(fn()) + Send + 'static,
     ) -> io::Result<Ping> {
         INSTALL.store(heart.install(), Ordering::SeqCst);
         let worker = Worker::spawn("wedjat-ping", move |wake_up| {
