@@ -1,6 +1,6 @@
 //! Answers of a whole debug file, out of symbolic's SymCache.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use rustc_hash::FxHashMap;
 use symbolic::symcache::SymCache;
@@ -15,6 +15,9 @@ const MAX_CHAIN: usize = 512;
 /// So many names are kept as frames have them; a name is some hundred bytes.
 const NAMES_KEPT: usize = 1 << 17;
 
+/// So many paths are kept: a large app has some ten thousand source files.
+const PATHS_KEPT: usize = 1 << 15;
+
 /// A frame with a name and nothing else, and a symbol's relative address.
 type NamedFrame = (Frame, Option<u64>);
 
@@ -24,6 +27,8 @@ pub(crate) struct FullTable {
     base: u64,
     /// Names by where they stand in the cache.
     names: Mutex<FxHashMap<usize, NamedFrame>>,
+    /// Paths by how they are stored.
+    paths: Mutex<FxHashMap<String, Arc<str>>>,
     /// What `cache` reads; dropped last.
     _bytes: Bytes,
 }
@@ -39,6 +44,7 @@ impl FullTable {
             cache: SymCache::parse(data).ok()?,
             base,
             names: Mutex::default(),
+            paths: Mutex::default(),
             _bytes: bytes,
         })
     }
@@ -51,10 +57,7 @@ impl FullTable {
         for location in self.cache.lookup(relative).take(MAX_CHAIN) {
             let function = location.function();
             let (mut frame, symbol) = self.named(function.name());
-            frame.file = location.file().and_then(|file| {
-                let path = file.full_path();
-                (!path.is_empty()).then(|| restored_path(&path).into())
-            });
+            frame.file = location.file().and_then(|file| self.path(file.full_path()));
             // A line of no file says nothing.
             frame.line = Some(location.line()).filter(|&line| line != 0 && frame.file.is_some());
             frame.inlined = true;
@@ -73,6 +76,23 @@ impl FullTable {
             frames: frames.into(),
             entry: entry.map(|entry| self.base.wrapping_add(entry)),
         })
+    }
+
+    /// The path that a stored one stands for: one text for all frames of a file.
+    fn path(&self, stored: String) -> Option<Arc<str>> {
+        if stored.is_empty() {
+            return None;
+        }
+        let mut paths = lock(&self.paths);
+        if let Some(path) = paths.get(&stored) {
+            return Some(path.clone());
+        }
+        if paths.len() >= PATHS_KEPT {
+            paths.clear();
+        }
+        let path: Arc<str> = restored_path(&stored).into();
+        paths.insert(stored, path.clone());
+        Some(path)
     }
 
     /// What stands for a name as it is stored.
