@@ -104,7 +104,7 @@ impl MonitorBuilder {
     }
 
     /// Reports when the frame rate stays low while the installing thread is busy: a stall of the class
-    /// `slow_frames`. The app reports its frames by [`Monitor::frame`].
+    /// `slow_frames`. The app reports its frames by [`Monitor::frame`](crate::Monitor::frame).
     pub fn slow_frames(mut self, frames: SlowFrames) -> MonitorBuilder {
         self.loads.frames = Some(frames);
         self
@@ -195,8 +195,8 @@ impl MonitorBuilder {
     }
 
     /// Called with the path of each report of a stall or of a caught panic once it is whole, on a
-    /// thread of the monitor's. A report of a crash is found by [`store::reports`] at the next
-    /// launch; that of [`Monitor::record`] is its result.
+    /// thread of the monitor's. A report of a crash is found by [`store::reports`](crate::store::reports) at the next
+    /// launch; that of [`Monitor::record`](crate::Monitor::record) is its result.
     ///
     /// One that panics is called again for the next report. It may drop the monitor: the thread that it
     /// runs on then ends once it has returned.
