@@ -168,7 +168,7 @@ fn slice_of(
 fn in_no_order(count: usize) -> impl Iterator<Item = usize> {
     // A prime that no count has as a factor but by accident.
     const STEP: usize = 1_000_003;
-    let step = if count % STEP == 0 { 1 } else { STEP };
+    let step = if count.is_multiple_of(STEP) { 1 } else { STEP };
     (0..count).map(move |k| k * step % count)
 }
 
