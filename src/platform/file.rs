@@ -3,11 +3,12 @@
 use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::kept::{Kept, Known};
+use super::room::{NoSizeSignal, Room, allocate};
 use super::spares::Spares;
 use super::unfinished::Unfinished;
 use super::{descriptors, errno, forked, signals};
@@ -113,18 +114,17 @@ impl Folder {
             let fd = descriptors::open_at(self.fd.get()?, name, FLAGS, 0o600);
             if fd < 0 { Err(errno()) } else { Ok(fd) }
         };
-        let fd = match open() {
-            Err(libc::EMFILE | libc::ENFILE) if self.spares.give_up() => open()?,
-            Err(libc::ENOSPC | libc::EDQUOT) if self.reserve().is_some_and(give_up) => open()
-                .or_else(|_| {
-                    settle(self.fd.get()?);
-                    open()
-                })?,
-            Err(libc::ENOENT | libc::EBADF) => {
-                self.make_again()?;
-                open()?
+        let mut room = Room::of(self.reserve());
+        let fd = loop {
+            match open() {
+                Err(error) if room.make(error, self.fd.known()) => {}
+                Err(libc::EMFILE | libc::ENFILE) if self.spares.give_up() => break open()?,
+                Err(libc::ENOENT | libc::EBADF) => {
+                    self.make_again()?;
+                    break open()?;
+                }
+                other => break other?,
             }
-            other => other?,
         };
         self.spares.leave_room(fd);
         let fd = Known::of(fd)?;
@@ -195,47 +195,8 @@ impl Folder {
     }
 }
 
-/// Gives an empty file so much room on the disk, if the file system can.
-fn allocate(fd: RawFd, bytes: u32) -> bool {
-    #[cfg(target_os = "linux")]
-    // SAFETY: a plain call on an open descriptor.
-    let done = unsafe { libc::fallocate(fd, 0, 0, bytes.into()) } == 0;
-    #[cfg(target_vendor = "apple")]
-    let done = {
-        let mut wanted = libc::fstore_t {
-            fst_flags: libc::F_ALLOCATEALL,
-            fst_posmode: libc::F_PEOFPOSMODE,
-            fst_offset: 0,
-            fst_length: bytes.into(),
-            fst_bytesalloc: 0,
-        };
-        // SAFETY: an open descriptor, and a structure that lives across the call.
-        unsafe { libc::fcntl(fd, libc::F_PREALLOCATE, &raw mut wanted) != -1 }
-    };
-    done
-}
-
 /// How often the lock of a new file is tried.
 const LOCK_TRIES: u32 = 20;
-
-/// Gives up the room that a reserve holds. Signal-safe.
-fn give_up(reserve: Known) -> bool {
-    // SAFETY: a plain call on a descriptor that is open on the reserve.
-    reserve
-        .get()
-        .is_ok_and(|fd| unsafe { libc::ftruncate(fd, 0) } == 0)
-}
-
-/// Has the file system of `fd` commit what it holds: some free what is given up no earlier (btrfs). Signal-safe: one
-/// system call, which may take as long as the disk does.
-fn settle(fd: RawFd) {
-    #[cfg(target_os = "linux")]
-    // SAFETY: a plain call on a descriptor.
-    let _ = unsafe { libc::syncfs(fd) };
-    #[cfg(target_vendor = "apple")]
-    // SAFETY: as above.
-    let _ = unsafe { libc::fsync(fd) };
-}
 
 /// An open report file, locked against the next launch while it is open. Its folder must outlive
 /// it.
@@ -278,18 +239,14 @@ impl File {
     /// Has `write` called with what is left, and how much is not, until nothing is.
     fn put(&self, bytes: &[u8], write: impl Fn(&[u8], usize) -> isize) -> Result<(), i32> {
         let _quiet = NoSizeSignal::begin();
-        let (mut rest, mut reserve, mut is_settled) = (bytes, self.reserve, false);
+        let (mut rest, mut room) = (bytes, Room::of(self.reserve));
         while !rest.is_empty() {
             match write(rest, bytes.len() - rest.len()) {
                 n if n > 0 => rest = rest.get(n as usize..).unwrap_or_default(),
                 0 => return Err(libc::EIO),
                 _ => match errno() {
                     libc::EINTR => {}
-                    libc::ENOSPC | libc::EDQUOT if reserve.take().is_some_and(give_up) => {}
-                    libc::ENOSPC | libc::EDQUOT if self.reserve.is_some() && !is_settled => {
-                        is_settled = true;
-                        settle(self.fd.get()?);
-                    }
+                    error if room.make(error, self.fd) => {}
                     error => return Err(error),
                 },
             }
@@ -365,58 +322,4 @@ impl Drop for File {
 
 fn check(result: libc::c_int) -> Result<(), i32> {
     if result == 0 { Ok(()) } else { Err(errno()) }
-}
-
-/// Keeps SIGXFSZ (a write beyond RLIMIT_FSIZE) from the calling thread while it lives.
-struct NoSizeSignal {
-    set: libc::sigset_t,
-    before: libc::sigset_t,
-}
-
-impl NoSizeSignal {
-    fn begin() -> NoSizeSignal {
-        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-        let mut before = MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: the sets are filled in by the calls before they are read.
-        unsafe {
-            libc::sigemptyset(set.as_mut_ptr());
-            libc::sigaddset(set.as_mut_ptr(), libc::SIGXFSZ);
-            libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), before.as_mut_ptr());
-            NoSizeSignal {
-                set: set.assume_init(),
-                before: before.assume_init(),
-            }
-        }
-    }
-}
-
-impl Drop for NoSizeSignal {
-    fn drop(&mut self) {
-        let error = errno();
-        // SAFETY: the sets and the time live across the calls; the kernel's set has 8 bytes.
-        unsafe {
-            // One that has come meanwhile is taken.
-            #[cfg(target_os = "linux")]
-            {
-                let at_once = libc::timespec {
-                    tv_sec: 0,
-                    tv_nsec: 0,
-                };
-                let none = std::ptr::null_mut::<libc::siginfo_t>();
-                libc::syscall(libc::SYS_rt_sigtimedwait, &self.set, none, &at_once, 8usize);
-            }
-            #[cfg(target_vendor = "apple")]
-            {
-                let mut pending = MaybeUninit::<libc::sigset_t>::uninit();
-                let mut taken = 0;
-                if libc::sigpending(pending.as_mut_ptr()) == 0
-                    && libc::sigismember(pending.as_ptr(), libc::SIGXFSZ) == 1
-                {
-                    libc::sigwait(&self.set, &mut taken);
-                }
-            }
-            libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut());
-        }
-        super::set_errno(error);
-    }
 }

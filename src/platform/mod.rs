@@ -22,6 +22,7 @@ mod mask;
 pub mod power;
 pub mod random;
 pub mod registers;
+mod room;
 pub mod signals;
 pub mod spare;
 mod spares;
