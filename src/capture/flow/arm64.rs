@@ -31,15 +31,33 @@ pub(super) fn follow(code: &[u8], at: u64, frame: &mut Frame) -> Option<(u64, Ne
     Some((4, next))
 }
 
+/// Where a distance leads that is so many bits wide and stands that many above the lowest one.
+fn target(word: u32, at: u64, bits: u32, low: u32) -> u64 {
+    let distance = i64::from(word << (32 - bits - low)) << 32 >> (64 - bits) << 2;
+    at.wrapping_add_signed(distance)
+}
+
+/// Where `bl` leads.
+pub(super) fn callee(word: u32, at: u64) -> Option<u64> {
+    (word >> 26 == 0x25).then(|| target(word, at, 26, 0))
+}
+
+/// The register that `ret` goes by.
+fn returns_by(word: u32) -> Option<u32> {
+    (word & 0xffff_fc1f == 0xd65f_0000).then_some(word >> 5 & 31)
+}
+
+/// The register that `mov xN, x30` writes.
+fn link_kept_in(word: u32) -> Option<u8> {
+    (word & 0xffff_ffe0 == 0xaa1e_03e0).then_some((word & 31) as u8)
+}
+
 fn control(word: u32, at: u64) -> Next {
-    let signed = |bits: u32, low: u32| {
-        let value = i64::from(word << (32 - bits - low)) << 32 >> (64 - bits) << 2;
-        at.wrapping_add_signed(value)
-    };
+    let signed = |bits: u32, low: u32| target(word, at, bits, low);
     match word {
         // b, bl
         _ if word >> 26 == 0x05 => Next::Jump(signed(26, 0)),
-        _ if word >> 26 == 0x25 => Next::BehindCall,
+        _ if callee(word, at).is_some() => Next::BehindCall,
         // b.cond, bc.cond; cbz, cbnz; tbz, tbnz
         _ if word >> 24 == 0x54 => Next::Branch(signed(19, 5)),
         _ if word & 0x7e00_0000 == 0x3400_0000 => Next::Branch(signed(19, 5)),
@@ -56,9 +74,9 @@ fn control(word: u32, at: u64) -> Next {
 
 /// `mov xN, x30` while that is the return address, and back.
 fn move_link(word: u32, frame: &mut Frame) {
-    let is_link = frame.return_address.is_none();
-    if word & 0xffff_ffe0 == 0xaa1e_03e0 && is_link && !frame.link_lost {
-        frame.link_in = Some((word & 31) as u8);
+    let is_link = frame.return_address.is_none() && !frame.link_lost;
+    if let Some(register) = link_kept_in(word).filter(|_| is_link) {
+        frame.link_in = Some(register);
     } else if is_link_back(word) && frame.link_in == Some((word >> 16 & 31) as u8) {
         frame.link_lost = false;
     }
@@ -91,7 +109,7 @@ pub(super) fn entry(code: Code<'_>) -> Entry {
         // str x30 and stp with it; mov xN, x30
         let pair = word & 0xfe40_0000 == 0xa800_0000 && (first == LR || second == LR);
         let one = word & 0xffc0_0000 == 0xf900_0000 || word & 0xffe0_0000 == 0xf800_0000;
-        if (pair || one && first == LR) && base == SP || word & 0xffff_ffe0 == 0xaa1e_03e0 {
+        if (pair || one && first == LR) && base == SP || link_kept_in(word).is_some() {
             return Entry::Function;
         }
         // ldr x30 and ldp with it
@@ -99,8 +117,11 @@ pub(super) fn entry(code: Code<'_>) -> Entry {
         let one = word & 0xffc0_0000 == 0xf940_0000 || word & 0xffe0_0000 == 0xf840_0000;
         if (pair || one && first == LR) && base == SP {
             found = Entry::Within;
-        } else if word & 0xffff_fc1f == 0xd65f_0000 && base != LR && found == Entry::Function {
-            found = Entry::LinkIn(base as u8);
+        } else if let Some(register) = returns_by(word)
+            && register != LR
+            && found == Entry::Function
+        {
+            found = Entry::LinkIn(register as u8);
         }
     }
     match found {
@@ -140,19 +161,16 @@ pub(super) fn call_piece(code: Code<'_>, at: u64, frame: &mut Frame) {
         let bytes = code.anywhere(at).and_then(|bytes| bytes.get(..4));
         Some(u32::from_le_bytes(bytes?.try_into().ok()?))
     };
-    let Some(call) = word(at).filter(|word| word >> 26 == 0x25) else {
+    let Some(mut at) = word(at).and_then(|call| callee(call, at)) else {
         return;
     };
-    let distance = i64::from((call << 6) as i32 >> 6) * 4;
-    let mut at = at.wrapping_add_signed(distance);
     let mut inner = *frame;
     let mut first = true;
     for _ in 0..PIECE {
         let Some(word) = word(at) else {
             return;
         };
-        // ret, by any register
-        if word & 0xffff_fc1f == 0xd65f_0000 {
+        if returns_by(word).is_some() {
             let moved = inner.sp != frame.sp || inner.saved_fp != frame.saved_fp;
             if moved {
                 // What it loaded there is the return address again.

@@ -73,7 +73,8 @@ impl Frame {
             .is_some_and(|register| (9..18).contains(&register))
     }
 
-    /// fp where it points to the usual place in the frame, since it does not move; sp otherwise.
+    /// By fp where that points to the caller's, since it does not move, as sp may on ways that were not followed;
+    /// by sp otherwise.
     pub(super) fn rule(&self) -> Option<Rule> {
         if self.restored {
             return Some(Rule::RestoredContext);
@@ -89,7 +90,7 @@ impl Frame {
             });
         }
         let (base, cfa) = match (self.fp, self.sp) {
-            (Some(16), _) => (Base::Fp, 16),
+            (Some(fp), _) if self.saved_fp == Some(-fp) => (Base::Fp, fp),
             // An epilogue in a piece of code of its own takes down what is not its own.
             (_, Some(sp)) if sp < 0 && self.return_address.is_none() => (Base::Sp, 0),
             (_, Some(sp)) => (Base::Sp, sp),

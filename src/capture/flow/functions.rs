@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::{Code, Frame, Next, follow, is_return};
+use super::{Code, Frame, Next, arm64, follow, is_return};
 use crate::capture::registers::Arch;
 
 /// What the beginning of a function is good for.
@@ -235,11 +235,7 @@ fn word(bytes: &[u8]) -> u32 {
 
 fn callee(arch: Arch, bytes: &[u8], at: u64) -> Option<u64> {
     match (arch, bytes) {
-        (Arch::Arm64, _) => {
-            let word = word(bytes);
-            let distance = i64::from((word << 6) as i32 >> 6) * 4;
-            (word >> 26 == 0x25).then(|| at.wrapping_add_signed(distance))
-        }
+        (Arch::Arm64, _) => arm64::callee(word(bytes), at),
         (Arch::X86_64, [0xe8, distance @ ..]) => {
             let distance = i64::from(word(distance) as i32);
             Some(at.wrapping_add(5).wrapping_add_signed(distance))

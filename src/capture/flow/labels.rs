@@ -3,7 +3,6 @@
 
 use super::functions::is_padding;
 use super::{Code, Frame, Next, arm64, follow};
-use crate::capture::registers::Arch;
 
 /// Whether the link register is given back by this instruction of arm64, from where it was kept during a call
 /// of a piece of the prologue. Signal-safe.
@@ -31,12 +30,6 @@ pub(crate) fn falls_in(before: Code<'_>) -> bool {
         };
     }
     goes_on
-}
-
-/// Whether an arm64 function that no table knows is none: it restores a link register that it has not saved.
-/// Signal-safe.
-pub(crate) fn is_within(code: Code<'_>) -> bool {
-    code.arch == Arch::Arm64 && arm64::entry(code) == arm64::Entry::Within
 }
 
 /// How many bytes of padding may lie between functions.

@@ -21,7 +21,7 @@ use super::rule::{Base, Rule};
 use frame::Frame;
 pub(crate) use functions::{EntryConfidence, functions};
 pub(crate) use jump::jump_target;
-pub(crate) use labels::{falls_in, gives_link_back, is_within};
+pub(crate) use labels::{falls_in, gives_link_back};
 
 /// Where an instruction leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,13 +130,21 @@ impl Follower {
         body: Option<Rule>,
         rows: bool,
     ) -> Option<(Rule, RuleConfidence)> {
-        let (found, settled) = self.search(code, pc, behind_call, body, rows);
+        let entry = match (code.arch, body) {
+            (Arch::Arm64, None) => arm64::entry(code),
+            _ => arm64::Entry::Function,
+        };
+        let (found, settled) = self.search(code, pc, behind_call, body, rows, entry);
         if let Some(frame) = found {
             let lost = frame.stored && body.is_none() && loses_stack(code, pc, frame);
             let rule = if lost {
                 Rule::RestoredContext
             } else {
                 frame.rule()?
+            };
+            let rule = match entry {
+                arm64::Entry::Within => rule.guessed(),
+                _ => rule,
             };
             return Some((rule, RuleConfidence::Followed));
         }
@@ -166,6 +174,7 @@ impl Follower {
         behind_call: bool,
         body: Option<Rule>,
         rows: bool,
+        entry: arm64::Entry,
     ) -> (Option<Frame>, Option<Frame>) {
         let mut range = code.range();
         let unit = match code.arch {
@@ -178,7 +187,13 @@ impl Follower {
         }
         let mut settled = None;
         let mut settle = |frame: Frame, by_table: bool| {
-            let agrees = body.is_none_or(|body| frame.rule() == Some(body));
+            // Rows of GCC's count from sp where that does not move.
+            let by_sp = Frame { fp: None, ..frame };
+            let agrees = body.is_none_or(|body| {
+                [frame, by_sp]
+                    .iter()
+                    .any(|frame| frame.rule() == Some(body))
+            });
             // One in an epilogue is a tail call.
             let leads_here = by_table && !frame.left && !rows;
             if leads_here || (settled.is_none() && agrees) {
@@ -187,10 +202,7 @@ impl Follower {
         };
         let (mut branches, mut first_call, mut calls) = (0, 0, 0);
         let mut entered = Frame::entered(code.arch);
-        if code.arch == Arch::Arm64
-            && body.is_none()
-            && let arm64::Entry::LinkIn(register) = arm64::entry(code)
-        {
+        if let arm64::Entry::LinkIn(register) = entry {
             (entered.link_in, entered.link_lost) = (Some(register), true);
         }
         let mut way = Some((code.start, entered));

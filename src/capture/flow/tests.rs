@@ -115,6 +115,31 @@ fn a_frame_whose_pages_are_touched_one_by_one_is_as_large_as_all() {
 }
 
 #[test]
+fn a_frame_record_at_the_bottom_of_the_frame_stays_where_sp_moves_on_one_way_alone() {
+    // stp x29, x30, [sp, #-48]!; mov x29, sp; cbz x0, 1f; b 2f; 1: sub sp, sp, x1; 2: nop; mov sp, x29;
+    // ldp x29, x30, [sp], #48; ret
+    let words = [
+        0xa9bd_7bfdu32,
+        0x9100_03fd,
+        0xb400_0040,
+        0x1400_0002,
+        0xcb21_63ff,
+        0xd503_201f,
+        0x9100_03bf,
+        0xa8c3_7bfd,
+        0xd65f_03c0,
+    ];
+    let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let entered = Rule::frame(Base::Sp, 0, None, None);
+    let pushed = Rule::frame(Base::Sp, 48, Some(-40), Some(-48));
+    let body = Rule::frame(Base::Fp, 48, Some(-40), Some(-48));
+    assert_eq!(
+        rules(Arch::Arm64, &code, &[0, 4, 8, 20, 24, 28, 32]),
+        [entered, pushed, body, body, body, body, entered]
+    );
+}
+
+#[test]
 fn a_stack_that_is_written_to_for_another_frame_is_no_way_to_a_caller() {
     // mov 0x38(%rdi),%rax; mov %rax,0x38(%rdi); mov %rbx,(%rax); mov 0x38(%rdi),%rsp; ret: what
     // rdi points to is not that stack.
@@ -216,21 +241,13 @@ fn assembly_that_returns_by_another_register_has_its_caller_there() {
     assert_eq!(rules(Arch::Arm64, &code, &[0, 4, 8]), [entered; 3]);
     // nop; ldp x30, x19, [sp], #0x60; ret restores what it has not saved.
     let words = [0xd503_201fu32, 0xa8c6_4ffe, 0xd65f_03c0];
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let code = Code {
-        arch: Arch::Arm64,
-        start: 0x1000,
-        bytes: &bytes,
-        around: (0x1000, &bytes),
-    };
-    assert!(is_within(code));
+    let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let guess = entered.map(Rule::guessed);
+    assert_eq!(rules(Arch::Arm64, &code, &[0, 4, 8]), [guess; 3]);
     // str x30, [sp, #-16]! has.
     let words = [0xf81f_0ffeu32, 0xd503_201f, 0xf841_07fe, 0xd65f_03c0];
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    assert!(!is_within(Code {
-        bytes: &bytes,
-        ..code
-    }));
+    let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    assert_eq!(rules(Arch::Arm64, &code, &[0, 12]), [entered; 2]);
 }
 
 #[test]

@@ -48,9 +48,6 @@ impl<M: Memory> Walk<'_, M> {
             code = image.whole_function(code);
         }
         let (rule, followed) = self.rule_by_code(image, code, row, body);
-        if body.is_none() && flow::is_within(code) {
-            return (rule.guessed(), RuleSource::Instructions);
-        }
         let rule = match image.confidence(code.start) {
             EntryConfidence::All => rule,
             EntryConfidence::Followed if followed => rule,
