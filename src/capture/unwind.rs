@@ -70,7 +70,7 @@ impl Default for Unwinder {
 }
 
 impl Unwinder {
-    /// Allocates all that it will ever need: 280 KiB.
+    /// Allocates all that it will ever need: 330 KiB.
     pub fn new() -> Unwinder {
         Unwinder {
             cache: RuleCache::new(),

@@ -21,8 +21,10 @@ pub(super) struct Frame {
     pub(super) bound: Option<(u8, i32)>,
     /// Whether sp has just been compared with it.
     pub(super) at_bound: bool,
-    /// Where x86_64 code has last pointed to by rip: a table, if a jump by a register follows.
-    pub(super) table: Option<u64>,
+    /// Where x86_64 code has last pointed each register to by rip, the lower half of that; 0 for nowhere.
+    pub(super) pointed: [u32; 16],
+    /// A register to which such an address was added: a jump by it goes by the table there.
+    pub(super) table: Option<(u8, u32)>,
     /// The register that arm64's link register was moved to while it held the return address.
     pub(super) link_in: Option<u8>,
     /// Whether a call has overwritten the link register since.

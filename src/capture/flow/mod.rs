@@ -12,6 +12,7 @@ mod frame;
 mod functions;
 mod jump;
 mod labels;
+mod table;
 mod x86_64;
 
 use std::ops::Range;
@@ -99,6 +100,9 @@ pub(crate) enum RuleConfidence {
     Body,
     /// The same at this address, and then what the instructions since do.
     FromBody(u64),
+    /// By a jump table that is not in the function's own bytes, before which the frame was left: as behind
+    /// that, or as in the body.
+    Either,
 }
 
 /// The memory that following needs; made once, and never on the stack of its maker.
@@ -107,6 +111,8 @@ pub(crate) struct Follower {
     visited: Box<[u64]>,
     branches: Box<[(u64, Frame)]>,
     calls: Box<[(u64, Frame)]>,
+    /// Where jump tables may begin.
+    tables: Box<[u64]>,
 }
 
 impl Follower {
@@ -116,6 +122,7 @@ impl Follower {
             visited: vec![0; REACH / 64].into(),
             branches: vec![none; BRANCHES].into(),
             calls: vec![none; CALLS].into(),
+            tables: vec![0; table::TABLES].into(),
         }
     }
 
@@ -134,7 +141,7 @@ impl Follower {
             (Arch::Arm64, None) => arm64::entry(code),
             _ => arm64::Entry::Function,
         };
-        let (found, settled) = self.search(code, pc, behind_call, body, rows, entry);
+        let (found, settled, either) = self.search(code, pc, behind_call, body, rows, entry);
         if let Some(frame) = found {
             let lost = frame.stored && body.is_none() && loses_stack(code, pc, frame);
             let rule = if lost {
@@ -154,10 +161,10 @@ impl Follower {
             (None, Some(rule)) => Frame::body(rule)?,
             (None, None) => Frame::entered(code.arch),
         };
-        let from = if pc == block {
-            RuleConfidence::Body
-        } else {
-            RuleConfidence::FromBody(block)
+        let from = match pc == block {
+            _ if either => RuleConfidence::Either,
+            true => RuleConfidence::Body,
+            false => RuleConfidence::FromBody(block),
         };
         let rule = straight(code, frame, block, pc).and_then(|frame| frame.rule());
         Some((rule.or(body)?, from))
@@ -166,7 +173,7 @@ impl Follower {
     /// What holds at `pc`, by the ways that lead there from the start: first those with few calls,
     /// since a call may never return, and what stands behind it then belongs to another way. And
     /// what holds where such ways end: at a jump by a table, or else at the first call that agrees
-    /// with `body`.
+    /// with `body`; and whether that may as well be the body's, see [`RuleConfidence::Either`].
     fn search(
         &mut self,
         code: Code<'_>,
@@ -175,7 +182,7 @@ impl Follower {
         body: Option<Rule>,
         rows: bool,
         entry: arm64::Entry,
-    ) -> (Option<Frame>, Option<Frame>) {
+    ) -> (Option<Frame>, Option<Frame>, bool) {
         let mut range = code.range();
         let unit = match code.arch {
             Arch::Arm64 => 4,
@@ -185,7 +192,8 @@ impl Follower {
         if let Some(words) = self.visited.get_mut(..units.div_ceil(64)) {
             words.fill(0);
         }
-        let mut settled = None;
+        let (mut settled, mut either) = (None, false);
+        let mut tables = None;
         let mut settle = |frame: Frame, by_table: bool| {
             // Rows of GCC's count from sp where that does not move.
             let by_sp = Frame { fp: None, ..frame };
@@ -209,7 +217,7 @@ impl Follower {
         while let Some((mut at, mut frame)) = way {
             while self.visit(at, &range, unit) {
                 if at == pc && !behind_call {
-                    return (Some(frame), None);
+                    return (Some(frame), None, false);
                 }
                 let Some((length, next)) = code
                     .at(at)
@@ -226,10 +234,32 @@ impl Follower {
                     Next::Out => break,
                     Next::ByTable => {
                         settle(frame, true);
-                        let table = frame.table.filter(|table| *table > at && !frame.left);
+                        let Some((_, low)) = frame.table.take() else {
+                            break;
+                        };
+                        let table = code.start & !0xffff_ffff | u64::from(low);
+                        if !code.range().contains(&table) {
+                            either |= frame.left;
+                            break;
+                        }
+                        let found = *tables
+                            .get_or_insert_with(|| table::note_tables(code, &mut self.tables));
+                        let others = found.and_then(|found| self.tables.get(..found));
+                        let targets = others.map(|others| table::targets(code, table, others));
+                        for target in targets.into_iter().flatten() {
+                            let waiting = self.branches.get(..branches).unwrap_or_default();
+                            if !waiting.iter().any(|way| way.0 == target)
+                                && let Some(slot) = self.branches.get_mut(branches)
+                            {
+                                *slot = (target, frame);
+                                branches += 1;
+                            }
+                        }
                         // Instructions end there: what stands behind a call that never returns
                         // may be the table.
-                        range.end = table.map_or(range.end, |table| range.end.min(table));
+                        if table > at {
+                            range.end = range.end.min(table);
+                        }
                         break;
                     }
                     Next::Branch(target) => {
@@ -244,7 +274,7 @@ impl Follower {
                     Next::BehindCall => {
                         settle(frame, false);
                         if behind == pc && behind_call {
-                            return (Some(frame), None);
+                            return (Some(frame), None, false);
                         }
                         if code.arch == Arch::Arm64 {
                             arm64::call_piece(code, at, &mut frame);
@@ -272,7 +302,7 @@ impl Follower {
                 None
             };
         }
-        (None, settled)
+        (None, settled, either)
     }
 
     /// Marks an address; whether it is one that was not marked yet.

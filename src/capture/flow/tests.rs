@@ -77,6 +77,84 @@ fn a_frame_pointer_given_back_behind_a_jump_table_is_the_callers() {
 }
 
 #[test]
+fn blocks_behind_a_jump_table_in_the_function_have_the_frame_of_the_jump() {
+    // lea table(%rip),%rdx; movslq (%rdx,%rcx,4),%rcx; add %rdx,%rcx
+    let jump = |table: u8| {
+        let code = [
+            0x48, 0x8d, 0x15, table, 0, 0, 0, 0x48, 0x63, 0x0c, 0x8a, 0x48, 0x01, 0xd1,
+        ];
+        code.to_vec()
+    };
+    let entered = Rule::frame(Base::Sp, 8, Some(-8), None);
+    let body = Rule::frame(Base::Fp, 16, Some(-8), Some(-16));
+    let confidence = RuleConfidence::Followed;
+    let found = |bytes: &[u8], at: u64| {
+        let code = Code {
+            arch: Arch::X86_64,
+            start: 0x1000,
+            bytes,
+            around: (0x1000, bytes),
+        };
+        Follower::new().rule(code, 0x1000 + at, false, body, false)
+    };
+    // push %rbp; mov %rsp,%rbp; ...; pop %rbp; jmp *%rcx; 0x15: nop; ret; 0x17: nop; ret; and a table of
+    // both, of the second one twice.
+    let begin = [0x55, 0x48, 0x89, 0xe5];
+    let cases = [0x5d, 0xff, 0xe1, 0x90, 0xc3, 0x90, 0xc3];
+    let words = |distances: &[i32]| -> Vec<u8> {
+        distances
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect()
+    };
+    let bytes = [&begin[..], &jump(14), &cases, &words(&[-4, -2, -2, 0x70])].concat();
+    assert_eq!(bytes.len(), 0x19 + 16);
+    for at in 0x15..0x19 {
+        assert_eq!(
+            found(&bytes, at),
+            Some((entered.unwrap(), confidence)),
+            "{at:#x}"
+        );
+    }
+    // Two tables, in either order: behind the jump by one of them the frame is there still. 0x04: that jump;
+    // 0x14: another one, behind an epilogue; 0x25: nop; pop; ret; 0x28: nop; ret
+    for (kept, left) in [(0x2e, 0x2a), (0x2a, 0x32)] {
+        let distance = |from: u8, to: i32| [i32::from(from) - to];
+        let first = [&begin[..], &jump(kept as u8 - 0x0b), &[0xff, 0xe1]].concat();
+        let second = [&jump(left as u8 - 0x1b)[..], &[0x5d, 0xff, 0xe1]].concat();
+        let of_kept = words(&[distance(0x14, kept), distance(0x25, kept)].concat());
+        let of_left = words(&distance(0x28, left));
+        let blocks = [0x90, 0x5d, 0xc3, 0x90, 0xc3].to_vec();
+        let tables = if kept > left {
+            [of_left, of_kept]
+        } else {
+            [of_kept, of_left]
+        };
+        let bytes = [first, second, blocks, tables.concat()].concat();
+        let rules = [
+            (0x14, body),
+            (0x25, body),
+            (0x27, entered),
+            (0x28, entered),
+            (0x29, entered),
+        ];
+        for (at, rule) in rules {
+            assert_eq!(
+                found(&bytes, at),
+                Some((rule.unwrap(), confidence)),
+                "{at:#x}"
+            );
+        }
+    }
+    // The table lies elsewhere: behind the jump the frame may be there, or not.
+    let bytes = [&begin[..], &jump(0x7f), &cases].concat();
+    assert_eq!(
+        found(&bytes, 0x16).map(|found| found.1),
+        Some(RuleConfidence::Either)
+    );
+}
+
+#[test]
 fn a_frame_whose_pages_are_touched_one_by_one_is_as_large_as_all() {
     // stp x29, x30, [sp, #-16]!; mov x29, sp; sub x9, sp, #3, lsl #12; 1: sub sp, sp, #1, lsl #12;
     // str xzr, [sp]; cmp sp, x9; b.ne 1b; nop; add sp, sp, #3, lsl #12; ldp x29, x30, [sp], #16; ret

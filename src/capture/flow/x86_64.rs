@@ -17,10 +17,12 @@ pub(super) fn follow(code: &[u8], at: u64, frame: &mut Frame) -> Option<(u64, Ne
     if matches!(next, Next::Behind) {
         effect(&instruction, frame);
         frame.at_bound = is_compared(&instruction, frame);
-        if instruction.map == 0 && instruction.opcode == 0x8d && instruction.by_rip {
-            let end = at.wrapping_add(instruction.length as u64);
-            frame.table = Some(end.wrapping_add_signed(instruction.displacement.into()));
-        }
+        point(&instruction, at, frame);
+    } else if next == Next::ByTable {
+        // Another register, or one loaded since: no table that was seen.
+        let by = instruction.modrm.filter(|(mode, ..)| *mode == 3);
+        let by = by.map(|(_, _, register)| register);
+        frame.table = frame.table.filter(|(register, _)| by == Some(*register));
     }
     Some((instruction.length as u64, next))
 }
@@ -38,6 +40,32 @@ fn control(i: &Instruction, at: u64) -> Next {
         (0, 0xff) if group == 2 || group == 3 => Next::BehindCall,
         (0, 0xff) if group == 4 || group == 5 => Next::ByTable,
         _ => Next::Behind,
+    }
+}
+
+/// Where an instruction at `at` points a register to by rip, and which one.
+pub(super) fn points_to(i: &Instruction, at: u64) -> Option<(u8, u64)> {
+    let (_, register, _) = i.modrm?;
+    let end = at.wrapping_add(i.length as u64);
+    let is_lea = i.map == 0 && i.opcode == 0x8d && i.by_rip;
+    is_lea.then(|| (register, end.wrapping_add_signed(i.displacement.into())))
+}
+
+/// Follows what code does before it jumps by a table: `lea table(%rip),%rdx; movslq (%rdx,%rcx,4),%rcx;
+/// add %rdx,%rcx; jmp *%rcx`.
+fn point(i: &Instruction, at: u64, frame: &mut Frame) {
+    if let Some((register, to)) = points_to(i, at) {
+        frame.pointed[usize::from(register & 15)] = to as u32;
+    }
+    if let (0, 0x01 | 0x03, Some((3, register, rm))) = (i.map, i.opcode, i.modrm) {
+        let (from, to) = if i.opcode == 1 {
+            (register, rm)
+        } else {
+            (rm, register)
+        };
+        let pointed = [from, to].map(|register| frame.pointed[usize::from(register & 15)]);
+        let table = pointed.into_iter().find(|table| *table != 0);
+        frame.table = table.map(|table| (to, table));
     }
 }
 

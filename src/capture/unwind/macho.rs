@@ -80,6 +80,7 @@ impl<M: Memory> Walk<'_, M> {
         let followed = follower.rule(code, pc, !exact, body, rows);
         match (followed, row) {
             (Some((rule, RuleConfidence::Followed)), _) => return (rule, true),
+            (Some((rule, RuleConfidence::Either)), _) => return (rule.guessed(), false),
             // Without a table either, the way there is not known.
             (Some((rule, _)), None) if body.is_none() => return (rule.guessed(), false),
             (Some((rule, _)), None) => return (rule, false),
