@@ -226,7 +226,7 @@ mod bench {
         times.get(times.len() / 10).copied().unwrap_or(0)
     }
 
-    /// A word there and back between the two cores, nanoseconds: what tells which caches they share.
+    /// A word there and back between the two cores, nanoseconds: which shows the caches that they share.
     fn there_and_back() -> u64 {
         let word = &AtomicU64::new(0);
         std::thread::scope(|scope| {

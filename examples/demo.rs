@@ -51,12 +51,12 @@ fn run(directory: &Path) -> Result<(), Box<dyn Error>> {
 
 /// A run loop in which one event is slow.
 fn freeze(directory: &Path) -> Result<Report, Box<dyn Error>> {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let monitor = Monitor::builder("Demo", "1.0")
         .directory(directory)
         .stall(Stall::default())
         .on_report(move |path| {
-            let _ = tell.send(path.to_owned());
+            let _ = sender.send(path.to_owned());
         })
         .install()?;
     let heart = monitor.heartbeat();
@@ -66,7 +66,7 @@ fn freeze(directory: &Path) -> Result<Report, Box<dyn Error>> {
         heart.end();
         std::thread::sleep(Duration::from_millis(20)); // waiting for the next event
     }
-    let path = told.recv_timeout(Duration::from_secs(10))?;
+    let path = receiver.recv_timeout(Duration::from_secs(10))?;
     Ok(wedjat::report::read(&std::fs::read(path)?)?.report)
 }
 

@@ -114,7 +114,7 @@ mod linux {
             let begin = Instant::now();
             while child.try_wait().expect("our child").is_none() {
                 if begin.elapsed() > Duration::from_secs(5) {
-                    // The deadlock: somebody loses patience. The next launch closes the report.
+                    // The deadlock: the user loses patience. The next launch closes the report.
                     child.kill().expect("our child");
                 }
                 thread::sleep(Duration::from_millis(20));
@@ -168,7 +168,7 @@ mod linux {
         reason: &str,
     ) -> usize {
         let event = report.event.clone().unwrap_or_default();
-        let (said, why) = (
+        let (kind, why) = (
             event.class.unwrap_or_default(),
             event.reason.unwrap_or_default(),
         );
@@ -178,7 +178,7 @@ mod linux {
         );
         let samples: u64 = report.samples.iter().map(|sample| sample.count).sum();
         let syscall = report.threads[0].syscall.clone().unwrap_or_default();
-        println!("   {said} {syscall}; {why}; {lasted}; {samples} samples");
+        println!("   {kind} {syscall}; {why}; {lasted}; {samples} samples");
         let named = symbolicator.symbolicate(report);
         let samples = named.samples.iter().map(|sample| &sample.frames);
         let stacks = named
@@ -201,7 +201,7 @@ mod linux {
         }
         let classes = [class, "starved"];
         let good = found.iter().all(Option::is_some)
-            && (said == class || class == "busy" && classes.contains(&said.as_str()))
+            && (kind == class || class == "busy" && classes.contains(&kind.as_str()))
             && why.contains(reason);
         if !good {
             println!("MISSED: {culprits:?}, {class}, {reason}");

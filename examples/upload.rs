@@ -100,7 +100,7 @@ fn show() -> Result<(), Box<dyn Error>> {
         println!("  {} accepted", upload(&folder, &url)?.accepted);
         let bytes = serving.join().map_err(|_| "the server panicked")??;
         println!(
-            "  the server got {} bytes and said {status}; {} left",
+            "  the server got {} bytes and answered {status}; {} left",
             bytes.len(),
             store::reports(&folder)?.len()
         );
@@ -195,8 +195,8 @@ mod tests {
             assert_eq!(served(&folder, &[status]).0.left, 1, "{status}");
             assert_eq!(left(&folder), 1, "{status}");
         }
-        let nobody = "http://127.0.0.1:1/reports";
-        assert_eq!(upload(&folder, nobody).unwrap().left, 1);
+        let unreachable = "http://127.0.0.1:1/reports";
+        assert_eq!(upload(&folder, unreachable).unwrap().left, 1);
         assert_eq!(left(&folder), 1);
 
         let (sent, bodies) = served(&folder, &["201 Created"]);

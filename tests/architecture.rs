@@ -82,10 +82,10 @@ fn system_calls_stand_in_platform_alone() {
             continue;
         }
         let code = code_of(&file);
-        // The symbolicator, which has no platform, asks which signals are ignored.
-        let asks = file.ends_with("symbolicate/command/interrupt.rs");
+        // The symbolicator, which has no platform, queries which signals are ignored.
+        let queries = file.ends_with("symbolicate/command/interrupt.rs");
         for call in calls.iter().filter(|call| code.contains(**call)) {
-            if !(asks && *call == "libc::sigaction(") {
+            if !(queries && *call == "libc::sigaction(") {
                 wrong.push(format!("{}: {call}", file.display()));
             }
         }

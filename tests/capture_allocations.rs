@@ -28,12 +28,12 @@ fn nested(levels: u32) -> u32 {
 
 #[test]
 fn a_capture_allocates_nothing() {
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let watched = std::thread::spawn(move || {
-        tell.send(Thread::current()).unwrap();
+        sender.send(Thread::current()).unwrap();
         nested(60)
     });
-    let thread = told.recv().unwrap();
+    let thread = receiver.recv().unwrap();
     ImageTable::refresh();
     let mut capturer = {
         // Patient: the machine that runs the tests may be busy.

@@ -40,7 +40,7 @@ extern "C" fn handler(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut lib
         // SAFETY: the context of this handler.
         let registers = unsafe { Registers::from_context(context.cast()) };
         let images = ImageTable::enter();
-        // SAFETY: nobody else uses it.
+        // SAFETY: nothing else uses it.
         let capturer = unsafe { &mut *prepared.capturer.get() };
         (prepared.check)(&capturer.capture_context(&registers, &images))
     })();
@@ -123,9 +123,9 @@ fn child(name: &str) -> Output {
 
 fn assert_child(name: &str) {
     let output = child(name);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(42), "{said}");
-    let used = said
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(42), "{printed}");
+    let used = printed
         .lines()
         .filter(|line| line.ends_with(" bytes of stack"));
     used.for_each(|used| println!("{name}: {used}"));

@@ -112,12 +112,12 @@ fn cut(library: &Library, kind: i32, wanted: usize) -> HashMap<String, usize> {
     let mut wrong = HashMap::new();
     let (mut begun, mut inside) = (false, 0);
     std::thread::scope(|scope| {
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         scope.spawn(move || {
-            tell.send(Thread::current()).unwrap();
+            sender.send(Thread::current()).unwrap();
             (library.outer)(kind);
         });
-        let thread = told.recv().unwrap();
+        let thread = receiver.recv().unwrap();
         let begin = Instant::now();
         while inside < wanted && begin.elapsed() < Duration::from_secs(60) {
             let images = ImageTable::enter();

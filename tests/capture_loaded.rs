@@ -30,16 +30,16 @@ fn library(name: &str) -> CString {
     CString::new(library.into_os_string().into_string().unwrap()).unwrap()
 }
 
-/// The images are asked for once the thread runs again, and its copy is unwound by those.
+/// The images are read once the thread runs again, and its copy is unwound by those.
 #[test]
 fn a_library_that_was_loaded_a_moment_ago_is_known() {
     let library = &library("a-moment-ago");
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let (load, loads) = std::sync::mpsc::channel::<()>();
     let done = &AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            tell.send(Thread::current()).unwrap();
+            sender.send(Thread::current()).unwrap();
             while loads.recv().is_ok() {
                 // SAFETY: a library of ours, whose `enter` has this type; it is not used after dlclose.
                 unsafe {
@@ -52,10 +52,10 @@ fn a_library_that_was_loaded_a_moment_ago_is_known() {
                     assert_eq!(libc::dlclose(handle), 0);
                 }
                 done.store(false, Ordering::Relaxed);
-                tell.send(Thread::current()).unwrap();
+                sender.send(Thread::current()).unwrap();
             }
         });
-        let thread = told.recv().unwrap();
+        let thread = receiver.recv().unwrap();
         let mut limits = CaptureLimits::default();
         limits.answer = 10_000_000_000;
         let mut capturer = Capturer::new(&limits).unwrap();
@@ -86,7 +86,7 @@ fn a_library_that_was_loaded_a_moment_ago_is_known() {
             }
             drop(images);
             done.store(true, Ordering::Relaxed);
-            told.recv().unwrap();
+            receiver.recv().unwrap();
         }
         drop(load);
     });

@@ -12,7 +12,7 @@ use wedjat::capture::{CaptureLimits, Capturer, ImageTable};
 use wedjat::platform::Thread;
 use wedjat::unwind::WalkEnd;
 
-/// Two libraries of different sizes with a function each that spins while told to.
+/// Two libraries of different sizes with a function each that spins while a flag is set.
 fn libraries(name: &str) -> Vec<CString> {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     (0..2)
@@ -70,12 +70,12 @@ fn libraries_come_and_go_under_capture() {
     ImageTable::refresh();
     let done = AtomicBool::new(false);
     let (attributed, taken) = (AtomicU64::new(0), AtomicU64::new(0));
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let mut grown = 0;
     std::thread::scope(|scope| {
         let (done, attributed, taken) = (&done, &attributed, &taken);
         let watched = scope.spawn(move || {
-            tell.send(Thread::current()).unwrap();
+            sender.send(Thread::current()).unwrap();
             let mut settled = 0;
             for round in 0..rounds {
                 let number = round % 2;
@@ -93,7 +93,7 @@ fn libraries_come_and_go_under_capture() {
                 ImageTable::refresh();
             }
         });
-        let thread = told.recv().unwrap();
+        let thread = receiver.recv().unwrap();
         let mut limits = CaptureLimits::default();
         limits.answer = 10_000_000_000;
         let mut capturer = Capturer::new(&limits).unwrap();
@@ -161,16 +161,16 @@ fn spin() {
 fn captured_while(ends: &[WalkEnd], mut turn: impl FnMut() + Send) {
     ImageTable::refresh();
     let done = AtomicBool::new(false);
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         let done = &done;
         scope.spawn(move || {
-            tell.send(Thread::current()).unwrap();
+            sender.send(Thread::current()).unwrap();
             while !done.load(Ordering::Relaxed) {
                 turn();
             }
         });
-        let thread = told.recv().unwrap();
+        let thread = receiver.recv().unwrap();
         let mut limits = CaptureLimits::default();
         limits.answer = 10_000_000_000;
         let mut capturer = Capturer::new(&limits).unwrap();

@@ -73,16 +73,16 @@ static STOP: AtomicBool = AtomicBool::new(false);
 #[test]
 #[ignore = "ends its process: `captures_make_no_other_system_calls` runs it in one of its own"]
 fn filtered() {
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        tell.send(Thread::current()).unwrap();
+        sender.send(Thread::current()).unwrap();
         filter();
         FILTERED.store(true, Ordering::Release);
         while !STOP.load(Ordering::Relaxed) {
             std::thread::yield_now();
         }
     });
-    let thread = told.recv().unwrap();
+    let thread = receiver.recv().unwrap();
     ImageTable::refresh();
     let mut limits = CaptureLimits::default();
     limits.answer = 10_000_000_000;
@@ -97,7 +97,7 @@ fn filtered() {
         good += u32::from(capturer.capture(thread, &images).is_ok());
         good += u32::from(!capturer.capture_here(&images).frames.is_empty());
     }
-    // SAFETY: ends the process, before anything else is asked of the kernel.
+    // SAFETY: ends the process, before any other call of the kernel.
     unsafe { libc::syscall(libc::SYS_exit_group, if good == 1000 { 42 } else { 43 }) };
 }
 

@@ -99,14 +99,14 @@ fn assert_chain(captured: &Captured<'_>, images: &ImagesGuard, functions: &[*con
 fn a_busy_thread_is_in_exactly_the_functions_it_called() {
     let flags = Flags::default();
     std::thread::scope(|scope| {
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let flags = &flags;
         let _stop = StopOnDrop(flags);
         scope.spawn(move || {
-            tell.send(Thread::current()).unwrap();
+            sender.send(Thread::current()).unwrap();
             outer(flags);
         });
-        let thread = told.recv().unwrap();
+        let thread = receiver.recv().unwrap();
         while !flags.inside.load(Ordering::Acquire) {
             std::thread::yield_now();
         }
@@ -131,13 +131,13 @@ fn a_busy_thread_is_in_exactly_the_functions_it_called() {
 
 #[test]
 fn a_blocked_thread_is_in_its_system_call() {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let (wake, woken) = mpsc::channel();
     let blocked_thread = std::thread::spawn(move || {
-        tell.send(Thread::current()).unwrap();
+        sender.send(Thread::current()).unwrap();
         blocked(&woken)
     });
-    let thread = told.recv().unwrap();
+    let thread = receiver.recv().unwrap();
     while thread.progress().unwrap().running {
         std::thread::yield_now();
     }
@@ -152,7 +152,7 @@ fn a_blocked_thread_is_in_its_system_call() {
 
 #[test]
 fn a_thread_that_blocks_the_signal_is_unresponsive_and_its_late_answer_is_nothing() {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let (unmask, unmasked) = mpsc::channel::<()>();
     let (answered, done) = mpsc::channel::<()>();
     let masked = std::thread::spawn(move || {
@@ -162,7 +162,7 @@ fn a_thread_that_blocks_the_signal_is_unresponsive_and_its_late_answer_is_nothin
             let mut before: libc::sigset_t = std::mem::zeroed();
             libc::sigfillset(&mut all);
             libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-            tell.send(Thread::current()).unwrap();
+            sender.send(Thread::current()).unwrap();
             unmasked.recv().unwrap();
             // The signal of before is delivered here.
             libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
@@ -170,7 +170,7 @@ fn a_thread_that_blocks_the_signal_is_unresponsive_and_its_late_answer_is_nothin
         answered.send(()).unwrap();
         unmasked.recv().ok();
     });
-    let thread = told.recv().unwrap();
+    let thread = receiver.recv().unwrap();
     let mut capturer = capturer();
     let images = ImageTable::enter();
     let start = Instant::now();
@@ -281,12 +281,12 @@ fn a_handler_that_has_used_its_alternate_stack_up_is_not_run_over() {
         }
     }
     const AT_MINSIGSTKSZ: libc::c_ulong = 51;
-    // SAFETY: asks only.
+    // SAFETY: reads only.
     let frame = unsafe { libc::getauxval(AT_MINSIGSTKSZ) as usize }.max(2048);
     // Two frames of the kernel's at their largest, and too little for a copy of the stack.
     let mut memory = vec![0u64; (2 * frame + (3 << 10)) / 8];
-    let (tell, told) = mpsc::channel();
-    let thread = std::thread::spawn(move || {
+    let (sender, receiver) = mpsc::channel();
+    let handled = std::thread::spawn(move || {
         let stack = libc::stack_t {
             ss_sp: memory.as_mut_ptr().cast(),
             ss_flags: 0,
@@ -301,20 +301,20 @@ fn a_handler_that_has_used_its_alternate_stack_up_is_not_run_over() {
             action.sa_sigaction = spins as *const () as usize;
             action.sa_flags = libc::SA_ONSTACK;
             libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut());
-            tell.send(Thread::current()).unwrap();
+            sender.send(Thread::current()).unwrap();
             libc::raise(libc::SIGUSR2);
             libc::sigaltstack(&before, std::ptr::null_mut());
         }
         drop(memory);
     });
-    let asked = told.recv().unwrap();
+    let thread = receiver.recv().unwrap();
     while !INSIDE.load(Ordering::Acquire) {
         std::thread::yield_now();
     }
     let mut capturer = capturer();
     for _ in 0..100 {
         let images = ImageTable::enter();
-        let captured = capturer.capture(asked, &images).unwrap();
+        let captured = capturer.capture(thread, &images).unwrap();
         assert!(captured.cut && captured.bytes == 0, "{captured:#x?}");
         assert!(
             range_of(spins as *const ()).contains(&captured.frames[0].pc)
@@ -322,7 +322,7 @@ fn a_handler_that_has_used_its_alternate_stack_up_is_not_run_over() {
         );
     }
     STOP.store(true, Ordering::Relaxed);
-    thread.join().unwrap();
+    handled.join().unwrap();
 }
 
 /// An alternate stack that is as large as an app's own may be, for the calling thread while this lives.
@@ -424,9 +424,9 @@ fn a_handler_on_an_alternate_stack_leads_to_what_it_interrupted() {
         HANDLER.inside.store(false, Ordering::Relaxed);
         std::thread::scope(|scope| {
             let _stop = StopOnDrop(&HANDLER);
-            let (tell, told) = mpsc::channel();
+            let (sender, receiver) = mpsc::channel();
             scope.spawn(move || {
-                tell.send(Thread::current()).unwrap();
+                sender.send(Thread::current()).unwrap();
                 if main {
                     // SAFETY: its handler is ours.
                     unsafe {
@@ -441,7 +441,7 @@ fn a_handler_on_an_alternate_stack_leads_to_what_it_interrupted() {
                     on_the_main_thread(0);
                 }
             });
-            let thread = told.recv().unwrap();
+            let thread = receiver.recv().unwrap();
             let thread = if main { Thread::main() } else { thread };
             while !HANDLER.inside.load(Ordering::Acquire) {
                 std::thread::yield_now();

@@ -30,14 +30,18 @@ fn thousands_of_messages_are_one_line() {
     let folder = folder.path().to_str().unwrap();
     let output = symbolicate(&["-f", "ndjson", folder]);
     assert_eq!(output.status.code(), Some(1));
-    let said = errors(&output);
-    let about = |said: &str| {
-        said.lines()
+    let printed = errors(&output);
+    let about = |printed: &str| {
+        printed
+            .lines()
             .filter(|line| line.contains(".wedjat: "))
             .count()
     };
     // Besides, debug files are missing: ten of them are named, too.
-    assert!(about(&said) == 10 && said.lines().count() <= 24, "{said}");
+    assert!(
+        about(&printed) == 10 && printed.lines().count() <= 24,
+        "{printed}"
+    );
     let all = errors(&symbolicate(&["-v", "-f", "ndjson", folder]));
     let all = about(&all);
     assert!(all >= 200, "{all}");
@@ -45,7 +49,7 @@ fn thousands_of_messages_are_one_line() {
         "{} more such messages about 200 reports; --verbose prints all",
         all - 10
     );
-    assert!(said.contains(&more), "{more}: {said}");
+    assert!(printed.contains(&more), "{more}: {printed}");
 }
 
 #[test]
@@ -60,12 +64,12 @@ fn the_system_is_quoted_without_numbers() {
         &["--cache", "/proc/nowhere", report],
         &["--inspect", nowhere],
     ] {
-        let said = errors(&symbolicate(args));
+        let printed = errors(&symbolicate(args));
         assert!(
-            said.contains("No such file or directory"),
-            "{args:?}: {said}"
+            printed.contains("No such file or directory"),
+            "{args:?}: {printed}"
         );
-        assert!(!said.contains("os error"), "{args:?}: {said}");
+        assert!(!printed.contains("os error"), "{args:?}: {printed}");
     }
 }
 
@@ -90,10 +94,10 @@ fn the_help_has_all_exit_codes_and_short_options() {
 #[test]
 fn a_debug_file_that_is_missing_is_named_once() {
     let reports = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/foreign");
-    let said = errors(&symbolicate(&["-f", "ndjson", reports]));
+    let printed = errors(&symbolicate(&["-f", "ndjson", reports]));
     // The reports have three paths of it, and some no architecture.
-    let named = said
+    let named = printed
         .lines()
         .filter(|line| line.contains("4C4C44E2-5555-3144-A15D-8DB1B87DBB83"));
-    assert_eq!(named.count(), 1, "{said}");
+    assert_eq!(named.count(), 1, "{printed}");
 }

@@ -93,7 +93,7 @@ fn a_folder_is_printed_in_order_of_name() {
     assert_eq!(worst["total"], 100 * (6 + 699) / 2 * 1_000_000u64);
     assert!(worst["example"].as_str().unwrap().ends_with("/0699.wedjat"));
 
-    // Every report tells its group.
+    // Every report names its group.
     let all = command(&["--format", "ndjson", path]).output().unwrap();
     let line = all.stdout.split(|c| *c == b'\n').nth(6).unwrap();
     let sixth: Value = serde_json::from_slice(line).unwrap();

@@ -68,7 +68,7 @@ const CRASHES: [(&str, Layout); 7] = [
 ];
 
 #[test]
-fn every_layout_tells_the_same_story() {
+fn every_layout_reads_as_the_same_report() {
     for (name, layout) in CRASHES {
         assert_eq!(import::detect(&bytes(name)), Some(layout), "{name}");
         let found = &symbolicated(name)[0];
@@ -259,7 +259,7 @@ fn any_prefix_is_read_or_refused_and_says_so() {
             match import::read(&whole[..len]) {
                 Ok(readings) => {
                     let damaged = readings.iter().any(|reading| !reading.damage.is_empty());
-                    // What is missing at its end can't be told of text, nor of a protocol buffer that
+                    // What is missing at its end can't be known of text, nor of a protocol buffer that
                     // was cut between two parts behind the last required one.
                     let open_ended = name.ends_with(".crash")
                         || (name.ends_with(".plcrash") && has(&whole[..len], b"SEGV_MAPERR"));

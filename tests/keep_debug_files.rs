@@ -74,9 +74,9 @@ fn keeper() -> Command {
 }
 
 fn assert_fails(output: &Output, why: &str) {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains(why), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    assert!(printed.contains(why), "{printed}");
 }
 
 const WORK: [&str; 2] = ["half (in app) (a.c:1)", "work (in app) (a.c:2)"];

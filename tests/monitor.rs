@@ -56,47 +56,47 @@ fn main() {
 
 /// A monitor for stalls, and the paths of its reports.
 fn install(folder: &Path) -> (Monitor, mpsc::Receiver<std::path::PathBuf>) {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let monitor = Monitor::builder("monitor test", "1.0")
         .directory(folder)
         .stall(Stall::default())
-        .on_report(move |path| drop(tell.send(path.to_owned())))
+        .on_report(move |path| drop(sender.send(path.to_owned())))
         .install()
         .unwrap();
     // The launch is watched too: end it.
     monitor.heartbeat().turn(|| {});
     std::thread::sleep(Duration::from_millis(20));
     child::no_shared_file();
-    (monitor, told)
+    (monitor, receiver)
 }
 
 fn roles(role: &str, folder: &Path) {
     match role {
         "long_freeze" => {
-            let (monitor, told) = install(folder);
+            let (monitor, receiver) = install(folder);
             monitor
                 .heartbeat()
                 .turn(|| outer(Duration::from_millis(400)));
-            told.recv_timeout(Duration::from_secs(5)).unwrap();
+            receiver.recv_timeout(Duration::from_secs(5)).unwrap();
             for _ in 0..20 {
                 monitor
                     .heartbeat()
                     .turn(|| std::thread::sleep(Duration::from_millis(2)));
             }
-            assert!(told.try_recv().is_err());
+            assert!(receiver.try_recv().is_err());
         }
         "short_freezes" => {
-            let (monitor, told) = install(folder);
+            let (monitor, receiver) = install(folder);
             let heart = monitor.heartbeat();
             for _ in 0..6 {
                 heart.begin();
                 outer(Duration::from_millis(60));
                 heart.end();
             }
-            told.recv_timeout(Duration::from_secs(5)).unwrap();
+            receiver.recv_timeout(Duration::from_secs(5)).unwrap();
         }
         "idle" => {
-            let (monitor, told) = install(folder);
+            let (monitor, receiver) = install(folder);
             for _ in 0..10 {
                 monitor
                     .heartbeat()
@@ -104,7 +104,7 @@ fn roles(role: &str, folder: &Path) {
                 std::thread::sleep(Duration::from_millis(30));
             }
             std::thread::sleep(Duration::from_millis(1500));
-            assert!(told.try_recv().is_err());
+            assert!(receiver.try_recv().is_err());
         }
         "live" => {
             let (monitor, _told) = install(folder);
@@ -119,7 +119,7 @@ fn roles(role: &str, folder: &Path) {
                 let workers = [waits(), waits()];
                 ready.wait();
                 std::thread::sleep(Duration::from_millis(50));
-                let path = asks(&monitor);
+                let path = records(&monitor);
                 assert!(
                     path.extension().is_some_and(|ending| ending == "wedjat"),
                     "{path:?}"
@@ -132,20 +132,23 @@ fn roles(role: &str, folder: &Path) {
             monitor.heartbeat().turn(|| outer(Duration::from_secs(60)));
         }
         "dropped" => {
-            let (monitor, told) = install(folder);
+            let (monitor, receiver) = install(folder);
             monitor.heartbeat().begin();
             outer(Duration::from_millis(500));
             drop(monitor);
-            told.try_recv().unwrap();
+            receiver.try_recv().unwrap();
         }
         "one_monitor" => {
-            let (monitor, told) = install(folder);
+            let (monitor, receiver) = install(folder);
             let heart = monitor.heartbeat();
             let second = Monitor::builder("second", "1").directory(folder).install();
             assert!(matches!(second, Err(InstallError::AlreadyInstalled)));
             drop(monitor);
             heart.turn(|| outer(Duration::from_millis(400)));
-            assert!(told.try_recv().is_err(), "a heartbeat left over is a no-op");
+            assert!(
+                receiver.try_recv().is_err(),
+                "a heartbeat left over is a no-op"
+            );
             let again = Monitor::builder("again", "1")
                 .directory(folder)
                 .crash(Crash::default())
@@ -174,7 +177,7 @@ fn roles(role: &str, folder: &Path) {
                 .status()
                 .unwrap();
             assert!(made.success());
-            let (monitor, told) = install(folder);
+            let (monitor, receiver) = install(folder);
             let path = std::ffi::CString::new(object.to_str().unwrap()).unwrap();
             extern "C" fn freeze(_: *mut libc::c_void) {
                 outer(Duration::from_millis(400));
@@ -188,7 +191,7 @@ fn roles(role: &str, folder: &Path) {
             monitor
                 .heartbeat()
                 .turn(|| slow(freeze, std::ptr::null_mut()));
-            let path = told.recv_timeout(Duration::from_secs(5)).unwrap();
+            let path = receiver.recv_timeout(Duration::from_secs(5)).unwrap();
             // Read while the library's file is still there.
             let report = wedjat::report::read(&std::fs::read(path).unwrap())
                 .unwrap()
@@ -263,7 +266,7 @@ fn worker(ready: &std::sync::Barrier) {
 }
 
 #[inline(never)]
-fn asks(monitor: &Monitor) -> std::path::PathBuf {
+fn records(monitor: &Monitor) -> std::path::PathBuf {
     let path = monitor.record("support button").unwrap();
     std::hint::black_box(path)
 }
@@ -348,7 +351,7 @@ fn live() {
     assert!(
         first
             .iter()
-            .any(|(function, ..)| function.ends_with("asks")),
+            .any(|(function, ..)| function.ends_with("records")),
         "{first:#?}"
     );
     let workers: Vec<usize> = (0..report.threads.len())

@@ -1,5 +1,5 @@
-//! What an app asks of its monitor while it runs: frames, launch, stacks, counters, callbacks, loads,
-//! rate limit; and what it is told of the launch before.
+//! What an app uses of its monitor while it runs: frames, launch, stacks, counters, callbacks, loads,
+//! rate limit; and what it learns of the launch before.
 #![cfg(target_os = "linux")]
 
 mod stall_support;
@@ -116,7 +116,7 @@ fn a_stall_is_reported_as_it_comes_and_goes_and_is_counted() {
         assert_eq!((stats.turns, stats.stalls, stats.stalled), (2, 1, false));
         assert!(stats.longest >= 500 * MS && stats.captures >= 1 && stats.reports == 0);
         assert_eq!(stats.losses, [("quota", 1)]);
-        // Told in every later report, not only in those of stalls.
+        // It stands in every later report, not only in those of stalls.
         monitor.record("now").unwrap();
         drop(monitor);
         assert_eq!(*events.lock().unwrap(), ["began true", "ended recovered"]);
@@ -286,7 +286,7 @@ fn too_much_cpu_memory_and_too_few_frames_are_reported_each_as_its_own_kind() {
     assert!(frames.stall_end.unwrap().duration >= Duration::from_millis(500));
 }
 
-/// What the next launch is told of one that did `what`.
+/// What the next launch learns of one that did `what`.
 fn ended(what: &str) -> (HowEnded, Option<i32>) {
     let test = "how_the_launch_before_ended_is_known_without_a_report";
     let folder = folder(what);
@@ -306,7 +306,7 @@ fn ended(what: &str) -> (HowEnded, Option<i32>) {
     assert!(previous.last_seen >= previous.started);
     assert_eq!(previous.foreground, what != "killed in the background");
     drop(monitor);
-    // What was told once is not told again.
+    // What was reported once is not reported again.
     let monitor = builder(&folder).install().unwrap();
     assert_eq!(monitor.previous_launches().len(), 1);
     assert_eq!(
@@ -502,11 +502,11 @@ fn spans_are_marks_and_errors_are_breadcrumbs() {
     assert!(after.marks[0].2.unwrap() >= load.2.unwrap());
 }
 
-/// Whether somebody handles this signal.
+/// Whether this signal has a handler.
 fn is_handled(signal: i32) -> bool {
     // SAFETY: an all-zero `sigaction` is a valid value of that plain struct.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: asks only; `action` lives across the call.
+    // SAFETY: reads only; `action` lives across the call.
     let known = unsafe { libc::sigaction(signal, std::ptr::null(), &mut action) };
     assert_eq!(known, 0);
     action.sa_sigaction != libc::SIG_DFL
@@ -530,7 +530,7 @@ fn the_signal_of_captures_is_the_one_that_was_set() {
             other => panic!("{other:?}"),
         };
         assert!(refused(libc::SIGUSR1).contains("no real-time signal"));
-        // SAFETY: an ignored signal calls nobody.
+        // SAFETY: an ignored signal calls nothing.
         unsafe { libc::signal(wanted + 1, libc::SIG_IGN) };
         assert!(refused(wanted + 1).contains("has a handler"));
         let monitor = install(wanted).unwrap();

@@ -122,7 +122,7 @@ fn reports(folder: &Path) {
     }
     store::launches(folder).unwrap();
     drop(store::reports(folder).unwrap());
-    // Ours, and one that somebody has copied under another name.
+    // Ours, and one that was copied under another name.
     until(|| own(folder, ".wedjat") <= 2);
 }
 

@@ -59,7 +59,7 @@ proptest! {
     }
 
     #[test]
-    fn flipping_a_byte_is_told(
+    fn flipping_a_byte_is_reported(
         report in reports(),
         at in any::<prop::sample::Index>(),
         flip in 1..=255_u8,

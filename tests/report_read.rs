@@ -250,7 +250,7 @@ fn what_looks_like_a_section_in_one_that_was_cut_is_not_carried_on_from() {
 }
 
 #[test]
-fn a_flipped_byte_is_told_and_nothing_wrong_is_read() {
+fn a_flipped_byte_is_reported_and_nothing_wrong_is_read() {
     let mut report = full_report();
     // Keys of `end` that version 1.0 does not have are covered by nothing.
     report.end.as_mut().unwrap().extra.clear();
@@ -320,7 +320,7 @@ fn frames_find_their_images_after_one_was_lost() {
 }
 
 #[test]
-fn what_is_no_report_is_told_apart() {
+fn what_is_no_report_has_an_error_of_its_own() {
     let cases: &[(&[u8], &str)] = &[
         (b"", "it is empty (0 bytes)"),
         (b"\xff\xd8\xff\xe0\x00\x10JFIF\x00\x01", "a JPEG image"),
@@ -358,7 +358,7 @@ fn a_later_version_is_refused_by_its_number() {
 }
 
 #[test]
-fn values_of_a_wrong_type_are_told_and_the_rest_is_kept() {
+fn values_of_a_wrong_type_are_reported_and_the_rest_is_kept() {
     let bytes = other_encoder(&[
         head_of_other_encoder(),
         (

@@ -251,7 +251,7 @@ fn rmp_serde_alone_reads_the_sections() {
 }
 
 #[test]
-fn version_1_0_says_what_it_said_when_it_was_released() {
+fn version_1_0_reads_as_when_it_was_released() {
     let read = |name| {
         report::read(&std::fs::read(folder().join("v1.0").join(name)).unwrap())
             .unwrap()

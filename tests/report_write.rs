@@ -162,7 +162,7 @@ fn a_gap_of_the_capture_s_own_is_grown_to_one_gap() {
 }
 
 #[test]
-fn a_gap_is_told_however_little_room_there_is() {
+fn a_gap_is_reported_however_little_room_there_is() {
     let frames = deep(10);
     for length in 0..600 {
         let (name, gap) = ("n".repeat(length), Omitted { at: 5, count: 7 });
@@ -176,10 +176,10 @@ fn a_gap_is_told_however_little_room_there_is() {
         let kept = field(&map, "frames")
             .and_then(Value::as_array)
             .map_or(0, Vec::len);
-        let told = field(&map, "omitted")
+        let gap = field(&map, "omitted")
             .and_then(Value::as_array)
             .expect("a gap");
-        assert_eq!(told[1].as_u64(), Some(7 + 10 - kept as u64), "{length}");
+        assert_eq!(gap[1].as_u64(), Some(7 + 10 - kept as u64), "{length}");
     }
 }
 

@@ -225,7 +225,7 @@ fn rt_sigtimedwait() {
     play("rt_sigtimedwait", |left| {
         let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
         let time = timespec(left);
-        // SAFETY: the set is initialised before it is used; a signal that nobody sends.
+        // SAFETY: the set is initialised before it is used; a signal that nothing sends.
         let done = unsafe {
             libc::sigemptyset(set.as_mut_ptr());
             libc::sigaddset(set.as_mut_ptr(), libc::SIGWINCH);
@@ -312,7 +312,7 @@ fn accept() {
     play("accept", move |left| {
         let socket = timed(socket.as_raw_fd(), left);
         let none = std::ptr::null_mut();
-        // SAFETY: nobody asks for the address.
+        // SAFETY: nothing reads the address.
         or_time_out(unsafe { libc::accept(socket, none, std::ptr::null_mut()) } as i64)
     });
 }

@@ -12,7 +12,7 @@ use stall_support::{
 
 const HELD: Duration = Duration::from_millis(800);
 
-/// The child of most tests: one turn that lasts until the parent tells.
+/// The child of most tests: one turn that lasts until the parent writes.
 fn one_turn() {
     let (heart, watchdog) = watch();
     // SAFETY: no arguments.

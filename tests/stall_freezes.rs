@@ -38,10 +38,10 @@ fn main() {
     for _ in 0..4 {
         let program = std::env::current_exe().expect("this program");
         let output = deadline::output(std::process::Command::new(program).env(PLAY, "1"));
-        let told = String::from_utf8_lossy(&output.stdout);
-        print!("{told}");
-        let named = CULPRITS.iter().all(|culprit| told.contains(culprit));
-        if output.status.success() && named && told.contains("8 of 8 named") {
+        let printed = String::from_utf8_lossy(&output.stdout);
+        print!("{printed}");
+        let named = CULPRITS.iter().all(|culprit| printed.contains(culprit));
+        if output.status.success() && named && printed.contains("8 of 8 named") {
             return;
         }
         deadline::run_again("not every culprit was named");

@@ -1,5 +1,5 @@
 //! A stall that waits for a lock names the thread that holds it, for every kind of mutex whose memory
-//! says so; and says that nobody is known where it does not, or where what it says cannot be true.
+//! says so; and says that no owner is known where it does not, or where what it says cannot be true.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
 mod stall_support;

@@ -42,8 +42,8 @@ fn main() {
 fn reports_are_whole(role: &str) {
     let ended = play(role);
     assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
-    let said = std::fs::read_to_string(ended.folder.0.join("said")).unwrap();
-    assert_eq!(said, "", "descriptors that were ours");
+    let printed = std::fs::read_to_string(ended.folder.0.join("printed")).unwrap();
+    assert_eq!(printed, "", "descriptors that were ours");
     for found in wedjat::store::reports(&ended.folder.0).unwrap() {
         let bytes = std::fs::read(found.path()).unwrap();
         let printed = bytes.windows(LINE.len()).any(|part| part == LINE);
@@ -66,30 +66,30 @@ fn reports_are_whole(role: &str) {
 }
 
 fn closed_before(folder: &Path) {
-    let said = close_standard(folder);
-    let (monitor, told) = install(folder);
-    look_and_die(&monitor, &told, &said);
+    let printed = close_standard(folder);
+    let (monitor, receiver) = install(folder);
+    look_and_die(&monitor, &receiver, &printed);
 }
 
 fn closed_later(folder: &Path) {
-    let (monitor, told) = install(folder);
-    let said = close_standard(folder);
-    look_and_die(&monitor, &told, &said);
+    let (monitor, receiver) = install(folder);
+    let printed = close_standard(folder);
+    look_and_die(&monitor, &receiver, &printed);
 }
 
 /// Closes 0, 1 and 2, and has a thread print to them from now on. What is wrong goes to the file that
 /// this gives.
 fn close_standard(folder: &Path) -> std::fs::File {
-    let said = std::fs::File::create(folder.join("said")).unwrap();
+    let printed = std::fs::File::create(folder.join("printed")).unwrap();
     for fd in 0..3 {
-        // SAFETY: nobody uses them again.
+        // SAFETY: nothing uses them again.
         unsafe { libc::close(fd) };
     }
-    said
+    printed
 }
 
 fn install(folder: &Path) -> (Monitor, mpsc::Receiver<std::path::PathBuf>) {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let monitor = Monitor::builder("closed stdio", "1.0")
         .directory(folder)
         .stall(Stall::default())
@@ -98,17 +98,17 @@ fn install(folder: &Path) -> (Monitor, mpsc::Receiver<std::path::PathBuf>) {
         .memory(MemoryLoad::default())
         .slow_frames(SlowFrames::default())
         .names(true)
-        .on_report(move |path| drop(tell.send(path.to_owned())))
+        .on_report(move |path| drop(sender.send(path.to_owned())))
         .install()
         .unwrap();
     monitor.heartbeat().turn(|| {});
-    (monitor, told)
+    (monitor, receiver)
 }
 
 fn look_and_die(
     monitor: &Monitor,
-    told: &mpsc::Receiver<std::path::PathBuf>,
-    said: &std::fs::File,
+    receiver: &mpsc::Receiver<std::path::PathBuf>,
+    printed: &std::fs::File,
 ) {
     // A descriptor that is opened and moved has a low number for a moment; one that is kept has it
     // at each look.
@@ -121,7 +121,7 @@ fn look_and_die(
             });
             if kept {
                 use std::io::Write;
-                writeln!(&mut &*said, "{fd} {when}").unwrap();
+                writeln!(&mut &*printed, "{fd} {when}").unwrap();
             }
         }
     };
@@ -139,7 +139,7 @@ fn look_and_die(
             std::thread::sleep(Duration::from_millis(400));
             look("in a stall");
         });
-        told.recv_timeout(Duration::from_secs(10)).unwrap();
+        receiver.recv_timeout(Duration::from_secs(10)).unwrap();
         look("behind it");
         // SAFETY: it is to die, while the other thread prints.
         unsafe { std::ptr::null_mut::<u32>().write_volatile(1) };

@@ -215,7 +215,7 @@ fn a_report_and_its_dsym_give_functions_files_and_lines() {
 }
 
 #[test]
-fn what_is_not_there_or_no_report_is_said_and_fails() {
+fn what_is_not_there_or_no_report_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let empty = written(folder.path(), "empty", b"");
     let jpeg = written(
@@ -422,8 +422,8 @@ fn a_hundred_thousand_addresses() {
         .collect();
     let dsym = fixture(DSYM);
     let dsym = dsym.to_str().unwrap();
-    let asked = || rows.iter().cycle().take(100_000);
-    let input: String = asked()
+    let queries = || rows.iter().cycle().take(100_000);
+    let input: String = queries()
         .map(|row| format!("{}\n", row["address"].as_str().unwrap()))
         .collect();
     let output = with_input(
@@ -434,7 +434,7 @@ fn a_hundred_thousand_addresses() {
     let shown = text(&output.stdout);
     assert_eq!(shown.lines().count(), 100_000);
     let mut known: HashMap<&str, &Value> = HashMap::new();
-    for (line, row) in shown.lines().zip(asked()) {
+    for (line, row) in shown.lines().zip(queries()) {
         // Each answer that is another text than before is held against the truth.
         if known.insert(line, row).is_some() {
             continue;
@@ -460,7 +460,7 @@ fn a_hundred_thousand_addresses() {
     let shown = text(&output.stdout);
     let answers: Vec<&str> = shown.trim_end().split("\n\n").collect();
     assert_eq!(answers.len(), 100_000);
-    for (answer, row) in answers.iter().zip(asked()).take(rows.len()) {
+    for (answer, row) in answers.iter().zip(queries()).take(rows.len()) {
         let truth = row["frames"].as_array().unwrap();
         assert_eq!(answer.lines().count(), truth.len());
         for (line, frame) in answer.lines().zip(truth) {
@@ -524,9 +524,9 @@ fn help_man_page_and_completions() {
     }
 }
 
-/// What was asked for and could not be done is said, and what needs a path that is not there fails.
+/// What a call names and cannot be done is reported, and what needs a path that is not there fails.
 #[test]
-fn nothing_that_was_asked_for_is_left_out_without_a_word() {
+fn nothing_that_the_call_names_is_left_out_in_silence() {
     let folder = tempfile::tempdir().unwrap();
     let report = written(folder.path(), "a.wedjat", &report::to_bytes(&stall(uuid())));
     let output = symbolicate(&["--source", "/no/such/folder", &report]);
@@ -558,7 +558,7 @@ fn nothing_that_was_asked_for_is_left_out_without_a_word() {
 }
 
 #[test]
-fn a_damaged_report_is_inspected_and_its_damage_is_told() {
+fn a_damaged_report_is_inspected_and_its_damage_listed() {
     let folder = tempfile::tempdir().unwrap();
     let bytes = report::to_bytes(&stall(uuid()));
     let whole = written(folder.path(), "a.wedjat", &bytes);
@@ -706,7 +706,7 @@ fn a_build_without_debuginfod_says_so_where_servers_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let report = report::to_bytes(&stall(uuid()));
     let report = written(folder.path(), "a.wedjat", &report);
-    for (urls, is_told) in [
+    for (urls, is_reported) in [
         (Some("https://localhost:1"), true),
         (Some(""), false),
         (None, false),
@@ -716,7 +716,11 @@ fn a_build_without_debuginfod_says_so_where_servers_are_named() {
         command.env_remove("DEBUGINFOD_URLS");
         command.envs(urls.map(|urls| ("DEBUGINFOD_URLS", urls)));
         let output = command.output().unwrap();
-        let said = text(&output.stderr);
-        assert_eq!(said.contains("no feature debuginfod"), is_told, "{said}");
+        let printed = text(&output.stderr);
+        assert_eq!(
+            printed.contains("no feature debuginfod"),
+            is_reported,
+            "{printed}"
+        );
     }
 }

@@ -25,13 +25,13 @@ fn run(folder: &Path, program: &str, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Serves `body` at the path of this build id, and counts what is asked for.
+/// Serves `body` at the path of this build id, and counts the requests.
 fn server(id: &[u8], body: Vec<u8>) -> (String, Arc<Mutex<Vec<String>>>) {
     let hex: String = id.iter().map(|b| format!("{b:02x}")).collect();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
-    let log = asked.clone();
+    let requests: Arc<Mutex<Vec<String>>> = Arc::default();
+    let log = requests.clone();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
@@ -55,7 +55,7 @@ fn server(id: &[u8], body: Vec<u8>) -> (String, Arc<Mutex<Vec<String>>>) {
                 .and_then(|()| stream.write_all(body));
         }
     });
-    (url, asked)
+    (url, requests)
 }
 
 /// A stripped program, its debug file's bytes, its build id, and a report with one frame in `hidden`.
@@ -115,14 +115,14 @@ fn program(folder: &Path) -> (Vec<u8>, Vec<u8>, Report) {
 }
 
 #[test]
-fn a_stripped_program_is_named_by_what_the_server_gives_and_asked_for_once() {
+fn a_stripped_program_is_named_by_what_the_server_gives_in_one_request() {
     let folder = tempfile::tempdir().unwrap();
     let (debug, id, report) = program(folder.path());
-    let (url, asked) = server(&id, debug);
-    let (nobody, _) = server(b"another id", Vec::new());
+    let (url, requests) = server(&id, debug);
+    let (empty, _) = server(b"another id", Vec::new());
     let cache = folder.path().join("cache");
     for _ in 0..2 {
-        let debuginfod = Debuginfod::new(vec![nobody.clone(), url.clone()], &cache);
+        let debuginfod = Debuginfod::new(vec![empty.clone(), url.clone()], &cache);
         let symbolicator = Symbolicator::new(DebugFiles::new().debuginfod(Some(debuginfod)));
         let result = symbolicator.symbolicate(report.clone());
         let frame = &result.threads[0].frames[0].frames[0];
@@ -130,7 +130,7 @@ fn a_stripped_program_is_named_by_what_the_server_gives_and_asked_for_once() {
         assert!(matches!(frame.line, Some(2 | 3)), "{frame:?}");
         assert!(result.missing.is_empty());
     }
-    assert_eq!(asked.lock().unwrap().len(), 1);
+    assert_eq!(requests.lock().unwrap().len(), 1);
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn a_file_of_another_build_from_a_server_is_not_used() {
 }
 
 #[test]
-fn the_command_asks_the_servers_of_the_environment() {
+fn the_command_queries_the_servers_of_the_environment() {
     let folder = tempfile::tempdir().unwrap();
     let (debug, id, report) = program(folder.path());
     let (url, _) = server(&id, debug);
@@ -182,19 +182,19 @@ fn find(servers: &[&str], cache: &Path, report: &Report) -> Option<String> {
 /// That no server has a file is remembered for a while, across processes, as elfutils does it: by an
 /// empty file.
 #[test]
-fn that_nobody_has_a_file_is_remembered_for_a_while() {
+fn that_no_server_has_a_file_is_remembered_for_a_while() {
     let folder = tempfile::tempdir().unwrap();
     let (debug, id, report) = program(folder.path());
-    let (nobody, asked) = server(b"another id", Vec::new());
+    let (empty, requests) = server(b"another id", Vec::new());
     let cache = folder.path().join("cache");
     for _ in 0..3 {
-        assert_eq!(find(&[&nobody], &cache, &report), None);
+        assert_eq!(find(&[&empty], &cache, &report), None);
     }
-    assert_eq!(asked.lock().unwrap().len(), 1);
+    assert_eq!(requests.lock().unwrap().len(), 1);
     let hex: String = id.iter().map(|b| format!("{b:02x}")).collect();
     let miss = cache.join(hex).join("debuginfo");
     assert_eq!(miss.metadata().unwrap().len(), 0);
-    // After that while, servers are asked again.
+    // After that while, servers get requests again.
     let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
     std::fs::File::options()
         .append(true)
@@ -206,7 +206,7 @@ fn that_nobody_has_a_file_is_remembered_for_a_while() {
     assert_eq!(find(&[&url], &cache, &report).as_deref(), Some("hidden"));
 }
 
-/// A server that never answers is given up on, is not asked again, and takes no other server's place;
+/// A server that never answers is given up on, gets no second request, and takes no other server's place;
 /// and nothing is remembered of what it might have.
 #[test]
 fn a_silent_server_is_given_up_on() {
@@ -230,7 +230,7 @@ fn a_silent_server_is_given_up_on() {
     assert_eq!(found.as_deref(), Some("hidden"));
 }
 
-/// How downloads go, and that a server cannot be reached, is said on standard error alone.
+/// How downloads go, and that a server cannot be reached, stands on standard error alone.
 #[test]
 fn progress_and_failures_stand_on_standard_error() {
     let folder = tempfile::tempdir().unwrap();
@@ -266,7 +266,7 @@ fn progress_and_failures_stand_on_standard_error() {
         "{errors}"
     );
     assert!(!out.contains("MiB"));
-    // Nobody has it: the report is printed all the same, with what is missing.
+    // No server has it: the report is printed all the same, with what is missing.
     let (out, errors) = run(&refusing, "two");
     assert_eq!(out.lines().count(), 1);
     assert!(errors.contains("missing"), "{errors}");

@@ -15,14 +15,14 @@ use object::Object;
 use wedjat::report::model::{Found, Frame, Image, Report, Thread};
 use wedjat::symbolicate::{DebugFiles, Debuginfod, Fetching, Symbolicator};
 
-/// Answers each request with whatever `answer` writes; gives its own URL, and the paths asked for.
+/// Answers each request with whatever `answer` writes; gives its own URL, and the paths of the requests.
 fn server(
     answer: impl Fn(&str, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static,
 ) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
-    let (log, answer) = (asked.clone(), Arc::new(answer));
+    let requests: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (log, answer) = (requests.clone(), Arc::new(answer));
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let (mut stream, log, answer) = (stream.unwrap(), log.clone(), answer.clone());
@@ -36,7 +36,7 @@ fn server(
             });
         }
     });
-    (url, asked)
+    (url, requests)
 }
 
 fn ok(stream: &mut TcpStream, body: &[u8]) -> std::io::Result<()> {
@@ -99,14 +99,14 @@ fn program(folder: &Path, result: u32) -> (Vec<u8>, Report) {
     (bytes, report)
 }
 
-struct Asked {
+struct Outcome {
     /// What the frame is called.
     name: Option<String>,
-    /// What was told of servers that failed.
+    /// What is reported of servers that failed.
     failures: Vec<String>,
 }
 
-fn ask(servers: &[&str], cache: &Path, report: &Report) -> Asked {
+fn ask(servers: &[&str], cache: &Path, report: &Report) -> Outcome {
     ask_with(servers, cache, report, |debuginfod| debuginfod)
 }
 
@@ -115,7 +115,7 @@ fn ask_with(
     cache: &Path,
     report: &Report,
     set: impl FnOnce(Debuginfod) -> Debuginfod,
-) -> Asked {
+) -> Outcome {
     let failures: Arc<Mutex<Vec<String>>> = Arc::default();
     let log = failures.clone();
     let servers = servers.iter().map(|&url| url.to_owned()).collect();
@@ -130,7 +130,7 @@ fn ask_with(
     let frame = result.threads[0].frames[0].frames.first();
     let name = frame.and_then(|frame| frame.function.clone());
     let failures = failures.lock().unwrap().clone();
-    Asked {
+    Outcome {
         name: name.map(|name| name.to_string()),
         failures,
     }
@@ -152,10 +152,10 @@ fn kept(cache: &Path) -> Vec<String> {
     kept
 }
 
-/// A server that fails in this way is told of, keeps nothing in the cache, and the next one is asked.
+/// A server that fails in this way is reported, keeps nothing in the cache, and the next one gets the request.
 #[track_caller]
 fn passed_over(
-    told: &str,
+    reason: &str,
     answer: impl Fn(&str, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static,
 ) {
     let folder = tempfile::tempdir().unwrap();
@@ -165,7 +165,7 @@ fn passed_over(
     let alone = ask(&[&bad], &cache, &report);
     assert_eq!(alone.name, None);
     assert_eq!(alone.failures.len(), 1, "{:?}", alone.failures);
-    assert!(alone.failures[0].contains(told), "{:?}", alone.failures);
+    assert!(alone.failures[0].contains(reason), "{:?}", alone.failures);
     assert_eq!(
         kept(&cache),
         Vec::<String>::new(),
@@ -181,7 +181,7 @@ fn passed_over(
 fn a_redirect_is_followed() {
     let folder = tempfile::tempdir().unwrap();
     let (bytes, report) = program(folder.path(), 0);
-    let (good, asked) = server(move |_, stream| ok(stream, &bytes));
+    let (good, requests) = server(move |_, stream| ok(stream, &bytes));
     let (first, _) = server(move |path, stream| {
         write!(
             stream,
@@ -195,7 +195,7 @@ fn a_redirect_is_followed() {
         "{:?}",
         found.failures
     );
-    assert!(asked.lock().unwrap()[0].starts_with("/mirror/buildid/"));
+    assert!(requests.lock().unwrap()[0].starts_with("/mirror/buildid/"));
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn answers_cut_short() {
     passed_over("", |_, stream| {
         stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n10\r\n0123456789abcdef\r\n400\r\ncut")
     });
-    // Without a length nothing tells that this is not all; but it is no debug file.
+    // Without a length nothing shows that this is not all; but it is no debug file.
     passed_over("no debug file", |_, stream| {
         stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n\x7fELF and no more")
     });
@@ -278,17 +278,17 @@ fn more_than_is_taken() {
         }
     });
     let cache = folder.path().join("cache");
-    let asked = ask_with(&[&endless], &cache, &report, |d| d.max_size(1 << 20));
-    assert_eq!(asked.name, None);
+    let outcome = ask_with(&[&endless], &cache, &report, |d| d.max_size(1 << 20));
+    assert_eq!(outcome.name, None);
     assert!(
-        asked.failures[0].contains("1048576 bytes is not taken"),
+        outcome.failures[0].contains("1048576 bytes is not taken"),
         "{:?}",
-        asked.failures
+        outcome.failures
     );
     assert_eq!(kept(&cache), Vec::<String>::new());
 }
 
-/// A byte now and then keeps nobody waiting for ever.
+/// A byte now and then holds no run up for ever.
 #[test]
 fn a_trickle_is_given_up_on() {
     let folder = tempfile::tempdir().unwrap();
@@ -302,9 +302,9 @@ fn a_trickle_is_given_up_on() {
     });
     let cache = folder.path().join("cache");
     let short = Duration::from_millis(200);
-    let asked = ask_with(&[&trickle], &cache, &report, |d| d.timeout(short));
-    assert_eq!(asked.name, None);
-    assert_eq!(asked.failures.len(), 1);
+    let outcome = ask_with(&[&trickle], &cache, &report, |d| d.timeout(short));
+    assert_eq!(outcome.name, None);
+    assert_eq!(outcome.failures.len(), 1);
     assert_eq!(kept(&cache), Vec::<String>::new());
 }
 
@@ -329,15 +329,15 @@ fn a_damaged_file_in_the_cache_is_fetched_again() {
     assert_eq!(std::fs::read(&file).unwrap(), whole);
 }
 
-/// A server is asked only by those who name one: whatever goes to the web goes through this proxy.
+/// No server gets a request unless the environment names one: whatever goes to the web goes through this proxy.
 #[test]
-fn nobody_is_asked_unless_the_environment_says_so() {
+fn no_request_is_made_unless_the_environment_names_a_server() {
     let folder = tempfile::tempdir().unwrap();
     let (_, mut report) = program(folder.path(), 0);
     report.head.version = 1;
     let path = folder.path().join("a.wedjat");
     std::fs::write(&path, wedjat::report::to_bytes(&report)).unwrap();
-    let (proxy, asked) = server(|_, stream| status(stream, "502 Bad Gateway"));
+    let (proxy, requests) = server(|_, stream| status(stream, "502 Bad Gateway"));
     let run = |urls: Option<&str>| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_symbolicate"));
         command
@@ -352,7 +352,7 @@ fn nobody_is_asked_unless_the_environment_says_so() {
         let output = command.output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(errors.contains("missing"), "{errors}");
-        std::mem::take(&mut *asked.lock().unwrap()).len()
+        std::mem::take(&mut *requests.lock().unwrap()).len()
     };
     for urls in [None, Some(""), Some("  "), Some("ima:enforcing")] {
         assert_eq!(run(urls), 0, "{urls:?}");

@@ -373,7 +373,7 @@ fn a_jump_to_nowhere_is_a_bare_address_and_its_caller_is_right() {
 }
 
 #[test]
-fn a_debug_file_of_another_build_is_not_used_and_said_to_be_another() {
+fn a_debug_file_of_another_build_is_not_used_and_reported_as_such() {
     let program = Program::new(&["-g"]);
     let address = program.address("mark_inner");
     let mut other = id(&program);

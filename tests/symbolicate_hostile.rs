@@ -56,7 +56,7 @@ fn fifo(path: &Path) {
 }
 
 #[test]
-fn what_is_no_file_is_told_and_never_waited_for() {
+fn what_is_no_file_is_an_error_and_never_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("pipe.wedjat");
     fifo(&pipe);
@@ -294,7 +294,7 @@ fn a_debug_file_that_shrinks_while_it_is_used_ends_in_words() {
     );
 }
 
-/// The end of a pipe that nobody writes to.
+/// The end of a pipe without a writer.
 fn empty_pipe() -> std::process::ChildStdout {
     let mut child = Command::new("true").stdout(Stdio::piped()).spawn().unwrap();
     child.wait().unwrap();
@@ -408,7 +408,7 @@ fn unit(abbreviations: &str, dies: &str) -> String {
 }
 
 #[test]
-fn a_line_of_no_file_is_not_told() {
+fn a_line_of_no_file_is_not_shown() {
     // The unit names no function; its line program has a row for `main` and for the code behind it,
     // and no files.
     let lines = "
@@ -604,7 +604,7 @@ fn tables_that_are_all_size_are_read_in_bounded_memory() {
 }
 
 #[test]
-fn a_section_that_claims_to_unpack_without_end_is_told() {
+fn a_section_that_claims_to_unpack_without_end_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     // A header as that of a compressed section: zlib, and how long it will be.
     let bomb = |unpacked: u64| {
@@ -613,7 +613,7 @@ fn a_section_that_claims_to_unpack_without_end_is_told() {
             unit("", "")
         )
     };
-    for (unpacked, is_told) in [(1 << 42, true), (8 << 30, true), (4000, false)] {
+    for (unpacked, is_reported) in [(1 << 42, true), (8 << 30, true), (4000, false)] {
         let path = assembled(folder.path(), &bomb(unpacked));
         let mut bytes = fs::read(&path).unwrap();
         mark_compressed(&mut bytes, ".debug_str");
@@ -625,10 +625,15 @@ fn a_section_that_claims_to_unpack_without_end_is_told() {
             "--address",
             "10",
         ]);
-        assert_eq!(ran.code, Some(if is_told { 3 } else { 0 }), "{}", ran.err);
+        assert_eq!(
+            ran.code,
+            Some(if is_reported { 3 } else { 0 }),
+            "{}",
+            ran.err
+        );
         assert_eq!(
             ran.err.contains("claims to unpack from 1000 bytes"),
-            is_told,
+            is_reported,
             "{}",
             ran.err
         );
@@ -638,9 +643,9 @@ fn a_section_that_claims_to_unpack_without_end_is_told() {
 
 /// Each of them within what its size allows, as several over the same bytes are.
 #[test]
-fn sections_that_together_claim_to_unpack_without_end_are_told() {
+fn sections_that_together_claim_to_unpack_without_end_are_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    for (count, is_told) in [(40, true), (2, false)] {
+    for (count, is_reported) in [(40, true), (2, false)] {
         let names: Vec<String> = (0..count).map(|at| format!(".debug_x{at:02}")).collect();
         let section = |name: &String| {
             format!(
@@ -656,10 +661,10 @@ fn sections_that_together_claim_to_unpack_without_end_are_told() {
         fs::write(&path, bytes).unwrap();
         let path = path.to_str().unwrap();
         let ran = symbolicate(["--no-cache", "--debug", path, "--address", "10"]);
-        let code = if is_told { 3 } else { 0 };
+        let code = if is_reported { 3 } else { 0 };
         assert_eq!(ran.code, Some(code), "{}", ran.err);
         let words = "its sections claim to unpack to";
-        assert_eq!(ran.err.contains(words), is_told, "{}", ran.err);
+        assert_eq!(ran.err.contains(words), is_reported, "{}", ran.err);
     }
 }
 

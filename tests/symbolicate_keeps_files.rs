@@ -27,7 +27,7 @@ fn run(args: &[&str]) -> Output {
     deadline::output(&mut command(args))
 }
 
-fn said(output: &Output) -> String {
+fn printed(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -55,7 +55,12 @@ fn no_option_takes_anything_from_a_folder_of_other_things() {
     ];
     for line in lines {
         let output = run(line);
-        assert_eq!(output.status.code(), Some(0), "{line:?}: {}", said(&output));
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{line:?}: {}",
+            printed(&output)
+        );
         home.check(&format!("{line:?}"));
     }
     // The folders that the environment names, and the current one.
@@ -69,7 +74,7 @@ fn no_option_takes_anything_from_a_folder_of_other_things() {
             .env("DEBUGINFOD_URLS", "http://127.0.0.1:9")
             .env("DEBUGINFOD_TIMEOUT", "1");
         let output = deadline::output(command.env(variable, &root));
-        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        assert_eq!(output.status.code(), Some(0), "{}", printed(&output));
         home.check(variable);
     }
 }
@@ -103,13 +108,18 @@ fn an_output_that_is_an_input_is_refused() {
     ];
     for line in lines {
         let output = run(line);
-        assert_eq!(output.status.code(), Some(2), "{line:?}: {}", said(&output));
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "{line:?}: {}",
+            printed(&output)
+        );
         assert_eq!(output.stdout, b"", "{line:?}");
-        let said = said(&output);
+        let printed = printed(&output);
         let message = ["the place of an input", "it stays as it is"];
         assert!(
-            message.iter().any(|part| said.contains(part)),
-            "{line:?}: {said}"
+            message.iter().any(|part| printed.contains(part)),
+            "{line:?}: {printed}"
         );
         assert_eq!(home.check(&format!("{line:?}")), NOTHING);
         assert!(Path::new(&link).is_symlink());
@@ -117,7 +127,7 @@ fn an_output_that_is_an_input_is_refused() {
     // Standard input that is the output, and standard output that is an input.
     let open = || std::fs::File::open(&report).unwrap();
     let output = deadline::output(command(&["--output", &report, "-"]).stdin(open()));
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(2), "{}", printed(&output));
     home.check("standard input");
     let append = std::fs::File::options().append(true).open(&report).unwrap();
     let mut child = command(&[&report]);
@@ -135,13 +145,13 @@ fn an_output_appears_once_it_is_whole() {
     let unreadable = home.path("photos/1.jpg");
     for (output, input) in [(&page, &missing), (&letter, &missing), (&page, &unreadable)] {
         let output = run(&["--format", "html", "--output", output, input]);
-        assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+        assert_eq!(output.status.code(), Some(3), "{}", printed(&output));
         assert_eq!(home.check("no report"), NOTHING);
     }
     let report = home.path("a.wedjat");
     let html = |output: &str| run(&["--format", "html", "--output", output, &report]);
     let output = html(&page);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", printed(&output));
     assert_eq!(home.check("a page"), [PathBuf::from(&page)]);
     let whole = std::fs::read_to_string(&page).unwrap();
     assert!(whole.trim_end().ends_with("</html>"));
@@ -161,7 +171,11 @@ fn an_output_appears_once_it_is_whole() {
     // A place where nothing can be made, and a full one.
     let output = html(&home.path("no/such/folder/page.html"));
     assert_eq!(output.status.code(), Some(3));
-    assert!(said(&output).contains("can't write"), "{}", said(&output));
+    assert!(
+        printed(&output).contains("can't write"),
+        "{}",
+        printed(&output)
+    );
     assert_eq!(html(&home.path("photos")).status.code(), Some(3));
     assert_eq!(html("/dev/full").status.code(), Some(3));
     home.check("places that are none");
@@ -181,7 +195,7 @@ fn what_is_no_file_is_written_into() {
     assert!(null.file_type().is_char_device());
     for name in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
         let output = run(&["--output", name, &report]);
-        assert_eq!(output.stdout, expected, "{name}: {}", said(&output));
+        assert_eq!(output.stdout, expected, "{name}: {}", printed(&output));
         // A file that the shell opened is gone on with.
         let kept = home.path("kept");
         std::fs::write(&kept, "before\n").unwrap();

@@ -170,9 +170,9 @@ fn three_slices_two_of_them_much_alike() {
     );
 }
 
-/// Behind a first answer, the table of the slice that was asked for is made, and no other one's.
+/// Behind a first answer, the table of the slice in question is made, and no other one's.
 #[test]
-fn of_a_universal_file_only_what_was_asked_for_is_kept() {
+fn of_a_universal_file_only_the_slice_in_question_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let slice = |cpu, sub, arch| {
         let mut bytes = std::fs::read(dwarf(arch)).unwrap();
@@ -183,7 +183,7 @@ fn of_a_universal_file_only_what_was_asked_for_is_kept() {
     let path = folder.path().join("both");
     std::fs::write(&path, universal(&slices, false)).unwrap();
     let cache = folder.path().join("cache");
-    for (asked, arch) in ["x86_64", "arm64"].into_iter().enumerate() {
+    for (queries, arch) in ["x86_64", "arm64"].into_iter().enumerate() {
         let (address, ..) = golden(arch).remove(0);
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_symbolicate"));
         command.arg("--debug").arg(&path).arg("--cache").arg(&cache);
@@ -207,7 +207,7 @@ fn of_a_universal_file_only_what_was_asked_for_is_kept() {
             let mut names = files.map(|file| file.file_name().into_string().unwrap());
             names.any(|name| name.starts_with(&uuid(arch)) && name.ends_with(".table"))
         };
-        assert_eq!([has("x86_64"), has("arm64")], [true, asked == 1]);
+        assert_eq!([has("x86_64"), has("arm64")], [true, queries == 1]);
     }
 }
 
@@ -240,7 +240,7 @@ fn one_dsym_with_several_binaries() {
     let within = folder.path().join("App.dSYM/Contents/Resources/DWARF");
     copy(&dwarf("arm64"), &within.join("kiosk"));
     let (other_id, other) = another("arm64", 0);
-    // What tells the two apart, but for the id: the other one calls a source file by another name.
+    // What sets the two apart, but for the id: the other one calls a source file by another name.
     let from = b"receipt.cpp";
     let mut other = other;
     let places: Vec<usize> = (0..other.len() - from.len())

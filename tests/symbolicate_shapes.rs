@@ -64,7 +64,7 @@ int main(int argc, char **argv) { return answer(argc); }
 }
 
 /// An object file that was not linked has its debug information in pieces, which relocations join. Where each
-/// function has a section of its own, all of them lie at 0, and nobody can tell which is meant.
+/// function has a section of its own, all of them lie at 0, and nothing shows which is meant.
 #[test]
 fn an_object_file_is_read_as_linked_or_not_at_all() {
     let source = "volatile int sink;
@@ -394,7 +394,7 @@ int main(int argc, char **argv) {
     assert_eq!(strict(&shop, mark), (Some(1), true));
 }
 
-/// What `--strict` ends with over a report of one frame in `program`, and whether a `.dwp` is said to lack.
+/// What `--strict` ends with over a report of one frame in `program`, and whether a `.dwp` is reported as missing.
 fn strict(shop: &Workshop, mark: u64) -> (Option<i32>, bool) {
     let mut report = crash(shop.report("program", &[(mark, Found::Context)]), "SIGSEGV");
     report.head.version = 1;

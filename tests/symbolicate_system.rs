@@ -414,7 +414,7 @@ fn device_support_names_its_images() {
     assert_named(&named(&support));
 }
 
-/// A part that was not copied is said to lack; wrong bytes end no process.
+/// A part that was not copied is reported as missing; wrong bytes end no process.
 #[test]
 fn a_damaged_shared_cache_does_no_harm() {
     let folder = tempfile::tempdir().unwrap();
@@ -485,11 +485,11 @@ fn what_the_system_lacks_is_one_line() {
         .arg(&path)
         .output()
         .unwrap();
-    let (text, said) = (String::from_utf8_lossy(&output.stdout), output.stderr);
-    let said = String::from_utf8_lossy(&said);
+    let (text, printed) = (String::from_utf8_lossy(&output.stdout), output.stderr);
+    let printed = String::from_utf8_lossy(&printed);
     let lines = text.lines().filter(|line| line.contains("system: "));
     let lines: Vec<&str> = lines.map(str::trim).collect();
     let expected = "system: UIKitCore, libsystem_c.dylib, F3 and 1 more  \
                     (Xcode's DeviceSupport folder, or a dyld shared cache, names them)";
-    assert_eq!(lines, [expected], "{text}\n{said}");
+    assert_eq!(lines, [expected], "{text}\n{printed}");
 }

@@ -142,8 +142,8 @@ fn of_rust() {
 
 fn of_c(role: &str) {
     let ended = play(role);
-    let said = &ended.stderr;
-    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{said}");
+    let printed = &ended.stderr;
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{printed}");
     let report = ended.report();
     let thread = &report.threads[0];
     assert!(thread.crashed && !thread.main);

@@ -377,7 +377,7 @@ fn garbage_stack_pointer() {
     }
 }
 
-/// A `std::runtime_error` that nobody catches, on a thread without a frame that could.
+/// A `std::runtime_error` that nothing catches, on a thread without a frame that could.
 #[inline(never)]
 extern "C-unwind" fn exception_(_: *mut libc::c_void) -> *mut libc::c_void {
     type Constructor = unsafe extern "C-unwind" fn(*mut libc::c_void, *const libc::c_char);

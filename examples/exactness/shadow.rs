@@ -40,8 +40,8 @@ impl Shadow {
     }
 
     /// The program stands at this stack pointer now: what lies below it on the same stack is gone.
-    /// Says whether anything was. On a stack that was not seen before, of a coroutine that begins, what it
-    /// returns to is said to have been put there by a call; `word` reads memory.
+    /// Returns whether anything was. On a stack that was not seen before, of a coroutine that begins, the word
+    /// that it returns to counts as put there by a call; `word` reads memory.
     pub fn at(&mut self, sp: u64, word: impl Fn(u64) -> u64) -> bool {
         let before = self.entries.len();
         // A handler that is left by a jump shows by the interrupted stack pointer's being passed.

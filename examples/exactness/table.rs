@@ -31,7 +31,7 @@ struct Row {
     addresses: HashMap<u64, bool>,
     distinct: u64,
     distinct_wrong: u64,
-    /// Frames by what said how they are left.
+    /// Frames by what gave the rule that leaves them.
     sources: BTreeMap<RuleSource, u64>,
     /// Those among them that have no caller.
     roots: BTreeMap<RuleSource, u64>,
@@ -73,7 +73,7 @@ impl Table {
         }
     }
 
-    /// What said how each frame of a walk is left, why the last one was not, and how many were left a
+    /// What gave the rule that leaves each frame of a walk, why the last one was not, and how many were left a
     /// second time.
     pub fn count_sources(&mut self, sources: &[RuleSource], end: Option<WalkEnd>, again: u32) {
         self.now.again += u64::from(again);
@@ -87,7 +87,7 @@ impl Table {
         }
     }
 
-    /// The shares of all frames, by what said how they are left.
+    /// The shares of all frames, by what gave the rule that leaves them.
     pub fn print_sources(&self) {
         let mut all = Row::default();
         for (_, row) in &self.rows {

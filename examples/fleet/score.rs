@@ -72,7 +72,7 @@ struct Part {
     unread: u64,
     /// Reports whose id is lost.
     unknown: u64,
-    /// Reports that were cut before their images: nobody can say which functions were on their stacks.
+    /// Reports that were cut before their images: nothing shows which functions were on their stacks.
     without_stack: u64,
 }
 

@@ -136,7 +136,7 @@ struct Report<'a> {
     frames: u64,
 }
 
-/// Where libc lies; its offsets are of no version, and nobody has its debug file.
+/// Where libc lies; its offsets are of no version, and its debug file is nowhere.
 const LIBC: u64 = 0x7f00_0000_0000;
 
 impl Report<'_> {

@@ -27,7 +27,7 @@ fuzz_target!(|bytes: &[u8]| {
         b'a' => arguments(rest),
         b't' => addresses(rest, false),
         b'n' => addresses(rest, true),
-        // Whatever it is: another recorder's report is told by what it holds.
+        // Whatever it is: another recorder's report is known by what it holds.
         _ => another(bytes),
     }
 });

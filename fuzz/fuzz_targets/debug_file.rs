@@ -1,4 +1,4 @@
-//! Any bytes as a debug file: opened, inspected, and asked for addresses all over it.
+//! Any bytes as a debug file: opened, inspected, and queried for addresses all over it.
 #![no_main]
 
 use std::path::PathBuf;

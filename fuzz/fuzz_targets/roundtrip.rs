@@ -59,7 +59,7 @@ fuzz_target!(|input: Input| {
 });
 
 /// Whether raw bytes in the report look like sections. Where the file is cut before its first check,
-/// nothing tells them apart.
+/// nothing sets them apart.
 fn holds_fakes(bytes: &[u8], report: &Report) -> bool {
     let looks = |at: usize| {
         let &[0x92, len @ 0xa1..=0xbf, ref rest @ ..] = &bytes[at..] else {

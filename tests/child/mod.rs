@@ -12,7 +12,7 @@ use std::sync::{Mutex, OnceLock};
 use wedjat::report::{Reading, Report};
 use wedjat::symbolicate::{DebugFiles, Symbolicator};
 
-/// The variable that tells a child which role it plays; its folder is in `WEDJAT_TEST_DIR`.
+/// The variable that names the role of a child; its folder is in `WEDJAT_TEST_DIR`.
 pub const ROLE: &str = "WEDJAT_TEST_ROLE";
 const FOLDER: &str = "WEDJAT_TEST_DIR";
 
@@ -68,7 +68,7 @@ pub fn no_shared_file() {
     let mut shared = maps.lines().filter(|line| {
         let mut words = line.split_whitespace();
         let rights = words.nth(1).unwrap_or_default();
-        // What has no inode is nobody's file.
+        // What has no inode is no file of a report.
         rights.contains('w') && rights.ends_with('s') && words.nth(2) != Some("0")
     });
     assert_eq!(shared.next(), None);
@@ -141,7 +141,7 @@ impl Ended {
         assert_eq!(
             readings.len(),
             1,
-            "one death, one report; it said: {}",
+            "one death, one report; it printed: {}",
             self.stderr
         );
         let reading = readings.remove(0);
@@ -160,7 +160,7 @@ impl Ended {
 
 /// The functions of the first thread (or of that of index `thread`), innermost first, with file
 /// name and line, inlined ones among them.
-#[allow(dead_code, reason = "not every test program asks for them")]
+#[allow(dead_code, reason = "not every test program uses them")]
 pub fn stack(report: &Report, thread: usize) -> Vec<(String, String, u64)> {
     // One for all: what it has read of a debug file it keeps.
     static RECORDER: OnceLock<Mutex<Symbolicator>> = OnceLock::new();
@@ -189,7 +189,7 @@ pub fn stack(report: &Report, thread: usize) -> Vec<(String, String, u64)> {
 }
 
 /// Whether `wanted` (ends of function names) stand in the stack in this order, nothing in between.
-#[allow(dead_code, reason = "not every test program asks for them")]
+#[allow(dead_code, reason = "not every test program uses them")]
 pub fn calls(stack: &[(String, String, u64)], wanted: &[&str]) -> bool {
     stack.windows(wanted.len()).any(|part| {
         part.iter().zip(wanted).all(|((function, ..), wanted)| {
@@ -205,7 +205,7 @@ pub fn calls(stack: &[(String, String, u64)], wanted: &[&str]) -> bool {
 
 /// The functions of a thread, innermost first, as the symbol tables of its images name them (not
 /// our symbolicator): mangled, without inlined ones; empty where no symbol covers the address.
-#[allow(dead_code, reason = "not every test program asks for them")]
+#[allow(dead_code, reason = "not every test program uses them")]
 pub fn functions(report: &Report, thread: usize) -> Vec<String> {
     let frames = &report.threads[thread].frames;
     let name = |frame: &wedjat::report::Frame| {
@@ -254,7 +254,7 @@ fn symbols(path: &str) -> std::sync::Arc<Symbols> {
 
 /// Whether functions of these names stand in the stack in this order, nothing in between. A name is
 /// that of a C function, or the last part of a Rust function's path.
-#[allow(dead_code, reason = "not every test program asks for them")]
+#[allow(dead_code, reason = "not every test program uses them")]
 pub fn in_order(functions: &[String], wanted: &[&str]) -> bool {
     functions.windows(wanted.len()).any(|part| {
         part.iter().zip(wanted).all(|(function, wanted)| {

@@ -159,8 +159,8 @@ fn dying(die: extern "C-unwind" fn()) {
 /// The report of a death by this signal, with these functions at the top, `dying` next.
 fn died(role: &str, signal: i32, wanted: &[&str]) -> Report {
     let ended = play(role);
-    let said = &ended.stderr;
-    assert_eq!(ended.signal(), Some(signal), "{:?} {said}", ended.status);
+    let printed = &ended.stderr;
+    assert_eq!(ended.signal(), Some(signal), "{:?} {printed}", ended.status);
     let report = ended.report();
     let event = report.event.as_ref().unwrap();
     assert!(event.fatal);

@@ -1,4 +1,4 @@
-//! What the crash path asks of the kernel: a filter ends the process at any other system call.
+//! What the crash path calls the kernel for: a filter ends the process at any other system call.
 
 use std::path::Path;
 

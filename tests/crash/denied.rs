@@ -197,7 +197,7 @@ pub fn role(role: &str, folder: &Path) -> bool {
                     _ => deny_all(&[&OPEN, &MEMORY, &SIGNAL, &RENAME]),
                 }
                 assert_eq!(may_open(), ["memory", "signal"].contains(&what));
-                // The other thread is asked for its stack.
+                // The other thread gets a signal for its stack.
                 let stacks = monitor.stacks(Threads::All).unwrap();
                 let others = stacks.split("\n\n").skip(1);
                 let deep = others.filter(|stack| stack.lines().count() > 5);
@@ -442,7 +442,7 @@ fn both_crash() {
     );
     for file in files(&ended.folder.0) {
         let file = std::fs::File::open(file).unwrap();
-        file.try_lock().expect("nobody holds it");
+        file.try_lock().expect("nothing holds it");
     }
 }
 

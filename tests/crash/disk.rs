@@ -220,7 +220,7 @@ fn two_processes() {
         let status = status(&mut command("crashes_beside_it", &folder.0));
         use std::os::unix::process::ExitStatusExt;
         assert_eq!(status.signal(), Some(libc::SIGSEGV));
-        // One that is asked for and one of the crash; the frozen one's is not touched.
+        // One on demand and one of the crash; the frozen one's is not touched.
         assert_eq!(store::reports(&folder.0).unwrap().len(), 2 * round);
         assert_eq!(partials(), 1);
     }

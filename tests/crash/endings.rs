@@ -1,4 +1,4 @@
-//! The end of each launch is what it was, told to the next one.
+//! The end of each launch is what it was, reported to the next one.
 
 use std::path::Path;
 
@@ -146,7 +146,7 @@ fn abrupt() {
         assert_eq!(how(&ended), (HowEnded::Abrupt, None), "{role}");
         assert!(!HowEnded::Abrupt.is_clean());
     }
-    // Nobody watched any more.
+    // Nothing watched any more.
     let ended = play("ending_drop_exit_at_once");
     assert_eq!(how(&ended), (HowEnded::Uninstalled, None));
 }

@@ -33,12 +33,12 @@ const WAYS: [Way; 6] = [
     Way::Bus,
 ];
 
-/// Whether the first one's handler of before is asked.
-static ASKED: AtomicBool = AtomicBool::new(false);
+/// Whether the first one's handler of before is called.
+static CALLED: AtomicBool = AtomicBool::new(false);
 
 /// Takes its time, as one that has a core dump written by another process, and gives way.
 extern "C" fn takes_long(signal: i32) {
-    ASKED.store(true, Ordering::SeqCst);
+    CALLED.store(true, Ordering::SeqCst);
     let long = libc::timespec {
         tv_sec: 1,
         tv_nsec: 0,
@@ -62,7 +62,7 @@ pub fn role(role: &str, folder: &Path) -> bool {
                 scope.spawn(move || {
                     let mut watched = folder.read_dir().unwrap();
                     // Either once the report is there, or as soon as the first one has begun with it.
-                    while late && !ASKED.load(Ordering::SeqCst)
+                    while late && !CALLED.load(Ordering::SeqCst)
                         || !late && !watched.any(|file| is_report(&file.unwrap().path()))
                     {
                         std::thread::sleep(Duration::from_millis(1));

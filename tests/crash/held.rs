@@ -80,7 +80,7 @@ pub fn role(role: &str, folder: &Path) -> bool {
                 .on_report(|_| outer(Way::Null))
                 .install()
                 .unwrap();
-            assert!(std::panic::catch_unwind(|| panic!("told of")).is_err());
+            assert!(std::panic::catch_unwind(|| panic!("reported")).is_err());
             std::thread::sleep(Duration::from_secs(20));
         }
         "while_stalled" => {
@@ -225,7 +225,7 @@ fn crowd() {
         let report = play("crowd").report();
         culprit_is_first(&report);
         assert!(report.threads.len() > CROWD, "{}", report.threads.len());
-        // All sleep in the same place, whose name is asked for once.
+        // All sleep in the same place, whose name is looked up once.
         let mut places = std::collections::HashMap::new();
         for (index, thread) in report.threads.iter().enumerate().skip(1) {
             let pcs: Vec<u64> = thread.frames.iter().map(|frame| frame.pc).collect();

@@ -76,10 +76,10 @@ impl Group {
     fn dies(&self, role: &str, folder: &Path) -> Option<i32> {
         use std::os::unix::process::ExitStatusExt;
         let ended = deadline::end(self.start(role, folder), deadline::PATIENCE);
-        let said = String::from_utf8_lossy(&ended.stderr);
+        let printed = String::from_utf8_lossy(&ended.stderr);
         assert!(
             ended.status.signal().is_some(),
-            "{role}: {:?}, {said}",
+            "{role}: {:?}, {printed}",
             ended.status
         );
         ended.status.signal()
@@ -173,7 +173,7 @@ fn eat() -> ! {
     loop {
         // Each page is touched.
         all.push(std::hint::black_box(vec![1u8; 1 << 20]));
-        assert!(all.len() < 4096, "nobody stops it");
+        assert!(all.len() < 4096, "nothing stops it");
     }
 }
 

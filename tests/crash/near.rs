@@ -1,4 +1,4 @@
-//! Memory near the crash, for who asks for it: the code, the stack, and texts in registers.
+//! Memory near the crash, where the app asks for it: the code, the stack, and texts in registers.
 
 use std::path::Path;
 
@@ -71,7 +71,7 @@ fn by_choice() {
     let text = |of| near(of).and_then(|near: &NearMemory| near.text.as_deref());
     assert_eq!(text(texts[0]), Some("order 66"));
     assert_eq!(text(texts[1]), Some("Größe 42"));
-    assert_eq!(text(texts[2]), None, "too short to be told from a number");
+    assert_eq!(text(texts[2]), None, "too short to be no number");
 
     let pc = report.threads[0].frames[0].pc;
     let code = near("pc").unwrap();

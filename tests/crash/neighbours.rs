@@ -51,7 +51,7 @@ static PAGE: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 static MENDED: AtomicU32 = AtomicU32::new(0);
 
 fn page() -> *mut u8 {
-    // SAFETY: a new mapping that nobody may touch.
+    // SAFETY: a new mapping without access.
     unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_NONE, flags, -1, 0).cast()
@@ -147,7 +147,7 @@ pub fn role(role: &str, folder: &Path) -> bool {
             let open = std::fs::read_dir("/proc/self/fd").unwrap().count();
             let before = std::env::var("WEDJAT_TEST_OPEN").unwrap();
             assert_eq!(open.to_string(), before, "descriptors were left open");
-            // SAFETY: asks only.
+            // SAFETY: reads only.
             let handled = unsafe {
                 let mut now: libc::sigaction = std::mem::zeroed();
                 libc::sigaction(libc::SIGILL, std::ptr::null(), &mut now);
@@ -289,8 +289,8 @@ fn forks(phase: &'static str) {
 fn recovers() {
     for role in ["recovers", "recovers_small"] {
         let ended = play(role);
-        let said = &ended.stderr;
-        assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{said}");
+        let printed = &ended.stderr;
+        assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{printed}");
         let stack = stack(&ended.report(), 0);
         assert!(calls(&stack, &["culprit", "middle", "outer"]), "{stack:#?}");
     }

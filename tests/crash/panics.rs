@@ -34,7 +34,7 @@ pub fn role(role: &str, folder: &Path) -> bool {
     match role {
         "escapes" => {
             let _monitor = install(folder);
-            panic!("nobody catches this");
+            panic!("nothing catches this");
         }
         "hook_exits" => {
             std::panic::set_hook(Box::new(|_| std::process::exit(3)));
@@ -138,10 +138,10 @@ fn escapes() {
     assert_eq!(ended.status.code(), Some(101), "{}", ended.stderr);
     let event = only(&ended).event.unwrap();
     assert!(event.fatal);
-    assert_eq!(event.message.as_deref(), Some("nobody catches this"));
+    assert_eq!(event.message.as_deref(), Some("nothing catches this"));
     let line = include_str!("panics.rs")
         .lines()
-        .position(|line| line.contains("nobody catches this"));
+        .position(|line| line.contains("nothing catches this"));
     let location = event.location.unwrap();
     let wanted = format!("tests/crash/panics.rs:{}:13", line.unwrap() + 1);
     assert_eq!(location, wanted);

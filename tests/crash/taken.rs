@@ -94,7 +94,7 @@ pub fn lacks(test: &str) -> Option<String> {
     if let Some(missing) = missing.filter(|_| !required) {
         return Some(format!("there is no {missing}"));
     }
-    // SAFETY: asks only.
+    // SAFETY: reads only.
     let root = unsafe { libc::geteuid() } == 0;
     let loops = disk.kind == "tmpfs" || Path::new("/dev/loop-control").exists();
     match (root, loops) {
@@ -315,8 +315,8 @@ fn mount(kind: &str, at: &Path, image: &Path) {
     assert!(own_mounts(), "{}", std::io::Error::last_os_error());
     let run = |program: &str, args: &[&str]| {
         let done = Command::new(program).args(args).output().unwrap();
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert!(done.status.success(), "{program} {args:?}: {said}");
+        let printed = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success(), "{program} {args:?}: {printed}");
     };
     run("mount", &["--make-rprivate", "/"]);
     let (at, path) = (at.to_str().unwrap(), image.to_str().unwrap());

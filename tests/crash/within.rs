@@ -37,7 +37,7 @@ const CAUSES: [(&str, i32); 10] = [
     ("syscall", libc::SIGSYS),
     ("wild", libc::SIGSEGV),
     ("readonly", libc::SIGSEGV),
-    // Rust's own handler, which is still asked, aborts after a stack overflow.
+    // Rust's own handler, which is still called, aborts after a stack overflow.
     ("overflow", libc::SIGABRT),
 ];
 
@@ -128,7 +128,7 @@ pub fn role(role: &str, folder: &Path) -> bool {
         }
         ["fork_drops"] => {
             let monitor = install(folder);
-            // SAFETY: the child asks in vain, drops what it has and leaves.
+            // SAFETY: the child calls in vain, drops what it has and leaves.
             unsafe {
                 let child = libc::fork();
                 if child == 0 {
@@ -238,11 +238,11 @@ fn killed_in(phase: usize) {
 
 fn dies_whole(role: &str) -> Report {
     let ended = play(role);
-    let said = &ended.stderr;
+    let printed = &ended.stderr;
     assert_eq!(
         ended.signal(),
         Some(libc::SIGSEGV),
-        "{:?} {said}",
+        "{:?} {printed}",
         ended.status
     );
     ended.report()

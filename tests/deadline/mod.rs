@@ -1,7 +1,7 @@
 //! Deadlines: whatever a test starts or waits for comes to an end, and what hung is named.
 //!
 //! A program that is started has [`PATIENCE`]; the test program that has this module, as a whole,
-//! has [`PROGRAM`] (not where it is asked for soaks or for ignored tests, which take what they take).
+//! has [`PROGRAM`] (not in a run of soaks or for ignored tests, which take what they take).
 #![allow(dead_code, reason = "each test program uses its own part")]
 
 use std::ffi::OsStr;
@@ -136,14 +136,14 @@ pub fn end(mut child: Child, patience: Duration) -> Output {
             // SAFETY: a plain call; without such a group it does nothing.
             unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
             std::thread::sleep(Duration::from_millis(500));
-            let said = [out, err].into_iter().flatten();
-            let said: Vec<u8> = said
+            let printed = [out, err].into_iter().flatten();
+            let printed: Vec<u8> = printed
                 .filter(|reader| reader.is_finished())
                 .flat_map(|reader| reader.join().unwrap())
                 .collect();
-            let said = String::from_utf8_lossy(&said);
+            let printed = String::from_utf8_lossy(&printed);
             panic!(
-                "process {} hung for {patience:?}: {hung}\nIt said: {said}",
+                "process {} hung for {patience:?}: {hung}\nIt printed: {printed}",
                 child.id()
             );
         }
@@ -208,8 +208,8 @@ static BEGIN: extern "C" fn() = begin;
 /// Runs before `main`.
 #[cfg(target_os = "linux")]
 extern "C" fn begin() {
-    let asked = |variable| std::env::var_os(variable).is_some();
-    let patient = ["WEDJAT_RUNS", "WEDJAT_SOAK"].into_iter().any(asked)
+    let is_set = |variable| std::env::var_os(variable).is_some();
+    let patient = ["WEDJAT_RUNS", "WEDJAT_SOAK"].into_iter().any(is_set)
         || std::env::args().any(|argument| argument.ends_with("ignored"));
     if !patient {
         // SAFETY: an all-zero `sigaction` is a valid value; nothing else runs yet.
@@ -233,10 +233,10 @@ extern "C" fn too_late(signal: libc::c_int) {
         libc::alarm(10);
     }
     let hung = whereabouts(std::process::id());
-    let said = format!("\nthis test program hangs, after {PROGRAM:?}: {hung}\n");
+    let printed = format!("\nthis test program hangs, after {PROGRAM:?}: {hung}\n");
     // SAFETY: the text lives across the call.
     unsafe {
-        libc::write(2, said.as_ptr().cast(), said.len());
+        libc::write(2, printed.as_ptr().cast(), printed.len());
         libc::raise(signal);
     }
 }

@@ -202,7 +202,7 @@ fn registered(shop: &Workshop) {
     );
 }
 
-/// Builds the app and runs it: the program, and the stack that it tells.
+/// Builds the app and runs it: the program, and the stack that it prints.
 fn build(shop: &Workshop, set: &[(&str, &str)], arguments: &[&str]) -> (String, Vec<u64>) {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "-q", "--release"]).args(arguments);
@@ -225,10 +225,10 @@ fn build(shop: &Workshop, set: &[(&str, &str)], arguments: &[&str]) -> (String, 
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    told(shop, "built/release/till")
+    built_and_run(shop, "built/release/till")
 }
 
-fn told(shop: &Workshop, program: &str) -> (String, Vec<u64>) {
+fn built_and_run(shop: &Workshop, program: &str) -> (String, Vec<u64>) {
     let stack = shop.run(&shop.path(program).display().to_string());
     let stack: Vec<u64> = stack
         .lines()
@@ -401,7 +401,7 @@ int main(void) { session(tap); return 0; }
         (sources.to_owned(), String::new()),
     ] {
         shop.run(&format!("gcc -g -O1 -fno-optimize-sibling-calls -Wl,--build-id=sha1 {mapped} -o program {sources}"));
-        check(&shop, told(&shop, "program"), &expected);
+        check(&shop, built_and_run(&shop, "program"), &expected);
     }
 }
 

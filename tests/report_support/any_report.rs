@@ -73,7 +73,7 @@ pub fn report(u: &mut Unstructured<'_>) -> Result<Report> {
         })?;
         Ok((format!("x-{}", u.arbitrary::<&str>()?), Value::Map(pairs)))
     })?;
-    // Images beyond the last would be told, rightly.
+    // Images beyond the last would be reported, rightly.
     let images = report.images.len() as u32;
     let threads = report.threads.iter_mut().map(|thread| &mut thread.frames);
     let samples = report.samples.iter_mut().map(|sample| &mut sample.frames);

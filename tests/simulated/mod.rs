@@ -23,7 +23,7 @@ pub enum Step {
     Blocked(u64),
     /// No event for so long.
     Idle(u64),
-    /// On the CPU for so long, and nobody says so: before the first beat.
+    /// On the CPU for so long, unseen: before the first beat.
     Computes(u64),
     /// In the kernel for so long.
     Waits(Waits, u64),

@@ -114,7 +114,7 @@ fn sigsuspend() {
 fn sigwaitinfo() {
     ends!(sigwaitinfo, "rt_sigtimedwait", || {
         let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: the set is initialised before it is used; a signal that nobody sends.
+        // SAFETY: the set is initialised before it is used; a signal that nothing sends.
         unsafe {
             libc::sigemptyset(set.as_mut_ptr());
             libc::sigaddset(set.as_mut_ptr(), libc::SIGWINCH);
@@ -329,7 +329,7 @@ fn recvmsg() {
 #[test]
 fn connect() {
     let path = std::env::temp_dir().join(format!("wedjat-full-{}", std::process::id()));
-    // A listener that nobody accepts from, and whose queue is full.
+    // A listener without an accept, and whose queue is full.
     let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
     // SAFETY: an open socket.
     unsafe { libc::listen(listener.as_raw_fd(), 0) };
@@ -456,7 +456,7 @@ fn wait4() {
         .spawn()
         .unwrap();
     ends!(wait4, "wait4", || {
-        // SAFETY: nobody asks for the status.
+        // SAFETY: nothing waits for the status.
         unsafe { libc::waitpid(child.id() as i32, std::ptr::null_mut(), 0).into() }
     });
     child.kill().unwrap();

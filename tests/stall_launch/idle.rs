@@ -213,7 +213,7 @@ fn once(kind: &str, folder: &Path, monitor: &Monitor) {
             assert_eq!(libc::flock(first, libc::LOCK_EX), 0);
             libc::flock(second, libc::LOCK_EX);
         },
-        // SAFETY: see above; the queue is removed while it is waited on by nobody else.
+        // SAFETY: see above; the queue is removed while nothing else waits on it.
         "msgrcv" => unsafe {
             let queue = libc::msgget(libc::IPC_PRIVATE, 0o600);
             after_the_end(move || _ = libc::msgctl(queue, libc::IPC_RMID, std::ptr::null_mut()));

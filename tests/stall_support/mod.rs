@@ -191,7 +191,7 @@ pub fn watch() -> (Heartbeat, Watchdog) {
     (heart, watchdog)
 }
 
-/// Blocks in `read` until the parent tells.
+/// Blocks in `read` until the parent writes.
 pub fn wait_for_parent() {
     let mut byte = [0];
     std::io::stdin().read_exact(&mut byte).unwrap();

@@ -65,10 +65,10 @@ impl Tests {
             tool.program, tool.package
         );
         let fails = missing && required();
-        let told = why.clone();
+        let reason = why.clone();
         let trial = Trial::test(name, move || {
             if fails {
-                return Err(told.into());
+                return Err(reason.into());
             }
             test();
             Ok(())

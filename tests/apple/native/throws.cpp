@@ -1,5 +1,5 @@
 // C++ exceptions: thrown deep, caught by type and by everything, thrown again, past destructors, variable
-// frames, thunks, lambdas and a frame without any; a catch within a catch; and one that nobody catches.
+// frames, thunks, lambdas and a frame without any; a catch within a catch; and one that nothing catches.
 #include <stdio.h>
 #include "exception.h"
 

@@ -148,7 +148,7 @@ pub fn judge(m: &mut Machine, chain: &[(u64, bool)], root: bool) {
     count(m, settled);
 }
 
-/// Counts stops whose true chain is known; of those that nobody tells what was found, none.
+/// Counts stops whose true chain is known; those without a reader of the result are left out.
 fn count(m: &mut Machine, settled: Vec<(Held, Vec<u64>)>) {
     for (stop, want) in settled {
         if let Some(chain) = m.found.chains.remove(&stop.number) {

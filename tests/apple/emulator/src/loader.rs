@@ -14,7 +14,7 @@ pub struct Image {
     pub file: File,
     /// avma minus svma.
     pub slide: u64,
-    /// Where the guest reads the path; 0 until it has asked.
+    /// Where the guest reads the path; 0 before its query.
     pub name_at: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The shadow stack: who called whom, told by the call, return and jump instructions as they execute
+//! The shadow stack: which function called which, by the call, return and jump instructions as they execute
 //! and by nothing that an unwinder looks at.
 //!
 //! A function that installs another frame's registers (`longjmp`, what brings an exception to its
@@ -56,10 +56,10 @@ enum Next {
     LoadFrame,
 }
 
-/// A stop whose true chain of callers is not known yet, and what unwinders said of it.
+/// A stop whose true chain of callers is not known yet, and what unwinders gave for it.
 #[derive(Clone, Debug)]
 pub struct Held {
-    /// Tells it from others.
+    /// Its number among them.
     pub number: u64,
     /// Where.
     pub pc: u64,
@@ -198,7 +198,7 @@ impl Shadow {
         self.begin(arm, now);
     }
 
-    /// Whether the running function's caller can no longer be told from what it left, so that a
+    /// Whether the running function's caller can no longer be known from what it left, so that a
     /// jump may be about to show that it has none: its frame pointer is neither the caller's nor
     /// one of the function's own stack, its return address has been written over, or its stack
     /// pointer is no longer its own.

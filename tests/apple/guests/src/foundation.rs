@@ -1,4 +1,4 @@
-//! An Objective-C exception that nobody catches, without Objective-C.
+//! An Objective-C exception that nothing catches, without Objective-C.
 use std::ffi::{CStr, c_void};
 
 fn find(name: &CStr) -> *mut c_void {
@@ -8,11 +8,11 @@ fn find(name: &CStr) -> *mut c_void {
     found
 }
 
-extern "C" fn told_before(_exception: *mut c_void) {
-    println!("told before");
+extern "C" fn handler_before(_exception: *mut c_void) {
+    println!("handler before");
 }
 
-/// Loads Foundation, as an app has it loaded, with somebody who is told already.
+/// Loads Foundation, as an app has it loaded, with a handler of uncaught exceptions already in place.
 pub fn begin() {
     let path = c"/System/Library/Frameworks/Foundation.framework/Versions/A/Foundation";
     // SAFETY: a C string; the function is of that type.
@@ -20,7 +20,7 @@ pub fn begin() {
         assert!(!libc::dlopen(path.as_ptr(), libc::RTLD_NOW).is_null());
         let set = find(c"NSSetUncaughtExceptionHandler");
         let set: unsafe extern "C" fn(extern "C" fn(*mut c_void)) = std::mem::transmute(set);
-        set(told_before);
+        set(handler_before);
     }
 }
 

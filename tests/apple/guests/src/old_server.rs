@@ -7,8 +7,8 @@ use mach2::message::mach_msg;
 use mach2::task::task_set_exception_ports;
 use mach2::traps::mach_task_self;
 
-/// How often it was asked.
-pub static ASKED: AtomicUsize = AtomicUsize::new(0);
+/// How many requests it got.
+pub static REQUESTS: AtomicUsize = AtomicUsize::new(0);
 /// A page that it gives access to when it is touched; 0 for none.
 pub static PAGE: AtomicU64 = AtomicU64::new(0);
 
@@ -57,7 +57,7 @@ fn serve(port: u32) {
             );
             mach_port_deallocate(mach_task_self(), words[7]);
             mach_port_deallocate(mach_task_self(), words[10]);
-            ASKED.fetch_add(1, Ordering::SeqCst);
+            REQUESTS.fetch_add(1, Ordering::SeqCst);
             let page = PAGE.load(Ordering::SeqCst);
             let dealt = page != 0 && page as u32 == address & !0x3fff;
             if dealt {

@@ -1,6 +1,6 @@
 // Exceptions as Foundation and the Objective-C runtime have them (Foundation/NSException.h,
 // objc/message.h, objc/objc-exception.h, objc/runtime.h): raised with the stack of the first raise,
-// thrown as C++ exceptions where the process has C++, and told of where nobody catches them. A selector
+// thrown as C++ exceptions where the process has C++, and reported where nothing catches them. A selector
 // here is its name.
 #include <dlfcn.h>
 #include <stdint.h>

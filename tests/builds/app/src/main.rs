@@ -27,7 +27,7 @@ fn count_every_price(way: &str, monitor: &Monitor) -> usize {
             return prices.len();
         }
         "live" => drop(monitor.record("button").expect("a live report")),
-        // SAFETY: the fault is what is asked for.
+        // SAFETY: the fault is meant.
         "segv" => unsafe { black_box(std::ptr::null_mut::<u8>()).write_volatile(1) },
         "abort" => std::process::abort(),
         "panic" => panic!("no prices"),

@@ -1,5 +1,5 @@
 //! Clocks: `mach/mach_time.h`, `time.h`. One tick is one virtual nanosecond. The machine sleeps only
-//! where a guest asks it to.
+//! at a call of the guest.
 
 use crate::machine::{Key, Machine, Outcome};
 

@@ -1,4 +1,4 @@
-//! What a test program asks of the machine itself: no part of Darwin. Looked up by `dlsym`.
+//! What a test program calls the machine itself for: no part of Darwin. Looked up by `dlsym`.
 
 use crate::hunt;
 use crate::machine::{Machine, Outcome};

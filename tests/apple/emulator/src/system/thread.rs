@@ -1,4 +1,4 @@
-//! What the pthread library asks of the kernel (`sys/ulock.h`, `bsdthread_create`): threads and
+//! What the pthread library calls the kernel for (`sys/ulock.h`, `bsdthread_create`): threads and
 //! waiting on a word of memory.
 
 use crate::machine::{Key, Machine, Outcome};
@@ -14,7 +14,7 @@ const HOLDS: u64 = 32;
 /// Offset of the dispatch queue that the thread works off.
 pub const QUEUE: u64 = 24;
 
-/// Tells a new thread's structure what the kernel knows of it.
+/// Writes what the kernel knows of a new thread into its structure.
 pub fn introduce(m: &mut Machine, index: usize) {
     let (at, port, tid) = (
         m.threads[index].pthread,
@@ -26,7 +26,7 @@ pub fn introduce(m: &mut Machine, index: usize) {
     m.write_u64(at + TID, tid);
 }
 
-/// Tells the current thread's structure how many threads it holds suspended, which has changed.
+/// Writes how many threads the current one holds suspended, which has changed, into its structure.
 pub fn holds(m: &mut Machine, more: bool) {
     let thread = &mut m.threads[m.current];
     let holds = &mut thread.holds;

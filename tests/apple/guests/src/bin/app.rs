@@ -164,10 +164,10 @@ fn main() {
         }
     }
     drop(monitor);
-    let asked = old_server::ASKED.load(std::sync::atomic::Ordering::SeqCst);
-    if asked > 0 {
+    let requests = old_server::REQUESTS.load(std::sync::atomic::Ordering::SeqCst);
+    if requests > 0 {
         let reports = wedjat::store::reports(folder).expect("the folder can be read");
-        println!("old server asked {asked}, reports {}", reports.len());
+        println!("old server: {requests} requests, reports {}", reports.len());
     }
     println!("done");
 }

@@ -95,13 +95,16 @@ fn small() {
     semaphore.wait();
     println!("found by its id: {}", poster.join().unwrap());
     drop(semaphore);
-    println!("of nobody: {}", Thread::from_id(1).is_alive());
+    println!("of none: {}", Thread::from_id(1).is_alive());
     let mut capturer = Capturer::new(&CaptureLimits::default()).expect("memory for a capture");
     let images = ImageTable::enter();
     let own = capturer
         .capture(Thread::current(), &images)
         .map(|captured| captured.frames.len());
-    println!("itself: {}", own.expect_err("nobody can wait for himself"));
+    println!(
+        "itself: {}",
+        own.expect_err("no thread can wait for itself")
+    );
     let mut gone = Thread::current();
     std::thread::scope(|scope| {
         gone = scope.spawn(Thread::current).join().unwrap();

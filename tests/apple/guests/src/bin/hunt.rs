@@ -1,6 +1,6 @@
 //! `hunt FOLDER ROUNDS`: the main thread does, in `hunted`, what takes locks or keeps the monitor's
 //! own books: allocation, a mutex, a library loaded, words printed, heartbeats, context, a live
-//! report, a panic that is caught. Another thread stops it without end and tells the machine whom it
+//! report, a panic that is caught. Another thread stops it without end and reports to the machine which one it
 //! found on its stack. No stop may block: whoever is stopped may hold any of those locks.
 use std::ffi::c_void;
 use std::hint::black_box;
@@ -81,7 +81,7 @@ fn hunted(monitor: &Monitor, round: u64) -> u64 {
     black_box(round)
 }
 
-/// Nobody looks any more: the machine holds the main thread no longer.
+/// No look follows: the machine holds the main thread no longer.
 #[inline(never)]
 fn hunt_is_over() {
     OVER.store(true, Ordering::SeqCst);

@@ -1,6 +1,6 @@
 //! `odd FOLDER`: what the platform does where the system does not play along: calls that fail, a race
-//! that is lost, an image that is gone while it is read, a library that leaves, ports that somebody
-//! else takes. The machine is told which call will go wrong.
+//! that is lost, an image that is gone while it is read, a library that leaves, ports that something
+//! else takes. A call names the one that will go wrong to the machine.
 use std::ffi::{CStr, c_void};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -93,12 +93,12 @@ fn semaphores() {
 fn stops() {
     let over = Arc::new(Semaphore::new());
     let other = over.clone();
-    let (say, said) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || {
-        say.send(Thread::current()).unwrap();
+        sender.send(Thread::current()).unwrap();
         other.wait();
     });
-    let waits = said.recv().unwrap();
+    let waits = receiver.recv().unwrap();
     let mut capturer = Capturer::new(&CaptureLimits::default()).expect("memory for a capture");
     let images = ImageTable::enter();
     let mut capture = || {
@@ -213,12 +213,12 @@ fn handlers() {
     };
     let main = Thread::main();
     std::thread::scope(|scope| {
-        let (say, said) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let thread = scope.spawn(move || {
-            say.send(Thread::current()).unwrap();
+            sender.send(Thread::current()).unwrap();
             on_its_own();
         });
-        look(said.recv().unwrap(), "a thread");
+        look(receiver.recv().unwrap(), "a thread");
         thread.join().unwrap();
     });
     LEAVE.store(false, Ordering::SeqCst);
@@ -253,7 +253,7 @@ fn loads() {
         .find(|image| image.name.ends_with("libplain.dylib"))
         .expect("it is there");
     println!(
-        "a library: {} functions told, text {}",
+        "a library: {} functions listed, text {}",
         pages.function_starts.len(),
         pages.text.is_some()
     );
@@ -271,7 +271,7 @@ fn loads() {
 
 fn power() {
     let heat = c"com.apple.system.thermalpressurelevel";
-    let told: Vec<_> = (0..5)
+    let levels: Vec<_> = (0..5)
         .map(|level| {
             state(heat, level);
             Power::read().thermal.unwrap_or("?")
@@ -281,12 +281,12 @@ fn power() {
         state(c"com.apple.system.lowpowermode", on);
         Power::read().low_power
     });
-    println!("heat {told:?}, low power {low:?}");
+    println!("heat {levels:?}, low power {low:?}");
     fail(c"__played_notify_state", 0, 0, 0);
-    println!("not told: {:?}", Power::read().thermal);
+    println!("not known: {:?}", Power::read().thermal);
 }
 
-/// Somebody takes the exception ports after us, and keeps them when we go.
+/// Another takes the exception ports after us, and keeps them when we go.
 fn ports(folder: &str) {
     use mach2::mach_port::{mach_port_allocate, mach_port_insert_right};
     use mach2::task::{task_get_exception_ports, task_set_exception_ports};
