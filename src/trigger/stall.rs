@@ -21,6 +21,7 @@
 
 mod account;
 mod detector;
+mod due;
 mod episode;
 mod launch;
 mod observation;

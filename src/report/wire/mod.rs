@@ -3,6 +3,7 @@
 pub(crate) mod fields;
 mod fit;
 pub(crate) mod lenient;
+mod out;
 mod part;
 pub(crate) mod section;
 

@@ -5,14 +5,13 @@ use super::observation::{Decision, Held, Next, Observation};
 use super::outcome::{How, Reason, StallEndInfo};
 use super::settings::Stall;
 use crate::report::time::nanos;
-use crate::trigger::heartbeat::Beat;
 
 /// The detector. See the module's text.
 #[derive(Debug, Clone)]
 pub struct Detector {
     pub(super) timeout: u64,
     pub(super) strikes: u32,
-    launch: u64,
+    pub(super) launch: u64,
     /// Whether all waiting before the first beat counts.
     pub(super) launch_waits: bool,
     /// How many looks there were.
@@ -20,20 +19,11 @@ pub struct Detector {
     /// The last look.
     pub(super) last: Observation,
     /// When the thread was last seen to work; it rests this long after.
-    active: u64,
+    pub(super) active: u64,
     /// Whether the watchdog sleeps until it is woken.
     pub(super) asleep: bool,
     pub(super) episode: Option<Episode>,
 }
-
-/// The watchdog sleeps for good after so long without a beat.
-pub(super) const REST_AFTER: u64 = 500_000_000;
-/// While a stall lasts, the watchdog looks at least so often.
-const STALL_PERIOD: u64 = 1_000_000_000;
-/// After so long a stall, samples come ever more slowly: each a fortieth later than the one before.
-const SAMPLES_SLOW_DOWN: u64 = 2_000_000_000;
-/// An app that has not beaten for so long is left alone until it does.
-pub(super) const NEVER_BEAT: u64 = 60_000_000_000;
 
 impl Detector {
     /// Begins at `look`, the moment of the install.
@@ -353,92 +343,6 @@ impl Detector {
             next_sample: u64::MAX,
             exact: false,
             rests: None,
-        }
-    }
-
-    fn next(&mut self, now: u64, due: u64) -> Next {
-        let tolerance = self.tolerance();
-        self.asleep = false;
-        // The next on the grid of time-outs; from now on if this look came far off it.
-        let on_grid = due.saturating_add(self.timeout);
-        let mut at = if on_grid > now {
-            on_grid
-        } else {
-            now + self.timeout
-        };
-        at = at.min(now + self.timeout);
-        let Some(episode) = &self.episode else {
-            self.asleep = now.saturating_sub(self.active) >= REST_AFTER;
-            return Next {
-                due: (!self.asleep).then_some(at),
-                call: self.asleep,
-            };
-        };
-        if let Some(since) = episode.rests {
-            let rested = now.saturating_sub(since);
-            return Next {
-                due: Detector::next_at_rest(rested, now, at),
-                call: true,
-            };
-        }
-        if episode.idle.is_some() {
-            return Next {
-                due: Some(now + tolerance),
-                call: true,
-            };
-        }
-        if episode.stalled {
-            let never_beat = episode.launch && self.last.beat == Beat::NONE;
-            if never_beat && self.launch_waits && now - episode.from > NEVER_BEAT {
-                return Next {
-                    due: None,
-                    call: true,
-                };
-            }
-            let at = episode.next_sample.clamp(now + 1, now + STALL_PERIOD);
-            return Next {
-                due: Some(at),
-                call: true,
-            };
-        }
-        if episode.modal.is_some_and(|since| now - since >= REST_AFTER) {
-            // A nested loop only ends after an event, whose turn wakes the watchdog.
-            self.asleep = true;
-            return Next {
-                due: None,
-                call: true,
-            };
-        }
-        let limit = if episode.launch {
-            self.launch
-        } else {
-            self.threshold()
-        };
-        let rest = limit
-            .saturating_sub(tolerance)
-            .saturating_sub(episode.counted)
-            .max(1);
-        let at = self.next_in_wait(now).unwrap_or(at);
-        Next {
-            due: Some(at.min(now + rest)),
-            call: episode.exact,
-        }
-    }
-
-    fn threshold(&self) -> u64 {
-        self.timeout.saturating_mul(u64::from(self.strikes))
-    }
-
-    /// A tenth of a strike: what the clocks and the scheduler may be off.
-    fn tolerance(&self) -> u64 {
-        self.timeout / 10
-    }
-
-    fn sample_period(&self, at: u64) -> u64 {
-        if at < SAMPLES_SLOW_DOWN {
-            self.timeout
-        } else {
-            self.timeout.max(at / 40)
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Before the first beat: whether the thread works, or rests as an app does that waits for its first event.
 
-use super::detector::{Detector, NEVER_BEAT, REST_AFTER};
+use super::detector::Detector;
+use super::due::{NEVER_BEAT, REST_AFTER};
 use super::episode::{Before, Episode, Used};
 use super::observation::{Decision, Held, Observation};
 use crate::platform::gauge::Waits;

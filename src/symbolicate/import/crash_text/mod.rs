@@ -1,8 +1,8 @@
 //! Apple's older crash reports: text for people, line by line.
 
+mod event;
 mod lines;
 
-use crate::report::time::wall;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -10,9 +10,8 @@ use self::lines::{Line, stack_line};
 pub(super) use self::lines::{image_line, is_address, label};
 use super::draft::{Draft, frame};
 use super::fields::Fields;
-use super::ips::{code_name, fault_address, joined};
 use super::{Layout, Lines, values};
-use crate::report::{DamageKind, EventKind, Frame, Image, Reading, Signal, Thread, Value, limits};
+use crate::report::{DamageKind, EventKind, Frame, Image, Reading, Thread, limits};
 
 /// Whether the text looks like one: two of its labels at the beginning of lines.
 pub(super) fn is_one(text: &[u8]) -> bool {
@@ -302,127 +301,6 @@ impl Page {
             draft.last_exception(std::mem::take(&mut self.exception));
             draft.event().kind = EventKind::Exception;
         }
-    }
-
-    fn take(&mut self, key: &str) -> Option<String> {
-        let at = self.labels.iter().position(|(k, _)| k == key)?;
-        Some(self.labels.remove(at).1)
-    }
-
-    fn head(&mut self, draft: &mut Draft, header: &mut Fields) {
-        let head = &mut draft.report.head;
-        let id = self
-            .take("Incident Identifier")
-            .or_else(|| header.text("incident_id"));
-        head.id = values::report_id(&id.unwrap_or_default());
-        let time = self.take("Date/Time").or_else(|| header.text("timestamp"));
-        head.time = wall(time.and_then(|time| values::time(&time)).unwrap_or(0));
-        let process = self.take("Process").or_else(|| header.text("app_name"));
-        let process = process.unwrap_or_default();
-        let (name, pid) = match process.rsplit_once(" [") {
-            Some((name, pid)) => (name.trim(), pid.trim_end_matches(']').parse().unwrap_or(0)),
-            None => (process.trim(), 0),
-        };
-        head.app.name = name.to_owned();
-        head.pid = pid;
-        head.app.version = self
-            .take("Version")
-            .unwrap_or_else(|| joined(header.text("app_version"), header.text("build_version")));
-        let os = self
-            .take("OS Version")
-            .or_else(|| header.text("os_version"));
-        head.os = values::os(&os.unwrap_or_default());
-        head.device = self.take("Hardware Model");
-        head.arch = values::arch(&self.take("Code Type").unwrap_or_default());
-        self.event(draft);
-    }
-
-    fn event(&mut self, draft: &mut Draft) {
-        let kind = self.take("Exception Type");
-        let subtype = self.take("Exception Subtype");
-        let codes = self
-            .take("Exception Codes")
-            .or_else(|| self.take("Exception Codes (raw)"));
-        let reason = self
-            .take("Termination Reason")
-            .or_else(|| self.take("Termination Signal"));
-        let crashed = self
-            .take("Triggered by Thread")
-            .or_else(|| self.take("Crashed Thread"));
-        let hang = self.labels.iter().any(|(key, value)| {
-            key == "Event" && (value.contains("hang") || value.contains("spin"))
-        });
-        let message = self.application_message();
-        let number = crashed.and_then(|text| {
-            text.split_whitespace()
-                .next()
-                .and_then(|word| word.parse::<u64>().ok())
-        });
-        if let Some(number) = number.filter(|_| draft.report.threads.iter().all(|t| !t.crashed)) {
-            let found = draft
-                .report
-                .threads
-                .iter_mut()
-                .find(|thread| thread.id == number);
-            found.into_iter().for_each(|thread| thread.crashed = true);
-        }
-        let event = draft.event();
-        if event.kind != EventKind::Exception {
-            event.kind = if hang {
-                EventKind::Stall
-            } else {
-                EventKind::Crash
-            };
-        }
-        event.fatal = !hang;
-        event.reason = reason;
-        event.message = message;
-        let Some(kind) = kind else {
-            return;
-        };
-        // `EXC_BAD_ACCESS (SIGSEGV)`, or the signal alone.
-        let (name, signal) = match kind.split_once(" (") {
-            Some((name, signal)) => (name.trim(), Some(signal.trim_end_matches(')').to_owned())),
-            None if kind.starts_with("SIG") => ("", Some(kind.trim().to_owned())),
-            None => (
-                kind.trim(),
-                values::signal_of_exception(kind.trim()).map(str::to_owned),
-            ),
-        };
-        event.name = Some(name.to_owned()).filter(|name| !name.is_empty());
-        // `0x0000000000000001, 0x000000018a98520c`, `KERN_INVALID_ADDRESS at 0x10`, `SEGV_MAPERR at 0x88`
-        let numbers: Vec<u64> = codes
-            .iter()
-            .flat_map(|codes| codes.split(','))
-            .filter_map(|code| values::number(code).filter(|_| code.contains("0x")))
-            .collect();
-        let words = subtype.as_deref().or(codes.as_deref());
-        if let Some(signal) = signal {
-            event.signal = Some(Signal {
-                number: values::signal_number(&signal),
-                name: signal,
-                code: numbers.first().map_or(0, |code| *code as i64),
-                code_name: words.and_then(code_name),
-                address: fault_address(event.name.as_deref(), words, &numbers),
-                extra: Vec::new(),
-            });
-        }
-        let codes = codes.map(|codes| ("exception_codes".to_owned(), Value::Text(codes)));
-        let subtype = subtype.map(|text| ("exception_subtype".to_owned(), Value::Text(text)));
-        event.extra.extend(codes.into_iter().chain(subtype));
-    }
-
-    /// The lines behind `Application Specific Information:`, which has no value of its own.
-    fn application_message(&mut self) -> Option<String> {
-        let title = "Application Specific Information:";
-        let at = self.rest.iter().position(|line| line.trim() == title)?;
-        let end = self.rest[at + 1..]
-            .iter()
-            .position(|line| line.trim().ends_with(':'))
-            .map_or(self.rest.len(), |len| at + 1 + len);
-        let lines: Vec<String> = self.rest.drain(at..end).skip(1).collect();
-        let lines: Vec<&str> = lines.iter().map(|line| line.trim()).collect();
-        Some(lines.join("\n")).filter(|text| !text.is_empty())
     }
 }
 

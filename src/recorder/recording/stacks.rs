@@ -1,0 +1,186 @@
+//! Stacks in a report: samples, the names of functions, and the images that frames point into.
+
+use std::time::Duration;
+
+use super::Recording;
+use crate::capture::{Captured, ImagesGuard};
+use crate::recorder::ReportBuffers;
+use crate::recorder::facts::arch_name;
+use crate::report::{
+    Found, Frames, ImageView, Omitted, RawFrame, SampleView, Thread, ThreadView, WalkEnd, With,
+};
+use crate::trigger::sampling::{FoldedSample, Samples};
+
+impl Recording {
+    /// Writes a captured thread, and behind it the images that its frames are the first to need.
+    /// Signal-safe without names.
+    pub fn thread(
+        &mut self,
+        buffers: &mut ReportBuffers,
+        images: &ImagesGuard,
+        thread: &ThreadView<'_>,
+        captured: &Captured<'_>,
+    ) {
+        let names = self.names_of(captured.frames, images);
+        let (buffer, indices, frames) = buffers.parts();
+        let frames = indices.renumber(captured.frames, images, frames);
+        let view = ThreadView {
+            frames,
+            end: Some(captured.end),
+            omitted: captured.omitted,
+            ..*thread
+        };
+        match &names {
+            None => self.write_from(buffer, |writer| writer.thread(&view)),
+            Some(names) => self.write_from(buffer, |writer| {
+                let frames = NamedFrames { frames, names };
+                writer.section(&With(&view, frames))
+            }),
+        }
+        self.images(buffers, images);
+    }
+
+    /// Writes a thread that did not answer, without a stack. Signal-safe.
+    pub fn unresponsive(&mut self, buffers: &mut ReportBuffers, thread: &ThreadView<'_>) {
+        let view = ThreadView {
+            state: Some("unresponsive"),
+            end: Some(WalkEnd::Unreadable),
+            ..*thread
+        };
+        self.write(buffers, |writer| writer.thread(&view));
+    }
+
+    /// Writes what is no thread, but the stack of a throw, and behind it its images. Signal-safe.
+    pub fn thrown(
+        &mut self,
+        buffers: &mut ReportBuffers,
+        images: &ImagesGuard,
+        frames: &[RawFrame],
+        omitted: Option<Omitted>,
+    ) {
+        let (buffer, indices, scratch) = buffers.parts();
+        let view = ThreadView {
+            name: Some(Thread::LAST_EXCEPTION),
+            frames: indices.number(frames, images, scratch),
+            omitted,
+            ..ThreadView::default()
+        };
+        self.write_from(buffer, |writer| writer.thread(&view));
+        self.images(buffers, images);
+    }
+
+    /// The names of the functions that these frames lie in, if they are wanted.
+    fn names_of(
+        &mut self,
+        frames: &[RawFrame],
+        images: &ImagesGuard,
+    ) -> Option<Vec<Option<String>>> {
+        let all = self.names.as_mut()?;
+        let name = |frame| all.of(frame, images).map(|(name, _)| name.to_owned());
+        Some(frames.iter().map(name).collect())
+    }
+
+    /// Writes a stack taken during a stall, and behind it the images that its frames are the first
+    /// to need. Signal-safe.
+    fn sample(
+        &mut self,
+        buffers: &mut ReportBuffers,
+        images: &ImagesGuard,
+        sample: &FoldedSample<'_>,
+    ) {
+        let names = self.names_of(sample.frames, images);
+        let (buffer, indices, frames) = buffers.parts();
+        let frames = indices.number(sample.frames, images, frames);
+        let view = SampleView {
+            at: Duration::from_nanos(sample.at),
+            state: sample.state,
+            count: sample.count,
+            keep: sample.keep,
+            frames,
+            omitted: sample.omitted,
+            end: sample.end.filter(|end| *end != WalkEnd::Root),
+            ..SampleView::default()
+        };
+        match &names {
+            None => self.write_from(buffer, |writer| writer.sample(&view)),
+            Some(names) => self.write_from(buffer, |writer| {
+                let frames = NamedFrames { frames, names };
+                writer.section(&With(&view, frames))
+            }),
+        }
+        self.images(buffers, images);
+    }
+
+    /// Writes the samples that the report lacks; without `all`, of the newest stack only what is due.
+    pub fn samples(
+        &mut self,
+        buffers: &mut ReportBuffers,
+        images: &ImagesGuard,
+        samples: &mut Samples,
+        all: bool,
+    ) {
+        while let Some(sample) = samples.next_section(all) {
+            self.sample(buffers, images, &sample);
+        }
+    }
+
+    /// Writes the images that are owed: those that frames point into and that are not written yet.
+    /// Signal-safe.
+    pub fn images(&mut self, buffers: &mut ReportBuffers, images: &ImagesGuard) {
+        let (buffer, indices, _) = buffers.parts();
+        while let Some(base) = indices.owed() {
+            let found = images.images().iter().find(|image| image.base == base);
+            self.write_from(buffer, |writer| match found {
+                Some(image) => writer.image(&ImageView {
+                    name: &image.name,
+                    id: &image.id,
+                    base: image.base,
+                    stated: image.stated,
+                    size: image.size,
+                    arch: Some(arch_name(std::env::consts::ARCH)),
+                    text_hash: image.text_hash.as_ref().map(<[u8; 12]>::as_slice),
+                    ..ImageView::default()
+                }),
+                // Its place in the order must be taken, or every later index would be wrong.
+                None => writer.image(&ImageView {
+                    base,
+                    ..ImageView::default()
+                }),
+            });
+            // Only now: a crash meanwhile leaves it owed.
+            indices.paid();
+        }
+    }
+
+    /// Writes the main image, if no frame needed it yet, and where all are wanted the rest.
+    /// Signal-safe.
+    pub fn main_image(&mut self, buffers: &mut ReportBuffers, images: &ImagesGuard) {
+        if let Some(main) = images
+            .main()
+            .and_then(|index| images.images().get(index as usize))
+        {
+            buffers.parts().1.index_of(main.base);
+        }
+        for image in images.images().iter().filter(|_| self.all_images) {
+            buffers.parts().1.index_of(image.base);
+        }
+        self.images(buffers, images);
+    }
+}
+
+/// Frames with the names of their functions.
+struct NamedFrames<'a> {
+    frames: &'a [RawFrame],
+    names: &'a [Option<String>],
+}
+
+impl Frames for NamedFrames<'_> {
+    fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    fn at(&self, index: usize) -> Option<(u64, Found, Option<u32>, Option<&str>)> {
+        let (pc, found, image, _) = self.frames.at(index)?;
+        Some((pc, found, image, self.names.get(index)?.as_deref()))
+    }
+}
