@@ -16,6 +16,9 @@ pub(crate) struct Instruction {
     pub(crate) modrm: Option<(u8, u8, u8)>,
     /// The register that a memory operand is counted from.
     pub(crate) base: Option<u8>,
+    /// Whether that is the stack pointer, alone or with eight times `index` on top.
+    pub(crate) by_stack: bool,
+    pub(crate) index: Option<u8>,
     pub(crate) displacement: i32,
     /// Whether it is counted from rip.
     pub(crate) by_rip: bool,
@@ -109,6 +112,8 @@ pub(crate) fn decode(code: &[u8]) -> Option<Instruction> {
             // An index other than rsp: the sum is not known.
             let index = (i.rex & 2) << 2 | sib >> 3 & 7;
             i.base = Some(rm).filter(|_| index == 4 && !(mode == 0 && sib & 7 == 5));
+            i.by_stack = rm == 4 && (index == 4 || sib >> 6 == 3);
+            i.index = Some(index).filter(|index| *index != 4);
         } else if mode == 0 && modrm & 7 == 5 {
             displacement = 4;
             i.by_rip = true;

@@ -38,6 +38,14 @@ pub(crate) enum Rule {
         cfa: u16,
         fp: Option<i16>,
     },
+    /// CFA = an earlier stack pointer + `above` × 8; that is in a register, or at sp + `at` × 8 + the
+    /// register × 8; the return address is below the CFA; the caller's frame pointer as for a frame.
+    KeptSp {
+        at: Option<u16>,
+        register: Option<u8>,
+        above: u8,
+        fp: Option<i16>,
+    },
     /// Registers are another frame's in part: the way out is to where the code is about to jump.
     RestoredContext,
     /// No unwind information.
@@ -70,7 +78,7 @@ impl Rule {
             Rule::Frame { base, cfa, ra, fp } if cfa <= GUESS_CFA => {
                 Rule::Guess { base, cfa, ra, fp }
             }
-            Rule::Frame { .. } | Rule::LinkIn { .. } => Rule::Nothing,
+            Rule::Frame { .. } | Rule::LinkIn { .. } | Rule::KeptSp { .. } => Rule::Nothing,
             other => other,
         }
     }
@@ -112,6 +120,18 @@ impl Rule {
             Rule::RestoredContext => 6,
             // The same kind, with a register.
             Rule::LinkIn { register, cfa, fp } => frame(6, cfa, Some(i16::from(register) + 1), fp),
+            // And with more than that.
+            Rule::KeptSp {
+                at,
+                register,
+                above,
+                fp,
+            } => {
+                let register = register.map_or(NO_REGISTER, |register| register & NO_REGISTER);
+                let in_slot = i16::from(at.is_some()) << 5;
+                let place = KEPT_SP | i16::from(above) << 6 | in_slot | i16::from(register);
+                frame(6, at.unwrap_or(0), Some(place), fp)
+            }
         }
     }
 
@@ -124,6 +144,15 @@ impl Rule {
             2 => return Rule::Root,
             3 => return Rule::Signal,
             4 => return Rule::Full,
+            6 if (word >> 32) as i16 & KEPT_SP != 0 => {
+                let register = (word >> 32) as u8 & NO_REGISTER;
+                return Rule::KeptSp {
+                    at: Some((word >> 16) as u16).filter(|_| word >> 37 & 1 == 1),
+                    register: Some(register).filter(|register| *register != NO_REGISTER),
+                    above: (word >> 38) as u8,
+                    fp: offset(word >> 48),
+                };
+            }
             6 => {
                 let register = (word >> 32) as u8;
                 return match register.checked_sub(1) {
@@ -182,6 +211,10 @@ pub(crate) struct Packed(u64);
 
 /// The highest CFA of a guess, words.
 const GUESS_CFA: u16 = 0x7fff;
+
+/// In a packed rule: that it is by an earlier stack pointer, and that no register has to do with it.
+const KEPT_SP: i16 = 1 << 14;
+const NO_REGISTER: u8 = 0x1f;
 
 /// Stands for "not saved" in a packed rule.
 const UNCHANGED: i16 = i16::MIN;
@@ -248,7 +281,9 @@ impl Known {
             _ if self.word & SOURCE == FRAMEHOP => RuleSource::Framehop,
             Rule::Frame { .. } if self.word & SOURCE == INSTRUCTIONS => RuleSource::Instructions,
             Rule::Frame { .. } | Rule::Full => RuleSource::Row,
-            Rule::Guess { .. } | Rule::LinkIn { .. } => RuleSource::Instructions,
+            Rule::Guess { .. } | Rule::LinkIn { .. } | Rule::KeptSp { .. } => {
+                RuleSource::Instructions
+            }
             Rule::Signal => RuleSource::Signal,
             Rule::RestoredContext => RuleSource::JumpTarget,
             Rule::Root => RuleSource::Root,
@@ -386,6 +421,18 @@ mod tests {
             Rule::LinkIn {
                 register: 0,
                 cfa: 0,
+                fp: None,
+            },
+            Rule::KeptSp {
+                at: Some(19),
+                register: None,
+                above: 1,
+                fp: Some(-3),
+            },
+            Rule::KeptSp {
+                at: None,
+                register: Some(15),
+                above: 255,
                 fp: None,
             },
             Rule::RestoredContext,

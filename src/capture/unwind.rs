@@ -5,6 +5,7 @@ mod constant;
 mod effect;
 mod guess;
 mod jump_target;
+mod kept_sp;
 mod link;
 mod macho;
 mod restore;
@@ -311,6 +312,12 @@ impl<M: Memory> Walk<'_, M> {
             Rule::Root => return Err(WalkEnd::Root),
             Rule::Signal => self.leave_handler(image)?,
             Rule::LinkIn { register, cfa, fp } => self.leave_by_link(image, register, cfa, fp)?,
+            Rule::KeptSp {
+                at,
+                register,
+                above,
+                fp,
+            } => self.leave_by_kept_sp(image, (at, register), above, fp)?,
             Rule::RestoredContext => self.leave_by_jump_target(image)?,
             Rule::Nothing => self.leave_by_guess(image)?,
         }

@@ -1,5 +1,6 @@
 //! What is known of a function's frame at one of its instructions.
 
+use super::kept::Kept;
 use crate::capture::registers::Arch;
 use crate::capture::rule::{Base, Rule};
 
@@ -29,6 +30,8 @@ pub(super) struct Frame {
     pub(super) link_in: Option<u8>,
     /// Whether a call has overwritten the link register since.
     pub(super) link_lost: bool,
+    /// An earlier stack pointer of x86_64, and where it is.
+    pub(super) kept: Option<Kept>,
     /// Whether an epilogue has begun.
     pub(super) left: bool,
     /// Whether the caller's frame pointer or the return address has been overwritten by what another
@@ -97,7 +100,7 @@ impl Frame {
             (_, Some(sp)) if sp < 0 && self.return_address.is_none() => (Base::Sp, 0),
             (_, Some(sp)) => (Base::Sp, sp),
             (Some(fp), None) => (Base::Fp, fp),
-            (None, None) => return None,
+            (None, None) => return self.kept?.rule(self.saved_fp),
         };
         Rule::frame(
             base,
@@ -124,5 +127,8 @@ impl Frame {
     pub(super) fn move_sp(&mut self, down: i32) {
         self.sp = self.sp.and_then(|sp| sp.checked_add(down));
         self.left |= down < 0;
+        if let Some(kept) = &mut self.kept {
+            kept.move_sp(down);
+        }
     }
 }

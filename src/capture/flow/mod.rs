@@ -11,6 +11,7 @@ mod arm64;
 mod frame;
 mod functions;
 mod jump;
+mod kept;
 mod labels;
 mod table;
 mod x86_64;

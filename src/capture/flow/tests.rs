@@ -347,3 +347,98 @@ fn a_label_into_which_code_falls_is_no_function() {
     // That may be one that never returns.
     assert!(!falls(&[add, call]));
 }
+
+#[test]
+fn assembly_that_aligns_its_stack_has_its_caller_where_it_keeps_the_old_one() {
+    let of = |size, fp| Rule::frame(Base::Sp, size, Some(-8), fp);
+    let kept = |at, register, fp| {
+        Some(Rule::KeptSp {
+            at,
+            register,
+            above: 1,
+            fp,
+        })
+    };
+    // mov %rsp,%rax; push %rbp; sub $0xa0,%rsp; and $-64,%rsp; mov %rax,0x98(%rsp); xor %eax,%eax; push %rdx;
+    // pop %rdx; mov %eax,%ebp; mov 0x98(%rsp),%rsi; mov -8(%rsi),%rbp; lea (%rsi),%rsp; ret
+    let code = [
+        0x48, 0x89, 0xe0, 0x55, 0x48, 0x81, 0xec, 0xa0, 0, 0, 0, 0x48, 0x83, 0xe4, 0xc0, 0x48,
+        0x89, 0x84, 0x24, 0x98, 0, 0, 0, 0x31, 0xc0, 0x52, 0x5a, 0x89, 0xc5, 0x48, 0x8b, 0xb4,
+        0x24, 0x98, 0, 0, 0, 0x48, 0x8b, 0x6e, 0xf8, 0x48, 0x8d, 0x26, 0xc3,
+    ];
+    let saved = Some(-2);
+    assert_eq!(
+        rules(
+            Arch::X86_64,
+            &code,
+            &[3, 4, 0xb, 0xf, 0x17, 0x19, 0x1a, 0x1b, 0x25, 0x29, 0x2c]
+        ),
+        [
+            of(8, None),
+            of(16, Some(-16)),
+            of(176, Some(-16)),
+            kept(None, Some(0), saved),
+            kept(Some(19), None, saved),
+            kept(Some(19), None, saved),
+            kept(Some(20), None, saved),
+            kept(Some(19), None, saved),
+            kept(Some(19), None, saved),
+            kept(Some(19), None, None),
+            of(8, None),
+        ]
+    );
+    // mov %rsp,%rax; push %rbp; neg %r9; lea -0x10(%rsp,%r9,8),%r10; neg %r9; lea (%r10,%r11),%rsp;
+    // mov %rax,8(%rsp,%r9,8); mul %rbx; mov 8(%rsp,%r9,8),%rsi; mov $1,%rax; mov -8(%rsi),%rbp; mov %rsi,%rsp; ret
+    let code = [
+        0x48, 0x89, 0xe0, 0x55, 0x49, 0xf7, 0xd9, 0x4e, 0x8d, 0x54, 0xcc, 0xf0, 0x49, 0xf7, 0xd9,
+        0x4b, 0x8d, 0x24, 0x1a, 0x4a, 0x89, 0x44, 0xcc, 0x08, 0x48, 0xf7, 0xe3, 0x4a, 0x8b, 0x74,
+        0xcc, 0x08, 0x48, 0xc7, 0xc0, 1, 0, 0, 0, 0x48, 0x8b, 0x6e, 0xf8, 0x48, 0x89, 0xf4, 0xc3,
+    ];
+    let by_index = |fp| kept(Some(1), Some(9), fp);
+    assert_eq!(
+        rules(
+            Arch::X86_64,
+            &code,
+            &[0x13, 0x18, 0x1b, 0x20, 0x27, 0x2b, 0x2e]
+        ),
+        [
+            kept(None, Some(0), saved),
+            by_index(saved),
+            by_index(saved),
+            by_index(saved),
+            by_index(saved),
+            by_index(None),
+            of(8, None),
+        ]
+    );
+    // Where the word is written over, nothing is known: and $-64,%rsp; mov %rcx,0x98(%rsp); nop
+    let code = [
+        0x48, 0x89, 0xe0, 0x48, 0x83, 0xe4, 0xc0, 0x48, 0x89, 0x84, 0x24, 0x98, 0, 0, 0, 0x31,
+        0xc0, 0x48, 0x89, 0x8c, 0x24, 0x98, 0, 0, 0, 0x90,
+    ];
+    assert_eq!(
+        rules(Arch::X86_64, &code, &[0x11, 0x19]),
+        [kept(Some(19), None, None), None]
+    );
+}
+
+#[test]
+fn a_frame_pointer_that_is_saved_without_a_push_is_found_there() {
+    // lea -0x88(%rsp),%rsp; mov %rbp,0x68(%rsp); mov %rcx,%rbp; call; mov 0x68(%rsp),%rbp; lea 0x88(%rsp),%rsp; ret
+    let code = [
+        0x48, 0x8d, 0xa4, 0x24, 0x78, 0xff, 0xff, 0xff, 0x48, 0x89, 0x6c, 0x24, 0x68, 0x48, 0x89,
+        0xcd, 0xe8, 0, 0, 0, 0, 0x48, 0x8b, 0x6c, 0x24, 0x68, 0x48, 0x8d, 0xa4, 0x24, 0x88, 0, 0,
+        0, 0xc3,
+    ];
+    let of = |fp| Rule::frame(Base::Sp, 0x90, Some(-8), fp);
+    assert_eq!(
+        rules(Arch::X86_64, &code, &[8, 0xd, 0x15, 0x1a, 0x22]),
+        [
+            of(None),
+            of(Some(-40)),
+            of(Some(-40)),
+            of(None),
+            Rule::frame(Base::Sp, 8, Some(-8), None)
+        ]
+    );
+}

@@ -1,10 +1,10 @@
 //! What an x86_64 instruction of a function does to its frame.
 
-use super::{Frame, Next};
+use super::{Frame, Next, kept};
 use crate::capture::instructions::{Instruction, decode};
 
-const RSP: u8 = 4;
-const RBP: u8 = 5;
+pub(super) const RSP: u8 = 4;
+pub(super) const RBP: u8 = 5;
 
 /// Follows one instruction.
 pub(super) fn follow(code: &[u8], at: u64, frame: &mut Frame) -> Option<(u64, Next)> {
@@ -15,9 +15,13 @@ pub(super) fn follow(code: &[u8], at: u64, frame: &mut Frame) -> Option<(u64, Ne
         frame.leave_loop(at, target, unless_equal);
     }
     if matches!(next, Next::Behind) {
+        let before = frame.sp;
         effect(&instruction, frame);
+        kept::follow(&instruction, before, frame);
         frame.at_bound = is_compared(&instruction, frame);
         point(&instruction, at, frame);
+    } else if next == Next::BehindCall {
+        kept::call(frame);
     } else if next == Next::ByTable {
         // Another register, or one loaded since: no table that was seen.
         let by = instruction.modrm.filter(|(mode, ..)| *mode == 3);
@@ -150,6 +154,17 @@ fn effect(i: &Instruction, frame: &mut Frame) {
         // mov between rsp and rbp, in both encodings
         0x89 if in_register(RBP) && to == Some(RSP) => frame.fp = frame.sp,
         0x8b if in_register(RSP) && to == Some(RBP) => frame.fp = frame.sp,
+        // saved without a push, and given back so
+        0x89 if i.is_wide() && to == Some(RBP) && i.base == Some(RSP) && frame.fp.is_none() => {
+            let place = frame.sp.and_then(|sp| i.displacement.checked_sub(sp));
+            frame.saved_fp = frame.saved_fp.or(place);
+        }
+        0x8b if i.is_wide() && to == Some(RBP) && i.base == Some(RSP) => {
+            let place = frame.sp.and_then(|sp| i.displacement.checked_sub(sp));
+            if place.is_some() && place == frame.saved_fp {
+                (frame.saved_fp, frame.fp) = (None, None);
+            }
+        }
         // from elsewhere than the stack, while it is the caller's
         0x8b if to == Some(RBP) && i.base.is_some_and(|base| base != RSP && base != RBP) => {
             frame.restored |= frame.saved_fp.is_none() && frame.fp.is_none();

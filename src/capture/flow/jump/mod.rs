@@ -10,6 +10,8 @@
 mod arm64;
 mod x86_64;
 
+pub(super) use x86_64::NUMBERS;
+
 use super::Code;
 use crate::capture::memory::Memory;
 use crate::capture::registers::{Arch, COUNT, Registers};

@@ -7,7 +7,8 @@ use crate::capture::instructions::{Instruction, decode};
 use crate::capture::memory::Memory;
 
 /// DWARF's numbers of the registers, in the order of their encoding.
-const NUMBERS: [usize; 16] = [0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15];
+pub(in crate::capture::flow) const NUMBERS: [usize; 16] =
+    [0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15];
 const RSP: usize = 7;
 const RBP: usize = 6;
 
