@@ -4,9 +4,12 @@
 
 use super::Frame;
 use super::jump::NUMBERS;
-use super::x86_64::{RBP, RSP};
 use crate::capture::instructions::Instruction;
 use crate::capture::rule::Rule;
+
+/// Numbers of registers as instructions encode them.
+pub(super) const RSP: u8 = 4;
+pub(super) const RBP: u8 = 5;
 
 /// An earlier stack pointer, and where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,8 @@
 //! What an x86_64 instruction of a function does to its frame.
 
-use super::{Frame, Next, kept};
+use super::kept::{self, RBP, RSP};
+use super::{Frame, Next};
 use crate::capture::instructions::{Instruction, decode};
-
-pub(super) const RSP: u8 = 4;
-pub(super) const RBP: u8 = 5;
 
 /// Follows one instruction.
 pub(super) fn follow(code: &[u8], at: u64, frame: &mut Frame) -> Option<(u64, Next)> {
