@@ -313,3 +313,11 @@ pub fn set_thread_state(uc: &mut Uc, arm: bool, state: &[u8]) {
 pub fn flavor(arm: bool) -> (u64, usize) {
     if arm { (6, 68) } else { (4, 42) }
 }
+
+/// The two words there, such as a frame record.
+pub fn read_pair(uc: &Unicorn<'_, Stopped>, at: u64) -> Option<[u64; 2]> {
+    let mut bytes = [0; 16];
+    uc.mem_read(at, &mut bytes).ok()?;
+    let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|k| bytes[at + k]));
+    Some([word(0), word(8)])
+}

@@ -2,10 +2,10 @@
 //! instruction, called by a caller of ours.
 //!
 //! A function that comes back to its caller, with the stack pointer and all preserved registers as they
-//! were, has run as functions do; of such runs alone the stops count. The true chain is that of the calls
-//! and returns as they execute, down to the caller's. Calls out of the library are skipped: they return a
-//! number. So are those within it of functions that came back by themselves, in the first of three rounds; in
-//! the others two calls deep are followed first.
+//! were, and whose callees have left its frame record alone, has run as functions do; of such runs alone
+//! the stops count. The true chain is that of the calls and returns as they execute, down to the caller's.
+//! Calls out of the library are skipped: they return a number. So are those within it of functions that
+//! came back by themselves, in the first of three rounds; in the others two calls deep are followed first.
 //! Memory that is not there is given, a page of zeros at a time.
 
 mod apart;
@@ -51,7 +51,7 @@ const ROUNDS: [Round; 3] = [
 
 /// Judges the library in a file, each slice of it. An error is what
 /// could not be run at all. `arm` chooses among the slices; `how` is
-/// whether misses are printed by place, and whether unwinders have the table of function starts.
+/// whether misses are printed by place, and whether ours has the library's table of function starts.
 pub fn judge(
     path: &str,
     name: Option<&str>,
@@ -95,6 +95,9 @@ fn slice_of(
     let mut functions = file::functions(&file);
     functions.retain(|at| !left_out.contains(&(at - file.base())));
     name_functions(&mut file, &functions, own);
+    if !starts {
+        file.function_starts = 0..0;
+    }
     let avma = |svma: &std::ops::Range<u64>| svma.start + slide..svma.end + slide;
     let mut data = vec![];
     for segment in file.segments.iter().filter(|s| !s.svma.is_empty()) {
@@ -137,7 +140,7 @@ fn slice_of(
         name_at: 0,
     });
     let caller = Caller::new(&mut m);
-    let bench = Bench::new(&m, places, starts);
+    let bench = Bench::new(&m, places, true);
     let mut runner = Runner::new(&mut m, caller, library, bench);
     let functions: Vec<u64> = functions.iter().map(|svma| svma + slide).collect();
     runner.learn(&mut m, &functions, &ROUNDS, &|avma| now.begin(avma - BASE));

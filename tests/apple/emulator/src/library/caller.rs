@@ -147,11 +147,16 @@ impl Caller {
         }
     }
 
-    /// Whether all that a call preserves is as it was.
+    /// Whether all that a call preserves is as it was, and the two frame records.
     pub fn is_intact(&self, uc: &Uc) -> bool {
         let now = cpu::registers(uc, self.arm);
         let same = |(register, value)| uc.reg_read(register) == Ok(value);
-        now.sp == self.sp && now.fp == self.fp && self.preserved().all(same)
+        let records = [(self.fp, [RECORD, self.returns[1]]), (RECORD, [0; 2])];
+        let kept = |(at, record)| cpu::read_pair(uc, at) == Some(record);
+        now.sp == self.sp
+            && now.fp == self.fp
+            && self.preserved().all(same)
+            && records.into_iter().all(kept)
     }
 
     fn preserved(&self) -> impl Iterator<Item = (i32, u64)> {

@@ -75,6 +75,8 @@ struct State {
     comes_back: HashSet<u64>,
     /// Calls that have not returned, outermost first: where to, and the stack pointer then.
     calls: Vec<(u64, u64)>,
+    /// The callers' frame records, as each call found them: where, and what is in it.
+    records: Vec<Option<(u64, [u64; 2])>>,
     before: Before,
     most: u32,
     left: u32,
@@ -241,6 +243,7 @@ impl Runner {
             let mut state = self.state.borrow_mut();
             let calls = self.caller.returns.into_iter().zip(self.caller.sps());
             state.calls = calls.rev().collect();
+            state.records = vec![None; state.calls.len()];
             state.before = Before::Nothing;
             state.left = state.most;
             state.depth = round.depth + state.calls.len();
@@ -271,7 +274,8 @@ impl Runner {
                 }
                 Stop::Out | Stop::Fault => {
                     let mut state = self.state.borrow_mut();
-                    let Some((to, sp)) = state.calls.pop() else {
+                    let Some((to, sp)) = state.calls.pop().filter(|_| state.keeps_record(&m.uc))
+                    else {
                         return false;
                     };
                     let (found, behind) = match arm {
@@ -345,6 +349,19 @@ impl State {
         done
     }
 
+    /// Whether the call that has just returned has left its caller's frame record as it was, and fp at it. Where
+    /// skipped calls have set nothing, what is left on the stack is taken for pointers, and references are counted
+    /// in frame records.
+    fn keeps_record(&mut self, uc: &Unicorn<'_, Stopped>) -> bool {
+        match self.records.pop().flatten() {
+            Some((at, words)) => {
+                let fp = cpu::registers(uc, self.arm).fp;
+                fp == at && cpu::read_pair(uc, at) == Some(words)
+            }
+            None => true,
+        }
+    }
+
     /// Before the instruction at `pc`; `Some` where the CPU must stop.
     fn step(&mut self, uc: &mut Unicorn<'_, Stopped>, pc: u64, size: u32) -> Option<Stop> {
         self.left = match self.left.checked_sub(1) {
@@ -354,12 +371,22 @@ impl State {
         let now = cpu::registers(uc, self.arm);
         match std::mem::take(&mut self.before) {
             Before::Nothing => {}
-            Before::Call(to, sp) => self.calls.push((to, sp)),
+            Before::Call(to, sp) => {
+                let returns = self.calls.last().map(|call| call.0);
+                let record = cpu::read_pair(uc, now.fp).filter(|words| Some(words[1]) == returns);
+                self.records.push(record.map(|words| (now.fp, words)));
+                self.calls.push((to, sp));
+            }
             back => {
                 let last = self.calls.last();
                 let sp_fits = |sp: u64| self.arm || now.sp == sp;
                 match (last, back) {
-                    (Some((to, sp)), _) if *to == pc && sp_fits(*sp) => drop(self.calls.pop()),
+                    (Some((to, sp)), _) if *to == pc && sp_fits(*sp) => {
+                        self.calls.pop();
+                        if !self.keeps_record(uc) {
+                            return Some(Stop::Lost);
+                        }
+                    }
                     (_, Before::Return) => return Some(Stop::Lost),
                     _ => {}
                 }
