@@ -48,7 +48,7 @@ fn returns_by(word: u32) -> Option<u32> {
 }
 
 /// The register that `mov xN, x30` writes.
-fn link_kept_in(word: u32) -> Option<u8> {
+pub(super) fn link_kept_in(word: u32) -> Option<u8> {
     (word & 0xffff_ffe0 == 0xaa1e_03e0).then_some((word & 31) as u8)
 }
 
@@ -151,7 +151,7 @@ fn writes(word: u32, register: u32) -> bool {
 }
 
 /// How many instructions a piece of a prologue or of an epilogue has that compilers move out of functions.
-const PIECE: usize = 16;
+pub(super) const PIECE: usize = 16;
 
 /// What a call at `at` does to the frame beyond overwriting the link register, where it leads to a piece of a
 /// prologue or of an epilogue: the frame is behind the call as this piece leaves it. Functions leave it as

@@ -4,7 +4,7 @@
 //! them to another. Between two such places lies one function or, where neighbours share an entry
 //! of `__unwind_info` and nothing calls them directly, several: what no way from the first one leads
 //! to is the next one's; so is what would save again behind a call, which never returns then, what
-//! is saved already. A function with a jump table may have such pieces of its own: they are left
+//! is saved already, or would return or jump away with all of that. A function with a jump table may have such pieces of its own: they are left
 //! with it, and what is found for them is marked as a guess.
 
 use std::collections::{BTreeMap, HashSet};
@@ -123,28 +123,34 @@ impl Search<'_> {
         let arch = self.code.arch;
         let range = start..self.end(start);
         let mut ways = Ways::default();
-        let mut waiting = vec![(start, Frame::entered(arch), None)];
+        // Each with where the last call on the way returns to, and the frame there.
+        let mut waiting = vec![(start, Frame::entered(arch), None::<(u64, Frame)>)];
         while let Some((mut at, mut frame, mut call)) = waiting.pop() {
             while range.contains(&at) && ways.reached.insert(at) {
                 let Some(bytes) = self.code.at(at) else {
                     break;
                 };
                 if is_saved(arch, &frame) && saves_frame(arch, bytes) {
-                    let other = call.map(|behind| self.behind_padding(behind, range.end));
-                    ways.odd |= other.is_none();
-                    ways.other = ways.other.into_iter().chain(other).min();
+                    ways.odd |= call.is_none();
+                    self.note_other(&mut ways, call, range.end);
                     break;
                 }
                 let before = frame;
+                // Code with a frame that it has not touched since a call leaves it before it leaves.
+                let bare = call.filter(|(_, then)| {
+                    arch == Arch::Arm64 && *then == frame && !is_left(arch, &frame)
+                });
                 let Some((length, next)) = follow(arch, bytes, at, &mut frame) else {
                     break;
                 };
                 let behind = at + length;
                 match next {
                     Next::Behind => at = behind,
-                    Next::Jump(target) if range.contains(&target) => at = target,
+                    Next::Jump(target) if range.contains(&target) && target != start => at = target,
                     Next::Jump(target) => {
                         ways.leads_to.push(target);
+                        let other = bare.filter(|_| !self.leaves(target, frame));
+                        self.note_other(&mut ways, other, range.end);
                         break;
                     }
                     Next::Branch(target) => {
@@ -155,15 +161,27 @@ impl Search<'_> {
                     }
                     Next::BehindCall => {
                         ways.leads_to.extend(callee(arch, bytes, at));
-                        (at, call) = (behind, Some(behind));
+                        if arch == Arch::Arm64 {
+                            arm64::call_piece(self.code, at, &mut frame);
+                        }
+                        // A piece of a prologue or of an epilogue returns.
+                        if frame.sp == before.sp {
+                            call = Some((behind, frame));
+                        }
+                        at = behind;
                     }
                     Next::ByTable => {
                         ways.by_table |= !before.left;
+                        ways.odd |= bare.is_some() && !self.has_table(at);
                         break;
                     }
                     // A trap may be gone on from, as a call may return.
-                    Next::Out if is_trap(arch, bytes) => (at, call) = (behind, Some(behind)),
+                    Next::Out if is_trap(arch, bytes) => {
+                        (at, call) = (behind, Some((behind, frame)))
+                    }
                     Next::Out => {
+                        let other = bare.filter(|_| is_return(arch, bytes));
+                        self.note_other(&mut ways, other, range.end);
                         ways.odd |= is_return(arch, bytes) && !is_left(arch, &before);
                         break;
                     }
@@ -171,6 +189,37 @@ impl Search<'_> {
             }
         }
         ways
+    }
+
+    /// Another function begins behind a call that does not return.
+    fn note_other(&self, ways: &mut Ways, call: Option<(u64, Frame)>, end: u64) {
+        let other = call.map(|(behind, _)| self.behind_padding(behind, end));
+        ways.other = ways.other.into_iter().chain(other).min();
+    }
+
+    /// Whether the arm64 code at `at` is a piece of an epilogue, which leaves the frame.
+    fn leaves(&self, mut at: u64, mut frame: Frame) -> bool {
+        for _ in 0..arm64::PIECE {
+            let before = frame;
+            let bytes = self.code.at(at);
+            match bytes.and_then(|bytes| follow(self.code.arch, bytes, at, &mut frame)) {
+                Some((length, Next::Behind)) => at += length,
+                Some((_, Next::Jump(target))) if !is_left(self.code.arch, &before) => at = target,
+                _ => return is_left(self.code.arch, &before),
+            }
+        }
+        false
+    }
+
+    /// Whether the arm64 jump at `at`, to where a register points, goes by a table: those hold distances.
+    fn has_table(&self, at: u64) -> bool {
+        /// How many instructions before.
+        const NEAR: u64 = 16;
+        let word = |at: u64| self.code.at(at).map_or(0, word);
+        let register = word(at) >> 5 & 31;
+        // add x8, x8, x9
+        let sums = |word: u32| word >> 24 == 0x8b && word & 31 == register;
+        (1..=NEAR).any(|back| sums(word(at.saturating_sub(4 * back))))
     }
 
     /// The first instruction that no way has led to and that is no padding.
@@ -252,10 +301,14 @@ fn is_saved(arch: Arch, frame: &Frame) -> bool {
     }
 }
 
-/// `stp x29, x30, [sp, #n]` with and without `!`; `push %rbp; mov %rsp, %rbp`.
+/// `stp x29, x30, [sp, #n]` with and without `!`, or `mov xN, x30` where pieces of the prologue are called;
+/// `push %rbp; mov %rsp, %rbp`.
 fn saves_frame(arch: Arch, bytes: &[u8]) -> bool {
     match arch {
-        Arch::Arm64 => word(bytes) & 0xfe40_7fff == 0xa800_7bfd,
+        Arch::Arm64 => {
+            let word = word(bytes);
+            word & 0xfe40_7fff == 0xa800_7bfd || arm64::link_kept_in(word).is_some()
+        }
         Arch::X86_64 => bytes.starts_with(&[0x55, 0x48, 0x89, 0xe5]),
     }
 }

@@ -58,6 +58,47 @@ fn behind_a_call_that_never_returns_the_next_one_begins() {
 }
 
 #[test]
+fn a_function_without_a_frame_begins_behind_a_call_that_never_returns() {
+    let starts = |leaf: &[u32]| {
+        let bytes = words(&[&[SAVE, FRAME, CALL_AWAY, CALL_AWAY], leaf].concat());
+        let found = found(Arch::Arm64, &bytes, &[0]);
+        assert!(
+            found.iter().all(|f| f.1 == EntryConfidence::All),
+            "{found:?}"
+        );
+        found.iter().map(|f| f.0).collect::<Vec<_>>()
+    };
+    let nop = 0xd503_201f;
+    assert_eq!(starts(&[0x9100_0400, RET]), [0, 16]);
+    // b, far behind, and to the function before.
+    assert_eq!(starts(&[nop, 0xaa01_03e0, 0x1410_0000]), [0, 20]);
+    assert_eq!(starts(&[0xaa01_03e0, 0x17ff_fffb]), [0, 16]);
+    // br x2 may be a jump within the function.
+    let bytes = words(&[SAVE, FRAME, CALL_AWAY, CALL_AWAY, 0xaa01_03e0, 0xd61f_0040]);
+    let unsure = EntryConfidence::Nothing;
+    assert_eq!(found(Arch::Arm64, &bytes, &[0]), [(0, unsure)]);
+    // b to a piece of an epilogue.
+    let bytes = words(&[
+        SAVE,
+        FRAME,
+        CALL_AWAY,
+        0x1400_0004,
+        SAVE,
+        RESTORE,
+        RET,
+        RESTORE,
+        RET,
+    ]);
+    let found = found(Arch::Arm64, &bytes, &[0, 16, 28]);
+    assert!(
+        found
+            .iter()
+            .all(|f| f.1 != EntryConfidence::Nothing || f.0 == 28)
+    );
+    assert_eq!(found.iter().map(|f| f.0).collect::<Vec<_>>(), [0, 16, 28]);
+}
+
+#[test]
 fn pieces_behind_a_jump_table_are_uncertain_and_prologues_among_them_are_not() {
     // br x8; then a piece of the function, then another function.
     let piece = [0xd61f_0100, CALL_AWAY, RESTORE, RET];
