@@ -299,24 +299,24 @@ impl LoadedImage {
     pub(crate) fn whole_function<'t>(&'t self, code: Code<'t>) -> Code<'t> {
         /// How many labels a function may have before the one in question.
         const LABELS: usize = 64;
-        let end = code.start.saturating_add(code.bytes.len() as u64);
         let mut whole = code;
         for _ in 0..LABELS {
-            let before = whole.start.checked_sub(1);
-            let before = before.and_then(|svma| self.function(svma, code.arch));
-            let Some(before) = before.filter(|before| flow::falls_in(*before)) else {
-                break;
-            };
-            let part = self
-                .text
-                .iter()
-                .find_map(|part| part.at(before.start, end.saturating_sub(before.start) as usize));
-            let Some(bytes) = part else {
-                break;
-            };
-            whole = Code { bytes, ..before };
+            match self.with_before(whole) {
+                Some((before, both)) if flow::falls_in(before) => whole = both,
+                _ => break,
+            }
         }
         whole
+    }
+
+    /// The function before, and that together with this one. Signal-safe.
+    pub(crate) fn with_before<'t>(&'t self, code: Code<'t>) -> Option<(Code<'t>, Code<'t>)> {
+        let end = code.start.saturating_add(code.bytes.len() as u64);
+        let before = self.function(code.start.checked_sub(1)?, code.arch)?;
+        let length = end.saturating_sub(before.start) as usize;
+        let part = |part: &'t Section| part.at(before.start, length);
+        let bytes = self.text.iter().find_map(part)?;
+        Some((before, Code { bytes, ..before }))
     }
 
     /// The svma that lies at an avma.

@@ -114,6 +114,8 @@ pub(crate) struct Follower {
     calls: Box<[(u64, Frame)]>,
     /// Where jump tables may begin.
     tables: Box<[u64]>,
+    /// Whether the last search came to where more was taken down than the function had put up.
+    too_much: bool,
 }
 
 impl Follower {
@@ -124,6 +126,7 @@ impl Follower {
             branches: vec![none; BRANCHES].into(),
             calls: vec![none; CALLS].into(),
             tables: vec![0; table::TABLES].into(),
+            too_much: false,
         }
     }
 
@@ -171,6 +174,13 @@ impl Follower {
         Some((rule.or(body)?, from))
     }
 
+    /// Whether x86_64 code takes more down than it has put up since its beginning: that is no function's.
+    /// Signal-safe.
+    pub(crate) fn takes_down_more(&mut self, code: Code<'_>) -> bool {
+        self.search(code, u64::MAX, false, None, false, arm64::Entry::Function);
+        self.too_much
+    }
+
     /// What holds at `pc`, by the ways that lead there from the start: first those with few calls,
     /// since a call may never return, and what stands behind it then belongs to another way. And
     /// what holds where such ways end: at a jump by a table, or else at the first call that agrees
@@ -195,6 +205,7 @@ impl Follower {
         }
         let (mut settled, mut either) = (None, false);
         let mut tables = None;
+        self.too_much = false;
         let mut settle = |frame: Frame, by_table: bool| {
             // Rows of GCC's count from sp where that does not move.
             let by_sp = Frame { fp: None, ..frame };
@@ -226,6 +237,7 @@ impl Follower {
                 else {
                     break;
                 };
+                self.too_much |= code.arch == Arch::X86_64 && frame.sp.is_some_and(|sp| sp < 8);
                 // Assembly that keeps the link register elsewhere need not have called on every way here.
                 frame.link_lost |= body.is_none() && frame.keeps_link();
                 let behind = at + length;

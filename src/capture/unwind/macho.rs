@@ -21,11 +21,7 @@ impl<M: Memory> Walk<'_, M> {
         if let Some(rule @ (Rule::Signal | Rule::Root, _)) = by_row {
             return rule;
         }
-        let scratch = &mut self.unwinder.scratch;
-        let body = by_row.or_else(|| match image.compact(svma, self.arch, scratch) {
-            Compact::Body(rule, source) => Some((rule, source)),
-            Compact::Dwarf | Compact::Nothing => None,
-        });
+        let body = by_row.or_else(|| self.compact_rule(image, svma));
         // A call of a piece of the prologue is made before the frame is there that tables speak of.
         let behind = match self.arch {
             Arch::Arm64 => image.instructions(self.state.pc, 4).unwrap_or_default(),
@@ -47,13 +43,57 @@ impl<M: Memory> Walk<'_, M> {
         if body.is_none() && self.arch == Arch::Arm64 {
             code = image.whole_function(code);
         }
-        let (rule, followed) = self.rule_by_code(image, code, row, body);
+        let (mut rule, mut followed) = self.rule_by_code(image, code, row, body);
+        if body.is_none() && self.arch == Arch::X86_64 {
+            (rule, followed) = self.rule_of_label(image, code, (rule, followed));
+        }
         let rule = match image.confidence(code.start) {
             EntryConfidence::All => rule,
             EntryConfidence::Followed if followed => rule,
             EntryConfidence::Followed | EntryConfidence::Nothing => rule.guessed(),
         };
         (rule, RuleSource::Instructions)
+    }
+
+    /// x86_64: the same, where no table knows the code. Assembly has labels within its functions, some of which
+    /// are listed as functions: a way from the beginning of one before leads there, and not from the label, or
+    /// from there more is taken down than was put up.
+    fn rule_of_label(
+        &mut self,
+        image: &LoadedImage,
+        code: Code<'_>,
+        own: (Rule, bool),
+    ) -> (Rule, bool) {
+        /// How many labels are tried.
+        const LABELS: usize = 4;
+        if own.1 && !self.unwinder.follower.takes_down_more(code) {
+            return own;
+        }
+        let mut whole = code;
+        for _ in 0..LABELS {
+            let Some((before, both)) = image.with_before(whole) else {
+                break;
+            };
+            let start = before.start;
+            let row = self.row_at(image, start);
+            if row.is_some() || self.compact_rule(image, start).is_some() {
+                break;
+            }
+            whole = both;
+            let (rule, followed) = self.rule_by_code(image, whole, None, None);
+            if followed {
+                return (rule, true);
+            }
+        }
+        (own.0.guessed(), false)
+    }
+
+    /// The rule that an entry of `__unwind_info` has for an address (svma).
+    fn compact_rule(&mut self, image: &LoadedImage, svma: u64) -> Option<(Rule, RuleSource)> {
+        match image.compact(svma, self.arch, &mut self.unwinder.scratch) {
+            Compact::Body(rule, source) => Some((rule, source)),
+            Compact::Dwarf | Compact::Nothing => None,
+        }
     }
 
     /// The rule that call frame information has for an address (svma), and where it is from.
@@ -147,4 +187,64 @@ impl<M: Memory> Walk<'_, M> {
 
 fn is_by_fp(rule: Rule) -> bool {
     matches!(rule, Rule::Frame { base: Base::Fp, .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::capture::section::Section;
+    use crate::capture::{Arch, Images, LoadedImage, Registers, StackCopy, Unwinder};
+    use crate::report::model::Found;
+
+    const BASE: u64 = 0x5000_0000;
+    const CALLER: u64 = BASE + 0x300;
+
+    /// What is found behind the first frame, in an image of which no table knows the code: at `pc`, with that
+    /// stack pointer; the return address is at 0x1018.
+    fn second(code: &[u8], starts: &[u8], pc: u64, sp: u64) -> Option<(u64, Found)> {
+        let text = Section {
+            svma: 0x100,
+            bytes: code.to_vec().into(),
+        };
+        let image = LoadedImage::new("labels", BASE, 0, 0x1000)
+            .with_arch(Arch::X86_64)
+            .with_text(text)
+            .with_function_starts(starts);
+        let images = Images::new(vec![image]);
+        let stack: Vec<u8> = [7, 7, 7, CALLER, 7, 7, 7]
+            .iter()
+            .flat_map(|word: &u64| word.to_le_bytes())
+            .collect();
+        let mut unwinder = Unwinder::new();
+        let registers = Registers::x86_64(BASE + pc, sp, 8);
+        let mut walk = unwinder.walk(&registers, &images, StackCopy::new(0x1000, &stack));
+        walk.nth(1).map(|frame| (frame.pc, frame.found))
+    }
+
+    #[test]
+    fn a_label_of_assembly_that_is_listed_as_a_function_has_the_frame_that_jumps_to_it() {
+        // 0x100: sub $0x18,%rsp; 0x104: test %eax,%eax; je 0x10c; js 0x114; jmp 0x104;
+        // 0x10c: nop; add $0x18,%rsp; ret; xchg %ax,%ax; 0x114: nop; add $0x18,%rsp; ret
+        let code = [
+            0x48, 0x83, 0xec, 0x18, 0x85, 0xc0, 0x74, 0x04, 0x78, 0x0a, 0xeb, 0xf8, 0x90, 0x48,
+            0x83, 0xc4, 0x18, 0xc3, 0x66, 0x90, 0x90, 0x48, 0x83, 0xc4, 0x18, 0xc3,
+        ];
+        let caller = Some((CALLER, Found::UnwindInfo));
+        let places = [
+            (0x100, 0x1018),
+            (0x104, 0x1000),
+            (0x10c, 0x1000),
+            (0x10d, 0x1000),
+            (0x111, 0x1018),
+            (0x114, 0x1000),
+            (0x119, 0x1018),
+        ];
+        for (pc, sp) in places {
+            let found = second(&code, &[0x80, 0x02, 0x0c, 0], pc, sp);
+            assert_eq!(found, caller, "{pc:#x}");
+        }
+        // Alone it takes down what it has not put up: nothing is certain.
+        let alone = second(&code[12..], &[0x80, 0x02, 0], 0x100, 0x1018);
+        assert_ne!(alone, caller);
+        assert!(alone.is_none_or(|(_, found)| found != Found::UnwindInfo));
+    }
 }
