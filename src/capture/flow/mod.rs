@@ -259,18 +259,24 @@ impl Follower {
                             .get_or_insert_with(|| table::note_tables(code, &mut self.tables));
                         let others = found.and_then(|found| self.tables.get(..found));
                         let targets = others.map(|others| table::targets(code, table, others));
-                        for target in targets.into_iter().flatten() {
+                        let mut is_read = false;
+                        for (word, target) in targets.into_iter().flatten() {
+                            is_read = true;
+                            // What stands behind a call that never returns may be the table.
+                            for at in word..word + 4 {
+                                self.visit(at, &range, unit);
+                            }
                             let waiting = self.branches.get(..branches).unwrap_or_default();
-                            if !waiting.iter().any(|way| way.0 == target)
+                            if target != table
+                                && !waiting.iter().any(|way| way.0 == target)
                                 && let Some(slot) = self.branches.get_mut(branches)
                             {
                                 *slot = (target, frame);
                                 branches += 1;
                             }
                         }
-                        // Instructions end there: what stands behind a call that never returns
-                        // may be the table.
-                        if table > at {
+                        // Else instructions end there.
+                        if table > at && !is_read {
                             range.end = range.end.min(table);
                         }
                         break;

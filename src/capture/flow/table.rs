@@ -1,7 +1,7 @@
 //! Jump tables of x86_64 in a function's own bytes.
 //!
-//! Clang puts them behind the function's last instruction, one behind the other: words of four bytes, each the
-//! distance of a block from the beginning of its table. The code has that beginning in a `lea` by rip.
+//! Clang puts them behind the function's last instruction, one behind the other, assembly also between its blocks:
+//! words of four bytes, each the distance of a block from the beginning of its table, 0 where there is none. The code has that beginning in a `lea` by rip.
 //! `LC_DATA_IN_CODE` lists them only where the linker has kept it, and neighbours as one.
 
 use super::x86_64::points_to;
@@ -32,21 +32,24 @@ pub(super) fn note_tables(code: Code<'_>, found: &mut [u64]) -> Option<usize> {
     Some(count)
 }
 
-/// Where the words of the table at `table` lead, which `others` follow. What leads out of the function is no
-/// word of it.
+/// The words of the table at `table`: where each stands, and where it leads. `others` are where other tables may
+/// begin; it ends there, before the first block that it leads to further on, and where a word leads out of the
+/// function.
 pub(super) fn targets<'t>(
     code: Code<'t>,
     table: u64,
     others: &[u64],
-) -> impl Iterator<Item = u64> + use<'t> {
+) -> impl Iterator<Item = (u64, u64)> + use<'t> {
     let range = code.range();
     let others = others.iter().filter(|other| **other > table);
-    let end = others.min().copied().unwrap_or(range.end);
+    let mut end = others.min().copied().unwrap_or(range.end);
     let words = (table..end).step_by(4).take(REACH / 4);
     words.map_while(move |at| {
         let word = code.at(at)?.get(..4)?.try_into().ok()?;
         let target = table.wrapping_add_signed(i32::from_le_bytes(word).into());
-        let leads_out = !range.contains(&target) || (table..end).contains(&target);
-        (!leads_out).then_some(target)
+        if target > table {
+            end = end.min(target);
+        }
+        (at < end && range.contains(&target)).then_some((at, target))
     })
 }

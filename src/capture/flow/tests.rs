@@ -146,6 +146,22 @@ fn blocks_behind_a_jump_table_in_the_function_have_the_frame_of_the_jump() {
             );
         }
     }
+    // A table between blocks, whose first word is not used; 0x12: nop; ret; 0x20: nop; push %rbx; nop
+    let bytes = [
+        &jump(13)[..],
+        &[0xff, 0xe1, 0x75, 0x0e, 0x90, 0xc3],
+        &words(&[0, 0x0c, 0x0d]),
+        &[0x90, 0x53, 0x90],
+    ]
+    .concat();
+    let pushed = Rule::frame(Base::Sp, 16, Some(-8), None);
+    for (at, rule) in [(0x20, entered), (0x21, entered), (0x22, pushed)] {
+        assert_eq!(
+            found(&bytes, at),
+            Some((rule.unwrap(), confidence)),
+            "{at:#x}"
+        );
+    }
     // The table lies elsewhere: behind the jump the frame may be there, or not.
     let bytes = [&begin[..], &jump(0x7f), &cases].concat();
     assert_eq!(
