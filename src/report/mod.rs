@@ -38,5 +38,5 @@ pub(crate) use redact::{UserNames, redact_names};
 pub use stream::ReportReader;
 #[cfg(any(target_os = "linux", feature = "symbolicate"))]
 pub(crate) use text_hash::text_hash;
-pub(crate) use wire::section::With;
+pub(crate) use wire::section::{Stacked, With};
 pub use write::{ClosedBy, ReportWriter, Sink, SinkError};

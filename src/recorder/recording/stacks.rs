@@ -7,7 +7,8 @@ use crate::capture::{Captured, ImagesGuard};
 use crate::recorder::ReportBuffers;
 use crate::recorder::facts::arch_name;
 use crate::report::{
-    Found, Frames, ImageView, Omitted, RawFrame, SampleView, Thread, ThreadView, WalkEnd, With,
+    Found, Frames, ImageView, Omitted, RawFrame, SampleView, Stacked, Thread, ThreadView, WalkEnd,
+    With,
 };
 use crate::trigger::sampling::{FoldedSample, Samples};
 
@@ -30,14 +31,22 @@ impl Recording {
             omitted: captured.omitted,
             ..*thread
         };
-        match &names {
-            None => self.write_from(buffer, |writer| writer.thread(&view)),
-            Some(names) => self.write_from(buffer, |writer| {
-                let frames = NamedFrames { frames, names };
-                writer.section(&With(&view, frames))
-            }),
-        }
+        self.stack(buffer, &view, frames, names.as_deref());
         self.images(buffers, images);
+    }
+
+    /// Writes a section whose frames are these, with the names of their functions where there are any. Signal-safe.
+    fn stack(
+        &mut self,
+        buffer: &mut [u8],
+        section: &impl Stacked,
+        frames: &[RawFrame],
+        names: Option<&[Option<String>]>,
+    ) {
+        self.write_from(buffer, |writer| match names {
+            None => writer.section(section),
+            Some(names) => writer.section(&With(section, NamedFrames { frames, names })),
+        });
     }
 
     /// Writes a thread that did not answer, without a stack. Signal-safe.
@@ -101,13 +110,7 @@ impl Recording {
             end: sample.end.filter(|end| *end != WalkEnd::Root),
             ..SampleView::default()
         };
-        match &names {
-            None => self.write_from(buffer, |writer| writer.sample(&view)),
-            Some(names) => self.write_from(buffer, |writer| {
-                let frames = NamedFrames { frames, names };
-                writer.section(&With(&view, frames))
-            }),
-        }
+        self.stack(buffer, &view, frames, names.as_deref());
         self.images(buffers, images);
     }
 
