@@ -133,7 +133,7 @@ pub(super) fn call(frame: &mut Frame) {
 }
 
 /// Whether an instruction may write to a general register (Intel SDM volume 2, appendix A).
-fn writes(i: &Instruction, r: u8) -> bool {
+pub(super) fn writes(i: &Instruction, r: u8) -> bool {
     let (mode, register, rm) = i.modrm.unwrap_or((0, u8::MAX, u8::MAX));
     let low = (i.rex & 1) << 3 | i.opcode & 7;
     let group = register & 7;

@@ -458,3 +458,29 @@ fn a_frame_pointer_that_is_saved_without_a_push_is_found_there() {
         ]
     );
 }
+
+#[test]
+fn a_label_that_code_points_a_register_to_has_the_frame_of_the_jump() {
+    // push %rbx; lea 4(%rip),%r8; jmp *%r8; 0x0b: ret; 0x0c: nop; pop %rbx; ret
+    let code = [
+        0x53, 0x4c, 0x8d, 0x05, 0x04, 0, 0, 0, 0x41, 0xff, 0xe0, 0xc3, 0x90, 0x5b, 0xc3,
+    ];
+    let of = |size| Rule::frame(Base::Sp, size, Some(-8), None);
+    assert_eq!(
+        rules(Arch::X86_64, &code, &[0x0c, 0x0d, 0x0e]),
+        [of(16), of(16), of(8)]
+    );
+    // Another value since: mov (%rdi),%r8 before the jump, which may lead anywhere.
+    let code = [
+        0x4c, 0x8d, 0x05, 0x08, 0, 0, 0, 0x4c, 0x8b, 0x07, 0x53, 0x41, 0xff, 0xe0, 0xc3, 0x5b, 0xc3,
+    ];
+    let arch = Arch::X86_64;
+    let code = Code {
+        arch,
+        start: 0x1000,
+        bytes: &code,
+        around: (0x1000, &code),
+    };
+    let found = Follower::new().rule(code, 0x100f, false, None, false);
+    assert_ne!(found.map(|found| found.1), Some(RuleConfidence::Followed));
+}

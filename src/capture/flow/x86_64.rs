@@ -7,7 +7,7 @@ use crate::capture::instructions::{Instruction, decode};
 /// Follows one instruction.
 pub(super) fn follow(code: &[u8], at: u64, frame: &mut Frame) -> Option<(u64, Next)> {
     let instruction = decode(code)?;
-    let next = control(&instruction, at);
+    let mut next = control(&instruction, at);
     if let Next::Branch(target) = next {
         let unless_equal = matches!((instruction.map, instruction.opcode), (0, 0x75) | (1, 0x85));
         frame.leave_loop(at, target, unless_equal);
@@ -25,6 +25,11 @@ pub(super) fn follow(code: &[u8], at: u64, frame: &mut Frame) -> Option<(u64, Ne
         let by = instruction.modrm.filter(|(mode, ..)| *mode == 3);
         let by = by.map(|(_, _, register)| register);
         frame.table = frame.table.filter(|(register, _)| by == Some(*register));
+        let pointed = by.map_or(0, |register| frame.pointed[usize::from(register & 15)]);
+        // As assembly jumps to its labels.
+        if frame.table.is_none() && pointed != 0 {
+            next = Next::Jump(at & !0xffff_ffff | u64::from(pointed));
+        }
     }
     Some((instruction.length as u64, next))
 }
@@ -56,9 +61,6 @@ pub(super) fn points_to(i: &Instruction, at: u64) -> Option<(u8, u64)> {
 /// Follows what code does before it jumps by a table: `lea table(%rip),%rdx; movslq (%rdx,%rcx,4),%rcx;
 /// add %rdx,%rcx; jmp *%rcx`.
 fn point(i: &Instruction, at: u64, frame: &mut Frame) {
-    if let Some((register, to)) = points_to(i, at) {
-        frame.pointed[usize::from(register & 15)] = to as u32;
-    }
     if let (0, 0x01 | 0x03, Some((3, register, rm))) = (i.map, i.opcode, i.modrm) {
         let (from, to) = if i.opcode == 1 {
             (register, rm)
@@ -68,6 +70,14 @@ fn point(i: &Instruction, at: u64, frame: &mut Frame) {
         let pointed = [from, to].map(|register| frame.pointed[usize::from(register & 15)]);
         let table = pointed.into_iter().find(|table| *table != 0);
         frame.table = table.map(|table| (to, table));
+    }
+    for (register, pointed) in (0..).zip(&mut frame.pointed) {
+        if *pointed != 0 && kept::writes(i, register) {
+            *pointed = 0;
+        }
+    }
+    if let Some((register, to)) = points_to(i, at) {
+        frame.pointed[usize::from(register & 15)] = to as u32;
     }
 }
 
