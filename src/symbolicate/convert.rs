@@ -11,7 +11,7 @@ use symbolic::debuginfo::dwarf::DwarfDebugSession;
 use symbolic::debuginfo::{FileInfo, Function, LineInfo, ObjectKind, Symbol, SymbolMap};
 use symbolic::symcache::{SymCacheConverter, transform};
 
-use super::direct::{Direct, is_hidden, is_hidden_file};
+use super::direct::{Direct, Reading, is_hidden, is_hidden_file};
 use super::dwarf::Sections;
 use super::guard;
 use super::names;
@@ -26,8 +26,8 @@ pub(crate) fn convert(
     symbols: &Symbols,
     stop: &AtomicBool,
 ) -> Option<Vec<u8>> {
-    let mut direct = Direct::new(&object.path, sections, None)?;
-    if direct.is_partial || !guard::all_sound(&sections.view(None)) {
+    let mut direct = Direct::new(&object.path, sections, None);
+    if direct.is_partial || !guard::all_sound(&sections.view_all(None)) {
         return None;
     }
     let mut making = Making {
@@ -39,7 +39,7 @@ pub(crate) fn convert(
     };
     making.converter.add_transformer(Texts::default());
     making.functions(sections, &mut direct)?;
-    making.rows_alone(&direct)?;
+    making.rows_alone(direct.read()?)?;
     making.gaps();
     let mut bytes = Vec::new();
     making.converter.serialize(&mut bytes).ok()?;
@@ -78,7 +78,7 @@ impl Making<'_> {
             function.size = function.size.min(limit - entry);
             let line = function.lines.first();
             let line = line.and_then(|row| u32::try_from(row.line).ok());
-            if let Some(name) = line.and_then(|line| direct.check_unfolded(entry, line)) {
+            if let Some(name) = line.and_then(|line| direct.unfolded(entry, line)) {
                 let mangling = match names::is_mangled(&name) {
                     true => NameMangling::Mangled,
                     false => NameMangling::Unmangled,
@@ -103,7 +103,7 @@ impl Making<'_> {
 
     /// Code with lines but without a function's entry, as hand-written assembly has it: a function of
     /// the symbol's name, or of none.
-    fn rows_alone(&mut self, direct: &Direct) -> Option<()> {
+    fn rows_alone(&mut self, reading: &Reading) -> Option<()> {
         let base = self.object.base;
         let mut more = Vec::new();
         for &(start, end) in &self.object.code {
@@ -114,7 +114,7 @@ impl Making<'_> {
                 for (from, to, symbol) in pieces(self.symbols, from + base, to + base) {
                     self.goes_on()?;
                     let name = symbol.map_or(String::new(), |symbol| marked(&symbol, base));
-                    let mut rows = direct.rows(from, to).into_iter().peekable();
+                    let mut rows = reading.rows(from, to).into_iter().peekable();
                     while let Some(first) = rows.next() {
                         let (start, mut end) = (first.0, first.1);
                         let mut lines = vec![line_info(&first, base)];

@@ -199,7 +199,7 @@ impl Inner {
             reading.sections = Sections::load(&self.object).map(Arc::new);
             let sup = self.sup.as_ref().and_then(Sections::load).map(Arc::new);
             let own = reading.sections.as_ref();
-            reading.direct = own.and_then(|own| Direct::new(&self.object.path, own, sup.as_ref()));
+            reading.direct = own.map(|own| Direct::new(&self.object.path, own, sup.as_ref()));
             self.object.bytes.let_go();
         }
         let answer = self.answer(&mut reading, svma);

@@ -14,19 +14,31 @@ use addr2line::{Context, LookupContinuation, LookupResult, SplitDwarfLoad};
 use super::dwarf::{R, Sections};
 use super::guard::{self, Guard};
 use super::object_file;
+use super::units::Units;
 
 type Slice = R<'static>;
 
-/// One object's DWARF at work.
+/// One object's DWARF: which units claim an address, and, once one does, all of them at work.
 pub(crate) struct Direct {
+    units: Units,
+    /// `None` until an address needs it; within, `None` where the headers are damaged.
+    reading: Option<Option<Reading>>,
+    /// Whether dwz took a part of it out, or some units lie in other files: symbolic reads neither.
+    pub is_partial: bool,
+    /// The object's own, next to which `.dwo` and `.dwp` files are looked for.
+    path: PathBuf,
+    own: &'static Sections,
+    shared: Option<&'static Sections>,
+    /// What all of the above reads; dropped last.
+    _sections: [Option<Arc<Sections>>; 2],
+}
+
+/// One object's units as addr2line has them.
+pub(crate) struct Reading {
     context: Context<Slice>,
     dwarf: Arc<Dwarf<Slice>>,
     guard: Guard,
     split: Split,
-    /// Whether dwz took a part of it out, or some units lie in other files: symbolic reads neither.
-    pub is_partial: bool,
-    /// What all of the above reads; dropped last.
-    _sections: [Option<Arc<Sections>>; 2],
 }
 
 /// An answer as DWARF has it.
@@ -49,56 +61,96 @@ pub(crate) struct DwarfFrame {
 }
 
 impl Direct {
-    /// Reads the headers; `None` where they are damaged. `path` is the object's own, next to
-    /// which `.dwo` and `.dwp` files are looked for.
+    /// Reads the roots of the units, and nothing else yet. `path` is the object's own.
     pub(crate) fn new(
         path: &Path,
         sections: &Arc<Sections>,
         sup: Option<&Arc<Sections>>,
-    ) -> Option<Direct> {
+    ) -> Direct {
         // SAFETY: everything that reads these bytes stands in this value before `_sections`, which
         // holds them, and gives out copies alone.
         let (own, shared) = unsafe { (forever(sections), sup.map(|sup| forever(sup))) };
-        let dwarf = Arc::new(own.view(shared));
-        let (dwarf, context) = match Context::from_arc_dwarf(dwarf.clone()) {
-            Ok(context) => (dwarf, context),
-            Err(_) => {
-                // It refuses a file for one damaged header in `.debug_aranges`, which it can do without.
-                let mut dwarf = own.view(shared);
-                dwarf.debug_aranges = gimli::DebugAranges::default();
-                let dwarf = Arc::new(dwarf);
-                (dwarf.clone(), Context::from_arc_dwarf(dwarf).ok()?)
-            }
-        };
-        let guard = Guard::new(&dwarf);
-        Some(Direct {
-            is_partial: sup.is_some() || guard.has_skeletons,
-            guard,
-            context,
-            split: Split {
-                package: None,
-                path: path.to_owned(),
-                sections: Vec::new(),
-                is_missing: false,
-            },
-            dwarf,
+        let units = Units::new(&own.view(shared));
+        Direct {
+            is_partial: sup.is_some() || units.has_skeletons,
+            units,
+            reading: None,
+            path: path.to_owned(),
+            own,
+            shared,
             _sections: [Some(sections.clone()), sup.cloned()],
-        })
+        }
+    }
+
+    /// What addr2line makes of the units; `None` where their headers are damaged.
+    pub(crate) fn read(&mut self) -> Option<&mut Reading> {
+        let read = || Reading::new(&self.path, self.own, self.shared);
+        self.reading.get_or_insert_with(read).as_mut()
     }
 
     /// Whether a part of the debug information lies in a `.dwo` or `.dwp` file that is not there, as
     /// far as look-ups needed it.
     pub(crate) fn is_missing_a_part(&self) -> bool {
-        self.split.is_missing
+        let reading = self.reading.iter().flatten().next();
+        reading.is_some_and(|reading| reading.split.is_missing)
+    }
+
+    /// What may be read for `svma`; `None` where no unit claims it, or one that does is not sound.
+    fn read_for(&mut self, svma: u64) -> Option<&mut Reading> {
+        let units = self.units.at(&self.own.view(self.shared), svma);
+        if units.is_empty() {
+            return None;
+        }
+        let reading = self.read()?;
+        let is_sound = reading.guard.allows(&reading.dwarf, &units);
+        is_sound.then_some(reading)
     }
 
     /// What DWARF knows of a link-time address; `None` where that is nothing, or not sound.
     pub(crate) fn lookup(&mut self, svma: u64) -> Option<DwarfAnswer> {
         // addr2line looks at the address behind it, too.
         svma.checked_add(1)?;
-        if !self.guard.allows(&self.dwarf, svma) {
-            return None;
-        }
+        self.read_for(svma)?.lookup(svma)
+    }
+
+    /// Where the linker folded functions of one unit into that which begins at `begin`: the name of the
+    /// one that `line`, the first there, is of.
+    pub(crate) fn unfolded(&mut self, begin: u64, line: u32) -> Option<String> {
+        self.read_for(begin)?.unfolded(begin, line)
+    }
+}
+
+impl Reading {
+    fn new(
+        path: &Path,
+        own: &'static Sections,
+        shared: Option<&'static Sections>,
+    ) -> Option<Reading> {
+        let dwarf = Arc::new(own.view_all(shared));
+        let (dwarf, context) = match Context::from_arc_dwarf(dwarf.clone()) {
+            Ok(context) => (dwarf, context),
+            Err(_) => {
+                // It refuses a file for one damaged header in `.debug_aranges`, which it can do without.
+                let mut dwarf = own.view_all(shared);
+                dwarf.debug_aranges = gimli::DebugAranges::default();
+                let dwarf = Arc::new(dwarf);
+                (dwarf.clone(), Context::from_arc_dwarf(dwarf).ok()?)
+            }
+        };
+        Some(Reading {
+            context,
+            dwarf,
+            guard: Guard::default(),
+            split: Split {
+                package: None,
+                path: path.to_owned(),
+                sections: Vec::new(),
+                is_missing: false,
+            },
+        })
+    }
+
+    fn lookup(&mut self, svma: u64) -> Option<DwarfAnswer> {
         let mut lookup = self.context.find_frames(svma);
         let mut frames = loop {
             match lookup {
@@ -137,12 +189,6 @@ impl Direct {
             }
         }
         (!found.frames.is_empty()).then_some(found)
-    }
-
-    /// As [`unfolded`](Self::unfolded), for an address that was not looked up.
-    pub(crate) fn check_unfolded(&mut self, begin: u64, line: u32) -> Option<String> {
-        let is_sound = self.guard.allows(&self.dwarf, begin);
-        is_sound.then(|| self.unfolded(begin, line))?
     }
 
     /// Where the linker folded functions of one unit into that which begins at `begin`: the name of the

@@ -98,8 +98,13 @@ impl Sections {
         if let Some(sup) = sup {
             dwarf.set_sup(load(sup));
         }
-        // dsymutil writes one table of abbreviations for all units; others write one for each, and each
-        // is read by the guard and by addr2line.
+        dwarf
+    }
+
+    /// As [`view`](Self::view), to read each unit, and more than once: with the tables of
+    /// abbreviations, of which dsymutil writes one for all units, others one for each.
+    pub(crate) fn view_all<'a>(&'a self, sup: Option<&'a Sections>) -> gimli::Dwarf<R<'a>> {
+        let mut dwarf = self.view(sup);
         dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::All);
         dwarf
     }
@@ -140,7 +145,7 @@ pub(crate) fn survey(object: &ObjectFile) -> Option<Survey> {
     let sections = Sections::load(object)?;
     // Where dwz took part of it out, its producer may stand there.
     let shared = search::dwz_file(object, Vec::new()).and_then(|shared| Sections::load(&shared));
-    let dwarf = sections.view(shared.as_ref());
+    let dwarf = sections.view_all(shared.as_ref());
     let mut survey = Survey::default();
     let mut units = dwarf.units();
     while let Ok(Some(header)) = units.next() {

@@ -20,85 +20,19 @@ const MOST_TRIES: u64 = 1 << 34;
 /// A function's entry: the offset of its unit, and that in the unit.
 pub(crate) type Entry = (usize, UnitOffset);
 
-/// The units that addr2line may read for an address, and which of them were found sound.
+/// Which of the units that addr2line may read were found sound.
+#[derive(Default)]
 pub(crate) struct Guard {
-    /// start, end, unit; by start.
-    ranges: Vec<(u64, u64, usize)>,
-    /// For each range the highest end of it and all before it.
-    reach: Vec<u64>,
-    /// Units that say nothing of their addresses.
-    anywhere: Vec<usize>,
     checked: FxHashMap<usize, bool>,
     /// Of the units checked: where several functions begin, since the linker folded them, and their
     /// entries, as unit and offset in it.
     folded: FxHashMap<u64, Vec<Entry>>,
-    /// Whether a unit's entries lie in another file.
-    pub has_skeletons: bool,
 }
 
 impl Guard {
-    /// Finds out which units claim which addresses, as addr2line does: by the ranges of the root entry,
-    /// else by `.debug_aranges`, else by its lowest and highest address.
-    pub(crate) fn new(dwarf: &Dwarf<R<'_>>) -> Guard {
-        let mut by_aranges: FxHashMap<usize, Vec<(u64, u64)>> = FxHashMap::default();
-        let mut sets = dwarf.debug_aranges.headers();
-        while let Ok(Some(set)) = sets.next() {
-            let of_unit = by_aranges.entry(set.debug_info_offset().0).or_default();
-            let mut entries = set.entries();
-            while let Some(entry) = entries.next().transpose() {
-                of_unit.extend(entry.map(|entry| (entry.range().begin, entry.range().end)));
-            }
-        }
-        let (mut ranges, mut anywhere) = (Vec::new(), Vec::new());
-        let mut has_skeletons = false;
-        for_each_unit(dwarf, |offset, unit| {
-            has_skeletons |= unit.dwo_id.is_some();
-            let before = ranges.len();
-            let has_ranges = root_has_ranges(&unit);
-            let aranges = by_aranges.get(&offset).filter(|_| !has_ranges);
-            if let Some(of_unit) = aranges {
-                ranges.extend(of_unit.iter().map(|&(start, end)| (start, end, offset)));
-            }
-            if ranges.len() == before
-                && let Ok(mut own) = dwarf.unit_ranges(&unit)
-            {
-                while let Ok(Some(range)) = own.next() {
-                    ranges.push((range.begin, range.end, offset));
-                }
-            }
-            if ranges.len() == before {
-                anywhere.push(offset);
-            }
-            true
-        });
-        ranges.sort_unstable();
-        let mut highest = 0;
-        let reach = ranges.iter().map(|&(_, end, _)| {
-            highest = highest.max(end);
-            highest
-        });
-        Guard {
-            reach: reach.collect(),
-            ranges,
-            anywhere,
-            checked: FxHashMap::default(),
-            folded: FxHashMap::default(),
-            has_skeletons,
-        }
-    }
-
-    /// Whether every unit that may be read for `address` is sound.
-    pub(crate) fn allows(&mut self, dwarf: &Dwarf<R<'_>>, address: u64) -> bool {
-        let mut at = self.ranges.partition_point(|&(start, ..)| start <= address);
-        let mut units = self.anywhere.clone();
-        while at > 0 && self.reach[at - 1] > address {
-            at -= 1;
-            let (_, end, unit) = self.ranges[at];
-            if address < end {
-                units.push(unit);
-            }
-        }
-        units.into_iter().all(|offset| {
+    /// Whether all of `units`, by their offsets, are sound.
+    pub(crate) fn allows(&mut self, dwarf: &Dwarf<R<'_>>, units: &[usize]) -> bool {
+        units.iter().all(|&offset| {
             let known = self.checked.get(&offset).copied();
             known.unwrap_or_else(|| self.check(dwarf, offset))
         })
@@ -127,12 +61,6 @@ impl Guard {
         }
         true
     }
-}
-
-/// Whether the unit's root entry has a list of ranges.
-fn root_has_ranges(unit: &Unit<R<'_>>) -> bool {
-    let mut entries = unit.entries();
-    matches!(entries.next_dfs(), Ok(Some(root)) if root.attr(gimli::DW_AT_ranges).is_some())
 }
 
 /// Runs `work` on each unit that can be read, with its offset, for as long as it says to go on.

@@ -59,6 +59,7 @@ mod search;
 mod symbolicator;
 mod symbols;
 mod symcache;
+mod units;
 mod walk;
 
 pub use addresses::{Addresses, Ambiguous};

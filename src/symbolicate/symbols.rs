@@ -24,11 +24,14 @@ pub(crate) fn read(object: &ObjectFile) -> Symbols {
 /// As much of the symbol table as one address needs: the same answers for `address`, sooner,
 /// since the names of all other symbols are never touched. `None` where that needs the whole table.
 pub(crate) fn read_near(object: &ObjectFile, address: u64) -> Option<Symbols> {
+    let file = object.parse()?;
+    if !object.is_mach_o() {
+        return read_sized(object, &file, address);
+    }
     // A Mach-O symbol ends at the next function, so that the nearest earlier one alone counts.
-    if !object.is_mach_o() || !object.has_dwarf {
+    if !object.has_dwarf {
         return None;
     }
-    let file = object.parse()?;
     let limit = object.code_end(address)?;
     let mut near: Vec<(u64, object::SymbolIndex)> = Vec::with_capacity(2 * NEAREST);
     let mut cut = false;
@@ -62,6 +65,39 @@ pub(crate) fn read_near(object: &ObjectFile, address: u64) -> Option<Symbols> {
     Some(Symbols::of(symbols, &file, &object.bounds(), true, bytes))
 }
 
+/// As [`read_near`], of ELF: the function whose size reaches over `address`, and what begins with it or
+/// later; `None` where that is none, or something without a size may be another function.
+fn read_sized(object: &ObjectFile, file: &object::File<'_>, address: u64) -> Option<Symbols> {
+    let all = || {
+        tables(file)
+            .map(|(_, symbol)| symbol)
+            .filter(|symbol| symbol.address() <= address && symbol.is_definition())
+    };
+    let reaches = |symbol: &object::Symbol<'_, '_>| {
+        let end = symbol.address().saturating_add(symbol.size());
+        let limit = object.code_end(symbol.address());
+        symbol.kind() == object::SymbolKind::Text
+            && limit.is_some_and(|limit| address < end.min(limit))
+            && Symbol::read(symbol, &object.bytes, false).is_some()
+    };
+    let begin = all().filter(reaches).map(|symbol| symbol.address()).max()?;
+    let mut symbols = Vec::new();
+    for symbol in all().filter(|symbol| symbol.address() >= begin) {
+        let Some(read) = Symbol::read(&symbol, &object.bytes, false) else {
+            continue;
+        };
+        if object.code_end(read.address).is_none() {
+            continue;
+        }
+        if symbol.size() == 0 {
+            return None;
+        }
+        symbols.push(read);
+    }
+    let bytes = object.bytes.clone();
+    Some(Symbols::of(symbols, file, &object.bounds(), true, bytes))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,5 +119,35 @@ mod tests {
             }
             assert!(named > 500, "{arch}: only {named} have a name");
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_function_that_reaches_over_an_address_is_the_one_of_all() {
+        let path = std::env::current_exe().unwrap();
+        let object = &object_file::open(&path).unwrap()[0];
+        let all = read(object);
+        let mut named = 0;
+        for &(start, end) in &object.code {
+            let step = ((end - start) / 200).max(1) as usize;
+            for address in (start..end).step_by(step) {
+                let Some(near) = read_near(object, address) else {
+                    continue; // it needs all of them
+                };
+                let plain = |named: Named<'_>| (named.entry, named.name.to_owned());
+                let (one, other) = (near.at(address).map(plain), all.at(address).map(plain));
+                assert_eq!(one, other, "{address:#x}");
+                let entry = one.expect("a function reaches over it").0;
+                let names = |symbols: &Symbols| {
+                    symbols
+                        .names_at(entry)
+                        .map(str::to_owned)
+                        .collect::<Vec<_>>()
+                };
+                assert_eq!(names(&near), names(&all), "{address:#x}");
+                named += 1;
+            }
+        }
+        assert!(named > 100, "{named}");
     }
 }
