@@ -71,7 +71,7 @@ impl Default for Unwinder {
 }
 
 impl Unwinder {
-    /// Allocates all that it will ever need: 330 KiB.
+    /// Allocates all that it will ever need: 350 KiB.
     pub fn new() -> Unwinder {
         Unwinder {
             cache: RuleCache::new(),
