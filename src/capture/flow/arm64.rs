@@ -48,7 +48,7 @@ fn returns_by(word: u32) -> Option<u32> {
 }
 
 /// The register that `mov xN, x30` writes.
-pub(super) fn link_kept_in(word: u32) -> Option<u8> {
+fn link_kept_in(word: u32) -> Option<u8> {
     (word & 0xffff_ffe0 == 0xaa1e_03e0).then_some((word & 31) as u8)
 }
 

@@ -148,7 +148,10 @@ impl Search<'_> {
                     Next::Behind => at = behind,
                     Next::Jump(target) if range.contains(&target) && target != start => at = target,
                     Next::Jump(target) => {
-                        ways.leads_to.push(target);
+                        // With a frame, arm64 code jumps into the middle of another function that has the same.
+                        if arch == Arch::X86_64 || is_left(arch, &frame) {
+                            ways.leads_to.push(target);
+                        }
                         let other = bare.filter(|_| !self.leaves(target, frame));
                         self.note_other(&mut ways, other, range.end);
                         break;
@@ -164,8 +167,10 @@ impl Search<'_> {
                         if arch == Arch::Arm64 {
                             arm64::call_piece(self.code, at, &mut frame);
                         }
-                        // A piece of a prologue or of an epilogue returns.
-                        if frame.sp == before.sp {
+                        // What moves sp returns, and so does what the link register is kept across.
+                        let kept = arch == Arch::Arm64
+                            && arm64::is_link_back(word(self.code.at(behind).unwrap_or_default()));
+                        if frame.sp == before.sp && !kept {
                             call = Some((behind, frame));
                         }
                         at = behind;
@@ -301,14 +306,10 @@ fn is_saved(arch: Arch, frame: &Frame) -> bool {
     }
 }
 
-/// `stp x29, x30, [sp, #n]` with and without `!`, or `mov xN, x30` where pieces of the prologue are called;
-/// `push %rbp; mov %rsp, %rbp`.
+/// `stp x29, x30, [sp, #n]` with and without `!`; `push %rbp; mov %rsp, %rbp`.
 fn saves_frame(arch: Arch, bytes: &[u8]) -> bool {
     match arch {
-        Arch::Arm64 => {
-            let word = word(bytes);
-            word & 0xfe40_7fff == 0xa800_7bfd || arm64::link_kept_in(word).is_some()
-        }
+        Arch::Arm64 => word(bytes) & 0xfe40_7fff == 0xa800_7bfd,
         Arch::X86_64 => bytes.starts_with(&[0x55, 0x48, 0x89, 0xe5]),
     }
 }
