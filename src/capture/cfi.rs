@@ -160,6 +160,8 @@ impl Cfi {
             .fde_from_offset(&self.bases, offset, EhFrame::cie_from_offset)
             .ok()?;
         let as_indexed = place.alone && entry.initial_address() == place.start;
+        // Behind the last address there is no code: gimli finds none there, and framehop goes on from 0.
+        entry.initial_address().checked_add(entry.len())?;
         let plain = as_indexed && self.is_plain(&section, &entry, arch);
         let length = u32::try_from(entry.len()).ok()?;
         (plain && length != UNKNOWN).then_some(length)

@@ -224,6 +224,29 @@ mod of_this_process {
         assert!(learned as f64 > 0.98 * all as f64, "{learned} of {all}");
     }
 
+    /// Its begin is the signed -12, so that the addresses of its code would go on from 0 behind the last one.
+    #[test]
+    fn an_entry_whose_code_ends_before_it_begins_gives_no_rule() {
+        let bytes = [
+            0x14, 0, 0, 0, 0, 0, 0, 0, 1, 0x7a, 0x52, 0, 1, 0x78, 0x10, 1, 9, 0x0c, 7, 8, 0x90, 1,
+            0, 0, 0x20, 0, 0, 0, 0x1c, 0, 0, 0, 0x74, 0xaf, 0xea, 0xff, 0x83, 0, 0, 0, 0, 0x41,
+            0x0e, 0x10, 0x83, 2, 0x58, 0x0e, 0xa0, 0x20, 2, 0x63, 0x0a, 0x0e, 0x10, 0x41, 0x0e, 8,
+            0x41, 0x0b,
+        ];
+        let (mut context, mut scratch) = (Context::new_in(), Scratch::new());
+        let bytes = bytes.to_vec().into();
+        let section = Section {
+            svma: 0x10_0000,
+            bytes,
+        };
+        let cfi = Cfi::new(section, None, &[], 0).expect("an entry");
+        assert_eq!(
+            cfi.rule(0x1000, Arch::X86_64, &mut context, &mut scratch),
+            None
+        );
+        assert!(cfi.find(0x1000, &mut context).is_none());
+    }
+
     #[test]
     fn a_changed_byte_leads_to_no_other_rule_than_the_row_does() {
         ImageTable::refresh();
