@@ -123,6 +123,21 @@ impl Frame {
         self.at_bound = false;
     }
 
+    /// Whether nothing of the frame is left, as at a return.
+    pub(super) fn is_left(&self, arch: Arch) -> bool {
+        let entered = Frame::entered(arch);
+        self.restored
+            || (self.sp, self.return_address) == (entered.sp, entered.return_address)
+                && self.saved_fp.is_none()
+                && self.fp.is_none()
+    }
+
+    /// Whether a jump to where a register points is a tail call: behind an epilogue, of which arguments that were
+    /// taken off the stack are none.
+    pub(super) fn is_tail_call(&self, arch: Arch) -> bool {
+        self.left && self.is_left(arch)
+    }
+
     /// sp goes down by so many bytes, or up.
     pub(super) fn move_sp(&mut self, down: i32) {
         self.sp = self.sp.and_then(|sp| sp.checked_add(down));

@@ -138,7 +138,7 @@ impl Search<'_> {
                 let before = frame;
                 // Code with a frame that it has not touched since a call leaves it before it leaves.
                 let bare = call.filter(|(_, then)| {
-                    arch == Arch::Arm64 && *then == frame && !is_left(arch, &frame)
+                    arch == Arch::Arm64 && *then == frame && !frame.is_left(arch)
                 });
                 let Some((length, next)) = follow(arch, bytes, at, &mut frame) else {
                     break;
@@ -149,7 +149,7 @@ impl Search<'_> {
                     Next::Jump(target) if range.contains(&target) && target != start => at = target,
                     Next::Jump(target) => {
                         // With a frame, arm64 code jumps into the middle of another function that has the same.
-                        if arch == Arch::X86_64 || is_left(arch, &frame) {
+                        if arch == Arch::X86_64 || frame.is_left(arch) {
                             ways.leads_to.push(target);
                         }
                         let other = bare.filter(|_| !self.leaves(target, frame));
@@ -176,7 +176,7 @@ impl Search<'_> {
                         at = behind;
                     }
                     Next::ByTable => {
-                        ways.by_table |= !before.left;
+                        ways.by_table |= !before.is_tail_call(arch);
                         ways.odd |= bare.is_some() && !self.has_table(at);
                         break;
                     }
@@ -187,7 +187,7 @@ impl Search<'_> {
                     Next::Out => {
                         let other = bare.filter(|_| is_return(arch, bytes));
                         self.note_other(&mut ways, other, range.end);
-                        ways.odd |= is_return(arch, bytes) && !is_left(arch, &before);
+                        ways.odd |= is_return(arch, bytes) && !before.is_left(arch);
                         break;
                     }
                 }
@@ -209,8 +209,8 @@ impl Search<'_> {
             let bytes = self.code.at(at);
             match bytes.and_then(|bytes| follow(self.code.arch, bytes, at, &mut frame)) {
                 Some((length, Next::Behind)) => at += length,
-                Some((_, Next::Jump(target))) if !is_left(self.code.arch, &before) => at = target,
-                _ => return is_left(self.code.arch, &before),
+                Some((_, Next::Jump(target))) if !before.is_left(self.code.arch) => at = target,
+                _ => return before.is_left(self.code.arch),
             }
         }
         false
@@ -320,15 +320,6 @@ fn is_trap(arch: Arch, bytes: &[u8]) -> bool {
         Arch::Arm64 => word(bytes) & 0xffe0_001f == 0xd420_0000,
         Arch::X86_64 => bytes.first() == Some(&0xcc),
     }
-}
-
-/// Whether nothing of a frame is left, as at a return.
-fn is_left(arch: Arch, frame: &Frame) -> bool {
-    let entered = Frame::entered(arch);
-    frame.restored
-        || (frame.sp, frame.return_address) == (entered.sp, entered.return_address)
-            && frame.saved_fp.is_none()
-            && frame.fp.is_none()
 }
 
 pub(super) fn is_padding(arch: Arch, bytes: &[u8]) -> bool {

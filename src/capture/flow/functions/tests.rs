@@ -110,6 +110,19 @@ fn pieces_behind_a_jump_table_are_uncertain_and_prologues_among_them_are_not() {
 }
 
 #[test]
+fn arguments_that_are_taken_off_the_stack_make_no_tail_call_of_a_jump_table() {
+    // push %rbp; mov %rsp,%rbp; push $1; call; add $8,%rsp; jmp *%rax; then a block: pop %rbp; ret
+    let begin = [0x55, 0x48, 0x89, 0xe5, 0x6a, 1, 0xe8, 0, 0, 0x10, 0];
+    let block = [0x48, 0x83, 0xc4, 8, 0xff, 0xe0, 0x5d, 0xc3, 0x90];
+    let other = [0x55, 0x48, 0x89, 0xe5, 0x5d, 0xc3];
+    let bytes = [&begin[..], &block, &other].concat();
+    assert_eq!(
+        found(Arch::X86_64, &bytes, &[0]),
+        [(0, EntryConfidence::Followed), (20, EntryConfidence::All)]
+    );
+}
+
+#[test]
 fn a_return_with_a_frame_that_was_not_left_makes_all_of_it_uncertain() {
     // push %rax; call; push %rax; call; pop %rax; ret: where the second one begins, nothing shows.
     let begin = [0x50, 0xe8, 0, 0, 0x10, 0];

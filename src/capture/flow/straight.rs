@@ -1,0 +1,159 @@
+//! Code read in one go, from one address to the next: branches are not taken.
+
+use super::frame::Frame;
+use super::{Code, Next, REACH, follow, jump};
+use crate::capture::registers::Arch;
+use crate::capture::rule::{Base, Rule};
+
+/// What holds at `pc`, where `frame` does at `from`, in one go.
+pub(super) fn straight(code: Code<'_>, mut frame: Frame, from: u64, pc: u64) -> Option<Frame> {
+    let mut at = from;
+    while at < pc {
+        at += follow(code.arch, code.at(at)?, at, &mut frame)?.0;
+    }
+    Some(frame).filter(|_| at == pc)
+}
+
+/// How many instructions are held against rows.
+const AHEAD: usize = 16;
+
+/// Whether instructions move the stack pointer, from first to last. Signal-safe.
+pub(crate) fn moves(code: Code<'_>) -> bool {
+    let entered = Frame::entered(code.arch);
+    let mut at = code.start;
+    for _ in 0..REACH {
+        let mut frame = entered;
+        let length = code
+            .at(at)
+            .and_then(|bytes| follow(code.arch, bytes, at, &mut frame));
+        match length {
+            Some((length, _)) if frame.sp == entered.sp => at += length,
+            next => return next.is_some(),
+        }
+    }
+    false
+}
+
+/// Whether `rule`, which counts from the stack pointer, holds at `pc` by what the code ahead does to that: up to
+/// the first branch or call, `row` must give what each instruction makes of it. Signal-safe.
+pub(crate) fn moves_with(
+    code: Code<'_>,
+    rule: Rule,
+    row: &mut dyn FnMut(u64) -> Option<Rule>,
+) -> bool {
+    let Some(mut frame) = Frame::body(rule) else {
+        return true;
+    };
+    let mut at = code.start;
+    for _ in 0..AHEAD {
+        let Some(bytes) = code.at(at) else {
+            return true;
+        };
+        if is_return(code.arch, bytes) {
+            return frame.sp == Frame::entered(code.arch).sp;
+        }
+        let before = frame.sp;
+        let Some((length, Next::Behind)) = follow(code.arch, bytes, at, &mut frame) else {
+            return true;
+        };
+        at += length;
+        let (Some(sp), true) = (frame.sp, frame.sp != before) else {
+            continue;
+        };
+        match row(at) {
+            Some(Rule::Frame {
+                base: Base::Sp,
+                cfa,
+                ..
+            }) if i32::from(cfa) * 8 != sp => return false,
+            Some(Rule::Frame { base: Base::Sp, .. }) => {}
+            _ => return true,
+        }
+    }
+    true
+}
+
+/// How many returns of a function are looked for.
+const RETURNS: usize = 32;
+
+/// Whether `wrong` holds for one of the function's returns, each by its address. Signal-safe.
+pub(crate) fn any_return(code: Code<'_>, wrong: &mut dyn FnMut(u64) -> bool) -> bool {
+    let mut ignored = Frame::entered(code.arch);
+    let (mut at, mut found) = (code.start, 0);
+    let end = code.start.saturating_add(REACH as u64);
+    while let Some(bytes) = code.at(at).filter(|_| found < RETURNS && at < end) {
+        let is_return = is_return(code.arch, bytes);
+        found += usize::from(is_return);
+        if is_return && wrong(at) {
+            return true;
+        }
+        match follow(code.arch, bytes, at, &mut ignored) {
+            Some((length, _)) => at += length,
+            None => return false,
+        }
+    }
+    false
+}
+
+pub(super) fn is_return(arch: Arch, code: &[u8]) -> bool {
+    match (arch, code) {
+        (Arch::X86_64, [0xc2 | 0xc3, ..]) => true,
+        // ret, retaa, retab
+        (Arch::Arm64, [0xc0, 0x03, 0x5f, 0xd6, ..] | [0xff, 0x0b | 0x0f, 0x5f, 0xd6, ..]) => true,
+        _ => false,
+    }
+}
+
+/// The rule at `pc`, where a table's rule holds at `from`, if by then the frame pointer has been
+/// given back. Signal-safe.
+pub(crate) fn behind_epilogue(code: Code<'_>, from: u64, table: Rule, pc: u64) -> Option<Rule> {
+    let frame = straight(code, Frame::body(table)?, from, pc)?;
+    let given_back = frame.left && frame.fp.is_none() && frame.saved_fp.is_none();
+    frame.rule().filter(|_| given_back)
+}
+
+/// Whether code leaves its function, without a branch or a call, on another stack than its own.
+pub(super) fn loses_stack(code: Code<'_>, pc: u64, mut frame: Frame) -> bool {
+    let mut at = pc;
+    for _ in 0..jump::STEPS {
+        let next = code
+            .at(at)
+            .and_then(|bytes| follow(code.arch, bytes, at, &mut frame));
+        match next {
+            Some((length, Next::Behind)) => at += length,
+            Some((_, Next::Out | Next::ByTable)) => return frame.sp.is_none(),
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// The first instruction behind the last one before `pc` that leads elsewhere for good.
+pub(super) fn last_block(code: Code<'_>, pc: u64) -> Option<u64> {
+    let mut ignored = Frame::entered(code.arch);
+    let mut at = code.start;
+    let mut block = at;
+    if code.arch == Arch::Arm64 {
+        at = pc;
+        for _ in 0..REACH {
+            if at <= code.start {
+                return Some(code.start);
+            }
+            let before = at.checked_sub(4)?;
+            let (_, next) = follow(code.arch, code.at(before)?, before, &mut ignored)?;
+            if matches!(next, Next::Out | Next::ByTable | Next::Jump(_)) {
+                return Some(at);
+            }
+            at = before;
+        }
+        return None;
+    }
+    while at < pc {
+        let (length, next) = follow(code.arch, code.at(at)?, at, &mut ignored)?;
+        at += length;
+        if matches!(next, Next::Out | Next::ByTable | Next::Jump(_)) {
+            block = at;
+        }
+    }
+    Some(block).filter(|_| at == pc)
+}
