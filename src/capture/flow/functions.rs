@@ -271,7 +271,14 @@ impl Search<'_> {
         let is_before = |at: &u64| {
             let bytes = self.code.at(*at).unwrap_or_default();
             let next = follow(arch, bytes, *at, &mut Frame::default());
-            let goes_on = matches!(next, Some((_, Next::Behind)));
+            // A piece of the prologue is called while the link register is kept elsewhere.
+            let behind = at.saturating_add(4);
+            let kept = || arm64::is_link_back(word(self.code.at(behind).unwrap_or_default()));
+            let goes_on = match next {
+                Some((_, Next::Behind)) => true,
+                Some((_, Next::BehindCall)) => arch == Arch::Arm64 && kept(),
+                _ => false,
+            };
             goes_on && padding(arch, bytes).is_none() && !reached.contains(at)
         };
         let before = (missed..saves).rev().step_by(4).map(|at| at & !3);

@@ -110,6 +110,16 @@ fn pieces_behind_a_jump_table_are_uncertain_and_prologues_among_them_are_not() {
 }
 
 #[test]
+fn a_prologue_that_calls_a_piece_of_itself_begins_before_the_call() {
+    // br x8; a piece of the function; then mov x0, x30; bl; mov x30, x0; stp x29, x30, [sp, #0xb0]; ret
+    let piece = [0xd61f_0100, CALL_AWAY, RESTORE, RET];
+    let other = [0xaa1e_03e0, CALL_AWAY, 0xaa00_03fe, 0xa90b_7bfd, RET];
+    let bytes = words(&[&[SAVE, FRAME], &piece[..], &other].concat());
+    let starts = found(Arch::Arm64, &bytes, &[0]).into_iter().map(|f| f.0);
+    assert_eq!(starts.collect::<Vec<_>>(), [0, 24]);
+}
+
+#[test]
 fn arguments_that_are_taken_off_the_stack_make_no_tail_call_of_a_jump_table() {
     // push %rbp; mov %rsp,%rbp; push $1; call; add $8,%rsp; jmp *%rax; then a block: pop %rbp; ret
     let begin = [0x55, 0x48, 0x89, 0xe5, 0x6a, 1, 0xe8, 0, 0, 0x10, 0];
