@@ -3,11 +3,11 @@
 #![cfg(target_os = "linux")]
 
 mod deadline;
+mod library;
 
 use std::collections::HashMap;
 use std::ffi::CString;
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -59,18 +59,9 @@ unsafe impl Sync for Library {}
 /// The library, built with these flags and loaded for good.
 fn library(name: &str, flags: &[&str]) -> Library {
     use object::{Object, ObjectSymbol};
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-    let source = folder.join(format!("{name}.c"));
-    let library = folder.join(format!("lib{name}.so"));
-    std::fs::write(&source, SOURCE).unwrap();
-    let done = Command::new("cc")
-        .args(["-O2", "-shared", "-fPIC", "-fno-optimize-sibling-calls"])
-        .args(["-Wl,--build-id", "-o"])
-        .args([&library, &source])
-        .args(flags)
-        .status()
-        .unwrap();
-    assert!(done.success());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let common = ["-O2", "-fno-optimize-sibling-calls", "-Wl,--build-id"];
+    let library = library::made(folder, name, SOURCE, &[&common, flags].concat());
     let path = CString::new(library.to_str().unwrap()).unwrap();
     // SAFETY: a library of ours, whose symbols have these types; it stays loaded.
     let (outer, stop) = unsafe {

@@ -2,10 +2,10 @@
 #![cfg(target_os = "linux")]
 
 mod deadline;
+mod library;
 
 use std::ffi::CString;
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use wedjat::capture::{CaptureLimits, Capturer, ImageTable};
@@ -13,27 +13,19 @@ use wedjat::platform::Thread;
 use wedjat::unwind::WalkEnd;
 
 /// A library with a function that calls another, which takes its time and needs no frame pointer.
-fn library(name: &str) -> CString {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-    let source = folder.join(format!("{name}.c"));
-    let library = folder.join(format!("lib{name}.so"));
+fn spinning(name: &str) -> CString {
     let text = "static volatile int count;\n\
         __attribute__((noinline)) static int spin(int n) { while (n-- > 0) count++; return count; }\n\
         int enter(int n) { return spin(n) + 1; }\n";
-    std::fs::write(&source, text).unwrap();
-    let done = Command::new("cc")
-        .args(["-O1", "-shared", "-fPIC", "-Wl,--build-id", "-o"])
-        .args([&library, &source])
-        .status()
-        .unwrap();
-    assert!(done.success());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let library = library::made(folder, name, text, &["-O1", "-Wl,--build-id"]);
     CString::new(library.into_os_string().into_string().unwrap()).unwrap()
 }
 
 /// The images are read once the thread runs again, and its copy is unwound by those.
 #[test]
 fn a_library_that_was_loaded_a_moment_ago_is_known() {
-    let library = &library("a-moment-ago");
+    let library = &spinning("a-moment-ago");
     let (sender, receiver) = std::sync::mpsc::channel();
     let (load, loads) = std::sync::mpsc::channel::<()>();
     let done = &AtomicBool::new(false);

@@ -2,10 +2,10 @@
 #![cfg(target_os = "linux")]
 
 mod deadline;
+mod library;
 
 use std::ffi::{CStr, CString};
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use wedjat::capture::{CaptureLimits, Capturer, ImageTable};
@@ -14,24 +14,17 @@ use wedjat::unwind::WalkEnd;
 
 /// Two libraries of different sizes with a function each that spins while a flag is set.
 fn libraries(name: &str) -> Vec<CString> {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     (0..2)
         .map(|number| {
-            let source = folder.join(format!("{name}-{number}.c"));
-            let library = folder.join(format!("lib{name}-{number}.so"));
             let room = 4096 * (number + 1);
             let text = format!(
                 "static volatile char room[{room}];\n\
                  int spin_{number}(int n) {{ for (int i = 0; i < n; i++) room[i % {room}]++; return room[0]; }}\n\
                  int enter(int n) {{ return spin_{number}(n) + 1; }}\n"
             );
-            std::fs::write(&source, text).unwrap();
-            let done = Command::new("cc")
-                .args(["-O1", "-shared", "-fPIC", "-Wl,--build-id", "-o"])
-                .args([&library, &source])
-                .status()
-                .unwrap();
-            assert!(done.success());
+            let name = format!("{name}-{number}");
+            let library = library::made(folder, &name, &text, &["-O1", "-Wl,--build-id"]);
             CString::new(library.into_os_string().into_string().unwrap()).unwrap()
         })
         .collect()

@@ -5,6 +5,7 @@
 ))]
 
 mod deadline;
+mod seccomp;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -36,35 +37,9 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_write,
 ];
 
-/// Kills the process at any other system call of the calling thread, from now on. The threads of the
-/// test harness, which may be anywhere, are left alone.
+/// The threads of the test harness, which may be anywhere, are left alone.
 fn filter() {
-    const LOAD_NUMBER: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-    const JUMP_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
-    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
-    let mut program = vec![step(LOAD_NUMBER, 0, 0, 0)];
-    for (index, number) in ALLOWED.iter().enumerate() {
-        let to_allow = (ALLOWED.len() - index) as u8;
-        program.push(step(JUMP_EQUAL, to_allow, 0, *number as u32));
-    }
-    program.push(step(RETURN, 0, 0, libc::SECCOMP_RET_KILL_PROCESS));
-    program.push(step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW));
-    let program = libc::sock_fprog {
-        len: program.len() as u16,
-        filter: program.leak().as_mut_ptr(),
-    };
-    // SAFETY: a program that is never freed; the filter concerns this thread alone.
-    unsafe {
-        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        let done = libc::syscall(
-            libc::SYS_seccomp,
-            libc::SECCOMP_SET_MODE_FILTER,
-            0,
-            &raw const program,
-        );
-        assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
-    }
+    seccomp::allow(ALLOWED, 0);
 }
 
 static FILTERED: AtomicBool = AtomicBool::new(false);

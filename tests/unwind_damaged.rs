@@ -106,35 +106,42 @@ fn a_sound_table_gives_what_framehop_gives() {
 }
 
 #[test]
-fn no_changed_byte_makes_a_walk_panic() {
-    for arch in [Arch::X86_64, Arch::Arm64] {
-        let table = unwind_info(encodings(arch));
-        let mut unwinder = Unwinder::new();
-        for at in 0..table.len() {
-            for value in [
-                0,
-                1,
-                2,
-                3,
-                4,
-                0x0c,
-                0x10,
-                0x7f,
-                0x80,
-                0xff,
-                table[at] ^ 0x10,
-            ] {
-                let mut changed = table.clone();
-                changed[at] = value;
-                let images = images(arch, changed);
-                for address in [0, 0x0fff, 0x1010, 0x1110, 0x1210, 0x2010, 0x2110, 0x3010] {
-                    walk(&mut unwinder, &images, arch, address);
-                }
+fn no_changed_byte_makes_a_walk_on_x86_64_panic() {
+    no_changed_byte_makes_a_walk_panic(Arch::X86_64);
+}
+
+#[test]
+fn no_changed_byte_makes_a_walk_on_arm64_panic() {
+    no_changed_byte_makes_a_walk_panic(Arch::Arm64);
+}
+
+fn no_changed_byte_makes_a_walk_panic(arch: Arch) {
+    let table = unwind_info(encodings(arch));
+    let mut unwinder = Unwinder::new();
+    for at in 0..table.len() {
+        for value in [
+            0,
+            1,
+            2,
+            3,
+            4,
+            0x0c,
+            0x10,
+            0x7f,
+            0x80,
+            0xff,
+            table[at] ^ 0x10,
+        ] {
+            let mut changed = table.clone();
+            changed[at] = value;
+            let images = images(arch, changed);
+            for address in [0, 0x0fff, 0x1010, 0x1110, 0x1210, 0x2010, 0x2110, 0x3010] {
+                walk(&mut unwinder, &images, arch, address);
             }
         }
-        for length in 0..table.len() {
-            let images = images(arch, table[..length].to_vec());
-            walk(&mut unwinder, &images, arch, 0x1110);
-        }
+    }
+    for length in 0..table.len() {
+        let images = images(arch, table[..length].to_vec());
+        walk(&mut unwinder, &images, arch, 0x1110);
     }
 }

@@ -21,6 +21,9 @@ pub struct Shadow {
     entries: Vec<Entry>,
     /// What stands on stacks that were left for others: those of coroutines.
     parked: Vec<Vec<Entry>>,
+    /// On the stack that a function goes on with in the place of the one that it was called on, as that which
+    /// enters Lisp does.
+    moved: Option<u64>,
 }
 
 impl Shadow {
@@ -41,7 +44,8 @@ impl Shadow {
 
     /// The program stands at this stack pointer now: what lies below it on the same stack is gone.
     /// Returns whether anything was. On a stack that was not seen before, of a coroutine that begins, the word
-    /// that it returns to counts as put there by a call; `word` reads memory.
+    /// that it returns to counts as put there by a call; where that is 0, the function itself has taken another stack
+    /// and goes on. `word` reads memory.
     pub fn at(&mut self, sp: u64, word: impl Fn(u64) -> u64) -> bool {
         let before = self.entries.len();
         // A handler that is left by a jump shows by the interrupted stack pointer's being passed.
@@ -72,11 +76,15 @@ impl Shadow {
         if is_on(&self.entries) || self.entries.is_empty() {
             return;
         }
-        let (slot, target) = (sp, word(sp));
         let seen = self.parked.iter().position(|entries| is_on(entries));
-        let new = match seen {
-            Some(index) => self.parked.swap_remove(index),
-            None => vec![Entry::Call { slot, target }],
+        let new = match (seen, word(sp)) {
+            (Some(index), _) => self.parked.swap_remove(index),
+            (None, _) if self.moved.is_some_and(|moved| same_stack(moved, sp)) => return,
+            (None, 0) => {
+                self.moved = Some(sp);
+                return;
+            }
+            (None, target) => vec![Entry::Call { slot: sp, target }],
         };
         self.parked.push(std::mem::replace(&mut self.entries, new));
     }

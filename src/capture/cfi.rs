@@ -12,7 +12,6 @@ mod short;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use framehop::ExplicitModuleSectionInfo;
 use gimli::{
     BaseAddresses, CallFrameInstruction, EhFrame, EhFrameOffset, Encoding, EndianSlice,
     EvaluationStorage, LittleEndian, Piece, Reader, Register, RegisterRule, UnwindContext,
@@ -25,7 +24,7 @@ use self::index::Place;
 #[cfg(target_os = "linux")]
 pub(crate) use self::index::eh_frame_of;
 pub(crate) use self::short::rule;
-use super::engine::{At, Engine, Scratch};
+use super::engine::Scratch;
 use super::registers::Arch;
 use super::rule::{Rule, RuleSource};
 use super::section::Section;
@@ -56,7 +55,6 @@ pub(crate) struct Cfi {
     section: Section,
     bases: BaseAddresses,
     index: Index,
-    engine: Engine,
     /// How long the function of each plain entry is, in bytes; or [`UNKNOWN`] or [`ODD`].
     plain: Box<[AtomicU32]>,
 }
@@ -76,37 +74,22 @@ pub(crate) struct Found<'c> {
 }
 
 impl Cfi {
-    /// Indexes a section of an image that is stated to begin at `image`; `None` where it holds nothing that
-    /// can be used.
+    /// Indexes a section; `None` where it holds nothing that can be used.
     pub(crate) fn new(
         section: Section,
         header: Option<Section>,
         code: &[Range<u64>],
-        image: u64,
     ) -> Option<Cfi> {
         let mut bases = BaseAddresses::default().set_eh_frame(section.svma);
         if let Some(text) = code.first() {
             bases = bases.set_text(text.start);
         }
         let index = Index::new(header, &section, &bases)?;
-        let range = |section: &Section| {
-            section.svma..section.svma.saturating_add(section.bytes.len() as u64)
-        };
-        let engine = Engine::new(ExplicitModuleSectionInfo {
-            base_svma: image,
-            text_svma: code.first().cloned(),
-            eh_frame_svma: Some(range(&section)),
-            eh_frame: Some(section.bytes.clone()),
-            eh_frame_hdr_svma: Some(range(&index.header)),
-            eh_frame_hdr: Some(index.header.bytes.clone()),
-            ..ExplicitModuleSectionInfo::default()
-        });
         let plain = (0..index.len()).map(|_| AtomicU32::new(UNKNOWN)).collect();
         Some(Cfi {
             section,
             bases,
             index,
-            engine,
             plain,
         })
     }
@@ -127,7 +110,7 @@ impl Cfi {
     ) -> Option<(Rule, RuleSource)> {
         let place = self.index.entry(svma, self.section.svma)?;
         if svma.wrapping_sub(place.start) < self.plain_length(place, arch)
-            && let Some(rule) = self.engine.rule(svma, arch, At::Instruction, scratch)
+            && let Some(rule) = scratch.rule_of_entry(&self.section, place.offset, svma, arch)
         {
             return Some((rule, RuleSource::Framehop));
         }
@@ -159,7 +142,10 @@ impl Cfi {
         let entry = section
             .fde_from_offset(&self.bases, offset, EhFrame::cie_from_offset)
             .ok()?;
-        let as_indexed = place.alone && entry.initial_address() == place.start;
+        // framehop sees the section at another place.
+        let relative = entry.cie().fde_address_encoding();
+        let relative = relative.is_some_and(|form| form.application() == gimli::DW_EH_PE_pcrel);
+        let as_indexed = relative && entry.initial_address() == place.start;
         // Behind the last address there is no code: gimli finds none there, and framehop goes on from 0.
         entry.initial_address().checked_add(entry.len())?;
         let plain = as_indexed && self.is_plain(&section, &entry, arch);

@@ -5,9 +5,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use framehop::ExplicitModuleSectionInfo;
-
-use super::engine::{At, Engine, Scratch};
+use super::engine::{Engine, Scratch};
 use super::registers::Arch;
 use super::rule::{Base, Rule, RuleSource};
 use super::section::Section;
@@ -173,16 +171,7 @@ impl Table {
             true => words.index().map_or(0, |(_, count)| count),
             false => 0,
         };
-        let range = |section: &Section| {
-            section.svma..section.svma.saturating_add(section.bytes.len() as u64)
-        };
-        let engine = Engine::new(ExplicitModuleSectionInfo {
-            base_svma: image,
-            text_svma: text.map(range),
-            text: text.map(|text| text.bytes.clone()),
-            unwind_info: Some(section.bytes.clone()),
-            ..ExplicitModuleSectionInfo::default()
-        });
+        let engine = Engine::new(image, &section, text);
         let pages = (0..count).map(|_| AtomicU8::new(UNKNOWN)).collect();
         Table {
             section,
@@ -229,7 +218,7 @@ impl Table {
         };
         let rule = self
             .is_sound(words, page)
-            .then(|| self.engine.rule(svma, arch, At::Call, scratch))
+            .then(|| self.engine.rule_of_call(svma, arch, scratch))
             .flatten();
         match rule {
             // By the frame pointer it also goes where it does not know.

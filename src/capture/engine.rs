@@ -3,7 +3,10 @@
 //! framehop keeps the rules that it unwinds by to itself. It is made to leave a frame whose registers
 //! are marks, over a stack whose words are marks: what it reads, and what it puts where, is the rule.
 //! Where it knows none it goes by the frame pointer and does not say so; so it is only given addresses
-//! whose entry was looked at before: those that [`super::cfi`] and [`super::compact`] call plain.
+//! whose entry was looked at before: those that [`super::cfi`] and [`super::compact`] call plain. Of call
+//! frame information that look has found the entry, so that framehop is shown a search table of that one alone.
+
+mod shown;
 
 use framehop::aarch64::{CacheAarch64, UnwindRegsAarch64, UnwinderAarch64};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
@@ -12,34 +15,30 @@ use framehop::{
     Unwinder,
 };
 
+use self::shown::{Shown, Source};
 use super::registers::Arch;
 use super::rule::{Base, Rule};
-use super::section::Bytes;
+use super::section::Section;
 
-/// What framehop knows of one image, at stated addresses. Never changed once made, so that the set of
+/// What framehop knows of one module, at stated addresses. Never changed once made, so that the set of
 /// images that holds it is published whole.
 pub(crate) struct Engine {
     base: u64,
-    x86_64: UnwinderX86_64<Bytes, Policy>,
-    arm64: UnwinderAarch64<Bytes, Policy>,
+    x86_64: UnwinderX86_64<Source, Policy>,
+    arm64: UnwinderAarch64<Source, Policy>,
 }
 
 /// What framehop needs to unwind without allocating, for one unwinder.
 pub(crate) struct Scratch {
-    x86_64: CacheX86_64<Policy>,
-    arm64: CacheAarch64<Policy>,
-    /// Without a module, see [`Scratch::evict`].
-    empty_x86_64: UnwinderX86_64<Bytes, Policy>,
-    empty_arm64: UnwinderAarch64<Bytes, Policy>,
+    caches: Caches,
+    /// Whatever call frame information is shown to it.
+    entries: Engine,
+    shown: Shown,
 }
 
-/// Of which of an address' rules there is question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum At {
-    /// That of the very instruction.
-    Instruction,
-    /// That of a call there, which compact unwind information speaks of.
-    Call,
+struct Caches {
+    x86_64: CacheX86_64<Policy>,
+    arm64: CacheAarch64<Policy>,
 }
 
 /// The registers of the frame that is left, and the first of the words that it reads. Each is further
@@ -52,9 +51,25 @@ const WORD: u64 = 0x7000_0000_0000;
 /// How many rules framehop's cache has room for: addresses that differ by this share a place.
 const SLOTS: u64 = 509;
 
+/// Where call frame information lies that is shown to framehop, and where its code may lie: 2 GiB to either side.
+const SHOWN: u64 = 1 << 40;
+const SHOWN_BASE: u64 = SHOWN - (1 << 31);
+
 impl Engine {
-    /// Of an image with these sections. Not signal-safe.
-    pub(crate) fn new(sections: ExplicitModuleSectionInfo<Bytes>) -> Engine {
+    /// Of an image that is stated to begin at `base`, by its `__unwind_info`; `text` holds its instructions, as far as they
+    /// are known. Not signal-safe.
+    pub(crate) fn new(base: u64, unwind_info: &Section, text: Option<&Section>) -> Engine {
+        let range = |text: &Section| text.svma..text.svma.saturating_add(text.bytes.len() as u64);
+        Engine::of(ExplicitModuleSectionInfo {
+            base_svma: base,
+            text_svma: text.map(range),
+            text: text.map(|text| Source::Own(text.bytes.clone())),
+            unwind_info: Some(Source::Own(unwind_info.bytes.clone())),
+            ..ExplicitModuleSectionInfo::default()
+        })
+    }
+
+    fn of(sections: ExplicitModuleSectionInfo<Source>) -> Engine {
         let base = sections.base_svma;
         let all = base..base.saturating_add(u64::from(u32::MAX));
         let module = Module::new(String::new(), all, base, sections);
@@ -69,30 +84,29 @@ impl Engine {
         }
     }
 
-    /// The rule of an address (svma) whose entry is plain; `None` where it has no short form.
+    /// The rule of a call at an address (svma) whose entry is plain; `None` where it has no short form.
     /// Signal-safe.
-    pub(crate) fn rule(
+    pub(crate) fn rule_of_call(
         &self,
         svma: u64,
         arch: Arch,
-        at: At,
         scratch: &mut Scratch,
     ) -> Option<Rule> {
-        let behind = svma.checked_add(1)?;
         if svma.checked_sub(self.base)? >= u64::from(u32::MAX) {
             return None;
         }
-        let address = match at {
-            At::Instruction => FrameAddress::from_instruction_pointer(svma),
-            At::Call => FrameAddress::from_return_address(behind)?,
-        };
         scratch.evict(svma, arch);
+        let address = FrameAddress::from_return_address(svma.checked_add(1)?)?;
+        self.rule(address, arch, &mut scratch.caches)
+    }
+
+    fn rule(&self, address: FrameAddress, arch: Arch, caches: &mut Caches) -> Option<Rule> {
         let mut reads = Reads::default();
         let mut read = |address| reads.read(address);
         let (caller, sp, fp) = match arch {
             Arch::X86_64 => {
                 let mut registers = UnwindRegsX86_64::new(LR, SP, FP);
-                let cache = &mut scratch.x86_64;
+                let cache = &mut caches.x86_64;
                 let caller = self
                     .x86_64
                     .unwind_frame(address, &mut registers, cache, &mut read);
@@ -100,7 +114,7 @@ impl Engine {
             }
             Arch::Arm64 => {
                 let mut registers = UnwindRegsAarch64::new(LR, SP, FP);
-                let cache = &mut scratch.arm64;
+                let cache = &mut caches.arm64;
                 let caller = self
                     .arm64
                     .unwind_frame(address, &mut registers, cache, &mut read);
@@ -131,36 +145,58 @@ impl Engine {
 impl Scratch {
     /// Not signal-safe.
     pub(crate) fn new() -> Scratch {
+        let (shown, section, header) = Shown::new();
+        let at_section = Some(SHOWN..SHOWN + u64::from(u32::MAX));
+        let entries = Engine::of(ExplicitModuleSectionInfo {
+            base_svma: SHOWN_BASE,
+            eh_frame_svma: at_section.clone(),
+            eh_frame: Some(section),
+            eh_frame_hdr_svma: at_section,
+            eh_frame_hdr: Some(header),
+            ..ExplicitModuleSectionInfo::default()
+        });
         Scratch {
-            x86_64: CacheX86_64::new_in(),
-            arm64: CacheAarch64::new_in(),
-            empty_x86_64: UnwinderX86_64::new(),
-            empty_arm64: UnwinderAarch64::new(),
+            caches: Caches {
+                x86_64: CacheX86_64::new_in(),
+                arm64: CacheAarch64::new_in(),
+            },
+            entries,
+            shown,
         }
     }
 
-    /// Has framehop's cache forget an address, by what takes its place. It distinguishes the rules of one image
-    /// from those of another by 16 bits that count how often modules came and went, and come round.
-    /// Signal-safe.
-    fn evict(&mut self, svma: u64, arch: Arch) {
-        let other = svma.checked_add(SLOTS).unwrap_or(svma % SLOTS);
-        let address = FrameAddress::from_instruction_pointer(other);
-        let mut read = |_| Ok(WORD);
+    /// The rule at an address (svma) by the entry at an offset of a section of call frame information, which is
+    /// plain, covers the address, and states its own relative to where it stands; `None` where that rule has
+    /// no short form. Signal-safe.
+    pub(crate) fn rule_of_entry(
+        &mut self,
+        section: &Section,
+        entry: usize,
+        svma: u64,
+        arch: Arch,
+    ) -> Option<Rule> {
+        // All sections are shown at one place, and the addresses that they speak of with them.
+        let from_section = i32::try_from(svma.wrapping_sub(section.svma) as i64).ok()?;
+        let address = SHOWN.wrapping_add_signed(from_section.into());
+        let entry = i32::try_from(entry).ok()?;
+        self.evict(address, arch);
+        let address = FrameAddress::from_instruction_pointer(address);
+        let (engine, caches) = (&self.entries, &mut self.caches);
+        let find = || engine.rule(address, arch, caches);
+        self.shown.during(&section.bytes, entry, find)
+    }
+
+    /// Has framehop's cache forget an address, by what takes its place: an address of no module. It
+    /// distinguishes the rules of one image from those of another by 16 bits that count how often modules came
+    /// and went, and come round; and all that is shown has the same ones. Signal-safe.
+    fn evict(&mut self, address: u64, arch: Arch) {
+        let other = match address % SLOTS {
+            slot if slot == address => slot + SLOTS,
+            slot => slot,
+        };
+        let other = FrameAddress::from_instruction_pointer(other);
         // What this leads to does not matter.
-        match arch {
-            Arch::X86_64 => {
-                let mut registers = UnwindRegsX86_64::new(LR, SP, FP);
-                let cache = &mut self.x86_64;
-                let empty = &self.empty_x86_64;
-                let _ = empty.unwind_frame(address, &mut registers, cache, &mut read);
-            }
-            Arch::Arm64 => {
-                let mut registers = UnwindRegsAarch64::new(LR, SP, FP);
-                let cache = &mut self.arm64;
-                let empty = &self.empty_arm64;
-                let _ = empty.unwind_frame(address, &mut registers, cache, &mut read);
-            }
-        }
+        let _ = self.entries.rule(other, arch, &mut self.caches);
     }
 }
 

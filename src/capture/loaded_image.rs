@@ -169,7 +169,7 @@ impl LoadedImage {
     /// With `.eh_frame`, and `.eh_frame_hdr` where there is one; without, or where its table is
     /// of another shape than linkers make, an index is built here.
     pub fn with_eh_frame(mut self, eh_frame: Section, header: Option<Section>) -> LoadedImage {
-        self.cfi = Cfi::new(eh_frame, header, &self.code, self.stated);
+        self.cfi = Cfi::new(eh_frame, header, &self.code);
         self
     }
 

@@ -10,7 +10,7 @@ use crate::capture::section::Section;
 /// entry), 32-bit offsets from the header's own address.
 #[derive(Debug)]
 pub(super) struct Index {
-    pub(super) header: Section,
+    header: Section,
     table: Range<usize>,
 }
 
@@ -57,12 +57,10 @@ impl Index {
         let [.., a, b, c, d] = *pair;
         let entry = i32::from_le_bytes([a, b, c, d]);
         let entry = self.header.svma.wrapping_add_signed(i64::from(entry));
-        let before = number.checked_sub(1).and_then(|before| pairs.get(before));
         Some(Place {
             number,
             start: self.header.svma.wrapping_add_signed(i64::from(start)),
             offset: usize::try_from(entry.checked_sub(section)?).ok()?,
-            alone: before.is_none_or(|before| start_of(before) < start),
         })
     }
 }
@@ -76,8 +74,6 @@ pub(super) struct Place {
     pub(super) start: u64,
     /// In the section.
     pub(super) offset: usize,
-    /// Whether no other entry begins where it does.
-    pub(super) alone: bool,
 }
 
 /// The pairs of a search table. Signal-safe.

@@ -168,9 +168,7 @@ impl Search<'_> {
                             arm64::call_piece(self.code, at, &mut frame);
                         }
                         // What moves sp returns, and so does what the link register is kept across.
-                        let kept = arch == Arch::Arm64
-                            && arm64::is_link_back(word(self.code.at(behind).unwrap_or_default()));
-                        if frame.sp == before.sp && !kept {
+                        if frame.sp == before.sp && !self.gives_link_back(behind) {
                             call = Some((behind, frame));
                         }
                         at = behind;
@@ -194,6 +192,15 @@ impl Search<'_> {
             }
         }
         ways
+    }
+
+    /// Whether the arm64 code at `at`, behind a call, moves back what the link register was.
+    fn gives_link_back(&self, at: u64) -> bool {
+        self.code.arch == Arch::Arm64
+            && self
+                .code
+                .at(at)
+                .is_some_and(|bytes| arm64::is_link_back(word(bytes)))
     }
 
     /// Another function begins behind a call that does not return.
@@ -272,11 +279,9 @@ impl Search<'_> {
             let bytes = self.code.at(*at).unwrap_or_default();
             let next = follow(arch, bytes, *at, &mut Frame::default());
             // A piece of the prologue is called while the link register is kept elsewhere.
-            let behind = at.saturating_add(4);
-            let kept = || arm64::is_link_back(word(self.code.at(behind).unwrap_or_default()));
             let goes_on = match next {
                 Some((_, Next::Behind)) => true,
-                Some((_, Next::BehindCall)) => arch == Arch::Arm64 && kept(),
+                Some((length, Next::BehindCall)) => self.gives_link_back(*at + length),
                 _ => false,
             };
             goes_on && padding(arch, bytes).is_none() && !reached.contains(at)

@@ -91,13 +91,15 @@ impl<M: Memory> Walk<'_, M> {
         let place = (self.state.pc, self.state.sp);
         let (memory, budget) = (&mut self.memory, &mut self.budget);
         let found = cfa_by_call(self.images, image, place, memory, budget);
-        let Some((cfa, target)) = found else {
+        let Some((cfa, target, fp)) = found else {
             return Ok(false);
         };
         self.check_advance(cfa, false)?;
         self.arrive(target, cfa, Found::LinkRegister)?;
-        // What the function has saved is not looked for.
+        // What the function has saved is not known; where its frame pointer seems to be leads further, not for
+        // certain: the beginning may be another one's.
         self.state.known = 1 << self.arch.sp() | 1 << self.arch.pc();
+        self.state.fp = fp.unwrap_or(self.state.fp);
         Ok(true)
     }
 }
@@ -168,6 +170,51 @@ mod tests {
         let data = &raw const DATA as u64 + 8;
         let (frames, _) = walk(&[data, 5, 0]);
         assert_eq!(frames, [(pc, Found::Context), (data, Found::LinkRegister)]);
+    }
+
+    #[test]
+    fn a_frame_pointer_that_a_guess_has_not_followed_makes_no_certain_frame() {
+        let section = |svma: u64, bytes: &[u8]| Section {
+            svma,
+            bytes: bytes.to_vec().into(),
+        };
+        // `push rbp; mov rbp, rsp; call` to 0x1000; no table knows where that goes, nor where it returns:
+        // `push rbx`, `push rbp` or not, `mov ebp, 2; jmp .`
+        let caller = [0x55, 0x48, 0x89, 0xe5, 0xe8, 0xf7, 0x0e, 0, 0, 0x90];
+        let walk = |callee: &[u8], fp: u64, words: &[u64]| {
+            let calls = LoadedImage::new("calls", 0x5000_0000, 0, 0x1000)
+                .with_arch(Arch::X86_64)
+                .with_text(section(0x100, &caller))
+                .with_function_starts(&[0x80, 0x02, 0]);
+            let called = LoadedImage::new("called", 0x5000_1000, 0, 0x1000)
+                .with_arch(Arch::X86_64)
+                .with_text(section(0, callee));
+            let images = Images::new(vec![calls, called]);
+            let stack: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            let pc = 0x5000_1000 + callee.len() as u64 - 2;
+            let registers = Registers::x86_64(pc, 0x1000, fp);
+            let mut unwinder = Unwinder::new();
+            let mut walk = unwinder.walk(&registers, &images, StackCopy::new(0x1000, &stack));
+            let frames: Vec<_> = walk.by_ref().collect();
+            let frames = frames.iter().skip(1).map(|frame| (frame.pc, frame.found));
+            (frames.collect::<Vec<_>>(), walk.end())
+        };
+        let (first, outer) = (0x5000_0109, 0x5000_010a);
+        let guess = (first, Found::LinkRegister);
+        // What it has pushed is the caller's, if it begins there.
+        let pushes = [0x53, 0x55, 0xbd, 2, 0, 0, 0, 0xeb, 0xfe];
+        let words = [0x1018, 7, first, 0, outer];
+        let (frames, _) = walk(&pushes, 2, &words);
+        assert_eq!(frames[..2], [guess, (outer, Found::FramePointer)]);
+        // It may have changed what it has not pushed.
+        let changes = [0x53, 0xbd, 2, 0, 0, 0, 0xeb, 0xfe];
+        let (frames, _) = walk(&changes, 0x1018, &[7, first, 0, 0, outer]);
+        assert_eq!(frames[..2], [guess, (outer, Found::FramePointer)]);
+        let (frames, end) = walk(&changes, 0x1018, &[7, first, 0, 0, 0]);
+        assert_eq!(
+            (&frames[..], end),
+            (&[guess][..], Some(WalkEnd::NoUnwindInfo))
+        );
     }
 
     #[test]

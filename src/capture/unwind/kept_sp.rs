@@ -32,10 +32,7 @@ impl<M: Memory> Walk<'_, M> {
         };
         let cfa = kept.wrapping_add(u64::from(above) * 8);
         let target = self.memory.read(cfa.wrapping_sub(8)).map_err(end_of)?;
-        if let Some(words) = fp {
-            let slot = cfa.wrapping_add_signed(i64::from(words) * 8);
-            self.state.fp = self.memory.read(slot).map_err(end_of)?;
-        }
+        self.restore_fp(cfa, fp)?;
         self.check_advance(cfa, false)?;
         self.arrive(target, cfa, Found::UnwindInfo)?;
         self.state.known = self.three();

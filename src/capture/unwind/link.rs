@@ -28,10 +28,7 @@ impl<M: Memory> Walk<'_, M> {
             return self.leave_by_guess(image);
         }
         let cfa = self.state.sp.wrapping_add(u64::from(cfa) * 8);
-        if let Some(words) = fp {
-            let slot = cfa.wrapping_add_signed(i64::from(words) * 8);
-            self.state.fp = self.memory.read(slot).map_err(super::end_of)?;
-        }
+        self.restore_fp(cfa, fp)?;
         if cfa < self.state.sp {
             return Err(WalkEnd::NoUnwindInfo);
         }
@@ -39,6 +36,15 @@ impl<M: Memory> Walk<'_, M> {
         let target = self.initial.get(usize::from(register));
         self.arrive(target, cfa, Found::UnwindInfo)?;
         self.state.known = self.three();
+        Ok(())
+    }
+
+    /// Reads the caller's frame pointer from its slot, so many words from the CFA, if it was saved.
+    pub(super) fn restore_fp(&mut self, cfa: u64, slot: Option<i16>) -> Result<(), WalkEnd> {
+        if let Some(words) = slot {
+            let slot = cfa.wrapping_add_signed(i64::from(words) * 8);
+            self.state.fp = self.memory.read(slot).map_err(super::end_of)?;
+        }
         Ok(())
     }
 

@@ -32,11 +32,12 @@ struct Arrival {
     depth: Depth,
 }
 
-/// How far below the CFA the registers are, as far as that is known.
+/// How far below the CFA the registers are, and the caller's frame pointer, as far as that is known.
 #[derive(Clone, Copy)]
 struct Depth {
     sp: Option<i64>,
     fp: Option<i64>,
+    saved_fp: Option<i64>,
 }
 
 /// The CFA of a function that was entered by a call to `start` and stands at `pc`, from its stack
@@ -49,7 +50,7 @@ pub(super) fn cfa_at<M: Memory>(
     memory: &mut M,
     budget: &mut u32,
 ) -> Option<u64> {
-    let cfa = sp.checked_add_signed(depth_at(image, start, pc, budget)?)?;
+    let cfa = sp.checked_add_signed(depth_at(image, start, pc, budget)?.sp?)?;
     if known == Some(cfa) {
         return Some(cfa);
     }
@@ -59,33 +60,41 @@ pub(super) fn cfa_at<M: Memory>(
 
 /// The CFA of a function of which neither the beginning nor a return is known, as `abort` of a C library that was built
 /// without unwind information. It is that of the beginning before `pc` to which the call leads that is then returned
-/// to; or, where calls to it are indirect, the one that all beginnings agree on. With it the return address. Signal-safe.
+/// to; or, where calls to it are indirect, the one that all beginnings agree on. With it the return address, and the
+/// caller's frame pointer where that was saved. Signal-safe.
 pub(super) fn cfa_by_call<M: Memory>(
     images: &Images,
     image: &LoadedImage,
     (pc, sp): (u64, u64),
     memory: &mut M,
     budget: &mut u32,
-) -> Option<(u64, u64)> {
-    let mut indirect = None;
+) -> Option<(u64, u64, Option<u64>)> {
+    let mut indirect: Option<(u64, u64, Option<u64>)> = None;
     let mut is_one = true;
     for back in 0..BEGINNINGS {
         // Compilers align functions; others are not found.
         let Some(start) = (pc & !15).checked_sub(16 * back) else {
             break;
         };
-        let depth = depth_at(image, start, pc, budget);
-        let Some(cfa) = depth.and_then(|depth| sp.checked_add_signed(depth)) else {
+        let Some(depth) = depth_at(image, start, pc, budget) else {
+            continue;
+        };
+        let Some(cfa) = depth.sp.and_then(|depth| sp.checked_add_signed(depth)) else {
             continue;
         };
         let Ok(return_address) = memory.read(cfa.wrapping_sub(8)) else {
             continue;
         };
+        let fp = match depth.saved_fp {
+            Some(depth) => memory.read(cfa.wrapping_sub_signed(depth)).ok(),
+            None => None,
+        };
         match called_before(images, return_address) {
-            Some(called) if called == start => return Some((cfa, return_address)),
+            Some(called) if called == start => return Some((cfa, return_address, fp)),
             None if is_behind_call(images, Arch::X86_64, return_address) => {
-                is_one &= indirect.is_none_or(|(known, _)| known == cfa);
-                indirect = Some((cfa, return_address));
+                is_one &= indirect.is_none_or(|(known, ..)| known == cfa);
+                let fp = fp.filter(|_| indirect.is_none_or(|(.., known)| known == fp));
+                indirect = Some((cfa, return_address, fp));
             }
             _ => {}
         }
@@ -95,10 +104,11 @@ pub(super) fn cfa_by_call<M: Memory>(
 
 /// Reads a function from its beginning, in the order in which it lies in memory; behind a jump it
 /// goes on with what a branch from before brings there, or else with what held at the first call.
-fn depth_at(image: &LoadedImage, start: u64, pc: u64, budget: &mut u32) -> Option<i64> {
+fn depth_at(image: &LoadedImage, start: u64, pc: u64, budget: &mut u32) -> Option<Depth> {
     let entered = Depth {
         sp: Some(8),
         fp: None,
+        saved_fp: None,
     };
     let mut arrivals = [Arrival {
         at: 0,
@@ -115,7 +125,7 @@ fn depth_at(image: &LoadedImage, start: u64, pc: u64, budget: &mut u32) -> Optio
             arrival.map_or(body.unwrap_or(deepest), |arrival| arrival.depth)
         });
         if at >= pc {
-            return depth.sp.filter(|_| at == pc);
+            return (at == pc).then_some(depth);
         }
         *budget = budget.checked_sub(1)?;
         let (length, effect) = decode(image.instructions(at, LONGEST)?)?;
@@ -146,11 +156,18 @@ fn depth_at(image: &LoadedImage, start: u64, pc: u64, budget: &mut u32) -> Optio
 impl Depth {
     /// `None` where what follows is not run next.
     fn behind(self, effect: Effect) -> Option<Depth> {
-        let Depth { sp, fp } = self;
+        let Depth {
+            sp,
+            fp,
+            mut saved_fp,
+        } = self;
         let less = |depth: Option<i64>, by: i64| depth?.checked_sub(by);
         let (sp, fp) = match effect {
             Effect::None | Effect::Call | Effect::Branch(_) => (sp, fp),
-            Effect::Push { .. } => (less(sp, -8), fp),
+            Effect::Push { frame } => {
+                saved_fp = saved_fp.or_else(|| less(sp, -8).filter(|_| frame));
+                (less(sp, -8), fp)
+            }
             Effect::Pop { frame } => (less(sp, 8), fp.filter(|_| !frame)),
             Effect::Move(by) => (less(sp, by), fp),
             Effect::FrameFromStack(by) => (sp, less(sp, by)),
@@ -160,7 +177,7 @@ impl Depth {
             Effect::LosesFrame => (sp, None),
             Effect::Return | Effect::Jump(_) | Effect::Stop => return None,
         };
-        Some(Depth { sp, fp })
+        Some(Depth { sp, fp, saved_fp })
     }
 }
 
@@ -360,14 +377,14 @@ mod tests {
         for (pc, sp) in [(0x100, cfa - 8), (0x104, STACK), (0x10b, STACK)] {
             let place = (BASE + pc, sp);
             let found = cfa_by_call(&images, image, place, &mut memory, &mut { BUDGET });
-            assert_eq!(found, Some((cfa, RETURN)), "{pc:#x}");
+            assert_eq!(found, Some((cfa, RETURN, None)), "{pc:#x}");
         }
         // Indirect calls, which may lead there: call rax.
         let bytes = stack(&[0, RETURN + 1, 0, 0, 0, 0, 0, 0, 0, RETURN - 0x10, 0]);
         let mut memory_of = StackCopy::new(STACK, &bytes);
         let place = (BASE + 0x10b, STACK);
         let found = cfa_by_call(&images, image, place, &mut memory_of, &mut { BUDGET });
-        assert_eq!(found, Some((cfa, RETURN - 0x10)));
+        assert_eq!(found, Some((cfa, RETURN - 0x10, None)));
         // No call leads to what begins before it; nor does one that returns elsewhere.
         let place = (BASE + 0x10b, STACK + 8);
         let found = cfa_by_call(&images, image, place, &mut memory, &mut { BUDGET });

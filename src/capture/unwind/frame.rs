@@ -1,0 +1,112 @@
+//! Frames that are left by a short rule: from sp or fp and two words of the stack to the caller.
+
+use super::{Walk, end_of};
+use crate::capture::loaded_image::LoadedImage;
+use crate::capture::memory::Memory;
+use crate::capture::registers::Arch;
+use crate::capture::rule::Usual;
+use crate::report::model::{Found, WalkEnd};
+
+/// How many times a walk may come to a lower stack pointer, as it does where a coroutine, a grown
+/// stack or a handler on an alternate stack was entered.
+const MAX_SWITCHES: u32 = 64;
+
+impl<M: Memory> Walk<'_, M> {
+    #[inline]
+    pub(super) fn leave_by_frame(&mut self, rule: Usual) -> Result<(), WalkEnd> {
+        let (sp, fp) = (self.state.sp, self.state.fp);
+        let from = if rule.by_fp { fp } else { sp };
+        let cfa = from.wrapping_add(u64::from(rule.cfa) * 8);
+        let slot = |words: i16| cfa.wrapping_add_signed(i64::from(words) * 8);
+        let return_address = match rule.ra() {
+            Some(words) => self.memory.read(slot(words)).map_err(end_of)?,
+            None if self.state.exact => self.state.registers.lr(),
+            // The link register of a frame that has made a call is not its own.
+            None => return Err(WalkEnd::NoUnwindInfo),
+        };
+        let known = self.state.known;
+        let mut saved = 0;
+        if let Some(words) = rule.fp() {
+            match self.memory.read(slot(words)) {
+                Ok(value) => (self.state.fp, saved) = (value, 1 << self.arch.fp()),
+                // Popped already: the register has the caller's value.
+                Err(_) if self.state.exact && slot(words) < sp => {}
+                Err(missing) => return Err(end_of(missing)),
+            }
+        }
+        self.check_advance(cfa, rule.by_fp)?;
+        // Behind a guess it may be another frame's.
+        let is_own = !rule.by_fp || known & 1 << self.arch.fp() != 0;
+        let found = match is_own {
+            true => Found::UnwindInfo,
+            false => Found::FramePointer,
+        };
+        self.arrive(return_address, cfa, found)?;
+        self.state.known = known & self.three() | saved;
+        Ok(())
+    }
+
+    /// The bits of pc, sp and fp.
+    #[inline]
+    pub(super) fn three(&self) -> u64 {
+        1 << self.arch.sp() | 1 << self.arch.fp() | 1 << self.arch.pc()
+    }
+
+    /// Callers' stack pointers lie above their callees', but where stacks were switched.
+    #[inline]
+    pub(super) fn check_advance(&mut self, cfa: u64, may_switch: bool) -> Result<(), WalkEnd> {
+        let sp = self.state.sp;
+        if cfa > sp || (cfa == sp && self.state.exact) {
+            return Ok(());
+        }
+        if !may_switch || cfa == sp {
+            return Err(WalkEnd::NoUnwindInfo);
+        }
+        self.count_switch()
+    }
+
+    #[cold]
+    pub(super) fn count_switch(&mut self) -> Result<(), WalkEnd> {
+        self.state.switches += 1;
+        if self.state.switches > MAX_SWITCHES {
+            Err(WalkEnd::Limit)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// A return address of 0. On Darwin it is that of a thread's first function, if it has no frame pointer
+    /// to give back either (Procedure Call Standard for the Arm 64-bit Architecture, 6.4.6; System V ABI, AMD64,
+    /// 3.4.1). On Linux the entries of such functions state that they have no caller, and where one states
+    /// otherwise it is wrong, as that of code which keeps a stack of its own is at times.
+    #[cold]
+    fn end_at_null(&self, found: Found) -> WalkEnd {
+        let image = self.here.image().and_then(|index| self.images.get(index));
+        let by_zeros = image.is_some_and(LoadedImage::is_mach_o);
+        match found {
+            Found::UnwindInfo if self.state.fp == 0 && by_zeros => WalkEnd::Root,
+            _ => WalkEnd::NoUnwindInfo,
+        }
+    }
+
+    #[inline]
+    pub(super) fn arrive(
+        &mut self,
+        return_address: u64,
+        sp: u64,
+        found: Found,
+    ) -> Result<(), WalkEnd> {
+        let pc = match self.arch {
+            Arch::X86_64 => return_address,
+            Arch::Arm64 => self.images.strip(return_address),
+        };
+        if pc == 0 {
+            return Err(self.end_at_null(found));
+        }
+        self.state.pc = pc;
+        self.state.sp = sp;
+        self.state.found = found;
+        self.state.exact = false;
+        Ok(())
+    }
+}
