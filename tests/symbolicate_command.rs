@@ -95,7 +95,6 @@ fn golden_row() -> (u64, Vec<Value>) {
 fn stall(id: Vec<u8>) -> Report {
     let slide = 0x4c3c000;
     let mut report = Report::default();
-    report.head.version = 1;
     report.end = Some(End {
         closed_by: "writer".into(),
         ..End::default()
@@ -592,6 +591,29 @@ fn full_disks_and_the_pipes_of_shells() {
             .stderr(Stdio::piped())
             .output();
         assert_fails(&output.unwrap(), 3, "No space left on device");
+    }
+    // A reader that has seen enough (`head -1`) is no failure.
+    for format in [
+        "text",
+        "json",
+        "ndjson",
+        "folded",
+        "flamegraph",
+        "speedscope",
+        "firefox",
+        "html",
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = Command::new(env!("CARGO_BIN_EXE_symbolicate"))
+            .args(["--format", format, &report])
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .output()
+            .unwrap();
+        let printed = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{format}: {printed}");
+        assert!(!printed.contains("can't write"), "{format}: {printed}");
     }
     let plain = symbolicate(&[&report]);
     for way in ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"] {

@@ -87,7 +87,6 @@ fn program(folder: &Path) -> (Vec<u8>, Vec<u8>, Report) {
     let debug = std::fs::read(folder.join("debug")).unwrap();
     std::fs::remove_file(folder.join("debug")).unwrap();
     let mut report = Report::default();
-    report.head.version = 1;
     report.end = Some(End {
         closed_by: "writer".into(),
         ..End::default()

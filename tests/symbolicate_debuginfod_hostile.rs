@@ -333,8 +333,7 @@ fn a_damaged_file_in_the_cache_is_fetched_again() {
 #[test]
 fn no_request_is_made_unless_the_environment_names_a_server() {
     let folder = tempfile::tempdir().unwrap();
-    let (_, mut report) = program(folder.path(), 0);
-    report.head.version = 1;
+    let (_, report) = program(folder.path(), 0);
     let path = folder.path().join("a.wedjat");
     std::fs::write(&path, wedjat::report::to_bytes(&report)).unwrap();
     let (proxy, requests) = server(|_, stream| status(stream, "502 Bad Gateway"));

@@ -2,6 +2,7 @@
 #![cfg(all(feature = "symbolicate", target_os = "linux"))]
 
 mod deadline;
+mod symbolicate_support;
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -9,10 +10,12 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use deadline::{finish, most_memory, symbolicate};
+use deadline::{Ran, finish, most_memory, symbolicate};
+use symbolicate_support::Workshop;
 use wedjat::report::{self, Event, EventKind, Found, Frame, Image, Report, Thread};
 use wedjat::symbolicate::{Addresses, Cache, DebugFiles, Symbolicator};
 
@@ -26,7 +29,6 @@ const CODE: std::ops::Range<u64> = 0x1_0000_0000..0x1_0000_8000;
 /// A live report with a frame in each image.
 fn report_of(images: Vec<Image>) -> Vec<u8> {
     let mut report = Report::default();
-    report.head.version = 1;
     report.event = Some(Event {
         kind: EventKind::Live,
         ..Event::default()
@@ -357,30 +359,23 @@ fn cut_and_changed_debug_files_never_panic() {
     }
 }
 
-/// Assembles and links `.debug_*` sections around a function `main`.
-fn assembled(folder: &Path, debug: &str) -> PathBuf {
+/// The library `a.so` with `.debug_*` sections around a function `main`.
+fn assembled(debug: &str) -> Workshop {
     let source = format!(
         ".text\n.globl main\n.type main,@function\nmain: nop\n.rept 64\nnop\n.endr\nret\n.Lend:\n.size main,.-main\n{debug}\n.section .note.GNU-stack,\"\",@progbits\n"
     );
-    fs::write(folder.join("a.s"), source).unwrap();
-    let output = Command::new("gcc")
-        .args([
-            "-shared",
-            "-nostdlib",
-            "-Wl,--build-id=sha1",
-            "a.s",
-            "-o",
-            "a.so",
-        ])
-        .current_dir(folder)
-        .output()
-        .expect("gcc is needed for this test");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    folder.join("a.so")
+    let workshop = Workshop::new(&[("a.s", &source)]);
+    workshop.run("gcc -shared -nostdlib -Wl,--build-id=sha1 a.s -o a.so");
+    workshop
+}
+
+/// What the command gives for `main` of it, which it must.
+fn main_of(workshop: &Workshop, name: &str) -> Ran {
+    let (path, main) = (workshop.path("a.so"), workshop.address("a.so", "main"));
+    let (path, main) = (path.to_str().unwrap(), format!("{main:#x}"));
+    let ran = symbolicate(["--no-cache", "--debug", path, "--address", &main]);
+    assert_eq!(ran.code, Some(0), "{name}: {}", ran.err);
+    ran
 }
 
 /// A DWARF 4 unit with these DIEs behind its root, and these further abbreviations.
@@ -434,7 +429,8 @@ fn a_line_of_no_file_is_not_shown() {
         .endr
         .Lbehind_end:";
     let folder = tempfile::tempdir().unwrap();
-    let path = assembled(folder.path(), &(unit("", "") + lines));
+    let workshop = assembled(&(unit("", "") + lines));
+    let path = workshop.path("a.so");
     let data = fs::read(&path).unwrap();
     let object = object::File::parse(&*data).unwrap();
     use object::{Object, ObjectSymbol};
@@ -523,31 +519,115 @@ fn debug_information_that_runs_in_circles_or_goes_too_deep_comes_to_an_end() {
         .uleb128 0
         .endr
         .uleb128 0";
-    let folder = tempfile::tempdir().unwrap();
     for (name, dies) in [
         ("of_itself", of_itself),
         ("of_each_other", of_each_other),
         ("deep", deep),
         ("wide", wide),
     ] {
-        let path = assembled(folder.path(), &unit(abbreviations, dies));
-        let main = nm(&path);
-        let ran = symbolicate([
-            "--no-cache",
-            "--debug",
-            path.to_str().unwrap(),
-            "--address",
-            &main,
-        ]);
-        assert_eq!(ran.code, Some(0), "{name}: {}", ran.err);
+        let workshop = assembled(&unit(abbreviations, dies));
+        let ran = main_of(&workshop, name);
         // At worst the symbol table names it.
         assert!(
             ran.out.contains("main") || ran.out.contains(name),
             "{name}: {}",
             ran.out
         );
+        let path = workshop.path("a.so");
         let ran = symbolicate(["--inspect", path.to_str().unwrap()]);
         assert_eq!(ran.code, Some(0), "{name}: {}", ran.err);
+    }
+    assert!(most_memory() < 700 << 20, "{} bytes", most_memory());
+}
+
+/// What each unit has of its own is small: what it shares is read for each.
+#[test]
+fn what_thousands_of_units_share_is_read_in_bounded_memory() {
+    // Each table begins within the one before, and all end with the abbreviation that all units use.
+    let tables = "
+        .section .debug_abbrev,\"\",@progbits
+        .set code, 1
+        .rept 3000
+        .byte (code & 127) | 128, ((code >> 7) & 127) | 128, code >> 14
+        .byte 0x11, 0, 0x11, 1, 0x12, 7, 0, 0
+        .set code, code + 1
+        .endr
+        .byte 0
+        .section .debug_info,\"\",@progbits
+        .set table, 0
+        .rept 3000
+        .long 26
+        .value 4
+        .long table
+        .byte 8, (3000 & 127) | 128, ((3000 >> 7) & 127) | 128, 0
+        .quad main
+        .quad .Lend - main
+        .set table, table + 11
+        .endr";
+    let lines = "
+        .section .debug_line,\"\",@progbits
+        .long .Lline_end - .Lline_version
+        .Lline_version: .value 4
+        .long .Lprogram - .Lprologue
+        .Lprologue: .byte 1, 1, 1, -5, 14, 13
+        .byte 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1
+        .byte 0, 0
+        .Lprogram: .rept 3000
+        .byte 0, 9, 2
+        .quad 0x10
+        .byte 1, 0x20, 0, 1, 1
+        .endr
+        .Lline_end:";
+    let with_lines = unit(
+        "
+        .uleb128 2, 0x11
+        .byte 0
+        .uleb128 0x10, 0x17, 0, 0",
+        "",
+    );
+    let without_ranges = "
+        .section .debug_info,\"\",@progbits
+        .rept 3000
+        .long 12
+        .value 4
+        .long 0
+        .byte 8, 2
+        .long 0
+        .endr";
+    let with_ranges = format!(
+        ".section .debug_info,\"\",@progbits
+        .rept 3000
+        {}
+        .endr",
+        ".long 29
+        .value 4
+        .long 0
+        .byte 8, 1
+        .quad main
+        .quad .Lend - main
+        .long 0
+        .byte 0"
+    );
+    for (name, debug) in [
+        ("tables", tables.to_owned()),
+        (
+            "lines without ranges",
+            format!("{with_lines}{without_ranges}{lines}"),
+        ),
+        ("lines", format!("{with_lines}{with_ranges}{lines}")),
+    ] {
+        let workshop = assembled(&debug);
+        let began = Instant::now();
+        let ran = main_of(&workshop, name);
+        assert!(ran.out.contains("main"), "{name}: {}", ran.out);
+        let path = workshop.path("a.so");
+        let ran = symbolicate(["--inspect", path.to_str().unwrap()]);
+        assert_eq!(ran.code, Some(0), "{name}: {}", ran.err);
+        assert!(
+            began.elapsed() < Duration::from_secs(20),
+            "{name}: {:?}",
+            began.elapsed()
+        );
     }
     assert!(most_memory() < 700 << 20, "{} bytes", most_memory());
 }
@@ -582,22 +662,12 @@ fn tables_that_are_all_size_are_read_in_bounded_memory() {
         .uleb128 2, 0x34
         .byte 0
         .uleb128 0x2, 0x4, 0, 0";
-    let folder = tempfile::tempdir().unwrap();
     for (name, debug) in [
         ("abbreviations", unit(many_abbreviations, "")),
         ("rows", unit("", "") + many_rows),
         ("block", unit(lying_block, ".uleb128 2\n.long 0xfffffff0")),
     ] {
-        let path = assembled(folder.path(), &debug);
-        let main = nm(&path);
-        let ran = symbolicate([
-            "--no-cache",
-            "--debug",
-            path.to_str().unwrap(),
-            "--address",
-            &main,
-        ]);
-        assert_eq!(ran.code, Some(0), "{name}: {}", ran.err);
+        let ran = main_of(&assembled(&debug), name);
         assert!(ran.out.contains("main"), "{name}: {}", ran.out);
     }
     assert!(most_memory() < 700 << 20, "{} bytes", most_memory());
@@ -605,7 +675,6 @@ fn tables_that_are_all_size_are_read_in_bounded_memory() {
 
 #[test]
 fn a_section_that_claims_to_unpack_without_end_is_an_error() {
-    let folder = tempfile::tempdir().unwrap();
     // A header as that of a compressed section: zlib, and how long it will be.
     let bomb = |unpacked: u64| {
         format!(
@@ -614,7 +683,8 @@ fn a_section_that_claims_to_unpack_without_end_is_an_error() {
         )
     };
     for (unpacked, is_reported) in [(1 << 42, true), (8 << 30, true), (4000, false)] {
-        let path = assembled(folder.path(), &bomb(unpacked));
+        let workshop = assembled(&bomb(unpacked));
+        let path = workshop.path("a.so");
         let mut bytes = fs::read(&path).unwrap();
         mark_compressed(&mut bytes, ".debug_str");
         fs::write(&path, bytes).unwrap();
@@ -644,7 +714,6 @@ fn a_section_that_claims_to_unpack_without_end_is_an_error() {
 /// Each of them within what its size allows, as several over the same bytes are.
 #[test]
 fn sections_that_together_claim_to_unpack_without_end_are_an_error() {
-    let folder = tempfile::tempdir().unwrap();
     for (count, is_reported) in [(40, true), (2, false)] {
         let names: Vec<String> = (0..count).map(|at| format!(".debug_x{at:02}")).collect();
         let section = |name: &String| {
@@ -653,7 +722,8 @@ fn sections_that_together_claim_to_unpack_without_end_are_an_error() {
             )
         };
         let sections: String = names.iter().map(section).collect();
-        let path = assembled(folder.path(), &(unit("", "") + &sections));
+        let workshop = assembled(&(unit("", "") + &sections));
+        let path = workshop.path("a.so");
         let mut bytes = fs::read(&path).unwrap();
         for name in &names {
             mark_compressed(&mut bytes, name);
@@ -686,18 +756,4 @@ fn mark_compressed(bytes: &mut [u8], name: &str) {
         }
     }
     panic!("no section {name}");
-}
-
-/// The address of `main` that `nm` gives.
-fn nm(path: &Path) -> String {
-    let output = Command::new("nm")
-        .arg(path)
-        .output()
-        .expect("nm is needed for this test");
-    let listing = String::from_utf8(output.stdout).unwrap();
-    let line = listing
-        .lines()
-        .find(|line| line.ends_with(" main"))
-        .unwrap();
-    line.split(' ').next().unwrap().to_owned()
 }

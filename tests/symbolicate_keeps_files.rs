@@ -136,6 +136,65 @@ fn an_output_that_is_an_input_is_refused() {
     home.check("standard output");
 }
 
+/// `symbolicate . > all.txt` in a folder of reports, and the same again a day later.
+#[test]
+fn results_in_a_folder_of_reports_are_no_reports() {
+    let home = Home::new();
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    for at in 0..40 {
+        std::fs::copy(home.path("a.wedjat"), path(&format!("{at:02}.wedjat"))).unwrap();
+    }
+    let root = path("");
+    let count = |what: &str| {
+        let output = run(&["--format", "ndjson", &root]);
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{what}: {}",
+            printed(&output)
+        );
+        assert_eq!(printed(&output), "", "{what}");
+        String::from_utf8_lossy(&output.stdout).lines().count()
+    };
+    for (format, name) in [
+        ("text", "all.txt"),
+        ("json", "all.json"),
+        ("ndjson", "lines.json"),
+        ("speedscope", "scope.json"),
+        ("firefox", "profile.json"),
+        ("folded", "stacks.txt"),
+    ] {
+        let line = ["--format", format, "--output", &path(name), &root];
+        let first = run(&line);
+        assert_eq!(
+            first.status.code(),
+            Some(0),
+            "{format}: {}",
+            printed(&first)
+        );
+        let written = std::fs::read(path(name)).unwrap();
+        assert_eq!(count(format), 40, "{format}");
+        let again = run(&line);
+        assert_eq!(
+            again.status.code(),
+            Some(0),
+            "{format}: {}",
+            printed(&again)
+        );
+        assert!(std::fs::read(path(name)).unwrap() == written, "{format}");
+    }
+    // The shell has opened the file, and the first results are in it, before the folder is read to its end.
+    let into = std::fs::File::create(path("15.txt")).unwrap();
+    let mut child = command(&[&root]);
+    let status = child.stdout(into).stderr(Stdio::null()).status().unwrap();
+    assert_eq!(status.code(), Some(0));
+    // One that is named is read: a report that was kept as text alone.
+    let output = run(&["--format", "ndjson", &path("all.txt")]);
+    assert_eq!(output.status.code(), Some(0), "{}", printed(&output));
+    assert!(output.stdout.starts_with(b"{"));
+}
+
 #[test]
 fn an_output_appears_once_it_is_whole() {
     let home = Home::new();

@@ -47,7 +47,6 @@ fn address() -> u64 {
 
 fn report() -> Report {
     let mut report = Report::default();
-    report.head.version = 1;
     report.head.app = App {
         name: "Kiosk".to_owned(),
         version: "2.0".to_owned(),

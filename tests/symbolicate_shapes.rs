@@ -397,7 +397,6 @@ int main(int argc, char **argv) {
 /// What `--strict` ends with over a report of one frame in `program`, and whether a `.dwp` is reported as missing.
 fn strict(shop: &Workshop, mark: u64) -> (Option<i32>, bool) {
     let mut report = crash(shop.report("program", &[(mark, Found::Context)]), "SIGSEGV");
-    report.head.version = 1;
     report.end = Some(End {
         closed_by: "writer".into(),
         ..End::default()

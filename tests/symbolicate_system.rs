@@ -469,7 +469,6 @@ fn what_the_system_lacks_is_one_line() {
         ..Frame::default()
     });
     report.threads[0].frames.extend(more);
-    report.head.version = 1;
     report.event = Some(Event {
         kind: EventKind::Live,
         ..Event::default()

@@ -3,15 +3,15 @@
 
 mod deadline;
 mod report_support;
+mod symbolicate_support;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::process::Command;
 
 use clap::ValueEnum;
 use deadline::{Ran, symbolicate};
 use report_support::full_report;
+use symbolicate_support::Workshop;
 use wedjat::report::{self, Report};
 use wedjat::symbolicate::command::FormatName;
 
@@ -178,7 +178,6 @@ fn no_error_message_does_either() {
 
 #[test]
 fn names_in_debug_files_are_shown_plainly() {
-    let folder = tempfile::tempdir().unwrap();
     let source = ".text\n.globl main\n.type main,@function\nmain: nop\n.rept 64\nnop\n.endr\nret\n.Lend:\n.size main,.-main
          .section .debug_abbrev,\"\",@progbits
          .uleb128 1, 0x11
@@ -220,26 +219,14 @@ fn names_in_debug_files_are_shown_plainly() {
          .byte 2, 64, 0, 1, 1
          .Lline_end:
          .section .note.GNU-stack,\"\",@progbits\n";
-    std::fs::write(folder.path().join("a.s"), source).unwrap();
-    let output = Command::new("gcc")
-        .args([
-            "-shared",
-            "-nostdlib",
-            "-Wl,--build-id=sha1",
-            "a.s",
-            "-o",
-            "a\u{1b}[31m.so",
-        ])
-        .current_dir(folder.path())
-        .output()
-        .expect("gcc is needed for this test");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let path = folder.path().join("a\u{1b}[31m.so");
-    let address = nm(&path);
+    let workshop = Workshop::new(&[("a.s", source)]);
+    let name = "a\u{1b}[31m.so";
+    workshop.run(&format!(
+        "gcc -shared -nostdlib -Wl,--build-id=sha1 a.s -o {name}"
+    ));
+    let path = workshop.path(name);
+    let address = workshop.address(name, "main");
+    let hex = format!("{address:#x}");
     for format in ["text", "ndjson"] {
         let ran = run(&[
             "--no-cache".as_ref(),
@@ -248,7 +235,7 @@ fn names_in_debug_files_are_shown_plainly() {
             "--format".as_ref(),
             format.as_ref(),
             "--address".as_ref(),
-            address.as_ref(),
+            hex.as_ref(),
         ]);
         assert_eq!(ran.code, Some(0), "{}", ran.err);
         assert_tame(format, &ran);
@@ -264,16 +251,15 @@ fn names_in_debug_files_are_shown_plainly() {
     assert!(ran.out.contains("made by"), "{}", ran.out);
     // In a report.
     let mut report = Report::default();
-    report.head.version = 1;
     report.event = Some(report::Event::default());
     report.images.push(report::Image {
         name: path.display().to_string(),
         base: 0x7000_0000_0000,
         size: 0x10_0000,
-        id: build_id(&path),
+        id: workshop.id(name),
         ..report::Image::default()
     });
-    let pc = 0x7000_0000_0000 + u64::from_str_radix(&address, 16).unwrap();
+    let pc = 0x7000_0000_0000 + address;
     report.threads.push(report::Thread {
         main: true,
         frames: vec![report::Frame {
@@ -283,7 +269,7 @@ fn names_in_debug_files_are_shown_plainly() {
         }],
         ..report::Thread::default()
     });
-    let file = folder.path().join("r.wedjat");
+    let file = workshop.path("r.wedjat");
     std::fs::write(&file, report::to_bytes(&report)).unwrap();
     for format in FormatName::value_variants() {
         let name = format.to_possible_value().unwrap().get_name().to_owned();
@@ -301,31 +287,4 @@ fn names_in_debug_files_are_shown_plainly() {
             assert!(!ran.out.contains("<script>alert"), "{name}");
         }
     }
-}
-
-fn nm(path: &Path) -> String {
-    let output = Command::new("nm")
-        .arg(path)
-        .output()
-        .expect("nm is needed for this test");
-    let listing = String::from_utf8(output.stdout).unwrap();
-    let line = listing
-        .lines()
-        .find(|line| line.ends_with(" main"))
-        .unwrap();
-    line.split(' ').next().unwrap().to_owned()
-}
-
-fn build_id(path: &Path) -> Vec<u8> {
-    let output = Command::new("readelf").arg("-n").arg(path).output();
-    let text = String::from_utf8_lossy(&output.expect("readelf is needed").stdout).into_owned();
-    let hex = text
-        .split("Build ID: ")
-        .nth(1)
-        .unwrap()
-        .split_whitespace()
-        .next()
-        .unwrap();
-    let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
-    (0..hex.len()).step_by(2).map(byte).collect()
 }

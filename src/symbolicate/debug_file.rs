@@ -199,7 +199,7 @@ impl Inner {
             reading.sections = Sections::load(&self.object).map(Arc::new);
             let sup = self.sup.as_ref().and_then(Sections::load).map(Arc::new);
             let own = reading.sections.as_ref();
-            reading.direct = own.map(|own| Direct::new(&self.object.path, own, sup.as_ref()));
+            reading.direct = own.map(|own| Direct::new(&self.object, own, sup.as_ref()));
             self.object.bytes.let_go();
         }
         let answer = self.answer(&mut reading, svma);
@@ -297,51 +297,4 @@ fn named(name: &str) -> Frame {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::symbolicate::object_file;
-
-    #[test]
-    fn a_table_is_made_after_some_look_ups_that_took_as_long() {
-        let (short, long) = (Duration::from_millis(1), Duration::from_secs(9));
-        for (answers, spent, info_len, expected) in [
-            (1, long, 0, false),
-            (FEW_ANSWERS, long, 1 << 20, false),
-            (FEW_ANSWERS + 1, long, 1 << 20, true),
-            (FEW_ANSWERS + 1, short, 1 << 20, false),
-            (u32::MAX, long, usize::MAX, false),
-        ] {
-            let found = is_table_worth_it(answers, spent, info_len);
-            assert_eq!(found, expected, "{answers} {spent:?} {info_len}");
-        }
-    }
-
-    /// Every address of an image, looked up in its debug information directly and in the full table.
-    #[test]
-    fn the_full_table_answers_as_the_debug_information_does() {
-        for arch in ["arm64", "x86_64"] {
-            let path = format!("testdata/macho/{arch}/kiosk.dSYM/Contents/Resources/DWARF/kiosk");
-            let work = Arc::new(Work {
-                jobs: 1,
-                cache: None,
-            });
-            let object = object_file::open(path.as_ref()).unwrap().remove(0);
-            let code = object.code.clone();
-            // Its table is broken off once it goes.
-            let debug_file = DebugFile::new(object, None, work);
-            let file = debug_file.inner.clone();
-            let sections = Arc::new(Sections::load(&file.object).unwrap());
-            let table = convert(&file.object, &sections, file.symbols(), &file.stop).unwrap();
-            let table = FullTable::new(Bytes::from(table), file.object.base).unwrap();
-            let mut known = 0;
-            for address in code.iter().flat_map(|&(start, end)| start..end) {
-                let direct = file.lookup_directly(address).0;
-                let of_table = table.lookup(address);
-                let plain = |answer: &Option<Answer>| format!("{answer:?}");
-                assert_eq!(plain(&direct), plain(&of_table), "{arch} {address:#x}");
-                known += usize::from(direct.is_some());
-            }
-            assert!(known > 500, "{arch}: only {known} are known");
-        }
-    }
-}
+mod tests;

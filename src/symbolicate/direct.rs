@@ -13,7 +13,7 @@ use addr2line::{Context, LookupContinuation, LookupResult, SplitDwarfLoad};
 
 use super::dwarf::{R, Sections};
 use super::guard::{self, Guard};
-use super::object_file;
+use super::object_file::{self, ObjectFile};
 use super::units::Units;
 
 type Slice = R<'static>;
@@ -61,21 +61,21 @@ pub(crate) struct DwarfFrame {
 }
 
 impl Direct {
-    /// Reads the roots of the units, and nothing else yet. `path` is the object's own.
+    /// Reads the roots of the units, and nothing else yet.
     pub(crate) fn new(
-        path: &Path,
+        object: &ObjectFile,
         sections: &Arc<Sections>,
         sup: Option<&Arc<Sections>>,
     ) -> Direct {
         // SAFETY: everything that reads these bytes stands in this value before `_sections`, which
         // holds them, and gives out copies alone.
         let (own, shared) = unsafe { (forever(sections), sup.map(|sup| forever(sup))) };
-        let units = Units::new(&own.view(shared));
+        let units = Units::new(&own.view(shared), &object.code);
         Direct {
-            is_partial: sup.is_some() || units.has_skeletons,
+            is_partial: sup.is_some() || units.is_partial,
             units,
             reading: None,
-            path: path.to_owned(),
+            path: object.path.clone(),
             own,
             shared,
             _sections: [Some(sections.clone()), sup.cloned()],
@@ -97,7 +97,7 @@ impl Direct {
 
     /// What may be read for `svma`; `None` where no unit claims it, or one that does is not sound.
     fn read_for(&mut self, svma: u64) -> Option<&mut Reading> {
-        let units = self.units.at(&self.own.view(self.shared), svma);
+        let units = self.units.at(svma, || self.own.view(self.shared));
         if units.is_empty() {
             return None;
         }
@@ -126,12 +126,12 @@ impl Reading {
         own: &'static Sections,
         shared: Option<&'static Sections>,
     ) -> Option<Reading> {
-        let dwarf = Arc::new(own.view_all(shared));
+        let dwarf = Arc::new(guard::view_all(own, shared)?);
         let (dwarf, context) = match Context::from_arc_dwarf(dwarf.clone()) {
             Ok(context) => (dwarf, context),
             Err(_) => {
                 // It refuses a file for one damaged header in `.debug_aranges`, which it can do without.
-                let mut dwarf = own.view_all(shared);
+                let mut dwarf = guard::view_all(own, shared)?;
                 dwarf.debug_aranges = gimli::DebugAranges::default();
                 let dwarf = Arc::new(dwarf);
                 (dwarf.clone(), Context::from_arc_dwarf(dwarf).ok()?)
@@ -288,7 +288,7 @@ impl Split {
     fn load(&mut self, load: &SplitDwarfLoad<Slice>) -> Option<Arc<Dwarf<Slice>>> {
         let found = self.find(load);
         self.is_missing |= found.is_none();
-        let dwarf = found?;
+        let dwarf = found.filter(guard::tables_are_bounded)?;
         let mut units = dwarf.units();
         while let Some(header) = units.next().ok()? {
             guard::functions(&dwarf, &dwarf.unit(header).ok()?)?;

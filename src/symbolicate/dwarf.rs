@@ -1,13 +1,10 @@
 //! The DWARF sections of one object, unpacked once, as gimli and symbolic read them.
 
-use std::collections::BTreeSet;
-
 use addr2line::gimli::{self, EndianSlice, RunTimeEndian, SectionId};
 use symbolic::debuginfo::dwarf::{self as symbolic_dwarf, DwarfSection};
 
 use super::bytes::Bytes;
 use super::object_file::ObjectFile;
-use super::search;
 
 /// How gimli reads here: slices of sections that outlive it.
 pub(crate) type R<'a> = EndianSlice<'a, RunTimeEndian>;
@@ -102,11 +99,19 @@ impl Sections {
     }
 
     /// As [`view`](Self::view), to read each unit, and more than once: with the tables of
-    /// abbreviations, of which dsymutil writes one for all units, others one for each.
-    pub(crate) fn view_all<'a>(&'a self, sup: Option<&'a Sections>) -> gimli::Dwarf<R<'a>> {
+    /// abbreviations, of which dsymutil writes one for all units, others one for each. `None` where `check`
+    /// fails.
+    pub(crate) fn view_all<'a>(
+        &'a self,
+        sup: Option<&'a Sections>,
+        check: impl FnOnce(&gimli::Dwarf<R<'a>>) -> bool,
+    ) -> Option<gimli::Dwarf<R<'a>>> {
         let mut dwarf = self.view(sup);
+        if !check(&dwarf) {
+            return None;
+        }
         dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::All);
-        dwarf
+        Some(dwarf)
     }
 }
 
@@ -128,40 +133,4 @@ impl<'data> symbolic_dwarf::Dwarf<'data> for &'data Sections {
             data: (&**bytes).into(),
         })
     }
-}
-
-/// What the units of an object say of themselves.
-#[derive(Debug, Default)]
-pub(crate) struct Survey {
-    pub units: usize,
-    /// DWARF versions, each once.
-    pub versions: BTreeSet<u16>,
-    /// `DW_AT_producer`, each once.
-    pub producers: BTreeSet<String>,
-}
-
-/// Reads the root of every unit; `None` if there is no DWARF.
-pub(crate) fn survey(object: &ObjectFile) -> Option<Survey> {
-    let sections = Sections::load(object)?;
-    // Where dwz took part of it out, its producer may stand there.
-    let shared = search::dwz_file(object, Vec::new()).and_then(|shared| Sections::load(&shared));
-    let dwarf = sections.view_all(shared.as_ref());
-    let mut survey = Survey::default();
-    let mut units = dwarf.units();
-    while let Ok(Some(header)) = units.next() {
-        survey.units += 1;
-        survey.versions.insert(header.version());
-        let Ok(unit) = dwarf.unit(header) else {
-            continue;
-        };
-        let mut entries = unit.entries();
-        if let Ok(Some(root)) = entries.next_dfs()
-            && let Some(producer) = root.attr_value(gimli::DW_AT_producer)
-            && let Ok(producer) = dwarf.attr_string(&unit, producer)
-        {
-            let producer = producer.to_string_lossy();
-            survey.producers.insert(producer.into_owned());
-        }
-    }
-    Some(survey)
 }

@@ -1,10 +1,11 @@
 //! What is checked of DWARF before addr2line and symbolic read it: both recurse into nested functions,
 //! symbolic also along references, and both copy a list of ranges for each function that names it.
 
-use addr2line::gimli::{self, Dwarf, Unit, UnitOffset, UnitRef};
+use addr2line::gimli::{self, Dwarf, Reader as _, Section as _, Unit, UnitOffset, UnitRef};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::dwarf::R;
+use super::dwarf::{R, Sections};
+use super::roots::{self, MOST_READS};
 
 /// Functions inlined into one another deeper than this are damage. Real ones have been seen 60 deep.
 pub(crate) const DEEPEST: usize = 250;
@@ -23,6 +24,8 @@ pub(crate) type Entry = (usize, UnitOffset);
 /// Which of the units that addr2line may read were found sound.
 #[derive(Default)]
 pub(crate) struct Guard {
+    /// How many bytes the lines of the units checked have.
+    lines: usize,
     checked: FxHashMap<usize, bool>,
     /// Of the units checked: where several functions begin, since the linker folded them, and their
     /// entries, as unit and offset in it.
@@ -46,8 +49,14 @@ impl Guard {
 
     fn check(&mut self, dwarf: &Dwarf<R<'_>>, offset: usize) -> bool {
         let header = dwarf.unit_header(gimli::DebugInfoOffset(offset));
-        let unit = header.and_then(|header| dwarf.unit(header));
-        let begins = unit.ok().and_then(|unit| functions(dwarf, &unit));
+        let unit = header.and_then(|header| dwarf.unit(header)).ok();
+        let program = unit.as_ref().and_then(|unit| unit.line_program.as_ref());
+        let lines = program.map_or(0, |program| program.header().raw_program_buf().len());
+        self.lines = self.lines.saturating_add(lines);
+        let is_bounded = self.lines <= MOST_READS.saturating_mul(dwarf.debug_line.reader().len());
+        let begins = unit
+            .filter(|_| is_bounded)
+            .and_then(|unit| functions(dwarf, &unit));
         self.checked.insert(offset, begins.is_some());
         let Some(mut begins) = begins else {
             return false;
@@ -73,6 +82,33 @@ fn for_each_unit<'a>(dwarf: &Dwarf<R<'a>>, mut work: impl FnMut(usize, Unit<R<'a
             return;
         }
     }
+}
+
+/// gimli's view of `sections`, to read each unit; `None` where its tables are more than any compiler writes.
+pub(crate) fn view_all<'a>(
+    sections: &'a Sections,
+    sup: Option<&'a Sections>,
+) -> Option<Dwarf<R<'a>>> {
+    sections.view_all(sup, tables_are_bounded)
+}
+
+/// Whether all tables of abbreviations can be read within bounds: they may lie within one another.
+pub(crate) fn tables_are_bounded(dwarf: &Dwarf<R<'_>>) -> bool {
+    let section = *dwarf.debug_abbrev.reader();
+    let mut left = MOST_READS.saturating_mul(section.len());
+    let mut known = FxHashSet::default();
+    let mut headers = dwarf.units();
+    while let Ok(Some(header)) = headers.next() {
+        let at = header.debug_abbrev_offset().0;
+        let mut table = section;
+        if known.insert(at) && table.skip(at).is_ok() {
+            let Some(rest) = left.checked_sub(roots::table_len(table)) else {
+                return false;
+            };
+            left = rest;
+        }
+    }
+    dwarf.sup().is_none_or(tables_are_bounded)
 }
 
 /// The functions of a unit by where they begin; `None` where addr2line cannot read it within bounds.

@@ -28,7 +28,9 @@ fn mangling(name: &str) -> Option<Language> {
     if swift.iter().any(|prefix| name.starts_with(prefix)) {
         return Some(Language::Swift);
     }
-    if name.starts_with("_R") {
+    // Its path begins with one of these letters: `_Rb_tree` is of C++'s library, and as plain as can be.
+    let rust = |path: &str| path.starts_with(['C', 'M', 'X', 'Y', 'N', 'I', 'B']);
+    if name.strip_prefix("_R").is_some_and(rust) {
         return Some(Language::Rust);
     }
     let itanium = ["_Z", "__Z", "___Z", "____Z", "_GLOBAL__"];
@@ -140,6 +142,9 @@ mod tests {
         assert_eq!(demangle("_RNvC6_123foo3bar"), "123foo::bar");
         assert_eq!(demangle("$s4main3fooyyF"), "main.foo() -> ()");
         assert_eq!(demangle("main"), "main");
+        // Of C++'s library.
+        assert!(!is_mangled("_Rb_tree_iterator") && !is_mangled("_R") && !is_mangled("_Reuse"));
+        assert!(is_mangled("_RNvC6_123foo3bar") && is_mangled("_RINvCs1_3foo3barmE"));
         assert_eq!(demangle("-[Foo bar:]"), "-[Foo bar:]");
         assert_eq!(demangle("_ZN_damaged"), "_ZN_damaged");
     }

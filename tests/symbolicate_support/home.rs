@@ -33,7 +33,6 @@ impl Home {
         shop.run("gcc -g -O1 -Wl,--build-id=sha1 a.c -o program");
         let mark = shop.address("program", "mark");
         let mut report = shop.report("program", &[(mark, Found::Context)]);
-        report.head.version = 1;
         report.event = Some(Event {
             kind: EventKind::Live,
             ..Event::default()

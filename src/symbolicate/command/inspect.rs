@@ -117,7 +117,7 @@ fn describe(object: &ObjectFile, text: &mut String) {
     for (start, end) in &object.code {
         let _ = writeln!(text, "    code: {start:#x} - {end:#x}");
     }
-    match crate::symbolicate::dwarf::survey(object) {
+    match crate::symbolicate::survey::survey(object) {
         Some(survey) => {
             let versions: Vec<String> = survey.versions.iter().map(ToString::to_string).collect();
             let _ = writeln!(

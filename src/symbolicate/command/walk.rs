@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use memchr::memmem;
 use walkdir::{DirEntry, WalkDir};
 
 use crate::report::limits;
@@ -104,11 +105,33 @@ fn has_report_ending(path: &Path) -> bool {
     ending(path).is_some_and(|ending| ENDINGS.contains(&ending))
 }
 
-/// By its name; JSON and plain text also by what they hold.
+/// By its name; JSON and plain text also by what they hold. What this command printed of reports is none: it
+/// lies in their folder after `symbolicate . > all.txt`, and they are there, too.
 fn is_report(path: &Path) -> bool {
     has_report_ending(path)
         || Bytes::read(path, limits::REPORT_BYTES as u64)
-            .is_ok_and(|bytes| import::detect(&bytes).is_some())
+            .is_ok_and(|bytes| import::detect(&bytes).is_some() && !is_result(&bytes))
+}
+
+/// Whether this command printed it, as `--format text`, `json` or `ndjson`.
+fn is_result(bytes: &[u8]) -> bool {
+    // Behind a path and a name, which a report may have long.
+    let front = &bytes[..bytes.len().min(1 << 16)];
+    if front.first().is_some_and(|first| b"{[".contains(first)) {
+        let follows = |at: usize, what: &[u8]| {
+            let rest = front[at..].trim_ascii_start();
+            rest.starts_with(what)
+                .then(|| front.len() - rest.len() + what.len())
+        };
+        return memmem::find_iter(front, b"\"format\"").any(|at| {
+            follows(at + 8, b":")
+                .and_then(|at| follows(at, b"\"wedjat\""))
+                .is_some()
+        });
+    }
+    let versions = front.split(|byte| *byte == b'\n');
+    let mut versions = versions.filter_map(|line| line.strip_prefix(b"Report Version:"));
+    versions.any(|version| version.trim_ascii_start().starts_with(b"wedjat "))
 }
 
 fn ending(path: &Path) -> Option<&str> {

@@ -48,7 +48,7 @@ impl Format for FlameGraph {
             ));
         }
         let lines = lines.iter().map(String::as_str);
-        flamegraph::from_lines(&mut options, lines, &mut *out).map_err(io::Error::other)?;
+        flamegraph::from_lines(&mut options, lines, &mut *out)?;
         out.flush()
     }
 }

@@ -236,39 +236,32 @@ fn last_word(front: &str, name: &str) -> String {
 
 /// What stands between the bracket that `text` begins with and the one that closes it.
 pub(crate) fn within(text: &str) -> &str {
-    let bytes = text.as_bytes();
-    let mut depth = 0usize;
-    for (at, byte) in bytes.iter().enumerate() {
-        match byte {
-            b'<' | b'(' | b'[' | b'{' => depth += 1,
-            b'>' if at > 0 && matches!(bytes[at - 1], b'-' | b'=') => {}
-            b'>' | b')' | b']' | b'}' => {
-                depth -= 1;
-                if depth == 0 {
-                    return &text[1..at];
-                }
-            }
-            _ => {}
-        }
-    }
-    // Callers skip both brackets, which is past the end here.
-    &text[1..]
+    let end = depths(text).find(|(_, depth)| *depth == 0);
+    // Where nothing closes it: callers skip both brackets, which is past the end here.
+    &text[1..end.map_or(text.len(), |(at, _)| at)]
 }
 
 /// Where `what` stands outside of all brackets.
 fn top_level(text: &str, what: &str) -> Option<usize> {
+    let begins = |at: usize| text.as_bytes()[at..].starts_with(what.as_bytes());
+    let found = depths(text).find(|&(at, depth)| depth == 0 && begins(at));
+    found.map(|(at, _)| at)
+}
+
+/// Each byte's place, and how many brackets are open behind it. Those of `->` and `=>` are none.
+fn depths(text: &str) -> impl Iterator<Item = (usize, usize)> {
     let bytes = text.as_bytes();
-    let mut depth = 0usize;
-    for (at, byte) in bytes.iter().enumerate() {
+    let (mut depth, mut before) = (0usize, 0);
+    bytes.iter().enumerate().map(move |(at, &byte)| {
         match byte {
             b'<' | b'(' | b'[' | b'{' => depth += 1,
-            b'>' if at > 0 && matches!(bytes[at - 1], b'-' | b'=') => {}
+            b'>' if matches!(before, b'-' | b'=') => {}
             b'>' | b')' | b']' | b'}' => depth = depth.saturating_sub(1),
-            _ if depth == 0 && bytes[at..].starts_with(what.as_bytes()) => return Some(at),
             _ => {}
         }
-    }
-    None
+        before = byte;
+        (at, depth)
+    })
 }
 
 fn split_top<'a>(text: &'a str, what: &str) -> Option<(&'a str, &'a str)> {

@@ -21,12 +21,6 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    pub fn new() -> Draft {
-        let mut draft = Draft::default();
-        draft.report.head.version = 1;
-        draft
-    }
-
     pub fn event(&mut self) -> &mut Event {
         self.report.event.get_or_insert_default()
     }

@@ -11,7 +11,7 @@ use crate::symbolicate::frame::image_file_name;
 use crate::symbolicate::symbolicator::is_system;
 
 pub(super) fn read(mut event: Fields) -> Reading {
-    let mut draft = Draft::new();
+    let mut draft = Draft::default();
     head(&mut draft, &mut event);
     let mut meta = event.object("debug_meta");
     for image in meta.list("images") {

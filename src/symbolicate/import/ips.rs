@@ -8,7 +8,7 @@ use crate::report::time::wall;
 use crate::report::{EventKind, Image, Reading, Signal, Thread, Value};
 
 pub(super) fn read(mut header: Fields, mut body: Fields) -> Reading {
-    let mut draft = Draft::new();
+    let mut draft = Draft::default();
     head(&mut draft, &mut header, &mut body);
     for image in body.list("usedImages") {
         let image = image_of(Fields::of(image));

@@ -12,7 +12,7 @@ pub(super) fn is_one(body: &Fields) -> bool {
 }
 
 pub(super) fn read(mut header: Fields, mut body: Fields) -> Reading {
-    let mut draft = Draft::new();
+    let mut draft = Draft::default();
     let words = body.text("panicString").unwrap_or_default();
     for (index, image) in body.list("binaryImages").into_iter().enumerate() {
         // Which program is whose, the list does not say.

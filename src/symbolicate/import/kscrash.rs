@@ -8,7 +8,7 @@ use crate::report::time::wall;
 use crate::report::{EventKind, Image, Omitted, Reading, Signal, Thread, Value};
 
 pub(super) fn read(mut report: Fields) -> Reading {
-    let mut draft = Draft::new();
+    let mut draft = Draft::default();
     // A crash while a crash was being reported keeps what there was of the first in here.
     let mut crash = report.object("crash");
     head(&mut draft, &mut report);

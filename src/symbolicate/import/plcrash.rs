@@ -19,7 +19,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Reading, (usize, &'static str)> {
         Some(_) => return Err((HEADER - 1, "is a version of the layout other than 1")),
         None => return Err((bytes.len(), "the file ends")),
     }
-    let mut draft = Draft::new();
+    let mut draft = Draft::default();
     let mut left: Extra = Vec::new();
     let mut threads = Vec::new();
     let mut signal = None;

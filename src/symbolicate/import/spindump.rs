@@ -59,7 +59,7 @@ pub(super) fn read(text: &[u8], mut header: Fields, lines: Lines<'_>) -> Reading
         page.line(line, number);
     }
     page.close();
-    let mut draft = Draft::new();
+    let mut draft = Draft::default();
     for (number, offset) in lines.places(std::mem::take(&mut page.unread)) {
         let message =
             format!("line {number} stands in a tree of stacks and is no frame: it is left out");

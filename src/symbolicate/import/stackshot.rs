@@ -14,7 +14,7 @@ pub(super) fn is_one(body: &Fields) -> bool {
 }
 
 pub(super) fn read(mut header: Fields, mut body: Fields) -> Reading {
-    let mut draft = Draft::new();
+    let mut draft = Draft::default();
     let images = body.list("binaryImages");
     let pid = body.unsigned("pid");
     let mut processes = body.object("processByPid").into_extra();

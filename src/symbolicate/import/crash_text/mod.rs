@@ -37,7 +37,7 @@ pub(super) fn is_one(text: &[u8]) -> bool {
 /// `lines` are those of the text where it was found.
 pub(super) fn read(text: &[u8], mut header: Fields, lines: Lines<'_>) -> Reading {
     let text: Cow<'_, str> = String::from_utf8_lossy(text);
-    let mut draft = Draft::new();
+    let mut draft = Draft::default();
     images(&mut draft, &text);
     let mut page = Page::default();
     for (line, number) in text.lines().zip(1..) {

@@ -7,13 +7,16 @@
 //! - Stacks nest through `subFrames`. Where they are given by thread, the outer object is the innermost
 //!   frame; where they are sampled and branch, it is the outermost. See [`is_innermost_first`].
 
-use crate::report::time::wall;
+mod tree;
+
 use std::collections::BTreeMap;
 
+use self::tree::{Node, flatten, is_innermost_first, paths};
 use super::draft::{Draft, frame, keep_frames};
 use super::fields::Fields;
 use super::ips::joined;
 use super::{Layout, values};
+use crate::report::time::wall;
 use crate::report::{EventKind, Image, Reading, Sample, Signal, Thread, Value, limits};
 
 /// The payload's lists, and what they hold.
@@ -70,7 +73,7 @@ pub(super) fn read(value: Value) -> Vec<Reading> {
 }
 
 fn one(mut fields: Fields, kind: EventKind, list: &str, time: Option<u64>) -> Reading {
-    let mut draft = Draft::new();
+    let mut draft = Draft::default();
     draft.report.head.time = wall(time.unwrap_or(0));
     let tree = fields.take("callStackTree");
     let mut meta = fields.object("diagnosticMetaData");
@@ -155,19 +158,6 @@ fn event(draft: &mut Draft, meta: &mut Fields, kind: EventKind, list: &str) {
     meta.keep("exceptionReason", thrown);
 }
 
-/// A node of the tree, flattened: its parent stands before it.
-struct Node {
-    parent: Option<usize>,
-    children: usize,
-    /// Samples that ended here or deeper.
-    count: u64,
-    pc: u64,
-    offset: Option<u64>,
-    id: Vec<u8>,
-    name: String,
-    left: Fields,
-}
-
 fn stacks(draft: &mut Draft, tree: Value, kind: EventKind) {
     let mut tree = Fields::of(tree);
     let per_thread = tree.bool("callStackPerThread").unwrap_or(true);
@@ -226,93 +216,6 @@ fn stacks(draft: &mut Draft, tree: Value, kind: EventKind) {
         keep_frames(&mut thread, left);
         draft.thread(thread);
     }
-}
-
-/// The tree without recursion, and its frames without their `subFrames`.
-fn flatten(roots: Vec<Value>) -> Vec<Node> {
-    let mut nodes: Vec<Node> = Vec::new();
-    let mut open: Vec<(Option<usize>, Value)> =
-        roots.into_iter().rev().map(|v| (None, v)).collect();
-    while let Some((parent, value)) = open.pop() {
-        let mut left = Fields::of(value);
-        let below = left.list("subFrames");
-        let at = nodes.len();
-        nodes.push(Node {
-            parent,
-            children: below.len(),
-            count: left.unsigned("sampleCount").unwrap_or(1),
-            pc: left.unsigned("address").unwrap_or(0),
-            offset: left.unsigned("offsetIntoBinaryTextSegment"),
-            id: values::id(&left.text("binaryUUID").unwrap_or_default()),
-            name: left.text("binaryName").unwrap_or_default(),
-            left,
-        });
-        open.extend(below.into_iter().rev().map(|v| (Some(at), v)));
-    }
-    nodes
-}
-
-/// Every path from the outer object to one without `subFrames`, innermost frame first, with the
-/// samples that ended there. Bounded in sum, since a hostile tree could ask for their product.
-fn paths(nodes: &[Node], innermost_first: bool) -> Vec<(Vec<usize>, u64)> {
-    let mut below = vec![0u64; nodes.len()];
-    for node in nodes {
-        if let Some(parent) = node.parent {
-            below[parent] = below[parent].saturating_add(node.count);
-        }
-    }
-    let mut room = limits::FRAMES;
-    let mut paths = Vec::new();
-    for (at, node) in nodes.iter().enumerate() {
-        let own = node.count.saturating_sub(below[at]);
-        if node.children > 0 && (own == 0 || innermost_first) {
-            continue;
-        }
-        let mut path = Vec::new();
-        let mut next = Some(at);
-        while let Some(at) = next.filter(|_| path.len() < room) {
-            path.push(at);
-            next = nodes[at].parent;
-        }
-        room -= path.len();
-        if innermost_first {
-            path.reverse();
-        }
-        if !path.is_empty() {
-            paths.push((path, if node.children > 0 { own } else { node.count }));
-        }
-    }
-    paths
-}
-
-/// Whether the outermost object is the innermost frame.
-///
-/// A branching tree grows from its outermost frame. In a chain, the images at its ends tell: threads
-/// begin in `dyld` or `libsystem_pthread`, and wait in `libsystem_kernel`. Else, stacks by thread are
-/// innermost first, and sampled ones outermost first.
-fn is_innermost_first(nodes: &[Node], per_thread: bool) -> bool {
-    if nodes.iter().any(|node| node.children > 1) {
-        return false;
-    }
-    let starts = |node: Option<&Node>| {
-        node.is_some_and(|node| {
-            matches!(
-                node.name.as_str(),
-                "dyld" | "libdyld.dylib" | "libsystem_pthread.dylib"
-            )
-        })
-    };
-    let waits = |node: Option<&Node>| node.is_some_and(|n| n.name == "libsystem_kernel.dylib");
-    let (outer, inner) = (nodes.first(), nodes.last());
-    if nodes.len() > 1 {
-        if waits(outer) || (starts(inner) && !starts(outer)) {
-            return true;
-        }
-        if waits(inner) || (starts(outer) && !starts(inner)) {
-            return false;
-        }
-    }
-    per_thread
 }
 
 /// An image's id and name: all that tells one from another.

@@ -1,0 +1,109 @@
+//! When a whole table is made, and that it answers as the debug information does.
+
+use super::*;
+use crate::symbolicate::object_file;
+
+#[test]
+fn a_table_is_made_after_some_look_ups_that_took_as_long() {
+    let (short, long) = (Duration::from_millis(1), Duration::from_secs(9));
+    for (answers, spent, info_len, expected) in [
+        (1, long, 0, false),
+        (FEW_ANSWERS, long, 1 << 20, false),
+        (FEW_ANSWERS + 1, long, 1 << 20, true),
+        (FEW_ANSWERS + 1, short, 1 << 20, false),
+        (u32::MAX, long, usize::MAX, false),
+    ] {
+        let found = is_table_worth_it(answers, spent, info_len);
+        assert_eq!(found, expected, "{answers} {spent:?} {info_len}");
+    }
+}
+
+/// Where the two ways differ, and how many addresses are known.
+fn differences(path: &str) -> (Vec<String>, usize) {
+    let work = Arc::new(Work {
+        jobs: 1,
+        cache: None,
+    });
+    let object = object_file::open(path.as_ref()).unwrap().remove(0);
+    let code = object.code.clone();
+    // Its table is broken off once it goes.
+    let debug_file = DebugFile::new(object, None, work);
+    let file = debug_file.inner.clone();
+    let sections = Arc::new(Sections::load(&file.object).unwrap());
+    let table = convert(&file.object, &sections, file.symbols(), &file.stop).unwrap();
+    let table = FullTable::new(Bytes::from(table), file.object.base).unwrap();
+    let (mut differ, mut known) = (Vec::new(), 0);
+    for address in code.iter().flat_map(|&(start, end)| start..end) {
+        let direct = file.lookup_directly(address).0;
+        let of_table = table.lookup(address);
+        let plain = |answer: &Option<Answer>| format!("{answer:?}");
+        if plain(&direct) != plain(&of_table) {
+            differ.push(format!("{address:#x}: {direct:?}, not {of_table:?}"));
+        }
+        known += usize::from(direct.is_some());
+    }
+    (differ, known)
+}
+
+/// Every address of an image, looked up in its debug information directly and in the full table.
+#[test]
+fn the_full_table_answers_as_the_debug_information_does() {
+    for arch in ["arm64", "x86_64"] {
+        let path = format!("testdata/macho/{arch}/kiosk.dSYM/Contents/Resources/DWARF/kiosk");
+        let (differ, known) = differences(&path);
+        assert_eq!(differ, [""; 0], "{arch}");
+        assert!(known > 500, "{arch}: only {known} are known");
+    }
+}
+
+/// The same of what gcc makes: names that begin as Rust's mangled ones do, those of local functions that only
+/// symbols have whole, and code of an inlined function in front of the first row of its section.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_full_table_answers_as_the_debug_information_of_gcc_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let source = "namespace { struct Price { int cents; }; }
+template <class T> struct _Rb_tree {
+    T *of; int count;
+    __attribute__((noinline)) _Rb_tree(T *of, int count) : of(of), count(count) {}
+};
+volatile int sink;
+static inline __attribute__((always_inline)) int twice(int n) { return n * 3 + sink; }
+__attribute__((noinline)) int outer(int n) { return twice(n) + 1; }
+int main(int argc, char **argv) {
+    Price price = {argc};
+    return _Rb_tree<Price>(&price, outer(argc)).count;
+}
+";
+    std::fs::write(path("a.cc"), source).unwrap();
+    let gcc = |line: &str| {
+        let mut gcc = std::process::Command::new("g++");
+        gcc.current_dir(folder.path()).args(line.split(' '));
+        assert!(gcc.status().unwrap().success(), "g++ {line}");
+    };
+    for flags in [
+        "-gdwarf-4 -O0",
+        "-gdwarf-5 -O0",
+        "-gdwarf-4 -O1",
+        "-gdwarf-5 -O1",
+    ] {
+        gcc(&format!(
+            "-S {flags} -gno-variable-location-views -ffunction-sections a.cc"
+        ));
+        // No row for `outer` but the last.
+        let text = std::fs::read_to_string(path("a.s")).unwrap();
+        let begin = text.find("\n_Z5outeri:").unwrap();
+        let end = begin + text[begin..].find(".cfi_endproc").unwrap();
+        let is_row = |line: &str| line.starts_with("\t.loc ");
+        let last = text[begin..end].rfind("\n\t.loc ").unwrap();
+        let lines = text[begin..begin + last].split_inclusive('\n');
+        let outer: String = lines.filter(|line| !is_row(line)).collect();
+        let rest = &text[begin + last..];
+        std::fs::write(path("a.s"), [&text[..begin], &outer, rest].concat()).unwrap();
+        gcc("a.s -o program");
+        let (differ, known) = differences(&path("program"));
+        assert_eq!(differ, [""; 0], "{flags}");
+        assert!(known > 50, "{flags}: only {known} are known");
+    }
+}

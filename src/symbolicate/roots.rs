@@ -1,0 +1,190 @@
+//! The roots of units, as much of them as leads to addresses and lines: no name, no other entry, and of the
+//! tables of abbreviations no more than a root needs.
+
+use std::sync::Arc;
+
+use addr2line::gimli::{
+    self, Abbreviations, AttributeSpecification, AttributeValue, DebugLineOffset, Dwarf,
+    Reader as _, Section as _, Unit, UnitHeader, UnitOffset, UnitType,
+};
+use rustc_hash::FxHashMap;
+
+use super::dwarf::R;
+
+/// Units may share abbreviations and lines, but not so that these sections are read so many times over:
+/// addr2line and symbolic keep what they read for each unit.
+pub(crate) const MOST_READS: usize = 16;
+
+/// The attributes of a root that lead to addresses and lines; all others, names first, are skipped.
+const WANTED: [gimli::DwAt; 9] = [
+    gimli::DW_AT_low_pc,
+    gimli::DW_AT_high_pc,
+    gimli::DW_AT_ranges,
+    gimli::DW_AT_stmt_list,
+    gimli::DW_AT_addr_base,
+    gimli::DW_AT_GNU_addr_base,
+    gimli::DW_AT_rnglists_base,
+    gimli::DW_AT_GNU_ranges_base,
+    gimli::DW_AT_GNU_dwo_id,
+];
+
+/// An abbreviation of no more bytes is that of a root, however many roots use it.
+const SHORT: usize = 256;
+
+/// Attributes of one entry.
+pub(crate) type Attributes<'a> = Vec<gimli::Attribute<R<'a>>>;
+
+/// Reads roots one after the other.
+pub(crate) struct Roots<'d, 'a> {
+    dwarf: &'d Dwarf<R<'a>>,
+    /// Of the last root that was read.
+    pub attributes: Attributes<'a>,
+    /// Where abbreviations stand, by their table and code.
+    found: FxHashMap<(usize, u64), usize>,
+    /// So many bytes of abbreviations may still be looked through.
+    left: usize,
+    none: Arc<Abbreviations>,
+}
+
+impl<'d, 'a> Roots<'d, 'a> {
+    pub(crate) fn new(dwarf: &'d Dwarf<R<'a>>) -> Roots<'d, 'a> {
+        Roots {
+            dwarf,
+            attributes: Vec::new(),
+            found: FxHashMap::default(),
+            left: MOST_READS.saturating_mul(dwarf.debug_abbrev.reader().len()),
+            none: Arc::default(),
+        }
+    }
+
+    /// Whether units share tables of abbreviations beyond measure; what was read last is then not all.
+    pub(crate) fn are_too_long(&self) -> bool {
+        self.left == 0
+    }
+
+    /// A unit of which only the root can be read, without its name, and where its lines stand.
+    pub(crate) fn unit(
+        &mut self,
+        header: UnitHeader<R<'a>>,
+    ) -> Option<(Unit<R<'a>>, Option<DebugLineOffset>)> {
+        self.read(&header).ok()?;
+        let mut unit = Unit {
+            abbreviations: self.none.clone(),
+            name: None,
+            comp_dir: None,
+            low_pc: 0,
+            str_offsets_base: gimli::DebugStrOffsetsBase(0),
+            addr_base: gimli::DebugAddrBase(0),
+            loclists_base: gimli::DebugLocListsBase(0),
+            rnglists_base: gimli::DebugRngListsBase(0),
+            line_program: None,
+            dwo_id: match header.type_() {
+                UnitType::Skeleton(id) | UnitType::SplitCompilation(id) => Some(id),
+                _ => None,
+            },
+            header,
+        };
+        let (mut low, mut lines) = (None, None);
+        for attribute in &self.attributes {
+            match (attribute.name(), attribute.value()) {
+                (gimli::DW_AT_low_pc, value) => low = Some(value),
+                (gimli::DW_AT_stmt_list, AttributeValue::DebugLineRef(at)) => lines = Some(at),
+                (
+                    gimli::DW_AT_addr_base | gimli::DW_AT_GNU_addr_base,
+                    AttributeValue::DebugAddrBase(base),
+                ) => unit.addr_base = base,
+                (
+                    gimli::DW_AT_rnglists_base | gimli::DW_AT_GNU_ranges_base,
+                    AttributeValue::DebugRngListsBase(base),
+                ) => unit.rnglists_base = base,
+                (gimli::DW_AT_GNU_dwo_id, AttributeValue::DwoId(id)) => {
+                    unit.dwo_id = unit.dwo_id.or(Some(id));
+                }
+                _ => {}
+            }
+        }
+        if let Some(low) = low {
+            unit.low_pc = self.dwarf.attr_address(&unit, low).ok()?.unwrap_or(0);
+        }
+        Some((unit, lines))
+    }
+
+    /// Reads the attributes of a root, one by one as its abbreviation names them.
+    fn read(&mut self, header: &UnitHeader<R<'a>>) -> gimli::Result<()> {
+        self.attributes.clear();
+        let root = header.root_offset();
+        let mut input = header.range_from(root..)?;
+        let all = input.len();
+        let code = input.read_uleb128()?;
+        let first = UnitOffset(root.0 + (all - input.len()));
+        let mut specs = self.find(header.debug_abbrev_offset().0, code)?;
+        let mut entry = header.entries_raw(&self.none, Some(first))?;
+        let begin = specs.len();
+        while let Some(spec) = specification(&mut specs)? {
+            if WANTED.contains(&spec.name()) {
+                self.attributes.push(entry.read_attribute(spec)?);
+            } else {
+                entry.skip_attributes(&[spec])?;
+            }
+        }
+        let length = begin - specs.len();
+        self.left = self.left.saturating_sub(length.saturating_sub(SHORT));
+        Ok(())
+    }
+
+    /// The attributes of the abbreviation `code` of a table.
+    fn find(&mut self, table: usize, code: u64) -> gimli::Result<R<'a>> {
+        let mut specs = *self.dwarf.debug_abbrev.reader();
+        let all = specs.len();
+        if let Some(&at) = self.found.get(&(table, code)) {
+            specs.skip(at)?;
+            return Ok(specs);
+        }
+        specs.skip(table)?;
+        let begin = specs.len();
+        let mut is_found = Ok(false);
+        while is_found == Ok(false) && begin - specs.len() < self.left {
+            is_found = next_abbreviation(&mut specs, Some(code));
+        }
+        self.left = self.left.saturating_sub(begin - specs.len());
+        if !is_found? {
+            return Err(gimli::Error::InvalidAbbreviationCode(code));
+        }
+        self.found.insert((table, code), all - specs.len());
+        Ok(specs)
+    }
+}
+
+/// Reads up to the attributes of the next abbreviation if that has the code `wanted`, else over it; whether
+/// it has. An error at the end of the table, too.
+fn next_abbreviation(specs: &mut R<'_>, wanted: Option<u64>) -> gimli::Result<bool> {
+    let code = specs.read_uleb128()?;
+    if code == 0 {
+        return Err(gimli::Error::InvalidAbbreviationCode(0));
+    }
+    let (_tag, _children) = (specs.read_uleb128()?, specs.read_u8()?);
+    if wanted == Some(code) {
+        return Ok(true);
+    }
+    while specification(specs)?.is_some() {}
+    Ok(false)
+}
+
+/// How many bytes the table of abbreviations that `specs` begins with has, as far as it can be read.
+pub(crate) fn table_len(mut specs: R<'_>) -> usize {
+    let begin = specs.len();
+    while next_abbreviation(&mut specs, None).is_ok() {}
+    begin - specs.len()
+}
+
+/// The next attribute of an abbreviation, unless it ends there.
+fn specification(specs: &mut R<'_>) -> gimli::Result<Option<AttributeSpecification>> {
+    let (name, form) = (specs.read_uleb128_u16()?, specs.read_uleb128_u16()?);
+    let (name, form) = (gimli::DwAt(name), gimli::DwForm(form));
+    let constant = match form {
+        gimli::DW_FORM_implicit_const => Some(specs.read_sleb128()?),
+        _ => None,
+    };
+    let is_end = name.0 == 0 && form.0 == 0;
+    Ok((!is_end).then(|| AttributeSpecification::new(name, form, constant)))
+}

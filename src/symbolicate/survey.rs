@@ -1,0 +1,45 @@
+//! What the units of an object say of themselves: their versions and producers.
+
+use std::collections::BTreeSet;
+
+use addr2line::gimli;
+
+use super::dwarf::Sections;
+use super::object_file::ObjectFile;
+use super::{guard, search};
+
+/// What the units of an object say of themselves.
+#[derive(Debug, Default)]
+pub(crate) struct Survey {
+    pub units: usize,
+    /// DWARF versions, each once.
+    pub versions: BTreeSet<u16>,
+    /// `DW_AT_producer`, each once.
+    pub producers: BTreeSet<String>,
+}
+
+/// Reads the root of every unit; `None` if there is no DWARF.
+pub(crate) fn survey(object: &ObjectFile) -> Option<Survey> {
+    let sections = Sections::load(object)?;
+    // Where dwz took part of it out, its producer may stand there.
+    let shared = search::dwz_file(object, Vec::new()).and_then(|shared| Sections::load(&shared));
+    let dwarf = guard::view_all(&sections, shared.as_ref())?;
+    let mut survey = Survey::default();
+    let mut units = dwarf.units();
+    while let Ok(Some(header)) = units.next() {
+        survey.units += 1;
+        survey.versions.insert(header.version());
+        let Ok(unit) = dwarf.unit(header) else {
+            continue;
+        };
+        let mut entries = unit.entries();
+        if let Ok(Some(root)) = entries.next_dfs()
+            && let Some(producer) = root.attr_value(gimli::DW_AT_producer)
+            && let Ok(producer) = dwarf.attr_string(&unit, producer)
+        {
+            let producer = producer.to_string_lossy();
+            survey.producers.insert(producer.into_owned());
+        }
+    }
+    Some(survey)
+}
