@@ -12,7 +12,6 @@ use wedjat::report::{End, Event, EventKind, Frame, Image, Report, StallEnd, Thre
 
 fn report(number: u64) -> Vec<u8> {
     let mut report = Report::default();
-    report.head.version = 1;
     report.head.pid = number;
     report.head.app.name = "app".into();
     report.event = Some(Event {

@@ -119,7 +119,6 @@ fn full() -> Report {
 /// `tests/browser/run` draws.
 fn pictured() -> Report {
     let mut report = full();
-    report.head.version = 1;
     report.head.id = *b"0123456789abcdef";
     report.head.time = std::time::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     report.head.app.name = "kiosk".into();

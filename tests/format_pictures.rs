@@ -260,7 +260,6 @@ fn a_page_of_many_begins_with_their_groups() {
 #[test]
 fn names_of_strangers_are_no_markup() {
     let mut report = wedjat::report::Report::default();
-    report.head.version = 1;
     report.head.app.name = "<script>alert(1)</script>".into();
     report.threads.push(wedjat::report::Thread {
         name: Some("\"><img src=x onerror=alert(2)>".into()),

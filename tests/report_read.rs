@@ -214,7 +214,6 @@ fn what_looks_like_a_section_within_an_id_is_none() {
         *b"\x92\xa5event\x81\xa1x\x00\x00\x00\x00\x00\x00",
     ] {
         let mut report = Report::default();
-        report.head.version = 1;
         report.head.id = fake;
         let bytes = report::to_bytes(&report);
         for len in find(&bytes, &fake) + fake.len()..bytes.len() {
@@ -229,7 +228,6 @@ fn what_looks_like_a_section_within_an_id_is_none() {
 #[test]
 fn what_looks_like_a_section_in_one_that_was_cut_is_not_carried_on_from() {
     let mut report = Report::default();
-    report.head.version = 1;
     // As a section does, and behind it as another begins; neither has a check.
     let fake = b"\x92\xa5event\x81\xa1x\x00\x92\xa5event\x81\xa1x\x00".to_vec();
     report.memory.push(NearMemory {
@@ -354,6 +352,25 @@ fn a_later_version_is_refused_by_its_number() {
     assert!(
         matches!(error, ReadError::Version { version: 2 }),
         "{error}"
+    );
+}
+
+#[test]
+fn a_head_without_a_version_is_refused() {
+    let bytes = other_encoder(&[("head", v(&[("format", "wedjat".into())]))]);
+    let error = report::read(&bytes).unwrap_err();
+    assert!(
+        matches!(error, ReadError::Version { version: 0 }),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_report_made_of_defaults_can_be_read() {
+    let report = Report::default();
+    assert_eq!(
+        report::read(&report::to_bytes(&report)).unwrap().report,
+        report
     );
 }
 

@@ -13,7 +13,6 @@ const SLIDE: u64 = 0x5555_1234_5000;
 
 fn report() -> Report {
     let mut report = Report::default();
-    report.head.version = 1;
     report.head.app.name = "MyApp".to_owned();
     report.event = Some(Event {
         reason: Some("alice's file C:\\Users\\Alice B\\x.txt is locked".to_owned()),

@@ -9,7 +9,6 @@ use wedjat::report::{self, DamageKind, ReadError, Reading, Report, ReportReader,
 
 fn small(pid: u64) -> Vec<u8> {
     let mut report = Report::default();
-    report.head.version = 1;
     report.head.pid = pid;
     report.end = Some(report::End {
         closed_by: "writer".to_owned(),

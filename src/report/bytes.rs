@@ -18,7 +18,6 @@ use super::write::ClosedBy;
 /// ```
 /// use wedjat::report::{self, Report};
 /// let mut report = Report::default();
-/// report.head.version = 1;
 /// report.head.app.name = "MyApp".to_owned();
 /// let bytes = report::to_bytes(&report);
 /// assert_eq!(report::read(&bytes)?.report, report);

@@ -26,7 +26,6 @@ const LONGEST_START: usize = 40;
 /// ```
 /// use wedjat::report::{self, Report, ReportReader};
 /// let mut report = Report::default();
-/// report.head.version = 1;
 /// let mut stream = report::to_bytes(&report);
 /// stream.extend(report::to_bytes(&report));
 ///

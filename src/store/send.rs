@@ -129,9 +129,7 @@ mod tests {
     }
 
     fn report() -> Vec<u8> {
-        let mut report = crate::report::Report::default();
-        report.head.version = 1;
-        crate::report::to_bytes(&report)
+        crate::report::to_bytes(&crate::report::Report::default())
     }
 
     #[test]

@@ -271,7 +271,6 @@ mod tests {
     /// The parts that the crash writer thread has written, and those of the dying thread.
     fn parts() -> (Report, Report) {
         let mut first = Report::default();
-        first.head.version = VERSION;
         first.head.id = [7; 16];
         let mut rest = first.clone();
         first.event = Some(Event {

@@ -200,12 +200,11 @@ mod tests {
             assert_eq!(after.damage, before.damage);
         }
         // A tool may have left the checks out.
-        let mut report = Report::default();
-        report.head.version = VERSION;
-        report.event = Some(Event::default());
-        report
-            .unknown
-            .push(("x".to_owned(), crate::report::Value::Nil));
+        let report = Report {
+            event: Some(Event::default()),
+            unknown: vec![("x".to_owned(), crate::report::Value::Nil)],
+            ..Report::default()
+        };
         let after = read(&fatal(&to_bytes(&report)).unwrap()).unwrap();
         assert!(after.report.event.unwrap().fatal);
     }

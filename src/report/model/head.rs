@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::hold::{Hold, Owned, Owning};
 use crate::report::wire::fields::{As, Id, Nanos, extra, lenient};
 
+/// The version of the format that this crate writes.
+pub(crate) const VERSION: u64 = 1;
+
 /// The first section of every report.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
@@ -17,7 +20,7 @@ pub struct Head<H: Hold = Owned> {
     pub format: Format,
     /// Version of the format; 1 here.
     /// *always*
-    #[serde(deserialize_with = "lenient")]
+    #[serde(default = "u64::default", deserialize_with = "lenient")]
     pub version: u64,
     /// Identifies this report.
     /// *always; 16 bytes*
@@ -65,11 +68,11 @@ where
     H::Text: Default,
     H::Extra: Default,
 {
-    /// Of the Unix epoch, and nothing else is known.
+    /// Of this version of the format and of the Unix epoch, and nothing else is known.
     fn default() -> Self {
         Head {
             format: Format::default(),
-            version: 0,
+            version: VERSION,
             id: [0; 16],
             launch: [0; 16],
             time: SystemTime::UNIX_EPOCH,

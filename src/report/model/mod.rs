@@ -21,6 +21,7 @@ mod value;
 
 pub use event::{Event, EventKind, Signal, Thresholds};
 pub use frame::{Found, Frame, Omitted, RawFrame, WalkEnd};
+pub(crate) use head::VERSION;
 pub use head::{App, Format, Head, Os};
 pub use hold::{
     Borrowed, Breadcrumbs, Each, Frames, Hold, Iterators, Marks, Nothing, Owned, Owning, Pairs,
@@ -85,6 +86,3 @@ views! {
     MemoryView = Memory, NearMemoryView = NearMemory, StallEndView = StallEnd, CaptureView = Capture,
     LossView = Loss,
 }
-
-/// The version of the format that this crate writes.
-pub(crate) const VERSION: u64 = 1;

@@ -1,13 +1,15 @@
 //! A serde serializer into a fixed buffer, over that of `rmp-serde`: what does not fit is taken back and counted.
 
+mod containers;
+
 use std::io;
 
 use rmp_serde::encode::{Error, Serializer as Rmp};
-use serde::ser::{self, Impossible, Serialize, Serializer};
+use serde::ser::{Impossible, Serialize, Serializer};
 
+use super::EXTENSION;
 use super::out::Out;
 use super::part::{Part, Rules};
-use super::{EXTENSION, EXTRA};
 
 /// Puts values into a buffer. Where a map's entry or an array's element does not fit, it is left out whole
 /// and counted, and the next one is tried; tuples are whole or not at all. A struct's field that is `None`
@@ -285,122 +287,3 @@ impl<'s, 'b> Serializer for &'s mut Fit<'b> {
 }
 
 const NO_VARIANTS: Error = Error::InvalidDataModel("the format has no such value");
-
-impl ser::SerializeSeq for Open<'_, '_> {
-    type Ok = ();
-    type Error = Error;
-
-    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
-        if self.skipped > 0 {
-            self.skipped -= 1;
-            return Ok(());
-        }
-        let before = self.fit.len();
-        self.entry(before, value);
-        Ok(())
-    }
-
-    fn end(self) -> Result<(), Error> {
-        self.close()
-    }
-}
-
-/// A tuple is whole or not at all.
-impl ser::SerializeTuple for Open<'_, '_> {
-    type Ok = ();
-    type Error = Error;
-
-    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
-        value.serialize(&mut *self.fit)?;
-        self.count = self.count.saturating_add(1);
-        // A tuple is whole or not at all: a short one, as each frame is, gets its count at its end.
-        match self.count < 16 || self.fit.out().set_count(self.at, self.count, self.fix) {
-            true => Ok(()),
-            false => Err(FULL),
-        }
-    }
-
-    fn end(self) -> Result<(), Error> {
-        if self.count < 16 {
-            self.fit.out().set_count(self.at, self.count, self.fix);
-        }
-        self.close()
-    }
-}
-
-impl ser::SerializeMap for Open<'_, '_> {
-    type Ok = ();
-    type Error = Error;
-
-    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Error> {
-        self.key = self.fit.len();
-        let may_cut = std::mem::take(&mut self.fit.may_cut);
-        if key.serialize(&mut *self.fit).is_err() {
-            let before = std::mem::replace(&mut self.key, usize::MAX);
-            self.take_back(before);
-        }
-        self.fit.may_cut = may_cut;
-        Ok(())
-    }
-
-    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
-        let may_cut = self.fit.may_cut;
-        if self.key != usize::MAX {
-            self.entry(self.key, value);
-        }
-        self.fit.may_cut = may_cut;
-        Ok(())
-    }
-
-    fn end(self) -> Result<(), Error> {
-        self.close()
-    }
-}
-
-impl ser::SerializeStruct for Open<'_, '_> {
-    type Ok = ();
-    type Error = Error;
-
-    fn serialize_field<T: Serialize + ?Sized>(
-        &mut self,
-        key: &'static str,
-        value: &T,
-    ) -> Result<(), Error> {
-        if key == EXTRA {
-            self.fit.splice = Some((self.at, self.count));
-            value.serialize(&mut *self.fit)?;
-            // What is spliced is closed last; where there was nothing, nothing was opened.
-            if self.fit.splice.take().is_none() {
-                self.count = self.fit.closed.1;
-            }
-            self.fit.is_none = false;
-            return Ok(());
-        }
-        if !self.fit.part.is_partial() {
-            self.field(key, value);
-            return Ok(());
-        }
-        let Part { stack, skipped, .. } = self.fit.part;
-        match (key, stack) {
-            ("breadcrumbs", _) if skipped == usize::MAX => {}
-            ("breadcrumbs", _) => {
-                self.fit.skipped = skipped;
-                self.field(key, value);
-            }
-            ("registers", Some(stack)) if !stack.has_registers => {}
-            ("frames", Some(stack)) => self.field(key, &stack),
-            ("omitted", Some(stack)) => {
-                let held = self.fit.part.held();
-                let out = self.fit.out();
-                out.reserved = out.reserved.saturating_sub(held);
-                self.field(key, &stack.omitted);
-            }
-            _ => self.field(key, value),
-        }
-        Ok(())
-    }
-
-    fn end(self) -> Result<(), Error> {
-        self.close()
-    }
-}
