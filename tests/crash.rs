@@ -18,6 +18,7 @@ mod first;
 mod held;
 #[path = "crash/leader.rs"]
 mod leader;
+mod library;
 #[path = "crash/memory.rs"]
 mod memory;
 #[path = "crash/near.rs"]
@@ -26,6 +27,7 @@ mod near;
 mod neighbours;
 #[path = "crash/panics.rs"]
 mod panics;
+mod seccomp;
 #[path = "crash/taken.rs"]
 mod taken;
 #[path = "crash/within.rs"]
@@ -549,28 +551,11 @@ fn trap() -> u8 {
     0
 }
 
-/// Kills by SIGSYS on `getppid`, by a filter of seccomp(2).
+/// Kills by SIGSYS on `getppid`.
 fn forbidden_syscall() -> u8 {
-    const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-    const EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
-    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
-    let filter = [
-        step(LOAD, 0, 0, 0),
-        step(EQUAL, 0, 1, libc::SYS_getppid as u32),
-        step(RETURN, 0, 0, libc::SECCOMP_RET_TRAP),
-        step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
-    ];
-    let program = libc::sock_fprog {
-        len: filter.len() as u16,
-        filter: filter.as_ptr().cast_mut(),
-    };
-    // SAFETY: the program outlives the calls.
-    unsafe {
-        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-        libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program);
-        libc::getppid();
-    }
+    seccomp::trap(&[libc::SYS_getppid]);
+    // SAFETY: takes nothing.
+    unsafe { libc::getppid() };
     0
 }
 

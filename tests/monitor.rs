@@ -2,6 +2,7 @@
 //! Each app is a child process of its own, as there is one monitor a process.
 
 mod child;
+mod library;
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -156,27 +157,10 @@ fn roles(role: &str, folder: &Path) {
             again.unwrap().record("again").unwrap();
         }
         "loaded_later" => {
-            let library = Folder::new("library");
-            let source = library.0.join("later.c");
-            std::fs::write(
-                &source,
-                "void slow_in_library(void (*f)(void *), void *p) { f(p); __asm__ volatile(\"\"); }\n",
-            )
-            .unwrap();
-            let object = library.0.join("liblater.so");
-            let made = std::process::Command::new("cc")
-                .args([
-                    "-g",
-                    "-O1",
-                    "-fno-optimize-sibling-calls",
-                    "-shared",
-                    "-fPIC",
-                    "-o",
-                ])
-                .args([&object, &source])
-                .status()
-                .unwrap();
-            assert!(made.success());
+            let folder_of_library = Folder::new("library");
+            let source = "void slow_in_library(void (*f)(void *), void *p) { f(p); __asm__ volatile(\"\"); }\n";
+            let flags = ["-g", "-O1", "-fno-optimize-sibling-calls"];
+            let object = library::made(&folder_of_library.0, "later", source, &flags);
             let (monitor, receiver) = install(folder);
             let path = std::ffi::CString::new(object.to_str().unwrap()).unwrap();
             extern "C" fn freeze(_: *mut libc::c_void) {

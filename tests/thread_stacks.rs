@@ -2,9 +2,9 @@
 //! on one of C's that never called us, and on one that was there before the monitor.
 
 mod child;
+mod library;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
 
 use child::{Ended, Folder, functions, play_with, role};
@@ -41,21 +41,13 @@ fn library() -> &'static Path {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
     MADE.get_or_init(|| {
         let folder = Folder::new("threads");
-        let path = folder.0.join("libthreads.so");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/crash/threads.c");
-        let status = Command::new("cc")
-            .args([
-                "-g",
-                "-O1",
-                "-fno-optimize-sibling-calls",
-                "-shared",
-                "-fPIC",
-                "-o",
-            ])
-            .args([&path, &source])
-            .status()
-            .unwrap();
-        assert!(status.success());
+        let flags = ["-g", "-O1", "-fno-optimize-sibling-calls"];
+        let path = library::made(
+            &folder.0,
+            "threads",
+            include_str!("crash/threads.c"),
+            &flags,
+        );
         child::keep(folder);
         path
     })

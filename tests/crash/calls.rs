@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::child::{calls, play, stack};
-use crate::{Tests, Way, install, outer, tests};
+use crate::{Tests, Way, install, outer, seccomp, tests};
 
 pub fn trials() -> Tests {
     tests(&[(
@@ -54,40 +54,6 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_tgkill,
 ];
 
-/// Kills the process at any other system call of any of its threads, from now on.
-fn filter() {
-    let step = |code: u32, jt, jf, k| libc::sock_filter {
-        code: code as u16,
-        jt,
-        jf,
-        k,
-    };
-    let returns = libc::BPF_RET | libc::BPF_K;
-    let mut program = vec![step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0)];
-    for (index, number) in ALLOWED.iter().enumerate() {
-        let to_allow = (ALLOWED.len() - index) as u8;
-        let equal = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
-        program.push(step(equal, to_allow, 0, *number as u32));
-    }
-    program.push(step(returns, 0, 0, libc::SECCOMP_RET_KILL_PROCESS));
-    program.push(step(returns, 0, 0, libc::SECCOMP_RET_ALLOW));
-    let program = libc::sock_fprog {
-        len: program.len() as u16,
-        filter: program.leak().as_mut_ptr(),
-    };
-    // SAFETY: a program that is never freed; the filter concerns this process alone.
-    unsafe {
-        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        let done = libc::syscall(
-            libc::SYS_seccomp,
-            libc::SECCOMP_SET_MODE_FILTER,
-            libc::SECCOMP_FILTER_FLAG_TSYNC,
-            &raw const program,
-        );
-        assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
-    }
-}
-
 pub fn role(role: &str, folder: &Path) -> bool {
     match role {
         "filtered" | "filtered_small" => {
@@ -111,7 +77,7 @@ pub fn role(role: &str, folder: &Path) -> bool {
                 });
                 ready.wait();
                 std::thread::sleep(std::time::Duration::from_millis(50));
-                filter();
+                seccomp::allow(ALLOWED, seccomp::ALL_THREADS);
                 if role == "filtered" {
                     outer(Way::Null);
                 }

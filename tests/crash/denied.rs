@@ -9,7 +9,7 @@ use wedjat::{Threads, store};
 
 use crate::child::{Ended, Folder, calls, command, deadline, play, stack};
 use crate::disk::limit;
-use crate::{Tests, Way, asleep, install, outer, tests};
+use crate::{Tests, Way, asleep, install, outer, seccomp, tests};
 
 pub fn trials() -> Tests {
     let mut all = tests(&[
@@ -68,47 +68,6 @@ const RENAME: [i64; 3] = [libc::SYS_renameat, libc::SYS_renameat2, OLD_RENAME];
 const OLD_RENAME: i64 = libc::SYS_rename;
 #[cfg(not(target_arch = "x86_64"))]
 const OLD_RENAME: i64 = libc::SYS_renameat;
-/// For [`deny`]: all threads of the process.
-const ALL_THREADS: u64 = libc::SECCOMP_FILTER_FLAG_TSYNC;
-
-/// From now on these calls give EPERM, as the profiles of containers have it.
-pub fn deny(denied: &[i64], flags: u64) {
-    let step = |code: u32, jt, jf, k| libc::sock_filter {
-        code: code as u16,
-        jt,
-        jf,
-        k,
-    };
-    let returns = libc::BPF_RET | libc::BPF_K;
-    // seccomp(2): the call's number is the first word of what a filter sees.
-    let mut program = vec![step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0)];
-    for &call in denied {
-        program.push(step(
-            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
-            0,
-            1,
-            call as u32,
-        ));
-        program.push(step(
-            returns,
-            0,
-            0,
-            libc::SECCOMP_RET_ERRNO | libc::EPERM as u32,
-        ));
-    }
-    program.push(step(returns, 0, 0, libc::SECCOMP_RET_ALLOW));
-    let program = libc::sock_fprog {
-        len: program.len() as u16,
-        filter: program.leak().as_mut_ptr(),
-    };
-    // SAFETY: a program that is never freed.
-    unsafe {
-        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        let mode = libc::SECCOMP_SET_MODE_FILTER;
-        let done = libc::syscall(libc::SYS_seccomp, mode, flags, &raw const program);
-        assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
-    }
-}
 
 /// What these deny of the calls that a recorder might make. Docker: `profiles/seccomp/default.json` of moby,
 /// for kernels before 4.8 (later ones allow the first three); Flatpak: `common/flatpak-run.c`; snap:
@@ -144,7 +103,7 @@ fn profile(whose: &str) -> &'static [i64] {
 }
 
 fn deny_all(denied: &[&[i64]]) {
-    deny(&denied.concat(), ALL_THREADS);
+    seccomp::deny(&denied.concat(), seccomp::ALL_THREADS);
 }
 
 /// Whether files can be opened now.

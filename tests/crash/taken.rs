@@ -14,7 +14,7 @@ use wedjat::{CpuLoad, Crash, MemoryLoad, Monitor, SlowFrames, Stall, Threads, st
 use crate::child::deadline::status;
 use crate::child::{Ended, Folder, command, functions, in_order, no_shared_file, play, play_with};
 use crate::disk::{may_mount, own_mounts};
-use crate::{Tests, Way, outer, tests};
+use crate::{Tests, Way, library, outer, tests};
 
 pub fn trials() -> Tests {
     let mut all = tests(&[
@@ -373,16 +373,10 @@ fn taken(how: &str) {
 
 fn library_cut() {
     let folder = Folder::new("library_cut");
-    let source = folder.0.join("calls.c");
     // Longer than a page: what is behind the end of the file's last page is a SIGBUS.
     let text = "char much[65536] = {1}; void calls(void (*f)(void)) { char part[99]; \
                 part[0] = 1; f(); __asm__ volatile(\"\" :: \"r\"(part)); }";
-    std::fs::write(&source, text).unwrap();
-    let mut cc = Command::new("cc");
-    let cc = cc.args(["-shared", "-fPIC", "-O1", "-o"]);
-    let cc = cc.arg(folder.0.join("libcalls.so")).arg(&source);
-    assert!(cc.status().unwrap().success());
-    let library = folder.0.join("libcalls.so");
+    let library = library::made(&folder.0, "calls", text, &["-O1"]);
     let kept = std::fs::read(&library).unwrap();
     let ended = status(&mut command("library_cut-crashes", &folder.0));
     assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{ended:?}");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use wedjat::report::{Report, Value};
 
 use crate::child::{Folder, calls, command, deadline, play, stack};
-use crate::denied::{OPEN, deny};
+use crate::denied::OPEN;
 use crate::{Tests, Way, install, outer, tests};
 
 pub fn trials() -> Tests {
@@ -65,7 +65,7 @@ pub fn role(role: &str, folder: &Path) -> bool {
         ["may_not_open"] => {
             let _monitor = install(folder);
             // Of this thread alone.
-            deny(&OPEN, 0);
+            crate::seccomp::deny(&OPEN, 0);
             outer(Way::Null);
         }
         ["stands_still", at] => {

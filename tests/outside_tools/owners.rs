@@ -243,7 +243,6 @@ fn built_and_run(shop: &Workshop, program: &str) -> (String, Vec<u64>) {
 fn check(shop: &Workshop, (program, stack): (String, Vec<u64>), expected: &[(&str, Owner)]) {
     let frames: Vec<(u64, Found)> = stack.iter().map(|pc| (*pc, Found::UnwindInfo)).collect();
     let mut report = shop.report(&program, &frames);
-    report.head.version = 1;
     report.event = Some(Event {
         kind: EventKind::Live,
         ..Event::default()
