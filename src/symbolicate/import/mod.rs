@@ -31,6 +31,7 @@ mod ips;
 mod json;
 mod kernel_panic;
 mod kscrash;
+mod labels;
 mod metrickit;
 mod plcrash;
 mod protobuf;

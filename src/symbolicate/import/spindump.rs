@@ -31,13 +31,12 @@
 
 use std::borrow::Cow;
 
-use super::crash_text::{image_line, is_address, label};
+use super::crash_text::{image_line, is_address};
 use super::draft::{Draft, frame};
 use super::fields::Fields;
-use super::ips::joined;
+use super::labels::Labels;
 use super::samples::{Node, put_heaviest, stacks};
 use super::{Layout, Lines, values};
-use crate::report::time::wall;
 use crate::report::{DamageKind, EventKind, Reading, Thread, Value, limits};
 
 /// Whether the text looks like one.
@@ -65,7 +64,8 @@ pub(super) fn read(text: &[u8], mut header: Fields, lines: Lines<'_>) -> Reading
             format!("line {number} stands in a tree of stacks and is no frame: it is left out");
         draft.damage(DamageKind::Section, offset, &message);
     }
-    page.head(&mut draft, &mut header);
+    page.labels.head(&mut draft, &mut header);
+    page.event(&mut draft);
     for line in &page.images {
         if let Some(mut image) = image_line(line) {
             if image.name.is_empty() {
@@ -87,13 +87,13 @@ pub(super) fn read(text: &[u8], mut header: Fields, lines: Lines<'_>) -> Reading
         }
         draft.thread(thread);
     }
-    let left = Fields::of_text(page.labels, page.rest, header);
+    let left = Fields::of_text(page.labels.into_pairs(), page.rest, header);
     draft.finish(Layout::Spindump, left)
 }
 
 #[derive(Default)]
 struct Page {
-    labels: Vec<(String, String)>,
+    labels: Labels,
     threads: Vec<(Thread, Vec<Node>)>,
     /// The nodes that the next line may stand below: its column, its index.
     open: Vec<(usize, usize)>,
@@ -169,8 +169,8 @@ impl Page {
             self.unread.push(number);
         } else if self.in_images && image_line(trimmed).is_some() {
             self.images.push(trimmed.to_owned());
-        } else if let Some((key, value)) = label(line).filter(|_| self.threads.is_empty()) {
-            self.labels.push((key.to_owned(), value.to_owned()));
+        } else if self.threads.is_empty() && self.labels.push(line) {
+            // Kept.
         } else if self.kept < limits::TEXT_BYTES {
             self.kept += line.len();
             self.rest.push(line.to_owned());
@@ -218,14 +218,13 @@ impl Page {
 
     /// Whether `kiosk [77]` is the process that the report is about.
     fn is_target(&self, of: &str) -> bool {
-        let label = |key: &str| {
-            let found = self.labels.iter().find(|(known, _)| known == key);
-            found.map(|(_, value)| value.as_str())
-        };
         let (name, pid) = of.trim().rsplit_once(" [").unwrap_or((of.trim(), ""));
-        match label("PID").filter(|_| !pid.is_empty()) {
+        match self.labels.get("PID").filter(|_| !pid.is_empty()) {
             Some(wanted) => pid.trim_end_matches(']') == wanted,
-            None => label("Command").is_none_or(|wanted| wanted == name),
+            None => self
+                .labels
+                .get("Command")
+                .is_none_or(|wanted| wanted == name),
         }
     }
 
@@ -250,49 +249,12 @@ impl Page {
         }
     }
 
-    fn take(&mut self, key: &str) -> Option<String> {
-        let at = self
-            .labels
-            .iter()
-            .position(|(k, _)| k.eq_ignore_ascii_case(key))?;
-        Some(self.labels.remove(at).1)
-    }
-
-    fn head(&mut self, draft: &mut Draft, header: &mut Fields) {
-        let head = &mut draft.report.head;
-        let id = self
-            .take("Incident Identifier")
-            .or_else(|| header.text("incident_id"));
-        head.id = values::report_id(&id.unwrap_or_default());
-        let time = self.take("Date/Time").or_else(|| header.text("timestamp"));
-        head.time = wall(time.and_then(|time| values::time(&time)).unwrap_or(0));
-        let process = self.take("Process").unwrap_or_default();
-        let (name, pid) = process.rsplit_once(" [").unwrap_or((process.as_str(), ""));
-        let name = self.take("Command").unwrap_or_else(|| name.to_owned());
-        head.app.name = if name.is_empty() {
-            header.text("app_name").unwrap_or_default()
-        } else {
-            name
-        };
-        let pid = self
-            .take("PID")
-            .unwrap_or_else(|| pid.trim_end_matches(']').to_owned());
-        head.pid = pid.trim().parse().unwrap_or(0);
-        let version = self.take("Version");
-        head.app.version = version
-            .unwrap_or_else(|| joined(header.text("app_version"), header.text("build_version")));
-        let os = self
-            .take("OS Version")
-            .or_else(|| header.text("os_version"));
-        head.os = values::os(&os.unwrap_or_default());
-        head.device = self.take("Hardware model");
-        head.arch = values::arch(&self.take("Architecture").unwrap_or_default());
-        let what = self.take("Event").unwrap_or_default();
-        let duration = self
-            .take("Duration")
-            .or_else(|| self.take("Duration Sampled"));
+    fn event(&mut self, draft: &mut Draft) {
+        let labels = &mut self.labels;
+        let what = labels.take("Event").unwrap_or_default();
+        let duration = labels.take_one(&["Duration", "Duration Sampled"]);
         // `20 (100ms sampling interval)`
-        let steps = self.take("Steps").unwrap_or_default();
+        let steps = labels.take("Steps").unwrap_or_default();
         let between = steps
             .split_once('(')
             .and_then(|(_, text)| text.split_whitespace().next());
@@ -313,11 +275,8 @@ impl Page {
         };
         event.extra.push(("event".into(), Value::Text(what)));
         // What the limit was, and by how much it was passed.
-        event.message = ["CPU", "Writes", "Wakeups"]
-            .iter()
-            .find_map(|label| self.take(label));
-        let event = draft.event();
-        event.reason = self.take("Action taken");
+        event.message = labels.take_one(&["CPU", "Writes", "Wakeups"]);
+        event.reason = labels.take("Action taken");
         if let Some(nanoseconds) = duration.as_deref().and_then(values::duration) {
             draft.lasted(nanoseconds);
         }

@@ -1,62 +1,22 @@
-//! What the labels at the beginning of a crash report give: app, system, time, and what happened.
+//! What the labels at the beginning of a crash report say of what happened.
 
 use super::Page;
-use crate::report::time::wall;
 use crate::report::{EventKind, Signal, Value};
 use crate::symbolicate::import::draft::Draft;
-use crate::symbolicate::import::fields::Fields;
-use crate::symbolicate::import::ips::{code_name, fault_address, joined};
+use crate::symbolicate::import::ips::{code_name, fault_address};
 use crate::symbolicate::import::values;
 
 impl Page {
-    fn take(&mut self, key: &str) -> Option<String> {
-        let at = self.labels.iter().position(|(k, _)| k == key)?;
-        Some(self.labels.remove(at).1)
-    }
-
-    pub(super) fn head(&mut self, draft: &mut Draft, header: &mut Fields) {
-        let head = &mut draft.report.head;
-        let id = self
-            .take("Incident Identifier")
-            .or_else(|| header.text("incident_id"));
-        head.id = values::report_id(&id.unwrap_or_default());
-        let time = self.take("Date/Time").or_else(|| header.text("timestamp"));
-        head.time = wall(time.and_then(|time| values::time(&time)).unwrap_or(0));
-        let process = self.take("Process").or_else(|| header.text("app_name"));
-        let process = process.unwrap_or_default();
-        let (name, pid) = match process.rsplit_once(" [") {
-            Some((name, pid)) => (name.trim(), pid.trim_end_matches(']').parse().unwrap_or(0)),
-            None => (process.trim(), 0),
-        };
-        head.app.name = name.to_owned();
-        head.pid = pid;
-        head.app.version = self
-            .take("Version")
-            .unwrap_or_else(|| joined(header.text("app_version"), header.text("build_version")));
-        let os = self
-            .take("OS Version")
-            .or_else(|| header.text("os_version"));
-        head.os = values::os(&os.unwrap_or_default());
-        head.device = self.take("Hardware Model");
-        head.arch = values::arch(&self.take("Code Type").unwrap_or_default());
-        self.event(draft);
-    }
-
-    fn event(&mut self, draft: &mut Draft) {
-        let kind = self.take("Exception Type");
-        let subtype = self.take("Exception Subtype");
-        let codes = self
-            .take("Exception Codes")
-            .or_else(|| self.take("Exception Codes (raw)"));
-        let reason = self
-            .take("Termination Reason")
-            .or_else(|| self.take("Termination Signal"));
-        let crashed = self
-            .take("Triggered by Thread")
-            .or_else(|| self.take("Crashed Thread"));
-        let hang = self.labels.iter().any(|(key, value)| {
-            key == "Event" && (value.contains("hang") || value.contains("spin"))
-        });
+    pub(super) fn event(&mut self, draft: &mut Draft) {
+        let labels = &mut self.labels;
+        let kind = labels.take("Exception Type");
+        let subtype = labels.take("Exception Subtype");
+        let codes = labels.take_one(&["Exception Codes", "Exception Codes (raw)"]);
+        let reason = labels.take_one(&["Termination Reason", "Termination Signal"]);
+        let crashed = labels.take_one(&["Triggered by Thread", "Crashed Thread"]);
+        let hang = labels
+            .get("Event")
+            .is_some_and(|event| event.contains("hang") || event.contains("spin"));
         let message = self.application_message();
         let number = crashed.and_then(|text| {
             text.split_whitespace()

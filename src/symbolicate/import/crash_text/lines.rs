@@ -1,4 +1,4 @@
-//! Single lines: labels, frames of stacks, images.
+//! Single lines: frames of stacks, images.
 
 use crate::report::{Image, Value};
 use crate::symbolicate::import::values;
@@ -11,19 +11,6 @@ pub(super) struct Line<'a> {
     /// The image's base, where the line gives it.
     pub base: Option<u64>,
     pub name: Option<&'a str>,
-}
-
-/// `Label:   value`.
-pub(in crate::symbolicate::import) fn label(line: &str) -> Option<(&str, &str)> {
-    let (key, value) = line.split_once(':')?;
-    let is_label = key.len() < 40
-        && !value.trim().is_empty()
-        && value.starts_with(' ')
-        && key.starts_with(|c: char| c.is_ascii_uppercase())
-        && key
-            .bytes()
-            .all(|c| c.is_ascii_alphanumeric() || b" /()-_".contains(&c));
-    is_label.then(|| (key.trim(), value.trim()))
 }
 
 /// `2   MyApp   0x00000001022364bc 0x102230000 + 25788`, or a name behind the address.

@@ -7,9 +7,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use self::lines::{Line, stack_line};
-pub(super) use self::lines::{image_line, is_address, label};
+pub(super) use self::lines::{image_line, is_address};
 use super::draft::{Draft, frame};
 use super::fields::Fields;
+use super::labels::Labels;
 use super::{Layout, Lines, values};
 use crate::report::{DamageKind, EventKind, Frame, Image, Reading, Thread, limits};
 
@@ -49,8 +50,9 @@ pub(super) fn read(text: &[u8], mut header: Fields, lines: Lines<'_>) -> Reading
     }
     let had_images = !draft.report.images.is_empty();
     page.stacks(&mut draft);
-    page.head(&mut draft, &mut header);
-    let left = Fields::of_text(page.labels, page.rest, header);
+    page.labels.head(&mut draft, &mut header);
+    page.event(&mut draft);
+    let left = Fields::of_text(page.labels.into_pairs(), page.rest, header);
     if !had_images {
         draft.damage(
             DamageKind::Cut,
@@ -75,7 +77,7 @@ enum State {
 
 #[derive(Default)]
 struct Page {
-    labels: Vec<(String, String)>,
+    labels: Labels,
     /// With the number that each has in the text.
     threads: Vec<(u64, Thread)>,
     current: Option<usize>,
@@ -133,10 +135,7 @@ impl Page {
             }
             State::Registers if self.registers(trimmed) => {}
             State::Images if image_line(trimmed).is_some() => {}
-            State::Head | State::Other => match label(line) {
-                Some((key, value)) => self.labels.push((key.to_owned(), value.to_owned())),
-                None => self.keep(line),
-            },
+            State::Head | State::Other if self.labels.push(line) => {}
             _ => self.keep(line),
         }
     }
