@@ -109,6 +109,10 @@ fn garbage_between_reports_costs_no_report() {
     assert_eq!(pids(&readings), [1, 2, 3]);
     let damage = &readings[1].as_ref().unwrap().damage;
     assert_eq!(damage[0].offset, 10 + small(1).len() as u64);
+    // What stands before a report says nothing of it.
+    let damage = readings.iter().flat_map(|r| &r.as_ref().unwrap().damage);
+    let kinds: Vec<DamageKind> = damage.map(|damage| damage.kind).collect();
+    assert_eq!(kinds, [DamageKind::Garbage; 2]);
 }
 
 #[test]

@@ -59,7 +59,8 @@ impl Reader<'_> {
     }
 
     pub(super) fn judge_crc(&mut self, section: &Section<'_>, end: &End) {
-        let before = self.bytes.get(..section.start).unwrap_or_default();
+        let before = self.bytes.get(self.head_start..section.start);
+        let before = before.unwrap_or_default();
         let actual = match self.checks {
             // It was found to fit.
             Checks::Ignore => end.crc32,

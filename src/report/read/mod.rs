@@ -73,6 +73,7 @@ pub(crate) fn read_at(bytes: &[u8], base: u64) -> Result<Reading, ReadError> {
         report: Report::default(),
         damages: Damages::new(base),
         head: HeadState::Missing,
+        head_start: 0,
         sections: 0,
         has_gap: false,
         cut: false,
@@ -155,9 +156,11 @@ struct Reader<'a> {
     report: Report,
     damages: Damages,
     head: HeadState,
+    /// Where `head` begins: what stands before it is none of the report's.
+    head_start: usize,
     /// Whole sections so far.
     sections: u64,
-    /// Whether anything was skipped so far.
+    /// Whether anything of the report was skipped so far.
     has_gap: bool,
     /// Whether the file ends within a section.
     cut: bool,
@@ -206,6 +209,7 @@ impl<'a> Reader<'a> {
                 self.report.head = self.decode(&section).0;
                 format = Some(self.report.head.format);
                 self.head = HeadState::Read;
+                (self.head_start, self.has_gap) = (section.start, false);
             } else {
                 self.take(&section);
             }
