@@ -144,8 +144,8 @@ typedef struct {
 } wedjat_stall_event;
 
 /*
- Called when a stall is sure, and when it is over; `data` is what was given with the function. `event` is gone once it
- has returned.
+ Called when a stall is sure, and when it is over; `data` is what was given with the function. `event` is gone once
+ it has returned.
  */
 typedef void (*wedjat_stall_function)(const wedjat_stall_event *event, void *data);
 
@@ -191,7 +191,8 @@ typedef struct {
    */
   bool not_debugged;
   /*
-   With `crash`: report bytes around the crash, and texts that registers point at. They may be anything that the app holds.
+   With `crash`: report bytes around the crash, and texts that registers point at. They may be anything that the
+   app holds.
    */
   bool near_memory;
   /*
@@ -538,8 +539,9 @@ bool wedjat_watch_by_ping(const wedjat_monitor *monitor,
 bool wedjat_watch_main_queue(const wedjat_monitor *monitor);
 
 /*
- Writes a report of all threads, now. `reason` (may be null) stands in it. Its path goes to `path` (at most `path_size`
- bytes with the zero byte; may be null). Gives whether it was written; else `path` has the reason why not.
+ Writes a report of all threads, now. `reason` (may be null) stands in it. Its path goes to `path` (at most
+ `path_size` bytes with the zero byte; may be null). Gives whether it was written; else `path` has the reason why
+ not.
  */
 bool wedjat_record(const wedjat_monitor *monitor,
                    const char *reason,
@@ -547,9 +549,9 @@ bool wedjat_record(const wedjat_monitor *monitor,
                    size_t path_size);
 
 /*
- The stacks of `threads` (of `wedjat_threads`) as text, at once: a line a frame, innermost first. As much of it as there is room for goes to
- `room`, with a zero byte behind it. Gives the length of the whole text in bytes, without the zero byte, or -1 where
- there is none.
+ The stacks of `threads` (of `wedjat_threads`) as text, at once: a line a frame, innermost first. As much of it as
+ there is room for goes to `room`, with a zero byte behind it. Gives the length of the whole text in bytes, without
+ the zero byte, or -1 where there is none.
  */
 ptrdiff_t wedjat_stacks(const wedjat_monitor *monitor,
                         int threads,
@@ -557,7 +559,8 @@ ptrdiff_t wedjat_stacks(const wedjat_monitor *monitor,
                         size_t size);
 
 /*
- What the monitor has seen and done since it was installed. Set `stats->size` before the call. Gives whether it was filled.
+ What the monitor has seen and done since it was installed. Set `stats->size` before the call. Gives whether it was
+ filled.
  */
 bool wedjat_get_stats(const wedjat_monitor *monitor,
                       wedjat_stats *stats);
@@ -631,25 +634,26 @@ wedjat_mark wedjat_mark_begin(const wedjat_monitor *monitor, const char *name);
 void wedjat_mark_end(const wedjat_monitor *monitor, wedjat_mark mark);
 
 /*
- How the launch before this one ended, even where it left no report. Set `launch->size` before the call. Gives false the
- first time, when there is none.
+ How the launch before this one ended, even where it left no report. Set `launch->size` before the call. Gives false
+ the first time, when there is none.
  */
 bool wedjat_previous_launch(const wedjat_monitor *monitor,
                             wedjat_launch *launch);
 
 /*
- Calls `each` (may be null) with the path of every report that earlier launches left in `directory`, oldest first; none of them is
- removed meanwhile to keep to the folder's limits. Gives how many there are, or -1 when the folder cannot be listed.
+ Calls `each` (may be null) with the path of every report that earlier launches left in `directory`, oldest first;
+ none of them is removed meanwhile to keep to the folder's limits. Gives how many there are, or -1 when the folder
+ cannot be listed.
  */
 ptrdiff_t wedjat_reports(const char *directory,
                          wedjat_report_function each,
                          void *data);
 
 /*
- Gives each report that earlier launches left in `directory` to `each`, oldest first, and does with it what the answer
- says. While `each` has a report no other sender has it, in this process or in another. `sent` (may be null; set
- `sent->size`) is filled with what was done. Gives false when the folder cannot be listed, or when a report could
- not be removed or set aside.
+ Gives each report that earlier launches left in `directory` to `each`, oldest first, and does with it what the
+ answer says. While `each` has a report no other sender has it, in this process or in another. `sent` (may be null;
+ set `sent->size`) is filled with what was done. Gives false when the folder cannot be listed, or when a report
+ could not be removed or set aside.
 
  Not for the watched thread if `each` uses a network.
  */

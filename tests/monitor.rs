@@ -401,14 +401,14 @@ fn bad_folder() {
     let folder = Folder::new("bad");
     let file = folder.0.join("file");
     std::fs::write(&file, b"").unwrap();
-    let error = Monitor::builder("a", "1")
-        .directory(&file)
-        .install()
-        .unwrap_err();
-    assert!(
-        error.to_string().contains(file.to_str().unwrap()),
-        "{error}"
-    );
+    let link = folder.0.join("link");
+    std::os::unix::fs::symlink("nothing", &link).unwrap();
+    for path in [&file, &link] {
+        let builder = Monitor::builder("a", "1").directory(path);
+        let error = builder.install().unwrap_err().to_string();
+        let named = error.contains(path.to_str().unwrap());
+        assert!(named && error.contains("Not a directory"), "{error}");
+    }
     let error = Monitor::builder("a", "1").install().unwrap_err();
     assert!(matches!(error, InstallError::NoDirectory));
     assert!(

@@ -99,7 +99,7 @@ impl Cfi {
         &self.section
     }
 
-    /// The rule that holds at a stated address, and where it is from; `None` where no entry covers it.
+    /// The rule that holds at an svma, and where it is from; `None` where no entry covers it.
     /// Signal-safe.
     pub(crate) fn rule(
         &self,
@@ -153,7 +153,7 @@ impl Cfi {
         (plain && length != UNKNOWN).then_some(length)
     }
 
-    /// The row that holds at a stated address. Signal-safe.
+    /// The row that holds at an svma. Signal-safe.
     pub(crate) fn find<'c>(&self, svma: u64, context: &'c mut Context) -> Option<Found<'c>> {
         let place = self.index.entry(svma, self.section.svma)?;
         self.find_at(place.offset, svma, context)
@@ -181,7 +181,7 @@ impl Cfi {
         })
     }
 
-    /// The code of the entry for a stated address, if the entry has one row for all of it. Signal-safe.
+    /// The code of the entry for an svma, if the entry has one row for all of it. Signal-safe.
     pub(crate) fn of_one_row(&self, svma: u64) -> Option<Range<u64>> {
         let place = self.index.entry(svma, self.section.svma)?;
         let section = self.eh_frame();
@@ -197,7 +197,7 @@ impl Cfi {
         Some(start..start.saturating_add(entry.len()))
     }
 
-    /// Whether the entry that begins at a stated address is that of a whole x86_64 function, whose
+    /// Whether the entry that begins at an svma is that of a whole x86_64 function, whose
     /// first instruction has just been called: the cold part of one is not. Signal-safe.
     pub(crate) fn is_entry(&self, svma: u64, context: &mut Context) -> bool {
         let sp = usize::from(gimli::X86_64::RSP.0);

@@ -163,7 +163,7 @@ impl Words<'_> {
 }
 
 impl Table {
-    /// That of an image which is stated to begin at `image`; `text` holds its instructions, as far as they
+    /// That of an image which has the svma `image`; `text` holds its instructions, as far as they
     /// are known.
     pub(crate) fn new(section: Section, image: u64, text: Option<&Section>) -> Table {
         let words = Words(&section.bytes);

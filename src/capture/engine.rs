@@ -20,7 +20,7 @@ use super::registers::Arch;
 use super::rule::{Base, Rule};
 use super::section::Section;
 
-/// What framehop knows of one module, at stated addresses. Never changed once made, so that the set of
+/// What framehop knows of one module, at svmas. Never changed once made, so that the set of
 /// images that holds it is published whole.
 pub(crate) struct Engine {
     base: u64,
@@ -56,8 +56,8 @@ const SHOWN: u64 = 1 << 40;
 const SHOWN_BASE: u64 = SHOWN - (1 << 31);
 
 impl Engine {
-    /// Of an image that is stated to begin at `base`, by its `__unwind_info`; `text` holds its instructions, as far as they
-    /// are known. Not signal-safe.
+    /// Of an image that has the svma `base`, by its `__unwind_info`; `text` holds its instructions, as far as
+    /// they are known. Not signal-safe.
     pub(crate) fn new(base: u64, unwind_info: &Section, text: Option<&Section>) -> Engine {
         let range = |text: &Section| text.svma..text.svma.saturating_add(text.bytes.len() as u64);
         Engine::of(ExplicitModuleSectionInfo {

@@ -144,7 +144,7 @@ impl LoadedImage {
         whole
     }
 
-    /// With the stated addresses of its instructions.
+    /// With the svmas of its instructions.
     pub fn with_code(mut self, code: Vec<Range<u64>>) -> LoadedImage {
         self.code = code;
         self
@@ -159,7 +159,7 @@ impl LoadedImage {
         self
     }
 
-    /// With the stated address of its entry point (`e_entry`): code there that has no unwind
+    /// With the svma of its entry point (`e_entry`): code there that has no unwind
     /// information, as the loader's own has none, is known to have no caller.
     pub fn with_entry(mut self, entry: u64) -> LoadedImage {
         self.entry = Some(entry).filter(|entry| *entry != 0);
@@ -240,7 +240,7 @@ impl LoadedImage {
         uncertain.map_or(EntryConfidence::All, |function| function.1)
     }
 
-    /// With the stated address of the function that Darwin's kernel calls signal handlers by
+    /// With the svma of the function that Darwin's kernel calls signal handlers by
     /// (`_sigtramp`): the caller of that is what the signal interrupted.
     pub fn with_signal_trampoline(mut self, svma: u64) -> LoadedImage {
         self.signal_trampoline = Some(svma);

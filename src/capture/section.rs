@@ -58,7 +58,7 @@ impl std::fmt::Debug for Bytes {
     }
 }
 
-/// A section: its address as stated in the file (svma), and its bytes.
+/// A section: its link-time address (svma), and its bytes.
 #[derive(Debug, Clone)]
 pub struct Section {
     /// Its address in the file.

@@ -10,12 +10,13 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::{Context, Mark, TEXT};
 
-/// A layer for `tracing_subscriber` (feature `tracing`): each span becomes a mark with its name, from when it is made to
-/// when it is closed; each event of level `ERROR` or `WARN` becomes a breadcrumb, `ERROR target: message field=value`.
+/// A layer for `tracing_subscriber` (feature `tracing`): each span becomes a mark with its name, from when it is made
+/// to when it is closed; each event of level `ERROR` or `WARN` becomes a breadcrumb, `ERROR target: message
+/// field=value`.
 ///
-/// Events of wedjat itself are left out: the reports have what they say. There is room for [`MARKS`](super::MARKS) spans
-/// and [`BREADCRUMBS`](super::BREADCRUMBS) events, and the oldest make room: where libraries open many spans, add a
-/// filter with `Layer::with_filter`. It runs where `tracing` calls it, never in a signal handler; an event allocates
+/// Events of wedjat itself are left out: the reports have what they say. There is room for [`MARKS`](super::MARKS)
+/// spans and [`BREADCRUMBS`](super::BREADCRUMBS) events, and the oldest make room: where libraries open many spans, add
+/// a filter with `Layer::with_filter`. It runs where `tracing` calls it, never in a signal handler; an event allocates
 /// its text, a span what the registry allocates for it.
 ///
 /// ```

@@ -14,8 +14,8 @@ pub type wedjat_report_function =
 pub type wedjat_post_function =
     Option<unsafe extern "C" fn(beat: extern "C" fn(), data: *mut c_void)>;
 
-/// Called when a stall is sure, and when it is over; `data` is what was given with the function. `event` is gone once it
-/// has returned.
+/// Called when a stall is sure, and when it is over; `data` is what was given with the function. `event` is gone once
+/// it has returned.
 pub type wedjat_stall_function =
     Option<unsafe extern "C" fn(event: *const wedjat_stall_event, data: *mut c_void)>;
 

@@ -92,8 +92,8 @@ pub struct wedjat_sent {
     pub busy: u64,
 }
 
-/// How the launch before this one ended, even where it left no report. Set `launch->size` before the call. Gives false the
-/// first time, when there is none.
+/// How the launch before this one ended, even where it left no report. Set `launch->size` before the call. Gives false
+/// the first time, when there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_previous_launch(
     monitor: *const wedjat_monitor,
@@ -144,8 +144,9 @@ fn view(ended: &EndedLaunch) -> wedjat_launch {
     }
 }
 
-/// Calls `each` (may be null) with the path of every report that earlier launches left in `directory`, oldest first; none of them is
-/// removed meanwhile to keep to the folder's limits. Gives how many there are, or -1 when the folder cannot be listed.
+/// Calls `each` (may be null) with the path of every report that earlier launches left in `directory`, oldest first;
+/// none of them is removed meanwhile to keep to the folder's limits. Gives how many there are, or -1 when the folder
+/// cannot be listed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_reports(
     directory: *const c_char,
@@ -165,10 +166,10 @@ pub unsafe extern "C" fn wedjat_reports(
     isize::try_from(reports.len()).unwrap_or(isize::MAX)
 }
 
-/// Gives each report that earlier launches left in `directory` to `each`, oldest first, and does with it what the answer
-/// says. While `each` has a report no other sender has it, in this process or in another. `sent` (may be null; set
-/// `sent->size`) is filled with what was done. Gives false when the folder cannot be listed, or when a report could
-/// not be removed or set aside.
+/// Gives each report that earlier launches left in `directory` to `each`, oldest first, and does with it what the
+/// answer says. While `each` has a report no other sender has it, in this process or in another. `sent` (may be null;
+/// set `sent->size`) is filled with what was done. Gives false when the folder cannot be listed, or when a report
+/// could not be removed or set aside.
 ///
 /// Not for the watched thread if `each` uses a network.
 #[unsafe(no_mangle)]

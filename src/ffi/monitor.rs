@@ -149,8 +149,9 @@ pub unsafe extern "C" fn wedjat_watch_main_queue(monitor: *const wedjat_monitor)
     }
 }
 
-/// Writes a report of all threads, now. `reason` (may be null) stands in it. Its path goes to `path` (at most `path_size`
-/// bytes with the zero byte; may be null). Gives whether it was written; else `path` has the reason why not.
+/// Writes a report of all threads, now. `reason` (may be null) stands in it. Its path goes to `path` (at most
+/// `path_size` bytes with the zero byte; may be null). Gives whether it was written; else `path` has the reason why
+/// not.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_record(
     monitor: *const wedjat_monitor,
@@ -176,9 +177,9 @@ pub unsafe extern "C" fn wedjat_record(
     recorded.is_ok()
 }
 
-/// The stacks of `threads` (of `wedjat_threads`) as text, at once: a line a frame, innermost first. As much of it as there is room for goes to
-/// `room`, with a zero byte behind it. Gives the length of the whole text in bytes, without the zero byte, or -1 where
-/// there is none.
+/// The stacks of `threads` (of `wedjat_threads`) as text, at once: a line a frame, innermost first. As much of it as
+/// there is room for goes to `room`, with a zero byte behind it. Gives the length of the whole text in bytes, without
+/// the zero byte, or -1 where there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_stacks(
     monitor: *const wedjat_monitor,
@@ -204,7 +205,8 @@ pub unsafe extern "C" fn wedjat_stacks(
     isize::try_from(stacks.len()).unwrap_or(isize::MAX)
 }
 
-/// What the monitor has seen and done since it was installed. Set `stats->size` before the call. Gives whether it was filled.
+/// What the monitor has seen and done since it was installed. Set `stats->size` before the call. Gives whether it was
+/// filled.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_get_stats(
     monitor: *const wedjat_monitor,

@@ -33,7 +33,8 @@ pub struct wedjat_options {
     pub sigterm: bool,
     /// With `crash`: leave signals to the debugger while one is attached.
     pub not_debugged: bool,
-    /// With `crash`: report bytes around the crash, and texts that registers point at. They may be anything that the app holds.
+    /// With `crash`: report bytes around the crash, and texts that registers point at. They may be anything that the
+    /// app holds.
     pub near_memory: bool,
     /// Report when the process uses much CPU for long.
     pub cpu: bool,

@@ -6,7 +6,7 @@ use object::ObjectSection;
 use super::image::{File, Object};
 use super::symbol::Symbol;
 
-/// A range of stated addresses, and the index of the symbol that names it.
+/// A range of svmas, and the index of the symbol that names it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Segment {
     pub start: u64,

@@ -9,7 +9,7 @@ use object::{Object as _, ObjectSection};
 pub struct Object<'a> {
     /// What [`code`] gave.
     pub code: &'a [(u64, u64)],
-    /// Stated address of `__TEXT`.
+    /// Link-time address (svma) of `__TEXT`.
     pub base: u64,
     pub has_dwarf: bool,
     pub is_mach_o: bool,
@@ -28,8 +28,8 @@ impl Object<'_> {
 
 /// A file of one layout, or of any: code that knows the layout need not link the readers of the others.
 pub trait File<'data>: object::Object<'data> {
-    /// Stated addresses at which functions start, by `LC_FUNCTION_STARTS`, in order, of an image at `base`; `None` where
-    /// the file has no such table.
+    /// The svmas at which functions start, by `LC_FUNCTION_STARTS`, in order, of an image at `base`; `None`
+    /// where the file has no such table.
     fn function_starts(&self, base: u64) -> Option<Vec<u64>>;
 
     fn is_mach_o(&self) -> bool;
@@ -70,7 +70,7 @@ impl<'data> File<'data> for object::File<'data> {
     }
 }
 
-/// The ranges of stated addresses that hold code, in order of address.
+/// The ranges of svmas that hold code, in order of address.
 pub fn code<'data>(file: &impl File<'data>) -> Vec<(u64, u64)> {
     let mut code: Vec<(u64, u64)> = file
         .sections()

@@ -28,8 +28,8 @@ unsafe extern "C" {
     static __dso_handle: c_void;
 }
 
-/// Has `leaving` called, once: when the process exits by `exit` or by the end of `main`, or when the library that we are
-/// part of is unloaded.
+/// Has `leaving` called, once: when the process exits by `exit` or by the end of `main`, or when the library that we
+/// are part of is unloaded.
 ///
 /// Source: `__cxa_atexit` of the Itanium C++ ABI, 3.3.6: it is called at `exit`, or when the library of its handle is
 /// unloaded. Which of the two it is shows in a second one, a function of libc that no unloading concerns and that is

@@ -30,7 +30,11 @@ impl Folder {
     /// Opens `path`, making it and its parents where they are missing, and proves that a file can
     /// be created, written and removed in it.
     pub fn open(path: &Path) -> io::Result<Folder> {
-        std::fs::create_dir_all(path)?;
+        std::fs::create_dir_all(path).map_err(|error| match error.kind() {
+            // A file, or a link to nothing.
+            io::ErrorKind::AlreadyExists => io::Error::from_raw_os_error(libc::ENOTDIR),
+            _ => error,
+        })?;
         let fd: OwnedFd = descriptors::open_owned(path, libc::O_RDONLY)?;
         let from = io::Error::from_raw_os_error;
         let fd = Kept::new(fd).map_err(from)?;

@@ -30,9 +30,9 @@ pub(super) struct Now {
 /// limit, and this launch had a share of it by which it was the one.
 ///
 /// A group that outlives its processes counts exactly those of them that were killed; of another group, or where it was
-/// made anew, the machine's counter is all there is. Where the launch was alone in its group, what the group had was its
-/// own, and a process killed there was it; else its own memory must have been large, since a neighbour's end is counted
-/// the same way.
+/// made anew, the machine's counter is all there is. Where the launch was alone in its group, what the group had was
+/// its own, and a process killed there was it; else its own memory must have been large, since a neighbour's end is
+/// counted the same way.
 pub(super) fn out_of_memory(was: &Was, now: &Now) -> bool {
     let grew = |then: Option<u64>, now: Option<u64>| matches!((then, now), (Some(then), Some(now)) if now > then);
     let same = match (&was.group, &now.group) {

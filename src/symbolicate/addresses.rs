@@ -11,13 +11,13 @@ use super::image_files::ImageFiles;
 pub struct Addresses {
     files: Arc<ImageFiles>,
     name: String,
-    /// What to add to an address as given to have it as stated.
+    /// What to add to an address as given to have its svma.
     slide: u64,
 }
 
 impl Addresses {
     /// The image in `files`; the one of `arch`, where there are several. `load_address` is the avma
-    /// of its first byte; without it, addresses are taken as stated in the file.
+    /// of its first byte; without it, addresses are taken as svmas.
     ///
     /// # Errors
     /// If there is no image, none of `arch`, or more than one; the text lists them.

@@ -147,8 +147,8 @@ impl DebugFiles {
     }
 
     /// Adds what `path` holds: a Mach-O or ELF file, a `.dSYM`, an `.xcarchive`, a dyld shared cache, or a
-    /// folder of any of these, as Xcode's `DeviceSupport` is one. Only headers are read. A folder is walked by as many threads as
-    /// [`jobs`](DebugFiles::jobs) allows; what was found in it is remembered in the
+    /// folder of any of these, as Xcode's `DeviceSupport` is one. Only headers are read. A folder is walked by as many
+    /// threads as [`jobs`](DebugFiles::jobs) allows; what was found in it is remembered in the
     /// [`cache`](DebugFiles::cache).
     ///
     /// # Errors

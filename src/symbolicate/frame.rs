@@ -75,7 +75,7 @@ pub struct PhysicalFrame {
     pub found: Found,
     /// Index into [`Symbolicated::images`]; `None` for an address in no known image.
     pub image: Option<u32>,
-    /// The program counter as an address stated in the image's file (svma).
+    /// The program counter as a link-time address (svma) of the image.
     pub svma: Option<u64>,
     /// Bytes from the start of the outermost function to the program counter.
     pub offset: Option<u64>,

@@ -28,7 +28,7 @@ impl ImageFiles {
         }
     }
 
-    /// Frames at an address stated in the image.
+    /// Frames at an svma of the image.
     pub(crate) fn lookup(&self, svma: u64) -> Option<Answer> {
         // The low bits of arm64 addresses are all alike.
         let shard = &self.recent[(svma >> 2) as usize % SHARDS];

@@ -27,8 +27,8 @@ pub(super) struct Window {
     header: [AtomicU32; 5],
 }
 
-/// How `.eh_frame_hdr` begins that lies where the section does (Linux Standard Base Core 5.0, 10.6.2): version 1; where the
-/// section lies, and what the table holds, in 4 signed bytes from here; the count in 4 bytes.
+/// How `.eh_frame_hdr` begins that lies where the section does (Linux Standard Base Core 5.0, 10.6.2): version 1; where
+/// the section lies, and what the table holds, in 4 signed bytes from here; the count in 4 bytes.
 const HEADER: u32 = u32::from_le_bytes([1, 0x3b, 0x03, 0x3b]);
 
 impl Shown {

@@ -4,8 +4,8 @@
 //! them to another. Between two such places lies one function or, where neighbours share an entry
 //! of `__unwind_info` and nothing calls them directly, several: what no way from the first one leads
 //! to is the next one's; so is what would save again behind a call, which never returns then, what
-//! is saved already, or would return or jump away with all of that. A function with a jump table may have such pieces of its own: they are left
-//! with it, and what is found for them is marked as a guess.
+//! is saved already, or would return or jump away with all of that. A function with a jump table may have such pieces
+//! of its own: they are left with it, and what is found for them is marked as a guess.
 
 use std::collections::{BTreeMap, HashSet};
 

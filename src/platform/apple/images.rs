@@ -26,14 +26,14 @@ pub struct ImageFacts {
     pub slide: u64,
     /// UUID; empty without one.
     pub id: Vec<u8>,
-    /// The stated addresses of its segments. Of an image in the shared cache those of `__TEXT`
+    /// The svmas of its segments. Of an image in the shared cache those of `__TEXT`
     /// alone: its other segments lie elsewhere, between those of others.
     pub stated: Range<u64>,
-    /// The stated addresses that hold instructions.
+    /// The svmas that hold instructions.
     pub code: Vec<Range<u64>>,
-    /// `__TEXT,__eh_frame`, stated.
+    /// `__TEXT,__eh_frame`, by svma.
     pub eh_frame: Option<Range<u64>>,
-    /// `__TEXT,__unwind_info`, stated.
+    /// `__TEXT,__unwind_info`, by svma.
     pub unwind_info: Option<Range<u64>>,
     /// What `LC_FUNCTION_STARTS` points to; empty without one, and where `text` is `None`.
     pub function_starts: Vec<u8>,
@@ -48,7 +48,7 @@ pub struct ImageFacts {
 /// An image's `__TEXT` in memory, which is never written to; the image stays loaded meanwhile.
 #[derive(Debug, Clone)]
 pub struct Text {
-    /// Where it is stated to lie.
+    /// Where it lies by its file (svma).
     pub svma: u64,
     /// What it holds.
     pub bytes: Arc<Retained>,
@@ -199,7 +199,7 @@ fn image(index: u32, known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Option<ImageF
 struct Parsed {
     facts: ImageFacts,
     text: Range<u64>,
-    /// The table of function starts, stated.
+    /// The table of function starts, by svma.
     starts: Range<u64>,
 }
 

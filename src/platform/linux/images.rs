@@ -21,11 +21,11 @@ pub struct ImageFacts {
     pub id: Vec<u8>,
     /// Where the build id lies in memory (avma), in an image that has a file.
     pub id_at: Option<u64>,
-    /// The stated addresses of its segments, from the first to the last byte.
+    /// The svmas of its segments, from the first to the last byte.
     pub stated: Range<u64>,
-    /// The stated addresses that hold instructions.
+    /// The svmas that hold instructions.
     pub code: Vec<Range<u64>>,
-    /// The stated address of `.eh_frame_hdr`, and how long that is.
+    /// The svma of `.eh_frame_hdr`, and how long that is.
     pub eh_frame_hdr: Option<Range<u64>>,
     /// Where its contents can be read without touching the image itself.
     pub contents: Contents,
@@ -33,15 +33,15 @@ pub struct ImageFacts {
     pub main: bool,
 }
 
-/// A copy of what an image holds, by stated address.
+/// A copy of what an image holds, by svma.
 #[derive(Debug, Clone)]
 pub enum Contents {
-    /// Our own mapping of its file: for each segment its stated addresses and the offset in the
+    /// Our own mapping of its file: for each segment its svmas and the offset in the
     /// file where it begins.
     File {
         /// All of the file.
         map: Arc<FileMap>,
-        /// Stated addresses, offset in the file.
+        /// Link-time addresses (svmas), offset in the file.
         segments: Vec<(Range<u64>, u64)>,
     },
     /// Copies of its readable segments.

@@ -35,8 +35,8 @@ pub enum HowEnded {
     /// The machine was started anew: a loss of power, a kernel's panic, a restart.
     Reboot,
     /// Without a word: it was killed (by SIGKILL, say, by a signal that is not reported, or by a fault on a thread
-    /// that blocks every signal), or it left by `_exit`. Afterwards these cannot be distinguished; whether it was in the
-    /// foreground is in [`EndedLaunch::foreground`].
+    /// that blocks every signal), or it left by `_exit`. Afterwards these cannot be distinguished; whether it was in
+    /// the foreground is in [`EndedLaunch::foreground`].
     Abrupt,
 }
 

@@ -150,8 +150,8 @@ pub(super) fn is_package(
         && !apps.into_iter().flatten().any(is_apps)
 }
 
-/// What is left of cargo's copy of a package where all before it was trimmed: `/gimli-8f1c2b3d4e5f6a7b/53c1b1b/src/…` of
-/// a git repository, `/index.crates.io-1949cf8c6b5b557f/serde-1.0.219/src/…` of a registry.
+/// What is left of cargo's copy of a package where all before it was trimmed: `/gimli-8f1c2b3d4e5f6a7b/53c1b1b/src/…`
+/// of a git repository, `/index.crates.io-1949cf8c6b5b557f/serde-1.0.219/src/…` of a registry.
 fn is_cargos_copy(from_root: &str) -> bool {
     let mut folders = from_root.trim_start_matches('/').split('/');
     let source = folders.next().and_then(|first| first.rsplit_once('-'));

@@ -33,8 +33,8 @@ pub struct Args {
     /// Where debug files are: a dSYM, an .xcarchive, a Mach-O or ELF file, a dyld shared cache, or a folder
     /// searched for them
     ///
-    /// May be given more than once. Xcode's DeviceSupport folder names Apple's own libraries. On Linux an image's own path and /usr/lib/debug are looked at,
-    /// too.
+    /// May be given more than once. Xcode's DeviceSupport folder names Apple's own libraries. On Linux an image's own
+    /// path and /usr/lib/debug are looked at, too.
     #[arg(short, long, visible_alias = "dsym", value_name = "PATH")]
     pub debug: Vec<PathBuf>,
 
@@ -104,8 +104,8 @@ pub struct Args {
 
     /// Print the N groups of reports that cost most [default: 10]
     ///
-    /// Reports are of one group if the app's frames of their heaviest stack are the same, whatever the build. As text, json,
-    /// ndjson or html.
+    /// Reports are of one group if the app's frames of their heaviest stack are the same, whatever the build. As text,
+    /// json, ndjson or html.
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "10",
           value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = ["address", "inspect", "list_missing"])]
     pub top: Option<u32>,
@@ -133,7 +133,7 @@ pub struct Args {
     #[arg(long, value_name = "ARCH", requires = "address")]
     pub arch: Option<String>,
 
-    /// Where the image was loaded; without it, addresses are those stated in the file
+    /// Where the image was loaded; without it, addresses are those of the file (svmas)
     #[arg(long, value_name = "AVMA", value_parser = parse_address, requires = "address")]
     pub load_address: Option<u64>,
 

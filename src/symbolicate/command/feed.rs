@@ -42,8 +42,8 @@ pub(super) struct Feed<'a> {
     goes_on: bool,
 }
 
-/// Passes on what the paths name, in order, until `pass` says `false` or one of them is `target`: reports in folders in order of
-/// name, and for `-` those that `input` holds.
+/// Passes on what the paths name, in order, until `pass` says `false` or one of them is `target`: reports in folders in
+/// order of name, and for `-` those that `input` holds.
 pub(super) fn feed(
     paths: &[PathBuf],
     input: &mut dyn Read,

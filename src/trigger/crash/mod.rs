@@ -3,8 +3,9 @@
 //!
 //! Nothing here knows of reports. [`install`] takes a [`Writer`], three functions; each crash is handed to it as one
 //! [`Crashed`], through which the writer claims parts of a report and notes how far it has come. Two writers may be at
-//! it: the writer thread (`writer_thread.rs`, Linux), and the dying thread for what that one leaves. A crash of a writer
-//! itself comes back to [`Writer::salvage`], and a signal that the process lives on after to [`Writer::retract`].
+//! it: the writer thread (`writer_thread.rs`, Linux), and the dying thread for what that one leaves. A crash of a
+//! writer itself comes back to [`Writer::salvage`], and a signal that the process lives on after to
+//! [`Writer::retract`].
 
 mod before;
 mod handler;

@@ -20,8 +20,8 @@ const JUMPED: u64 = 200_000_000;
 /// Behind its report, it runs for at most so long.
 const RUNS: u64 = 1_000_000_000;
 
-/// Returns where the process lives on after what happened to `owner` after all, where that thread has ended, or where it takes
-/// too long. Signal-safe.
+/// Returns where the process lives on after what happened to `owner` after all, where that thread has ended, or where
+/// it takes too long. Signal-safe.
 pub(super) fn for_the_death_of(owner: u64) {
     let first = Thread::from_id(owner);
     let start = monotonic();

@@ -1,4 +1,5 @@
-//! Has a crash report written: by the writer thread, and on the stack that is kept for it where the writer thread does not.
+//! Has a crash report written: by the writer thread, and on the stack that is kept for it where the writer thread does
+//! not.
 
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;

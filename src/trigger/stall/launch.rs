@@ -49,8 +49,9 @@ impl Detector {
         before
     }
 
-    /// When to look again at a thread that was seen to wait for a disk or a lock before its first beat. Not in step with anything that comes regularly: a disk that is written to sixty
-    /// times a second would be seen at each look, or at none.
+    /// When to look again at a thread that was seen to wait for a disk or a lock before its first beat. Not in step
+    /// with anything that comes regularly: a disk that is written to sixty times a second would be seen at each look,
+    /// or at none.
     pub(super) fn next_in_wait(&self, now: u64) -> Option<u64> {
         const OF_64: [u64; 8] = [17, 27, 21, 33, 13, 29, 19, 25];
         let waits = matches!(self.last.waits, Waits::Disk | Waits::Lock);

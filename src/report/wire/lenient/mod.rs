@@ -1,4 +1,5 @@
-//! A serde deserializer over a section's bounded tokens: a value of a wrong type is reported with its place, and skipped.
+//! A serde deserializer over a section's bounded tokens: a value of a wrong type is reported with its place, and
+//! skipped.
 
 mod maps;
 mod value;

@@ -5,9 +5,9 @@
 //! with the watched thread and its samples, or for a live report all threads.
 //!
 //! The crate `fxprof-processed-profile` (0.8) writes the same format for profiles that the viewer is to symbolicate. It
-//! cannot write this one: it leaves `line`, `fileName` and `inlineDepth` empty, a frame has either a name of its own or an
-//! image and an address, and two functions of one name in different files are one. `tests/format_pictures.rs` holds what is
-//! written here against what the crate writes: version, keys, columns.
+//! cannot write this one: it leaves `line`, `fileName` and `inlineDepth` empty, a frame has either a name of its own or
+//! an image and an address, and two functions of one name in different files are one. `tests/format_pictures.rs` holds
+//! what is written here against what the crate writes: version, keys, columns.
 
 mod model;
 mod tables;
