@@ -64,7 +64,7 @@ const UNKNOWN: u32 = 0;
 const ODD: u32 = u32::MAX;
 
 /// The row for an address.
-pub(crate) struct Found<'c> {
+pub(crate) struct FoundRow<'c> {
     pub(crate) row: &'c UnwindTableRow<usize, Fixed>,
     encoding: Encoding,
     /// Whether the function is a signal trampoline.
@@ -154,12 +154,17 @@ impl Cfi {
     }
 
     /// The row that holds at an svma. Signal-safe.
-    pub(crate) fn find<'c>(&self, svma: u64, context: &'c mut Context) -> Option<Found<'c>> {
+    pub(crate) fn find<'c>(&self, svma: u64, context: &'c mut Context) -> Option<FoundRow<'c>> {
         let place = self.index.entry(svma, self.section.svma)?;
         self.find_at(place.offset, svma, context)
     }
 
-    fn find_at<'c>(&self, offset: usize, svma: u64, context: &'c mut Context) -> Option<Found<'c>> {
+    fn find_at<'c>(
+        &self,
+        offset: usize,
+        svma: u64,
+        context: &'c mut Context,
+    ) -> Option<FoundRow<'c>> {
         let section = self.eh_frame();
         let entry = section
             .fde_from_offset(&self.bases, EhFrameOffset(offset), EhFrame::cie_from_offset)
@@ -173,7 +178,7 @@ impl Cfi {
         let row = entry
             .unwind_info_for_address(&section, &self.bases, context, svma)
             .ok()?;
-        Some(Found {
+        Some(FoundRow {
             row,
             encoding,
             signal,

@@ -13,17 +13,17 @@ use super::os::send;
 const MAX_SIGNAL: usize = 64;
 
 /// The handler of a signal before us.
-struct Kept {
+struct HandlerBefore {
     kept: AtomicBool,
     action: UnsafeCell<MaybeUninit<libc::sigaction>>,
 }
 
 // SAFETY: `action` is written only by `install` (which runs once at a time, under the monitor's
 // claim, and before `kept` is released) and read only after `kept` was acquired.
-unsafe impl Sync for Kept {}
+unsafe impl Sync for HandlerBefore {}
 
-static BEFORE: [Kept; MAX_SIGNAL + 1] = [const {
-    Kept {
+static BEFORE: [HandlerBefore; MAX_SIGNAL + 1] = [const {
+    HandlerBefore {
         kept: AtomicBool::new(false),
         action: UnsafeCell::new(MaybeUninit::uninit()),
     }
@@ -155,7 +155,7 @@ pub fn is_in_place(signal: i32, handler: Handler) -> bool {
     disposition(signal).is_some_and(|now| now.sa_sigaction == handler as usize)
 }
 
-fn slot(signal: i32) -> Option<&'static Kept> {
+fn slot(signal: i32) -> Option<&'static HandlerBefore> {
     BEFORE.get(usize::try_from(signal).ok()?)
 }
 

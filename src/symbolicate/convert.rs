@@ -14,7 +14,7 @@ use symbolic::symcache::SymCacheConverter;
 
 use self::texts::{Texts, marked};
 pub(crate) use self::texts::{restored, restored_path};
-use super::direct::{Direct, Reading, is_hidden};
+use super::direct::{Addr2Line, Direct, is_hidden};
 use super::dwarf::Sections;
 use super::guard;
 use super::names;
@@ -107,7 +107,7 @@ impl Making<'_> {
 
     /// Code with lines but without a function's entry, as hand-written assembly has it: a function of
     /// the symbol's name, or of none.
-    fn rows_alone(&mut self, reading: &Reading) -> Option<()> {
+    fn rows_alone(&mut self, reading: &Addr2Line) -> Option<()> {
         let base = self.object.base;
         let mut more = Vec::new();
         for &(start, end) in &self.object.code {

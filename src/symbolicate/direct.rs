@@ -22,7 +22,7 @@ type Slice = R<'static>;
 pub(crate) struct Direct {
     units: Units,
     /// `None` until an address needs it; within, `None` where the headers are damaged.
-    reading: Option<Option<Reading>>,
+    reading: Option<Option<Addr2Line>>,
     /// Whether dwz took a part of it out, or some units lie in other files: symbolic reads neither.
     pub is_partial: bool,
     /// The object's own, next to which `.dwo` and `.dwp` files are looked for.
@@ -34,7 +34,7 @@ pub(crate) struct Direct {
 }
 
 /// One object's units as addr2line has them.
-pub(crate) struct Reading {
+pub(crate) struct Addr2Line {
     context: Context<Slice>,
     dwarf: Arc<Dwarf<Slice>>,
     guard: Guard,
@@ -83,8 +83,8 @@ impl Direct {
     }
 
     /// What addr2line makes of the units; `None` where their headers are damaged.
-    pub(crate) fn read(&mut self) -> Option<&mut Reading> {
-        let read = || Reading::new(&self.path, self.own, self.shared);
+    pub(crate) fn read(&mut self) -> Option<&mut Addr2Line> {
+        let read = || Addr2Line::new(&self.path, self.own, self.shared);
         self.reading.get_or_insert_with(read).as_mut()
     }
 
@@ -96,7 +96,7 @@ impl Direct {
     }
 
     /// What may be read for `svma`; `None` where no unit claims it, or one that does is not sound.
-    fn read_for(&mut self, svma: u64) -> Option<&mut Reading> {
+    fn read_for(&mut self, svma: u64) -> Option<&mut Addr2Line> {
         let units = self.units.at(svma, || self.own.view(self.shared));
         if units.is_empty() {
             return None;
@@ -120,12 +120,12 @@ impl Direct {
     }
 }
 
-impl Reading {
+impl Addr2Line {
     fn new(
         path: &Path,
         own: &'static Sections,
         shared: Option<&'static Sections>,
-    ) -> Option<Reading> {
+    ) -> Option<Addr2Line> {
         let dwarf = Arc::new(guard::view_all(own, shared)?);
         let (dwarf, context) = match Context::from_arc_dwarf(dwarf.clone()) {
             Ok(context) => (dwarf, context),
@@ -137,7 +137,7 @@ impl Reading {
                 (dwarf.clone(), Context::from_arc_dwarf(dwarf).ok()?)
             }
         };
-        Some(Reading {
+        Some(Addr2Line {
             context,
             dwarf,
             guard: Guard::default(),

@@ -87,7 +87,7 @@ const DAY: u64 = 24 * HOUR;
 #[derive(Debug, Clone)]
 pub struct RateLimiter {
     rate_limit: RateLimit,
-    known: [Option<Known>; KNOWN],
+    known: [Option<KnownStack>; KNOWN],
     /// The present hour's start, and what it has had.
     hour: u64,
     reports: u32,
@@ -96,7 +96,7 @@ pub struct RateLimiter {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct KnownStack {
     key: u64,
     seen: u64,
     reported: u32,
@@ -180,7 +180,7 @@ impl RateLimiter {
         let Some(slot) = self.known.get_mut(place) else {
             return true;
         };
-        let fresh = Known {
+        let fresh = KnownStack {
             key,
             seen: now,
             reported: 0,

@@ -96,14 +96,14 @@ impl Run {
         self.frames.get(..self.len).unwrap_or_default()
     }
 
-    fn is(&self, stack: &Kept<'_>) -> bool {
+    fn is(&self, stack: &KeptStack<'_>) -> bool {
         let mut both = self.stack().iter().zip(stack.frames());
         (self.omitted, self.end) == (stack.omitted, stack.end)
             && self.len == stack.len()
             && both.all(|(one, other)| (one.pc, one.found) == (other.pc, other.found))
     }
 
-    fn set(&mut self, at: u64, state: Option<&'static str>, stack: &Kept<'_>) {
+    fn set(&mut self, at: u64, state: Option<&'static str>, stack: &KeptStack<'_>) {
         (self.at, self.state, self.count, self.reported) = (at, state, 1, 0);
         self.len = stack.len().min(FRAMES);
         (self.omitted, self.end) = (stack.omitted, stack.end);
@@ -135,15 +135,15 @@ impl Run {
 
 /// As much of a stack as is kept.
 #[derive(Debug, Clone, Copy)]
-struct Kept<'a> {
+struct KeptStack<'a> {
     innermost: &'a [RawFrame],
     outermost: &'a [RawFrame],
     omitted: u64,
     end: WalkEnd,
 }
 
-impl<'a> Kept<'a> {
-    fn new(stack: &'a [RawFrame], omitted: Option<Omitted>, end: WalkEnd) -> Kept<'a> {
+impl<'a> KeptStack<'a> {
+    fn new(stack: &'a [RawFrame], omitted: Option<Omitted>, end: WalkEnd) -> KeptStack<'a> {
         let before = omitted.map_or(0, |gap| gap.count);
         let too_many = stack.len().saturating_sub(FRAMES);
         let (innermost, outermost) = match too_many > 0 || before > 0 {
@@ -159,7 +159,7 @@ impl<'a> Kept<'a> {
             false => (stack, &[][..]),
         };
         let kept = innermost.len() + outermost.len();
-        Kept {
+        KeptStack {
             innermost,
             outermost,
             omitted: before.saturating_add(stack.len().saturating_sub(kept) as u64),
@@ -209,7 +209,7 @@ impl Samples {
         omitted: Option<Omitted>,
         end: WalkEnd,
     ) {
-        let stack = Kept::new(stack, omitted, end);
+        let stack = KeptStack::new(stack, omitted, end);
         self.weigh(at, key(stack.frames()));
         if let Some(run) = self.newest()
             && run.is(&stack)

@@ -4,7 +4,7 @@ use gimli::{
     CfaRule, Encoding, Evaluation, EvaluationResult, Location, Register, RegisterRule, Value,
 };
 
-use super::{Cfi, Fixed, Found, Slice};
+use super::{Cfi, Fixed, FoundRow, Slice};
 use crate::capture::memory::{Memory, Missing};
 use crate::capture::registers::{self, Arch, Registers};
 
@@ -13,7 +13,7 @@ impl Cfi {
     /// `known` has which of them are known. Signal-safe.
     pub(crate) fn evaluate<M: Memory>(
         &self,
-        found: &Found<'_>,
+        found: &FoundRow<'_>,
         registers: &mut Registers,
         known: &mut u64,
         memory: &mut M,
@@ -21,7 +21,7 @@ impl Cfi {
         let arch = registers.arch();
         let section = self.eh_frame();
         let before = *registers;
-        let reader = Reading {
+        let reader = FrameRegisters {
             registers: &before,
             known: *known,
             encoding: found.encoding,
@@ -130,13 +130,13 @@ pub(crate) const fn preserved(arch: Arch) -> u64 {
     }
 }
 
-struct Reading<'r> {
+struct FrameRegisters<'r> {
     registers: &'r Registers,
     known: u64,
     encoding: Encoding,
 }
 
-impl Reading<'_> {
+impl FrameRegisters<'_> {
     fn register(&self, register: Register) -> Result<u64, Fault> {
         let number = usize::from(register.0);
         let is_known = number < registers::COUNT && self.known & (1 << number) != 0;

@@ -28,7 +28,7 @@ impl Cfi {
         arch: Arch,
     ) -> bool {
         let common = entry.cie();
-        let reading = Reading::new(common, arch);
+        let reading = Instructions::new(common, arch);
         let usual = common.return_address_register() == reading.return_address
             && !entry.is_signal_trampoline();
         let Some(seen) = reading.common(common.instructions(section, &self.bases)) else {
@@ -42,7 +42,7 @@ impl Cfi {
 }
 
 /// What the instructions of an entry are read with.
-struct Reading {
+struct Instructions {
     arch: Arch,
     return_address: Register,
     /// What offsets of saved registers count in.
@@ -56,9 +56,9 @@ struct Seen {
     return_address: bool,
 }
 
-impl Reading {
-    fn new(common: &CommonInformationEntry<Slice<'_>>, arch: Arch) -> Reading {
-        Reading {
+impl Instructions {
+    fn new(common: &CommonInformationEntry<Slice<'_>>, arch: Arch) -> Instructions {
+        Instructions {
             arch,
             return_address: Register(arch.return_address() as u16),
             align: common.data_alignment_factor(),

@@ -2,10 +2,10 @@
 
 use gimli::{CfaRule, Register, RegisterRule};
 
-use super::{Found, preserved};
+use super::{FoundRow, preserved};
 use crate::capture::registers::Arch;
 
-impl Found<'_> {
+impl FoundRow<'_> {
     /// Whether the function ends in `__builtin_eh_return`: it alone saves the registers in which
     /// a landing pad is given the exception, which no call preserves (GCC internals,
     /// `EH_RETURN_DATA_REGNO`: 0 and 1 on both architectures).

@@ -2,12 +2,12 @@
 
 use gimli::{CfaRule, Register, RegisterRule, UnwindTableRow};
 
-use super::{Fixed, Found};
+use super::{Fixed, FoundRow};
 use crate::capture::registers::Arch;
 use crate::capture::rule::{Base, Rule};
 
 /// The short form of a row, where it has one. Signal-safe.
-pub(crate) fn rule(found: &Found<'_>, arch: Arch) -> Rule {
+pub(crate) fn rule(found: &FoundRow<'_>, arch: Arch) -> Rule {
     if found.signal {
         return Rule::Signal;
     }

@@ -2,14 +2,14 @@
 //!
 //! Source: Arm Architecture Reference Manual for A-profile, C4.1 (encodings).
 
-use super::{Code, Frame, Next};
+use super::{Code, FrameState, Next};
 
 const FP: u32 = 29;
 const LR: u32 = 30;
 const SP: u32 = 31;
 
 /// Follows one instruction.
-pub(super) fn follow(code: &[u8], at: u64, frame: &mut Frame) -> Option<(u64, Next)> {
+pub(super) fn follow(code: &[u8], at: u64, frame: &mut FrameState) -> Option<(u64, Next)> {
     let word = u32::from_le_bytes(code.get(..4)?.try_into().ok()?);
     let next = control(word, at);
     match next {
@@ -73,7 +73,7 @@ fn control(word: u32, at: u64) -> Next {
 }
 
 /// `mov xN, x30` while that is the return address, and back.
-fn move_link(word: u32, frame: &mut Frame) {
+fn move_link(word: u32, frame: &mut FrameState) {
     let is_link = frame.return_address.is_none() && !frame.link_lost;
     if let Some(register) = link_kept_in(word).filter(|_| is_link) {
         frame.link_in = Some(register);
@@ -156,7 +156,7 @@ pub(super) const PIECE: usize = 16;
 /// What a call at `at` does to the frame beyond overwriting the link register, where it leads to a piece of a
 /// prologue or of an epilogue: the frame is behind the call as this piece leaves it. Functions leave it as
 /// it was.
-pub(super) fn call_piece(code: Code<'_>, at: u64, frame: &mut Frame) {
+pub(super) fn call_piece(code: Code<'_>, at: u64, frame: &mut FrameState) {
     let word = |at: u64| {
         let bytes = code.anywhere(at).and_then(|bytes| bytes.get(..4));
         Some(u32::from_le_bytes(bytes?.try_into().ok()?))
@@ -191,7 +191,7 @@ pub(super) fn call_piece(code: Code<'_>, at: u64, frame: &mut Frame) {
 }
 
 /// Loads and stores that move sp, or that save or restore fp and lr.
-fn load_or_store(word: u32, frame: &mut Frame) {
+fn load_or_store(word: u32, frame: &mut FrameState) {
     let (first, second, base) = (word & 31, word >> 10 & 31, word >> 5 & 31);
     let is_pair = word >> 27 & 7 == 0b101 && word >> 25 & 1 == 0 && word >> 23 & 7 != 0;
     let is_single = word >> 27 & 7 == 0b111 && word >> 25 & 1 == 0;
@@ -261,7 +261,7 @@ fn load_or_store(word: u32, frame: &mut Frame) {
 
 /// Loads that do not count from sp: whether they overwrite the caller's fp, or lr, where these are
 /// not saved.
-fn load_from_elsewhere(word: u32, is_pair: bool, frame: &mut Frame) {
+fn load_from_elsewhere(word: u32, is_pair: bool, frame: &mut FrameState) {
     let (first, second, base) = (word & 31, word >> 10 & 31, word >> 5 & 31);
     let vector = word >> 26 & 1 == 1;
     let whole_load = if is_pair {
@@ -278,7 +278,7 @@ fn load_from_elsewhere(word: u32, is_pair: bool, frame: &mut Frame) {
     frame.restored |= loads(LR) && frame.return_address.is_none();
 }
 
-fn access(frame: &mut Frame, register: u32, place: Option<i32>, load: bool) {
+fn access(frame: &mut FrameState, register: u32, place: Option<i32>, load: bool) {
     match (register, load) {
         (LR, false) if frame.return_address.is_none() => frame.return_address = place,
         (FP, false) if frame.saved_fp.is_none() && frame.fp.is_none() => frame.saved_fp = place,
@@ -293,7 +293,7 @@ fn access(frame: &mut Frame, register: u32, place: Option<i32>, load: bool) {
 }
 
 /// Sums that set sp or fp.
-fn arithmetic(word: u32, frame: &mut Frame) {
+fn arithmetic(word: u32, frame: &mut FrameState) {
     let (to, from) = (word & 31, word >> 5 & 31);
     if to != SP && to != FP {
         // sub x9, sp, #0x3, lsl #12

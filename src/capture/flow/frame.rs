@@ -1,12 +1,12 @@
 //! What is known of a function's frame at one of its instructions.
 
-use super::kept::Kept;
+use super::kept::KeptSp;
 use crate::capture::registers::Arch;
 use crate::capture::rule::{Base, Rule};
 
 /// What is known at one instruction. Offsets are counted from the CFA, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Frame {
+pub(super) struct FrameState {
     /// CFA - sp.
     pub(super) sp: Option<i32>,
     /// CFA - fp, where fp points into this frame.
@@ -31,7 +31,7 @@ pub(super) struct Frame {
     /// Whether a call has overwritten the link register since.
     pub(super) link_lost: bool,
     /// An earlier stack pointer of x86_64, and where it is.
-    pub(super) kept: Option<Kept>,
+    pub(super) kept: Option<KeptSp>,
     /// Whether an epilogue has begun.
     pub(super) left: bool,
     /// Whether the caller's frame pointer or the return address has been overwritten by what another
@@ -43,32 +43,32 @@ pub(super) struct Frame {
     pub(super) stored: bool,
 }
 
-impl Frame {
+impl FrameState {
     /// Behind a call, at the function's first instruction.
-    pub(super) fn entered(arch: Arch) -> Frame {
+    pub(super) fn entered(arch: Arch) -> FrameState {
         let (sp, return_address) = match arch {
             Arch::X86_64 => (8, Some(-8)),
             Arch::Arm64 => (0, None),
         };
-        Frame {
+        FrameState {
             sp: Some(sp),
             return_address,
-            ..Frame::default()
+            ..FrameState::default()
         }
     }
 
     /// What a rule gives, which holds in a function's body.
-    pub(super) fn body(rule: Rule) -> Option<Frame> {
+    pub(super) fn body(rule: Rule) -> Option<FrameState> {
         let Rule::Frame { base, cfa, ra, fp } = rule else {
             return None;
         };
         let cfa = Some(i32::from(cfa) * 8);
-        Some(Frame {
+        Some(FrameState {
             sp: cfa.filter(|_| base == Base::Sp),
             fp: cfa.filter(|_| base == Base::Fp),
             return_address: ra.map(|words| i32::from(words) * 8),
             saved_fp: fp.map(|words| i32::from(words) * 8),
-            ..Frame::default()
+            ..FrameState::default()
         })
     }
 
@@ -125,7 +125,7 @@ impl Frame {
 
     /// Whether nothing of the frame is left, as at a return.
     pub(super) fn is_left(&self, arch: Arch) -> bool {
-        let entered = Frame::entered(arch);
+        let entered = FrameState::entered(arch);
         self.restored
             || (self.sp, self.return_address) == (entered.sp, entered.return_address)
                 && self.saved_fp.is_none()

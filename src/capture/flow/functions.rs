@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::{Code, Frame, Next, arm64, follow, is_return};
+use super::{Code, FrameState, Next, arm64, follow, is_return};
 use crate::capture::registers::Arch;
 
 /// What the beginning of a function is good for.
@@ -124,7 +124,7 @@ impl Search<'_> {
         let range = start..self.end(start);
         let mut ways = Ways::default();
         // Each with where the last call on the way returns to, and the frame there.
-        let mut waiting = vec![(start, Frame::entered(arch), None::<(u64, Frame)>)];
+        let mut waiting = vec![(start, FrameState::entered(arch), None::<(u64, FrameState)>)];
         while let Some((mut at, mut frame, mut call)) = waiting.pop() {
             while range.contains(&at) && ways.reached.insert(at) {
                 let Some(bytes) = self.code.at(at) else {
@@ -204,13 +204,13 @@ impl Search<'_> {
     }
 
     /// Another function begins behind a call that does not return.
-    fn note_other(&self, ways: &mut Ways, call: Option<(u64, Frame)>, end: u64) {
+    fn note_other(&self, ways: &mut Ways, call: Option<(u64, FrameState)>, end: u64) {
         let other = call.map(|(behind, _)| self.behind_padding(behind, end));
         ways.other = ways.other.into_iter().chain(other).min();
     }
 
     /// Whether the arm64 code at `at` is a piece of an epilogue, which leaves the frame.
-    fn leaves(&self, mut at: u64, mut frame: Frame) -> bool {
+    fn leaves(&self, mut at: u64, mut frame: FrameState) -> bool {
         for _ in 0..arm64::PIECE {
             let before = frame;
             let bytes = self.code.at(at);
@@ -242,7 +242,7 @@ impl Search<'_> {
             match padding(self.code.arch, bytes) {
                 Some(length) if !reached.contains(&at) => at += length,
                 _ if !reached.contains(&at) => return Some(at),
-                _ => at += follow(self.code.arch, bytes, at, &mut Frame::default())?.0,
+                _ => at += follow(self.code.arch, bytes, at, &mut FrameState::default())?.0,
             }
         }
         None
@@ -277,7 +277,7 @@ impl Search<'_> {
         // It is the first instruction on x86_64; on arm64 others of the prologue may come before.
         let is_before = |at: &u64| {
             let bytes = self.code.at(*at).unwrap_or_default();
-            let next = follow(arch, bytes, *at, &mut Frame::default());
+            let next = follow(arch, bytes, *at, &mut FrameState::default());
             // A piece of the prologue is called while the link register is kept elsewhere.
             let goes_on = match next {
                 Some((_, Next::Behind)) => true,
@@ -311,7 +311,7 @@ fn callee(arch: Arch, bytes: &[u8], at: u64) -> Option<u64> {
 }
 
 /// Whether the frame has saved what [`saves_frame`] saves.
-fn is_saved(arch: Arch, frame: &Frame) -> bool {
+fn is_saved(arch: Arch, frame: &FrameState) -> bool {
     match arch {
         Arch::Arm64 => frame.return_address.is_some(),
         Arch::X86_64 => frame.saved_fp.is_some(),
@@ -347,7 +347,8 @@ fn padding(arch: Arch, bytes: &[u8]) -> Option<u64> {
             let prefixes = bytes.iter().take_while(|byte| matches!(byte, 0x66 | 0x2e));
             let rest = bytes.get(prefixes.count()..)?;
             let is_nop = matches!(rest, [0x90, ..] | [0x0f, 0x1f, ..]);
-            let (length, _) = follow(arch, bytes, 0, &mut Frame::default()).filter(|_| is_nop)?;
+            let (length, _) =
+                follow(arch, bytes, 0, &mut FrameState::default()).filter(|_| is_nop)?;
             Some(length)
         }
     }

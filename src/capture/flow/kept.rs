@@ -2,7 +2,7 @@
 //! only known at run time: `mov %rsp,%rax; push ...; and $-64,%rsp; mov %rax,0x98(%rsp)`, and at the end
 //! `mov 0x98(%rsp),%rsi; ...; lea (%rsi),%rsp; ret`.
 
-use super::Frame;
+use super::FrameState;
 use super::jump::NUMBERS;
 use crate::capture::instructions::Instruction;
 use crate::capture::rule::Rule;
@@ -13,7 +13,7 @@ pub(super) const RBP: u8 = 5;
 
 /// An earlier stack pointer, and where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Kept {
+pub(super) struct KeptSp {
     /// CFA - that.
     below: i32,
     register: Option<u8>,
@@ -21,7 +21,7 @@ pub(super) struct Kept {
     slot: Option<(i32, Option<u8>)>,
 }
 
-impl Kept {
+impl KeptSp {
     /// The rule by it, where sp is not known; `saved_fp` is CFA - the place of the caller's frame pointer.
     pub(super) fn rule(&self, saved_fp: Option<i32>) -> Option<Rule> {
         let words = |bytes: i32| (bytes % 8 == 0).then_some(bytes / 8);
@@ -54,7 +54,7 @@ impl Kept {
 }
 
 /// Follows one instruction, behind which the frame is as it is, and before which CFA - sp was `before`.
-pub(super) fn follow(i: &Instruction, before: Option<i32>, frame: &mut Frame) {
+pub(super) fn follow(i: &Instruction, before: Option<i32>, frame: &mut FrameState) {
     let moved = match (i.map, i.opcode, i.modrm) {
         (0, 0x89, Some((3, from, to))) | (0, 0x8b, Some((3, to, from))) => Some((from, to)),
         _ => None,
@@ -64,7 +64,7 @@ pub(super) fn follow(i: &Instruction, before: Option<i32>, frame: &mut Frame) {
             && register != RBP
         {
             let (register, slot) = (Some(register), None);
-            frame.kept = Some(Kept {
+            frame.kept = Some(KeptSp {
                 below,
                 register,
                 slot,
@@ -103,7 +103,7 @@ pub(super) fn follow(i: &Instruction, before: Option<i32>, frame: &mut Frame) {
         }
         _ => {}
     }
-    // The others move it by what is known, see [`Kept::move_sp`].
+    // The others move it by what is known, see [`KeptSp::move_sp`].
     let group = to.map(|to| to & 7);
     let is_sum = matches!((i.map, i.opcode, group), (0, 0x81 | 0x83, Some(0 | 5)));
     let index = kept.slot.and_then(|(_, index)| index);
@@ -121,7 +121,7 @@ pub(super) fn follow(i: &Instruction, before: Option<i32>, frame: &mut Frame) {
 }
 
 /// Behind a call, registers that it need not preserve are lost.
-pub(super) fn call(frame: &mut Frame) {
+pub(super) fn call(frame: &mut FrameState) {
     const PRESERVED: [u8; 6] = [3, 5, 12, 13, 14, 15];
     if let Some(kept) = &mut frame.kept {
         let is_preserved = |register: &u8| PRESERVED.contains(register);

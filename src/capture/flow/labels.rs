@@ -2,7 +2,7 @@
 //! from a piece of a prologue.
 
 use super::functions::is_padding;
-use super::{Code, Frame, Next, arm64, follow};
+use super::{Code, FrameState, Next, arm64, follow};
 
 /// Whether the link register is given back by this instruction of arm64, from where it was kept during a call
 /// of a piece of the prologue. Signal-safe.
@@ -14,7 +14,7 @@ pub(crate) fn gives_link_back(code: &[u8]) -> bool {
 /// Whether the arm64 code before a function's first instruction goes on there: then that is a label within
 /// `before`, which ends where `code` begins. Signal-safe.
 pub(crate) fn falls_in(before: Code<'_>) -> bool {
-    let mut ignored = Frame::entered(before.arch);
+    let mut ignored = FrameState::entered(before.arch);
     let end = before.range().end;
     let last = end.saturating_sub(PADDING).max(before.start);
     let mut goes_on = false;

@@ -21,7 +21,7 @@ use std::ops::Range;
 
 use super::registers::Arch;
 use super::rule::Rule;
-use frame::Frame;
+use frame::FrameState;
 pub(crate) use functions::{EntryConfidence, functions};
 pub(crate) use jump::jump_target;
 pub(crate) use labels::{falls_in, gives_link_back};
@@ -47,7 +47,7 @@ enum Next {
 
 /// Follows the instruction at the beginning of `code`, which lies at `at`: its length and where it
 /// leads. `None` where it is not known.
-fn follow(arch: Arch, code: &[u8], at: u64, frame: &mut Frame) -> Option<(u64, Next)> {
+fn follow(arch: Arch, code: &[u8], at: u64, frame: &mut FrameState) -> Option<(u64, Next)> {
     match arch {
         Arch::Arm64 => arm64::follow(code, at, frame),
         Arch::X86_64 => x86_64::follow(code, at, frame),
@@ -113,8 +113,8 @@ pub(crate) enum RuleConfidence {
 #[derive(Debug, Clone)]
 pub(crate) struct Follower {
     visited: Box<[u64]>,
-    branches: Box<[(u64, Frame)]>,
-    calls: Box<[(u64, Frame)]>,
+    branches: Box<[(u64, FrameState)]>,
+    calls: Box<[(u64, FrameState)]>,
     /// Where jump tables may begin.
     tables: Box<[u64]>,
     /// Whether the last search came to where more was taken down than the function had put up.
@@ -123,7 +123,7 @@ pub(crate) struct Follower {
 
 impl Follower {
     pub(crate) fn new() -> Follower {
-        let none = (0, Frame::entered(Arch::Arm64));
+        let none = (0, FrameState::entered(Arch::Arm64));
         Follower {
             visited: vec![0; REACH / 64].into(),
             branches: vec![none; BRANCHES].into(),
@@ -165,8 +165,8 @@ impl Follower {
         let block = last_block(code, pc)?;
         let frame = match (settled, body) {
             (Some(frame), _) => frame,
-            (None, Some(rule)) => Frame::body(rule)?,
-            (None, None) => Frame::entered(code.arch),
+            (None, Some(rule)) => FrameState::body(rule)?,
+            (None, None) => FrameState::entered(code.arch),
         };
         let from = match pc == block {
             _ if either => RuleConfidence::Either,
@@ -196,7 +196,7 @@ impl Follower {
         body: Option<Rule>,
         rows: bool,
         entry: arm64::Entry,
-    ) -> (Option<Frame>, Option<Frame>, bool) {
+    ) -> (Option<FrameState>, Option<FrameState>, bool) {
         let mut range = code.range();
         let unit = match code.arch {
             Arch::Arm64 => 4,
@@ -209,9 +209,9 @@ impl Follower {
         let (mut settled, mut either) = (None, false);
         let mut tables = None;
         self.too_much = false;
-        let mut settle = |frame: Frame, by_table: bool| {
+        let mut settle = |frame: FrameState, by_table: bool| {
             // Rows of GCC's count from sp where that does not move.
-            let by_sp = Frame { fp: None, ..frame };
+            let by_sp = FrameState { fp: None, ..frame };
             let agrees = body.is_none_or(|body| {
                 [frame, by_sp]
                     .iter()
@@ -223,7 +223,7 @@ impl Follower {
             }
         };
         let (mut branches, mut first_call, mut calls) = (0, 0, 0);
-        let mut entered = Frame::entered(code.arch);
+        let mut entered = FrameState::entered(code.arch);
         if let arm64::Entry::LinkIn(register) = entry {
             (entered.link_in, entered.link_lost) = (Some(register), true);
         }

@@ -1,12 +1,17 @@
 //! Code read in one go, from one address to the next: branches are not taken.
 
-use super::frame::Frame;
+use super::frame::FrameState;
 use super::{Code, Next, REACH, follow, jump};
 use crate::capture::registers::Arch;
 use crate::capture::rule::{Base, Rule};
 
 /// What holds at `pc`, where `frame` does at `from`, in one go.
-pub(super) fn straight(code: Code<'_>, mut frame: Frame, from: u64, pc: u64) -> Option<Frame> {
+pub(super) fn straight(
+    code: Code<'_>,
+    mut frame: FrameState,
+    from: u64,
+    pc: u64,
+) -> Option<FrameState> {
     let mut at = from;
     while at < pc {
         at += follow(code.arch, code.at(at)?, at, &mut frame)?.0;
@@ -19,7 +24,7 @@ const AHEAD: usize = 16;
 
 /// Whether instructions move the stack pointer, from first to last. Signal-safe.
 pub(crate) fn moves(code: Code<'_>) -> bool {
-    let entered = Frame::entered(code.arch);
+    let entered = FrameState::entered(code.arch);
     let mut at = code.start;
     for _ in 0..REACH {
         let mut frame = entered;
@@ -41,7 +46,7 @@ pub(crate) fn moves_with(
     rule: Rule,
     row: &mut dyn FnMut(u64) -> Option<Rule>,
 ) -> bool {
-    let Some(mut frame) = Frame::body(rule) else {
+    let Some(mut frame) = FrameState::body(rule) else {
         return true;
     };
     let mut at = code.start;
@@ -50,7 +55,7 @@ pub(crate) fn moves_with(
             return true;
         };
         if is_return(code.arch, bytes) {
-            return frame.sp == Frame::entered(code.arch).sp;
+            return frame.sp == FrameState::entered(code.arch).sp;
         }
         let before = frame.sp;
         let Some((length, Next::Behind)) = follow(code.arch, bytes, at, &mut frame) else {
@@ -78,7 +83,7 @@ const RETURNS: usize = 32;
 
 /// Whether `wrong` holds for one of the function's returns, each by its address. Signal-safe.
 pub(crate) fn any_return(code: Code<'_>, wrong: &mut dyn FnMut(u64) -> bool) -> bool {
-    let mut ignored = Frame::entered(code.arch);
+    let mut ignored = FrameState::entered(code.arch);
     let (mut at, mut found) = (code.start, 0);
     let end = code.start.saturating_add(REACH as u64);
     while let Some(bytes) = code.at(at).filter(|_| found < RETURNS && at < end) {
@@ -107,13 +112,13 @@ pub(super) fn is_return(arch: Arch, code: &[u8]) -> bool {
 /// The rule at `pc`, where a table's rule holds at `from`, if by then the frame pointer has been
 /// given back. Signal-safe.
 pub(crate) fn behind_epilogue(code: Code<'_>, from: u64, table: Rule, pc: u64) -> Option<Rule> {
-    let frame = straight(code, Frame::body(table)?, from, pc)?;
+    let frame = straight(code, FrameState::body(table)?, from, pc)?;
     let given_back = frame.left && frame.fp.is_none() && frame.saved_fp.is_none();
     frame.rule().filter(|_| given_back)
 }
 
 /// Whether code leaves its function, without a branch or a call, on another stack than its own.
-pub(super) fn loses_stack(code: Code<'_>, pc: u64, mut frame: Frame) -> bool {
+pub(super) fn loses_stack(code: Code<'_>, pc: u64, mut frame: FrameState) -> bool {
     let mut at = pc;
     for _ in 0..jump::STEPS {
         let next = code
@@ -130,7 +135,7 @@ pub(super) fn loses_stack(code: Code<'_>, pc: u64, mut frame: Frame) -> bool {
 
 /// The first instruction behind the last one before `pc` that leads elsewhere for good.
 pub(super) fn last_block(code: Code<'_>, pc: u64) -> Option<u64> {
-    let mut ignored = Frame::entered(code.arch);
+    let mut ignored = FrameState::entered(code.arch);
     let mut at = code.start;
     let mut block = at;
     if code.arch == Arch::Arm64 {

@@ -1,11 +1,11 @@
 //! What an x86_64 instruction of a function does to its frame.
 
 use super::kept::{self, RBP, RSP};
-use super::{Frame, Next};
+use super::{FrameState, Next};
 use crate::capture::instructions::{Instruction, decode};
 
 /// Follows one instruction.
-pub(super) fn follow(code: &[u8], at: u64, frame: &mut Frame) -> Option<(u64, Next)> {
+pub(super) fn follow(code: &[u8], at: u64, frame: &mut FrameState) -> Option<(u64, Next)> {
     let instruction = decode(code)?;
     let mut next = control(&instruction, at);
     if let Next::Branch(target) = next {
@@ -60,7 +60,7 @@ pub(super) fn points_to(i: &Instruction, at: u64) -> Option<(u8, u64)> {
 
 /// Follows what code does before it jumps by a table: `lea table(%rip),%rdx; movslq (%rdx,%rcx,4),%rcx;
 /// add %rdx,%rcx; jmp *%rcx`.
-fn point(i: &Instruction, at: u64, frame: &mut Frame) {
+fn point(i: &Instruction, at: u64, frame: &mut FrameState) {
     if let (0, 0x01 | 0x03, Some((3, register, rm))) = (i.map, i.opcode, i.modrm) {
         let (from, to) = if i.opcode == 1 {
             (register, rm)
@@ -82,7 +82,7 @@ fn point(i: &Instruction, at: u64, frame: &mut Frame) {
 }
 
 /// Whether this is `cmp %r11,%rsp`, of the register that sp is to come down to.
-fn is_compared(i: &Instruction, frame: &Frame) -> bool {
+fn is_compared(i: &Instruction, frame: &FrameState) -> bool {
     let operands = i
         .modrm
         .map(|(mode, register, rm)| (mode == 3, register, rm));
@@ -96,7 +96,7 @@ fn is_compared(i: &Instruction, frame: &Frame) -> bool {
     }
 }
 
-fn effect(i: &Instruction, frame: &mut Frame) {
+fn effect(i: &Instruction, frame: &mut FrameState) {
     let in_register = |number: u8| matches!(i.modrm, Some((3, _, rm)) if rm == number);
     let to = i.modrm.map(|(_, register, _)| register);
     let group = to.map(|register| register & 7);

@@ -20,7 +20,7 @@ use crate::capture::registers::Arch;
 const LOCALS: u64 = 4096;
 
 /// The frame of such a function.
-pub(super) struct Frame {
+pub(super) struct RestoringFrame {
     pub(super) sp: u64,
     pub(super) cfa: u64,
     /// Its first instruction, where the frame is of a whole function (avma).
@@ -31,7 +31,7 @@ pub(super) struct Frame {
 
 /// What the frame's return address slot holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Slot {
+pub(super) enum ReturnSlot {
     /// Its return address.
     Own,
     /// That of what the catching function had called; `own` is the frame's. Where the CFA of what
@@ -44,17 +44,17 @@ pub(super) enum Slot {
 /// What the slot of an x86_64 frame is, in which `stored` stands. Signal-safe.
 pub(super) fn slot<M: Memory>(
     (images, image): (&Images, &LoadedImage),
-    frame: &Frame,
+    frame: &RestoringFrame,
     stored: u64,
     memory: &mut M,
     budget: &mut u32,
-) -> Slot {
+) -> ReturnSlot {
     let first = frame
         .start
         .and_then(|start| first_call(image, start, budget));
     if first.is_some_and(|behind| frame.at < behind) {
         // The context is not yet made.
-        return Slot::Own;
+        return ReturnSlot::Own;
     }
     // A context holds where each register is saved: the return address, number 16, just below the
     // CFA, which stands two words behind, and then the address to go on at.
@@ -65,7 +65,7 @@ pub(super) fn slot<M: Memory>(
         .take((LOCALS / 8) as usize)
     {
         let Some(rest) = budget.checked_sub(1) else {
-            return Slot::Unknown;
+            return ReturnSlot::Unknown;
         };
         *budget = rest;
         let word = memory.read(slot).ok();
@@ -76,7 +76,9 @@ pub(super) fn slot<M: Memory>(
             if cfa == frame.cfa {
                 // That of a catching caller goes on at a landing pad, which no call returns to.
                 match goes_on.filter(|at| is_behind_call(images, Arch::X86_64, *at)) {
-                    Some(other) if own.is_some_and(|own| own != other) => return Slot::Unknown,
+                    Some(other) if own.is_some_and(|own| own != other) => {
+                        return ReturnSlot::Unknown;
+                    }
                     None => {}
                     found => own = found,
                 }
@@ -91,9 +93,9 @@ pub(super) fn slot<M: Memory>(
         before = [before[1], word];
     }
     match own {
-        Some(own) if own == stored => Slot::Own,
-        Some(own) => Slot::Installed { own, called },
-        None => Slot::Unknown,
+        Some(own) if own == stored => ReturnSlot::Own,
+        Some(own) => ReturnSlot::Installed { own, called },
+        None => ReturnSlot::Unknown,
     }
 }
 
@@ -131,7 +133,7 @@ mod tests {
     }
 
     /// A context among 64 words: which word it begins at, its CFA, where it goes on.
-    fn slot_of(contexts: &[(usize, u64, u64)], at: u64, stored: u64) -> Slot {
+    fn slot_of(contexts: &[(usize, u64, u64)], at: u64, stored: u64) -> ReturnSlot {
         let mut words = [0u64; 128];
         // Where to jump to is written last.
         words[64 + 32 - 1] = JUMP_TARGET;
@@ -141,7 +143,7 @@ mod tests {
             words[first + 19] = goes_on;
         }
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let frame = Frame {
+        let frame = RestoringFrame {
             sp: SP,
             cfa: CFA,
             start: Some(0x40_0000),
@@ -164,9 +166,12 @@ mod tests {
         let chance = (50 - 16, u64::MAX - 23, 7);
         let catching = (30, CFA + 0x100, JUMP_TARGET);
         // Raised, not yet caught; caught; installed.
-        assert_eq!(slot_of(&[own, (30, CFA, OWN)], INSIDE, OWN), Slot::Own);
-        assert_eq!(slot_of(&[own, catching], INSIDE, OWN), Slot::Own);
-        let installed = Slot::Installed {
+        assert_eq!(
+            slot_of(&[own, (30, CFA, OWN)], INSIDE, OWN),
+            ReturnSlot::Own
+        );
+        assert_eq!(slot_of(&[own, catching], INSIDE, OWN), ReturnSlot::Own);
+        let installed = ReturnSlot::Installed {
             own: OWN,
             called: Some(CFA + 0x100),
         };
@@ -192,25 +197,25 @@ mod tests {
     #[test]
     fn caught_by_the_caller_itself() {
         let contexts = [(0, CFA, OWN), (30, CFA, JUMP_TARGET)];
-        assert_eq!(slot_of(&contexts, INSIDE, OWN), Slot::Own);
+        assert_eq!(slot_of(&contexts, INSIDE, OWN), ReturnSlot::Own);
         let contexts = [(30, CFA, OWN), (0, CFA, JUMP_TARGET)];
-        assert_eq!(slot_of(&contexts, INSIDE, OWN), Slot::Own);
+        assert_eq!(slot_of(&contexts, INSIDE, OWN), ReturnSlot::Own);
         // About to jump there.
-        let installed = Slot::Installed {
+        let installed = ReturnSlot::Installed {
             own: OWN,
             called: None,
         };
         assert_eq!(slot_of(&contexts, INSIDE, JUMP_TARGET), installed);
         let alike = [(30, CFA, OWN), (0, CFA, CAUGHT)];
-        assert_eq!(slot_of(&alike, INSIDE, OWN), Slot::Unknown);
+        assert_eq!(slot_of(&alike, INSIDE, OWN), ReturnSlot::Unknown);
     }
 
     #[test]
     fn before_a_context_is_made_nothing_is_installed() {
         // As an earlier exception left it.
         let stale = [(0, CFA, JUMP_TARGET)];
-        assert_eq!(slot_of(&stale, 0x40_0001, OWN), Slot::Own);
-        assert_eq!(slot_of(&[], 0x40_0005, OWN), Slot::Own);
-        assert_eq!(slot_of(&[], 0x40_0006, OWN), Slot::Unknown);
+        assert_eq!(slot_of(&stale, 0x40_0001, OWN), ReturnSlot::Own);
+        assert_eq!(slot_of(&[], 0x40_0005, OWN), ReturnSlot::Own);
+        assert_eq!(slot_of(&[], 0x40_0006, OWN), ReturnSlot::Unknown);
     }
 }

@@ -1,6 +1,6 @@
 //! Leaving a frame by all of its row, every preserved register among it.
 
-use super::restore::{self, Slot};
+use super::restore::{self, RestoringFrame, ReturnSlot};
 use super::scan::cfa_at;
 use super::{State, Walk, Way};
 use crate::capture::cfi::{self, Fault, Left};
@@ -94,7 +94,7 @@ impl<M: Memory> Walk<'_, M> {
         let cfa = registers.sp();
         let has_locals = cfa.checked_sub(sp).is_some_and(|size| size > 64);
         if installs && has_locals {
-            let frame = restore::Frame {
+            let frame = RestoringFrame {
                 sp,
                 cfa,
                 start: whole.then_some(start),
@@ -105,15 +105,15 @@ impl<M: Memory> Walk<'_, M> {
                     let (memory, budget) = (&mut self.memory, &mut self.budget);
                     restore::slot((images, image), &frame, return_address, memory, budget)
                 }
-                Arch::Arm64 => Slot::Unknown,
+                Arch::Arm64 => ReturnSlot::Unknown,
             };
             match slot {
-                Slot::Own => {}
-                Slot::Installed { own, called } => {
+                ReturnSlot::Own => {}
+                ReturnSlot::Installed { own, called } => {
                     self.state.called = called.map(|cfa| (cfa, return_address));
                     (return_address, found) = (own, Found::LinkRegister);
                 }
-                Slot::Unknown => found = Found::LinkRegister,
+                ReturnSlot::Unknown => found = Found::LinkRegister,
             }
         } else if let Some((called, address)) = self.state.called
             && called == cfa

@@ -53,7 +53,7 @@ pub(super) fn is_one(text: &[u8]) -> bool {
 /// `lines` are those of the text where it was found.
 pub(super) fn read(text: &[u8], mut header: Fields, lines: Lines<'_>) -> Reading {
     let text: Cow<'_, str> = String::from_utf8_lossy(text);
-    let mut page = Page::default();
+    let mut page = Spindump::default();
     for (line, number) in text.lines().zip(1..) {
         page.line(line, number);
     }
@@ -92,7 +92,7 @@ pub(super) fn read(text: &[u8], mut header: Fields, lines: Lines<'_>) -> Reading
 }
 
 #[derive(Default)]
-struct Page {
+struct Spindump {
     labels: Labels,
     threads: Vec<(Thread, Vec<Node>)>,
     /// The nodes that the next line may stand below: its column, its index.
@@ -114,7 +114,7 @@ struct Page {
     unread: Vec<usize>,
 }
 
-impl Page {
+impl Spindump {
     fn line(&mut self, line: &str, number: usize) {
         let trimmed = line.trim();
         if trimmed.is_empty() {

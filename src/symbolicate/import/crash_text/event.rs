@@ -1,12 +1,12 @@
 //! What the labels at the beginning of a crash report say of what happened.
 
-use super::Page;
+use super::CrashText;
 use crate::report::{EventKind, Signal, Value};
 use crate::symbolicate::import::draft::Draft;
 use crate::symbolicate::import::ips::{code_name, fault_address};
 use crate::symbolicate::import::values;
 
-impl Page {
+impl CrashText {
     pub(super) fn event(&mut self, draft: &mut Draft) {
         let labels = &mut self.labels;
         let kind = labels.take("Exception Type");

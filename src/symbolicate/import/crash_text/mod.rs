@@ -40,7 +40,7 @@ pub(super) fn read(text: &[u8], mut header: Fields, lines: Lines<'_>) -> Reading
     let text: Cow<'_, str> = String::from_utf8_lossy(text);
     let mut draft = Draft::default();
     images(&mut draft, &text);
-    let mut page = Page::default();
+    let mut page = CrashText::default();
     for (line, number) in text.lines().zip(1..) {
         page.line(line, number);
     }
@@ -76,7 +76,7 @@ enum State {
 }
 
 #[derive(Default)]
-struct Page {
+struct CrashText {
     labels: Labels,
     /// With the number that each has in the text.
     threads: Vec<(u64, Thread)>,
@@ -93,7 +93,7 @@ struct Page {
     unread: Vec<usize>,
 }
 
-impl Page {
+impl CrashText {
     fn line(&mut self, line: &str, number: usize) {
         let trimmed = line.trim();
         if trimmed.is_empty() {
