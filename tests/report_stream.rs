@@ -115,6 +115,48 @@ fn garbage_between_reports_costs_no_report() {
     assert_eq!(kinds, [DamageKind::Garbage; 2]);
 }
 
+/// As the concatenation of a folder has them in which an app was killed while it wrote.
+#[test]
+fn a_report_cut_anywhere_costs_no_report_behind_it() {
+    let full = report::to_bytes(&full_report());
+    let behind = [full.clone(), small(7), full.clone()].concat();
+    for cut in 1..full.len() {
+        let stream = [&full[..cut], &behind].concat();
+        let readings = read_all(&stream);
+        if cut % 41 == 0 {
+            let dripped: Vec<_> = ReportReader::new(Drip(&stream)).flatten().collect();
+            let read: Vec<_> = read_all(&stream).into_iter().flatten().collect();
+            assert_eq!(dripped, read, "cut at {cut}");
+        }
+        // Less than the beginning of a section is garbage in front of the next report.
+        let is_whole = |reading: &&Reading| {
+            let mut damage = reading.damage.iter();
+            damage.all(|damage| damage.kind == DamageKind::Garbage)
+        };
+        let whole = readings.iter().flatten().filter(is_whole);
+        let whole: Vec<u64> = whole.map(|reading| reading.report.head.pid).collect();
+        assert_eq!(whole, [4711, 7, 4711], "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_report_with_a_flipped_bit_or_without_a_byte_costs_no_report_behind_it() {
+    let full = report::to_bytes(&full_report());
+    let behind = [small(7), small(8)].concat();
+    let mut broken: Vec<Vec<u8>> = Vec::new();
+    for at in 0..full.len() {
+        let mut bytes = full.clone();
+        bytes[at] ^= 1 << (at % 8);
+        broken.push(bytes);
+        broken.push([&full[..at], &full[at + 1..]].concat());
+    }
+    for (number, broken) in broken.iter().enumerate() {
+        let readings = read_all(&[broken, &behind[..]].concat());
+        let known = pids(&readings);
+        assert!(known.ends_with(&[7, 8]), "{number}: {known:?}");
+    }
+}
+
 #[test]
 fn pieces_do_not_matter() {
     // What looks like a section and is long: a reader that begins anew with each piece tires of it.

@@ -219,7 +219,7 @@ fn begins_as_section(bytes: &[u8]) -> bool {
 
 /// Whether a section that was found in a search, and that no check speaks for, is more than some bytes of
 /// an id that look like one: its first key is a text, and behind it the bytes end or another begins.
-fn is_plausible(bytes: &[u8], section: &Section<'_>) -> bool {
+pub(crate) fn is_plausible(bytes: &[u8], section: &Section<'_>) -> bool {
     let Ok((header, first)) = token(bytes, section.map) else {
         return false;
     };

@@ -6,7 +6,7 @@ use super::damage::{Damage, DamageKind, ReadError};
 use super::limits;
 use super::model::{End, Head};
 use super::read::{Reading, read_at};
-use super::section::{begin, candidate};
+use super::section::{Section, begin, candidate, check, check_of, is_plausible};
 use super::token::{Broken, Skim};
 use super::wire::section::Section as _;
 
@@ -14,6 +14,9 @@ use super::wire::section::Section as _;
 const CHUNK: usize = 64 << 10;
 /// A section's start is recognised from at most so many bytes: array, kind, map.
 const LONGEST_START: usize = 40;
+
+/// How a `head` begins.
+const HEAD: &[u8] = b"\x92\xa4head";
 
 /// Reads reports, one after the other, from a stream: a pipe, a file, files put behind each other.
 ///
@@ -145,7 +148,19 @@ impl<R: Read> ReportReader<R> {
                 {
                     return Border::Unknown;
                 }
-                (Ok(_), Ok((kind, _))) => kind,
+                (Ok(end), Ok((kind, map))) => {
+                    let section = Section {
+                        start: self.at,
+                        kind,
+                        map,
+                        end,
+                    };
+                    let is_open = self.state == State::Open;
+                    match head_within(&self.buffer, &section, is_open, &mut self.patience) {
+                        None => kind,
+                        Some(border) => return border,
+                    }
+                }
                 _ => {
                     self.look_at(self.at + 1, Expect::Search);
                     continue;
@@ -188,6 +203,64 @@ impl<R: Read> ReportReader<R> {
         self.has_section = false;
         self.has_given = true;
         reading
+    }
+}
+
+/// Where the next report begins, if it does within `section`: one that was cut goes on, by what it states, into the
+/// bytes of that report's `head`. A section with the right `check` is as long as it was written.
+fn head_within(
+    bytes: &[u8],
+    section: &Section<'_>,
+    is_open: bool,
+    patience: &mut u64,
+) -> Option<Border> {
+    let mut from = section.start + 1;
+    let mut is_cut = None;
+    loop {
+        let rest = bytes.get(from..section.end)?;
+        let at = from + rest.iter().position(|&byte| byte == HEAD[0])?;
+        from = at + 1;
+        let begun = bytes.get(at..).unwrap_or_default();
+        let len = begun.len().min(HEAD.len());
+        if begun.get(..len) != HEAD.get(..len) {
+            continue;
+        }
+        let mut spend = |count: usize| {
+            *patience = patience.saturating_sub(count as u64);
+            (*patience > 0).then_some(())
+        };
+        if is_cut.is_none() {
+            spend(section.end - section.start)?;
+            is_cut = Some(check(bytes, section) != Some(true));
+        }
+        if is_cut == Some(false) {
+            return None;
+        }
+        let mut skim = Skim::new(at);
+        let end = skim.run(bytes);
+        spend(skim.at - at)?;
+        match (end, begin(bytes, at)) {
+            (Err(Broken::Cut), _) if is_open && begun.len() <= limits::SECTION_BYTES => {
+                return Some(Border::Unknown);
+            }
+            (Ok(end), Ok((kind, map))) => {
+                let head = Section {
+                    start: at,
+                    kind,
+                    map,
+                    end,
+                };
+                let is_head = match check(bytes, &head) {
+                    Some(passes) => passes,
+                    // Neither has one, as where another writer leaves them out.
+                    None => check_of(bytes, section).is_none() && is_plausible(bytes, &head),
+                };
+                if is_head && head.kind == <Head>::KIND {
+                    return Some(Border::At(at));
+                }
+            }
+            _ => {}
+        }
     }
 }
 
