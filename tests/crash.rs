@@ -622,6 +622,10 @@ fn panic_that_aborts() {
     assert_eq!((event.kind, event.fatal), (EventKind::Panic, true));
     assert_eq!(event.message.as_deref(), Some("the cart has 3 wheels"));
     assert!(
+        event.name.is_some() && event.name == report.threads[0].name,
+        "{event:?}"
+    );
+    assert!(
         event
             .location
             .as_deref()
@@ -647,6 +651,10 @@ fn caught_panic() {
     let event = report.event.as_ref().unwrap();
     assert_eq!((event.kind, event.fatal), (EventKind::Panic, false));
     assert_eq!(event.message.as_deref(), Some("the basket is empty"));
+    assert!(
+        event.name.is_some() && event.name == report.threads[0].name,
+        "{event:?}"
+    );
     assert_eq!(event.signal, None);
     let stack = stack(&report, 0);
     assert!(

@@ -174,10 +174,27 @@ impl ThreadName {
     pub fn of(thread: Thread) -> ThreadName {
         let mut bytes = [0; 32];
         let length = thread.name(&mut bytes);
+        ThreadName::from_bytes(bytes, length)
+    }
+
+    /// A character that the kernel cut is left out; bytes that are not UTF-8 become `?`.
+    fn from_bytes(mut bytes: [u8; 32], mut length: usize) -> ThreadName {
+        length = length.min(bytes.len());
+        while let Err(error) = std::str::from_utf8(bytes.get(..length).unwrap_or_default()) {
+            let wrong = error.valid_up_to();
+            match error.error_len() {
+                None => length = wrong,
+                Some(count) => bytes
+                    .iter_mut()
+                    .skip(wrong)
+                    .take(count)
+                    .for_each(|byte| *byte = b'?'),
+            }
+        }
         ThreadName { bytes, length }
     }
 
-    /// `None` where it has none, or one that is not UTF-8. Signal-safe.
+    /// `None` where it has none. Signal-safe.
     pub fn as_str(&self) -> Option<&str> {
         let name = std::str::from_utf8(self.bytes.get(..self.length)?).ok()?;
         Some(name).filter(|name| !name.is_empty())
@@ -193,4 +210,26 @@ pub struct Progress {
     pub cpu: u64,
     /// How often it was given the CPU; 0 on Apple platforms, where the kernel does not report it.
     pub slices: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_not_utf8_keeps_what_is() {
+        for (bytes, name) in [
+            (&b"main"[..], Some("main")),
+            (b"", None),
+            // Linux cuts behind the 15th byte.
+            (b"\xc3\xa9\xc3\xa9\xc3", Some("\u{e9}\u{e9}")),
+            (b"\xff\xfe", Some("??")),
+            (b"a\xe2\x82b\xe2\x82", Some("a??b")),
+        ] {
+            let mut buffer = [0; 32];
+            buffer[..bytes.len()].copy_from_slice(bytes);
+            let kept = ThreadName::from_bytes(buffer, bytes.len());
+            assert_eq!(kept.as_str(), name, "{bytes:x?}");
+        }
+    }
 }

@@ -140,8 +140,10 @@ impl LiveRecorder {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
+        let name = ThreadName::of(Thread::current());
         let event = EventView {
             kind: EventKind::Panic,
+            name: name.as_str(),
             message: Some(panic.message),
             location: Some(panic.location).filter(|location| !location.is_empty()),
             ..EventView::default()

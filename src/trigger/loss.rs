@@ -12,6 +12,8 @@ pub enum Loss {
     BackOff,
     /// There were reports, bytes or captures enough for this hour.
     Quota,
+    /// The folder did not take it, or not all of it: the disk is full, say.
+    Unwritten,
     /// It was no stall, for this reason.
     NoStall(Reason),
 }
@@ -21,7 +23,7 @@ pub enum Loss {
 pub struct Losses([AtomicU64; COUNT]);
 
 /// Kinds of loss.
-pub const COUNT: usize = 2 + Reason::ALL.len();
+pub const COUNT: usize = 3 + Reason::ALL.len();
 
 /// The process' own.
 pub static LOSSES: Losses = Losses::new();
@@ -44,7 +46,8 @@ impl Losses {
         let place = match loss {
             Loss::BackOff => 0,
             Loss::Quota => 1,
-            Loss::NoStall(reason) => 2 + reason as usize,
+            Loss::Unwritten => 2,
+            Loss::NoStall(reason) => 3 + reason as usize,
         };
         if let Some(slot) = self.0.get(place) {
             slot.fetch_add(1, Ordering::Relaxed);
@@ -54,9 +57,9 @@ impl Losses {
     /// The words of the `loss` section and their counts.
     pub fn counts(&self) -> [(&'static str, u64); COUNT] {
         let mut counts = [("", 0); COUNT];
-        (counts[0].0, counts[1].0) = ("back_off", "quota");
+        let own = ["back_off", "quota", "unwritten"];
         let words = Reason::ALL.iter().map(|reason| reason.as_str());
-        for (slot, word) in counts.iter_mut().skip(2).zip(words) {
+        for (slot, word) in counts.iter_mut().zip(own.into_iter().chain(words)) {
             slot.0 = word;
         }
         for (slot, count) in counts.iter_mut().zip(&self.0) {

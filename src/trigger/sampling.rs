@@ -103,6 +103,14 @@ impl Run {
             && both.all(|(one, other)| (one.pc, one.found) == (other.pc, other.found))
     }
 
+    /// The same stack once more. What is written of it already keeps its time.
+    fn again(&mut self, at: u64) {
+        if self.reported == self.count {
+            self.at = at;
+        }
+        self.count = self.count.saturating_add(1);
+    }
+
     fn set(&mut self, at: u64, state: Option<&'static str>, stack: &KeptStack<'_>) {
         (self.at, self.state, self.count, self.reported) = (at, state, 1, 0);
         self.len = stack.len().min(FRAMES);
@@ -215,7 +223,7 @@ impl Samples {
             && run.is(&stack)
             && run.state == state
         {
-            run.count = run.count.saturating_add(1);
+            run.again(at);
             return;
         }
         if self.len == RUNS {
@@ -235,7 +243,7 @@ impl Samples {
         let Some(run) = self.newest() else {
             return false;
         };
-        run.count = run.count.saturating_add(1);
+        run.again(at);
         let key = key(run.stack().iter());
         self.weigh(at, key);
         true

@@ -13,6 +13,14 @@ pub fn trials() -> Tests {
     tests(&[
         (FULL, full_disk),
         ("a_file_size_limit_cuts_the_report_and_no_more", size_limit),
+        (
+            "a_report_without_room_says_so_or_is_not_closed_as_whole",
+            little_room,
+        ),
+        (
+            "a_report_that_the_folder_does_not_take_is_counted",
+            unwritten,
+        ),
         ("a_folder_that_was_removed_is_made_again", removed),
         ("without_descriptors_there_is_a_report", no_descriptors),
         (
@@ -116,6 +124,23 @@ pub fn role(role: &str, folder: &Path) -> bool {
         "size_limit" => {
             let _monitor = install(folder);
             limit(libc::RLIMIT_FSIZE, 4000);
+            outer(Way::Null);
+        }
+        "unwritten" => {
+            let monitor = install(folder);
+            limit(libc::RLIMIT_FSIZE, 100);
+            // SAFETY: no handler.
+            unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+            monitor.record("too long").unwrap_err();
+            let stats = monitor.stats();
+            assert_eq!(stats.losses, [("unwritten", 1)], "{stats:?}");
+        }
+        role if role.starts_with("room_for_") => {
+            let _monitor = install(folder);
+            limit(
+                libc::RLIMIT_FSIZE,
+                role["room_for_".len()..].parse().unwrap(),
+            );
             outer(Way::Null);
         }
         "removed" => {
@@ -262,6 +287,28 @@ fn size_limit() {
         reading.report.event.unwrap().signal.unwrap().name,
         "SIGSEGV"
     );
+}
+
+fn little_room() {
+    let mut closed = 0;
+    for room in (150..900).step_by(25) {
+        let ended = play(&format!("room_for_{room}"));
+        assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{:?}", ended.status);
+        for reading in ended.readings() {
+            let report = reading.report;
+            let by_writer = report.end.is_some_and(|end| end.closed_by == "writer");
+            let cut = report.capture.and_then(|capture| capture.cut);
+            let has_all = report.threads.iter().any(|thread| thread.crashed);
+            assert!(!by_writer || has_all || cut.is_some(), "{room} bytes");
+            closed += usize::from(by_writer && !has_all);
+        }
+    }
+    assert!(closed > 0, "some had room for the word");
+}
+
+fn unwritten() {
+    let ended = play("unwritten");
+    assert!(ended.status.success(), "{}", ended.stderr);
 }
 
 fn removed() {

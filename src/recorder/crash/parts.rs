@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Cause, CrashRecorder, CrashWork, REFRESH_WAIT};
 use crate::capture::{ImageTable, ImagesGuard};
-use crate::platform::Thread;
+use crate::platform::{Thread, ThreadName};
 use crate::recorder::helper::{Helper, Renewals};
 use crate::recorder::work::{self, Work, view};
 use crate::recorder::{Recording, ReportBuffers};
@@ -23,6 +23,8 @@ impl CrashWork {
             return;
         };
         let signal = &crashed.signal;
+        let thread = ThreadName::of(crashed.thread);
+        let panicking = cause.panic.as_ref().and_then(|_| thread.as_str());
         let view = EventView {
             kind: cause.kind(),
             fatal: true,
@@ -35,7 +37,7 @@ impl CrashWork {
                 ..SignalView::default()
             }),
             reason: crashed.exception,
-            name: cause.exception.as_ref().map(Exception::name),
+            name: cause.exception.as_ref().map(Exception::name).or(panicking),
             message: cause.message(),
             location: cause.panic.as_ref().map(Pending::location),
             ..EventView::default()

@@ -19,7 +19,7 @@ use crate::report::{
 };
 use crate::store::{FALLBACK, Name, PARTIAL, WHOLE, fresh_id};
 use crate::trigger::crash::Stamp;
-use crate::trigger::loss::{self, LOSSES};
+use crate::trigger::loss::{self, LOSSES, Loss};
 use crate::vitals::GAUGES;
 
 impl Sink for &file::File {
@@ -27,6 +27,9 @@ impl Sink for &file::File {
         file::File::write(self, bytes).map_err(|errno| SinkError { errno })
     }
 }
+
+/// The `cut` of a report whose sections did not all get through.
+const DISK_FULL: &str = "the disk took no more";
 
 /// One report while it is written.
 #[derive(Debug)]
@@ -43,6 +46,8 @@ pub(crate) struct Recording {
     failed: Option<SinkError>,
     /// Whether part of such a section is in the file.
     torn: bool,
+    /// Whether sections are missing, and the file does not say so.
+    is_missing_unsaid: bool,
     /// Of its name while it is written.
     ending: &'static str,
     /// The name that it has instead, where it was made beforehand and could not be renamed.
@@ -67,7 +72,7 @@ impl Recording {
             id: fresh_id(),
         };
         let begun = Recording::begin_as(folder, facts, event.kind, buffers, stamp, PARTIAL, None);
-        let mut recording = begun?;
+        let mut recording = begun.inspect_err(|_| LOSSES.count(Loss::Unwritten))?;
         recording.names = facts.names.then(Names::default);
         recording.event(buffers, event);
         Ok(recording)
@@ -105,6 +110,7 @@ impl Recording {
             length: 0,
             failed: None,
             torn: false,
+            is_missing_unsaid: false,
             ending,
             misnamed,
             all_images: facts.all_images,
@@ -237,23 +243,32 @@ impl Recording {
 
     /// Writes what the capture cost, and that sections are missing if some are. Signal-safe.
     pub fn cost(&mut self, buffers: &mut ReportBuffers, cost: &CaptureView<'_>) {
-        let cut = match self.failed {
-            None => cost.cut,
-            Some(_) => Some("the disk took no more"),
-        };
+        let before = self.failed.take();
+        let cut = before.map_or(cost.cut, |_| Some(DISK_FULL));
         self.write(buffers, |writer| {
             writer.capture(&CaptureView { cut, ..*cost })
         });
+        if self.failed.take().is_some() {
+            // What has no room for the figures may have some for the word.
+            let view = CaptureView {
+                cut: Some(DISK_FULL),
+                ..CaptureView::default()
+            };
+            self.write(buffers, |writer| writer.capture(&view));
+            self.is_missing_unsaid = self.failed.is_some();
+        }
+        self.failed = self.failed.or(before);
     }
 
     /// Writes `end` and gives the file its final name. Where that fails the file stays as it is,
     /// for the next launch to close. Signal-safe.
-    pub fn finish(
-        mut self,
-        folder: &file::Folder,
-        buffers: &mut ReportBuffers,
-    ) -> Result<Name, i32> {
-        if self.torn {
+    pub fn finish(self, folder: &file::Folder, buffers: &mut ReportBuffers) -> Result<Name, i32> {
+        let closed = self.close(folder, buffers);
+        closed.inspect_err(|_| LOSSES.count(Loss::Unwritten))
+    }
+
+    fn close(mut self, folder: &file::Folder, buffers: &mut ReportBuffers) -> Result<Name, i32> {
+        if self.torn || self.is_missing_unsaid {
             return Err(self.failed.map_or(libc::EIO, |error| error.errno));
         }
         let writer = ReportWriter::resume(buffers.buffer(), &self.file, self.crc, self.sections);

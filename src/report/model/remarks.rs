@@ -62,7 +62,7 @@ pub struct Capture<H: Hold = Owned> {
 /// What was not reported since launch: counts by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Loss<H: Hold = Owned> {
-    /// `quota`, `back_off`, `background`, `late`, `debugger`, `sleep`, and what later versions add.
+    /// `quota`, `back_off`, `unwritten`, `background`, `late`, `debugger`, `sleep`, and what later versions add.
     pub counts: H::Numbers,
     /// Keys whose value is no count.
     pub extra: H::Extra,

@@ -74,6 +74,7 @@ fn a_run_is_written_when_it_begins_and_its_rest_when_it_is_over() {
     samples.add(150, None, &stack(&[3, 1]), None, WalkEnd::Root);
     let rest = samples.next_section(false).unwrap();
     assert_eq!((rest.count, rest.keep, rest.frames.len()), (2, 2, 0));
+    assert_eq!(rest.at, 50, "when the stack was seen again");
     let next = samples.next_section(false).unwrap();
     assert_eq!((next.count, next.keep, next.frames.len()), (1, 1, 1));
 }
