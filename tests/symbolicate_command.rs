@@ -530,6 +530,10 @@ fn nothing_that_the_call_names_is_left_out_in_silence() {
     let report = written(folder.path(), "a.wedjat", &report::to_bytes(&stall(uuid())));
     let output = symbolicate(&["--source", "/no/such/folder", &report]);
     assert_fails(&output, 2, "--source /no/such/folder: No such file");
+    let output = symbolicate(&["--debug", "/no/such/file", "--address", "0x10"]);
+    assert_fails(&output, 2, "--debug /no/such/file: No such file");
+    let output = symbolicate(&["--list-missing", "--format", "json", &report]);
+    assert_fails(&output, 2, "--list-missing prints text");
     let file = written(folder.path(), "file", b"x");
     let output = symbolicate(&["--cache", &format!("{file}/below"), &report]);
     assert_fails(&output, 0, "going on without");

@@ -279,6 +279,10 @@ pub(super) fn parse(args: impl Iterator<Item = OsString>) -> Result<Args, clap::
         let message = "--top prints groups as text, json, ndjson or html";
         return Err(command.error(clap::error::ErrorKind::ArgumentConflict, message));
     }
+    if parsed.list_missing && parsed.format != FormatName::Text {
+        let message = "--list-missing prints text";
+        return Err(command.error(clap::error::ErrorKind::ArgumentConflict, message));
+    }
     Ok(parsed)
 }
 

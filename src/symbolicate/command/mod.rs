@@ -136,13 +136,11 @@ fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> 
             }
             // A path that is not there is a mistake in the command; one that holds something else
             // still leaves the other debug files to use.
-            Err(error) if args.address.is_empty() => {
-                if matches!(error, super::Error::Io { .. }) {
-                    say.error(&format!("--debug {error}"));
-                    return USAGE;
-                }
-                say.warning(&error.to_string());
+            Err(error @ super::Error::Io { .. }) => {
+                say.error(&format!("--debug {error}"));
+                return USAGE;
             }
+            Err(error) if args.address.is_empty() => say.warning(&error.to_string()),
             Err(error) => {
                 say.error(&error.to_string());
                 return NOTHING;
@@ -150,7 +148,6 @@ fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> 
         }
     }
     if !args.address.is_empty() {
-        let files = files.system(false);
         return address::run(args, &files, &mut input, &mut say);
     }
     #[cfg(feature = "debuginfod")]

@@ -194,6 +194,8 @@ pub(super) fn recorder(report: &Report) -> Vec<(&'static str, String)> {
 fn value_text(value: &Value) -> String {
     match value {
         Value::Text(text) => text.clone(),
+        // JSON has no such numbers.
+        Value::Float(number) if !number.is_finite() => number.to_string(),
         value => value_json(value).to_string(),
     }
 }
@@ -285,6 +287,7 @@ mod tests {
             ],
             ..Context::default()
         });
+        assert_eq!(value_text(&Value::Float(f64::NAN)), "NaN");
         let marks = app_state(&report).marks;
         assert_eq!(
             (marks[0].when.as_str(), marks[0].how_long()),

@@ -103,8 +103,12 @@ fn facts(page: &mut String, origin: &str, report: &Report, member: &Member) {
                 .map_or(String::new(), |at| format!(" at {at:#x}"));
             facts.push(("Signal", format!("{} ({code}{at})", signal.name)));
         }
+        let named = match event.kind {
+            EventKind::Panic => "Panicking thread",
+            _ => "Exception",
+        };
         for (label, text) in [
-            ("Exception", &event.name),
+            (named, &event.name),
             ("Message", &event.message),
             ("Location", &event.location),
             ("Reason", &event.reason),

@@ -98,8 +98,12 @@ impl Page<'_> {
                 ),
             );
         }
+        let named = match event.kind {
+            EventKind::Panic => "Panicking Thread:",
+            _ => "Name:",
+        };
         for (label, value) in [
-            ("Name:", &event.name),
+            (named, &event.name),
             ("Message:", &event.message),
             ("Location:", &event.location),
             ("Reason:", &event.reason),
