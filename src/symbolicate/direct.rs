@@ -67,10 +67,15 @@ impl Direct {
         sections: &Arc<Sections>,
         sup: Option<&Arc<Sections>>,
     ) -> Direct {
+        let view = sections.view(sup.map(|sup| &**sup));
+        let units = Units::new(&view, &object.code);
+        let sections = match &units.lines_of_partial[..] {
+            [] => sections.clone(),
+            lines => Arc::new(sections.without_attributes(lines)),
+        };
         // SAFETY: everything that reads these bytes stands in this value before `_sections`, which
         // holds them, and gives out copies alone.
-        let (own, shared) = unsafe { (forever(sections), sup.map(|sup| forever(sup))) };
-        let units = Units::new(&own.view(shared), &object.code);
+        let (own, shared) = unsafe { (forever(&sections), sup.map(|sup| forever(sup))) };
         Direct {
             is_partial: sup.is_some() || units.is_partial,
             units,
@@ -78,7 +83,7 @@ impl Direct {
             path: object.path.clone(),
             own,
             shared,
-            _sections: [Some(sections.clone()), sup.cloned()],
+            _sections: [Some(sections), sup.cloned()],
         }
     }
 

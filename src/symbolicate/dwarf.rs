@@ -33,6 +33,9 @@ const OF_PACKAGES: [SectionId; 7] = [
     SectionId::DebugTypes,
 ];
 
+/// An attribute that no root has, one byte long as `DW_AT_stmt_list` is: `DW_AT_visibility`.
+const UNREAD: u8 = gimli::DW_AT_visibility.0 as u8;
+
 /// The sections of one object.
 pub(crate) struct Sections {
     little: bool,
@@ -64,6 +67,23 @@ impl Sections {
                 .parse()
                 .is_none_or(|file| object::Object::is_little_endian(&file)),
             parts: wanted.iter().filter_map(load).collect(),
+        }
+    }
+
+    /// The same, but for attributes whose names stand at these places of `.debug_abbrev`: no one reads those.
+    pub(crate) fn without_attributes(&self, at: &[usize]) -> Sections {
+        let mut abbreviations = self.bytes(SectionId::DebugAbbrev).to_vec();
+        for &at in at {
+            if let Some(name) = abbreviations.get_mut(at) {
+                *name = UNREAD;
+            }
+        }
+        let mut parts = self.parts.clone();
+        parts.retain(|(id, _)| *id != SectionId::DebugAbbrev);
+        parts.push((SectionId::DebugAbbrev, abbreviations.into()));
+        Sections {
+            little: self.little,
+            parts,
         }
     }
 

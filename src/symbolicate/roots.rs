@@ -39,8 +39,12 @@ pub(crate) struct Roots<'d, 'a> {
     dwarf: &'d Dwarf<R<'a>>,
     /// Of the last root that was read.
     pub attributes: Attributes<'a>,
-    /// Where abbreviations stand, by their table and code.
-    found: FxHashMap<(usize, u64), usize>,
+    /// Its tag.
+    pub tag: gimli::DwTag,
+    /// Where its abbreviation names `DW_AT_stmt_list`, in `.debug_abbrev`.
+    pub names_lines_at: Option<usize>,
+    /// Where abbreviations stand, by their table and code, and their tags.
+    found: FxHashMap<(usize, u64), (usize, gimli::DwTag)>,
     /// So many bytes of abbreviations may still be looked through.
     left: usize,
     none: Arc<Abbreviations>,
@@ -51,6 +55,8 @@ impl<'d, 'a> Roots<'d, 'a> {
         Roots {
             dwarf,
             attributes: Vec::new(),
+            tag: gimli::DW_TAG_null,
+            names_lines_at: None,
             found: FxHashMap::default(),
             left: MOST_READS.saturating_mul(dwarf.debug_abbrev.reader().len()),
             none: Arc::default(),
@@ -117,10 +123,18 @@ impl<'d, 'a> Roots<'d, 'a> {
         let all = input.len();
         let code = input.read_uleb128()?;
         let first = UnitOffset(root.0 + (all - input.len()));
-        let mut specs = self.find(header.debug_abbrev_offset().0, code)?;
+        let (mut specs, tag) = self.find(header.debug_abbrev_offset().0, code)?;
         let mut entry = header.entries_raw(&self.none, Some(first))?;
-        let begin = specs.len();
-        while let Some(spec) = specification(&mut specs)? {
+        let (begin, all) = (specs.len(), self.dwarf.debug_abbrev.reader().len());
+        (self.tag, self.names_lines_at) = (tag, None);
+        loop {
+            let at = all - specs.len();
+            let Some(spec) = specification(&mut specs)? else {
+                break;
+            };
+            if spec.name() == gimli::DW_AT_stmt_list {
+                self.names_lines_at = Some(at);
+            }
             if WANTED.contains(&spec.name()) {
                 self.attributes.push(entry.read_attribute(spec)?);
             } else {
@@ -132,42 +146,43 @@ impl<'d, 'a> Roots<'d, 'a> {
         Ok(())
     }
 
-    /// The attributes of the abbreviation `code` of a table.
-    fn find(&mut self, table: usize, code: u64) -> gimli::Result<R<'a>> {
+    /// The attributes and the tag of the abbreviation `code` of a table.
+    fn find(&mut self, table: usize, code: u64) -> gimli::Result<(R<'a>, gimli::DwTag)> {
         let mut specs = *self.dwarf.debug_abbrev.reader();
         let all = specs.len();
-        if let Some(&at) = self.found.get(&(table, code)) {
+        if let Some(&(at, tag)) = self.found.get(&(table, code)) {
             specs.skip(at)?;
-            return Ok(specs);
+            return Ok((specs, tag));
         }
         specs.skip(table)?;
         let begin = specs.len();
-        let mut is_found = Ok(false);
-        while is_found == Ok(false) && begin - specs.len() < self.left {
-            is_found = next_abbreviation(&mut specs, Some(code));
+        let mut found = Ok(None);
+        while found == Ok(None) && begin - specs.len() < self.left {
+            found = next_abbreviation(&mut specs, Some(code));
         }
         self.left = self.left.saturating_sub(begin - specs.len());
-        if !is_found? {
-            return Err(gimli::Error::InvalidAbbreviationCode(code));
-        }
-        self.found.insert((table, code), all - specs.len());
-        Ok(specs)
+        let tag = found?.ok_or(gimli::Error::InvalidAbbreviationCode(code))?;
+        self.found.insert((table, code), (all - specs.len(), tag));
+        Ok((specs, tag))
     }
 }
 
-/// Reads up to the attributes of the next abbreviation if that has the code `wanted`, else over it; whether
-/// it has. An error at the end of the table, too.
-fn next_abbreviation(specs: &mut R<'_>, wanted: Option<u64>) -> gimli::Result<bool> {
+/// Reads up to the attributes of the next abbreviation if that has the code `wanted`, else over it; its tag
+/// if it has. An error at the end of the table, too.
+fn next_abbreviation(
+    specs: &mut R<'_>,
+    wanted: Option<u64>,
+) -> gimli::Result<Option<gimli::DwTag>> {
     let code = specs.read_uleb128()?;
     if code == 0 {
         return Err(gimli::Error::InvalidAbbreviationCode(0));
     }
-    let (_tag, _children) = (specs.read_uleb128()?, specs.read_u8()?);
+    let (tag, _children) = (specs.read_uleb128()?, specs.read_u8()?);
     if wanted == Some(code) {
-        return Ok(true);
+        return Ok(Some(gimli::DwTag(u16::try_from(tag).unwrap_or(0))));
     }
     while specification(specs)?.is_some() {}
-    Ok(false)
+    Ok(None)
 }
 
 /// How many bytes the table of abbreviations that `specs` begins with has, as far as it can be read.

@@ -17,6 +17,10 @@ pub(crate) struct Units {
     /// Units that state no addresses, and whose lines name none in the code: the linker threw away what
     /// they are of. addr2line reads their rows all the same.
     void: Vec<(usize, DebugLineOffset, u8)>,
+    /// Where abbreviations of partial units of DWARF 4 and before name `DW_AT_stmt_list`: dwz leaves it to them
+    /// for the files of their declarations. addr2line knows such units by the header of DWARF 5 alone, and
+    /// takes their lines for code of theirs.
+    pub lines_of_partial: Vec<usize>,
     /// Whether symbolic cannot read them: the entries of some lie in another file, or they share more
     /// than can be read for each.
     pub is_partial: bool,
@@ -33,6 +37,7 @@ impl Units {
             ranges: Vec::new(),
             reach: Vec::new(),
             void: Vec::new(),
+            lines_of_partial: Vec::new(),
             is_partial: false,
         };
         let mut lines_left = MOST_READS.saturating_mul(dwarf.debug_line.reader().len());
@@ -54,6 +59,10 @@ impl Units {
                 header.type_(),
                 UnitType::Partial | UnitType::Type { .. } | UnitType::SplitType { .. }
             ) {
+                continue;
+            }
+            if roots.tag == gimli::DW_TAG_partial_unit {
+                units.lines_of_partial.extend(roots.names_lines_at);
                 continue;
             }
             let before = units.ranges.len();
@@ -90,6 +99,7 @@ impl Units {
             ranges: Vec::new(),
             reach: Vec::new(),
             void: Vec::new(),
+            lines_of_partial: Vec::new(),
             is_partial: true,
         }
     }

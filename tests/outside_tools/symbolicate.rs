@@ -27,6 +27,11 @@ pub fn add(tests: Tests) -> Tests {
             DWZ,
             debug_information_that_dwz_shared,
         )
+        .add(
+            "debug_information_that_dwz_shared_within_one_program",
+            DWZ,
+            debug_information_that_dwz_shared_within_one_program,
+        )
 }
 
 /// The unlikely half of a function lies far from it, under the same name and with its own lines.
@@ -152,6 +157,46 @@ fn debug_information_that_dwz_shared() {
             .filter_map(|f| Some(f.rsplit_once(':')?.0))
             .collect();
         assert_eq!(named, wanted, "{name}");
+    }
+}
+
+/// What units of one program share stands in partial units, which have lines, but no code: no address is theirs.
+fn debug_information_that_dwz_shared_within_one_program() {
+    let header = "#include <stdio.h>\n#include <stdlib.h>\n";
+    let one = format!(
+        "{header}FILE *file; div_t quotient; extern int table[16];
+static inline int weight(int x) {{ return
+    x * table[x & 15]; }}
+__attribute__((noinline)) int sum(int n) {{
+    int s = 0;
+    for (int i = 0; i < n; i++)
+        s += weight(i) ^ s;
+    return s; }}
+"
+    );
+    let two = format!(
+        "{header}int table[16]; int sum(int);
+int main(int c, char **v) {{ FILE *f = stdout; div_t d = div(c, 2); table[1] = d.quot;
+    return fprintf(f, \"%d\", sum(c)); }}
+"
+    );
+    let shop = Workshop::new(&[("one.c", &one), ("two.c", &two)]);
+    for version in 2..=5 {
+        shop.run(&format!(
+            "gcc -g -gdwarf-{version} -O2 one.c two.c -o plain"
+        ));
+        shop.run("dwz plain -o shared");
+        let plain = shop.symbolicator(&["plain"]);
+        let (start, size) = shop.section("plain", ".text");
+        let mut inlined = 0;
+        for address in (start..start + size).step_by(2) {
+            let expected = lines(&plain.frames(address));
+            // Each anew: once there are more, the table of the whole file answers.
+            let first = lines(&shop.symbolicator(&["shared"]).frames(address));
+            assert_eq!(first, expected, "DWARF {version} {address:#x}");
+            inlined += usize::from(expected.len() > 1);
+        }
+        assert!(inlined > 0, "DWARF {version}");
     }
 }
 
