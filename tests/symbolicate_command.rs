@@ -523,6 +523,21 @@ fn help_man_page_and_completions() {
     }
 }
 
+#[test]
+fn a_report_that_lies_too_deep_is_not_left_out_in_silence() {
+    let folder = tempfile::tempdir().unwrap();
+    let deep = folder.path().join("d/".repeat(70));
+    std::fs::create_dir_all(&deep).unwrap();
+    let bytes = report::to_bytes(&stall(uuid()));
+    written(&deep, "a.wedjat", &bytes);
+    let output = symbolicate(&[folder.path().to_str().unwrap()]);
+    assert_fails(&output, 3, "more than 64 folders deep");
+    written(folder.path(), "b.wedjat", &bytes);
+    let output = symbolicate(&[folder.path().to_str().unwrap()]);
+    assert_fails(&output, 1, "more than 64 folders deep");
+    assert!(text(&output.stdout).contains("kiosk"));
+}
+
 /// What a call names and cannot be done is reported, and what needs a path that is not there fails.
 #[test]
 fn nothing_that_the_call_names_is_left_out_in_silence() {

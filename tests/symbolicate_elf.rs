@@ -391,3 +391,48 @@ fn a_debug_file_of_another_build_is_not_used_and_reported_as_such() {
     assert_eq!(result.missing[0].id, other);
     assert_eq!(result.missing[0].others, [id(&program)]);
 }
+
+/// A SymCache has 32 bits for an address: such a file is answered without one.
+#[test]
+fn code_more_than_4_gib_apart_has_its_own_names() {
+    let program = Program::new(&[]);
+    let at = |name: &str| program.path(name);
+    let near = "int near_one(int x) { return x * 3; }\nint near_two(int x) { return x / 3; }\n";
+    std::fs::write(at("near.c"), near).unwrap();
+    let far = ".section .far,\"ax\"\n.globl far\n.type far,%function\nfar: .skip 64\n.size far,64\n\
+               .section .note.GNU-stack,\"\"\n";
+    std::fs::write(at("far.s"), far).unwrap();
+    let script = "PHDRS { a PT_LOAD; b PT_LOAD; n PT_NOTE; } SECTIONS {
+        . = 0x10000; .note.gnu.build-id : { *(.note.gnu.build-id) } :a :n
+        . = 0x11000; .text : { *(.text*) } :a  /DISCARD/ : { *(.eh_frame*) }
+        . = 0x100011002; .far : { *(.far) } :b }";
+    std::fs::write(at("far.ld"), script).unwrap();
+    program.run("gcc", &["-g", "-O1", "-c", "near.c"]);
+    program.run("gcc", &["-c", "far.s"]);
+    let link = [
+        "-T",
+        "far.ld",
+        "--build-id",
+        "near.o",
+        "far.o",
+        "-e",
+        "near_one",
+    ];
+    program.run("ld", &[&link[..], &["-o", "far"]].concat());
+    // After some answers, a table would be made on a second thread.
+    let mut files = DebugFiles::new().system(false);
+    files.add(&at("far")).unwrap();
+    let addresses = Addresses::new(&files, None, None).unwrap();
+    let name = |address| {
+        let frames = addresses.frames(address);
+        frames.last().and_then(|frame| frame.function.clone())
+    };
+    for address in 0x1_0001_1002..0x1_0001_1032 {
+        assert_eq!(name(address).as_deref(), Some("far"), "{address:#x}");
+    }
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    for address in 0x1_0001_1032..0x1_0001_1042 {
+        assert_eq!(name(address).as_deref(), Some("far"), "{address:#x}");
+    }
+    assert_eq!(name(0x11002).as_deref(), Some("near_one"));
+}

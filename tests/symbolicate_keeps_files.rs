@@ -241,6 +241,22 @@ fn an_output_appears_once_it_is_whole() {
 }
 
 #[test]
+fn a_limit_of_the_file_size_is_an_error_and_leaves_nothing() {
+    let home = Home::new();
+    let report = home.path("a.wedjat");
+    let mut command = Command::new("bash");
+    command
+        .args(["-c", "ulimit -f 1; exec \"$@\"", "bash"])
+        .arg(env!("CARGO_BIN_EXE_symbolicate"))
+        .args(["--no-cache", "--format", "html", "--output"])
+        .args([&home.path("out.html"), &report]);
+    let output = deadline::output(&mut command);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(printed(&output).contains("File too large"), "{output:?}");
+    home.check("a limit of the file size");
+}
+
+#[test]
 fn what_is_no_file_is_written_into() {
     let home = Home::new();
     let report = home.path("a.wedjat");

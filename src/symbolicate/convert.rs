@@ -22,13 +22,16 @@ use super::object_file::ObjectFile;
 use super::symbols::{Named, Symbols};
 
 /// Makes it; `None` where symbolic cannot read all of the DWARF: damage, entries that nest without end,
-/// and what lies in other files; or once `stop` is set.
+/// and what lies in other files; where code lies further than 4 GiB from the base, as a SymCache has 32 bits
+/// for an address; or once `stop` is set.
 pub(crate) fn convert(
     object: &ObjectFile,
     sections: &Arc<Sections>,
     symbols: &Symbols,
     stop: &AtomicBool,
 ) -> Option<Vec<u8>> {
+    let end = object.code.last().map_or(0, |&(_, end)| end);
+    u32::try_from(end.checked_sub(object.base)?).ok()?;
     let mut direct = Direct::new(object, sections, None);
     if direct.is_partial || !guard::all_sound(&guard::view_all(sections, None)?) {
         return None;

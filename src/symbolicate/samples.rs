@@ -3,8 +3,9 @@
 use crate::report::model::{Frame, Omitted, Report, Thread};
 
 /// Frames of all samples together. An honest report has some ten thousand; a hostile one could say
-/// of a million samples that each shares ten thousand frames with the one before.
-const MOST_FRAMES: usize = 1 << 20;
+/// of a million samples that each shares ten thousand frames with the one before. As JSON a frame takes up to
+/// 1.4 KB of memory.
+const MOST_FRAMES: usize = 1 << 17;
 
 /// Each sample as a thread of its own. Frames that were left out when the report was written count as
 /// if they were there; where they would stand, [`Thread::omitted`] says so.

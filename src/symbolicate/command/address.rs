@@ -80,6 +80,10 @@ fn stream(lines: &mut Lines<'_>, input: &mut dyn Read, out: &mut dyn Write) -> i
         if (&mut input).take(MAX_LINE).read_until(b'\n', &mut line)? == 0 {
             return Ok(());
         }
+        if line.len() as u64 == MAX_LINE && !line.ends_with(b"\n") {
+            // One line has one answer.
+            input.skip_until(b'\n')?;
+        }
         let text = String::from_utf8_lossy(&line);
         let text = text.trim();
         if !text.is_empty() {

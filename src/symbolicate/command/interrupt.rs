@@ -93,6 +93,13 @@ fn remove_temporary() {
     }
 }
 
+/// From now on a write beyond the limit of a file's size (`ulimit -f`) is an error of that write, where the system
+/// would end the process without a word.
+pub(super) fn report_size_limit() {
+    // SAFETY: no handler: the signal is ignored.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 /// From now on a read behind the end of a mapped file ends the process with words and exit code 3, where
 /// the system would end it with SIGBUS alone. What was printed before stays printed.
 pub(super) fn explain_lost_file() {

@@ -48,6 +48,7 @@ pub fn main() -> ExitCode {
         }
     };
     interrupt::explain_lost_file();
+    interrupt::report_size_limit();
     ExitCode::from(run(&args, Box::new(io::stdin()), &mut io::stderr()))
 }
 

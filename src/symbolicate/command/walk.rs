@@ -23,7 +23,7 @@ const DEPTH: usize = 64;
 /// `false`. Links to folders are not followed.
 ///
 /// # Errors
-/// If a folder can't be read: which, and why. What was found before has been given.
+/// If a folder can't be read, or lies too deep: which, and why. What was found before has been given.
 pub(super) fn walk(folder: &Path, found: &mut dyn FnMut(PathBuf) -> bool) -> Result<(), String> {
     walk_by(folder, WINDOW, 0, found).map(|_| ())
 }
@@ -52,6 +52,11 @@ fn walk_by(
                     true
                 })
             } else {
+                let deeper = format!(
+                    "{}: it lies more than {DEPTH} folders deep, and was not looked into: name it",
+                    path.display()
+                );
+                wrong.get_or_insert(deeper);
                 true
             };
             if !goes_on {
