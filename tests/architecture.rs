@@ -82,7 +82,7 @@ fn system_calls_stand_in_platform_alone() {
             continue;
         }
         let code = code_of(&file);
-        // The symbolicator, which has no platform, queries which signals are ignored.
+        // The symbolicator, which has no platform, reads which signals are ignored.
         let queries = file.ends_with("symbolicate/command/interrupt.rs");
         for call in calls.iter().filter(|call| code.contains(**call)) {
             if !(queries && *call == "libc::sigaction(") {
@@ -289,7 +289,7 @@ fn every_file_says_its_one_job_in_its_first_line() {
 
 /// `ARCHITECTURE.md`, "Words", has what took their place.
 #[test]
-fn names_of_no_other_project_are_gone() {
+fn retired_names_are_not_used() {
     let gone = [
         "desk",
         "scribe",

@@ -52,10 +52,14 @@ fn main() {
         .iter()
         .map(|death| trial(death.role, move || death.check()))
         .collect();
-    let others: [(&str, fn()); 9] = [
+    let others: [(&str, fn()); 10] = [
         (
             "a_handler_that_was_there_before_still_decides",
             earlier_handler,
+        ),
+        (
+            "a_handler_for_one_time_that_returns_does_not_keep_the_process_alive",
+            handler_for_one_time,
         ),
         (
             "a_stack_overflow_is_reported_and_rust_still_says_so",
@@ -329,6 +333,18 @@ fn roles(role: &str, folder: &Path) {
             let _monitor = install(folder);
             outer(Way::Null);
         }
+        "handler_for_one_time" => {
+            extern "C" fn returns(_: i32) {}
+            // SAFETY: the handler does nothing; the structure lives across the call.
+            unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = returns as *const () as usize;
+                action.sa_flags = libc::SA_RESETHAND;
+                libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut());
+            }
+            let _monitor = install(folder);
+            outer(Way::Null);
+        }
         "caught_panic" => {
             let monitor = install(folder);
             let caught = std::panic::catch_unwind(|| panic!("the basket is {}", "empty"));
@@ -582,6 +598,12 @@ fn earlier_handler() {
         ended.report().event.unwrap().signal.unwrap().name,
         "SIGSEGV"
     );
+}
+
+fn handler_for_one_time() {
+    let ended = play("handler_for_one_time");
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{:?}", ended.status);
+    assert!(ended.report().event.unwrap().fatal);
 }
 
 fn stack_overflow() {

@@ -19,7 +19,7 @@ fn main() {
         return;
     }
     let args = Arguments::from_args();
-    let tests: [(&str, fn()); 10] = [
+    let tests: [(&str, fn()); 11] = [
         (
             "one_long_freeze_is_one_stall_that_names_the_culprit",
             long_freeze,
@@ -44,6 +44,10 @@ fn main() {
             bad_folder,
         ),
         ("old_reports_make_room_for_new_ones", limits),
+        (
+            "a_signal_that_the_app_blocks_everywhere_stays_blocked",
+            blocked_signal,
+        ),
         ("a_library_loaded_later_is_named_in_the_stack", loaded_later),
     ];
     let trials = tests.map(|(name, test)| {
@@ -216,6 +220,30 @@ fn roles(role: &str, folder: &Path) {
             }
             std::thread::sleep(Duration::from_millis(100));
             assert!(paths.iter().map(|path| path.exists()).eq(expected));
+        }
+        "blocked_signal" => {
+            // SAFETY: the sets live across the calls, and are filled in before they are read.
+            unsafe {
+                let mut set = std::mem::zeroed();
+                libc::sigemptyset(&mut set);
+                let signals = [libc::SIGRTMIN(), libc::SIGUSR1, libc::SIGTRAP];
+                for signal in signals {
+                    libc::sigaddset(&mut set, signal);
+                }
+                libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+                let (monitor, _receiver) = install(folder);
+                monitor.record("threads are captured all the same").unwrap();
+                for signal in signals {
+                    libc::kill(libc::getpid(), signal);
+                    std::thread::sleep(Duration::from_millis(50));
+                    let time = libc::timespec {
+                        tv_sec: 5,
+                        tv_nsec: 0,
+                    };
+                    let came = libc::sigtimedwait(&set, std::ptr::null_mut(), &time);
+                    assert_eq!(came, signal);
+                }
+            }
         }
         other => panic!("no role {other}"),
     }
@@ -420,6 +448,23 @@ fn bad_folder() {
 fn limits() {
     let ended = play("limits");
     assert!(ended.status.success(), "{}", ended.stderr);
+}
+
+fn blocked_signal() {
+    let ended = play("blocked_signal");
+    assert!(
+        ended.status.success(),
+        "{:?} {}",
+        ended.status,
+        ended.stderr
+    );
+    let report = ended.report();
+    let own = |thread: &&wedjat::report::Thread| {
+        let name = thread.name.as_deref();
+        name.is_some_and(|name| name.starts_with("wedjat"))
+    };
+    let mut own = report.threads.iter().filter(own).peekable();
+    assert!(own.peek().is_some() && own.all(|thread| !thread.frames.is_empty()));
 }
 
 fn loaded_later() {

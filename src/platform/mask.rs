@@ -1,6 +1,7 @@
 //! The calling thread's signal mask, for the time of a scope.
 
-/// While it lives, the calling thread takes no signals; threads that it starts take none for good.
+/// While it lives, the calling thread takes no signals; threads that it starts take none for good. Signals that
+/// it had blocked stay so.
 #[derive(Debug)]
 pub struct SignalMask {
     before: libc::sigset_t,
@@ -10,10 +11,14 @@ pub struct SignalMask {
 
 impl SignalMask {
     /// Blocks every signal that can be blocked, but those that a fault of the thread itself raises
-    /// (blocking them would kill the process without a report) and the real-time ones.
+    /// (blocking them would kill the process without a report) and, on Linux, the captures' own, by which reports
+    /// show our threads too. No other is opened: an app that blocks one everywhere waits for it by `sigwait`.
     pub fn block_all() -> SignalMask {
         let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
         let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+        // Where there is none, there are no captures.
+        #[cfg(target_os = "linux")]
+        let capture = super::stop::install(None).ok();
         // SAFETY: `sigfillset` initialises `all` before it is read; `pthread_sigmask` initialises
         // `before` and cannot fail with a valid `how`.
         let before = unsafe {
@@ -29,13 +34,17 @@ impl SignalMask {
             ] {
                 libc::sigdelset(all.as_mut_ptr(), fault);
             }
-            // Real-time signals stay open: one of them is the capture's, and reports show our own
-            // threads too.
             #[cfg(target_os = "linux")]
-            for real_time in libc::SIGRTMIN()..=libc::SIGRTMAX() {
-                libc::sigdelset(all.as_mut_ptr(), real_time);
+            if let Some(capture) = capture {
+                libc::sigdelset(all.as_mut_ptr(), capture);
             }
-            libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+            libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), before.as_mut_ptr());
+            #[cfg(target_os = "linux")]
+            if let Some(capture) = capture {
+                libc::sigemptyset(all.as_mut_ptr());
+                libc::sigaddset(all.as_mut_ptr(), capture);
+                libc::pthread_sigmask(libc::SIG_UNBLOCK, all.as_ptr(), std::ptr::null_mut());
+            }
             before.assume_init()
         };
         SignalMask {

@@ -1,4 +1,4 @@
-//! Fatal signals: install, read what arrived, put back the handler of before, and die as the process would have.
+//! Fatal signals: install, read what arrived, put back the previous handler, and die as the process would have.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -32,7 +32,7 @@ static BEFORE: [HandlerBefore; MAX_SIGNAL + 1] = [const {
 /// What a signal handler is given.
 pub type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void);
 
-/// Installs `handler` for each of `signals`, on the alternate stack, and keeps the handlers of before.
+/// Installs `handler` for each of `signals`, on the alternate stack, and keeps the previous handlers.
 ///
 /// Where one fails, those before it are put back and the error names the signal.
 pub fn install(signals: &[i32], handler: Handler) -> Result<(), (i32, io::Error)> {
@@ -187,7 +187,9 @@ fn kept(signal: i32) -> Option<&'static libc::sigaction> {
     Some(unsafe { (*before.action.get()).assume_init_ref() })
 }
 
-/// Calls the handler that was there before, as the kernel would have. `true` where it returned and
+/// Calls the handler that was there before, as the kernel would have, but with the mask of ours: what its
+/// `sa_mask` and `SA_NODEFER` say is not done. One that is for a single time (`SA_RESETHAND`) has the default action
+/// put in its place first. `true` where it returned and
 /// left the handler of `signal` in place: it has dealt with it, and the process goes on. `false`
 /// where it gave way (for the default action, mostly), so that the signal comes again and the
 /// process dies of it; or where there was no handler.
@@ -203,6 +205,11 @@ pub unsafe fn call_before(signal: i32, info: *mut libc::siginfo_t, context: *mut
     if matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN) {
         return false;
     }
+    // One that returns from a fault finds the default action when that comes again.
+    let is_last = action.sa_flags & libc::SA_RESETHAND != 0;
+    if is_last {
+        set_default(signal);
+    }
     let now = disposition(signal).map(|now| now.sa_sigaction);
     // SAFETY: the kernel would call the same function with the same arguments; which of the two
     // types it has depends on SA_SIGINFO (sigaction(2)).
@@ -213,7 +220,9 @@ pub unsafe fn call_before(signal: i32, info: *mut libc::siginfo_t, context: *mut
             std::mem::transmute::<usize, extern "C" fn(i32)>(action.sa_sigaction)(signal);
         }
     }
-    disposition(signal).map(|then| then.sa_sigaction) == now
+    // SAFETY: the caller vouches for `info`.
+    let dies = is_last && unsafe { comes_again(signal, info) };
+    !dies && disposition(signal).map(|then| then.sa_sigaction) == now
 }
 
 /// Whether `signal` with these facts is a fault, which comes again by itself when its handler

@@ -92,7 +92,7 @@ pub fn without_alternate_stack(work: impl FnOnce()) {
 }
 
 /// What a handler of ours needs of an alternate stack, beside the kernel's frame: enough to get to
-/// the stack on which reports are written, and to ask a handler of before.
+/// the stack on which reports are written, and to ask a previous handler.
 #[cfg(all(feature = "thread-stacks", target_os = "linux"))]
 const OUR_NEED: usize = 48 << 10;
 

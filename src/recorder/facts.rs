@@ -1,4 +1,4 @@
-//! What is known once: what stands in every report's head, and what the app wants of reports.
+//! What does not change while the app runs: what stands in every report's head, and what the app wants of reports.
 
 use crate::platform;
 

@@ -1,5 +1,5 @@
 //! The helper thread: it calls the loader for the images, so that no capture has to, writes to the disk
-//! what the watched thread must not, and reports to the app what no other thread of ours could.
+//! what the watched thread must not, and calls the app's callback for panics, which no other thread of ours could.
 
 use std::io;
 use std::path::PathBuf;

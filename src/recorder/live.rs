@@ -25,7 +25,7 @@ pub(crate) struct LiveRecorder {
     work: Mutex<Option<Work>>,
 }
 
-/// Threads threads' stacks are wanted.
+/// The threads whose stacks [`Monitor::stacks`](crate::Monitor::stacks) gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Threads {

@@ -1,4 +1,4 @@
-//! The reports of too much load: the threads that cause it, and samples of the one that does most.
+//! The reports of too much load: the threads that cause it, and samples of the busiest one.
 
 use std::fmt::{self, Write};
 use std::time::Duration;

@@ -229,7 +229,9 @@ fn note(message: &str, location: &str) {
         // Threads that have panicked keep their slot until they are gone.
         for slot in &NOTES {
             let owner = slot.owner.load(Ordering::Acquire);
-            if owner != 0 && Thread::from_id(owner).progress().is_none() {
+            let thread = Thread::from_id(owner);
+            // Either may be denied in a sandbox.
+            if owner != 0 && !thread.is_alive() && thread.progress().is_none() {
                 let _ = slot
                     .owner
                     .compare_exchange(owner, 0, Ordering::AcqRel, Ordering::Relaxed);

@@ -125,14 +125,15 @@ impl RateLimiter {
     /// Why not.
     pub fn passes(&mut self, now: u64, key: Option<u64>) -> Result<(), Loss> {
         self.begin_hour(now);
+        // First: a stall that it refuses has not had its turn.
+        if self.reports >= self.rate_limit.per_hour || self.bytes >= self.rate_limit.bytes_per_hour
+        {
+            return Err(Loss::Quota);
+        }
         if let Some(key) = key
             && !self.is_due(now, key)
         {
             return Err(Loss::BackOff);
-        }
-        if self.reports >= self.rate_limit.per_hour || self.bytes >= self.rate_limit.bytes_per_hour
-        {
-            return Err(Loss::Quota);
         }
         self.reports = self.reports.saturating_add(1);
         Ok(())
@@ -249,9 +250,10 @@ mod tests {
         limiter.wrote(600);
         assert_eq!(limiter.passes(MINUTE, Some(2)), Ok(()));
         limiter.wrote(600);
-        assert_eq!(limiter.passes(2 * MINUTE, Some(3)), Err(Loss::Quota));
+        // Which has had no turn, and is not held back for it an hour later.
+        assert_eq!(limiter.passes(59 * MINUTE, Some(3)), Err(Loss::Quota));
         let taken = (0..5).filter(|_| {
-            let may = limiter.may_capture(3 * MINUTE);
+            let may = limiter.may_capture(59 * MINUTE);
             limiter.captured();
             may
         });

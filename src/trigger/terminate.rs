@@ -118,11 +118,11 @@ pub(crate) struct Exception {
 }
 
 impl Exception {
-    /// That which `thread`, which must be the calling one, came to `std::terminate` with.
+    /// That which `thread` came to `std::terminate` with: the calling one, or one that stands still in its handler.
     /// Signal-safe.
     pub fn of(thread: Thread) -> Option<Exception> {
         (NOTED.owner.load(Ordering::Acquire) == thread.id()).then(|| Exception {
-            // SAFETY: the note is whole, and its thread, which is this one, writes no more of it here.
+            // SAFETY: the note is whole, and its thread, which is this one or stands still, writes no more of it.
             note: unsafe { &*NOTED.note.get() },
         })
     }

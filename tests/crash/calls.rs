@@ -46,7 +46,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_futex,
     libc::SYS_clock_nanosleep,
     libc::SYS_nanosleep,
-    // Masks, the handler of before (which has no alternate stack meanwhile), and the end.
+    // Masks, the previous handler (which has no alternate stack meanwhile), and the end.
     libc::SYS_sigaltstack,
     libc::SYS_rt_sigprocmask,
     libc::SYS_rt_sigtimedwait,

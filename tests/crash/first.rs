@@ -33,7 +33,7 @@ const WAYS: [Way; 6] = [
     Way::Bus,
 ];
 
-/// Whether the first one's handler of before is called.
+/// Whether the first one's previous handler is called.
 static CALLED: AtomicBool = AtomicBool::new(false);
 
 /// Takes its time, as one that has a core dump written by another process, and gives way.

@@ -84,7 +84,7 @@ pub fn role(role: &str, folder: &Path) -> bool {
             outer(Way::Null);
         }
         ["twice"] => {
-            // A handler of before deals with the first fault, so that the process goes on.
+            // A previous handler deals with the first fault, so that the process goes on.
             extern "C" fn steps_over(_: i32, _: *mut libc::siginfo_t, frame: *mut libc::c_void) {
                 if DEALT_WITH.swap(true, Ordering::Relaxed) {
                     // SAFETY: the default action, from now on.

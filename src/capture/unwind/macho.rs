@@ -1,4 +1,4 @@
-//! What holds in a Mach-O image, whose tables say it of calls alone.
+//! Rules of frames in Mach-O images, whose compact unwind holds at calls alone.
 
 use super::{Unwinder, Walk};
 use crate::capture::cfi;

@@ -304,13 +304,18 @@ fn serve(port: u32, answers: u32, server: Server) {
         let index = KINDS.iter().position(|&kind| kind == exception.kind);
         let before = index.and_then(|index| BEFORE.get(index));
         let before = before.map_or(0, |before| before.port.load(Ordering::Acquire));
-        if before != 0 && forward(&mut message, before, answers) && answer.receive(answers) {
+        let answered =
+            before != 0 && forward(&mut message, before, answers) && answer.receive(answers);
+        // Where the owner dies, the kernel sends a notification in place of an answer.
+        if answered && answer.word(ID) == id.wrapping_add(100) {
             if reported && answer.word(RESULT) == 0 {
                 (server.went_on)(&exception);
             }
         } else {
-            task::release(exception.port);
-            task::release(message.word(TASK));
+            if !answered {
+                task::release(exception.port);
+                task::release(message.word(TASK));
+            }
             answer.set(4, ANSWER as u32);
             answer.set(ID, id.wrapping_add(100));
             answer.set(24, 0); // NDR_record: little-endian

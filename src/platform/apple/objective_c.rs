@@ -19,7 +19,7 @@ type Selector = unsafe extern "C" fn(name: *const c_char) -> *mut c_void;
 /// lowest byte counts.
 type Send =
     unsafe extern "C" fn(object: *mut c_void, selector: *mut c_void, argument: usize) -> usize;
-/// Whom it is called.
+/// What [`on_uncaught`] has called.
 type OnUncaught = fn(thrown: &Thrown<'_>);
 
 /// Innermost and outermost addresses of a throw's stack that are read, where there are more.
@@ -44,7 +44,7 @@ pub struct Thrown<'a> {
 static ON_UNCAUGHT: AtomicPtr<()> = AtomicPtr::new(null_mut());
 static BEFORE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-/// Has `called` called on the thread that raised, before the handler of before. Again and again is
+/// Has `called` called on the thread that raised, before the previous handler. Again and again is
 /// fine: Foundation may be loaded later. Whether there is one.
 pub fn on_uncaught(called: OnUncaught) -> bool {
     let (Some(set), Some(get)) = (

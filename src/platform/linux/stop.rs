@@ -93,7 +93,7 @@ impl Stopper {
         let slot = &SLOT[self.slot % SLOTS];
         let state = slot.state.load(Ordering::Acquire);
         if state & PHASE == COPYING {
-            // A handler of before was itself stopped in the middle; the memory is still its own.
+            // A previous handler was itself stopped in the middle; the memory is still its own.
             return Err(StopError::Unresponsive);
         }
         let generation = (state >> GENERATION).wrapping_add(1) & GENERATIONS;

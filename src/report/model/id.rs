@@ -1,4 +1,4 @@
-//! How people write ids.
+//! UUIDs and build ids as people write them.
 
 /// A UUID with hyphens for Mach-O's 16 bytes, else hexadecimal digits.
 pub(crate) struct IdText<'a>(pub(crate) &'a [u8]);

@@ -1,4 +1,4 @@
-//! The one gap that a stack can tell.
+//! Frames that could not be read, put into the one gap that a stack has room for.
 
 use crate::report::model::{Frame, Omitted};
 use crate::report::wire::lenient::Gap;

@@ -12,14 +12,14 @@ use crate::platform::Thread;
 use crate::platform::signals::{self, Before};
 use crate::platform::stacks;
 
-/// A handler of before is called on our own stack where the alternate one has less room than this:
+/// A previous handler is called on our own stack where the alternate one has less room than this:
 /// it may raise a signal itself, whose frame is up to 11 KiB (AT_MINSIGSTKSZ with AMX).
 pub(super) const ROOM_FOR_ANOTHER: usize = 24 << 10;
 /// A handler of ours so near below another on the stack was called while that one ran.
 const NEAR: usize = 64 << 10;
 
 impl Arrived {
-    /// Has the handler of before decide: whether the signal is to be delivered again.
+    /// Has the previous handler decide: whether the signal is to be delivered again.
     ///
     /// # Safety
     /// - All fields are what the kernel gave the handler for the signal.
@@ -51,7 +51,7 @@ impl Arrived {
         !goes_on
     }
 
-    /// Calls the handler of before: whether it dealt with the signal.
+    /// Calls the previous handler: whether it dealt with the signal.
     ///
     /// # Safety
     /// - All fields are what the kernel gave the handler for the signal.
@@ -93,14 +93,14 @@ extern "C" fn call_on_stack(argument: *mut c_void) {
         ..
     } = call.0;
     // The alternate stack is left alone meanwhile: our handler's frame lies where that of a signal which the
-    // handler of before raises itself would. The kernel puts it back where our handler returns.
+    // previous handler raises itself would. The kernel puts it back where our handler returns.
     stacks::without_alternate_stack(|| {
         // SAFETY: what the kernel gave for this signal.
         call.1 = unsafe { signals::call_before(signal, info, frame) };
     });
 }
 
-/// Whether the handler of before has jumped away while the calling thread was in it, which
+/// Whether the previous handler has jumped away while the calling thread was in it, which
 /// stands at `here` on its stack now.
 pub(super) fn jumped_out(here: usize) -> bool {
     let in_before = IN_BEFORE.load(Ordering::Acquire);

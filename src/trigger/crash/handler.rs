@@ -34,13 +34,15 @@ const CRASH_STACK: usize = 512 << 10;
 const SALVAGE_STACK_SIZE: usize = 64 << 10;
 /// What the installing thread is given, if it has no alternate stack or a smaller one.
 const ALTERNATE_STACK: usize = 64 << 10;
-/// Taking the handlers back waits at most so long for a report that is being written.
+/// Taking the handlers back waits so many steps at most for a report that is being written.
 const WAIT_STEPS: u32 = 500;
+/// Nanoseconds.
 const WAIT_STEP: i64 = 10_000_000;
-/// More passes at a time than any chain of handlers has: it is a ring.
-const A_RING: u32 = 32;
-/// A death is followed by one more signal (a handler of before that aborts), or two.
-const A_RING_OF_DEATHS: u32 = 3;
+/// More passes at a time than any chain of handlers has: they call each other in a ring.
+const MOST_PASSES: u32 = 32;
+/// A death is followed by one more signal (a previous handler that aborts), or two.
+const MOST_FOLLOWING: u32 = 3;
+
 /// Installs the handlers. `writer` is called by the dying thread, once for the process.
 pub(crate) fn install(
     crash: &Crash,
@@ -118,7 +120,7 @@ fn wait_for_the_report() {
 
 /// What becomes of a signal once we are through with it.
 enum Then {
-    /// The handler of before decides.
+    /// The previous handler decides.
     Before,
     /// It has decided already.
     Decided,
@@ -157,10 +159,10 @@ pub(super) extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, frame: 
     set_errno(errno);
 }
 
-/// A signal that is not reported goes to the handler of before; a handler over ours may be among
+/// A signal that is not reported goes to the previous handler; a handler over ours may be among
 /// those, and pass it on to us again without end.
 fn pass_on() -> Then {
-    if PASSING.load(Ordering::Relaxed) < A_RING {
+    if PASSING.load(Ordering::Relaxed) < MOST_PASSES {
         Then::Before
     } else {
         Then::Default
@@ -222,8 +224,8 @@ impl Arrived {
                         continue;
                     }
                     // One death, one report: this one follows of it (Rust aborts after a stack
-                    // overflow). A handler of before that calls us again makes a ring.
-                    return if FOLLOWED.fetch_add(1, Ordering::Relaxed) < A_RING_OF_DEATHS {
+                    // overflow). A previous handler that calls us again makes a ring.
+                    return if FOLLOWED.fetch_add(1, Ordering::Relaxed) < MOST_FOLLOWING {
                         Then::Before
                     } else {
                         Then::Default
@@ -287,7 +289,7 @@ impl Arrived {
         let first = FIRST_SIGNAL.load(Ordering::Acquire) as i32;
         signals::restore_all();
         signals::raise_here(first);
-        // The handler of before expected that the first one would come again.
+        // The previous handler expected that the first one would come again.
         signals::set_default(first);
         signals::raise_here(first);
         Then::Default
@@ -306,7 +308,7 @@ impl Arrived {
         writer_thread::has_died()
     }
 
-    /// Whether the handler of before has jumped away, instead of returning, before this
+    /// Whether the previous handler has jumped away, instead of returning, before this
     /// signal came to the same thread.
     fn was_jumped_out_of(&self) -> bool {
         jumped_out(self.here)

@@ -100,7 +100,7 @@ impl Claims {
         parts.into_iter().any(|part| self.is_left(part))
     }
 
-    /// Whether the writer thread has claimed it, or has even written it. Signal-safe.
+    /// Whether either writer has claimed it, or has written it. Signal-safe.
     pub fn is_touched(&self, part: Part) -> bool {
         self.state(part) != Some(FREE)
     }

@@ -12,7 +12,7 @@ use crate::platform::{Thread, signals};
 const POLL: u64 = 10_000_000;
 /// While the report is written, or the first thread is ready to run and has no CPU, at most so long, nanoseconds.
 const AT_MOST: u64 = 60_000_000_000;
-/// Behind its report, while it is blocked in a handler of before, at most so long: where that waits for one of these
+/// Behind its report, while it is blocked in a previous handler, at most so long: where that waits for one of these
 /// others, it waits for ever.
 const BLOCKED: u64 = 5_000_000_000;
 /// While it is blocked elsewhere, since it has jumped out of that handler, and lives on.

@@ -89,7 +89,7 @@ struct Arguments {
 }
 
 extern "C" fn body(argument: *mut c_void) {
-    // SAFETY: `write` passes a pointer to a `Arguments` that outlives this run.
+    // SAFETY: `write` passes a pointer to `Arguments` that outlives this run.
     let call = unsafe { &*argument.cast::<Arguments>() };
     #[cfg_attr(
         not(target_os = "linux"),

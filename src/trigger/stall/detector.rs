@@ -26,7 +26,7 @@ pub struct Detector {
 }
 
 impl Detector {
-    /// Begins at `look`, the moment of the install.
+    /// Begins with the observation that was made at the install.
     pub fn new(stall: &Stall, observation: Observation) -> Detector {
         let threshold = nanos(stall.threshold());
         let mut detector = Detector {
@@ -102,12 +102,12 @@ impl Detector {
         }
     }
 
-    /// The last look found nothing wrong.
+    /// The last observation found nothing wrong.
     fn without_episode(&mut self, observation: &Observation, now: u64, steps: u64) -> Decision {
         if observation.beat.idle() {
             return Decision::Nothing;
         }
-        // A turn has begun since the last look; how long ago is only known if its begin woken.
+        // A turn has begun since the last observation; how long ago is known only where its begin woke the watchdog.
         let woken = self.asleep && steps == 1;
         let from = if woken {
             now

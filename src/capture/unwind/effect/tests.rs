@@ -1,4 +1,4 @@
-//! Against objdump's words, and against what is no instruction.
+//! What instructions do, held against objdump's listing, and bytes that are no instruction.
 
 use super::*;
 

@@ -158,7 +158,7 @@ extern "C" fn answer(_signal: libc::c_int, info: *mut libc::siginfo_t, context: 
 }
 
 /// The slot that the calling thread is to answer, and its generation, where signals with a value are denied.
-/// A signal that comes late answers the question of now.
+/// A signal that comes late answers the present request.
 fn request_without_value() -> Option<(&'static Slot, u64)> {
     let this = Thread::current().tid();
     SLOT.iter().find_map(|slot| {
