@@ -137,7 +137,7 @@ mod bench {
                 Some(section.address()..section.address() + section.size())
             };
             let info = ExplicitModuleSectionInfo {
-                base_svma: image.stated,
+                base_svma: image.base_svma,
                 text_svma: range(".text"),
                 got_svma: range(".got"),
                 eh_frame_svma: range(".eh_frame"),

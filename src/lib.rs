@@ -75,6 +75,24 @@ mod platform;
 mod recorder;
 pub mod report;
 pub mod store;
+pub mod stall {
+    //! What the callback of [`MonitorBuilder::on_stall`](crate::MonitorBuilder::on_stall) is given: what kind of stall it
+    //! is, how long it has lasted, and how it ended.
+    //!
+    //! ```
+    //! use wedjat::stall::{Class, StallEvent};
+    //! fn on_stall(event: &StallEvent<'_>) {
+    //!     match event {
+    //!         StallEvent::Began(info) if info.class == Class::Blocked => eprintln!("it waits: {:?}", info.lasted),
+    //!         StallEvent::Ended(end) => eprintln!("it lasted {:?}: {}", end.info.lasted, end.how.as_str()),
+    //!         _ => {}
+    //!     }
+    //! }
+    //! # let _ = wedjat::Monitor::builder("a", "1").on_stall(on_stall);
+    //! ```
+    pub use crate::monitor::StallEvent;
+    pub use crate::trigger::stall::{Class, How, StallEndInfo, StallInfo};
+}
 #[cfg(feature = "symbolicate")]
 pub mod symbolicate;
 #[cfg(feature = "internals")]

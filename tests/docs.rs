@@ -142,3 +142,30 @@ fn links_lead_somewhere() {
     }
     assert!(links > 20);
 }
+
+/// `src/…` and its like in backticks.
+#[test]
+fn files_of_the_repository_that_pages_name_are_there() {
+    let folders = [
+        "src/",
+        "tests/",
+        "examples/",
+        "scripts/",
+        "benches/",
+        "fuzz/",
+        "include/",
+    ];
+    let mut named = 0;
+    for (path, page) in pages() {
+        for word in page.split('`').skip(1).step_by(2) {
+            let is_path = |c: char| c.is_alphanumeric() || "_./-".contains(c);
+            if !folders.iter().any(|folder| word.starts_with(folder)) || !word.chars().all(is_path)
+            {
+                continue;
+            }
+            named += 1;
+            assert!(root().join(word).exists(), "{}: {word}", path.display());
+        }
+    }
+    assert!(named > 50, "{named}");
+}

@@ -37,7 +37,7 @@ pub struct LoadedImage {
     /// Where it lies (avma of its first byte).
     pub base: u64,
     /// Its address in the file (svma of the same byte).
-    pub stated: u64,
+    pub base_svma: u64,
     /// Bytes from its first to the end of its last segment.
     pub size: u64,
     /// Whether it is the executable of its process.
@@ -61,16 +61,16 @@ pub struct LoadedImage {
 }
 
 impl LoadedImage {
-    /// An image without unwind information. `base` is where its first byte lies (avma), `stated`
+    /// An image without unwind information. `base` is where its first byte lies (avma), `base_svma`
     /// its address in the file (svma), `size` how far it reaches.
-    pub fn new(name: impl Into<String>, base: u64, stated: u64, size: u64) -> LoadedImage {
+    pub fn new(name: impl Into<String>, base: u64, base_svma: u64, size: u64) -> LoadedImage {
         LoadedImage {
             name: name.into(),
             id: Vec::new(),
             text_hash: None,
             id_at: None,
             base,
-            stated,
+            base_svma,
             size,
             main: false,
             arch: Arch::NATIVE,
@@ -181,7 +181,7 @@ impl LoadedImage {
     /// [`LoadedImage::with_function_starts`].
     pub fn with_unwind_info(mut self, unwind_info: Section) -> LoadedImage {
         let text = self.text.first();
-        self.compact = Some(compact::Table::new(unwind_info, self.stated, text));
+        self.compact = Some(compact::Table::new(unwind_info, self.base_svma, text));
         self.mach_o = true;
         self
     }
@@ -220,7 +220,7 @@ impl LoadedImage {
             offsets.extend(
                 found
                     .keys()
-                    .filter_map(|start| start.checked_sub(self.stated)),
+                    .filter_map(|start| start.checked_sub(self.base_svma)),
             );
             let uncertain = found
                 .into_iter()
@@ -277,12 +277,12 @@ impl LoadedImage {
             .text
             .iter()
             .find(|part| part.at(svma, 1).is_some_and(|at| !at.is_empty()))?;
-        let around = self.starts.around(svma.checked_sub(self.stated)?);
-        let stated = |offset: u64| self.stated.wrapping_add(offset);
+        let around = self.starts.around(svma.checked_sub(self.base_svma)?);
+        let svma_at = |offset: u64| self.base_svma.wrapping_add(offset);
         let start = around
-            .map_or(part.svma, |(start, _)| stated(start))
+            .map_or(part.svma, |(start, _)| svma_at(start))
             .max(part.svma);
-        let end = around.and_then(|(_, next)| next).map(stated);
+        let end = around.and_then(|(_, next)| next).map(svma_at);
         let length = end.map_or(usize::MAX, |end| end.saturating_sub(start) as usize);
         let bytes = part.at(start, length)?;
         let around = (part.svma, &*part.bytes);
@@ -321,12 +321,12 @@ impl LoadedImage {
 
     /// The svma that lies at an avma.
     pub fn svma(&self, avma: u64) -> u64 {
-        avma.wrapping_sub(self.base).wrapping_add(self.stated)
+        avma.wrapping_sub(self.base).wrapping_add(self.base_svma)
     }
 
     /// The avma at which an svma lies.
     pub(crate) fn avma(&self, svma: u64) -> u64 {
-        svma.wrapping_sub(self.stated).wrapping_add(self.base)
+        svma.wrapping_sub(self.base_svma).wrapping_add(self.base)
     }
 
     /// Whether an address (avma) lies in it.

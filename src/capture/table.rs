@@ -83,7 +83,7 @@ impl ImageTable {
         let facts =
             crate::platform::images::list(&mut |base, id| held.contains_key(&(base, id.to_vec())));
         let images = facts.into_iter().map(|facts| {
-            let base = facts.slide.wrapping_add(facts.stated.start);
+            let base = facts.slide.wrapping_add(facts.svma.start);
             let known = held.get(&(base, facts.id.clone()));
             known.cloned().unwrap_or_else(|| Arc::new(loaded(facts)))
         });
@@ -190,9 +190,9 @@ fn loaded(facts: ImageFacts) -> LoadedImage {
         let svma = range.start;
         Some(Section { svma, bytes })
     };
-    let base = facts.slide.wrapping_add(facts.stated.start);
-    let size = facts.stated.end.saturating_sub(facts.stated.start);
-    let mut image = LoadedImage::new(facts.name, base, facts.stated.start, size)
+    let base = facts.slide.wrapping_add(facts.svma.start);
+    let size = facts.svma.end.saturating_sub(facts.svma.start);
+    let mut image = LoadedImage::new(facts.name, base, facts.svma.start, size)
         .with_id(facts.id)
         .with_code(facts.code.clone());
     image.main = facts.main;
@@ -261,19 +261,19 @@ fn loaded(facts: ImageFacts) -> LoadedImage {
         .eh_frame_hdr
         .as_ref()
         .and_then(|range| part(range.start, Some(range.end - range.start)));
-    let base = facts.slide.wrapping_add(facts.stated.start);
+    let base = facts.slide.wrapping_add(facts.svma.start);
     let mut image = LoadedImage::new(
         facts.name,
         base,
-        facts.stated.start,
-        facts.stated.end.saturating_sub(facts.stated.start),
+        facts.svma.start,
+        facts.svma.end.saturating_sub(facts.svma.start),
     )
     .with_id(facts.id)
     .with_code(facts.code.clone());
     image.main = facts.main;
     image.id_at = facts.id_at;
     // e_entry, where the file's header is mapped (gABI, ELF header).
-    let header_entry = part(facts.stated.start, Some(64))
+    let header_entry = part(facts.svma.start, Some(64))
         .filter(|header| header.bytes.starts_with(b"\x7fELF"))
         .and_then(|header| header.bytes.get(24..32)?.try_into().ok())
         .map(u64::from_le_bytes);

@@ -71,7 +71,7 @@ fn read(image: &LoadedImage) -> Option<Symbols<Map>> {
     let code = functions::code(&file);
     let object = Object {
         code: &code,
-        base: image.stated,
+        base: image.base_svma,
         has_dwarf: functions::has_dwarf(&file),
         is_mach_o: file.is_mach_o(),
     };

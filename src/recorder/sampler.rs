@@ -36,7 +36,7 @@ pub(super) struct Sampler {
     place: Option<(u64, u64)>,
     /// The last stack, whole.
     last: Last,
-    /// CPU time and delay at the last look: the one that grew more shows whether it runs.
+    /// CPU time and delay at the last observation: the one that grew more shows whether it runs.
     cpu: u64,
     delay: u64,
     cost: Cost,
@@ -63,7 +63,7 @@ struct Last {
     frames: Box<[RawFrame]>,
     len: usize,
     omitted: Option<Omitted>,
-    /// How far the thread had come, just after it answered or at a later look.
+    /// How far the thread had come, just after it answered or at a later observation.
     progress: Option<Progress>,
     /// Where it was blocked when it was stopped, if `progress` was read while it was on its way back
     /// from our signal.
@@ -115,7 +115,7 @@ impl Sampler {
             // What is known is of another thread.
             self.last.end = None;
         }
-        self.look();
+        self.observe();
         let watched = self.watched.thread();
         let now = watched.progress();
         let same = self.last.end.is_some() && self.last.stands_still(now, self.place);
@@ -206,7 +206,7 @@ impl Sampler {
     }
 
     /// What the thread is at, before it is touched.
-    fn look(&mut self) {
+    fn observe(&mut self) {
         let (cpu, delay) = (self.watched.cpu(), self.watched.gauge().delay());
         let ran = cpu.saturating_sub(self.cpu);
         let waited = delay.saturating_sub(self.delay);

@@ -2,10 +2,10 @@
 //! to be woken.
 //!
 //! The two sides never miss each other, by the store-then-load handshake of Dekker: the watchdog
-//! stores its *call* and then reads the *beat*; `begin` stores its beat and then reads the call.
+//! stores its *wake request* and then reads the *beat*; `begin` stores its beat and then reads the request.
 //! With sequentially consistent order at least one of them sees the other, so that either the
 //! watchdog stays up or `begin` wakes it. `end` has no such order (it would cost another fence):
-//! its wake-up is early news of when a freeze ended, and what it misses the next look finds.
+//! its wake-up is early news of when a freeze ended, and what it misses the next observation finds.
 
 mod beat;
 #[cfg(all(loom, test))]

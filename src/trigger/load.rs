@@ -240,13 +240,13 @@ impl LoadDetector {
         }
     }
 
-    /// How often to look, nanoseconds.
+    /// How often to observe, nanoseconds.
     pub fn period(&self) -> u64 {
         self.period
     }
 
-    /// Takes one look, and gives what is too much.
-    pub fn look(&mut self, gauge: &Gauge) -> [Option<Excess>; 3] {
+    /// Takes one observation, and gives what is too much.
+    pub fn observe(&mut self, gauge: &Gauge) -> [Option<Excess>; 3] {
         let found = [self.cpu(gauge), self.memory(gauge), self.frames(gauge)];
         self.last = *gauge;
         found

@@ -22,7 +22,7 @@ pub struct LoadWatch {
 }
 
 impl LoadWatch {
-    /// Starts to look.
+    /// Starts to observe.
     ///
     /// # Errors
     /// When the thread cannot be started.
@@ -33,7 +33,7 @@ impl LoadWatch {
         let worker = Worker::spawn("wedjat-load", move |wake_up| {
             let mut detector = LoadDetector::new(loads, watcher.gauge());
             while wake_up.wait(detector.period()) {
-                let found = detector.look(&watcher.gauge());
+                let found = detector.observe(&watcher.gauge());
                 found
                     .iter()
                     .flatten()

@@ -238,7 +238,7 @@ impl Samples {
         }
     }
 
-    /// The stack is still the one that was added last, without a new look. `false` if there is none.
+    /// The stack is still the one that was added last, without a new observation. `false` if there is none.
     pub fn repeat(&mut self, at: u64) -> bool {
         let Some(run) = self.newest() else {
             return false;

@@ -3,8 +3,8 @@
 //!
 //! # How it counts
 //! The watchdog looks once every `timeout`. A turn is *slow* while the beat stands still from one
-//! look to the next. Slow turns that follow each other without rest are an **episode**; its time runs
-//! from the last look at which all was well (so it is never short of the truth, and at most one
+//! observation to the next. Slow turns that follow each other without rest are an **episode**; its time runs
+//! from the last observation at which all was well (so it is never short of the truth, and at most one
 //! time-out too long). An episode of `timeout × strikes` is a stall: one long freeze as well as several
 //! short ones, one stall each. From the second slow turn on, the watchdog requests to be woken at each
 //! beat, so that the turns of an episode are measured exactly; a turn shorter than `timeout`, or a rest
@@ -30,9 +30,7 @@ mod settings;
 
 pub use detector::Detector;
 pub use observation::{Decision, Held, Next, Observation};
-#[cfg(feature = "internals")]
-pub use outcome::How;
-pub use outcome::{Class, Reason, StallEndInfo, StallInfo};
+pub use outcome::{Class, How, Reason, StallEndInfo, StallInfo};
 pub use settings::Stall;
 
 #[cfg(feature = "internals")]

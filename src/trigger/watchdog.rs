@@ -36,7 +36,7 @@ pub trait Watcher {
     /// It would have been a stall but for this: forget the stacks, count the reason.
     fn dropped(&mut self, reason: Reason);
 
-    /// A look was taken at `now` (monotonic, nanoseconds), whatever came of it; before that is acted on.
+    /// An observation was taken at `now` (monotonic, nanoseconds), whatever came of it; before that is acted on.
     fn observed(&mut self, now: u64) {
         let _ = now;
     }
@@ -138,7 +138,7 @@ impl Observer {
         let mut next = detector.first();
         let mut last = self.heartbeat.beat();
         loop {
-            self.heartbeat.listen(last, next.due, next.call);
+            self.heartbeat.listen(last, next.due, next.wake_on_beat);
             if self.stop.load(Ordering::SeqCst) {
                 break;
             }
@@ -213,13 +213,13 @@ impl Observer {
 
 /// A watcher takes at most so long, nanoseconds; if it was longer, something else held this thread.
 const WATCHER_TAKES: u64 = 300_000_000;
-/// A look that comes so much after it was due came late, nanoseconds.
+/// An observation that comes so much after it was due came late, nanoseconds.
 const LATE: u64 = 10_000_000;
 /// The watchdog's own delay is read at least so often, nanoseconds.
 const OWN_PERIOD: u64 = 1_000_000_000;
 
-/// How long the watchdog itself was ready but had no CPU. It matters only for a look that comes late,
-/// and reading it is half of what a look costs: so it is read then, and once a second to compare with.
+/// How long the watchdog itself was ready but had no CPU. It matters only for an observation that comes late,
+/// and reading it is half of what an observation costs: so it is read then, and once a second to compare with.
 struct OwnDelay {
     read: u64,
     last: u64,
@@ -234,7 +234,7 @@ impl OwnDelay {
     }
 
     fn at(&mut self, own: &ThreadGauge, now: u64, due: u64) -> Option<u64> {
-        // What is not read by then is at most a millisecond a look.
+        // What is not read by then is at most a millisecond an observation.
         let late = now > due.saturating_add(1_000_000);
         if late || now.saturating_sub(self.read) >= OWN_PERIOD {
             *self = OwnDelay::new(own, now);

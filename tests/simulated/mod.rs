@@ -64,7 +64,7 @@ impl Random {
 pub struct Simulation {
     detector: Detector,
     due: Option<u64>,
-    call: bool,
+    wake_on_beat: bool,
     beat: Beat,
     now: u64,
     cpu: u64,
@@ -87,7 +87,7 @@ impl Simulation {
         let mut simulation = Simulation {
             detector,
             due: None,
-            call: false,
+            wake_on_beat: false,
             beat: Beat::NONE,
             now: start,
             cpu: 0,
@@ -96,7 +96,7 @@ impl Simulation {
             random: Random(seed),
             outcome: Outcome::default(),
         };
-        simulation.plan(first.due, first.call);
+        simulation.plan(first.due, first.wake_on_beat);
         simulation
     }
 
@@ -138,21 +138,21 @@ impl Simulation {
         self.now
     }
 
-    fn plan(&mut self, due: Option<u64>, call: bool) {
+    fn plan(&mut self, due: Option<u64>, wake_on_beat: bool) {
         let late = if self.jitter == 0 {
             0
         } else {
             self.random.between(0, self.jitter)
         };
         self.due = due.map(|due| due.max(self.now) + late);
-        self.call = call;
+        self.wake_on_beat = wake_on_beat;
     }
 
     /// The thread beats; it wakes the watchdog where a wake-up was requested, 10 µs later at the watchdog's.
     fn beat(&mut self, beat: Beat) {
         self.beat = beat;
-        if self.call {
-            self.call = false;
+        if self.wake_on_beat {
+            self.wake_on_beat = false;
             self.outcome.rings += 1;
             let at = self.now + 10_000;
             self.due = Some(self.due.map_or(at, |due| due.min(at)));
@@ -183,7 +183,7 @@ impl Simulation {
         };
         let (decision, next) = self.detector.observe(&observation);
         self.note(decision);
-        self.plan(next.due, next.call);
+        self.plan(next.due, next.wake_on_beat);
         self.outcome.now = self.now;
     }
 

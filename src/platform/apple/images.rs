@@ -28,7 +28,7 @@ pub struct ImageFacts {
     pub id: Vec<u8>,
     /// The svmas of its segments. Of an image in the shared cache those of `__TEXT`
     /// alone: its other segments lie elsewhere, between those of others.
-    pub stated: Range<u64>,
+    pub svma: Range<u64>,
     /// The svmas that hold instructions.
     pub code: Vec<Range<u64>>,
     /// `__TEXT,__eh_frame`, by svma.
@@ -172,7 +172,7 @@ fn image(index: u32, known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Option<ImageF
     } = parse(commands)?;
     facts.name = name.to_string_lossy().into_owned();
     facts.slide = slide;
-    let known = known(slide.wrapping_add(facts.stated.start), &facts.id);
+    let known = known(slide.wrapping_add(facts.svma.start), &facts.id);
     let stays = !retained.handle.is_null() || facts.cached || facts.main;
     if stays && !known {
         let length = usize::try_from(text.end - text.start).ok()?;
@@ -212,7 +212,7 @@ fn parse(commands: &[u8]) -> Option<Parsed> {
         name: String::new(),
         slide: 0,
         id: Vec::new(),
-        stated: 0..0,
+        svma: 0..0,
         code: Vec::new(),
         eh_frame: None,
         unwind_info: None,
@@ -280,7 +280,7 @@ fn parse(commands: &[u8]) -> Option<Parsed> {
     } else {
         end.max(text.end)
     };
-    facts.stated = text.start..end;
+    facts.svma = text.start..end;
     Some(Parsed {
         facts,
         text,

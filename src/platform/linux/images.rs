@@ -22,7 +22,7 @@ pub struct ImageFacts {
     /// Where the build id lies in memory (avma), in an image that has a file.
     pub id_at: Option<u64>,
     /// The svmas of its segments, from the first to the last byte.
-    pub stated: Range<u64>,
+    pub svma: Range<u64>,
     /// The svmas that hold instructions.
     pub code: Vec<Range<u64>>,
     /// The svma of `.eh_frame_hdr`, and how long that is.
@@ -212,7 +212,7 @@ fn read_image(
         slide,
         id,
         id_at: id_at.filter(|_| !virtual_image),
-        stated: start..end,
+        svma: start..end,
         code,
         eh_frame_hdr,
         contents,

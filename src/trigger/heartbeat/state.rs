@@ -17,7 +17,7 @@ use super::{Beat, Heartbeat};
 #[repr(align(128))]
 pub struct HeartbeatState {
     pub(super) beat: AtomicU64,
-    pub(super) call: AtomicU32,
+    pub(super) wake_request: AtomicU32,
     pub(super) install: AtomicU32,
     pub(super) wake_up: Semaphore,
 }
@@ -36,7 +36,7 @@ impl HeartbeatState {
     pub const fn new() -> HeartbeatState {
         HeartbeatState {
             beat: AtomicU64::new(0),
-            call: AtomicU32::new(0),
+            wake_request: AtomicU32::new(0),
             install: AtomicU32::new(0),
             wake_up: Semaphore::new(),
         }
@@ -47,7 +47,7 @@ impl HeartbeatState {
     pub fn new() -> HeartbeatState {
         HeartbeatState {
             beat: AtomicU64::new(Beat::NONE.begun().ended().0),
-            call: AtomicU32::new(0),
+            wake_request: AtomicU32::new(0),
             install: AtomicU32::new(0),
             wake_up: Semaphore::new(),
         }
@@ -56,7 +56,7 @@ impl HeartbeatState {
     /// Starts anew, with no beat yet; heartbeats of earlier installs do nothing from now on.
     pub fn install(&'static self) -> Heartbeat {
         let install = self.uninstall();
-        self.call.store(0, Ordering::SeqCst);
+        self.wake_request.store(0, Ordering::SeqCst);
         self.beat.store(0, Ordering::SeqCst);
         self.install
             .store(install.wrapping_add(1), Ordering::SeqCst);
@@ -78,7 +78,7 @@ impl HeartbeatState {
         let beat = Beat(self.beat.load(Ordering::Relaxed)).begun();
         self.beat.store(beat.0, Ordering::SeqCst);
         store_before_load();
-        if self.call.load(Ordering::SeqCst) != 0 {
+        if self.wake_request.load(Ordering::SeqCst) != 0 {
             self.wake_listener();
         }
     }
@@ -87,14 +87,14 @@ impl HeartbeatState {
     pub(super) fn end(&self) {
         let beat = Beat(self.beat.load(Ordering::Relaxed)).ended();
         self.beat.store(beat.0, Ordering::Release);
-        if self.call.load(Ordering::Relaxed) != 0 {
+        if self.wake_request.load(Ordering::Relaxed) != 0 {
             self.wake_listener();
         }
     }
 
     #[cold]
     fn wake_listener(&self) {
-        if self.call.swap(0, Ordering::SeqCst) != 0 {
+        if self.wake_request.swap(0, Ordering::SeqCst) != 0 {
             self.wake_up.post();
         }
     }
@@ -105,16 +105,16 @@ impl HeartbeatState {
     }
 
     /// Waits, on the watchdog's thread, until `deadline` (for ever without one), until it is
-    /// woken from elsewhere ([`HeartbeatState::wake`]), or, if `call`, until the next beat after `seen`.
+    /// woken from elsewhere ([`HeartbeatState::wake`]), or, if `wake_on_beat`, until the next beat after `seen`.
     /// It may return early; the caller looks again.
-    // Every write to `call` but the install's is a swap: for a plain store, loom knows too little of
+    // Every write to `wake_request` but the install's is a swap: for a plain store, loom knows too little of
     // the order between it and the other side's swap, and finds lost wake-ups that cannot happen.
-    pub fn listen(&self, seen: Beat, deadline: Option<u64>, call: bool) {
-        if call {
-            self.call.swap(1, Ordering::SeqCst);
+    pub fn listen(&self, seen: Beat, deadline: Option<u64>, wake_on_beat: bool) {
+        if wake_on_beat {
+            self.wake_request.swap(1, Ordering::SeqCst);
             store_before_load();
             if self.beat() != seen {
-                self.call.swap(0, Ordering::SeqCst);
+                self.wake_request.swap(0, Ordering::SeqCst);
                 return;
             }
         }
@@ -124,8 +124,8 @@ impl HeartbeatState {
             }
             None => self.wake_up.wait(),
         }
-        if call {
-            self.call.swap(0, Ordering::SeqCst);
+        if wake_on_beat {
+            self.wake_request.swap(0, Ordering::SeqCst);
         }
     }
 

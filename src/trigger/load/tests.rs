@@ -22,7 +22,7 @@ fn play(loads: Loads, spans: &[(u64, f64, f64, f64, u64)]) -> Vec<(u64, Excess)>
             frames += rate * period as f64 / 1e9;
             gauge.frames = frames as u64;
             gauge.footprint = size << 20;
-            let all = detector.look(&gauge).into_iter().flatten();
+            let all = detector.observe(&gauge).into_iter().flatten();
             found.extend(all.map(|excess| (gauge.now / MS, excess)));
         }
     }

@@ -10,7 +10,7 @@ use crate::trigger::heartbeat::Beat;
 
 impl Detector {
     /// How much the thread used of the time between two turns, one of which was seen by the last
-    /// look and the other by this.
+    /// observation and the other by this.
     pub(super) fn used(&self, observation: &Observation, interval: u64) -> Used {
         let delay = match (observation.delay, self.last.delay) {
             (Some(now), Some(then)) => now.saturating_sub(then),
@@ -29,7 +29,7 @@ impl Detector {
         }
     }
 
-    /// Adds the time since the last look to the episode, or to the reasons why it is not counted.
+    /// Adds the time since the last observation to the episode, or to the reasons why it is not counted.
     pub(super) fn count(
         &self,
         episode: &mut Episode,

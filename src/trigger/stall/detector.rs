@@ -16,7 +16,7 @@ pub struct Detector {
     pub(super) launch_waits: bool,
     /// How many looks there were.
     pub(super) looks: u32,
-    /// The last look.
+    /// The last observation.
     pub(super) last: Observation,
     /// When the thread was last seen to work; it rests this long after.
     pub(super) active: u64,
@@ -52,13 +52,13 @@ impl Detector {
         self.next(self.last.now, self.last.now)
     }
 
-    /// Takes one look, and returns what to do and when to look again.
+    /// Takes one observation, and returns what to do and when to observe again.
     pub fn observe(&mut self, observation: &Observation) -> (Decision, Next) {
         if observation.held == Held::Ended {
             // Nothing is left to watch.
             let nothing = Next {
                 due: None,
-                call: false,
+                wake_on_beat: false,
             };
             return (self.give_up(observation, How::ThreadEnded), nothing);
         }

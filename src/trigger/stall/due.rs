@@ -18,7 +18,7 @@ impl Detector {
     pub(super) fn next(&mut self, now: u64, due: u64) -> Next {
         let tolerance = self.tolerance();
         self.asleep = false;
-        // The next on the grid of time-outs; from now on if this look came far off it.
+        // The next on the grid of time-outs; from now on if this observation came far off it.
         let on_grid = due.saturating_add(self.timeout);
         let mut at = if on_grid > now {
             on_grid
@@ -30,20 +30,20 @@ impl Detector {
             self.asleep = now.saturating_sub(self.active) >= REST_AFTER;
             return Next {
                 due: (!self.asleep).then_some(at),
-                call: self.asleep,
+                wake_on_beat: self.asleep,
             };
         };
         if let Some(since) = episode.rests {
             let rested = now.saturating_sub(since);
             return Next {
                 due: Detector::next_at_rest(rested, now, at),
-                call: true,
+                wake_on_beat: true,
             };
         }
         if episode.idle.is_some() {
             return Next {
                 due: Some(now + tolerance),
-                call: true,
+                wake_on_beat: true,
             };
         }
         if episode.stalled {
@@ -51,13 +51,13 @@ impl Detector {
             if never_beat && self.launch_waits && now - episode.from > NEVER_BEAT {
                 return Next {
                     due: None,
-                    call: true,
+                    wake_on_beat: true,
                 };
             }
             let at = episode.next_sample.clamp(now + 1, now + STALL_PERIOD);
             return Next {
                 due: Some(at),
-                call: true,
+                wake_on_beat: true,
             };
         }
         if episode.modal.is_some_and(|since| now - since >= REST_AFTER) {
@@ -65,7 +65,7 @@ impl Detector {
             self.asleep = true;
             return Next {
                 due: None,
-                call: true,
+                wake_on_beat: true,
             };
         }
         let limit = if episode.launch {
@@ -80,7 +80,7 @@ impl Detector {
         let at = self.next_in_wait(now).unwrap_or(at);
         Next {
             due: Some(at.min(now + rest)),
-            call: episode.exact,
+            wake_on_beat: episode.exact,
         }
     }
 

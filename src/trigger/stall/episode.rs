@@ -9,7 +9,7 @@ pub(super) struct Episode {
     pub(super) from: u64,
     /// No later than this it had begun.
     pub(super) first: u64,
-    /// CPU and delay at its first look.
+    /// CPU and delay at its first observation.
     pub(super) cpu: u64,
     pub(super) delay: Option<u64>,
     pub(super) launch: bool,
@@ -66,7 +66,7 @@ pub(super) enum Used {
     All,
 }
 
-/// What the time since the last look was, where no beat has come yet.
+/// What the time since the last observation was, where no beat has come yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Before {
     /// The thread worked; and so it does, by its own word, once there was a beat.

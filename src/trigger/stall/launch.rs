@@ -11,7 +11,7 @@ use crate::trigger::heartbeat::Beat;
 const REST_PERIOD: u64 = 250_000_000;
 
 impl Detector {
-    /// What the time since the last look was. An episode whose thread rested until its first beat begins anew.
+    /// What the time since the last observation was. An episode whose thread rested until its first beat begins anew.
     pub(super) fn before_first_beat(
         &self,
         episode: &mut Episode,
@@ -31,7 +31,7 @@ impl Detector {
         }
         let waits = matches!(observation.waits, Waits::Disk | Waits::Lock);
         if waits && episode.rests.is_some() {
-            // Not since the last look, as far as is known.
+            // Not since the last observation, as far as is known.
             *episode = self.episode_from(observation, now, true);
             return Before::Begins;
         }
@@ -49,9 +49,9 @@ impl Detector {
         before
     }
 
-    /// When to look again at a thread that was seen to wait for a disk or a lock before its first beat. Not in step
-    /// with anything that comes regularly: a disk that is written to sixty times a second would be seen at each look,
-    /// or at none.
+    /// When to observe again at a thread that was seen to wait for a disk or a lock before its first beat. Not in step
+    /// with anything that comes regularly: a disk that is written to sixty times a second would be seen each time, or
+    /// never.
     pub(super) fn next_in_wait(&self, now: u64) -> Option<u64> {
         const OF_64: [u64; 8] = [17, 27, 21, 33, 13, 29, 19, 25];
         let waits = matches!(self.last.waits, Waits::Disk | Waits::Lock);
@@ -76,7 +76,7 @@ impl Detector {
         decision
     }
 
-    /// When to look again at a thread that has rested for so long; `at` is the next on the grid.
+    /// When to observe again at a thread that has rested for so long; `at` is the next on the grid.
     pub(super) fn next_at_rest(rested: u64, now: u64, at: u64) -> Option<u64> {
         match rested {
             NEVER_BEAT.. => None,

@@ -11,7 +11,7 @@ pub struct Observation {
     pub now: u64,
     /// The same with the time that the machine slept.
     pub boot: u64,
-    /// When this look was due.
+    /// When this observation was due.
     pub due: u64,
     /// What the watched thread last reported.
     pub beat: Beat,
@@ -42,11 +42,11 @@ pub enum Held {
     Modal,
     /// It has ended.
     Ended,
-    /// The recorder itself was at work on it since the last look, as for the report of a panic.
+    /// The recorder itself was at work on it since the last observation, as for the report of a panic.
     Recorder,
 }
 
-/// What to do after a look.
+/// What to do after an observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Decision {
@@ -73,11 +73,11 @@ pub enum Decision {
     Dropped(Reason),
 }
 
-/// When to look again.
+/// When to observe again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Next {
     /// Monotonic clock, nanoseconds; `None`: only when it is woken.
     pub due: Option<u64>,
     /// Whether the next beat wakes the watchdog.
-    pub call: bool,
+    pub wake_on_beat: bool,
 }
