@@ -226,8 +226,8 @@ pub unsafe fn call_before(signal: i32, info: *mut libc::siginfo_t, context: *mut
 }
 
 /// Whether `signal` with these facts is a fault, which comes again by itself when its handler
-/// returns. What was sent by `kill`, `raise` or `abort`, and SIGTRAP and SIGSYS (whose pc lies
-/// behind the instruction), does not.
+/// returns. What was sent by `kill`, `raise` or `abort`, SIGTRAP and SIGSYS (whose pc lies behind the
+/// instruction), and what Linux reports later than it happened, does not.
 ///
 /// Signal-safe.
 ///
@@ -236,7 +236,11 @@ pub unsafe fn call_before(signal: i32, info: *mut libc::siginfo_t, context: *mut
 pub unsafe fn comes_again(signal: i32, info: *const libc::siginfo_t) -> bool {
     // SAFETY: the caller vouches for `info`.
     let code = unsafe { (*info).si_code };
+    // BUS_MCEERR_AO, memory that failed and that no instruction used; SEGV_MTEAERR (sigaction(2)).
+    let is_late = cfg!(target_os = "linux")
+        && matches!((signal, code), (libc::SIGBUS, 5) | (libc::SIGSEGV, 8));
     !send::is_sent(code)
+        && !is_late
         && matches!(
             signal,
             libc::SIGSEGV | libc::SIGBUS | libc::SIGFPE | libc::SIGILL

@@ -3,10 +3,10 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{crash_info, memory};
+use crate::platform::forked::First;
 use object::LittleEndian;
 use object::macho;
 use object::read::macho::{MachHeader, Section as _, Segment as _};
@@ -114,7 +114,8 @@ pub fn signal_trampoline() -> Option<u64> {
 
 /// How many images dyld has added and taken away so far; changes when [`list`] would.
 pub fn loader_counts() -> (u64, u64) {
-    static REGISTERED: Once = Once::new();
+    // No `Once`: a child of `fork` must find none that a thread of its parent is in.
+    static REGISTERED: First = First::new();
     extern "C" fn added(header: *const u8, _slide: isize) {
         crash_info::added(header);
         ADDED.fetch_add(1, Ordering::Relaxed);
@@ -124,13 +125,13 @@ pub fn loader_counts() -> (u64, u64) {
         REMOVED.fetch_add(1, Ordering::Relaxed);
     }
     // dyld keeps the functions for good; they touch statics alone.
-    REGISTERED.call_once(|| {
+    if REGISTERED.is_now() {
         // SAFETY: functions of the type that dyld calls, which live as long as the process.
         unsafe {
             _dyld_register_func_for_add_image(added);
             _dyld_register_func_for_remove_image(removed);
         }
-    });
+    }
     (
         ADDED.load(Ordering::Relaxed),
         REMOVED.load(Ordering::Relaxed),

@@ -57,10 +57,13 @@ impl Thread {
 
     /// From the system's id; a thread that is not there has no port.
     pub fn from_id(id: u64) -> Thread {
-        let mut all = [Thread { id: 0, port: 0 }; 512];
-        let count = list(&mut all).min(all.len());
-        let found = all.iter().take(count).find(|thread| thread.id == id);
-        found.copied().unwrap_or(Thread { id, port: 0 })
+        let mut found = Thread { id, port: 0 };
+        each(|thread| {
+            if thread.id == id {
+                found = thread;
+            }
+        });
+        found
     }
 
     /// By its port's name; the id is 0 once it has ended.
@@ -124,26 +127,33 @@ impl Thread {
 /// Signal-safe. The kernel maps the list into this task; it is unmapped, and every reference given
 /// up, before this returns: never call it while a thread is suspended.
 pub fn list(into: &mut [Thread]) -> usize {
+    let mut listed = 0usize;
+    each(|thread| {
+        if let Some(slot) = into.get_mut(listed) {
+            *slot = thread;
+        }
+        listed += 1;
+    });
+    listed
+}
+
+/// Calls `work` with each thread of this process. Signal-safe as [`list`] is, as far as `work` is.
+fn each(mut work: impl FnMut(Thread)) {
     let mut ports: *mut u32 = std::ptr::null_mut();
     let mut count = 0;
     // SAFETY: both results live across the call.
     let code = unsafe { mach2::task::task_threads(task::own(), &mut ports, &mut count) };
     if code != mach2::kern_return::KERN_SUCCESS || ports.is_null() {
-        return 0;
+        return;
     }
-    let mut listed = 0usize;
     // SAFETY: the kernel gave an array of `count` names.
     for &port in unsafe { std::slice::from_raw_parts(ports, count as usize) } {
         if let Some(id) = task::thread_id(port) {
-            if let Some(slot) = into.get_mut(listed) {
-                *slot = Thread { id, port };
-            }
-            listed += 1;
+            work(Thread { id, port });
         }
         task::release(port);
     }
     let bytes = count as usize * size_of::<u32>();
     // SAFETY: the kernel's array, given for us to unmap, not used any more.
     unsafe { mach2::vm::mach_vm_deallocate(task::own(), ports as u64, bytes as u64) };
-    listed
 }
