@@ -16,6 +16,7 @@ use self::texts::{Texts, marked};
 pub(crate) use self::texts::{restored, restored_path};
 use super::direct::{Addr2Line, Direct, is_hidden};
 use super::dwarf::Sections;
+use super::folded;
 use super::guard;
 use super::names;
 use super::object_file::ObjectFile;
@@ -33,9 +34,21 @@ pub(crate) fn convert(
     let end = object.code.last().map_or(0, |&(_, end)| end);
     u32::try_from(end.checked_sub(object.base)?).ok()?;
     let mut direct = Direct::new(object, sections, None);
-    if direct.is_partial || !guard::all_sound(&guard::view_all(sections, None)?) {
+    let dwarf = guard::view_all(sections, None)?;
+    if direct.is_partial || !guard::all_sound(&dwarf) {
         return None;
     }
+    let folded = match object.is_mach_o() {
+        true => Vec::new(),
+        false => folded::lines(&dwarf, &object.code),
+    };
+    drop(dwarf);
+    let mut sections = sections.clone();
+    if !folded.is_empty() {
+        sections = Arc::new(sections.without_lines(&folded));
+        direct = Direct::new(object, &sections, None);
+    }
+    let sections = &sections;
     let mut making = Making {
         object,
         symbols,

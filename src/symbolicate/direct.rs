@@ -1,22 +1,18 @@
 //! Answers straight from DWARF, by the addr2line crate: the first ones, those of files that share
 //! debug information (dwz), and those of split DWARF.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use addr2line::gimli::Reader as _;
-use addr2line::gimli::{
-    self, Dwarf, DwarfPackage, EndianSlice, Section, SectionId, UnitOffset, UnitRef,
-};
-use addr2line::{Context, LookupContinuation, LookupResult, SplitDwarfLoad};
+use addr2line::gimli::{self, Dwarf, UnitOffset, UnitRef};
+use addr2line::{Context, LookupContinuation, LookupResult};
 
-use super::dwarf::{R, Sections};
+use super::dwarf::{Sections, Slice, forever};
+use super::folded;
 use super::guard::{self, Guard};
-use super::object_file::{self, ObjectFile};
+use super::object_file::ObjectFile;
+use super::split::Split;
 use super::units::Units;
-
-type Slice = R<'static>;
 
 /// One object's DWARF: which units claim an address, and, once one does, all of them at work.
 pub(crate) struct Direct {
@@ -29,8 +25,10 @@ pub(crate) struct Direct {
     path: PathBuf,
     own: &'static Sections,
     shared: Option<&'static Sections>,
+    /// Code of an ELF image, until the lines of folded functions were taken out.
+    folds: Option<Vec<(u64, u64)>>,
     /// What all of the above reads; dropped last.
-    _sections: [Option<Arc<Sections>>; 2],
+    sections: Vec<Arc<Sections>>,
 }
 
 /// One object's units as addr2line has them.
@@ -73,7 +71,7 @@ impl Direct {
             [] => sections.clone(),
             lines => Arc::new(sections.without_attributes(lines)),
         };
-        // SAFETY: everything that reads these bytes stands in this value before `_sections`, which
+        // SAFETY: everything that reads these bytes stands in this value before `sections`, which
         // holds them, and gives out copies alone.
         let (own, shared) = unsafe { (forever(&sections), sup.map(|sup| forever(sup))) };
         Direct {
@@ -83,7 +81,11 @@ impl Direct {
             path: object.path.clone(),
             own,
             shared,
-            _sections: [Some(sections), sup.cloned()],
+            folds: (!object.is_mach_o()).then(|| object.code.clone()),
+            sections: [Some(sections), sup.cloned()]
+                .into_iter()
+                .flatten()
+                .collect(),
         }
     }
 
@@ -115,7 +117,35 @@ impl Direct {
     pub(crate) fn lookup(&mut self, svma: u64) -> Option<DwarfAnswer> {
         // addr2line looks at the address behind it, too.
         svma.checked_add(1)?;
-        self.read_for(svma)?.lookup(svma)
+        let found = self.read_for(svma)?.lookup(svma)?;
+        let is_doubtful = |reading: &Addr2Line| {
+            let begin = found.entry?;
+            let LookupResult::Output(unit) = reading.context.find_dwarf_and_unit(svma) else {
+                return None;
+            };
+            Some(folded::begin_twice(unit?.unit, begin))
+        };
+        let reading = self.reading.iter().flatten().next();
+        if self.folds.is_some() && reading.and_then(is_doubtful) == Some(true) {
+            self.take_folded_lines_out();
+            return self.read_for(svma)?.lookup(svma);
+        }
+        Some(found)
+    }
+
+    /// Once: lines of functions that the linker folded into others are not read any more.
+    fn take_folded_lines_out(&mut self) {
+        let code = self.folds.take().unwrap_or_default();
+        let dwarf = guard::view_all(self.own, self.shared);
+        let lines = dwarf.map_or_else(Vec::new, |dwarf| folded::lines(&dwarf, &code));
+        if lines.is_empty() {
+            return;
+        }
+        let sections = Arc::new(self.own.without_lines(&lines));
+        // SAFETY: as in `new`; `sections` keeps what was read before, too.
+        self.own = unsafe { forever(&sections) };
+        self.sections.push(sections);
+        self.reading = None;
     }
 
     /// Where the linker folded functions of one unit into that which begins at `begin`: the name of the
@@ -146,12 +176,7 @@ impl Addr2Line {
             context,
             dwarf,
             guard: Guard::default(),
-            split: Split {
-                package: None,
-                path: path.to_owned(),
-                sections: Vec::new(),
-                is_missing: false,
-            },
+            split: Split::new(path),
         })
     }
 
@@ -204,9 +229,9 @@ impl Addr2Line {
         let described = entries.filter_map(|&(unit, entry)| {
             let header = self.dwarf.unit_header(gimli::DebugInfoOffset(unit)).ok()?;
             let unit = self.dwarf.unit(header).ok()?;
-            let (name, declared) = described(UnitRef::new(&self.dwarf, &unit), entry);
-            let declared = declared.unwrap_or(0);
-            (declared <= u64::from(line)).then_some((declared, name?))
+            let found = folded::described(UnitRef::new(&self.dwarf, &unit), entry);
+            let declared = found.line.unwrap_or(0);
+            (declared <= u64::from(line)).then_some((declared, found.name?))
         });
         described
             .max_by_key(|&(declared, _)| declared)
@@ -241,127 +266,6 @@ impl Addr2Line {
             .filter(|(from, to, ..)| from < to)
             .collect()
     }
-}
-
-/// A function's name and the line of its declaration, which may stand in the entry that its own refers to.
-fn described(unit: UnitRef<'_, Slice>, entry: UnitOffset) -> (Option<String>, Option<u64>) {
-    let (mut linkage, mut name, mut line) = (None, None, None);
-    let mut next = Some(entry);
-    for _ in 0..4 {
-        let Some(Ok(entry)) = next.take().map(|next| unit.entry(next)) else {
-            break;
-        };
-        for attribute in entry.attrs() {
-            let text = || unit.attr_string(attribute.value()).ok();
-            match attribute.name() {
-                gimli::DW_AT_linkage_name => linkage = linkage.or_else(text),
-                gimli::DW_AT_name => name = name.or_else(text),
-                gimli::DW_AT_decl_line => line = line.or(attribute.udata_value()),
-                gimli::DW_AT_abstract_origin | gimli::DW_AT_specification => {
-                    if let gimli::AttributeValue::UnitRef(offset) = attribute.value() {
-                        next = Some(offset);
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-    let name = linkage
-        .or(name)
-        .map(|name| name.to_string_lossy().into_owned());
-    (name, line)
-}
-
-/// # Safety
-/// What is read of the result must not outlive `sections`.
-unsafe fn forever(sections: &Arc<Sections>) -> &'static Sections {
-    // SAFETY: as this function's own; an `Arc` never moves what it holds.
-    unsafe { &*Arc::as_ptr(sections) }
-}
-
-/// Where the other halves of skeleton units are found.
-struct Split {
-    /// The package next to the object, once it was looked for.
-    package: Option<Option<DwarfPackage<Slice>>>,
-    path: PathBuf,
-    sections: Vec<Arc<Sections>>,
-    is_missing: bool,
-}
-
-impl Split {
-    /// The other half of a unit, if it is there and sound.
-    fn load(&mut self, load: &SplitDwarfLoad<Slice>) -> Option<Arc<Dwarf<Slice>>> {
-        let found = self.find(load);
-        self.is_missing |= found.is_none();
-        let dwarf = found.filter(guard::tables_are_bounded)?;
-        let mut units = dwarf.units();
-        while let Some(header) = units.next().ok()? {
-            guard::functions(&dwarf, &dwarf.unit(header).ok()?)?;
-        }
-        Some(Arc::new(dwarf))
-    }
-
-    fn find(&mut self, load: &SplitDwarfLoad<Slice>) -> Option<Dwarf<Slice>> {
-        if self.package.is_none() {
-            self.package = Some(self.open_package());
-        }
-        if let Some(Some(package)) = &self.package
-            && let Ok(Some(dwarf)) = package.find_cu(load.dwo_id, &load.parent)
-        {
-            return begin_at(dwarf, load.dwo_id);
-        }
-        let text = |text: &Option<Slice>| Some(text.as_ref()?.to_string_lossy().into_owned());
-        let name = text(&load.path)?;
-        let mut places = Vec::new();
-        places.extend(text(&load.comp_dir).map(|base| Path::new(&base).join(&name)));
-        let folder = self.path.parent()?;
-        places.push(folder.join(&name));
-        places.push(folder.join(Path::new(&name).file_name()?));
-        places.iter().find_map(|place| {
-            let mut dwarf = self.open(place)?.view(None);
-            dwarf.make_dwo(&load.parent);
-            begin_at(dwarf, load.dwo_id)
-        })
-    }
-
-    /// `program.dwp` next to `program`, and for `program.debug`, too.
-    fn open_package(&mut self) -> Option<DwarfPackage<Slice>> {
-        let mut name = OsString::from(&self.path);
-        name.push(".dwp");
-        let places = [PathBuf::from(name), self.path.with_extension("dwp")];
-        let sections = places.iter().find_map(|place| self.open(place))?;
-        let empty = EndianSlice::new(&[][..], sections.reader(SectionId::DebugInfo).endian());
-        let section = |id| Ok::<_, gimli::Error>(sections.reader(id));
-        DwarfPackage::load(section, empty).ok()
-    }
-
-    fn open(&mut self, path: &Path) -> Option<&'static Sections> {
-        if !path.is_file() {
-            return None;
-        }
-        let object = object_file::open(path).ok()?.into_iter().next()?;
-        let sections = Arc::new(Sections::load_split(&object));
-        self.sections.push(sections.clone());
-        // SAFETY: held in `self.sections` for as long as this value; what reads them is dropped with
-        // `Direct`, whose `context` stands before it.
-        Some(unsafe { forever(&sections) })
-    }
-}
-
-/// Cuts `.debug_info` to begin at the unit of this id, which addr2line takes to be the first: units of
-/// types may stand before it. `None` where it has no such unit.
-fn begin_at(mut dwarf: Dwarf<Slice>, id: gimli::DwoId) -> Option<Dwarf<Slice>> {
-    let mut units = dwarf.units();
-    while let Some(header) = units.next().ok()? {
-        if dwarf.unit(header).is_ok_and(|unit| unit.dwo_id == Some(id)) {
-            let info: &'static [u8] = dwarf.debug_info.reader().slice();
-            let endian = dwarf.debug_info.reader().endian();
-            let from = info.get(header.debug_info_offset()?.0..)?;
-            dwarf.debug_info = EndianSlice::new(from, endian).into();
-            return Some(dwarf);
-        }
-    }
-    None
 }
 
 /// Whether a bitcode build put a number in place of this name.

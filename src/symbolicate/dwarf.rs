@@ -1,5 +1,7 @@
 //! The DWARF sections of one object, unpacked once, as gimli and symbolic read them.
 
+use std::sync::Arc;
+
 use addr2line::gimli::{self, EndianSlice, RunTimeEndian, SectionId};
 use symbolic::debuginfo::dwarf::{self as symbolic_dwarf, DwarfSection};
 
@@ -8,6 +10,9 @@ use super::object_file::ObjectFile;
 
 /// How gimli reads here: slices of sections that outlive it.
 pub(crate) type R<'a> = EndianSlice<'a, RunTimeEndian>;
+
+/// Of sections that are held for as long as they are read.
+pub(super) type Slice = R<'static>;
 
 /// The sections that lead from an address to names and lines; the others are never touched.
 const WANTED: [SectionId; 10] = [
@@ -72,15 +77,33 @@ impl Sections {
 
     /// The same, but for attributes whose names stand at these places of `.debug_abbrev`: no one reads those.
     pub(crate) fn without_attributes(&self, at: &[usize]) -> Sections {
-        let mut abbreviations = self.bytes(SectionId::DebugAbbrev).to_vec();
-        for &at in at {
-            if let Some(name) = abbreviations.get_mut(at) {
-                *name = UNREAD;
+        self.changed(SectionId::DebugAbbrev, |abbreviations| {
+            for &at in at {
+                if let Some(name) = abbreviations.get_mut(at) {
+                    *name = UNREAD;
+                }
             }
-        }
+        })
+    }
+
+    /// The same without the lines whose first addresses stand at these places of `.debug_line`, in so many bytes:
+    /// they begin at an address that stands for none.
+    pub(crate) fn without_lines(&self, at: &[(usize, u8)]) -> Sections {
+        self.changed(SectionId::DebugLine, |lines| {
+            for &(at, len) in at {
+                if let Some(address) = lines.get_mut(at..at + usize::from(len)) {
+                    address.fill(0xff);
+                }
+            }
+        })
+    }
+
+    fn changed(&self, id: SectionId, change: impl FnOnce(&mut [u8])) -> Sections {
+        let mut bytes = self.bytes(id).to_vec();
+        change(&mut bytes);
         let mut parts = self.parts.clone();
-        parts.retain(|(id, _)| *id != SectionId::DebugAbbrev);
-        parts.push((SectionId::DebugAbbrev, abbreviations.into()));
+        parts.retain(|(other, _)| *other != id);
+        parts.push((id, bytes.into()));
         Sections {
             little: self.little,
             parts,
@@ -133,6 +156,13 @@ impl Sections {
         dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::All);
         Some(dwarf)
     }
+}
+
+/// # Safety
+/// What is read of the result must not outlive `sections`.
+pub(super) unsafe fn forever(sections: &Arc<Sections>) -> &'static Sections {
+    // SAFETY: as this function's own; an `Arc` never moves what it holds.
+    unsafe { &*Arc::as_ptr(sections) }
 }
 
 impl<'data> symbolic_dwarf::Dwarf<'data> for &'data Sections {

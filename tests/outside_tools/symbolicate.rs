@@ -8,7 +8,7 @@ use wedjat::report::model::Found;
 use wedjat::symbolicate::{Addresses, DebugFiles};
 
 use crate::symbolicate_support::{Workshop, chains, line_of};
-use crate::tools::{DWZ, LLVM_SYMBOLIZER, Tests};
+use crate::tools::{DWZ, LLD, LLVM_SYMBOLIZER, Tests};
 
 pub fn add(tests: Tests) -> Tests {
     tests
@@ -31,6 +31,11 @@ pub fn add(tests: Tests) -> Tests {
             "debug_information_that_dwz_shared_within_one_program",
             DWZ,
             debug_information_that_dwz_shared_within_one_program,
+        )
+        .add(
+            "functions_that_lld_folded_have_name_and_lines_of_one",
+            LLD,
+            functions_that_lld_folded_have_name_and_lines_of_one,
         )
 }
 
@@ -197,6 +202,58 @@ int main(int c, char **v) {{ FILE *f = stdout; div_t d = div(c, 2); table[1] = d
             inlined += usize::from(expected.len() > 1);
         }
         assert!(inlined > 0, "DWARF {version}");
+    }
+}
+
+/// Of two functions of a unit that lld makes one of, it keeps the lines of both and the entry of one.
+fn functions_that_lld_folded_have_name_and_lines_of_one() {
+    let source = "volatile int sink;
+int first(int a) {
+    sink += a * 3; // first
+    return sink * 5; // first
+}
+int second(int price) {
+    sink += price * 3; // second
+    return sink * 5; // second
+}
+void start(void) { sink = first(1) + second(2); }
+";
+    for version in [4, 5] {
+        let shop = Workshop::new(&[("a.c", source)]);
+        shop.run(&format!(
+            "gcc -g -gdwarf-{version} -O1 -fno-inline -ffunction-sections -c a.c"
+        ));
+        shop.run("ld.lld-14 --icf=all --build-id -e start a.o -o program");
+        let begin = shop.address("program", "first");
+        assert_eq!(begin, shop.address("program", "second"), "it was folded");
+        let all = shop.symbolicator(&["program"]);
+        let (start, size) = shop.section("program", ".text");
+        // In time for the table of the whole file to be made.
+        let count = (start..start + size)
+            .filter(|&at| !all.frames(at).is_empty())
+            .count();
+        assert!(count > 8);
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        let later = shop.symbolicator(&["program"]);
+        (start..start + size)
+            .rev()
+            .for_each(|at| drop(later.frames(at)));
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        for address in (begin..begin + 16).step_by(2) {
+            let first = shop.symbolicator(&["program"]).frames(address);
+            let frames = [first, all.frames(address), later.frames(address)];
+            for frame in frames.iter().map(|frames| frames.last().unwrap()) {
+                let name = frame.function.as_deref().unwrap();
+                let line = source
+                    .lines()
+                    .nth(frame.line.unwrap() as usize - 1)
+                    .unwrap();
+                assert!(
+                    line.contains(name),
+                    "DWARF {version} {address:#x}: {name} at {line}"
+                );
+            }
+        }
     }
 }
 

@@ -24,6 +24,10 @@ pub const GIT: Tool = Tool {
     program: "git",
     package: "git",
 };
+pub const LLD: Tool = Tool {
+    program: "ld.lld-14",
+    package: "lld-14",
+};
 pub const LLVM_SYMBOLIZER: Tool = Tool {
     program: "llvm-symbolizer-14",
     package: "llvm-14",
