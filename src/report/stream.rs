@@ -6,7 +6,7 @@ use super::damage::{Damage, DamageKind, ReadError};
 use super::limits;
 use super::model::{End, Head};
 use super::read::{Reading, read_at};
-use super::section::{Section, begin, candidate, check, check_of, is_plausible};
+use super::section::{Section, Why, begin, candidate, check, check_of, is_plausible};
 use super::token::{Broken, Skim};
 use super::wire::section::Section as _;
 
@@ -50,6 +50,8 @@ pub struct ReportReader<R> {
     skim: Skim,
     /// What is at `at`.
     look: Expect,
+    /// Whether the next report begins within that section.
+    within: Within,
     /// Whether the report has a section yet.
     has_section: bool,
     /// How many bytes may still be looked at in vain.
@@ -57,6 +59,22 @@ pub struct ReportReader<R> {
     state: State,
     error: Option<std::io::Error>,
     has_given: bool,
+}
+
+/// How far the search for a `head` within a section has come.
+#[derive(Debug, Default)]
+struct Within {
+    from: usize,
+    /// Of what may be one, at `from`.
+    skim: Option<Skim>,
+    /// Whether the section's `check` is right.
+    is_whole: Option<bool>,
+}
+
+impl Within {
+    fn go_on(&mut self, from: usize) {
+        (self.from, self.skim) = (from, None);
+    }
 }
 
 /// What begins where the reader looks.
@@ -98,6 +116,7 @@ impl<R: Read> ReportReader<R> {
             at: 0,
             skim: Skim::new(0),
             look: Expect::Section,
+            within: Within::default(),
             has_section: false,
             patience: 1 << 18,
             state: State::Open,
@@ -156,7 +175,13 @@ impl<R: Read> ReportReader<R> {
                         end,
                     };
                     let is_open = self.state == State::Open;
-                    match head_within(&self.buffer, &section, is_open, &mut self.patience) {
+                    match head_within(
+                        &self.buffer,
+                        &section,
+                        is_open,
+                        &mut self.within,
+                        &mut self.patience,
+                    ) {
                         None => kind,
                         Some(border) => return border,
                     }
@@ -182,6 +207,7 @@ impl<R: Read> ReportReader<R> {
         self.at = at;
         self.look = look;
         self.skim = Skim::new(at);
+        self.within = Within::default();
     }
 
     /// Gives out the first `len` bytes of the buffer as a report.
@@ -207,38 +233,41 @@ impl<R: Read> ReportReader<R> {
 }
 
 /// Where the next report begins, if it does within `section`: one that was cut goes on, by what it states, into the
-/// bytes of that report's `head`. A section with the right `check` is as long as it was written.
+/// bytes of that report's `head`. A section with the right `check` is as long as it was written. What was looked at
+/// once stands in `within`, so that it does not matter in which pieces the bytes come.
 fn head_within(
     bytes: &[u8],
     section: &Section<'_>,
     is_open: bool,
+    within: &mut Within,
     patience: &mut u64,
 ) -> Option<Border> {
-    let mut from = section.start + 1;
-    let mut is_cut = None;
     loop {
+        let from = within.from.max(section.start + 1);
         let rest = bytes.get(from..section.end)?;
         let at = from + rest.iter().position(|&byte| byte == HEAD[0])?;
-        from = at + 1;
         let begun = bytes.get(at..).unwrap_or_default();
         let len = begun.len().min(HEAD.len());
         if begun.get(..len) != HEAD.get(..len) {
+            within.go_on(at + 1);
             continue;
         }
         let mut spend = |count: usize| {
             *patience = patience.saturating_sub(count as u64);
             (*patience > 0).then_some(())
         };
-        if is_cut.is_none() {
+        if within.is_whole.is_none() {
             spend(section.end - section.start)?;
-            is_cut = Some(check(bytes, section) != Some(true));
+            within.is_whole = Some(check(bytes, section) == Some(true));
         }
-        if is_cut == Some(false) {
+        if within.is_whole == Some(true) {
             return None;
         }
-        let mut skim = Skim::new(at);
+        within.from = at;
+        let skim = within.skim.get_or_insert_with(|| Skim::new(at));
+        let before = skim.at;
         let end = skim.run(bytes);
-        spend(skim.at - at)?;
+        spend(skim.at - before)?;
         match (end, begin(bytes, at)) {
             (Err(Broken::Cut), _) if is_open && begun.len() <= limits::SECTION_BYTES => {
                 return Some(Border::Unknown);
@@ -250,10 +279,14 @@ fn head_within(
                     map,
                     end,
                 };
+                let has_check = check_of(bytes, section).is_some();
                 let is_head = match check(bytes, &head) {
                     Some(passes) => passes,
-                    // Neither has one, as where another writer leaves them out.
-                    None => check_of(bytes, section).is_none() && is_plausible(bytes, &head),
+                    // Neither has one, as where another writer leaves them out: what comes behind has to tell.
+                    None if !has_check && is_open && begin(bytes, end) == Err(Why::Cut) => {
+                        return Some(Border::Unknown);
+                    }
+                    None => !has_check && is_plausible(bytes, &head),
                 };
                 if is_head && head.kind == <Head>::KIND {
                     return Some(Border::At(at));
@@ -261,6 +294,7 @@ fn head_within(
             }
             _ => {}
         }
+        within.go_on(at + 1);
     }
 }
 
