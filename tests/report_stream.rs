@@ -139,6 +139,23 @@ fn a_report_cut_anywhere_costs_no_report_behind_it() {
     }
 }
 
+/// Sections without checks: whether what lies in a cut one is a `head` shows by what comes behind it.
+#[test]
+fn pieces_do_not_matter_where_a_head_without_a_check_is_in_doubt() {
+    let cut = [
+        &b"\x92\xa5event\x81\xa4type"[..],
+        b"\x92\xa4head\x81\xa3pid\x01",
+    ]
+    .concat();
+    for behind in [&b"\xc1\xc1\xc1"[..], b"", b"\x92\xa3end\x80", b"\x92"] {
+        let stream = [&without_end(3), &cut, behind].concat();
+        let shown = |found: Result<Reading, ReadError>| format!("{found:?}");
+        let whole: Vec<String> = ReportReader::new(&stream[..]).map(shown).collect();
+        let dripped: Vec<String> = ReportReader::new(Drip(&stream)).map(shown).collect();
+        assert_eq!(dripped, whole, "{behind:x?}");
+    }
+}
+
 #[test]
 fn a_report_with_a_flipped_bit_or_without_a_byte_costs_no_report_behind_it() {
     let full = report::to_bytes(&full_report());
