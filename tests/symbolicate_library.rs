@@ -74,7 +74,7 @@ fn name_of(symbolicator: &Symbolicator, report: &Report) -> Option<String> {
 
 /// A compile-time promise of the documentation.
 #[test]
-fn the_desk_is_send_and_sync() {
+fn a_symbolicator_is_send_and_sync() {
     fn shared<T: Send + Sync + 'static>() {}
     shared::<DebugFiles>();
     shared::<Symbolicator>();
@@ -113,7 +113,7 @@ fn files_are_opened_when_needed_and_so_many_stay_open() {
 }
 
 #[test]
-fn many_threads_share_one_desk_that_keeps_fewer_files_than_they_use() {
+fn many_threads_share_one_symbolicator_that_keeps_fewer_files_than_they_use() {
     let folder = tempfile::tempdir().unwrap();
     let programs = programs(folder.path(), 5);
     let mut files = DebugFiles::new().system(false).limit(2);

@@ -14,12 +14,15 @@ use crate::{Tests, Way, install, outer, tests};
 pub fn trials() -> Tests {
     let mut all = tests(&[
         ("a_thread_that_may_open_no_file_is_reported", may_not_open),
-        ("a_scribe_that_is_held_is_not_waited_for", held),
-        ("a_scribe_that_crashes_is_followed_by_the_next_crash", twice),
+        ("a_writer_thread_that_is_held_is_not_waited_for", held),
+        (
+            "a_writer_thread_that_crashes_is_followed_by_the_next_crash",
+            twice,
+        ),
     ]);
     for (phase, name) in PHASES.into_iter().enumerate() {
         let name = format!(
-            "a_scribe_that_stands_still_while_{}",
+            "a_writer_thread_that_stands_still_while_{}",
             name.replace(' ', "_")
         );
         all.push((name, Box::new(move || stands_still_in(phase))));
