@@ -1,5 +1,7 @@
 //! The calling thread's signal mask, for the time of a scope.
 
+use super::signals::FAULTS;
+
 /// While it lives, the calling thread takes no signals; threads that it starts take none for good. Signals that
 /// it had blocked stay so.
 #[derive(Debug)]
@@ -23,15 +25,7 @@ impl SignalMask {
         // `before` and cannot fail with a valid `how`.
         let before = unsafe {
             libc::sigfillset(all.as_mut_ptr());
-            for fault in [
-                libc::SIGABRT,
-                libc::SIGBUS,
-                libc::SIGFPE,
-                libc::SIGILL,
-                libc::SIGSEGV,
-                libc::SIGSYS,
-                libc::SIGTRAP,
-            ] {
+            for fault in FAULTS {
                 libc::sigdelset(all.as_mut_ptr(), fault);
             }
             #[cfg(target_os = "linux")]

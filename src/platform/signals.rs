@@ -86,8 +86,8 @@ fn ours(handler: Handler) -> libc::sigaction {
     }
 }
 
-/// The signals that a fault or an abort raises: these are never masked while we write.
-const FAULTS: [i32; 7] = [
+/// The signals that a fault or an abort raises: these are never masked by us.
+pub const FAULTS: [i32; 7] = [
     libc::SIGABRT,
     libc::SIGBUS,
     libc::SIGFPE,

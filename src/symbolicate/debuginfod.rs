@@ -178,7 +178,7 @@ impl Debuginfod {
                     all_answered = false;
                     lock(&self.silent).insert(server.clone());
                     let why = error.to_string();
-                    self.tell(&Fetching::Failed {
+                    self.notify(&Fetching::Failed {
                         url: &url,
                         why: &why,
                     });
@@ -229,7 +229,7 @@ impl Debuginfod {
             let mut buffer = vec![0; 1 << 16];
             let mut bytes: u64 = 0;
             loop {
-                self.tell(&Fetching::Received { url, bytes, of });
+                self.notify(&Fetching::Received { url, bytes, of });
                 match body.read(&mut buffer)? {
                     0 => break,
                     n => {
@@ -252,17 +252,17 @@ impl Debuginfod {
                 _ => Ok(self.failed(url, &error.to_string())),
             };
         }
-        self.tell(&Fetching::Done { url });
+        self.notify(&Fetching::Done { url });
         Ok(Outcome::Fetched)
     }
 
     /// Another server may do better.
     fn failed(&self, url: &str, why: &str) -> Outcome {
-        self.tell(&Fetching::Failed { url, why });
+        self.notify(&Fetching::Failed { url, why });
         Outcome::Failed
     }
 
-    fn tell(&self, what: &Fetching<'_>) {
+    fn notify(&self, what: &Fetching<'_>) {
         if let Some(watch) = &self.watch {
             watch(what);
         }

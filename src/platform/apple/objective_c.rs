@@ -117,7 +117,7 @@ impl Object {
 
     /// What a method gives, one of those that `Send` is for; `None` where the object has it not:
     /// anything may be thrown.
-    fn ask(self, method: &CStr, argument: usize) -> Option<usize> {
+    fn send(self, method: &CStr, argument: usize) -> Option<usize> {
         // SAFETY: a living object of the runtime's, which the exception holds; every root class
         // answers `respondsToSelector:`.
         unsafe {
@@ -130,14 +130,14 @@ impl Object {
 
     /// The object that a method gives.
     fn object(self, method: &CStr, argument: usize) -> Option<Object> {
-        let object = self.ask(method, argument)? as *mut c_void;
+        let object = self.send(method, argument)? as *mut c_void;
         (!object.is_null()).then_some(Object { object, ..self })
     }
 
     /// What a method gives, an `NSString` or nothing, as UTF-8. It lives as long as the exception,
     /// which the runtime holds.
     fn text<'a>(self, method: &CStr) -> Option<&'a CStr> {
-        let bytes = self.object(method, 0)?.ask(c"UTF8String", 0)? as *const c_char;
+        let bytes = self.object(method, 0)?.send(c"UTF8String", 0)? as *const c_char;
         // SAFETY: a C string, or null.
         (!bytes.is_null()).then(|| unsafe { CStr::from_ptr(bytes) })
     }
@@ -159,13 +159,13 @@ impl Object {
         let Some(addresses) = self.object(c"callStackReturnAddresses", 0) else {
             return (0, None);
         };
-        let count = addresses.ask(c"count", 0).unwrap_or(0);
+        let count = addresses.send(c"count", 0).unwrap_or(0);
         let left_out = count.saturating_sub(STACK);
         let mut length = 0;
         for (at, slot) in stack.iter_mut().enumerate().take(count) {
             let index = if at < INNERMOST { at } else { at + left_out };
             let number = addresses.object(c"objectAtIndex:", index);
-            let Some(value) = number.and_then(|number| number.ask(c"unsignedLongValue", 0)) else {
+            let Some(value) = number.and_then(|number| number.send(c"unsignedLongValue", 0)) else {
                 break;
             };
             *slot = address(value as u64);

@@ -6,19 +6,24 @@ use serde_json::json;
 
 use super::args::{Args, FormatName, parse_address};
 use super::output::Output;
-use super::{NOTHING, Say, USAGE, done};
+use super::{Messages, NOTHING, USAGE, done};
 use crate::symbolicate::format::{FrameJson, PlainJson, Style, plain};
 use crate::symbolicate::{Addresses, DebugFiles, image_file_name};
 
-pub(super) fn run(args: &Args, files: &DebugFiles, input: &mut dyn Read, say: &mut Say<'_>) -> u8 {
+pub(super) fn run(
+    args: &Args,
+    files: &DebugFiles,
+    input: &mut dyn Read,
+    messages: &mut Messages<'_>,
+) -> u8 {
     if !matches!(args.format, FormatName::Text | FormatName::Ndjson) {
-        say.error("--address prints text or ndjson");
+        messages.error("--address prints text or ndjson");
         return USAGE;
     }
     let addresses = match Addresses::new(files, args.arch.as_deref(), args.load_address) {
         Ok(addresses) => addresses,
         Err(error) => {
-            say.error(&error.to_string());
+            messages.error(&error.to_string());
             return if error.images.is_empty() {
                 NOTHING
             } else {
@@ -27,12 +32,12 @@ pub(super) fn run(args: &Args, files: &DebugFiles, input: &mut dyn Read, say: &m
         }
     };
     if let Some((text, error)) = first_bad(&args.address) {
-        say.error(&format!("--address {text}: {error}"));
+        messages.error(&format!("--address {text}: {error}"));
         return USAGE;
     }
     let mut out = match Output::open(args) {
         Ok(out) => out,
-        Err(error) => return done(Err(error), say),
+        Err(error) => return done(Err(error), messages),
     };
     let ndjson = args.format == FormatName::Ndjson;
     let mut lines = Lines::new(&addresses, ndjson, !args.no_demangle);
@@ -43,10 +48,10 @@ pub(super) fn run(args: &Args, files: &DebugFiles, input: &mut dyn Read, say: &m
             "-" => stream(&mut lines, input, &mut out),
             text => lines.write(text, &mut out),
         });
-    let code = done(result.and_then(|()| out.finish()), say);
+    let code = done(result.and_then(|()| out.finish()), messages);
     if let Some((first, error)) = &lines.first_bad {
         let count = lines.bad;
-        say.warning(&format!(
+        messages.warning(&format!(
             "{count} line(s) held no address; the first: {first}: {error}"
         ));
     }

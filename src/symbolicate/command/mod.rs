@@ -89,9 +89,12 @@ fn print(error: &clap::Error) {
 
 /// Runs the command; output goes to `--output` or standard output.
 fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> u8 {
-    let mut say = Say { errors };
+    let mut messages = Messages { errors };
     if let Some(what) = args.generate {
-        return done(args::generate(what, &mut io::stdout().lock()), &mut say);
+        return done(
+            args::generate(what, &mut io::stdout().lock()),
+            &mut messages,
+        );
     }
     let mut files = DebugFiles::new().cache(args.cache()).jobs(args.jobs());
     if let Some(path) = &args.inspect {
@@ -101,55 +104,55 @@ fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> 
                     out.write_all(found.text.as_bytes())?;
                     out.finish()
                 });
-                match done(written, &mut say) {
+                match done(written, &mut messages) {
                     DONE if found.damaged => DAMAGED,
                     code => code,
                 }
             }
             Err(error) => {
-                say.error(&error.to_string());
+                messages.error(&error.to_string());
                 NOTHING
             }
         };
     }
     if let Some(wrong) = args.wrong_folder() {
-        say.error(&wrong);
+        messages.error(&wrong);
         return USAGE;
     }
     let target = Target::of(args);
     if let Some(refusal) = target.refusal(args) {
-        say.error(&refusal);
+        messages.error(&refusal);
         return USAGE;
     }
     // Answers come without it, only later.
     if let Some(useless) = args.useless_cache() {
-        say.warning(&useless);
+        messages.warning(&useless);
     }
     for path in &args.debug {
         match files.add(path) {
             Ok(added) => {
                 for damaged in &added.damaged {
-                    say.warning(damaged);
+                    messages.warning(damaged);
                 }
                 if added.objects == 0 {
-                    say.warning(&format!("{}: no debug files in it", path.display()));
+                    messages.warning(&format!("{}: no debug files in it", path.display()));
                 }
             }
             // A path that is not there is a mistake in the command; one that holds something else
             // still leaves the other debug files to use.
             Err(error @ super::Error::Io { .. }) => {
-                say.error(&format!("--debug {error}"));
+                messages.error(&format!("--debug {error}"));
                 return USAGE;
             }
-            Err(error) if args.address.is_empty() => say.warning(&error.to_string()),
+            Err(error) if args.address.is_empty() => messages.warning(&error.to_string()),
             Err(error) => {
-                say.error(&error.to_string());
+                messages.error(&error.to_string());
                 return NOTHING;
             }
         }
     }
     if !args.address.is_empty() {
-        return address::run(args, &files, &mut input, &mut say);
+        return address::run(args, &files, &mut input, &mut messages);
     }
     #[cfg(feature = "debuginfod")]
     let files = {
@@ -158,29 +161,29 @@ fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> 
     };
     #[cfg(not(feature = "debuginfod"))]
     if std::env::var_os("DEBUGINFOD_URLS").is_some_and(|urls| !urls.is_empty()) {
-        say.warning(
+        messages.warning(
             "DEBUGINFOD_URLS is set, but this build has no feature debuginfod: no server is asked",
         );
     }
     let symbolicator = Symbolicator::new(files);
-    reports::run(args, &symbolicator, input, &target, &mut say)
+    reports::run(args, &symbolicator, input, &target, &mut messages)
 }
 
 /// Messages to people, on standard error.
-struct Say<'a> {
+struct Messages<'a> {
     errors: &'a mut dyn Write,
 }
 
-impl Say<'_> {
+impl Messages<'_> {
     fn error(&mut self, text: &str) {
-        self.say("error", text);
+        self.print_lines("error", text);
     }
 
     fn warning(&mut self, text: &str) {
-        self.say("warning", text);
+        self.print_lines("warning", text);
     }
 
-    fn say(&mut self, what: &str, text: &str) {
+    fn print_lines(&mut self, what: &str, text: &str) {
         // Lines are ours; everything in them may be a stranger's.
         let lines: Vec<_> = text.lines().map(plain).collect();
         let _ = writeln!(self.errors, "symbolicate: {what}: {}", lines.join("\n"));
@@ -192,12 +195,12 @@ impl Say<'_> {
 }
 
 /// The exit code for a result of writing. A closed pipe is no error.
-fn done(result: io::Result<()>, say: &mut Say<'_>) -> u8 {
+fn done(result: io::Result<()>, messages: &mut Messages<'_>) -> u8 {
     match result {
         Ok(()) => DONE,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => DONE,
         Err(error) => {
-            say.error(&format!("can't write: {}", plain_words(&error)));
+            messages.error(&format!("can't write: {}", plain_words(&error)));
             NOTHING
         }
     }

@@ -15,7 +15,7 @@ use super::interrupt::Interrupt;
 use super::output::{Output, Target, refusal};
 use super::progress::Progress;
 use super::tally::{Quiet, Tally};
-use super::{DONE, INTERRUPTED, Say, USAGE, done};
+use super::{DONE, INTERRUPTED, Messages, USAGE, done};
 use crate::report::{self, ReadError, Reading, Redact, ReportReader, limits};
 use crate::symbolicate::bytes::Bytes;
 use crate::symbolicate::format::units::count;
@@ -36,7 +36,7 @@ pub(super) fn run(
     symbolicator: &Symbolicator,
     input: Box<dyn Read + Send>,
     target: &Target,
-    say: &mut Say<'_>,
+    messages: &mut Messages<'_>,
 ) -> u8 {
     let style = Style {
         demangle: !args.no_demangle,
@@ -54,7 +54,7 @@ pub(super) fn run(
         interrupt: Interrupt::install(),
     };
     if let (Some(n), FormatName::Html) = (args.top, args.format) {
-        return job.run(Html::top(n as usize), input, say);
+        return job.run(Html::top(n as usize), input, messages);
     }
     if let Some(n) = args.top {
         let layout = match args.format {
@@ -63,19 +63,19 @@ pub(super) fn run(
             _ => TopLayout::Text,
         };
         let top = Top::new(n as usize, layout, job.style.clone());
-        return job.run(top, input, say);
+        return job.run(top, input, messages);
     }
     match args.format {
-        FormatName::Flamegraph => job.run(FlameGraph::new(), input, say),
-        FormatName::Speedscope => job.run(Speedscope::new(), input, say),
-        FormatName::Firefox => job.run(Firefox::new(), input, say),
-        FormatName::Html => job.run(Html::new(), input, say),
+        FormatName::Flamegraph => job.run(FlameGraph::new(), input, messages),
+        FormatName::Speedscope => job.run(Speedscope::new(), input, messages),
+        FormatName::Firefox => job.run(Firefox::new(), input, messages),
+        FormatName::Html => job.run(Html::new(), input, messages),
         #[cfg(feature = "parquet")]
-        FormatName::Parquet => job.run(crate::symbolicate::format::Parquet::new(), input, say),
-        FormatName::Text => job.run(Text::new(), input, say),
-        FormatName::Json => job.run(Json::new(!single), input, say),
-        FormatName::Ndjson => job.run(Ndjson::new(), input, say),
-        FormatName::Folded => job.run(Folded::new(), input, say),
+        FormatName::Parquet => job.run(crate::symbolicate::format::Parquet::new(), input, messages),
+        FormatName::Text => job.run(Text::new(), input, messages),
+        FormatName::Json => job.run(Json::new(!single), input, messages),
+        FormatName::Ndjson => job.run(Ndjson::new(), input, messages),
+        FormatName::Folded => job.run(Folded::new(), input, messages),
     }
 }
 
@@ -113,11 +113,11 @@ impl Job<'_> {
         &self,
         mut format: F,
         mut input: Box<dyn Read + Send>,
-        say: &mut Say<'_>,
+        messages: &mut Messages<'_>,
     ) -> u8 {
         let mut out = match Output::open(self.args) {
             Ok(out) => out,
-            Err(error) => return done(Err(error), say),
+            Err(error) => return done(Err(error), messages),
         };
         let paths = self.args.reports.clone();
         let many = paths.len() > 1 || paths.iter().any(|p| p.is_dir() || p.as_os_str() == "-");
@@ -166,8 +166,8 @@ impl Job<'_> {
                         match outcome {
                             Outcome::Part(part) => format.add(part, &mut out)?,
                             Outcome::Warning(_) | Outcome::Error(_) if quiet.is_enough() => {}
-                            Outcome::Warning(text) => progress.aside(|| say.warning(&text)),
-                            Outcome::Error(text) => progress.aside(|| say.error(&text)),
+                            Outcome::Warning(text) => progress.aside(|| messages.warning(&text)),
+                            Outcome::Error(text) => progress.aside(|| messages.error(&text)),
                             Outcome::Refused(text) => {
                                 refused = Some(text);
                                 return Ok(());
@@ -185,12 +185,12 @@ impl Job<'_> {
         progress.finish();
         if let Some(more) = quiet.more() {
             let all = count(tally.seen, "report");
-            say.warning(&format!(
+            messages.warning(&format!(
                 "{more} more such messages about {all}; --verbose prints all"
             ));
         }
         if let Some(refused) = refused.or_else(|| self.refused_source()) {
-            say.error(&refused);
+            messages.error(&refused);
             return USAGE;
         }
         let file = out.path().map(|path| path.display().to_string());
@@ -210,18 +210,18 @@ impl Job<'_> {
         // Ctrl-C takes the file away at once.
         let is_lost = file.is_some() && self.interrupt.came();
         if !is_lost {
-            let code = done(result, say);
+            let code = done(result, messages);
             if code != DONE {
                 return code;
             }
         }
-        let code = tally.conclude(self.args, say);
+        let code = tally.conclude(self.args, messages);
         if self.interrupt.came() {
             let done = count(tally.seen, "report");
             let file = file
                 .filter(|_| is_lost)
                 .map_or(String::new(), |file| format!("; {file} is not written"));
-            say.warning(&format!("interrupted: {done} done{file}"));
+            messages.warning(&format!("interrupted: {done} done{file}"));
             return INTERRUPTED;
         }
         code

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::args::Args;
-use super::{DAMAGED, DONE, NOTHING, Say};
+use super::{DAMAGED, DONE, Messages, NOTHING};
 use crate::symbolicate::format::missing_lines;
 use crate::symbolicate::frame::image_file_name;
 use crate::symbolicate::{Missing, Symbolicated};
@@ -43,7 +43,7 @@ impl Tally {
     }
 
     /// Prints the summary, and returns the exit code.
-    pub fn conclude(&self, args: &Args, say: &mut Say<'_>) -> u8 {
+    pub fn conclude(&self, args: &Args, messages: &mut Messages<'_>) -> u8 {
         // The system's own libraries are known to lack debug files: `--list-missing` has them.
         let missing: Vec<&Missing> = self
             .missing
@@ -52,7 +52,7 @@ impl Tally {
             .collect();
         // Text names them itself.
         if !args.list_missing && !missing.is_empty() {
-            say.warning("debug files missing (give them with --debug):");
+            messages.warning("debug files missing (give them with --debug):");
             let shown = if args.verbose {
                 usize::MAX
             } else {
@@ -60,10 +60,10 @@ impl Tally {
             };
             let lines = missing_lines(missing.iter().copied());
             for line in lines.iter().take(shown) {
-                say.note(&format!("  {line}"));
+                messages.note(&format!("  {line}"));
             }
             if let Some(more @ 1..) = lines.len().checked_sub(shown) {
-                say.note(&format!("  {more} more; --list-missing prints all"));
+                messages.note(&format!("  {more} more; --list-missing prints all"));
             }
         }
         match (self.seen, self.damaged) {

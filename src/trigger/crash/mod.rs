@@ -31,7 +31,7 @@ pub(crate) use writer_thread::WriterThread;
 use sections::Claims;
 
 use crate::capture::Registers;
-use crate::platform::signals::SignalFacts;
+use crate::platform::signals::{FAULTS, SignalFacts};
 use crate::platform::{Thread, ThreadName, clock, random};
 
 /// Which deaths are reported.
@@ -97,20 +97,13 @@ impl Crash {
 
     /// The signals that are reported.
     pub(crate) fn signals(&self) -> &'static [i32] {
-        const ALL: [i32; 8] = [
-            libc::SIGABRT,
-            libc::SIGBUS,
-            libc::SIGFPE,
-            libc::SIGILL,
-            libc::SIGSEGV,
-            libc::SIGTRAP,
-            libc::SIGSYS,
-            libc::SIGTERM,
-        ];
-        if self.sigterm {
-            &ALL
-        } else {
-            ALL.split_at(7).0
+        const ALL: [i32; 8] = {
+            let [a, b, c, d, e, f, g] = FAULTS;
+            [a, b, c, d, e, f, g, libc::SIGTERM]
+        };
+        match self.sigterm {
+            true => &ALL,
+            false => &FAULTS,
         }
     }
 }
