@@ -13,17 +13,17 @@ use super::os::send;
 const MAX_SIGNAL: usize = 64;
 
 /// The handler of a signal before us.
-struct HandlerBefore {
+struct PreviousHandler {
     kept: AtomicBool,
     action: UnsafeCell<MaybeUninit<libc::sigaction>>,
 }
 
 // SAFETY: `action` is written only by `install` (which runs once at a time, under the monitor's
 // claim, and before `kept` is released) and read only after `kept` was acquired.
-unsafe impl Sync for HandlerBefore {}
+unsafe impl Sync for PreviousHandler {}
 
-static BEFORE: [HandlerBefore; MAX_SIGNAL + 1] = [const {
-    HandlerBefore {
+static PREVIOUS: [PreviousHandler; MAX_SIGNAL + 1] = [const {
+    PreviousHandler {
         kept: AtomicBool::new(false),
         action: UnsafeCell::new(MaybeUninit::uninit()),
     }
@@ -155,13 +155,13 @@ pub fn is_in_place(signal: i32, handler: Handler) -> bool {
     disposition(signal).is_some_and(|now| now.sa_sigaction == handler as usize)
 }
 
-fn slot(signal: i32) -> Option<&'static HandlerBefore> {
-    BEFORE.get(usize::try_from(signal).ok()?)
+fn slot(signal: i32) -> Option<&'static PreviousHandler> {
+    PREVIOUS.get(usize::try_from(signal).ok()?)
 }
 
 /// How a signal was handled before [`install`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Before {
+pub enum Previous {
     /// By none: the process dies of it.
     Default,
     /// By none: it is ignored, unless it is a fault.
@@ -173,11 +173,11 @@ pub enum Before {
 /// How `signal` was handled before [`install`].
 ///
 /// Signal-safe.
-pub fn before(signal: i32) -> Before {
+pub fn previous(signal: i32) -> Previous {
     match kept(signal).map(|action| action.sa_sigaction) {
-        None | Some(libc::SIG_DFL) => Before::Default,
-        Some(libc::SIG_IGN) => Before::Ignored,
-        Some(_) => Before::Handler,
+        None | Some(libc::SIG_DFL) => Previous::Default,
+        Some(libc::SIG_IGN) => Previous::Ignored,
+        Some(_) => Previous::Handler,
     }
 }
 
@@ -198,7 +198,7 @@ fn kept(signal: i32) -> Option<&'static libc::sigaction> {
 ///
 /// # Safety
 /// - `info` and `context` are what the kernel gave the handler that calls this, for `signal`.
-pub unsafe fn call_before(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) -> bool {
+pub unsafe fn call_previous(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) -> bool {
     let Some(action) = kept(signal) else {
         return false;
     };

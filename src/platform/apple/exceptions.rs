@@ -45,15 +45,15 @@ const RIGHT_RECEIVE: u32 = 1;
 
 /// The owner of the port of one kind of exception before: port, behaviour, flavour; and whether it is
 /// ours now.
-struct Before {
+struct PreviousOwner {
     port: AtomicU32,
     behavior: AtomicU32,
     flavor: AtomicU32,
     taken: AtomicBool,
 }
 
-static BEFORE: [Before; KINDS.len()] = [const {
-    Before {
+static PREVIOUS: [PreviousOwner; KINDS.len()] = [const {
+    PreviousOwner {
         port: AtomicU32::new(0),
         behavior: AtomicU32::new(0),
         flavor: AtomicU32::new(0),
@@ -171,7 +171,7 @@ pub fn install(server: Server) -> bool {
     if !started {
         return false;
     }
-    for (&kind, before) in KINDS.iter().zip(&BEFORE) {
+    for (&kind, before) in KINDS.iter().zip(&PREVIOUS) {
         let (port, behavior, flavor) = held(kind);
         before.port.store(port, Ordering::Relaxed);
         before.behavior.store(behavior, Ordering::Relaxed);
@@ -195,7 +195,7 @@ pub fn install_again() {
     if port == 0 {
         return;
     }
-    for (&kind, before) in KINDS.iter().zip(&BEFORE) {
+    for (&kind, before) in KINDS.iter().zip(&PREVIOUS) {
         if !before.taken.load(Ordering::Acquire) {
             continue;
         }
@@ -215,7 +215,7 @@ pub fn install_again() {
 pub fn step_aside() -> bool {
     let ours = PORT.load(Ordering::Acquire);
     let mut all = true;
-    for (&kind, before) in KINDS.iter().zip(&BEFORE) {
+    for (&kind, before) in KINDS.iter().zip(&PREVIOUS) {
         if !before.taken.load(Ordering::Acquire) {
             continue;
         }
@@ -247,7 +247,7 @@ pub fn uninstall() {
     }
     let port = PORT.swap(0, Ordering::AcqRel);
     if port != 0 {
-        for before in &BEFORE {
+        for before in &PREVIOUS {
             let port = before.port.swap(0, Ordering::AcqRel);
             if port != 0 {
                 task::release(port);
@@ -302,7 +302,7 @@ fn serve(port: u32, answers: u32, server: Server) {
         step_aside();
         let reported = ours && (server.report)(&exception);
         let index = KINDS.iter().position(|&kind| kind == exception.kind);
-        let before = index.and_then(|index| BEFORE.get(index));
+        let before = index.and_then(|index| PREVIOUS.get(index));
         let before = before.map_or(0, |before| before.port.load(Ordering::Acquire));
         let answered =
             before != 0 && forward(&mut message, before, answers) && answer.receive(answers);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 #[cfg(target_os = "linux")]
 use super::WriterRole;
-use super::before::{ROOM_FOR_ANOTHER, jumped_out, went_on};
+use super::previous::{ROOM_FOR_ANOTHER, jumped_out, went_on};
 use super::state::{
     Arrived, DEALS_WITH_IT, DEALT_WITH, DONE, FIRST_SIGNAL, FOLLOWED, INSIDE, LEAVE_TO_DEBUGGER,
     OWNER, PASSING, PROCESS, STACK, WRITER, WRITES_FOR_IT, in_progress, inside,
@@ -22,7 +22,7 @@ use super::writing::closes;
 use super::writing::{salvage, write};
 use super::{Crash, Writer, waiting, witness};
 use crate::capture::Registers;
-use crate::platform::signals::{self, Before, SignalFacts};
+use crate::platform::signals::{self, Previous, SignalFacts};
 use crate::platform::stacks::{self, CrashStack};
 use crate::platform::{Thread, context, errno, is_debugged, process_id, provide_stacks, set_errno};
 
@@ -121,7 +121,7 @@ fn wait_for_the_report() {
 /// What becomes of a signal once we are through with it.
 enum Then {
     /// The previous handler decides.
-    Before,
+    Previous,
     /// It has decided already.
     Decided,
     /// The process dies of it.
@@ -150,7 +150,7 @@ pub(super) extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, frame: 
                 signals::set_default(signal);
                 true
             }
-            Then::Before => arrived.decide(),
+            Then::Previous => arrived.decide(),
         };
         if again {
             signals::deliver_again(signal, info);
@@ -163,7 +163,7 @@ pub(super) extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, frame: 
 /// those, and pass it on to us again without end.
 fn pass_on() -> Then {
     if PASSING.load(Ordering::Relaxed) < MOST_PASSES {
-        Then::Before
+        Then::Previous
     } else {
         Then::Default
     }
@@ -176,8 +176,8 @@ impl Arrived {
         let thread = Thread::current();
         // SAFETY: the caller vouches for info.
         let facts = unsafe { signals::facts(self.signal, self.info) };
-        let before = signals::before(self.signal);
-        if facts.sender.is_some() && before == Before::Ignored {
+        let before = signals::previous(self.signal);
+        if facts.sender.is_some() && before == Previous::Ignored {
             // The process does not die of it.
             return Then::Nothing;
         }
@@ -191,15 +191,15 @@ impl Arrived {
         if writer_thread::is_writing(thread) {
             return self.writer_thread_crashed(&facts);
         }
-        let mut then = Then::Before;
-        if before == Before::Handler
+        let mut then = Then::Previous;
+        if before == Previous::Handler
             && DEALT_WITH.load(Ordering::Relaxed) >= DEALS_WITH_IT
             && OWNER.load(Ordering::Acquire) == 0
             // SAFETY: the caller vouches for the context.
             && unsafe { signals::room_left(self.frame) } >= ROOM_FOR_ANOTHER
         {
             // SAFETY: the caller vouches for what arrived.
-            if unsafe { signals::call_before(self.signal, self.info, self.frame) } {
+            if unsafe { signals::call_previous(self.signal, self.info, self.frame) } {
                 return Then::Nothing;
             }
             // It has decided: what it has put in place is what the signal goes to.
@@ -226,7 +226,7 @@ impl Arrived {
                     // One death, one report: this one follows of it (Rust aborts after a stack
                     // overflow). A previous handler that calls us again makes a ring.
                     return if FOLLOWED.fetch_add(1, Ordering::Relaxed) < MOST_FOLLOWING {
-                        Then::Before
+                        Then::Previous
                     } else {
                         Then::Default
                     };

@@ -1,6 +1,6 @@
 //! Crashes that come as Mach exceptions: the thread that faulted stands still, and another writes.
 
-use super::{before, writing};
+use super::{previous, writing};
 use crate::capture::Registers;
 use crate::platform::exceptions::{self, Exception, Server};
 
@@ -24,5 +24,5 @@ fn report(exception: &Exception) -> bool {
 }
 
 fn went_on(exception: &Exception) {
-    before::went_on(exception.signal().number);
+    previous::went_on(exception.signal().number);
 }

@@ -7,10 +7,10 @@
 //! writer itself comes back to [`Writer::salvage`], and a signal that the process lives on after to
 //! [`Writer::retract`].
 
-mod before;
 mod handler;
 #[cfg(target_vendor = "apple")]
 mod mach;
+mod previous;
 mod sections;
 mod state;
 mod waiting;

@@ -17,7 +17,7 @@ pub(super) static DONE: AtomicBool = AtomicBool::new(false);
 pub(super) static FIRST_SIGNAL: AtomicU32 = AtomicU32::new(0);
 /// Where on its stack `OWNER`'s handler stands while the previous handler runs for it; 0 when it does
 /// not.
-pub(super) static IN_BEFORE: AtomicUsize = AtomicUsize::new(0);
+pub(super) static IN_PREVIOUS: AtomicUsize = AtomicUsize::new(0);
 /// The thread that writes for `OWNER`, which stands still: that which takes Mach exceptions.
 pub(super) static WRITES_FOR_IT: AtomicU64 = AtomicU64::new(0);
 /// How often another signal came to `OWNER` once its report was written.

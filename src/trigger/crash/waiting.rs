@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::before::jumped_out;
+use super::previous::jumped_out;
 use super::state::{DONE, OWNER};
 use crate::platform::clock::{monotonic, thread_cpu};
 use crate::platform::gauge::Blocked;

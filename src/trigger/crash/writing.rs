@@ -16,7 +16,7 @@ use crate::capture::Registers;
 use crate::platform::is_debugged;
 use crate::platform::signals::SignalFacts;
 #[cfg(target_vendor = "apple")]
-use crate::platform::signals::{self, Before};
+use crate::platform::signals::{self, Previous};
 use crate::platform::{Thread, ThreadName};
 
 /// Has the report written, on the stack that is kept for it.
@@ -61,7 +61,7 @@ pub(super) fn write_for(
     exception: &'static str,
 ) -> bool {
     let written = inside(|| {
-        let handled = signals::before(signal.number) == Before::Handler
+        let handled = signals::previous(signal.number) == Previous::Handler
             && DEALT_WITH.load(Ordering::Relaxed) >= DEALS_WITH_IT;
         if handled || (LEAVE_TO_DEBUGGER.load(Ordering::Relaxed) && is_debugged()) {
             return false;

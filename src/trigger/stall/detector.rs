@@ -1,6 +1,6 @@
 //! The state machine itself: looks in, decisions out.
 
-use super::episode::{AmbiguousTurn, Before, Episode, Used};
+use super::episode::{AmbiguousTurn, Episode, Launching, Used};
 use super::observation::{Decision, Held, Next, Observation};
 use super::outcome::{How, Reason, StallEndInfo};
 use super::settings::Stall;
@@ -128,13 +128,13 @@ impl Detector {
     ) -> Decision {
         let tolerance = self.tolerance();
         match self.before_first_beat(&mut episode, observation, now, interval) {
-            Before::Works => {}
-            Before::Begins => interval = 0,
-            Before::Unclear => {
+            Launching::Works => {}
+            Launching::Begins => interval = 0,
+            Launching::Unclear => {
                 self.episode = Some(episode);
                 return Decision::Nothing;
             }
-            Before::Rests => return self.rests(episode, observation, now),
+            Launching::Rests => return self.rests(episode, observation, now),
         }
         if observation.beat.idle() {
             let idle = match episode.idle {

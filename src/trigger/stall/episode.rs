@@ -68,7 +68,7 @@ pub(super) enum Used {
 
 /// What the time since the last observation was, where no beat has come yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Before {
+pub(super) enum Launching {
     /// The thread worked; and so it does, by its own word, once there was a beat.
     Works,
     /// It has rested until now, or until its first beat.

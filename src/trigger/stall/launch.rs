@@ -2,7 +2,7 @@
 
 use super::detector::Detector;
 use super::due::{NEVER_BEAT, REST_AFTER};
-use super::episode::{Before, Episode, Used};
+use super::episode::{Episode, Launching, Used};
 use super::observation::{Decision, Held, Observation};
 use crate::platform::gauge::Waits;
 use crate::trigger::heartbeat::Beat;
@@ -18,32 +18,32 @@ impl Detector {
         observation: &Observation,
         now: u64,
         interval: u64,
-    ) -> Before {
+    ) -> Launching {
         if observation.beat != Beat::NONE {
             if episode.rests.take().is_none() {
-                return Before::Works;
+                return Launching::Works;
             }
             *episode = self.episode_from(observation, now, true);
-            return Before::Begins;
+            return Launching::Begins;
         }
         if self.launch_waits || observation.held != Held::No {
-            return Before::Works;
+            return Launching::Works;
         }
         let waits = matches!(observation.waits, Waits::Disk | Waits::Lock);
         if waits && episode.rests.is_some() {
             // Not since the last observation, as far as is known.
             *episode = self.episode_from(observation, now, true);
-            return Before::Begins;
+            return Launching::Begins;
         }
         let before = match (observation.waits, self.used(observation, interval)) {
-            (_, Used::All) | (Waits::Disk | Waits::Lock, _) => Before::Works,
-            (Waits::Nothing, _) => Before::Unclear,
-            (Waits::Event, _) => Before::Rests,
+            (_, Used::All) | (Waits::Disk | Waits::Lock, _) => Launching::Works,
+            (Waits::Nothing, _) => Launching::Unclear,
+            (Waits::Event, _) => Launching::Rests,
         };
-        if before == Before::Unclear && episode.counted == 0 {
+        if before == Launching::Unclear && episode.counted == 0 {
             *episode = self.episode_from(observation, now, true);
         }
-        if before != Before::Rests {
+        if before != Launching::Rests {
             episode.rests = None;
         }
         before

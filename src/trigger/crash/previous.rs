@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 
 use super::Stamp;
 use super::state::{
-    Arrived, DEALT_WITH, DONE, FOLLOWED, IN_BEFORE, OWNER, PASSING, STACK, WRITER, inside,
+    Arrived, DEALT_WITH, DONE, FOLLOWED, IN_PREVIOUS, OWNER, PASSING, STACK, WRITER, inside,
 };
 use crate::platform::Thread;
-use crate::platform::signals::{self, Before};
+use crate::platform::signals::{self, Previous};
 use crate::platform::stacks;
 
 /// A previous handler is called on our own stack where the alternate one has less room than this:
@@ -25,11 +25,11 @@ impl Arrived {
     /// - All fields are what the kernel gave the handler for the signal.
     pub(super) unsafe fn decide(&self) -> bool {
         let owner = OWNER.load(Ordering::Acquire) == Thread::current().id();
-        let goes_on = match signals::before(self.signal) {
-            Before::Default => false,
+        let goes_on = match signals::previous(self.signal) {
+            Previous::Default => false,
             // SAFETY: the caller vouches for info.
-            Before::Ignored => unsafe { !signals::comes_again(self.signal, self.info) },
-            Before::Handler => {
+            Previous::Ignored => unsafe { !signals::comes_again(self.signal, self.info) },
+            Previous::Handler => {
                 PASSING.fetch_add(1, Ordering::Relaxed);
                 // SAFETY: the caller vouches for what arrived.
                 let goes_on = unsafe { self.call() };
@@ -57,9 +57,9 @@ impl Arrived {
     /// - All fields are what the kernel gave the handler for the signal.
     unsafe fn call(&self) -> bool {
         let owner = OWNER.load(Ordering::Acquire) == Thread::current().id();
-        let before = IN_BEFORE.load(Ordering::Acquire);
+        let before = IN_PREVIOUS.load(Ordering::Acquire);
         if owner {
-            IN_BEFORE.store(self.here, Ordering::Release);
+            IN_PREVIOUS.store(self.here, Ordering::Release);
         }
         // SAFETY: the caller vouches for the context.
         let scarce = unsafe { signals::room_left(self.frame) } < ROOM_FOR_ANOTHER;
@@ -74,10 +74,10 @@ impl Arrived {
                 call.1
             }
             // SAFETY: the caller vouches for what arrived.
-            _ => unsafe { signals::call_before(self.signal, self.info, self.frame) },
+            _ => unsafe { signals::call_previous(self.signal, self.info, self.frame) },
         };
         if owner {
-            IN_BEFORE.store(before, Ordering::Release);
+            IN_PREVIOUS.store(before, Ordering::Release);
         }
         goes_on
     }
@@ -96,18 +96,18 @@ extern "C" fn call_on_stack(argument: *mut c_void) {
     // previous handler raises itself would. The kernel puts it back where our handler returns.
     stacks::without_alternate_stack(|| {
         // SAFETY: what the kernel gave for this signal.
-        call.1 = unsafe { signals::call_before(signal, info, frame) };
+        call.1 = unsafe { signals::call_previous(signal, info, frame) };
     });
 }
 
 /// Whether the previous handler has jumped away while the calling thread was in it, which
 /// stands at `here` on its stack now.
 pub(super) fn jumped_out(here: usize) -> bool {
-    let in_before = IN_BEFORE.load(Ordering::Acquire);
-    let below = (1..NEAR).contains(&in_before.saturating_sub(here));
+    let in_previous = IN_PREVIOUS.load(Ordering::Acquire);
+    let below = (1..NEAR).contains(&in_previous.saturating_sub(here));
     // SAFETY: only `install` stores here, references that live for ever.
     let stack = unsafe { STACK.load(Ordering::Acquire).as_ref() };
-    in_before != 0 && !below && !stack.is_some_and(|stack| stack.contains(here))
+    in_previous != 0 && !below && !stack.is_some_and(|stack| stack.contains(here))
 }
 
 /// The process lives on after `signal` (0 for any): the report is taken back, and the next one may come. Only
@@ -126,7 +126,7 @@ pub(super) fn went_on(signal: i32) {
     }
     DEALT_WITH.fetch_add(1, Ordering::Relaxed);
     FOLLOWED.store(0, Ordering::Relaxed);
-    IN_BEFORE.store(0, Ordering::Relaxed);
+    IN_PREVIOUS.store(0, Ordering::Relaxed);
     DONE.store(false, Ordering::Relaxed);
     OWNER.store(0, Ordering::Release);
     #[cfg(target_vendor = "apple")]
