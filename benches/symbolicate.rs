@@ -194,7 +194,7 @@ fn peers(c: &mut Criterion) {
                     let symbolicator = fresh.as_ref().unwrap_or(&warm);
                     addresses
                         .iter()
-                        .map(|&address| black_box(symbolicator.frames(address)).len())
+                        .map(|&address| black_box(symbolicator.frames_ref(address)).len())
                         .sum::<usize>()
                 },
                 criterion::BatchSize::PerIteration,
@@ -364,14 +364,14 @@ fn first_answers(c: &mut Criterion) {
         // What an address costs hangs on where it lies: the highest of some that are spread over the code.
         let spread = addresses.iter().step_by(addresses.len() / PEAKS).copied();
         let peaks = spread.chain([in_function]).chain(in_symbols);
-        let peaks: Vec<u64> = peaks.filter_map(|at| peak(&mut command, at)).collect();
-        match peaks.iter().max() {
-            Some(most) => eprintln!(
-                "peak memory of a first answer, {name}: {most} KiB at most, over {} addresses",
-                peaks.len()
-            ),
-            None => eprintln!("peak memory of a first answer, {name}: not known"),
-        }
+        let peaks: Vec<[u64; 2]> = peaks.filter_map(|at| peak(&mut command, at)).collect();
+        let most = |which: usize| peaks.iter().map(|of| of[which]).max().unwrap_or(0);
+        eprintln!(
+            "peak memory of a first answer, {name}: {} KiB at most, of its own {} KiB, over {} addresses",
+            most(0),
+            most(1),
+            peaks.len()
+        );
     }
     let mut group = c.benchmark_group("first answer");
     group.sample_size(20);
@@ -405,8 +405,9 @@ impl AsAddress for &str {
     }
 }
 
-/// The highest memory of a process that answers a stream, once it gave its first answer; in KiB.
-fn peak(command: &mut Command, address: u64) -> Option<u64> {
+/// Memory of a process that answers a stream, once it gave its first answer, in KiB: the highest there was, with as
+/// much of the mapped files as the system has mapped around what was read; and what is no file's.
+fn peak(command: &mut Command, address: u64) -> Option<[u64; 2]> {
     use std::io::{BufRead, BufReader};
     let mut child = command
         .stdin(Stdio::piped())
@@ -424,10 +425,11 @@ fn peak(command: &mut Command, address: u64) -> Option<u64> {
     drop(stdin);
     child.wait().ok()?;
     let status = status.ok()?;
-    let peak = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
-    peak.split_whitespace().next()?.parse().ok()
+    let field = |name| {
+        let of = status.lines().find_map(|line| line.strip_prefix(name))?;
+        of.split_whitespace().next()?.parse().ok()
+    };
+    Some([field("VmHWM:")?, field("RssAnon:")?])
 }
 
 criterion_group!(benches, first_answers, peers);

@@ -6,6 +6,7 @@
 mod deadline;
 mod symbolicate_support;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -103,6 +104,23 @@ fn the_same_answers_with_and_without() {
             assert_eq!(straight, &made[i], "{address:#x}");
         }
     }
+}
+
+/// Many threads that look few addresses up again and again have the first answers, which are then borrowed.
+#[test]
+fn addresses_looked_up_often_have_the_same_answers() {
+    let symbolicator = symbolicator(None);
+    let some = addresses(1000);
+    let first = answers(&symbolicator, &some);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..20).for_each(|_| assert!(answers(&symbolicator, &some) == first)));
+        }
+    });
+    let again: Vec<_> = some.iter().map(|&at| symbolicator.frames_ref(at)).collect();
+    assert!(again.iter().zip(&first).all(|(one, other)| **one == *other));
+    let is_borrowed = |frames: &&Cow<'_, Arc<[Frame]>>| matches!(frames, Cow::Borrowed(_));
+    assert!(again.iter().filter(is_borrowed).count() > 900);
 }
 
 #[test]

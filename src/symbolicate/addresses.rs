@@ -1,5 +1,6 @@
 //! Single addresses of one image, in place of `atos`.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::Error;
@@ -84,18 +85,28 @@ impl Addresses {
     /// The frames at an address, innermost first, as it is given: no subtraction. Empty where the
     /// truth is unknown.
     pub fn frames(&self, address: u64) -> Arc<[Frame]> {
+        self.frames_ref(address).into_owned()
+    }
+
+    /// The same, borrowed where the address is looked up often: no references are counted, which is most of the
+    /// time of such a look-up.
+    pub fn frames_ref(&self, address: u64) -> Cow<'_, Arc<[Frame]>> {
         self.answer(address).0
     }
 
     /// The frames, and how far into the outermost function the address lies.
-    pub(crate) fn answer(&self, address: u64) -> (Arc<[Frame]>, Option<u64>) {
+    pub(crate) fn answer(&self, address: u64) -> (Cow<'_, Arc<[Frame]>>, Option<u64>) {
         let svma = address.wrapping_add(self.slide);
         match self.files.lookup(svma) {
-            Some(answer) => (
-                answer.frames,
-                answer.entry.and_then(|entry| svma.checked_sub(entry)),
-            ),
-            None => (Arc::from([]), None),
+            Some(answer) => {
+                let offset = answer.entry.and_then(|entry| svma.checked_sub(entry));
+                let frames = match answer {
+                    Cow::Borrowed(answer) => Cow::Borrowed(&answer.frames),
+                    Cow::Owned(answer) => Cow::Owned(answer.frames),
+                };
+                (frames, offset)
+            }
+            None => (Cow::default(), None),
         }
     }
 }

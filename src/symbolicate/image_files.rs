@@ -1,6 +1,7 @@
 //! The files that name the addresses of one image.
 
-use std::sync::Mutex;
+use std::borrow::Cow;
+use std::sync::{Mutex, OnceLock};
 
 use rustc_hash::FxHashMap;
 
@@ -13,35 +14,82 @@ const SHARDS: usize = 16;
 /// So many recent answers, some 60 bytes each: a fleet's reports ask for the same addresses over and
 /// over.
 const RECENT: usize = 1 << 14;
+/// Repeated look-ups of so many addresses in a part make its table of frequent answers.
+const REPEATS: u32 = 64;
+/// So many frequent answers of a part, 48 bytes each.
+const FREQUENT: usize = 1 << 9;
+
+/// An address and what was found there, once it is looked up often.
+type Known = OnceLock<(u64, Option<Answer>)>;
 
 /// The files of one image: those with DWARF first, then those with symbols alone.
 pub(crate) struct ImageFiles {
     files: Vec<DebugFile>,
-    recent: [Mutex<FxHashMap<u64, Option<Answer>>>; SHARDS],
+    shards: [Shard; SHARDS],
+}
+
+/// What is kept of the addresses of one part.
+#[derive(Default)]
+struct Shard {
+    /// The first addresses that were looked up twice. They stay, so that a look-up takes no lock.
+    frequent: OnceLock<Box<[Known]>>,
+    recent: Mutex<Recent>,
+}
+
+/// Answers of late, until there are too many.
+#[derive(Default)]
+struct Recent {
+    answers: FxHashMap<u64, Option<Answer>>,
+    repeats: u32,
+}
+
+impl Shard {
+    /// The two places that an address has among the frequent ones: its hash is multiplicative, as neighbours are alike.
+    fn places(&self, svma: u64) -> &[Known] {
+        let hash = svma.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let at = (hash as usize % FREQUENT) & !1;
+        self.frequent.get().map_or(&[], |all| &all[at..at + 2])
+    }
 }
 
 impl ImageFiles {
     pub(super) fn new(files: Vec<DebugFile>) -> ImageFiles {
         ImageFiles {
             files,
-            recent: Default::default(),
+            shards: Default::default(),
         }
     }
 
-    /// Frames at an svma of the image.
-    pub(crate) fn lookup(&self, svma: u64) -> Option<Answer> {
+    /// Frames at an svma of the image; where it is looked up often, the answer is only borrowed.
+    pub(crate) fn lookup(&self, svma: u64) -> Option<Cow<'_, Answer>> {
         // The low bits of arm64 addresses are all alike.
-        let shard = &self.recent[(svma >> 2) as usize % SHARDS];
-        if let Some(answer) = lock(shard).get(&svma) {
-            return answer.clone();
+        let shard = &self.shards[(svma >> 2) as usize % SHARDS];
+        let places = shard.places(svma);
+        let known = places
+            .iter()
+            .find_map(|place| place.get().filter(|known| known.0 == svma));
+        if let Some((_, answer)) = known {
+            return answer.as_ref().map(Cow::Borrowed);
         }
+        let mut recent = lock(&shard.recent);
+        if let Some(answer) = recent.answers.get(&svma).cloned() {
+            recent.repeats = recent.repeats.saturating_add(1);
+            if recent.repeats == REPEATS {
+                let empty = || std::iter::repeat_with(OnceLock::new).take(FREQUENT);
+                shard.frequent.get_or_init(|| empty().collect());
+            } else if let Some(place) = places.iter().find(|place| place.get().is_none()) {
+                let _ = place.set((svma, answer.clone()));
+            }
+            return answer.map(Cow::Owned);
+        }
+        drop(recent);
         let answer = self.files.iter().find_map(|file| file.lookup(svma));
-        let mut recent = lock(shard);
-        if recent.len() >= RECENT / SHARDS {
-            recent.clear();
+        let mut recent = lock(&shard.recent);
+        if recent.answers.len() >= RECENT / SHARDS {
+            recent.answers.clear();
         }
-        recent.insert(svma, answer.clone());
-        answer
+        recent.answers.insert(svma, answer.clone());
+        answer.map(Cow::Owned)
     }
 
     /// The link-time address of the image's first byte.

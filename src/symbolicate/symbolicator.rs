@@ -179,7 +179,7 @@ impl Run<'_> {
                 result.offset = answer
                     .entry
                     .and_then(|entry| svma(frame.pc).checked_sub(entry));
-                result.frames = answer.frames;
+                result.frames = answer.into_owned().frames;
             }
             None => result.frames = recorded(),
         }

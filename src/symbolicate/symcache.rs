@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use rustc_hash::FxHashMap;
-use symbolic::symcache::SymCache;
+use symbolic::symcache::{Function, SymCache};
 
 use super::bytes::Bytes;
 use super::convert::{restored, restored_path};
@@ -18,19 +18,25 @@ const NAMES_KEPT: usize = 1 << 17;
 /// So many paths are kept: a large app has some ten thousand source files.
 const PATHS_KEPT: usize = 1 << 15;
 
-/// A frame with a name and nothing else, and a symbol's relative address.
-type NamedFrame = (Frame, Option<u64>);
+/// A function's name and its mangled one, and a symbol's relative address.
+type FunctionName = (Option<[Arc<str>; 2]>, Option<u64>);
 
 /// The table of a whole debug file.
 pub(crate) struct FullTable {
     cache: SymCache<'static>,
     base: u64,
-    /// Names by where they stand in the cache.
-    names: Mutex<FxHashMap<usize, NamedFrame>>,
-    /// Paths by how they are stored.
-    paths: Mutex<FxHashMap<String, Arc<str>>>,
+    texts: Mutex<Texts>,
     /// What `cache` reads; dropped last.
     _bytes: Bytes,
+}
+
+/// Names and paths that answers share.
+#[derive(Default)]
+struct Texts {
+    /// Names by where they stand in the cache.
+    names: FxHashMap<usize, FunctionName>,
+    /// Paths by how they are stored.
+    paths: FxHashMap<String, Arc<str>>,
 }
 
 impl FullTable {
@@ -43,8 +49,7 @@ impl FullTable {
         Some(FullTable {
             cache: SymCache::parse(data).ok()?,
             base,
-            names: Mutex::default(),
-            paths: Mutex::default(),
+            texts: Mutex::default(),
             _bytes: bytes,
         })
     }
@@ -52,60 +57,84 @@ impl FullTable {
     /// The answer for a link-time address; `None` where the truth is unknown.
     pub(crate) fn lookup(&self, svma: u64) -> Option<Answer> {
         let relative = svma.checked_sub(self.base)?;
-        let mut frames: Vec<Frame> = Vec::new();
+        // Most of the time goes into reading these, where no other thread waits.
+        let locations = self.cache.lookup(relative).take(MAX_CHAIN);
+        let found: Vec<_> = locations
+            .map(|at| {
+                (
+                    at.function(),
+                    at.file().map(|file| file.full_path()),
+                    at.line(),
+                )
+            })
+            .collect();
+        let mut texts = lock(&self.texts);
         let mut entry = None;
-        for location in self.cache.lookup(relative).take(MAX_CHAIN) {
-            let function = location.function();
-            let (mut frame, symbol) = self.named(function.name());
-            frame.file = location.file().and_then(|file| self.path(file.full_path()));
-            // A line of no file says nothing.
-            frame.line = Some(location.line()).filter(|&line| line != 0 && frame.file.is_some());
-            frame.inlined = true;
-            if symbol.is_some() && frame.file.is_none() {
-                frame.source = Source::Symbols;
+        let frame = |(index, (of, path, line)): (usize, &(Function<'_>, Option<String>, u32))| {
+            let (names, symbol) = texts.name(of.name());
+            let own = Some(of.entry_pc()).filter(|&entry| entry != u32::MAX);
+            entry = symbol.or(own.map(u64::from)).filter(|_| names.is_some());
+            let [function, mangled] = names.map_or([None, None], |names| names.map(Some));
+            let file = path.as_ref().and_then(|path| texts.path(path));
+            Frame {
+                function,
+                mangled,
+                // A line of no file says nothing.
+                line: Some(*line).filter(|&line| line != 0 && file.is_some()),
+                source: match symbol {
+                    Some(_) if file.is_none() => Source::Symbols,
+                    _ => Source::DebugInfo,
+                },
+                file,
+                inlined: index + 1 < found.len(),
             }
-            let own = Some(function.entry_pc()).filter(|&entry| entry != u32::MAX);
-            entry = symbol
-                .or(own.map(u64::from))
-                .filter(|_| frame.function.is_some());
-            frames.push(frame);
-        }
-        frames.last_mut()?.inlined = false;
+        };
+        let frames: Arc<[Frame]> = found.iter().enumerate().map(frame).collect();
         let says_something = |frame: &Frame| frame.function.is_some() || frame.file.is_some();
         frames.iter().any(says_something).then(|| Answer {
-            frames: frames.into(),
+            frames,
             entry: entry.map(|entry| self.base.wrapping_add(entry)),
         })
     }
+}
 
+impl Texts {
     /// The path that a stored one stands for: one text for all frames of a file.
-    fn path(&self, stored: String) -> Option<Arc<str>> {
+    fn path(&mut self, stored: &str) -> Option<Arc<str>> {
         if stored.is_empty() {
             return None;
         }
-        let mut paths = lock(&self.paths);
-        if let Some(path) = paths.get(&stored) {
+        if let Some(path) = self.paths.get(stored) {
             return Some(path.clone());
         }
-        if paths.len() >= PATHS_KEPT {
-            paths.clear();
+        if self.paths.len() >= PATHS_KEPT {
+            self.paths.clear();
         }
-        let path: Arc<str> = restored_path(&stored).into();
-        paths.insert(stored, path.clone());
+        let path: Arc<str> = restored_path(stored).into();
+        self.paths.insert(stored.into(), path.clone());
         Some(path)
     }
 
     /// What stands for a name as it is stored.
-    fn named(&self, text: &str) -> NamedFrame {
+    fn name(&mut self, text: &str) -> FunctionName {
         let key = text.as_ptr() as usize;
-        let mut names = lock(&self.names);
-        if names.len() >= NAMES_KEPT {
-            names.clear();
+        if self.names.len() >= NAMES_KEPT {
+            self.names.clear();
         }
-        let known = names.entry(key).or_insert_with(|| match restored(text) {
-            ("", ..) => (Frame::default(), None),
-            (name, demangled, symbol) => (Frame::named(name, demangled), symbol),
-        });
+        let known = self
+            .names
+            .entry(key)
+            .or_insert_with(|| match restored(text) {
+                ("", ..) => (None, None),
+                (name, demangled, symbol) => {
+                    let function: Arc<str> = demangled.into();
+                    let mangled = match name == demangled {
+                        true => function.clone(),
+                        false => name.into(),
+                    };
+                    (Some([function, mangled]), symbol)
+                }
+            });
         known.clone()
     }
 }
