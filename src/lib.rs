@@ -66,6 +66,19 @@ pub mod context;
 #[cfg(feature = "ffi")]
 pub mod ffi;
 mod functions;
+pub mod load {
+    //! What else than a stall may lead to a report: a busy CPU, memory that runs out, frames that come too slowly.
+    //!
+    //! ```
+    //! use wedjat::load::{CpuLoad, MemoryLoad, SlowFrames};
+    //! # let _ =
+    //! wedjat::Monitor::builder("MyApp", "1.2.3")
+    //!     .cpu(CpuLoad::default())
+    //!     .memory(MemoryLoad::default().share(0.7))
+    //!     .slow_frames(SlowFrames::default().below(50.0));
+    //! ```
+    pub use crate::trigger::{CpuLoad, MemoryLoad, SlowFrames};
+}
 mod monitor;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
@@ -103,8 +116,8 @@ mod trigger;
 pub mod unwind;
 mod vitals;
 
-pub use monitor::{InstallError, Misuse, Monitor, MonitorBuilder, StallEvent, Stats, Threads};
-pub use trigger::{CpuLoad, Crash, Heartbeat, MemoryLoad, RateLimit, SlowFrames, Stall};
+pub use monitor::{InstallError, Misuse, Monitor, MonitorBuilder, Stats, Threads};
+pub use trigger::{Crash, Heartbeat, RateLimit, Stall};
 
 /// The examples in Rust of the README and of `docs/` are compiled; `tests/docs.rs` holds that no page is left out.
 #[cfg(all(doctest, target_os = "linux"))]

@@ -10,12 +10,11 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use stall_support::{DISTURBED, burn, is_child, start, tell_all_starved};
+use wedjat::load::{CpuLoad, MemoryLoad, SlowFrames};
 use wedjat::report::{EventKind, Report};
+use wedjat::stall::StallEvent;
 use wedjat::store::HowEnded;
-use wedjat::{
-    CpuLoad, Crash, MemoryLoad, Monitor, MonitorBuilder, RateLimit, SlowFrames, Stall, StallEvent,
-    Threads,
-};
+use wedjat::{Crash, Monitor, MonitorBuilder, RateLimit, Stall, Threads};
 
 const MS: Duration = Duration::from_millis(1);
 

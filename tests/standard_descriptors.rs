@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use child::{play, role};
 use libtest_mimic::{Arguments, Trial};
+use wedjat::load::{CpuLoad, MemoryLoad, SlowFrames};
 use wedjat::report::EventKind;
-use wedjat::{CpuLoad, Crash, MemoryLoad, Monitor, SlowFrames, Stall};
+use wedjat::{Crash, Monitor, Stall};
 
 const LINE: &[u8] = b"a line of the app's\n";
 const KINDS: [EventKind; 3] = [EventKind::Live, EventKind::Stall, EventKind::Crash];

@@ -3,8 +3,8 @@
 use std::ffi::{CString, c_char, c_void};
 
 use super::Data;
-use crate::StallEvent;
 use crate::report::time::nanos;
+use crate::stall::StallEvent;
 
 /// Called with the path of a report; `data` is what was given with the function.
 pub type wedjat_report_function =

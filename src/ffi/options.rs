@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use super::{Data, c_path, path, put, sized, stall_callback, text, wedjat_monitor};
 use super::{wedjat_report_function, wedjat_stall_function};
+use crate::load::{CpuLoad, MemoryLoad, SlowFrames};
 use crate::store::Limits;
-use crate::{CpuLoad, Crash, MemoryLoad, Monitor, MonitorBuilder, RateLimit, SlowFrames, Stall};
+use crate::{Crash, Monitor, MonitorBuilder, RateLimit, Stall};
 
 /// What to record, and where. Fill it with zeros, set `size`, then what you want: a trigger that is not asked for is
 /// off, and a number that is 0 stands for the default named beside it.

@@ -10,7 +10,7 @@ use crate::report::time::nanos;
 ///
 /// ```
 /// use std::time::Duration;
-/// use wedjat::CpuLoad;
+/// use wedjat::load::CpuLoad;
 /// let cpu = CpuLoad::default().share(1.5).over(Duration::from_secs(30)); // one core and a half
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -51,7 +51,7 @@ impl CpuLoad {
 /// grown by a quarter.
 ///
 /// ```
-/// use wedjat::MemoryLoad;
+/// use wedjat::load::MemoryLoad;
 /// let memory = MemoryLoad::default().bytes(500 << 20);
 /// let share = MemoryLoad::default().share(0.7); // of what the process may have
 /// ```
@@ -95,7 +95,7 @@ impl MemoryLoad {
 ///
 /// ```
 /// use std::time::Duration;
-/// use wedjat::SlowFrames;
+/// use wedjat::load::SlowFrames;
 /// let frames = SlowFrames::default().below(50.0).lasting(Duration::from_secs(2)).cpu(0.5);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]

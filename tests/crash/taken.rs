@@ -7,9 +7,10 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use wedjat::load::{CpuLoad, MemoryLoad, SlowFrames};
 use wedjat::report::{EventKind, Reading, WalkEnd};
 use wedjat::store::HowEnded;
-use wedjat::{CpuLoad, Crash, MemoryLoad, Monitor, SlowFrames, Stall, Threads, store};
+use wedjat::{Crash, Monitor, Stall, Threads, store};
 
 use crate::child::deadline::status;
 use crate::child::{Ended, Folder, command, functions, in_order, no_shared_file, play, play_with};
