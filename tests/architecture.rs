@@ -38,6 +38,18 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("bin", &["symbolicate"]),
 ];
 
+/// Names that two types share: public ones that mean a report's beside the app's, the unwinder's or a symbolicated one;
+/// `Error`, which modules have by custom; and what both systems have, in files of other names.
+const SHARED_NAMES: &[&str] = &[
+    "Context",
+    "Error",
+    "Frame",
+    "Memory",
+    "Missing",
+    "StackPart",
+    "Thread",
+];
+
 #[test]
 fn rooms_import_only_what_lies_below_them() {
     let mut wrong = Vec::new();
@@ -288,6 +300,38 @@ fn every_file_says_its_one_job_in_its_first_line() {
 }
 
 /// `ARCHITECTURE.md`, "Words", has what took their place.
+/// Who reads a type's name knows which one it is: no two share one, but for those that both systems have.
+#[test]
+fn a_type_s_name_means_one_thing() {
+    let mut places: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for file in sources() {
+        let code = std::fs::read_to_string(&file).unwrap();
+        let path = file.to_string_lossy().into_owned();
+        if path.contains("tests") || path.contains("heartbeat/model") {
+            continue;
+        }
+        let path = path.replace("/apple/", "/").replace("/linux/", "/");
+        let begins_tests = |line: &&str| !line.starts_with("#[cfg(test)]");
+        for line in code.lines().take_while(begins_tests) {
+            let words: Vec<&str> = line
+                .split(|at: char| !at.is_alphanumeric() && at != '_')
+                .filter(|word| !["", "pub", "crate", "super", "unsafe"].contains(word))
+                .collect();
+            if let ["struct" | "enum" | "union" | "trait" | "type", name, ..] = words[..]
+                && !line.starts_with(' ')
+            {
+                places.entry(name.into()).or_default().insert(path.clone());
+            }
+        }
+    }
+    assert!(places.len() > 500, "{}", places.len());
+    let shared: Vec<_> = places
+        .iter()
+        .filter(|(name, files)| files.len() > 1 && !SHARED_NAMES.contains(&name.as_str()))
+        .collect();
+    assert!(shared.is_empty(), "{shared:#?}");
+}
+
 #[test]
 fn retired_names_are_not_used() {
     let gone = [

@@ -19,8 +19,8 @@ use gimli::{
 };
 
 pub(crate) use self::evaluate::{Fault, Left, preserved};
+use self::index::FdePlace;
 use self::index::Index;
-use self::index::Place;
 #[cfg(target_os = "linux")]
 pub(crate) use self::index::eh_frame_of;
 pub(crate) use self::short::rule;
@@ -29,7 +29,7 @@ use super::registers::Arch;
 use super::rule::{Rule, RuleSource};
 use super::section::Section;
 
-type Slice<'a> = EndianSlice<'a, LittleEndian>;
+type CfiSlice<'a> = EndianSlice<'a, LittleEndian>;
 
 /// Room for a row's rules without allocating: every general register of either architecture.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl<R: Reader> EvaluationStorage<R> for Fixed {
 }
 
 /// What rows are built in.
-pub(crate) type Context = UnwindContext<usize, Fixed>;
+pub(crate) type RowContext = UnwindContext<usize, Fixed>;
 
 /// An image's call frame information, indexed.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ impl Cfi {
         &self,
         svma: u64,
         arch: Arch,
-        context: &mut Context,
+        context: &mut RowContext,
         scratch: &mut Scratch,
     ) -> Option<(Rule, RuleSource)> {
         let place = self.index.entry(svma, self.section.svma)?;
@@ -120,7 +120,7 @@ impl Cfi {
 
     /// How long the function of an entry is, bytes; 0 where that entry is not plain. It is looked at once;
     /// what is found is the same for every caller, since an image is of one architecture.
-    fn plain_length(&self, place: Place, arch: Arch) -> u64 {
+    fn plain_length(&self, place: FdePlace, arch: Arch) -> u64 {
         let Some(known) = self.plain.get(place.number) else {
             return 0;
         };
@@ -136,7 +136,7 @@ impl Cfi {
     }
 
     #[cold]
-    fn look_at(&self, place: Place, arch: Arch) -> Option<u32> {
+    fn look_at(&self, place: FdePlace, arch: Arch) -> Option<u32> {
         let section = self.eh_frame();
         let offset = EhFrameOffset(place.offset);
         let entry = section
@@ -154,7 +154,7 @@ impl Cfi {
     }
 
     /// The row that holds at an svma. Signal-safe.
-    pub(crate) fn find<'c>(&self, svma: u64, context: &'c mut Context) -> Option<FoundRow<'c>> {
+    pub(crate) fn find<'c>(&self, svma: u64, context: &'c mut RowContext) -> Option<FoundRow<'c>> {
         let place = self.index.entry(svma, self.section.svma)?;
         self.find_at(place.offset, svma, context)
     }
@@ -163,7 +163,7 @@ impl Cfi {
         &self,
         offset: usize,
         svma: u64,
-        context: &'c mut Context,
+        context: &'c mut RowContext,
     ) -> Option<FoundRow<'c>> {
         let section = self.eh_frame();
         let entry = section
@@ -204,7 +204,7 @@ impl Cfi {
 
     /// Whether the entry that begins at an svma is that of a whole x86_64 function, whose
     /// first instruction has just been called: the cold part of one is not. Signal-safe.
-    pub(crate) fn is_entry(&self, svma: u64, context: &mut Context) -> bool {
+    pub(crate) fn is_entry(&self, svma: u64, context: &mut RowContext) -> bool {
         let sp = usize::from(gimli::X86_64::RSP.0);
         self.find(svma, context)
             .is_some_and(|row| row.start == svma && row.cfa_register() == Some((sp, 8)))
@@ -215,7 +215,7 @@ impl Cfi {
         self.index.starts()
     }
 
-    fn eh_frame(&self) -> EhFrame<Slice<'_>> {
+    fn eh_frame(&self) -> EhFrame<CfiSlice<'_>> {
         let mut section = EhFrame::new(&self.section.bytes, LittleEndian);
         section.set_address_size(8);
         // arm64's own instructions: other architectures have none of that number.

@@ -28,7 +28,7 @@ const COMPRESSED: u32 = 3;
 
 /// The section of an image, and what framehop knows of it.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct CompactTable {
     section: Section,
     image: u64,
     engine: Engine,
@@ -42,14 +42,14 @@ const SOUND: u8 = 1;
 const DAMAGED: u8 = 2;
 
 /// Where an entry stands.
-struct Entry {
-    page: Page,
+struct EntryPlace {
+    page: SecondLevelPage,
     encoding: u32,
 }
 
 /// A second-level page.
 #[derive(Clone, Copy)]
-struct Page {
+struct SecondLevelPage {
     number: usize,
     /// Where its first function begins, and that of the next page; from the image's beginning.
     start: u32,
@@ -59,9 +59,9 @@ struct Page {
 
 /// The words of a section, by offset.
 #[derive(Clone, Copy)]
-struct Words<'s>(&'s [u8]);
+struct SectionWords<'s>(&'s [u8]);
 
-impl Words<'_> {
+impl SectionWords<'_> {
     fn word(self, at: usize) -> Option<u32> {
         let word = self.0.get(at..at.checked_add(4)?)?;
         Some(u32::from_le_bytes(word.try_into().ok()?))
@@ -79,11 +79,11 @@ impl Words<'_> {
         Some((self.word(20)? as usize, self.word(24)? as usize))
     }
 
-    fn page(self, number: usize) -> Option<Page> {
+    fn page(self, number: usize) -> Option<SecondLevelPage> {
         let (index, count) = self.index()?;
         let entry = index.checked_add(number.checked_mul(12)?)?;
         (number.checked_add(1)? < count).then_some(())?;
-        Some(Page {
+        Some(SecondLevelPage {
             number,
             start: self.word(entry)?,
             end: self.word(entry.checked_add(12)?)?,
@@ -92,12 +92,12 @@ impl Words<'_> {
     }
 
     /// How many entries a page has.
-    fn entries(self, page: Page) -> Option<usize> {
+    fn entries(self, page: SecondLevelPage) -> Option<usize> {
         self.half(page.at.checked_add(6)?)
     }
 
     /// An entry of a page: where its function begins, from the image's beginning, and its encoding.
-    fn entry(self, page: Page, number: usize) -> Option<(u32, u32)> {
+    fn entry(self, page: SecondLevelPage, number: usize) -> Option<(u32, u32)> {
         let entries = page.at.checked_add(self.half(page.at.checked_add(4)?)?)?;
         match self.word(page.at)? {
             REGULAR => {
@@ -133,7 +133,7 @@ impl Words<'_> {
     }
 
     /// Whether the entries of a page are in order, have encodings, and lie where its index has them.
-    fn is_sound(self, page: Page) -> Option<bool> {
+    fn is_sound(self, page: SecondLevelPage) -> Option<bool> {
         let mut last = None;
         for number in 0..self.entries(page)? {
             let (start, _) = self.entry(page, number)?;
@@ -147,7 +147,7 @@ impl Words<'_> {
     }
 
     /// The entry for an address, counted from the image's beginning.
-    fn find(self, offset: u32) -> Option<Entry> {
+    fn find(self, offset: u32) -> Option<EntryPlace> {
         let (_, count) = self.index()?;
         let start = |number| Some(self.page(number)?.start);
         let page = last_at_or_before(count.checked_sub(1)?, offset, &start)?;
@@ -158,22 +158,22 @@ impl Words<'_> {
         let start = |number| Some(self.entry(page, number)?.0);
         let entry = last_at_or_before(self.entries(page)?, offset, &start)?;
         let (_, encoding) = self.entry(page, entry)?;
-        Some(Entry { page, encoding })
+        Some(EntryPlace { page, encoding })
     }
 }
 
-impl Table {
+impl CompactTable {
     /// That of an image which has the svma `image`; `text` holds its instructions, as far as they
     /// are known.
-    pub(crate) fn new(section: Section, image: u64, text: Option<&Section>) -> Table {
-        let words = Words(&section.bytes);
+    pub(crate) fn new(section: Section, image: u64, text: Option<&Section>) -> CompactTable {
+        let words = SectionWords(&section.bytes);
         let count = match words.is_in_order() {
             true => words.index().map_or(0, |(_, count)| count),
             false => 0,
         };
         let engine = Engine::new(image, &section, text);
         let pages = (0..count).map(|_| AtomicU8::new(UNKNOWN)).collect();
-        Table {
+        CompactTable {
             section,
             image,
             engine,
@@ -187,16 +187,17 @@ impl Table {
     }
 
     /// Again with these instructions.
-    pub(crate) fn with_text(self, text: Option<&Section>) -> Table {
-        Table::new(self.section, self.image, text)
+    pub(crate) fn with_text(self, text: Option<&Section>) -> CompactTable {
+        CompactTable::new(self.section, self.image, text)
     }
 
     /// What the section holds for the function at an address (svma). Signal-safe.
     pub(crate) fn find(&self, svma: u64, arch: Arch, scratch: &mut Scratch) -> Compact {
         let offset = svma.checked_sub(self.image);
         let offset = offset.and_then(|offset| u32::try_from(offset).ok());
-        let words = Words(&self.section.bytes);
-        let Some(Entry { page, encoding }) = offset.and_then(|offset| words.find(offset)) else {
+        let words = SectionWords(&self.section.bytes);
+        let Some(EntryPlace { page, encoding }) = offset.and_then(|offset| words.find(offset))
+        else {
             return Compact::Nothing;
         };
         let by_fp = match (arch, encoding >> 24 & 0x0f) {
@@ -230,7 +231,7 @@ impl Table {
     }
 
     /// Each page is looked at once.
-    fn is_sound(&self, words: Words<'_>, page: Page) -> bool {
+    fn is_sound(&self, words: SectionWords<'_>, page: SecondLevelPage) -> bool {
         let Some(known) = self.pages.get(page.number) else {
             return false;
         };
@@ -250,7 +251,7 @@ impl Table {
     pub(crate) fn entries(&self, arch: Arch) -> Vec<(u64, bool)> {
         /// `UNWIND_HAS_LSDA`
         const LANDING_PAD: u32 = 0x4000_0000;
-        let words = Words(&self.section.bytes);
+        let words = SectionWords(&self.section.bytes);
         let pages = (0..).map_while(|number| words.page(number));
         let entries = pages.flat_map(|page| {
             let each = 0..words.entries(page).unwrap_or(0);

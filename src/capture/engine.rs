@@ -15,7 +15,7 @@ use framehop::{
     Unwinder,
 };
 
-use self::shown::{Shown, Source};
+use self::shown::{Shown, ShownBytes};
 use super::registers::Arch;
 use super::rule::{Base, Rule};
 use super::section::Section;
@@ -24,8 +24,8 @@ use super::section::Section;
 /// images that holds it is published whole.
 pub(crate) struct Engine {
     base: u64,
-    x86_64: UnwinderX86_64<Source, Policy>,
-    arm64: UnwinderAarch64<Source, Policy>,
+    x86_64: UnwinderX86_64<ShownBytes, Policy>,
+    arm64: UnwinderAarch64<ShownBytes, Policy>,
 }
 
 /// What framehop needs to unwind without allocating, for one unwinder.
@@ -63,13 +63,13 @@ impl Engine {
         Engine::of(ExplicitModuleSectionInfo {
             base_svma: base,
             text_svma: text.map(range),
-            text: text.map(|text| Source::Own(text.bytes.clone())),
-            unwind_info: Some(Source::Own(unwind_info.bytes.clone())),
+            text: text.map(|text| ShownBytes::Own(text.bytes.clone())),
+            unwind_info: Some(ShownBytes::Own(unwind_info.bytes.clone())),
             ..ExplicitModuleSectionInfo::default()
         })
     }
 
-    fn of(sections: ExplicitModuleSectionInfo<Source>) -> Engine {
+    fn of(sections: ExplicitModuleSectionInfo<ShownBytes>) -> Engine {
         let base = sections.base_svma;
         let all = base..base.saturating_add(u64::from(u32::MAX));
         let module = Module::new(String::new(), all, base, sections);

@@ -10,7 +10,7 @@ use super::engine::Scratch;
 use super::flow::{self, Code, EntryConfidence};
 use super::registers::Arch;
 use super::section::Section;
-use super::starts::Starts;
+use super::starts::FunctionStarts;
 use crate::platform::memory;
 
 /// Counts the times at which mapped files are looked at anew.
@@ -48,9 +48,9 @@ pub struct LoadedImage {
     text: Vec<Section>,
     entry: Option<u64>,
     pub(crate) cfi: Option<Cfi>,
-    compact: Option<compact::Table>,
+    compact: Option<compact::CompactTable>,
     mach_o: bool,
-    starts: Starts,
+    starts: FunctionStarts,
     /// Functions (svma) whose beginning is good for less than all of their instructions, in order.
     uncertain: Vec<(u64, EntryConfidence)>,
     signal_trampoline: Option<u64>,
@@ -80,7 +80,7 @@ impl LoadedImage {
             cfi: None,
             compact: None,
             mach_o: false,
-            starts: Starts::default(),
+            starts: FunctionStarts::default(),
             uncertain: Vec::new(),
             signal_trampoline: None,
             last_byte: None,
@@ -121,7 +121,7 @@ impl LoadedImage {
     /// With sections that lie in a mapped file: if that file is cut, they are not there any more.
     pub(crate) fn with_mapped_sections(mut self) -> LoadedImage {
         let cfi = self.cfi.iter().map(Cfi::section);
-        let compact = self.compact.iter().map(compact::Table::section);
+        let compact = self.compact.iter().map(compact::CompactTable::section);
         let sections = self.text.iter().chain(cfi).chain(compact);
         let ends = sections.map(|section| section.bytes.as_ptr_range().end as u64);
         self.last_byte = ends.max().and_then(|end| end.checked_sub(1));
@@ -181,7 +181,11 @@ impl LoadedImage {
     /// [`LoadedImage::with_function_starts`].
     pub fn with_unwind_info(mut self, unwind_info: Section) -> LoadedImage {
         let text = self.text.first();
-        self.compact = Some(compact::Table::new(unwind_info, self.base_svma, text));
+        self.compact = Some(compact::CompactTable::new(
+            unwind_info,
+            self.base_svma,
+            text,
+        ));
         self.mach_o = true;
         self
     }
@@ -193,7 +197,7 @@ impl LoadedImage {
     /// else known of it: then that is gathered from its entries, its calls and its instructions.
     pub fn with_function_starts(mut self, table: &[u8]) -> LoadedImage {
         self.mach_o = true;
-        self.starts = Starts::new(table);
+        self.starts = FunctionStarts::new(table);
         if self.starts.is_empty() {
             self.gather_starts();
         }
@@ -228,7 +232,7 @@ impl LoadedImage {
             self.uncertain.extend(uncertain);
         }
         self.uncertain.sort_unstable_by_key(|function| function.0);
-        self.starts = Starts::of(offsets.into_iter());
+        self.starts = FunctionStarts::of(offsets.into_iter());
     }
 
     /// What the beginning of a function (svma) is good for. Signal-safe.

@@ -2,7 +2,7 @@
 
 mod cache;
 
-pub(crate) use cache::{Known, RuleCache, Usual};
+pub(crate) use cache::{KnownRule, RuleCache, Usual};
 
 /// What a frame's CFA is counted from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

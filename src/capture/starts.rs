@@ -5,7 +5,7 @@
 
 /// The table, and where every so many functions it stands.
 #[derive(Debug, Default)]
-pub(crate) struct Starts {
+pub(crate) struct FunctionStarts {
     bytes: Vec<u8>,
     /// Offset of a function from the image's beginning, and of what follows it in `bytes`.
     marks: Vec<(u64, usize)>,
@@ -14,10 +14,10 @@ pub(crate) struct Starts {
 /// Functions from one mark to the next.
 const EACH: usize = 32;
 
-impl Starts {
+impl FunctionStarts {
     /// Reads the table once; what stands behind a broken number is left out.
-    pub(crate) fn new(bytes: &[u8]) -> Starts {
-        let mut starts = Starts {
+    pub(crate) fn new(bytes: &[u8]) -> FunctionStarts {
+        let mut starts = FunctionStarts {
             bytes: bytes.to_vec(),
             marks: Vec::new(),
         };
@@ -36,7 +36,7 @@ impl Starts {
     }
 
     /// Of functions by their offsets, in order.
-    pub(crate) fn of(offsets: impl Iterator<Item = u64>) -> Starts {
+    pub(crate) fn of(offsets: impl Iterator<Item = u64>) -> FunctionStarts {
         let mut bytes = Vec::new();
         let mut last = 0;
         for offset in offsets {
@@ -48,7 +48,7 @@ impl Starts {
             }
             bytes.push(distance as u8);
         }
-        Starts::new(&bytes)
+        FunctionStarts::new(&bytes)
     }
 
     /// Whether there is none.
@@ -103,9 +103,9 @@ mod tests {
             }
             bytes.push(rest as u8);
         }
-        assert_eq!(Starts::of(all.iter().copied()).bytes, bytes);
+        assert_eq!(FunctionStarts::of(all.iter().copied()).bytes, bytes);
         bytes.extend([0, 0, 0]);
-        let starts = Starts::new(&bytes);
+        let starts = FunctionStarts::new(&bytes);
         assert_eq!(starts.around(all[0] - 1), None);
         for (at, start) in all.iter().enumerate() {
             let next = all.get(at + 1).copied();
@@ -115,6 +115,6 @@ mod tests {
                 Some((*start, next))
             );
         }
-        assert_eq!(Starts::new(&[0xff; 40]).around(5), None);
+        assert_eq!(FunctionStarts::new(&[0xff; 40]).around(5), None);
     }
 }

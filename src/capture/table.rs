@@ -30,7 +30,7 @@ static EPOCHS: Epochs = Epochs {
     epoch: AtomicUsize::new(0),
     readers: [AtomicUsize::new(0), AtomicUsize::new(0)],
 };
-static WRITER: ForkLock<Writer<Retired>> = ForkLock::new(Writer {
+static WRITER: ForkLock<SwappedOut<Retired>> = ForkLock::new(SwappedOut {
     fresh: Vec::new(),
     aging: Vec::new(),
 });
@@ -42,7 +42,7 @@ struct Epochs<A = AtomicUsize> {
 }
 
 /// What was swapped out, and is dropped once no reader can hold it.
-struct Writer<T> {
+struct SwappedOut<T> {
     /// In the present epoch.
     fresh: Vec<T>,
     /// Before it.
@@ -123,7 +123,7 @@ impl<A: Atomic<Value = usize>> Epochs<A> {
     }
 }
 
-impl<T> Writer<T> {
+impl<T> SwappedOut<T> {
     /// Keeps what was swapped out until no reader can hold it.
     fn retire<A: Atomic<Value = usize>>(&mut self, epochs: &Epochs<A>, old: Option<T>) {
         self.fresh.extend(old);
@@ -343,7 +343,7 @@ mod model {
                     epochs.leave(parity);
                 })
             };
-            let mut writer = Writer {
+            let mut writer = SwappedOut {
                 fresh: Vec::new(),
                 aging: Vec::new(),
             };

@@ -18,16 +18,16 @@ mod state;
 
 use std::ops::Range;
 
-use state::State;
+use state::WalkState;
 
-use super::cfi::{Context, Fault};
+use super::cfi::{Fault, RowContext};
 use super::engine::Scratch;
 use super::flow::Follower;
 use super::images::Images;
 use super::loaded_image::look_anew;
 use super::memory::{Memory, Missing};
 use super::registers::{Arch, Registers};
-use super::rule::{Base, Known, Rule, RuleCache, RuleSource};
+use super::rule::{Base, KnownRule, Rule, RuleCache, RuleSource};
 use crate::report::model::{Found, RawFrame, WalkEnd};
 
 /// How many frames a walk has at most: a stack of 8 MiB has no more.
@@ -56,7 +56,7 @@ const MAX_FRAMES: u32 = 1 << 20;
 #[derive(Debug)]
 pub struct Unwinder {
     cache: RuleCache,
-    context: Box<Context>,
+    context: Box<RowContext>,
     scratch: Scratch,
     follower: Follower,
 }
@@ -72,7 +72,7 @@ impl Unwinder {
     pub fn new() -> Unwinder {
         Unwinder {
             cache: RuleCache::new(),
-            context: Box::new(Context::new_in()),
+            context: Box::new(RowContext::new_in()),
             scratch: Scratch::new(),
             follower: Follower::new(),
         }
@@ -85,7 +85,7 @@ impl Unwinder {
         images: &'a Images,
         memory: M,
     ) -> Walk<'a, M> {
-        self.walk_from(State::new(registers, true), images, memory)
+        self.walk_from(WalkState::new(registers, true), images, memory)
     }
 
     /// Begins a walk at a frame that has made a call: pc is where that call returns to.
@@ -96,7 +96,7 @@ impl Unwinder {
         images: &'a Images,
         memory: M,
     ) -> Walk<'a, M> {
-        self.walk_from(State::new(registers, false), images, memory)
+        self.walk_from(WalkState::new(registers, false), images, memory)
     }
 
     /// As [`Unwinder::walk`], where of the registers only pc, sp and those of the bits in `known` are
@@ -110,7 +110,7 @@ impl Unwinder {
         memory: M,
     ) -> Walk<'a, M> {
         let arch = registers.arch();
-        let mut start = State::new(registers, true);
+        let mut start = WalkState::new(registers, true);
         start.known = known | 1 << arch.sp() | 1 << arch.pc();
         let mut walk = self.walk_from(start, images, memory);
         walk.way = Way::Full;
@@ -119,7 +119,7 @@ impl Unwinder {
 
     fn walk_from<'a, M: Memory>(
         &'a mut self,
-        start: State,
+        start: WalkState,
         images: &'a Images,
         memory: M,
     ) -> Walk<'a, M> {
@@ -130,7 +130,7 @@ impl Unwinder {
             images,
             memory,
             arch: start.registers.arch(),
-            here: Known::new(Rule::Nothing.packed(), None),
+            here: KnownRule::new(Rule::Nothing.packed(), None),
             near: (0..0, None),
             initial: start.registers,
             exact: start.exact,
@@ -158,9 +158,9 @@ pub struct Walk<'a, M> {
     arch: Arch,
     initial: Registers,
     exact: bool,
-    state: State,
+    state: WalkState,
     /// The rule and the image of the frame that was given last.
-    here: Known,
+    here: KnownRule,
     /// The image that was looked for last, and addresses that are all in it.
     near: (Range<u64>, Option<u32>),
     way: Way,
@@ -356,7 +356,7 @@ impl<M: Memory> Walk<'_, M> {
     #[cold]
     fn lower_confidence(&mut self) {
         if self.given == 2 && self.exact && self.way == Way::Short {
-            let before = std::mem::replace(&mut self.state, State::new(&self.initial, true));
+            let before = std::mem::replace(&mut self.state, WalkState::new(&self.initial, true));
             if self.leave_by_code() != Ok(true) {
                 self.state = before;
             }

@@ -68,7 +68,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for TracingLayer {
         if *metadata.level() > Level::WARN || metadata.target() == "wedjat" {
             return;
         }
-        let mut text = Text::default();
+        let mut text = EventText::default();
         event.record(&mut text);
         let (level, target) = (metadata.level(), metadata.target());
         let line = format!("{level} {target}:{}{}", text.message, text.fields);
@@ -78,12 +78,12 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for TracingLayer {
 
 /// The message and the other fields of an event, each with a space before it.
 #[derive(Default)]
-struct Text {
+struct EventText {
     message: String,
     fields: String,
 }
 
-impl Visit for Text {
+impl Visit for EventText {
     fn record_str(&mut self, field: &Field, value: &str) {
         match field.name() {
             "message" => self.record_debug(field, &format_args!("{value}")),

@@ -53,8 +53,8 @@ const SHORT: usize = 2 + NAME / 8;
 /// assert_eq!(snapshot.gauges().next(), Some(("queue", 3.5)));
 /// ```
 pub struct Context {
-    keys: [Slot<LONG>; KEYS],
-    gauges: [Slot<SHORT>; GAUGES],
+    keys: [NameSlot<LONG>; KEYS],
+    gauges: [NameSlot<SHORT>; GAUGES],
     breadcrumbs: [Cell<LONG>; BREADCRUMBS],
     marks: [Cell<SHORT>; MARKS],
     next_breadcrumb: AtomicU64,
@@ -64,14 +64,14 @@ pub struct Context {
 
 /// A place that belongs to one name for good: the hash of it, 0 while free.
 #[derive(Debug)]
-struct Slot<const N: usize> {
+struct NameSlot<const N: usize> {
     name: AtomicU64,
     cell: Cell<N>,
 }
 
-impl<const N: usize> Slot<N> {
-    const fn new() -> Slot<N> {
-        Slot {
+impl<const N: usize> NameSlot<N> {
+    const fn new() -> NameSlot<N> {
+        NameSlot {
             name: AtomicU64::new(0),
             cell: Cell::new(),
         }
@@ -85,8 +85,8 @@ impl Context {
     /// With nothing in it.
     pub const fn new() -> Context {
         Context {
-            keys: [const { Slot::new() }; KEYS],
-            gauges: [const { Slot::new() }; GAUGES],
+            keys: [const { NameSlot::new() }; KEYS],
+            gauges: [const { NameSlot::new() }; GAUGES],
             breadcrumbs: [const { Cell::new() }; BREADCRUMBS],
             marks: [const { Cell::new() }; MARKS],
             next_breadcrumb: AtomicU64::new(0),
@@ -152,7 +152,7 @@ impl Context {
 
     fn put<const N: usize>(
         &self,
-        slots: &[Slot<N>],
+        slots: &[NameSlot<N>],
         name: &str,
         write: impl FnOnce(&mut [u64; N]),
     ) {
@@ -247,16 +247,16 @@ const fn closed(lasted: u64) -> u64 {
 }
 
 /// The slot of this name, if it has one.
-fn find<'a, const N: usize>(slots: &'a [Slot<N>], name: &str) -> Option<&'a Slot<N>> {
+fn find<'a, const N: usize>(slots: &'a [NameSlot<N>], name: &str) -> Option<&'a NameSlot<N>> {
     let hash = hash(name);
-    let taken = |slot: &&Slot<N>| slot.name.load(Ordering::Acquire) != 0;
+    let taken = |slot: &&NameSlot<N>| slot.name.load(Ordering::Acquire) != 0;
     let mut slots = slots.iter().take_while(taken);
     slots.find(|slot| slot.name.load(Ordering::Acquire) == hash)
 }
 
 /// The slot of this name, claimed now if need be; `None` when all are taken. Slots are taken in order, so
 /// that reports have the names in the order in which the app first gave them.
-fn claim<'a, const N: usize>(slots: &'a [Slot<N>], name: &str) -> Option<&'a Slot<N>> {
+fn claim<'a, const N: usize>(slots: &'a [NameSlot<N>], name: &str) -> Option<&'a NameSlot<N>> {
     let hash = hash(name);
     slots.iter().find(|slot| {
         match slot

@@ -3,7 +3,7 @@
 use gimli::UnwindSection;
 use object::ObjectSection;
 
-use super::image::{File, Object};
+use super::image::{ImageFile, ObjectFacts};
 use super::symbol::Symbol;
 
 /// A range of svmas, and the index of the symbol that names it.
@@ -50,8 +50,8 @@ pub(super) fn lay_out(claims: Vec<Segment>) -> Vec<Segment> {
 }
 
 pub(super) fn claims_mach_o<'data>(
-    object: &Object<'_>,
-    file: &impl File<'data>,
+    object: &ObjectFacts<'_>,
+    file: &impl ImageFile<'data>,
     symbols: &[Symbol],
     whole: bool,
 ) -> Vec<Segment> {
@@ -80,8 +80,8 @@ pub(super) fn claims_mach_o<'data>(
 }
 
 pub(super) fn claims_elf<'data>(
-    object: &Object<'_>,
-    file: &impl File<'data>,
+    object: &ObjectFacts<'_>,
+    file: &impl ImageFile<'data>,
     symbols: &[Symbol],
     whole: bool,
 ) -> Vec<Segment> {
@@ -127,7 +127,7 @@ pub(super) fn claims_elf<'data>(
 }
 
 /// The ranges that `.eh_frame` describes, in order of address.
-fn frame_descriptions<'data>(file: &impl File<'data>) -> Vec<(u64, u64)> {
+fn frame_descriptions<'data>(file: &impl ImageFile<'data>) -> Vec<(u64, u64)> {
     let Some(section) = file.section_by_name(".eh_frame") else {
         return Vec::new();
     };

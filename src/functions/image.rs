@@ -6,7 +6,7 @@ use object::{Object as _, ObjectSection};
 
 /// What is known of an image besides its symbols.
 #[derive(Debug, Clone, Copy)]
-pub struct Object<'a> {
+pub struct ObjectFacts<'a> {
     /// What [`code`] gave.
     pub code: &'a [(u64, u64)],
     /// Link-time address (svma) of `__TEXT`.
@@ -15,7 +15,7 @@ pub struct Object<'a> {
     pub is_mach_o: bool,
 }
 
-impl Object<'_> {
+impl ObjectFacts<'_> {
     /// The end of the code section that holds `address`.
     pub fn code_end(&self, address: u64) -> Option<u64> {
         let after = self.code.partition_point(|&(start, _)| start <= address);
@@ -27,7 +27,7 @@ impl Object<'_> {
 }
 
 /// A file of one layout, or of any: code that knows the layout need not link the readers of the others.
-pub trait File<'data>: object::Object<'data> {
+pub trait ImageFile<'data>: object::Object<'data> {
     /// The svmas at which functions start, by `LC_FUNCTION_STARTS`, in order, of an image at `base`; `None`
     /// where the file has no such table.
     fn function_starts(&self, base: u64) -> Option<Vec<u64>>;
@@ -35,7 +35,7 @@ pub trait File<'data>: object::Object<'data> {
     fn is_mach_o(&self) -> bool;
 }
 
-impl<'data, H: FileHeader> File<'data> for ElfFile<'data, H> {
+impl<'data, H: FileHeader> ImageFile<'data> for ElfFile<'data, H> {
     fn function_starts(&self, _: u64) -> Option<Vec<u64>> {
         None
     }
@@ -45,7 +45,7 @@ impl<'data, H: FileHeader> File<'data> for ElfFile<'data, H> {
     }
 }
 
-impl<'data, H: MachHeader> File<'data> for MachOFile<'data, H> {
+impl<'data, H: MachHeader> ImageFile<'data> for MachOFile<'data, H> {
     fn function_starts(&self, base: u64) -> Option<Vec<u64>> {
         starts_of(self, base)
     }
@@ -56,7 +56,7 @@ impl<'data, H: MachHeader> File<'data> for MachOFile<'data, H> {
 }
 
 #[cfg(feature = "symbolicate")]
-impl<'data> File<'data> for object::File<'data> {
+impl<'data> ImageFile<'data> for object::File<'data> {
     fn function_starts(&self, base: u64) -> Option<Vec<u64>> {
         match self {
             object::File::MachO64(file) => starts_of(file, base),
@@ -71,7 +71,7 @@ impl<'data> File<'data> for object::File<'data> {
 }
 
 /// The ranges of svmas that hold code, in order of address.
-pub fn code<'data>(file: &impl File<'data>) -> Vec<(u64, u64)> {
+pub fn code<'data>(file: &impl ImageFile<'data>) -> Vec<(u64, u64)> {
     let mut code: Vec<(u64, u64)> = file
         .sections()
         .filter(is_code)
@@ -89,7 +89,7 @@ pub fn code<'data>(file: &impl File<'data>) -> Vec<(u64, u64)> {
 }
 
 /// Whether a file has DWARF.
-pub fn has_dwarf<'data>(file: &impl File<'data>) -> bool {
+pub fn has_dwarf<'data>(file: &impl ImageFile<'data>) -> bool {
     const NAMES: [&str; 4] = [
         ".debug_info",
         "__debug_info",

@@ -9,7 +9,7 @@ mod image;
 mod symbol;
 mod symbols;
 
-pub use image::{File, Object, code, has_dwarf};
+pub use image::{ImageFile, ObjectFacts, code, has_dwarf};
 #[cfg(feature = "symbolicate")]
 pub use symbol::{MOST_SYMBOLS, Symbol, tables};
 #[cfg(feature = "symbolicate")]

@@ -2,7 +2,7 @@
 
 use object::ObjectSymbol;
 
-use super::image::File;
+use super::image::ImageFile;
 
 /// So many symbols are looked at; a large app has some hundred thousand.
 pub const MOST_SYMBOLS: usize = 1 << 25;
@@ -57,7 +57,7 @@ impl Symbol {
 }
 
 /// All symbols, each with the number of its table.
-pub fn tables<'file, 'data: 'file, F: File<'data>>(
+pub fn tables<'file, 'data: 'file, F: ImageFile<'data>>(
     file: &'file F,
 ) -> impl Iterator<Item = (u8, F::Symbol<'file>)> {
     let first = file.symbols().map(|symbol| (0, symbol));

@@ -3,7 +3,7 @@
 use object::ObjectSymbol;
 
 use super::claims::{Segment, claims_elf, claims_mach_o, lay_out};
-use super::image::{File, Object};
+use super::image::{ImageFile, ObjectFacts};
 use super::symbol::{Symbol, tables};
 
 /// The functions of a symbol table.
@@ -29,7 +29,11 @@ pub struct Named<'a> {
 
 impl<B: AsRef<[u8]>> Symbols<B> {
     /// Those of `file`, of which `bytes` are the bytes.
-    pub fn read<'data>(file: &impl File<'data>, object: &Object<'_>, bytes: B) -> Symbols<B> {
+    pub fn read<'data>(
+        file: &impl ImageFile<'data>,
+        object: &ObjectFacts<'_>,
+        bytes: B,
+    ) -> Symbols<B> {
         let mut symbols: Vec<Symbol> = Vec::new();
         let mut whole = object.has_dwarf;
         for (table, symbol) in tables(file) {
@@ -48,8 +52,8 @@ impl<B: AsRef<[u8]>> Symbols<B> {
     /// Of these symbols; `whole` says that no symbol of a function is left out.
     pub fn of<'data>(
         mut symbols: Vec<Symbol>,
-        file: &impl File<'data>,
-        object: &Object<'_>,
+        file: &impl ImageFile<'data>,
+        object: &ObjectFacts<'_>,
         whole: bool,
         bytes: B,
     ) -> Symbols<B> {

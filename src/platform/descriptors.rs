@@ -13,7 +13,7 @@ use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::kept::Known;
+use super::kept::KnownDescriptor;
 use super::{errno, set_errno};
 
 /// The lowest number that a descriptor of ours may have.
@@ -66,12 +66,12 @@ fn above_standard(fd: RawFd) -> RawFd {
 #[derive(Debug)]
 pub struct Opened {
     file: ManuallyDrop<std::fs::File>,
-    known: Option<Known>,
+    known: Option<KnownDescriptor>,
 }
 
 impl From<OwnedFd> for Opened {
     fn from(fd: OwnedFd) -> Opened {
-        let known = Known::of(fd.as_raw_fd()).ok();
+        let known = KnownDescriptor::of(fd.as_raw_fd()).ok();
         let file = ManuallyDrop::new(fd.into());
         Opened { file, known }
     }

@@ -7,7 +7,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::kept::{Kept, Known};
+use super::kept::{Kept, KnownDescriptor};
 use super::room::{NoSizeSignal, Room, allocate};
 use super::spares::Spares;
 use super::unfinished::Unfinished;
@@ -131,7 +131,7 @@ impl Folder {
             }
         };
         self.spares.leave_room(fd);
-        let fd = Known::of(fd)?;
+        let fd = KnownDescriptor::of(fd)?;
         forked::keep_from_children(fd);
         Ok(File {
             fd,
@@ -148,7 +148,7 @@ impl Folder {
         }
     }
 
-    fn reserve(&self) -> Option<Known> {
+    fn reserve(&self) -> Option<KnownDescriptor> {
         self.reserve.as_ref().map(Kept::known)
     }
 
@@ -206,11 +206,11 @@ const LOCK_TRIES: u32 = 20;
 /// it.
 #[derive(Debug)]
 pub struct File {
-    fd: Known,
+    fd: KnownDescriptor,
     /// Whether it is closed with this value.
     is_owner: bool,
     /// The folder's.
-    reserve: Option<Known>,
+    reserve: Option<KnownDescriptor>,
 }
 
 impl File {

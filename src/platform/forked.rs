@@ -11,7 +11,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use super::kept::Known;
+use super::kept::KnownDescriptor;
 use super::signals;
 
 /// Files that are open at a time, at most: the launch's record, reports of a stall, a crash, a panic and
@@ -21,14 +21,14 @@ const FREE: RawFd = -1;
 /// It is being filled in.
 const TAKEN: RawFd = -2;
 
-struct Slot {
+struct ForkSlot {
     number: AtomicI32,
     device: AtomicU64,
     inode: AtomicU64,
 }
 
-static OPEN: [Slot; SLOTS] = [const {
-    Slot {
+static OPEN: [ForkSlot; SLOTS] = [const {
+    ForkSlot {
         number: AtomicI32::new(FREE),
         device: AtomicU64::new(0),
         inode: AtomicU64::new(0),
@@ -45,7 +45,7 @@ pub fn install() {
 }
 
 /// Keeps this open descriptor from children of `fork` until [`no_longer`]. Signal-safe.
-pub(super) fn keep_from_children(known: Known) {
+pub(super) fn keep_from_children(known: KnownDescriptor) {
     for slot in &OPEN {
         let free = slot
             .number
@@ -60,7 +60,7 @@ pub(super) fn keep_from_children(known: Known) {
 }
 
 /// This descriptor is about to be closed. Signal-safe.
-pub(super) fn no_longer(known: Known) {
+pub(super) fn no_longer(known: KnownDescriptor) {
     for slot in &OPEN {
         let (number, order) = (known.number, Ordering::AcqRel);
         let _ = slot
@@ -72,7 +72,7 @@ pub(super) fn no_longer(known: Known) {
 /// Signal-safe.
 extern "C" fn give_up() {
     for slot in &OPEN {
-        let known = Known {
+        let known = KnownDescriptor {
             number: slot.number.swap(FREE, Ordering::AcqRel),
             device: slot.device.load(Ordering::Relaxed),
             inode: slot.inode.load(Ordering::Relaxed),

@@ -12,21 +12,21 @@ use super::errno;
 
 /// A descriptor and what it was opened on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct KnownDescriptor {
     pub number: RawFd,
     pub device: u64,
     pub inode: u64,
 }
 
-impl Known {
+impl KnownDescriptor {
     /// What a descriptor is open on now; an `errno` where it is none. Signal-safe.
-    pub fn of(number: RawFd) -> Result<Known, i32> {
+    pub fn of(number: RawFd) -> Result<KnownDescriptor, i32> {
         Ok(facts(number)?.0)
     }
 
     /// Its number; `EBADF` where it was closed elsewhere. Signal-safe.
     pub fn get(&self) -> Result<RawFd, i32> {
-        match Known::of(self.number)? == *self {
+        match KnownDescriptor::of(self.number)? == *self {
             true => Ok(self.number),
             false => Err(libc::EBADF),
         }
@@ -64,7 +64,7 @@ impl Known {
 }
 
 /// What a descriptor is open on, how long that is, and whether it has a name.
-fn facts(number: RawFd) -> Result<(Known, u64, bool), i32> {
+fn facts(number: RawFd) -> Result<(KnownDescriptor, u64, bool), i32> {
     let mut facts = MaybeUninit::<libc::stat>::uninit();
     // SAFETY: there is room for the answer, which is read only where the call has given one.
     let facts = unsafe {
@@ -77,7 +77,7 @@ fn facts(number: RawFd) -> Result<(Known, u64, bool), i32> {
         clippy::unnecessary_cast,
         reason = "of another width on other platforms"
     )]
-    let known = Known {
+    let known = KnownDescriptor {
         number,
         device: facts.st_dev as u64,
         inode: facts.st_ino as u64,
@@ -110,7 +110,7 @@ impl Kept {
 
     /// Takes it over. The error is an `errno`. Signal-safe.
     pub fn new(fd: OwnedFd) -> Result<Kept, i32> {
-        let known = Known::of(fd.as_raw_fd())?;
+        let known = KnownDescriptor::of(fd.as_raw_fd())?;
         let _ = fd.into_raw_fd();
         Ok(Kept {
             number: AtomicI32::new(known.number),
@@ -125,8 +125,8 @@ impl Kept {
     }
 
     /// What it is open on. Signal-safe.
-    pub fn known(&self) -> Known {
-        Known {
+    pub fn known(&self) -> KnownDescriptor {
+        KnownDescriptor {
             number: self.number.load(Ordering::Acquire),
             device: self.device.load(Ordering::Relaxed),
             inode: self.inode.load(Ordering::Relaxed),
@@ -136,7 +136,7 @@ impl Kept {
     /// Owns what `fd` is open on from now on, under the same number where that is still its own: at
     /// once for all threads. The error is an `errno`. Signal-safe.
     pub fn replace(&self, fd: OwnedFd) -> Result<(), i32> {
-        let new = Known::of(fd.as_raw_fd())?;
+        let new = KnownDescriptor::of(fd.as_raw_fd())?;
         match self.get() {
             Ok(number) => put(fd.as_raw_fd(), number)?,
             Err(_) => self.number.store(fd.into_raw_fd(), Ordering::Release),
@@ -184,10 +184,13 @@ mod tests {
         assert_eq!(number, unsafe { libc::dup2(theirs.as_raw_fd(), number) });
         assert_eq!(kept.get(), Err(libc::EBADF));
         drop(kept);
-        let left = Known::of(number).unwrap();
-        assert_eq!(left.inode, Known::of(theirs.as_raw_fd()).unwrap().inode);
+        let left = KnownDescriptor::of(number).unwrap();
+        assert_eq!(
+            left.inode,
+            KnownDescriptor::of(theirs.as_raw_fd()).unwrap().inode
+        );
         // SAFETY: the duplicate made above.
         assert_eq!(0, unsafe { libc::close(number) });
-        assert_eq!(Known::of(number), Err(libc::EBADF));
+        assert_eq!(KnownDescriptor::of(number), Err(libc::EBADF));
     }
 }

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 
 use super::errno;
-use super::kept::Known;
+use super::kept::KnownDescriptor;
 
 /// Gives an empty file so much room on the disk, if the file system can.
 pub(super) fn allocate(fd: RawFd, bytes: u32) -> bool {
@@ -28,18 +28,18 @@ pub(super) fn allocate(fd: RawFd, bytes: u32) -> bool {
 
 /// How a full disk is made to take more: first the reserve's room is given up, then the file system commits that.
 pub(super) struct Room {
-    reserve: Option<Known>,
+    reserve: Option<KnownDescriptor>,
     tried: u8,
 }
 
 impl Room {
-    pub fn of(reserve: Option<Known>) -> Room {
+    pub fn of(reserve: Option<KnownDescriptor>) -> Room {
         Room { reserve, tried: 0 }
     }
 
     /// Whether a call that ended with this `errno`, on a file of this one's file system, is to be tried again.
     /// Signal-safe.
-    pub fn make(&mut self, error: i32, file: Known) -> bool {
+    pub fn make(&mut self, error: i32, file: KnownDescriptor) -> bool {
         let (libc::ENOSPC | libc::EDQUOT, Some(reserve)) = (error, self.reserve) else {
             return false;
         };

@@ -3,18 +3,18 @@
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use super::kept::Known;
+use super::kept::KnownDescriptor;
 
 /// One for a report, one each for what its writer, the helper and the watchdog read meanwhile.
 #[derive(Debug)]
 pub(super) struct Spares {
     numbers: [AtomicI32; 4],
-    of: Known,
+    of: KnownDescriptor,
 }
 
 impl Spares {
     /// Duplicates of this one: as many as the process may have.
-    pub fn of(of: Known) -> Spares {
+    pub fn of(of: KnownDescriptor) -> Spares {
         Spares {
             numbers: std::array::from_fn(|_| AtomicI32::new(duplicate(of.number))),
             of,
@@ -26,7 +26,7 @@ impl Spares {
         let mut any = false;
         for number in &self.numbers {
             let number = number.swap(-1, Ordering::AcqRel);
-            let spare = Known { number, ..self.of };
+            let spare = KnownDescriptor { number, ..self.of };
             any |= spare.get().is_ok();
             spare.close();
         }

@@ -203,7 +203,7 @@ impl ThreadName {
 
 /// How far a thread has come, see [`Thread::progress`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
+pub struct ThreadProgress {
     /// Whether it is running or ready to run.
     pub running: bool,
     /// Its time on the CPU, nanoseconds.

@@ -25,7 +25,7 @@ use crate::platform::spare::Spare;
 use crate::platform::{clock, file};
 use crate::report::{CaptureView, EventKind, RawFrame};
 use crate::store::{FALLBACK, Name, PARTIAL, SPARE, SPARE_FALLBACK, WHOLE, launch};
-use crate::trigger::crash::{Crashed, Part, Phase, Stamp, Writer, WriterRole};
+use crate::trigger::crash::{CrashPart, CrashWriter, Crashed, Phase, Stamp, WriterRole};
 use crate::trigger::terminate;
 
 /// Everything that a crash report needs, made at install.
@@ -158,7 +158,7 @@ pub(crate) unsafe fn retire_crash() {
 }
 
 /// What the crash trigger calls.
-pub(crate) static CRASH_WRITER: Writer = Writer {
+pub(crate) static CRASH_WRITER: CrashWriter = CrashWriter {
     write,
     salvage,
     retract,
@@ -200,7 +200,7 @@ fn write(crashed: &Crashed) {
     if begin.event {
         crashed.phase(Phase::Event);
         work.event(&cause, crashed);
-        if crashed.done(Part::Begin).is_none() {
+        if crashed.done(CrashPart::Begin).is_none() {
             return;
         }
     }
@@ -214,7 +214,7 @@ fn write(crashed: &Crashed) {
         cost.cut = Some(STUCK);
     }
     if work.close(recorder, &cost) {
-        let _ = crashed.done(Part::Close);
+        let _ = crashed.done(CrashPart::Close);
         if let Some(pending) = cause.panic {
             // One death, one report: what the panic hook wrote is part of this one.
             pending.remove_files(&recorder.folder);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Shared;
 use super::helper::{Helper, Renewals};
-use super::lock::Line;
+use super::lock::LineBuffer;
 use super::sampler::state;
 use super::work::{self, Work, view};
 use crate::capture::{CaptureLimits, ImageTable};
@@ -197,8 +197,8 @@ impl fmt::Display for Tenths {
     }
 }
 
-fn describe(excess: &Excess) -> (EventKind, Option<&'static str>, Line) {
-    let mut line = Line::default();
+fn describe(excess: &Excess) -> (EventKind, Option<&'static str>, LineBuffer) {
+    let mut line = LineBuffer::default();
     let percent = |share: f64| (share * 100.0).round() as u64;
     let tenths = |value: f64| Tenths((value * 10.0).round() as u64);
     let seconds = |nanoseconds: u64| tenths(nanoseconds as f64 / 1e9);

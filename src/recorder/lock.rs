@@ -59,29 +59,33 @@ impl Waiting {
     }
 
     /// One line about it.
-    pub fn line(&self, watched: Thread) -> Line {
-        let mut line = Line::default();
+    pub fn line(&self, watched: Thread) -> LineBuffer {
+        let mut line = LineBuffer::default();
         // Where the line is full, the rest is left out.
         let _ = self.write(watched, &mut line);
         line
     }
 
-    fn write(&self, watched: Thread, line: &mut Line) -> fmt::Result {
+    fn write(&self, watched: Thread, line: &mut LineBuffer) -> fmt::Result {
         if self.deadlock.is_some() {
             write!(line, "deadlock: ")?;
         }
         match self.chain.first().copied().flatten() {
             None if self.deadlock.is_some() => {
-                write!(line, "thread {} waits for itself", Named(watched))?
+                write!(line, "thread {} waits for itself", NamedThread(watched))?
             }
             None => write!(line, "waits on a lock or an event, holder unknown")?,
             Some(first) => {
-                write!(line, "waits for a lock held by thread {}", Named(first))?;
+                write!(
+                    line,
+                    "waits for a lock held by thread {}",
+                    NamedThread(first)
+                )?;
                 for next in self.holders().skip(1) {
-                    write!(line, ", which waits for thread {}", Named(next))?;
+                    write!(line, ", which waits for thread {}", NamedThread(next))?;
                 }
                 if let Some(thread) = self.deadlock {
-                    write!(line, ", which waits for thread {}", Named(thread))?;
+                    write!(line, ", which waits for thread {}", NamedThread(thread))?;
                 } else if self.unknown {
                     write!(line, ", which waits for a lock, holder unknown")?;
                 }
@@ -92,9 +96,9 @@ impl Waiting {
 }
 
 /// A thread's number, and its name where it has one: `1193 (worker)`.
-struct Named(Thread);
+struct NamedThread(Thread);
 
-impl fmt::Display for Named {
+impl fmt::Display for NamedThread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0.id())?;
         match ThreadName::of(self.0).as_str() {
@@ -106,28 +110,28 @@ impl fmt::Display for Named {
 
 /// A line of text in fixed room.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct LineBuffer {
     bytes: [u8; LINE],
     len: usize,
 }
 
-impl Default for Line {
-    fn default() -> Line {
-        Line {
+impl Default for LineBuffer {
+    fn default() -> LineBuffer {
+        LineBuffer {
             bytes: [0; LINE],
             len: 0,
         }
     }
 }
 
-impl Line {
+impl LineBuffer {
     pub fn as_str(&self) -> &str {
         let bytes = self.bytes.get(..self.len).unwrap_or_default();
         std::str::from_utf8(bytes).unwrap_or_default()
     }
 }
 
-impl Write for Line {
+impl Write for LineBuffer {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let end = self.len.saturating_add(text.len());
         let room = self.bytes.get_mut(self.len..end).ok_or(fmt::Error)?;

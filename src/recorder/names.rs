@@ -7,22 +7,22 @@ use std::sync::Arc;
 use object::Object as _;
 
 use crate::capture::{ImagesGuard, LoadedImage};
-use crate::functions::{self, File as _, Object, Symbols};
-use crate::platform::images::{OWN_FILE, ObjectFile};
+use crate::functions::{self, ImageFile as _, ObjectFacts, Symbols};
+use crate::platform::images::{NativeFile, OWN_FILE};
 use crate::platform::memory::FileMap;
 use crate::report::{Found, RawFrame};
 
 /// The functions of the images that frames lie in.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    images: Vec<(u64, Option<Symbols<Map>>)>,
+    images: Vec<(u64, Option<Symbols<MappedImage>>)>,
 }
 
 /// A mapped file, of which names are read when they are needed.
 #[derive(Debug, Clone)]
-struct Map(Arc<FileMap>);
+struct MappedImage(Arc<FileMap>);
 
-impl AsRef<[u8]> for Map {
+impl AsRef<[u8]> for MappedImage {
     fn as_ref(&self) -> &[u8] {
         (*self.0).as_ref()
     }
@@ -41,7 +41,7 @@ impl Names {
         Some((named.name, svma - named.entry))
     }
 
-    fn symbols(&mut self, image: &LoadedImage) -> Option<&Symbols<Map>> {
+    fn symbols(&mut self, image: &LoadedImage) -> Option<&Symbols<MappedImage>> {
         let known = self.images.iter().position(|(base, _)| *base == image.base);
         let place = known.unwrap_or_else(|| {
             self.images.push((image.base, read(image)));
@@ -52,15 +52,15 @@ impl Names {
 }
 
 /// The symbols of an image's file, if it is the file that was loaded.
-fn read(image: &LoadedImage) -> Option<Symbols<Map>> {
+fn read(image: &LoadedImage) -> Option<Symbols<MappedImage>> {
     let mut own = OWN_FILE.into_iter().filter(|path| Path::new(path).exists());
     let path = match own.next() {
         Some(own) if image.main => own,
         _ => &image.name,
     };
     let map = FileMap::open(&CString::new(path).ok()?).ok()?;
-    let map = Map(Arc::new(map));
-    let file = ObjectFile::parse(map.as_ref()).ok()?;
+    let map = MappedImage(Arc::new(map));
+    let file = NativeFile::parse(map.as_ref()).ok()?;
     let id = match file.mach_uuid().ok().flatten() {
         Some(uuid) => uuid.to_vec(),
         None => file.build_id().ok().flatten().unwrap_or_default().to_vec(),
@@ -69,7 +69,7 @@ fn read(image: &LoadedImage) -> Option<Symbols<Map>> {
         return None;
     }
     let code = functions::code(&file);
-    let object = Object {
+    let object = ObjectFacts {
         code: &code,
         base: image.base_svma,
         has_dwarf: functions::has_dwarf(&file),

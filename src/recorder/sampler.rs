@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::capture::{Captured, Capturer, ImageTable, Registers};
 use crate::platform::context::REGISTERS;
 use crate::platform::gauge::Blocked;
-use crate::platform::threads::Progress;
+use crate::platform::threads::ThreadProgress;
 use crate::platform::{Thread, ThreadGauge, calls};
 use crate::report::{CaptureView, Omitted, RawFrame, WalkEnd};
 use crate::trigger::followed::Followed;
@@ -64,7 +64,7 @@ struct Last {
     len: usize,
     omitted: Option<Omitted>,
     /// How far the thread had come, just after it answered or at a later observation.
-    progress: Option<Progress>,
+    progress: Option<ThreadProgress>,
     /// Where it was blocked when it was stopped, if `progress` was read while it was on its way back
     /// from our signal.
     way_back_to: Option<(u64, u64)>,
@@ -158,7 +158,7 @@ impl Sampler {
         &mut self,
         at: u64,
         captured: &Captured<'_>,
-        progress: Option<Progress>,
+        progress: Option<ThreadProgress>,
         way_back_to: Option<(u64, u64)>,
     ) {
         let (frames, omitted) = (captured.frames, captured.omitted);
@@ -238,7 +238,7 @@ impl Cost {
 impl Last {
     /// Whether the thread has not run since the last stack was taken, but for its way back from our
     /// signal: under load that may have taken it several turns on the CPU.
-    fn stands_still(&mut self, now: Option<Progress>, place: Option<(u64, u64)>) -> bool {
+    fn stands_still(&mut self, now: Option<ThreadProgress>, place: Option<(u64, u64)>) -> bool {
         let (Some(now), Some(then)) = (now, self.progress) else {
             return false;
         };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::events::{self, OnStall, StallEvent};
 use super::helper::{Helper, Renewals};
-use super::lock::{Line, Waiting};
+use super::lock::{LineBuffer, Waiting};
 use super::sampler::Sampler;
 use super::work::{Work, view};
 use super::{COUNTERS, Recording, Shared};
@@ -16,7 +16,7 @@ use crate::report::time::nanos;
 use crate::report::{EventKind, EventView, ThreadView, ThresholdsView};
 use crate::store::launch;
 use crate::trigger::crash;
-use crate::trigger::loss::{LOSSES, Loss};
+use crate::trigger::loss::{LOSSES, LossReason};
 use crate::trigger::stall::{Class, Reason, StallEndInfo, StallInfo};
 use crate::trigger::watchdog::Watcher;
 use crate::vitals::GAUGES;
@@ -90,7 +90,7 @@ impl StallRecorder {
             _ => Waiting::of(watched, self.sampler.watched().gauge()),
         };
         let line = waiting.as_ref().map(|waiting| waiting.line(watched));
-        let line = line.as_ref().map(Line::as_str);
+        let line = line.as_ref().map(LineBuffer::as_str);
         let event = EventView {
             kind: EventKind::Stall,
             reason: match &waiting {
@@ -195,7 +195,7 @@ impl Watcher for StallRecorder {
 
     fn dropped(&mut self, reason: Reason) {
         self.sampler.clear();
-        LOSSES.count(Loss::NoStall(reason));
+        LOSSES.count(LossReason::NoStall(reason));
     }
 
     fn observed(&mut self, now: u64) {

@@ -26,7 +26,7 @@ pub(crate) struct ThreadList {
 
 /// What capturing the other threads came to.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Tally {
+pub(crate) struct ThreadTally {
     /// Threads that did not let themselves be captured.
     pub unanswered: u64,
     /// Threads that there was no room for.
@@ -35,7 +35,7 @@ pub(crate) struct Tally {
     pub bytes: u64,
 }
 
-impl Tally {
+impl ThreadTally {
     /// Puts it into what the report's captures have cost. Signal-safe.
     pub fn put_into(&self, cost: &mut CaptureView<'_>) {
         cost.bytes = Some(self.bytes);
@@ -76,13 +76,13 @@ impl Work {
         images: &mut ImagesGuard,
         renewals: Renewals,
         wanted: impl Fn(Thread) -> bool,
-    ) -> Tally {
+    ) -> ThreadTally {
         let buffers = &mut self.buffers;
         let most = self.threads.most;
         let (listed, left_out) = self.threads.now();
-        let mut tally = Tally {
+        let mut tally = ThreadTally {
             left_out: left_out as u64,
-            ..Tally::default()
+            ..ThreadTally::default()
         };
         let mut patience = Patience {
             capturer: &mut self.capturer,

@@ -3,7 +3,7 @@
 use super::checksum::crc32;
 use super::limits;
 use super::model::*;
-use super::wire::section::{Encoded, Rules, Section, encode};
+use super::wire::section::{Encoded, Rules, WriteSection, encode};
 use super::write::ClosedBy;
 
 /// The bytes of a report, as its writer would have written them.
@@ -31,7 +31,7 @@ pub fn to_bytes(report: &Report) -> Vec<u8> {
         text_bytes: limits::TEXT_BYTES,
         cuts_values: false,
     };
-    let mut file = File {
+    let mut file = ReportFile {
         bytes: Vec::new(),
         sections: 0,
         buffer: vec![0; 1 << 16],
@@ -73,21 +73,21 @@ pub fn to_bytes(report: &Report) -> Vec<u8> {
     file.bytes
 }
 
-struct File {
+struct ReportFile {
     bytes: Vec<u8>,
     sections: u64,
     buffer: Vec<u8>,
     rules: Rules,
 }
 
-impl File {
-    fn sections<'a, S: Section + 'a>(&mut self, sections: impl IntoIterator<Item = &'a S>) {
+impl ReportFile {
+    fn sections<'a, S: WriteSection + 'a>(&mut self, sections: impl IntoIterator<Item = &'a S>) {
         sections
             .into_iter()
             .for_each(|section| self.section(section));
     }
 
-    fn section(&mut self, section: &impl Section) {
+    fn section(&mut self, section: &impl WriteSection) {
         let rules = self.rules;
         self.fitting(|buffer| section.encode(buffer, rules));
     }

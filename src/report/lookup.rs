@@ -1,12 +1,12 @@
 //! Single values of a section, found by their keys: what need not be read into the section's type.
 
 use super::limits;
-use super::section::Section;
+use super::section::SectionAt;
 use super::token::{Skim, Token, token};
 
 /// One entry of a map: where its key begins, its key, where its value begins, and where that ends.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Entry<'a> {
+pub(super) struct MapEntry<'a> {
     pub(super) start: usize,
     pub(super) key: &'a [u8],
     pub(super) value: usize,
@@ -14,27 +14,27 @@ pub(super) struct Entry<'a> {
 }
 
 /// The entries of the map at `at` that have texts as keys, as many as a reader takes.
-pub(super) struct Entries<'a> {
+pub(super) struct MapEntries<'a> {
     bytes: &'a [u8],
     at: usize,
     left: usize,
 }
 
-impl<'a> Entries<'a> {
+impl<'a> MapEntries<'a> {
     /// None where there is no map.
-    pub(super) fn new(bytes: &'a [u8], at: usize) -> Entries<'a> {
+    pub(super) fn new(bytes: &'a [u8], at: usize) -> MapEntries<'a> {
         let (left, at) = match token(bytes, at) {
             Ok((Token::Map(count), next)) => ((count as usize).min(limits::FIELDS), next),
             _ => (0, at),
         };
-        Entries { bytes, at, left }
+        MapEntries { bytes, at, left }
     }
 }
 
-impl<'a> Iterator for Entries<'a> {
-    type Item = Entry<'a>;
+impl<'a> Iterator for MapEntries<'a> {
+    type Item = MapEntry<'a>;
 
-    fn next(&mut self) -> Option<Entry<'a>> {
+    fn next(&mut self) -> Option<MapEntry<'a>> {
         while self.left > 0 {
             self.left -= 1;
             let start = self.at;
@@ -43,7 +43,7 @@ impl<'a> Iterator for Entries<'a> {
             let end = Skim::new(value).run(self.bytes).ok()?;
             self.at = end;
             if let Token::Text(key) = key {
-                return Some(Entry {
+                return Some(MapEntry {
                     start,
                     key,
                     value,
@@ -59,17 +59,17 @@ impl<'a> Iterator for Entries<'a> {
 /// there were no entry, and of two entries the first one counts.
 pub(super) fn find<'a>(
     bytes: &'a [u8],
-    section: &Section<'_>,
+    section: &SectionAt<'_>,
     key: &str,
 ) -> Option<(usize, Token<'a>)> {
-    Entries::new(bytes, section.map)
+    MapEntries::new(bytes, section.map)
         .filter(|entry| entry.key == key.as_bytes())
         .filter_map(|entry| Some((entry.value, token(bytes, entry.value).ok()?.0)))
         .find(|(_, value)| *value != Token::Nil)
 }
 
 /// An unsigned integer; 0 where there is none.
-pub(super) fn unsigned(bytes: &[u8], section: &Section<'_>, key: &str) -> u64 {
+pub(super) fn unsigned(bytes: &[u8], section: &SectionAt<'_>, key: &str) -> u64 {
     match find(bytes, section, key) {
         Some((_, Token::Unsigned(value))) => value,
         _ => 0,
@@ -77,7 +77,7 @@ pub(super) fn unsigned(bytes: &[u8], section: &Section<'_>, key: &str) -> u64 {
 }
 
 /// The bytes of a text or of raw bytes; none where there are none.
-pub(super) fn raw<'a>(bytes: &'a [u8], section: &Section<'_>, key: &str) -> &'a [u8] {
+pub(super) fn raw<'a>(bytes: &'a [u8], section: &SectionAt<'_>, key: &str) -> &'a [u8] {
     match find(bytes, section, key) {
         Some((_, Token::Text(value) | Token::Bytes(value))) => value,
         _ => &[],
@@ -85,6 +85,6 @@ pub(super) fn raw<'a>(bytes: &'a [u8], section: &Section<'_>, key: &str) -> &'a 
 }
 
 /// Sixteen raw bytes; zeros where there are none.
-pub(super) fn id(bytes: &[u8], section: &Section<'_>, key: &str) -> [u8; 16] {
+pub(super) fn id(bytes: &[u8], section: &SectionAt<'_>, key: &str) -> [u8; 16] {
     raw(bytes, section, key).try_into().unwrap_or_default()
 }

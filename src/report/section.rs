@@ -7,7 +7,7 @@ use super::wire::section::is_known;
 
 /// One section's place in the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Section<'a> {
+pub(crate) struct SectionAt<'a> {
     /// Where its first byte is.
     pub(crate) start: usize,
     /// Its kind.
@@ -22,7 +22,7 @@ pub(crate) struct Section<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Piece<'a> {
     /// A section.
-    Section(Section<'a>),
+    Section(SectionAt<'a>),
     /// Bytes up to `end` that are no section.
     Gap { start: usize, end: usize, why: Why },
 }
@@ -78,7 +78,7 @@ impl<'a> Pieces<'a> {
     }
 
     /// The section at `start` as far as `most` bytes go, whatever its check says. `skim` finds its end.
-    fn begun(&self, start: usize, most: usize, skim: &mut Skim) -> Result<Section<'a>, Why> {
+    fn begun(&self, start: usize, most: usize, skim: &mut Skim) -> Result<SectionAt<'a>, Why> {
         let (kind, map) = begin(self.bytes, start)?;
         // A section that claims to be longer than any is not looked at to its end.
         let limit = start.saturating_add(most.min(limits::SECTION_BYTES));
@@ -87,7 +87,7 @@ impl<'a> Pieces<'a> {
             Err(Broken::Cut) if limit < self.bytes.len() => return Err(Why::TooLong),
             end => end?,
         };
-        Ok(Section {
+        Ok(SectionAt {
             start,
             kind,
             map,
@@ -95,7 +95,7 @@ impl<'a> Pieces<'a> {
         })
     }
 
-    fn section(&mut self, start: usize) -> Result<Section<'a>, Why> {
+    fn section(&mut self, start: usize) -> Result<SectionAt<'a>, Why> {
         let section = self.begun(start, usize::MAX, &mut Skim::new(start))?;
         match self.passes(&section) {
             true => Ok(section),
@@ -103,7 +103,7 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    fn passes(&self, section: &Section<'_>) -> bool {
+    fn passes(&self, section: &SectionAt<'_>) -> bool {
         match self.checks {
             Checks::Ignore => true,
             Checks::Present => check(self.bytes, section) != Some(false),
@@ -219,7 +219,7 @@ fn begins_as_section(bytes: &[u8]) -> bool {
 
 /// Whether a section that was found in a search, and that no check speaks for, is more than some bytes of
 /// an id that look like one: its first key is a text, and behind it the bytes end or another begins.
-pub(crate) fn is_plausible(bytes: &[u8], section: &Section<'_>) -> bool {
+pub(crate) fn is_plausible(bytes: &[u8], section: &SectionAt<'_>) -> bool {
     let Ok((header, first)) = token(bytes, section.map) else {
         return false;
     };
@@ -232,13 +232,13 @@ pub(crate) fn is_plausible(bytes: &[u8], section: &Section<'_>) -> bool {
 }
 
 /// Whether the section passes its `check`; `None` if it has none.
-pub(crate) fn check(bytes: &[u8], section: &Section<'_>) -> Option<bool> {
+pub(crate) fn check(bytes: &[u8], section: &SectionAt<'_>) -> Option<bool> {
     let (covered, stated) = check_of(bytes, section)?;
     Some(crc32(0, covered) == stated)
 }
 
 /// What the section's `check` covers, and what it states; `None` if it has none.
-pub(crate) fn check_of<'a>(bytes: &'a [u8], section: &Section<'_>) -> Option<(&'a [u8], u32)> {
+pub(crate) fn check_of<'a>(bytes: &'a [u8], section: &SectionAt<'_>) -> Option<(&'a [u8], u32)> {
     let (rest, stated) = bytes
         .get(section.start..section.end)?
         .split_last_chunk::<4>()?;

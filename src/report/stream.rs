@@ -6,9 +6,9 @@ use super::damage::{Damage, DamageKind, ReadError};
 use super::limits;
 use super::model::{End, Head};
 use super::read::{Reading, read_at};
-use super::section::{Section, Why, begin, candidate, check, check_of, is_plausible};
+use super::section::{SectionAt, Why, begin, candidate, check, check_of, is_plausible};
 use super::token::{Broken, Skim};
-use super::wire::section::Section as _;
+use super::wire::section::WriteSection as _;
 
 /// How much is read at once.
 const CHUNK: usize = 64 << 10;
@@ -56,7 +56,7 @@ pub struct ReportReader<R> {
     has_section: bool,
     /// How many bytes may still be looked at in vain.
     patience: u64,
-    state: State,
+    state: StreamState,
     error: Option<std::io::Error>,
     has_given: bool,
 }
@@ -89,7 +89,7 @@ enum Expect {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum StreamState {
     Open,
     /// No more bytes come.
     Ended,
@@ -119,7 +119,7 @@ impl<R: Read> ReportReader<R> {
             within: Within::default(),
             has_section: false,
             patience: 1 << 18,
-            state: State::Open,
+            state: StreamState::Open,
             error: None,
             has_given: false,
         }
@@ -127,7 +127,7 @@ impl<R: Read> ReportReader<R> {
 
     fn fill(&mut self) {
         match self.input.read(&mut self.chunk) {
-            Ok(0) => self.state = State::Ended,
+            Ok(0) => self.state = StreamState::Ended,
             Ok(count) => {
                 self.buffer.extend_from_slice(&self.chunk[..count]);
                 self.patience = self.patience.saturating_add(8 * count as u64);
@@ -135,7 +135,7 @@ impl<R: Read> ReportReader<R> {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => {
                 self.error = Some(error);
-                self.state = State::Ended;
+                self.state = StreamState::Ended;
             }
         }
     }
@@ -162,19 +162,19 @@ impl<R: Read> ReportReader<R> {
             }
             let kind = match (end, begin(&self.buffer, self.at)) {
                 (Err(Broken::Cut), _)
-                    if self.state == State::Open
+                    if self.state == StreamState::Open
                         && self.buffer.len() - self.at <= limits::SECTION_BYTES =>
                 {
                     return Border::Unknown;
                 }
                 (Ok(end), Ok((kind, map))) => {
-                    let section = Section {
+                    let section = SectionAt {
                         start: self.at,
                         kind,
                         map,
                         end,
                     };
-                    let is_open = self.state == State::Open;
+                    let is_open = self.state == StreamState::Open;
                     match head_within(
                         &self.buffer,
                         &section,
@@ -237,7 +237,7 @@ impl<R: Read> ReportReader<R> {
 /// once stands in `within`, so that it does not matter in which pieces the bytes come.
 fn head_within(
     bytes: &[u8],
-    section: &Section<'_>,
+    section: &SectionAt<'_>,
     is_open: bool,
     within: &mut Within,
     patience: &mut u64,
@@ -273,7 +273,7 @@ fn head_within(
                 return Some(Border::Unknown);
             }
             (Ok(end), Ok((kind, map))) => {
-                let head = Section {
+                let head = SectionAt {
                     start: at,
                     kind,
                     map,
@@ -303,7 +303,7 @@ impl<R: Read> Iterator for ReportReader<R> {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if self.state == State::Done {
+            if self.state == StreamState::Done {
                 return None;
             }
             if !self.buffer.is_empty() {
@@ -312,7 +312,7 @@ impl<R: Read> Iterator for ReportReader<R> {
                 }
                 let len = self.buffer.len();
                 if !self.has_section && len > limits::GARBAGE_BYTES {
-                    self.state = State::Done;
+                    self.state = StreamState::Done;
                     return Some(self.give(len, false));
                 }
                 if len > limits::REPORT_BYTES {
@@ -323,11 +323,11 @@ impl<R: Read> Iterator for ReportReader<R> {
                     };
                     return Some(self.give(whole, true));
                 }
-                if self.state == State::Ended {
+                if self.state == StreamState::Ended {
                     return Some(self.give(len, false));
                 }
-            } else if self.state == State::Ended {
-                self.state = State::Done;
+            } else if self.state == StreamState::Ended {
+                self.state = StreamState::Done;
                 return match self.error.take() {
                     Some(source) => Some(Err(ReadError::Io {
                         offset: self.base,
@@ -337,7 +337,7 @@ impl<R: Read> Iterator for ReportReader<R> {
                     None => Some(Err(ReadError::Empty)),
                 };
             }
-            if self.state == State::Open {
+            if self.state == StreamState::Open {
                 self.fill();
             }
         }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::checksum::crc32;
 use super::model::*;
-use super::wire::section::{Rules, Section};
+use super::wire::section::{Rules, WriteSection};
 
 /// Where the bytes of a report go: a file descriptor, or a `Vec<u8>` in tests.
 pub trait Sink {
@@ -138,7 +138,7 @@ impl<'b, S: Sink> ReportWriter<'b, S> {
     }
 
     /// Writes one section.
-    pub(crate) fn section(&mut self, section: &impl Section) -> Result<(), SinkError> {
+    pub(crate) fn section(&mut self, section: &impl WriteSection) -> Result<(), SinkError> {
         if let Some(error) = self.failed {
             return Err(error);
         }

@@ -12,29 +12,29 @@ use super::Error;
 
 /// A shared, read-only run of bytes.
 #[derive(Clone)]
-pub(crate) struct Bytes {
-    owner: Owner,
+pub(crate) struct SharedBytes {
+    owner: Backing,
     range: Range<usize>,
 }
 
 #[derive(Clone)]
-enum Owner {
+enum Backing {
     Mapped(Arc<Mmap>),
     Memory(Arc<Vec<u8>>),
 }
 
-impl AsRef<[u8]> for Bytes {
+impl AsRef<[u8]> for SharedBytes {
     fn as_ref(&self) -> &[u8] {
         self
     }
 }
 
-impl Bytes {
+impl SharedBytes {
     /// Maps a regular file: for debug files and tables, which are large and of which little is read.
     ///
     /// A file that is made shorter in place while it is mapped (rather than replaced, as linkers and
     /// copying tools do) ends the process with SIGBUS; the command says so in words.
-    pub(crate) fn map(path: &Path) -> Result<Bytes, Error> {
+    pub(crate) fn map(path: &Path) -> Result<SharedBytes, Error> {
         let (file, len) = open(path)?;
         if len == 0 {
             return Err(Error::bad_file(path, "the file is empty"));
@@ -44,15 +44,15 @@ impl Bytes {
         // which leaves the mapped inode as it was, and this is what every symbolizer relies on.
         let map = unsafe { Mmap::map(&file) }.map_err(|e| Error::io(path, e))?;
         let range = 0..map.len();
-        Ok(Bytes {
-            owner: Owner::Mapped(Arc::new(map)),
+        Ok(SharedBytes {
+            owner: Backing::Mapped(Arc::new(map)),
             range,
         })
     }
 
     /// Reads a regular file of at most `most` bytes into memory: for reports, which may be written to
     /// or cut while they are read.
-    pub(crate) fn read(path: &Path, most: u64) -> Result<Bytes, Error> {
+    pub(crate) fn read(path: &Path, most: u64) -> Result<SharedBytes, Error> {
         let (file, len) = open(path)?;
         let too_long = || {
             let what =
@@ -69,7 +69,7 @@ impl Bytes {
         if bytes.len() as u64 > most {
             return Err(too_long());
         }
-        Ok(Bytes::from(bytes))
+        Ok(SharedBytes::from(bytes))
     }
 
     /// Tells the system that what was read of a mapped file need not stay in memory: what is read again
@@ -80,7 +80,7 @@ impl Bytes {
 
     /// The same for a part of them; it may reach behind their end.
     pub(crate) fn let_go_of(&self, part: Range<usize>) {
-        if let Owner::Mapped(map) = &self.owner {
+        if let Backing::Mapped(map) = &self.owner {
             let start = self.range.start.saturating_add(part.start);
             let end = self
                 .range
@@ -100,12 +100,12 @@ impl Bytes {
     }
 
     /// The part `range` of these bytes (relative to them); `None` if it lies outside.
-    pub(crate) fn part(&self, range: Range<usize>) -> Option<Bytes> {
+    pub(crate) fn part(&self, range: Range<usize>) -> Option<SharedBytes> {
         if range.start > range.end || range.end > self.range.len() {
             return None;
         }
         let start = self.range.start + range.start;
-        Some(Bytes {
+        Some(SharedBytes {
             owner: self.owner.clone(),
             range: start..start + range.len(),
         })
@@ -150,36 +150,36 @@ fn kind_word(kind: std::fs::FileType) -> &'static str {
     }
 }
 
-impl From<Vec<u8>> for Bytes {
-    fn from(bytes: Vec<u8>) -> Bytes {
+impl From<Vec<u8>> for SharedBytes {
+    fn from(bytes: Vec<u8>) -> SharedBytes {
         let range = 0..bytes.len();
-        Bytes {
-            owner: Owner::Memory(Arc::new(bytes)),
+        SharedBytes {
+            owner: Backing::Memory(Arc::new(bytes)),
             range,
         }
     }
 }
 
-impl Default for Bytes {
-    fn default() -> Bytes {
-        Bytes::from(Vec::new())
+impl Default for SharedBytes {
+    fn default() -> SharedBytes {
+        SharedBytes::from(Vec::new())
     }
 }
 
-impl Deref for Bytes {
+impl Deref for SharedBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
         let whole: &[u8] = match &self.owner {
-            Owner::Mapped(map) => map,
-            Owner::Memory(bytes) => bytes,
+            Backing::Mapped(map) => map,
+            Backing::Memory(bytes) => bytes,
         };
         // In bounds by construction; an empty slice rather than a panic if that were ever untrue.
         whole.get(self.range.clone()).unwrap_or(&[])
     }
 }
 
-impl std::fmt::Debug for Bytes {
+impl std::fmt::Debug for SharedBytes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Bytes({} bytes)", self.range.len())
     }

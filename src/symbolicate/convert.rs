@@ -15,20 +15,20 @@ use symbolic::symcache::SymCacheConverter;
 use self::texts::{Texts, marked};
 pub(crate) use self::texts::{restored, restored_path};
 use super::direct::{Addr2Line, Direct, is_hidden};
-use super::dwarf::Sections;
+use super::dwarf::DwarfSections;
 use super::folded;
 use super::guard;
 use super::names;
 use super::object_file::ObjectFile;
-use super::symbols::{Named, Symbols};
+use super::symbols::{Named, ObjectSymbols};
 
 /// Makes it; `None` where symbolic cannot read all of the DWARF: damage, entries that nest without end,
 /// and what lies in other files; where code lies further than 4 GiB from the base, as a SymCache has 32 bits
 /// for an address; or once `stop` is set.
 pub(crate) fn convert(
     object: &ObjectFile,
-    sections: &Arc<Sections>,
-    symbols: &Symbols,
+    sections: &Arc<DwarfSections>,
+    symbols: &ObjectSymbols,
     stop: &AtomicBool,
 ) -> Option<Vec<u8>> {
     let end = object.code.last().map_or(0, |&(_, end)| end);
@@ -67,7 +67,7 @@ pub(crate) fn convert(
 
 struct Making<'a> {
     object: &'a ObjectFile,
-    symbols: &'a Symbols,
+    symbols: &'a ObjectSymbols,
     /// Relative addresses that have a function by now: in order, without overlaps.
     covered: Vec<(u64, u64)>,
     converter: SymCacheConverter<'a>,
@@ -80,7 +80,7 @@ impl Making<'_> {
     }
 
     /// All functions that DWARF describes.
-    fn functions(&mut self, sections: &Sections, direct: &mut Direct) -> Option<()> {
+    fn functions(&mut self, sections: &DwarfSections, direct: &mut Direct) -> Option<()> {
         let base = self.object.base;
         // Without a symbol map a function keeps the name that DWARF has, also where others were
         // folded onto it.
@@ -238,7 +238,7 @@ fn gaps(covered: &[(u64, u64)], range: (u64, u64)) -> Vec<(u64, u64)> {
 }
 
 /// `start..end`, cut where another symbol begins or one ends.
-fn pieces(symbols: &Symbols, start: u64, end: u64) -> Vec<(u64, u64, Option<Named<'_>>)> {
+fn pieces(symbols: &ObjectSymbols, start: u64, end: u64) -> Vec<(u64, u64, Option<Named<'_>>)> {
     let mut pieces = Vec::new();
     let mut at = start;
     for symbol in symbols.within(start, end) {
@@ -264,9 +264,9 @@ fn mangles(language: Language) -> bool {
 }
 
 /// A row of a line table: start, end, file and line.
-type Row<'a> = (u64, u64, Option<&'a str>, Option<u32>);
+type LineRow<'a> = (u64, u64, Option<&'a str>, Option<u32>);
 
-fn line_info<'a>(&(start, end, file, line): &Row<'a>, base: u64) -> LineInfo<'a> {
+fn line_info<'a>(&(start, end, file, line): &LineRow<'a>, base: u64) -> LineInfo<'a> {
     LineInfo {
         address: start - base,
         size: Some(end - start),

@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::bytes::Bytes;
+use super::bytes::SharedBytes;
 use super::cache::Cache;
 use super::convert::convert;
 use super::direct::Direct;
-use super::dwarf::Sections;
-use super::frame::{Answer, Frame, Source};
+use super::dwarf::DwarfSections;
+use super::frame::{Frame, Resolved, Source};
 use super::object_file::ObjectFile;
-use super::symbols::{self, Symbols};
+use super::symbols::{self, ObjectSymbols};
 use super::symcache::FullTable;
 use super::{lock, names};
 
@@ -27,10 +27,10 @@ pub(crate) struct DebugFile {
 struct Inner {
     object: ObjectFile,
     sup: Option<ObjectFile>,
-    work: Arc<Work>,
+    work: Arc<DebugFileOptions>,
     /// Once the whole file is known, no more is read of its DWARF.
     dwarf: Mutex<DwarfState>,
-    symbols: OnceLock<Symbols>,
+    symbols: OnceLock<ObjectSymbols>,
     /// The table of the whole file, once it was made or mapped.
     full_table: OnceLock<FullTable>,
     /// Set where the table that is being made is of no use any more.
@@ -39,7 +39,7 @@ struct Inner {
 
 /// How debug files go about their work.
 #[derive(Debug, Clone)]
-pub(crate) struct Work {
+pub(crate) struct DebugFileOptions {
     /// Threads to walk folders with.
     pub jobs: usize,
     pub cache: Option<Cache>,
@@ -49,7 +49,7 @@ pub(crate) struct Work {
 #[derive(Default)]
 struct DwarfState {
     began: bool,
-    sections: Option<Arc<Sections>>,
+    sections: Option<Arc<DwarfSections>>,
     direct: Option<Direct>,
     /// How many addresses were looked up in it so far.
     answers: u32,
@@ -72,7 +72,11 @@ const MAKING_PER_BYTE: Duration = Duration::from_nanos(20);
 const STACK: usize = 16 << 20;
 
 impl DebugFile {
-    pub(crate) fn new(object: ObjectFile, sup: Option<ObjectFile>, work: Arc<Work>) -> DebugFile {
+    pub(crate) fn new(
+        object: ObjectFile,
+        sup: Option<ObjectFile>,
+        work: Arc<DebugFileOptions>,
+    ) -> DebugFile {
         let full_table = OnceLock::new();
         if let Some(cache) = work.cache.as_ref().filter(|_| Cache::is_worth_it(&object))
             && let Some(bytes) = cache.load(&object)
@@ -109,7 +113,7 @@ impl DebugFile {
     }
 
     /// The answer for a link-time address; `None` where the truth is unknown.
-    pub(crate) fn lookup(&self, svma: u64) -> Option<Answer> {
+    pub(crate) fn lookup(&self, svma: u64) -> Option<Resolved> {
         let inner = &self.inner;
         inner.object.code_end(svma)?;
         if let Some(table) = inner.full_table.get() {
@@ -158,7 +162,7 @@ impl Inner {
         if let Some(cache) = self.work.cache.as_ref().filter(worth_it) {
             cache.store(&self.object, &table);
         }
-        if let Some(table) = FullTable::new(Bytes::from(table), self.object.base)
+        if let Some(table) = FullTable::new(SharedBytes::from(table), self.object.base)
             && self.full_table.set(table).is_ok()
         {
             let mut reading = lock(&self.dwarf);
@@ -167,7 +171,7 @@ impl Inner {
     }
 
     /// The object's symbols.
-    fn symbols(&self) -> &Symbols {
+    fn symbols(&self) -> &ObjectSymbols {
         self.symbols.get_or_init(|| symbols::read(&self.object))
     }
 
@@ -176,7 +180,7 @@ impl Inner {
         &self,
         reading: &mut DwarfState,
         svma: u64,
-        work: impl FnOnce(&Symbols) -> T,
+        work: impl FnOnce(&ObjectSymbols) -> T,
     ) -> T {
         reading.near += 1;
         if self.symbols.get().is_none()
@@ -189,15 +193,19 @@ impl Inner {
     }
 
     /// The answer straight from DWARF and symbols, and whether the table of the whole file is worth it now.
-    fn lookup_directly(&self, svma: u64) -> (Option<Answer>, bool) {
+    fn lookup_directly(&self, svma: u64) -> (Option<Resolved>, bool) {
         let mut reading = lock(&self.dwarf);
         if let Some(table) = self.full_table.get() {
             return (table.lookup(svma), false); // made while this thread waited
         }
         let began = cpu_time();
         if !std::mem::replace(&mut reading.began, true) {
-            reading.sections = Sections::load(&self.object).map(Arc::new);
-            let sup = self.sup.as_ref().and_then(Sections::load).map(Arc::new);
+            reading.sections = DwarfSections::load(&self.object).map(Arc::new);
+            let sup = self
+                .sup
+                .as_ref()
+                .and_then(DwarfSections::load)
+                .map(Arc::new);
             let own = reading.sections.as_ref();
             reading.direct = own.map(|own| Direct::new(&self.object, own, sup.as_ref()));
             self.object.bytes.let_go();
@@ -215,7 +223,7 @@ impl Inner {
         (answer, is_first)
     }
 
-    fn answer(&self, reading: &mut DwarfState, svma: u64) -> Option<Answer> {
+    fn answer(&self, reading: &mut DwarfState, svma: u64) -> Option<Resolved> {
         let found = reading
             .direct
             .as_mut()
@@ -258,20 +266,20 @@ impl Inner {
             frames.push(frame);
         }
         let says_something = |frame: &Frame| frame.function.is_some() || frame.file.is_some();
-        frames.iter().any(says_something).then(|| Answer {
+        frames.iter().any(says_something).then(|| Resolved {
             entry: entry.filter(|_| frames.last().is_some_and(|last| last.function.is_some())),
             frames: frames.into(),
         })
     }
 
-    fn answer_by_symbol(&self, reading: &mut DwarfState, svma: u64) -> Option<Answer> {
+    fn answer_by_symbol(&self, reading: &mut DwarfState, svma: u64) -> Option<Resolved> {
         self.with_symbols(reading, svma, |symbols| {
             let symbol = symbols.at(svma)?;
             let frame = Frame {
                 source: Source::Symbols,
                 ..named(symbol.name)
             };
-            Some(Answer {
+            Some(Resolved {
                 frames: [frame].into(),
                 entry: Some(symbol.entry),
             })

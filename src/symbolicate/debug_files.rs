@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use rustc_hash::FxHashMap;
 
 use super::Error;
-use super::bytes::Bytes;
+use super::bytes::SharedBytes;
 use super::cache::Cache;
-use super::debug_file::{DebugFile, Work};
+use super::debug_file::{DebugFile, DebugFileOptions};
 use super::image_files::{ImageFiles, has_dwarf};
 use super::object_file::{self, ObjectFile};
 use super::walk::{self, ObjectSummary};
@@ -21,20 +21,20 @@ const OPEN_IMAGES: usize = 64;
 /// Where to look for debug information, and what was found there. `Send + Sync`.
 pub struct DebugFiles {
     /// By UUID or build id; those that have none together.
-    index: FxHashMap<Vec<u8>, Vec<Entry>>,
+    index: FxHashMap<Vec<u8>, Vec<FoundObject>>,
     /// Images given by their own path that have nothing to name functions by.
     nameless: Vec<Listed>,
     system: bool,
     max_size: u64,
-    open: Mutex<Open>,
-    work: Arc<Work>,
+    open: Mutex<OpenImages>,
+    work: Arc<DebugFileOptions>,
     #[cfg(feature = "debuginfod")]
     debuginfod: Option<super::Debuginfod>,
 }
 
 /// An object that was found.
 #[derive(Debug, Clone)]
-struct Entry {
+struct FoundObject {
     path: PathBuf,
     arch: String,
     has_dwarf: bool,
@@ -52,14 +52,14 @@ pub(crate) struct Listed {
 }
 
 /// The images in use, and when each was used last.
-struct Open {
-    images: FxHashMap<(Vec<u8>, String), Used>,
+struct OpenImages {
+    images: FxHashMap<(Vec<u8>, String), LastUsed>,
     clock: u64,
     limit: usize,
 }
 
 /// An image's files (or that there are none), and when they were used last.
-type Used = (Option<Arc<ImageFiles>>, u64);
+type LastUsed = (Option<Arc<ImageFiles>>, u64);
 
 /// What [`DebugFiles::add`] found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl Default for DebugFiles {
 impl DebugFiles {
     /// None yet, but those of the system: an image's own path, and on Linux `/usr/lib/debug`.
     pub fn new() -> DebugFiles {
-        let open = Open {
+        let open = OpenImages {
             images: FxHashMap::default(),
             clock: 0,
             limit: OPEN_IMAGES,
@@ -91,7 +91,7 @@ impl DebugFiles {
             system: true,
             max_size: u64::MAX,
             open: Mutex::new(open),
-            work: Arc::new(Work {
+            work: Arc::new(DebugFileOptions {
                 jobs: 1,
                 cache: None,
             }),
@@ -192,9 +192,9 @@ impl DebugFiles {
             }
             added += 1;
             let entries = self.index.entry(object.id).or_default();
-            let same = |entry: &Entry| entry.path == path && entry.arch == object.arch;
+            let same = |entry: &FoundObject| entry.path == path && entry.arch == object.arch;
             if !entries.iter().any(same) {
-                entries.push(Entry {
+                entries.push(FoundObject {
                     path: path.to_owned(),
                     arch: object.arch,
                     has_dwarf: object.has_dwarf,
@@ -261,7 +261,8 @@ impl DebugFiles {
     pub(crate) fn others_named(&self, name: &str, id: &[u8]) -> Vec<Vec<u8>> {
         let mut others: Vec<Vec<u8>> = Vec::new();
         for (other, entries) in &self.index {
-            let same = |entry: &Entry| entry.path.file_name().is_some_and(|file| file == name);
+            let same =
+                |entry: &FoundObject| entry.path.file_name().is_some_and(|file| file == name);
             if other != id && !other.is_empty() && entries.iter().any(same) {
                 others.push(other.clone());
             }
@@ -381,7 +382,7 @@ fn file_name(path: &Path) -> String {
 
 /// The object in a file that has this UUID or build id.
 fn open_by_id(path: &Path, id: &[u8]) -> Result<Option<ObjectFile>, Error> {
-    let bytes = Bytes::map(path)?;
+    let bytes = SharedBytes::map(path)?;
     if object_file::is_shared_cache(&bytes) {
         return dyld_cache::image(path, &bytes, id);
     }

@@ -65,7 +65,7 @@ pub enum Fetching<'a> {
 }
 
 /// The result of querying one server.
-enum Outcome {
+enum Reply {
     Fetched,
     NotThere,
     Failed,
@@ -171,9 +171,9 @@ impl Debuginfod {
             let server_url = server.trim_end_matches('/');
             let url = format!("{scheme}{server_url}/buildid/{hex}/debuginfo");
             match self.fetch(&url, id, &folder, &path) {
-                Ok(Outcome::Fetched) => return Some(path),
-                Ok(Outcome::NotThere) => {}
-                Ok(Outcome::Failed) => all_answered = false,
+                Ok(Reply::Fetched) => return Some(path),
+                Ok(Reply::NotThere) => {}
+                Ok(Reply::Failed) => all_answered = false,
                 Err(error) => {
                     all_answered = false;
                     lock(&self.silent).insert(server.clone());
@@ -198,7 +198,7 @@ impl Debuginfod {
     ///
     /// # Errors
     /// If the server cannot be reached, or takes too long.
-    fn fetch(&self, url: &str, id: &[u8], folder: &Path, path: &Path) -> io::Result<Outcome> {
+    fn fetch(&self, url: &str, id: &[u8], folder: &Path, path: &Path) -> io::Result<Reply> {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
         let agent: ureq::Agent = ureq::Agent::config_builder()
             .timeout_connect(Some(self.timeout.min(Duration::from_secs(20))))
@@ -209,7 +209,7 @@ impl Debuginfod {
             .into();
         let mut response = match agent.get(url).call() {
             Ok(response) => response,
-            Err(ureq::Error::StatusCode(404)) => return Ok(Outcome::NotThere),
+            Err(ureq::Error::StatusCode(404)) => return Ok(Reply::NotThere),
             Err(ureq::Error::StatusCode(code)) => {
                 return Ok(self.failed(url, &format!("it answered {code}")));
             }
@@ -253,13 +253,13 @@ impl Debuginfod {
             };
         }
         self.notify(&Fetching::Done { url });
-        Ok(Outcome::Fetched)
+        Ok(Reply::Fetched)
     }
 
     /// Another server may do better.
-    fn failed(&self, url: &str, why: &str) -> Outcome {
+    fn failed(&self, url: &str, why: &str) -> Reply {
         self.notify(&Fetching::Failed { url, why });
-        Outcome::Failed
+        Reply::Failed
     }
 
     fn notify(&self, what: &Fetching<'_>) {

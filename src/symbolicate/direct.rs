@@ -7,7 +7,7 @@ use std::sync::Arc;
 use addr2line::gimli::{self, Dwarf, UnitOffset, UnitRef};
 use addr2line::{Context, LookupContinuation, LookupResult};
 
-use super::dwarf::{Sections, Slice, forever};
+use super::dwarf::{DwarfSections, Slice, forever};
 use super::folded;
 use super::guard::{self, Guard};
 use super::object_file::ObjectFile;
@@ -23,12 +23,12 @@ pub(crate) struct Direct {
     pub is_partial: bool,
     /// The object's own, next to which `.dwo` and `.dwp` files are looked for.
     path: PathBuf,
-    own: &'static Sections,
-    shared: Option<&'static Sections>,
+    own: &'static DwarfSections,
+    shared: Option<&'static DwarfSections>,
     /// Code of an ELF image, until the lines of folded functions were taken out.
     folds: Option<Vec<(u64, u64)>>,
     /// What all of the above reads; dropped last.
-    sections: Vec<Arc<Sections>>,
+    sections: Vec<Arc<DwarfSections>>,
 }
 
 /// One object's units as addr2line has them.
@@ -62,8 +62,8 @@ impl Direct {
     /// Reads the roots of the units, and nothing else yet.
     pub(crate) fn new(
         object: &ObjectFile,
-        sections: &Arc<Sections>,
-        sup: Option<&Arc<Sections>>,
+        sections: &Arc<DwarfSections>,
+        sup: Option<&Arc<DwarfSections>>,
     ) -> Direct {
         let view = sections.view(sup.map(|sup| &**sup));
         let units = Units::new(&view, &object.code);
@@ -158,8 +158,8 @@ impl Direct {
 impl Addr2Line {
     fn new(
         path: &Path,
-        own: &'static Sections,
-        shared: Option<&'static Sections>,
+        own: &'static DwarfSections,
+        shared: Option<&'static DwarfSections>,
     ) -> Option<Addr2Line> {
         let dwarf = Arc::new(guard::view_all(own, shared)?);
         let (dwarf, context) = match Context::from_arc_dwarf(dwarf.clone()) {

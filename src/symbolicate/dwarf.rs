@@ -5,7 +5,7 @@ use std::sync::Arc;
 use addr2line::gimli::{self, EndianSlice, RunTimeEndian, SectionId};
 use symbolic::debuginfo::dwarf::{self as symbolic_dwarf, DwarfSection};
 
-use super::bytes::Bytes;
+use super::bytes::SharedBytes;
 use super::object_file::ObjectFile;
 
 /// How gimli reads here: slices of sections that outlive it.
@@ -42,32 +42,32 @@ const OF_PACKAGES: [SectionId; 7] = [
 const UNREAD: u8 = gimli::DW_AT_visibility.0 as u8;
 
 /// The sections of one object.
-pub(crate) struct Sections {
+pub(crate) struct DwarfSections {
     little: bool,
-    parts: Vec<(SectionId, Bytes)>,
+    parts: Vec<(SectionId, SharedBytes)>,
 }
 
-impl Sections {
+impl DwarfSections {
     /// Those of an image or a dSYM; `None` where it has no DWARF.
-    pub(crate) fn load(object: &ObjectFile) -> Option<Sections> {
+    pub(crate) fn load(object: &ObjectFile) -> Option<DwarfSections> {
         object
             .has_dwarf
-            .then(|| Sections::named(object, &WANTED, |id| Some(id.name())))
+            .then(|| DwarfSections::named(object, &WANTED, |id| Some(id.name())))
     }
 
     /// Those of a `.dwo` file or a `.dwp` package.
-    pub(crate) fn load_split(object: &ObjectFile) -> Sections {
+    pub(crate) fn load_split(object: &ObjectFile) -> DwarfSections {
         let wanted: Vec<SectionId> = WANTED.into_iter().chain(OF_PACKAGES).collect();
-        Sections::named(object, &wanted, SectionId::dwo_name)
+        DwarfSections::named(object, &wanted, SectionId::dwo_name)
     }
 
     fn named(
         object: &ObjectFile,
         wanted: &[SectionId],
         name: impl Fn(SectionId) -> Option<&'static str>,
-    ) -> Sections {
+    ) -> DwarfSections {
         let load = |&id: &SectionId| Some((id, object.section(name(id)?)?));
-        Sections {
+        DwarfSections {
             little: object
                 .parse()
                 .is_none_or(|file| object::Object::is_little_endian(&file)),
@@ -76,7 +76,7 @@ impl Sections {
     }
 
     /// The same, but for attributes whose names stand at these places of `.debug_abbrev`: no one reads those.
-    pub(crate) fn without_attributes(&self, at: &[usize]) -> Sections {
+    pub(crate) fn without_attributes(&self, at: &[usize]) -> DwarfSections {
         self.changed(SectionId::DebugAbbrev, |abbreviations| {
             for &at in at {
                 if let Some(name) = abbreviations.get_mut(at) {
@@ -88,7 +88,7 @@ impl Sections {
 
     /// The same without the lines whose first addresses stand at these places of `.debug_line`, in so many bytes:
     /// they begin at an address that stands for none.
-    pub(crate) fn without_lines(&self, at: &[(usize, u8)]) -> Sections {
+    pub(crate) fn without_lines(&self, at: &[(usize, u8)]) -> DwarfSections {
         self.changed(SectionId::DebugLine, |lines| {
             for &(at, len) in at {
                 if let Some(address) = lines.get_mut(at..at + usize::from(len)) {
@@ -98,13 +98,13 @@ impl Sections {
         })
     }
 
-    fn changed(&self, id: SectionId, change: impl FnOnce(&mut [u8])) -> Sections {
+    fn changed(&self, id: SectionId, change: impl FnOnce(&mut [u8])) -> DwarfSections {
         let mut bytes = self.bytes(id).to_vec();
         change(&mut bytes);
         let mut parts = self.parts.clone();
         parts.retain(|(other, _)| *other != id);
         parts.push((id, bytes.into()));
-        Sections {
+        DwarfSections {
             little: self.little,
             parts,
         }
@@ -129,8 +129,8 @@ impl Sections {
     }
 
     /// gimli's view of them, with `sup`, those of the file that dwz made.
-    pub(crate) fn view<'a>(&'a self, sup: Option<&'a Sections>) -> gimli::Dwarf<R<'a>> {
-        let load = |sections: &'a Sections| {
+    pub(crate) fn view<'a>(&'a self, sup: Option<&'a DwarfSections>) -> gimli::Dwarf<R<'a>> {
+        let load = |sections: &'a DwarfSections| {
             gimli::Dwarf::load(|id| Ok::<_, std::convert::Infallible>(sections.reader(id)))
                 .unwrap_or_else(|never| match never {})
         };
@@ -146,7 +146,7 @@ impl Sections {
     /// fails.
     pub(crate) fn view_all<'a>(
         &'a self,
-        sup: Option<&'a Sections>,
+        sup: Option<&'a DwarfSections>,
         check: impl FnOnce(&gimli::Dwarf<R<'a>>) -> bool,
     ) -> Option<gimli::Dwarf<R<'a>>> {
         let mut dwarf = self.view(sup);
@@ -160,12 +160,12 @@ impl Sections {
 
 /// # Safety
 /// What is read of the result must not outlive `sections`.
-pub(super) unsafe fn forever(sections: &Arc<Sections>) -> &'static Sections {
+pub(super) unsafe fn forever(sections: &Arc<DwarfSections>) -> &'static DwarfSections {
     // SAFETY: as this function's own; an `Arc` never moves what it holds.
     unsafe { &*Arc::as_ptr(sections) }
 }
 
-impl<'data> symbolic_dwarf::Dwarf<'data> for &'data Sections {
+impl<'data> symbolic_dwarf::Dwarf<'data> for &'data DwarfSections {
     fn endianity(&self) -> symbolic_dwarf::Endian {
         match self.little {
             true => symbolic_dwarf::Endian::Little,

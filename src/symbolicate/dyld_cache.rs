@@ -12,7 +12,7 @@ use object::macho::{DyldCacheHeader, LinkeditDataCommand, MachHeader64, Nlist64,
 use object::read::macho::{DyldCache, MachHeader, Nlist, SymbolTable};
 
 use super::Error;
-use super::bytes::Bytes;
+use super::bytes::SharedBytes;
 use super::object_file::{self, ObjectFile};
 use crate::functions::MOST_SYMBOLS;
 
@@ -55,15 +55,19 @@ pub(crate) fn list(path: &Path, data: &[u8]) -> Result<(String, Vec<Vec<u8>>), E
 ///
 /// # Errors
 /// If the cache, or a further file of it, is not there or damaged.
-pub(crate) fn image(path: &Path, bytes: &Bytes, id: &[u8]) -> Result<Option<ObjectFile>, Error> {
+pub(crate) fn image(
+    path: &Path,
+    bytes: &SharedBytes,
+    id: &[u8],
+) -> Result<Option<ObjectFile>, Error> {
     let data: &[u8] = bytes;
     let header = header(path, data)?;
     let Some((_, address)) = images(header, data).find(|(known, _)| *known == id) else {
         return Ok(None);
     };
     let further = further(path, data)?;
-    let maps = further.iter().map(|path| Bytes::map(path));
-    let maps: Vec<Bytes> = maps.collect::<Result<_, _>>()?;
+    let maps = further.iter().map(|path| SharedBytes::map(path));
+    let maps: Vec<SharedBytes> = maps.collect::<Result<_, _>>()?;
     let files: Vec<&[u8]> = maps.iter().map(|bytes| &**bytes).collect();
     let cache = DyldCache::<Little>::parse(data, &files).map_err(|e| damaged(path, e))?;
     let has_symbols = |path: &PathBuf| path.extension().is_some_and(|end| end == "symbols");
@@ -77,7 +81,7 @@ pub(crate) fn image(path: &Path, bytes: &Bytes, id: &[u8]) -> Result<Option<Obje
             format_args!("its image {uuid} cannot be read"),
         ));
     };
-    let objects = object_file::open_bytes(path, Bytes::from(taken))?;
+    let objects = object_file::open_bytes(path, SharedBytes::from(taken))?;
     Ok(objects.into_iter().find(|object| object.id == id))
 }
 
@@ -178,10 +182,10 @@ fn put(bytes: &mut [u8], at: usize, numbers: &[usize]) {
     }
 }
 
-type Table<'a> = SymbolTable<'a, MachHeader64<Little>>;
+type DyldTable<'a> = SymbolTable<'a, MachHeader64<Little>>;
 
 /// The local symbols of the image that begins so many bytes behind the start of the cache.
-fn local_symbols(data: &[u8], image: u64) -> Option<Table<'_>> {
+fn local_symbols(data: &[u8], image: u64) -> Option<DyldTable<'_>> {
     let header = DyldCacheHeader::<Little>::parse(data).ok()?;
     let start = header.local_symbols_offset.get(Little);
     let info = data.get(usize::try_from(start).ok()?..)?;
@@ -217,7 +221,7 @@ fn local_symbols(data: &[u8], image: u64) -> Option<Table<'_>> {
 }
 
 /// What these tables define, as one table and its names.
-fn joined(tables: &[Table<'_>]) -> Option<(Vec<u8>, Vec<u8>)> {
+fn joined(tables: &[DyldTable<'_>]) -> Option<(Vec<u8>, Vec<u8>)> {
     let (mut nlists, mut names) = (Vec::new(), vec![0]);
     for table in tables {
         for symbol in table.iter().take(MOST_SYMBOLS) {

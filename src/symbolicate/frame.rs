@@ -99,7 +99,7 @@ impl PhysicalFrame {
 
 /// What is known of an address.
 #[derive(Debug, Clone)]
-pub(crate) struct Answer {
+pub(crate) struct Resolved {
     /// Innermost first; never empty.
     pub frames: Arc<[Frame]>,
     /// Link-time address of the function that all of these were inlined into.

@@ -4,7 +4,7 @@
 use addr2line::gimli::{self, Dwarf, Reader as _, Section as _, Unit, UnitOffset, UnitRef};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::dwarf::{R, Sections};
+use super::dwarf::{DwarfSections, R};
 use super::roots::{self, MOST_READS};
 
 /// Functions inlined into one another deeper than this are damage. Real ones have been seen 60 deep.
@@ -19,7 +19,7 @@ const RANGES_PER_BYTE: usize = 16;
 const MOST_TRIES: u64 = 1 << 34;
 
 /// A function's entry: the offset of its unit, and that in the unit.
-pub(crate) type Entry = (usize, UnitOffset);
+pub(crate) type FunctionEntry = (usize, UnitOffset);
 
 /// Which of the units that addr2line may read were found sound.
 #[derive(Default)]
@@ -29,7 +29,7 @@ pub(crate) struct Guard {
     checked: FxHashMap<usize, bool>,
     /// Of the units checked: where several functions begin, since the linker folded them, and their
     /// entries, as unit and offset in it.
-    folded: FxHashMap<u64, Vec<Entry>>,
+    folded: FxHashMap<u64, Vec<FunctionEntry>>,
 }
 
 impl Guard {
@@ -43,7 +43,7 @@ impl Guard {
 
     /// The entries of functions that the linker folded into the one that begins at `address`, if it
     /// did, of the units checked so far.
-    pub(crate) fn folded(&self, address: u64) -> &[Entry] {
+    pub(crate) fn folded(&self, address: u64) -> &[FunctionEntry] {
         self.folded.get(&address).map_or(&[], Vec::as_slice)
     }
 
@@ -86,8 +86,8 @@ fn for_each_unit<'a>(dwarf: &Dwarf<R<'a>>, mut work: impl FnMut(usize, Unit<R<'a
 
 /// gimli's view of `sections`, to read each unit; `None` where its tables are more than any compiler writes.
 pub(crate) fn view_all<'a>(
-    sections: &'a Sections,
-    sup: Option<&'a Sections>,
+    sections: &'a DwarfSections,
+    sup: Option<&'a DwarfSections>,
 ) -> Option<Dwarf<R<'a>>> {
     sections.view_all(sup, tables_are_bounded)
 }

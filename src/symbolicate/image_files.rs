@@ -6,7 +6,7 @@ use std::sync::{Mutex, OnceLock};
 use rustc_hash::FxHashMap;
 
 use super::debug_file::DebugFile;
-use super::frame::Answer;
+use super::frame::Resolved;
 use super::lock;
 
 /// Recent answers lie in so many parts with a lock each, by address.
@@ -20,7 +20,7 @@ const REPEATS: u32 = 64;
 const FREQUENT: usize = 1 << 9;
 
 /// An address and what was found there, once it is looked up often.
-type Known = OnceLock<(u64, Option<Answer>)>;
+type KnownAddress = OnceLock<(u64, Option<Resolved>)>;
 
 /// The files of one image: those with DWARF first, then those with symbols alone.
 pub(crate) struct ImageFiles {
@@ -32,20 +32,20 @@ pub(crate) struct ImageFiles {
 #[derive(Default)]
 struct Shard {
     /// The first addresses that were looked up twice. They stay, so that a look-up takes no lock.
-    frequent: OnceLock<Box<[Known]>>,
+    frequent: OnceLock<Box<[KnownAddress]>>,
     recent: Mutex<Recent>,
 }
 
 /// Answers of late, until there are too many.
 #[derive(Default)]
 struct Recent {
-    answers: FxHashMap<u64, Option<Answer>>,
+    answers: FxHashMap<u64, Option<Resolved>>,
     repeats: u32,
 }
 
 impl Shard {
     /// The two places that an address has among the frequent ones: its hash is multiplicative, as neighbours are alike.
-    fn places(&self, svma: u64) -> &[Known] {
+    fn places(&self, svma: u64) -> &[KnownAddress] {
         let hash = svma.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let at = (hash as usize % FREQUENT) & !1;
         self.frequent.get().map_or(&[], |all| &all[at..at + 2])
@@ -61,7 +61,7 @@ impl ImageFiles {
     }
 
     /// Frames at an svma of the image; where it is looked up often, the answer is only borrowed.
-    pub(crate) fn lookup(&self, svma: u64) -> Option<Cow<'_, Answer>> {
+    pub(crate) fn lookup(&self, svma: u64) -> Option<Cow<'_, Resolved>> {
         // The low bits of arm64 addresses are all alike.
         let shard = &self.shards[(svma >> 2) as usize % SHARDS];
         let places = shard.places(svma);

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use symbolic::common::{Language, Name, NameMangling};
 use symbolic::demangle::{Demangle, DemangleOptions};
 
-use super::symbols::Symbols;
+use super::symbols::ObjectSymbols;
 
 /// A mangled Rust, C++ or Swift name in its source form; any other name as it is.
 pub(crate) fn demangle(name: &str) -> Cow<'_, str> {
@@ -42,7 +42,7 @@ fn mangling(name: &str) -> Option<Language> {
 
 /// The full name of the function at a link-time address, of which debug information has but the plain one,
 /// or none: that of the symbol at its entry that agrees.
-pub(crate) fn in_full<'s>(symbols: &'s Symbols, entry: u64, plain: &str) -> Option<&'s str> {
+pub(crate) fn in_full<'s>(symbols: &'s ObjectSymbols, entry: u64, plain: &str) -> Option<&'s str> {
     let mut at_entry = symbols.names_at(entry);
     at_entry.find(|symbol| plain.is_empty() || (*symbol != plain && agree(symbol, plain)))
 }

@@ -7,7 +7,7 @@ use object::read::macho::FatArch;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 
 use super::Error;
-use super::bytes::Bytes;
+use super::bytes::SharedBytes;
 use crate::functions::{self, MOST_SYMBOLS};
 use crate::report::text_hash;
 
@@ -17,7 +17,7 @@ const MOST_UNPACKED: u64 = 100;
 #[derive(Debug, Clone)]
 pub(crate) struct ObjectFile {
     pub path: PathBuf,
-    pub bytes: Bytes,
+    pub bytes: SharedBytes,
     /// `Mach-O` or `ELF`.
     pub format: &'static str,
     /// `arm64`, `arm64e`, `x86_64`, or the architecture's name in `object`.
@@ -41,11 +41,11 @@ pub(crate) struct ObjectFile {
 
 /// The objects in a file: one, or as many as a universal file has slices.
 pub(crate) fn open(path: &Path) -> Result<Vec<ObjectFile>, Error> {
-    open_bytes(path, Bytes::map(path)?)
+    open_bytes(path, SharedBytes::map(path)?)
 }
 
 /// As [`open`], for bytes that are already there.
-pub(crate) fn open_bytes(path: &Path, bytes: Bytes) -> Result<Vec<ObjectFile>, Error> {
+pub(crate) fn open_bytes(path: &Path, bytes: SharedBytes) -> Result<Vec<ObjectFile>, Error> {
     let data: &[u8] = &bytes;
     if !looks_like_object(data) {
         return Err(Error::bad_file(
@@ -128,7 +128,7 @@ fn kind_word(data: &[u8]) -> &'static str {
 
 fn slice(
     path: &Path,
-    bytes: &Bytes,
+    bytes: &SharedBytes,
     arch: &impl FatArch,
     objects: &mut Vec<ObjectFile>,
 ) -> Result<(), Error> {
@@ -151,7 +151,7 @@ fn slice(
     Ok(())
 }
 
-fn describe(path: &Path, bytes: Bytes) -> Result<ObjectFile, Error> {
+fn describe(path: &Path, bytes: SharedBytes) -> Result<ObjectFile, Error> {
     let data: &[u8] = &bytes;
     let bad =
         |e: object::Error| Error::bad_file(path, format_args!("damaged {}: {e}", kind_word(data)));
@@ -270,8 +270,8 @@ impl ObjectFile {
     }
 
     /// What bounds its functions.
-    pub(crate) fn bounds(&self) -> functions::Object<'_> {
-        functions::Object {
+    pub(crate) fn bounds(&self) -> functions::ObjectFacts<'_> {
+        functions::ObjectFacts {
             code: &self.code,
             base: self.base,
             has_dwarf: self.has_dwarf,
@@ -280,7 +280,7 @@ impl ObjectFile {
     }
 
     /// A section by its ELF name (`.debug_info` finds `__DWARF,__debug_info` too), decompressed.
-    pub(crate) fn section(&self, name: &str) -> Option<Bytes> {
+    pub(crate) fn section(&self, name: &str) -> Option<SharedBytes> {
         let file = self.parse()?;
         let section = file.section_by_name(name)?;
         let data = section.uncompressed_data().ok()?;
@@ -294,7 +294,7 @@ impl ObjectFile {
     }
 
     /// A slice of this object's bytes as bytes that keep the file alive.
-    fn part_of(&self, data: &[u8]) -> Option<Bytes> {
+    fn part_of(&self, data: &[u8]) -> Option<SharedBytes> {
         let start = (data.as_ptr() as usize).checked_sub(self.bytes.as_ptr() as usize)?;
         self.bytes.part(start..start.checked_add(data.len())?)
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use addr2line::SplitDwarfLoad;
 use addr2line::gimli::{self, Dwarf, DwarfPackage, EndianSlice, Reader as _, Section, SectionId};
 
-use super::dwarf::{Sections, Slice, forever};
+use super::dwarf::{DwarfSections, Slice, forever};
 use super::guard;
 use super::object_file;
 
@@ -16,7 +16,7 @@ pub(super) struct Split {
     /// The package next to the object, once it was looked for.
     package: Option<Option<DwarfPackage<Slice>>>,
     path: PathBuf,
-    sections: Vec<Arc<Sections>>,
+    sections: Vec<Arc<DwarfSections>>,
     /// Whether one was needed that is not there, or not sound.
     pub(super) is_missing: bool,
 }
@@ -78,12 +78,12 @@ impl Split {
         DwarfPackage::load(section, empty).ok()
     }
 
-    fn open(&mut self, path: &Path) -> Option<&'static Sections> {
+    fn open(&mut self, path: &Path) -> Option<&'static DwarfSections> {
         if !path.is_file() {
             return None;
         }
         let object = object_file::open(path).ok()?.into_iter().next()?;
-        let sections = Arc::new(Sections::load_split(&object));
+        let sections = Arc::new(DwarfSections::load_split(&object));
         self.sections.push(sections.clone());
         // SAFETY: held in `self.sections` for as long as this value; what reads them is dropped with
         // `Direct`, whose `context` stands before it.

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use addr2line::gimli;
 
-use super::dwarf::Sections;
+use super::dwarf::DwarfSections;
 use super::object_file::ObjectFile;
 use super::{guard, search};
 
 /// What the units of an object say of themselves.
 #[derive(Debug, Default)]
-pub(crate) struct Survey {
+pub(crate) struct UnitSurvey {
     pub units: usize,
     /// DWARF versions, each once.
     pub versions: BTreeSet<u16>,
@@ -19,12 +19,13 @@ pub(crate) struct Survey {
 }
 
 /// Reads the root of every unit; `None` if there is no DWARF.
-pub(crate) fn survey(object: &ObjectFile) -> Option<Survey> {
-    let sections = Sections::load(object)?;
+pub(crate) fn survey(object: &ObjectFile) -> Option<UnitSurvey> {
+    let sections = DwarfSections::load(object)?;
     // Where dwz took part of it out, its producer may stand there.
-    let shared = search::dwz_file(object, Vec::new()).and_then(|shared| Sections::load(&shared));
+    let shared =
+        search::dwz_file(object, Vec::new()).and_then(|shared| DwarfSections::load(&shared));
     let dwarf = guard::view_all(&sections, shared.as_ref())?;
-    let mut survey = Survey::default();
+    let mut survey = UnitSurvey::default();
     let mut units = dwarf.units();
     while let Ok(Some(header)) = units.next() {
         survey.units += 1;

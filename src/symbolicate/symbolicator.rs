@@ -73,7 +73,7 @@ impl Symbolicator {
 
     /// Names every frame of a report, in all its threads and samples.
     pub fn symbolicate(&self, report: Report) -> Symbolicated {
-        let mut run = Run {
+        let mut run = ReportRun {
             symbolicator: self,
             report: &report,
             images: FxHashMap::default(),
@@ -108,7 +108,7 @@ impl Symbolicator {
 }
 
 /// One report being worked on.
-struct Run<'a> {
+struct ReportRun<'a> {
     symbolicator: &'a Symbolicator,
     report: &'a Report,
     /// The files of each image that a frame has pointed into.
@@ -118,7 +118,7 @@ struct Run<'a> {
     late: u64,
 }
 
-impl Run<'_> {
+impl ReportRun<'_> {
     fn stack(&mut self, thread: &Thread) -> Stack {
         let frames = thread.frames.iter().enumerate();
         Stack {

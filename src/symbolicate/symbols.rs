@@ -2,28 +2,28 @@
 
 use object::{Object, ObjectSymbol};
 
-use super::bytes::Bytes;
+use super::bytes::SharedBytes;
 use super::object_file::ObjectFile;
 pub(crate) use crate::functions::Named;
 use crate::functions::{self, Symbol, tables};
 
 /// The functions of a symbol table.
-pub(crate) type Symbols = functions::Symbols<Bytes>;
+pub(crate) type ObjectSymbols = functions::Symbols<SharedBytes>;
 
 /// So many symbols before an address are kept while the nearest is looked for: some of them are labels.
 const NEAREST: usize = 512;
 
 /// All of an object's.
-pub(crate) fn read(object: &ObjectFile) -> Symbols {
+pub(crate) fn read(object: &ObjectFile) -> ObjectSymbols {
     let Some(file) = object.parse() else {
-        return Symbols::default();
+        return ObjectSymbols::default();
     };
-    Symbols::read(&file, &object.bounds(), object.bytes.clone())
+    ObjectSymbols::read(&file, &object.bounds(), object.bytes.clone())
 }
 
 /// As much of the symbol table as one address needs: the same answers for `address`, sooner,
 /// since the names of all other symbols are never touched. `None` where that needs the whole table.
-pub(crate) fn read_near(object: &ObjectFile, address: u64) -> Option<Symbols> {
+pub(crate) fn read_near(object: &ObjectFile, address: u64) -> Option<ObjectSymbols> {
     let file = object.parse()?;
     if !object.is_mach_o() {
         return read_sized(object, &file, address);
@@ -62,12 +62,18 @@ pub(crate) fn read_near(object: &ObjectFile, address: u64) -> Option<Symbols> {
         symbols.extend(Symbol::read(&symbol, &object.bytes, true));
     }
     let bytes = object.bytes.clone();
-    Some(Symbols::of(symbols, &file, &object.bounds(), true, bytes))
+    Some(ObjectSymbols::of(
+        symbols,
+        &file,
+        &object.bounds(),
+        true,
+        bytes,
+    ))
 }
 
 /// As [`read_near`], of ELF: the function whose size reaches over `address`, and what begins with it or
 /// later; `None` where that is none, or something without a size may be another function.
-fn read_sized(object: &ObjectFile, file: &object::File<'_>, address: u64) -> Option<Symbols> {
+fn read_sized(object: &ObjectFile, file: &object::File<'_>, address: u64) -> Option<ObjectSymbols> {
     let all = || {
         tables(file)
             .map(|(_, symbol)| symbol)
@@ -95,7 +101,13 @@ fn read_sized(object: &ObjectFile, file: &object::File<'_>, address: u64) -> Opt
         symbols.push(read);
     }
     let bytes = object.bytes.clone();
-    Some(Symbols::of(symbols, file, &object.bounds(), true, bytes))
+    Some(ObjectSymbols::of(
+        symbols,
+        file,
+        &object.bounds(),
+        true,
+        bytes,
+    ))
 }
 
 #[cfg(test)]
@@ -138,7 +150,7 @@ mod tests {
                 let (one, other) = (near.at(address).map(plain), all.at(address).map(plain));
                 assert_eq!(one, other, "{address:#x}");
                 let entry = one.expect("a function reaches over it").0;
-                let names = |symbols: &Symbols| {
+                let names = |symbols: &ObjectSymbols| {
                     symbols
                         .names_at(entry)
                         .map(str::to_owned)

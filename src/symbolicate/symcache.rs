@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use rustc_hash::FxHashMap;
 use symbolic::symcache::{Function, SymCache};
 
-use super::bytes::Bytes;
+use super::bytes::SharedBytes;
 use super::convert::{restored, restored_path};
-use super::frame::{Answer, Frame, Source};
+use super::frame::{Frame, Resolved, Source};
 use super::lock;
 
 /// Longer chains of inlined functions are damage that runs in a circle.
@@ -25,14 +25,14 @@ type FunctionName = (Option<[Arc<str>; 2]>, Option<u64>);
 pub(crate) struct FullTable {
     cache: SymCache<'static>,
     base: u64,
-    texts: Mutex<Texts>,
+    texts: Mutex<SharedTexts>,
     /// What `cache` reads; dropped last.
-    _bytes: Bytes,
+    _bytes: SharedBytes,
 }
 
 /// Names and paths that answers share.
 #[derive(Default)]
-struct Texts {
+struct SharedTexts {
     /// Names by where they stand in the cache.
     names: FxHashMap<usize, FunctionName>,
     /// Paths by how they are stored.
@@ -41,9 +41,9 @@ struct Texts {
 
 impl FullTable {
     /// Over the bytes of a SymCache; `base` is the image's link-time address.
-    pub(crate) fn new(bytes: Bytes, base: u64) -> Option<FullTable> {
+    pub(crate) fn new(bytes: SharedBytes, base: u64) -> Option<FullTable> {
         // SAFETY: `_bytes` keeps them for as long as `cache` reads them, and they never move: a
-        // `Bytes` is a part of a mapped file or of a `Vec` that nothing else can change.
+        // `SharedBytes` is a part of a mapped file or of a `Vec` that nothing else can change.
         let data: &'static [u8] =
             unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) };
         Some(FullTable {
@@ -55,7 +55,7 @@ impl FullTable {
     }
 
     /// The answer for a link-time address; `None` where the truth is unknown.
-    pub(crate) fn lookup(&self, svma: u64) -> Option<Answer> {
+    pub(crate) fn lookup(&self, svma: u64) -> Option<Resolved> {
         let relative = svma.checked_sub(self.base)?;
         // Most of the time goes into reading these, where no other thread waits.
         let locations = self.cache.lookup(relative).take(MAX_CHAIN);
@@ -91,14 +91,14 @@ impl FullTable {
         };
         let frames: Arc<[Frame]> = found.iter().enumerate().map(frame).collect();
         let says_something = |frame: &Frame| frame.function.is_some() || frame.file.is_some();
-        frames.iter().any(says_something).then(|| Answer {
+        frames.iter().any(says_something).then(|| Resolved {
             frames,
             entry: entry.map(|entry| self.base.wrapping_add(entry)),
         })
     }
 }
 
-impl Texts {
+impl SharedTexts {
     /// The path that a stored one stands for: one text for all frames of a file.
     fn path(&mut self, stored: &str) -> Option<Arc<str>> {
         if stored.is_empty() {

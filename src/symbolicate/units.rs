@@ -266,7 +266,7 @@ fn stated_ranges(
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use crate::symbolicate::dwarf::Sections;
+    use crate::symbolicate::dwarf::DwarfSections;
     use crate::symbolicate::object_file;
     use addr2line::{Context, LookupResult};
 
@@ -275,7 +275,7 @@ mod tests {
     fn each_address_that_addr2line_knows_some_unit_claims() {
         let path = std::env::current_exe().unwrap();
         let object = &object_file::open(&path).unwrap()[0];
-        let sections = Sections::load(object).expect("tests are built with debug information");
+        let sections = DwarfSections::load(object).expect("tests are built with debug information");
         let context = Context::from_dwarf(sections.view_all(None, |_| true).unwrap()).unwrap();
         let mut units = Units::new(&sections.view(None), &object.code);
         let (mut known, mut unknown) = (0, 0);

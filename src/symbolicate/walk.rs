@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use walkdir::{DirEntry, WalkDir};
 
 use super::Error;
-use super::bytes::Bytes;
+use super::bytes::SharedBytes;
 use super::cache::Cache;
 use super::dyld_cache;
 use super::identity::identity;
@@ -143,7 +143,7 @@ fn look(path: &Path) -> Result<Vec<ObjectSummary>, String> {
 
 /// The objects in a file, a dyld shared cache among them.
 pub(super) fn objects(path: &Path) -> Result<Vec<ObjectSummary>, Error> {
-    let bytes = Bytes::map(path)?;
+    let bytes = SharedBytes::map(path)?;
     if !object_file::is_shared_cache(&bytes) {
         let objects = object_file::open_bytes(path, bytes)?;
         return Ok(objects.iter().map(ObjectSummary::of).collect());

@@ -7,7 +7,7 @@ use super::stall::Reason;
 /// Why something is not in a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Loss {
+pub enum LossReason {
     /// The same stall was reported often enough.
     BackOff,
     /// There were reports, bytes or captures enough for this hour.
@@ -42,12 +42,12 @@ impl Losses {
     }
 
     /// Counts one more.
-    pub fn count(&self, loss: Loss) {
+    pub fn count(&self, loss: LossReason) {
         let place = match loss {
-            Loss::BackOff => 0,
-            Loss::Quota => 1,
-            Loss::Unwritten => 2,
-            Loss::NoStall(reason) => 3 + reason as usize,
+            LossReason::BackOff => 0,
+            LossReason::Quota => 1,
+            LossReason::Unwritten => 2,
+            LossReason::NoStall(reason) => 3 + reason as usize,
         };
         if let Some(slot) = self.0.get(place) {
             slot.fetch_add(1, Ordering::Relaxed);
@@ -82,9 +82,9 @@ mod tests {
     #[test]
     fn each_reason_is_counted_under_its_own_word() {
         let losses = Losses::new();
-        losses.count(Loss::Quota);
+        losses.count(LossReason::Quota);
         for reason in Reason::ALL {
-            (0..=reason as usize).for_each(|_| losses.count(Loss::NoStall(reason)));
+            (0..=reason as usize).for_each(|_| losses.count(LossReason::NoStall(reason)));
         }
         let counts = losses.counts();
         assert_eq!(counts[..2], [("back_off", 0), ("quota", 1)]);

@@ -4,7 +4,7 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use super::crash;
-use super::loss::{LOSSES, Loss};
+use super::loss::{LOSSES, LossReason};
 use super::own_time::OWN_TIME;
 use crate::platform::forked::First;
 use crate::platform::{Thread, file, process_id};
@@ -17,36 +17,36 @@ const LOCATION: usize = 512;
 const EARLIER: usize = 1024;
 
 /// The last panic of one thread.
-struct Slot {
+struct PanicSlot {
     /// The thread that owns the slot, 0 while it is free. Only that thread reads or writes the rest.
     owner: AtomicU64,
-    note: UnsafeCell<Note>,
+    note: UnsafeCell<PanicNote>,
 }
 
 // SAFETY: `note` is accessed only by the thread whose id is in `owner`, set by compare-and-swap; a
 // signal handler that reads it runs on that thread, or has another one read it while it waits, and
 // never returns into a write it interrupted without the process dying.
-unsafe impl Sync for Slot {}
+unsafe impl Sync for PanicSlot {}
 
-struct Note {
-    message: Text<MESSAGE>,
-    location: Text<LOCATION>,
+struct PanicNote {
+    message: TextBuffer<MESSAGE>,
+    location: TextBuffer<LOCATION>,
     report: Option<Name>,
     /// The thread's panic before this one, and its report.
-    earlier: Text<EARLIER>,
+    earlier: TextBuffer<EARLIER>,
     earlier_report: Option<Name>,
     /// Whether this one came while the earlier one was being unwound, and ends the process.
     nested: bool,
 }
 
 /// Text in fixed room.
-struct Text<const ROOM: usize> {
+struct TextBuffer<const ROOM: usize> {
     bytes: [u8; ROOM],
     len: usize,
 }
 
-impl<const ROOM: usize> Text<ROOM> {
-    const EMPTY: Text<ROOM> = Text {
+impl<const ROOM: usize> TextBuffer<ROOM> {
+    const EMPTY: TextBuffer<ROOM> = TextBuffer {
         bytes: [0; ROOM],
         len: 0,
     };
@@ -74,17 +74,17 @@ impl<const ROOM: usize> Text<ROOM> {
     }
 }
 
-const EMPTY: Note = Note {
-    message: Text::EMPTY,
-    location: Text::EMPTY,
+const EMPTY: PanicNote = PanicNote {
+    message: TextBuffer::EMPTY,
+    location: TextBuffer::EMPTY,
     report: None,
-    earlier: Text::EMPTY,
+    earlier: TextBuffer::EMPTY,
     earlier_report: None,
     nested: false,
 };
 
-static NOTES: [Slot; SLOTS] = [const {
-    Slot {
+static NOTES: [PanicSlot; SLOTS] = [const {
+    PanicSlot {
         owner: AtomicU64::new(0),
         note: UnsafeCell::new(EMPTY),
     }
@@ -103,7 +103,7 @@ pub(crate) struct Panic<'a> {
 }
 
 /// What is done about a panic; gives the name of the report that was written, if one was.
-pub(crate) type Handler = fn(&Panic<'_>) -> Option<Name>;
+pub(crate) type OnPanic = fn(&Panic<'_>) -> Option<Name>;
 
 static HANDLER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 /// The process that installed; a child of `fork` has another id.
@@ -153,7 +153,7 @@ pub(crate) fn drops_monitor() {
 }
 
 /// Puts our hook before the one that is there. It stays for good; [`uninstall`] makes it idle.
-pub(crate) fn install(handler: Handler) {
+pub(crate) fn install(handler: OnPanic) {
     PROCESS.store(process_id(), Ordering::Release);
     WRITTEN.store(0, Ordering::Relaxed);
     HANDLER.store(handler as *mut (), Ordering::Release);
@@ -198,7 +198,7 @@ fn noted(info: &std::panic::PanicHookInfo<'_>) {
     // With `panic = "abort"` the SIGABRT is certain, and its report has all of this.
     if cfg!(panic = "unwind") {
         if WRITTEN.fetch_add(1, Ordering::Relaxed) >= MAX_REPORTS {
-            LOSSES.count(Loss::Quota);
+            LOSSES.count(LossReason::Quota);
             return;
         }
         report(handler, message, &location);
@@ -207,8 +207,8 @@ fn noted(info: &std::panic::PanicHookInfo<'_>) {
 
 /// Has the calling thread's panic reported by `handler`, which `install` has stored.
 fn report(handler: *mut (), message: &str, location: &str) {
-    // SAFETY: only `install` stores a pointer that is not null, and it is a `Handler`.
-    let handler = unsafe { std::mem::transmute::<*mut (), Handler>(handler) };
+    // SAFETY: only `install` stores a pointer that is not null, and it is an `OnPanic`.
+    let handler = unsafe { std::mem::transmute::<*mut (), OnPanic>(handler) };
     let report = OWN_TIME.take(|| handler(&Panic { message, location }));
     if let Some(note) = own_note() {
         note.report = report;
@@ -221,7 +221,7 @@ fn note(message: &str, location: &str) {
         .iter()
         .any(|slot| slot.owner.load(Ordering::Acquire) == thread);
     if !owned {
-        let claim = |slot: &Slot| {
+        let claim = |slot: &PanicSlot| {
             slot.owner
                 .compare_exchange(0, thread, Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok()
@@ -252,7 +252,7 @@ fn note(message: &str, location: &str) {
     }
 }
 
-impl Note {
+impl PanicNote {
     /// The thread panics anew.
     fn renew(&mut self, message: &str, location: &str) {
         self.earlier.clear();
@@ -280,14 +280,14 @@ impl Note {
 }
 
 /// The calling thread's note. Signal-safe.
-fn own_note() -> Option<&'static mut Note> {
+fn own_note() -> Option<&'static mut PanicNote> {
     let slot = slot_of(Thread::current())?;
     // SAFETY: this thread owns the slot, and no caller holds the reference across another call
     // that takes it.
     Some(unsafe { &mut *slot.note.get() })
 }
 
-fn slot_of(thread: Thread) -> Option<&'static Slot> {
+fn slot_of(thread: Thread) -> Option<&'static PanicSlot> {
     NOTES
         .iter()
         .find(|slot| slot.owner.load(Ordering::Acquire) == thread.id())
@@ -296,10 +296,10 @@ fn slot_of(thread: Thread) -> Option<&'static Slot> {
 /// A panic that is under way on a thread.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pending {
-    note: &'static Note,
+    note: &'static PanicNote,
 }
 
-impl std::fmt::Debug for Note {
+impl std::fmt::Debug for PanicNote {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Note")
     }

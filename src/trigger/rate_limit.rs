@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::loss::Loss;
+use super::loss::LossReason;
 
 /// How much is recorded of stalls and of too much load. What is held back is counted in the `loss`
 /// section of every later report, as `back_off` and `quota`.
@@ -123,17 +123,17 @@ impl RateLimiter {
     ///
     /// # Errors
     /// Why not.
-    pub fn passes(&mut self, now: u64, key: Option<u64>) -> Result<(), Loss> {
+    pub fn passes(&mut self, now: u64, key: Option<u64>) -> Result<(), LossReason> {
         self.begin_hour(now);
         // First: a stall that it refuses has not had its turn.
         if self.reports >= self.rate_limit.per_hour || self.bytes >= self.rate_limit.bytes_per_hour
         {
-            return Err(Loss::Quota);
+            return Err(LossReason::Quota);
         }
         if let Some(key) = key
             && !self.is_due(now, key)
         {
-            return Err(Loss::BackOff);
+            return Err(LossReason::BackOff);
         }
         self.reports = self.reports.saturating_add(1);
         Ok(())
@@ -221,7 +221,10 @@ mod tests {
             .collect();
         let minutes: Vec<u64> = reported.iter().map(|now| now / MINUTE).collect();
         assert_eq!(minutes, [0, 0, 0, 0, 0, 1, 3, 7, 15, 31, 63]);
-        assert_eq!(limiter.passes(120 * MINUTE, Some(1)), Err(Loss::BackOff));
+        assert_eq!(
+            limiter.passes(120 * MINUTE, Some(1)),
+            Err(LossReason::BackOff)
+        );
         assert_eq!(
             limiter.passes(121 * MINUTE, Some(2)),
             Ok(()),
@@ -236,7 +239,10 @@ mod tests {
             .filter(|&n| limiter.passes(n * MINUTE, Some(n)).is_ok())
             .count();
         assert_eq!(passed, 3);
-        assert_eq!(limiter.passes(11 * MINUTE, Some(99)), Err(Loss::Quota));
+        assert_eq!(
+            limiter.passes(11 * MINUTE, Some(99)),
+            Err(LossReason::Quota)
+        );
         assert_eq!(limiter.passes(70 * MINUTE, Some(100)), Ok(()));
     }
 
@@ -251,7 +257,7 @@ mod tests {
         assert_eq!(limiter.passes(MINUTE, Some(2)), Ok(()));
         limiter.wrote(600);
         // Which has had no turn, and is not held back for it an hour later.
-        assert_eq!(limiter.passes(59 * MINUTE, Some(3)), Err(Loss::Quota));
+        assert_eq!(limiter.passes(59 * MINUTE, Some(3)), Err(LossReason::Quota));
         let taken = (0..5).filter(|_| {
             let may = limiter.may_capture(59 * MINUTE);
             limiter.captured();
@@ -267,7 +273,10 @@ mod tests {
         for key in 0..=KNOWN as u64 {
             assert_eq!(limiter.passes(key, Some(key)), Ok(()));
         }
-        assert_eq!(limiter.passes(100, Some(KNOWN as u64)), Err(Loss::BackOff));
+        assert_eq!(
+            limiter.passes(100, Some(KNOWN as u64)),
+            Err(LossReason::BackOff)
+        );
         assert_eq!(limiter.passes(100, Some(0)), Ok(()), "forgotten");
         assert!(limiter.passes(100, None).is_ok() && limiter.passes(100, None).is_ok());
     }

@@ -18,14 +18,14 @@ const WEIGHED: usize = 64;
 /// The samples of one stall at a time.
 #[derive(Debug)]
 pub struct Samples {
-    runs: Box<[Run]>,
+    runs: Box<[SampleRun]>,
     /// Index of the oldest run, and how many there are.
     first: usize,
     len: usize,
     /// Runs up to here are in the report.
     written: usize,
     /// The stack of the sample that was written last.
-    before: Run,
+    before: SampleRun,
     taken: u64,
     weights: [Weight; WEIGHED],
     last: Option<(u64, u64)>,
@@ -33,7 +33,7 @@ pub struct Samples {
 
 /// Equal stacks in a row.
 #[derive(Debug, Clone)]
-struct Run {
+struct SampleRun {
     at: u64,
     state: Option<&'static str>,
     count: u64,
@@ -73,14 +73,14 @@ pub struct FoldedSample<'a> {
     pub end: Option<WalkEnd>,
 }
 
-impl Run {
-    fn new() -> Run {
+impl SampleRun {
+    fn new() -> SampleRun {
         // Not zeroes: those would be pages that the kernel has yet to give.
         let frame = RawFrame {
             pc: u64::MAX,
             ..RawFrame::default()
         };
-        Run {
+        SampleRun {
             at: 0,
             state: None,
             count: 0,
@@ -123,14 +123,14 @@ impl Run {
         }
     }
 
-    fn copy(&mut self, other: &Run) {
+    fn copy(&mut self, other: &SampleRun) {
         (self.len, self.omitted) = (other.len, other.omitted);
         let frames = self.frames.iter_mut().zip(other.stack());
         frames.for_each(|(to, from)| *to = *from);
     }
 
     /// How many outermost frames it has in common with another.
-    fn common(&self, other: &Run) -> usize {
+    fn common(&self, other: &SampleRun) -> usize {
         let same = self.stack().iter().rev().zip(other.stack().iter().rev());
         let same = same.take_while(|(one, other)| one == other).count();
         // What lies innermost of a gap is not at the same depth in both.
@@ -188,11 +188,11 @@ impl Samples {
     /// Reserves and touches the memory.
     pub fn new() -> Samples {
         Samples {
-            runs: (0..RUNS).map(|_| Run::new()).collect(),
+            runs: (0..RUNS).map(|_| SampleRun::new()).collect(),
             first: 0,
             len: 0,
             written: 0,
-            before: Run::new(),
+            before: SampleRun::new(),
             taken: 0,
             weights: [Weight::default(); WEIGHED],
             last: None,
@@ -249,7 +249,7 @@ impl Samples {
         true
     }
 
-    fn newest(&mut self) -> Option<&mut Run> {
+    fn newest(&mut self) -> Option<&mut SampleRun> {
         let place = (self.first + self.len.checked_sub(1)?) % RUNS;
         self.runs.get_mut(place)
     }

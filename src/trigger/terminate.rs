@@ -19,7 +19,7 @@ pub(crate) const STACK: usize = objective_c::STACK;
 #[cfg(not(target_vendor = "apple"))]
 pub(crate) const STACK: usize = 0;
 
-struct Note {
+struct ExceptionNote {
     name: [u8; NAME],
     name_len: usize,
     what: [u8; WHAT],
@@ -29,22 +29,22 @@ struct Note {
     omitted: Option<(usize, usize)>,
 }
 
-struct Place {
+struct NotedException {
     /// The first thread that came here; it alone writes the note.
     writer: AtomicU64,
     /// The same, once the note is whole.
     owner: AtomicU64,
-    note: UnsafeCell<Note>,
+    note: UnsafeCell<ExceptionNote>,
 }
 
 // SAFETY: `note` is written by the thread that set `writer` by compare-and-swap, and read only by
 // that thread after it set `owner`.
-unsafe impl Sync for Place {}
+unsafe impl Sync for NotedException {}
 
-static NOTED: Place = Place {
+static NOTED: NotedException = NotedException {
     writer: AtomicU64::new(0),
     owner: AtomicU64::new(0),
-    note: UnsafeCell::new(Note {
+    note: UnsafeCell::new(ExceptionNote {
         name: [0; NAME],
         name_len: 0,
         what: [0; WHAT],
@@ -114,7 +114,7 @@ fn copy(into: &mut [u8], text: &CStr) -> usize {
 /// The exception that ends the process.
 #[derive(Clone, Copy)]
 pub(crate) struct Exception {
-    note: &'static Note,
+    note: &'static ExceptionNote,
 }
 
 impl Exception {

@@ -8,17 +8,17 @@ const SECOND: u64 = 1_000_000_000;
 
 /// When frames were shown. Lock-free; signal-safe.
 #[derive(Debug)]
-pub(crate) struct Frames {
+pub(crate) struct FrameTimes {
     count: AtomicU64,
     times: [AtomicU64; KEPT],
 }
 
 /// The process' own.
-pub(crate) static FRAMES: Frames = Frames::new();
+pub(crate) static FRAMES: FrameTimes = FrameTimes::new();
 
-impl Frames {
-    const fn new() -> Frames {
-        Frames {
+impl FrameTimes {
+    const fn new() -> FrameTimes {
+        FrameTimes {
             count: AtomicU64::new(0),
             times: [const { AtomicU64::new(0) }; KEPT],
         }
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn the_rate_is_that_of_the_last_second() {
-        static FRAMES: Frames = Frames::new();
+        static FRAMES: FrameTimes = FrameTimes::new();
         let mut now = 10 * SECOND;
         assert_eq!(FRAMES.rate(now), None);
         for _ in 0..300 {

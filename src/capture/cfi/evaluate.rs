@@ -4,7 +4,7 @@ use gimli::{
     CfaRule, Encoding, Evaluation, EvaluationResult, Location, Register, RegisterRule, Value,
 };
 
-use super::{Cfi, Fixed, FoundRow, Slice};
+use super::{Cfi, CfiSlice, Fixed, FoundRow};
 use crate::capture::memory::{Memory, Missing};
 use crate::capture::registers::{self, Arch, Registers};
 
@@ -149,7 +149,7 @@ impl FrameRegisters<'_> {
 
     fn evaluate<M: Memory>(
         &self,
-        expression: Slice<'_>,
+        expression: CfiSlice<'_>,
         initial: Option<u64>,
         memory: &mut M,
     ) -> Result<u64, Fault> {

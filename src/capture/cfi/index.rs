@@ -47,7 +47,7 @@ impl Index {
     }
 
     /// The last entry that begins at or before an address; the section lies at `section`. Signal-safe.
-    pub(super) fn entry(&self, svma: u64, section: u64) -> Option<Place> {
+    pub(super) fn entry(&self, svma: u64, section: u64) -> Option<FdePlace> {
         let pairs = pairs(&self.header, &self.table)?;
         let wanted = i32::try_from(svma.wrapping_sub(self.header.svma) as i64).ok()?;
         let after = pairs.partition_point(|pair| start_of(pair) <= wanted);
@@ -57,7 +57,7 @@ impl Index {
         let [.., a, b, c, d] = *pair;
         let entry = i32::from_le_bytes([a, b, c, d]);
         let entry = self.header.svma.wrapping_add_signed(i64::from(entry));
-        Some(Place {
+        Some(FdePlace {
             number,
             start: self.header.svma.wrapping_add_signed(i64::from(start)),
             offset: usize::try_from(entry.checked_sub(section)?).ok()?,
@@ -67,7 +67,7 @@ impl Index {
 
 /// Where an entry stands.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct FdePlace {
     /// In the search table.
     pub(super) number: usize,
     /// Where its function begins (svma).

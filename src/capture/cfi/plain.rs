@@ -8,7 +8,7 @@ use gimli::{
     FrameDescriptionEntry, Register,
 };
 
-use super::{Cfi, Slice};
+use super::{Cfi, CfiSlice};
 use crate::capture::registers::Arch;
 
 /// The furthest that a CFA lies from its register, and that anything is saved from the CFA, bytes.
@@ -17,14 +17,14 @@ const FURTHEST: u64 = 1 << 18;
 /// Rows that framehop remembers at a time; it has room for one more.
 const REMEMBERED: u32 = 2;
 
-type Entry<'a> = FrameDescriptionEntry<Slice<'a>>;
+type FdeEntry<'a> = FrameDescriptionEntry<CfiSlice<'a>>;
 
 impl Cfi {
     /// Whether an entry is plain. No row is built. Signal-safe.
     pub(super) fn is_plain(
         &self,
-        section: &EhFrame<Slice<'_>>,
-        entry: &Entry<'_>,
+        section: &EhFrame<CfiSlice<'_>>,
+        entry: &FdeEntry<'_>,
         arch: Arch,
     ) -> bool {
         let common = entry.cie();
@@ -51,13 +51,13 @@ struct Instructions {
 
 /// What instructions have defined.
 #[derive(Default)]
-struct Seen {
+struct Defined {
     cfa: bool,
     return_address: bool,
 }
 
 impl Instructions {
-    fn new(common: &CommonInformationEntry<Slice<'_>>, arch: Arch) -> Instructions {
+    fn new(common: &CommonInformationEntry<CfiSlice<'_>>, arch: Arch) -> Instructions {
         Instructions {
             arch,
             return_address: Register(arch.return_address() as u16),
@@ -67,7 +67,7 @@ impl Instructions {
 
     /// Those of a CIE, which define the row that all of its entries begin with; `None` where they are not
     /// plain.
-    fn common(&self, code: CallFrameInstructionIter<'_, Slice<'_>>) -> Option<Seen> {
+    fn common(&self, code: CallFrameInstructionIter<'_, CfiSlice<'_>>) -> Option<Defined> {
         let mut each = code.clone();
         while let Some(code) = each.next().ok()? {
             // They have no place, and nothing to go back to.
@@ -84,8 +84,11 @@ impl Instructions {
     }
 
     /// `None` where one of them is not plain.
-    fn instructions(&self, mut code: CallFrameInstructionIter<'_, Slice<'_>>) -> Option<Seen> {
-        let mut seen = Seen::default();
+    fn instructions(
+        &self,
+        mut code: CallFrameInstructionIter<'_, CfiSlice<'_>>,
+    ) -> Option<Defined> {
+        let mut seen = Defined::default();
         let mut remembered = 0u32;
         while let Some(code) = code.next().ok()? {
             match code {

@@ -107,7 +107,7 @@ fn any_instruction(random: &mut Random, arch: Arch) -> Vec<u8> {
 #[test]
 fn a_rule_of_framehops_is_that_of_the_row() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    let (mut context, mut scratch) = (Context::new_in(), Scratch::new());
+    let (mut context, mut scratch) = (RowContext::new_in(), Scratch::new());
     for arch in [Arch::X86_64, Arch::Arm64] {
         let (mut all, mut learned) = (0u32, 0u32);
         for _ in 0..4_000 {
@@ -144,7 +144,7 @@ fn arm64_code_that_signs_its_return_address_has_rows() {
     ];
     let section = section(&entered(Arch::Arm64), &own.concat(), Arch::Arm64);
     let cfi = cfi(section).expect("one entry");
-    let (mut context, mut scratch) = (Context::new_in(), Scratch::new());
+    let (mut context, mut scratch) = (RowContext::new_in(), Scratch::new());
     let entered = Rule::frame(Base::Sp, 0, None, None);
     let body = Rule::frame(Base::Sp, 32, Some(-24), Some(-32));
     for (at, expected) in [
@@ -163,7 +163,7 @@ fn arm64_code_that_signs_its_return_address_has_rows() {
 fn an_address_is_looked_up_anew_in_each_image() {
     // All sections are shown to framehop at one place: what it has kept of one must not be taken for what holds
     // in another.
-    let (mut context, mut scratch) = (Context::new_in(), Scratch::new());
+    let (mut context, mut scratch) = (RowContext::new_in(), Scratch::new());
     for load in 0..70_000u64 {
         let size = 16 + 8 * (load / 16_384) as u8;
         let bytes = section(&entered(Arch::X86_64), &[0x0e, size], Arch::X86_64);
@@ -197,7 +197,7 @@ fn an_entry_that_does_not_count_from_itself_is_left_by_its_row() {
         LENGTH.to_le_bytes().to_vec(),
         vec![0; 12],
     ];
-    let (mut context, mut scratch) = (Context::new_in(), Scratch::new());
+    let (mut context, mut scratch) = (RowContext::new_in(), Scratch::new());
     let rule = Rule::frame(Base::Sp, 8, Some(-8), None).expect("short");
     for (bytes, source) in [
         (relative, RuleSource::Framehop),
@@ -240,7 +240,7 @@ mod of_this_process {
     fn nearly_all_entries_are_plain_and_framehop_is_right_there() {
         ImageTable::refresh();
         let images = ImageTable::enter();
-        let (mut context, mut scratch) = (Context::new_in(), Scratch::new());
+        let (mut context, mut scratch) = (RowContext::new_in(), Scratch::new());
         let mut random = Random(0x2545_f491_4f6c_dd1d);
         let (mut all, mut learned) = (0u32, 0u32);
         entries(&images, |cfi, svma, offset| {
@@ -268,7 +268,7 @@ mod of_this_process {
             0x0e, 0x10, 0x83, 2, 0x58, 0x0e, 0xa0, 0x20, 2, 0x63, 0x0a, 0x0e, 0x10, 0x41, 0x0e, 8,
             0x41, 0x0b,
         ];
-        let (mut context, mut scratch) = (Context::new_in(), Scratch::new());
+        let (mut context, mut scratch) = (RowContext::new_in(), Scratch::new());
         let bytes = bytes.to_vec().into();
         let section = Section {
             svma: 0x10_0000,
@@ -286,7 +286,7 @@ mod of_this_process {
     fn a_changed_byte_leads_to_no_other_rule_than_the_row_does() {
         ImageTable::refresh();
         let images = ImageTable::enter();
-        let (mut context, mut scratch) = (Context::new_in(), Scratch::new());
+        let (mut context, mut scratch) = (RowContext::new_in(), Scratch::new());
         let mut random = Random(0x2545_f491_4f6c_dd1d);
         let (mut learned, mut differ) = (0, 0);
         entries(&images, |cfi, svma, offset| {

@@ -9,7 +9,7 @@ use crate::capture::section::Bytes;
 
 /// Bytes that framehop holds.
 #[derive(Clone)]
-pub(super) enum Source {
+pub(super) enum ShownBytes {
     /// Those of an image.
     Own(Bytes),
     /// The section that is shown.
@@ -18,7 +18,7 @@ pub(super) enum Source {
     Header(Arc<Window>),
 }
 
-/// What is shown; nothing can read it but [`Source`].
+/// What is shown; nothing can read it but [`ShownBytes`].
 pub(super) struct Shown(Arc<Window>);
 
 pub(super) struct Window {
@@ -33,7 +33,7 @@ const HEADER: u32 = u32::from_le_bytes([1, 0x3b, 0x03, 0x3b]);
 
 impl Shown {
     /// Nothing, and what framehop is given of it: the section, and the search table. Not signal-safe.
-    pub(super) fn new() -> (Shown, Source, Source) {
+    pub(super) fn new() -> (Shown, ShownBytes, ShownBytes) {
         // At 0 from here, one entry, of a function that may begin anywhere.
         let words = [HEADER, 0, 1, 1 << 31, 0];
         let window = Arc::new(Window {
@@ -41,8 +41,8 @@ impl Shown {
             length: AtomicUsize::new(0),
             header: words.map(|word| AtomicU32::new(word.to_le())),
         });
-        let section = Source::Section(window.clone());
-        let header = Source::Header(window.clone());
+        let section = ShownBytes::Section(window.clone());
+        let header = ShownBytes::Header(window.clone());
         (Shown(window), section, header)
     }
 
@@ -58,19 +58,19 @@ impl Shown {
     }
 }
 
-impl Default for Source {
-    fn default() -> Source {
-        Source::Own(Bytes::default())
+impl Default for ShownBytes {
+    fn default() -> ShownBytes {
+        ShownBytes::Own(Bytes::default())
     }
 }
 
-impl Deref for Source {
+impl Deref for ShownBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
         match self {
-            Source::Own(bytes) => bytes,
-            Source::Section(window) => {
+            ShownBytes::Own(bytes) => bytes,
+            ShownBytes::Section(window) => {
                 let length = window.length.load(Relaxed);
                 if length == 0 {
                     return &[];
@@ -79,7 +79,7 @@ impl Deref for Source {
                 // is read from it outlives the question that is asked meanwhile.
                 unsafe { std::slice::from_raw_parts(window.section.load(Relaxed), length) }
             }
-            Source::Header(window) => {
+            ShownBytes::Header(window) => {
                 let header = &window.header;
                 // SAFETY: the words' own bytes, which `Shown::during` changes before something runs that reads
                 // them, and not while it does.

@@ -2,18 +2,18 @@
 //!
 //! Source: Arm Architecture Reference Manual for A-profile, C4.1 (encodings).
 
-use super::{Code, FrameState, Next};
+use super::{Code, FrameState, Successor};
 
 const FP: u32 = 29;
 const LR: u32 = 30;
 const SP: u32 = 31;
 
 /// Follows one instruction.
-pub(super) fn follow(code: &[u8], at: u64, frame: &mut FrameState) -> Option<(u64, Next)> {
+pub(super) fn follow(code: &[u8], at: u64, frame: &mut FrameState) -> Option<(u64, Successor)> {
     let word = u32::from_le_bytes(code.get(..4)?.try_into().ok()?);
     let next = control(word, at);
     match next {
-        Next::Behind => {
+        Successor::Behind => {
             load_or_store(word, frame);
             arithmetic(word, frame);
             move_link(word, frame);
@@ -23,9 +23,11 @@ pub(super) fn follow(code: &[u8], at: u64, frame: &mut FrameState) -> Option<(u6
                 .is_some_and(|(register, _)| word == 0xeb20_63ff | u32::from(register) << 16);
             frame.at_bound = compared;
         }
-        Next::BehindCall => frame.link_lost |= frame.return_address.is_none(),
+        Successor::BehindCall => frame.link_lost |= frame.return_address.is_none(),
         // b.ne
-        Next::Branch(target) => frame.leave_loop(at, target, word & 0xff00_001f == 0x5400_0001),
+        Successor::Branch(target) => {
+            frame.leave_loop(at, target, word & 0xff00_001f == 0x5400_0001)
+        }
         _ => {}
     }
     Some((4, next))
@@ -52,23 +54,23 @@ fn link_kept_in(word: u32) -> Option<u8> {
     (word & 0xffff_ffe0 == 0xaa1e_03e0).then_some((word & 31) as u8)
 }
 
-fn control(word: u32, at: u64) -> Next {
+fn control(word: u32, at: u64) -> Successor {
     let signed = |bits: u32, low: u32| target(word, at, bits, low);
     match word {
         // b, bl
-        _ if word >> 26 == 0x05 => Next::Jump(signed(26, 0)),
-        _ if callee(word, at).is_some() => Next::BehindCall,
+        _ if word >> 26 == 0x05 => Successor::Jump(signed(26, 0)),
+        _ if callee(word, at).is_some() => Successor::BehindCall,
         // b.cond, bc.cond; cbz, cbnz; tbz, tbnz
-        _ if word >> 24 == 0x54 => Next::Branch(signed(19, 5)),
-        _ if word & 0x7e00_0000 == 0x3400_0000 => Next::Branch(signed(19, 5)),
-        _ if word & 0x7e00_0000 == 0x3600_0000 => Next::Branch(signed(14, 5)),
+        _ if word >> 24 == 0x54 => Successor::Branch(signed(19, 5)),
+        _ if word & 0x7e00_0000 == 0x3400_0000 => Successor::Branch(signed(19, 5)),
+        _ if word & 0x7e00_0000 == 0x3600_0000 => Successor::Branch(signed(14, 5)),
         // blr, blraa, ...; br, braa, ...; ret, eret, ...
-        _ if word >> 25 == 0x6b && word >> 21 & 7 == 1 => Next::BehindCall,
-        _ if word >> 25 == 0x6b && word >> 21 & 7 == 0 => Next::ByTable,
-        _ if word >> 25 == 0x6b => Next::Out,
+        _ if word >> 25 == 0x6b && word >> 21 & 7 == 1 => Successor::BehindCall,
+        _ if word >> 25 == 0x6b && word >> 21 & 7 == 0 => Successor::ByTable,
+        _ if word >> 25 == 0x6b => Successor::Out,
         // brk, udf
-        _ if word & 0xffe0_001f == 0xd420_0000 || word >> 16 == 0 => Next::Out,
-        _ => Next::Behind,
+        _ if word & 0xffe0_001f == 0xd420_0000 || word >> 16 == 0 => Successor::Out,
+        _ => Successor::Behind,
     }
 }
 
@@ -89,7 +91,7 @@ pub(super) fn is_link_back(word: u32) -> bool {
 
 /// What the code from a label on shows that is listed as a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Entry {
+pub(super) enum Labelled {
     /// It may be called.
     Function,
     /// It is jumped to, with the return address in this register, by which it returns.
@@ -102,32 +104,32 @@ pub(super) enum Entry {
 const LOOKED_AT: usize = 4096;
 
 /// What begins where `code` does, which no table knows.
-pub(super) fn entry(code: Code<'_>) -> Entry {
-    let mut found = Entry::Function;
+pub(super) fn entry(code: Code<'_>) -> Labelled {
+    let mut found = Labelled::Function;
     for word in words(code) {
         let (first, second, base) = (word & 31, word >> 10 & 31, word >> 5 & 31);
         // str x30 and stp with it; mov xN, x30
         let pair = word & 0xfe40_0000 == 0xa800_0000 && (first == LR || second == LR);
         let one = word & 0xffc0_0000 == 0xf900_0000 || word & 0xffe0_0000 == 0xf800_0000;
         if (pair || one && first == LR) && base == SP || link_kept_in(word).is_some() {
-            return Entry::Function;
+            return Labelled::Function;
         }
         // ldr x30 and ldp with it
         let pair = word & 0xfe40_0000 == 0xa840_0000 && (first == LR || second == LR);
         let one = word & 0xffc0_0000 == 0xf940_0000 || word & 0xffe0_0000 == 0xf840_0000;
         if (pair || one && first == LR) && base == SP {
-            found = Entry::Within;
+            found = Labelled::Within;
         } else if let Some(register) = returns_by(word)
             && register != LR
-            && found == Entry::Function
+            && found == Labelled::Function
         {
-            found = Entry::LinkIn(register as u8);
+            found = Labelled::LinkIn(register as u8);
         }
     }
     match found {
         // What it has itself put there is where it jumps to.
-        Entry::LinkIn(register) if words(code).any(|word| writes(word, register.into())) => {
-            Entry::Function
+        Labelled::LinkIn(register) if words(code).any(|word| writes(word, register.into())) => {
+            Labelled::Function
         }
         found => found,
     }
@@ -184,7 +186,7 @@ pub(super) fn call_piece(code: Code<'_>, at: u64, frame: &mut FrameState) {
             inner.link_lost = false;
         }
         match follow(&word.to_le_bytes(), at, &mut inner) {
-            Some((length, Next::Behind)) => at += length,
+            Some((length, Successor::Behind)) => at += length,
             _ => return,
         }
     }

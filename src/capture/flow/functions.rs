@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::{Code, FrameState, Next, arm64, follow, is_return};
+use super::{Code, FrameState, Successor, arm64, follow, is_return};
 use crate::capture::registers::Arch;
 
 /// What the beginning of a function is good for.
@@ -145,9 +145,11 @@ impl Search<'_> {
                 };
                 let behind = at + length;
                 match next {
-                    Next::Behind => at = behind,
-                    Next::Jump(target) if range.contains(&target) && target != start => at = target,
-                    Next::Jump(target) => {
+                    Successor::Behind => at = behind,
+                    Successor::Jump(target) if range.contains(&target) && target != start => {
+                        at = target
+                    }
+                    Successor::Jump(target) => {
                         // With a frame, arm64 code jumps into the middle of another function that has the same.
                         if arch == Arch::X86_64 || frame.is_left(arch) {
                             ways.leads_to.push(target);
@@ -156,13 +158,13 @@ impl Search<'_> {
                         self.note_other(&mut ways, other, range.end);
                         break;
                     }
-                    Next::Branch(target) => {
+                    Successor::Branch(target) => {
                         if range.contains(&target) {
                             waiting.push((target, frame, call));
                         }
                         at = behind;
                     }
-                    Next::BehindCall => {
+                    Successor::BehindCall => {
                         ways.leads_to.extend(callee(arch, bytes, at));
                         if arch == Arch::Arm64 {
                             arm64::call_piece(self.code, at, &mut frame);
@@ -173,16 +175,16 @@ impl Search<'_> {
                         }
                         at = behind;
                     }
-                    Next::ByTable => {
+                    Successor::ByTable => {
                         ways.by_table |= !before.is_tail_call(arch);
                         ways.odd |= bare.is_some() && !self.has_table(at);
                         break;
                     }
                     // A trap may be gone on from, as a call may return.
-                    Next::Out if is_trap(arch, bytes) => {
+                    Successor::Out if is_trap(arch, bytes) => {
                         (at, call) = (behind, Some((behind, frame)))
                     }
-                    Next::Out => {
+                    Successor::Out => {
                         let other = bare.filter(|_| is_return(arch, bytes));
                         self.note_other(&mut ways, other, range.end);
                         ways.odd |= is_return(arch, bytes) && !before.is_left(arch);
@@ -215,8 +217,10 @@ impl Search<'_> {
             let before = frame;
             let bytes = self.code.at(at);
             match bytes.and_then(|bytes| follow(self.code.arch, bytes, at, &mut frame)) {
-                Some((length, Next::Behind)) => at += length,
-                Some((_, Next::Jump(target))) if !before.is_left(self.code.arch) => at = target,
+                Some((length, Successor::Behind)) => at += length,
+                Some((_, Successor::Jump(target))) if !before.is_left(self.code.arch) => {
+                    at = target
+                }
                 _ => return before.is_left(self.code.arch),
             }
         }
@@ -280,8 +284,8 @@ impl Search<'_> {
             let next = follow(arch, bytes, *at, &mut FrameState::default());
             // A piece of the prologue is called while the link register is kept elsewhere.
             let goes_on = match next {
-                Some((_, Next::Behind)) => true,
-                Some((length, Next::BehindCall)) => self.gives_link_back(*at + length),
+                Some((_, Successor::Behind)) => true,
+                Some((length, Successor::BehindCall)) => self.gives_link_back(*at + length),
                 _ => false,
             };
             goes_on && padding(arch, bytes).is_none() && !reached.contains(at)

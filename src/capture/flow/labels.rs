@@ -2,7 +2,7 @@
 //! from a piece of a prologue.
 
 use super::functions::is_padding;
-use super::{Code, FrameState, Next, arm64, follow};
+use super::{Code, FrameState, Successor, arm64, follow};
 
 /// Whether the link register is given back by this instruction of arm64, from where it was kept during a call
 /// of a piece of the prologue. Signal-safe.
@@ -25,7 +25,9 @@ pub(crate) fn falls_in(before: Code<'_>) -> bool {
         let next = follow(before.arch, bytes, at, &mut ignored);
         goes_on = match next {
             // A function may end in a call that does not return.
-            Some((_, Next::Behind | Next::Branch(_))) => goes_on || !is_padding(before.arch, bytes),
+            Some((_, Successor::Behind | Successor::Branch(_))) => {
+                goes_on || !is_padding(before.arch, bytes)
+            }
             _ => false,
         };
     }

@@ -30,7 +30,7 @@ use straight::{is_return, last_block, loses_stack, straight};
 
 /// Where an instruction leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
+enum Successor {
     /// Behind it.
     Behind,
     /// Behind it, unless the callee does not return.
@@ -47,7 +47,7 @@ enum Next {
 
 /// Follows the instruction at the beginning of `code`, which lies at `at`: its length and where it
 /// leads. `None` where it is not known.
-fn follow(arch: Arch, code: &[u8], at: u64, frame: &mut FrameState) -> Option<(u64, Next)> {
+fn follow(arch: Arch, code: &[u8], at: u64, frame: &mut FrameState) -> Option<(u64, Successor)> {
     match arch {
         Arch::Arm64 => arm64::follow(code, at, frame),
         Arch::X86_64 => x86_64::follow(code, at, frame),
@@ -146,7 +146,7 @@ impl Follower {
     ) -> Option<(Rule, RuleConfidence)> {
         let entry = match (code.arch, body) {
             (Arch::Arm64, None) => arm64::entry(code),
-            _ => arm64::Entry::Function,
+            _ => arm64::Labelled::Function,
         };
         let (found, settled, either) = self.search(code, pc, behind_call, body, rows, entry);
         if let Some(frame) = found {
@@ -157,7 +157,7 @@ impl Follower {
                 frame.rule()?
             };
             let rule = match entry {
-                arm64::Entry::Within => rule.guessed(),
+                arm64::Labelled::Within => rule.guessed(),
                 _ => rule,
             };
             return Some((rule, RuleConfidence::Followed));
@@ -180,7 +180,14 @@ impl Follower {
     /// Whether x86_64 code takes more down than it has put up since its beginning: that is no function's.
     /// Signal-safe.
     pub(crate) fn takes_down_more(&mut self, code: Code<'_>) -> bool {
-        self.search(code, u64::MAX, false, None, false, arm64::Entry::Function);
+        self.search(
+            code,
+            u64::MAX,
+            false,
+            None,
+            false,
+            arm64::Labelled::Function,
+        );
         self.too_much
     }
 
@@ -195,7 +202,7 @@ impl Follower {
         behind_call: bool,
         body: Option<Rule>,
         rows: bool,
-        entry: arm64::Entry,
+        entry: arm64::Labelled,
     ) -> (Option<FrameState>, Option<FrameState>, bool) {
         let mut range = code.range();
         let unit = match code.arch {
@@ -224,7 +231,7 @@ impl Follower {
         };
         let (mut branches, mut first_call, mut calls) = (0, 0, 0);
         let mut entered = FrameState::entered(code.arch);
-        if let arm64::Entry::LinkIn(register) = entry {
+        if let arm64::Labelled::LinkIn(register) = entry {
             (entered.link_in, entered.link_lost) = (Some(register), true);
         }
         let mut way = Some((code.start, entered));
@@ -244,10 +251,10 @@ impl Follower {
                 frame.link_lost |= body.is_none() && frame.keeps_link();
                 let behind = at + length;
                 match next {
-                    Next::Behind => at = behind,
-                    Next::Jump(target) => at = target,
-                    Next::Out => break,
-                    Next::ByTable => {
+                    Successor::Behind => at = behind,
+                    Successor::Jump(target) => at = target,
+                    Successor::Out => break,
+                    Successor::ByTable => {
                         settle(frame, true);
                         let Some((_, low)) = frame.table.take() else {
                             break;
@@ -283,7 +290,7 @@ impl Follower {
                         }
                         break;
                     }
-                    Next::Branch(target) => {
+                    Successor::Branch(target) => {
                         if range.contains(&target)
                             && let Some(slot) = self.branches.get_mut(branches)
                         {
@@ -292,7 +299,7 @@ impl Follower {
                         }
                         at = behind;
                     }
-                    Next::BehindCall => {
+                    Successor::BehindCall => {
                         settle(frame, false);
                         if behind == pc && behind_call {
                             return (Some(frame), None, false);

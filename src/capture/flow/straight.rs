@@ -1,7 +1,7 @@
 //! Code read in one go, from one address to the next: branches are not taken.
 
 use super::frame::FrameState;
-use super::{Code, Next, REACH, follow, jump};
+use super::{Code, REACH, Successor, follow, jump};
 use crate::capture::registers::Arch;
 use crate::capture::rule::{Base, Rule};
 
@@ -58,7 +58,7 @@ pub(crate) fn moves_with(
             return frame.sp == FrameState::entered(code.arch).sp;
         }
         let before = frame.sp;
-        let Some((length, Next::Behind)) = follow(code.arch, bytes, at, &mut frame) else {
+        let Some((length, Successor::Behind)) = follow(code.arch, bytes, at, &mut frame) else {
             return true;
         };
         at += length;
@@ -125,8 +125,8 @@ pub(super) fn loses_stack(code: Code<'_>, pc: u64, mut frame: FrameState) -> boo
             .at(at)
             .and_then(|bytes| follow(code.arch, bytes, at, &mut frame));
         match next {
-            Some((length, Next::Behind)) => at += length,
-            Some((_, Next::Out | Next::ByTable)) => return frame.sp.is_none(),
+            Some((length, Successor::Behind)) => at += length,
+            Some((_, Successor::Out | Successor::ByTable)) => return frame.sp.is_none(),
             _ => return false,
         }
     }
@@ -146,7 +146,10 @@ pub(super) fn last_block(code: Code<'_>, pc: u64) -> Option<u64> {
             }
             let before = at.checked_sub(4)?;
             let (_, next) = follow(code.arch, code.at(before)?, before, &mut ignored)?;
-            if matches!(next, Next::Out | Next::ByTable | Next::Jump(_)) {
+            if matches!(
+                next,
+                Successor::Out | Successor::ByTable | Successor::Jump(_)
+            ) {
                 return Some(at);
             }
             at = before;
@@ -156,7 +159,10 @@ pub(super) fn last_block(code: Code<'_>, pc: u64) -> Option<u64> {
     while at < pc {
         let (length, next) = follow(code.arch, code.at(at)?, at, &mut ignored)?;
         at += length;
-        if matches!(next, Next::Out | Next::ByTable | Next::Jump(_)) {
+        if matches!(
+            next,
+            Successor::Out | Successor::ByTable | Successor::Jump(_)
+        ) {
             block = at;
         }
     }

@@ -1,26 +1,26 @@
 //! What an x86_64 instruction of a function does to its frame.
 
 use super::kept::{self, RBP, RSP};
-use super::{FrameState, Next};
+use super::{FrameState, Successor};
 use crate::capture::instructions::{Instruction, decode};
 
 /// Follows one instruction.
-pub(super) fn follow(code: &[u8], at: u64, frame: &mut FrameState) -> Option<(u64, Next)> {
+pub(super) fn follow(code: &[u8], at: u64, frame: &mut FrameState) -> Option<(u64, Successor)> {
     let instruction = decode(code)?;
     let mut next = control(&instruction, at);
-    if let Next::Branch(target) = next {
+    if let Successor::Branch(target) = next {
         let unless_equal = matches!((instruction.map, instruction.opcode), (0, 0x75) | (1, 0x85));
         frame.leave_loop(at, target, unless_equal);
     }
-    if matches!(next, Next::Behind) {
+    if matches!(next, Successor::Behind) {
         let before = frame.sp;
         effect(&instruction, frame);
         kept::follow(&instruction, before, frame);
         frame.at_bound = is_compared(&instruction, frame);
         point(&instruction, at, frame);
-    } else if next == Next::BehindCall {
+    } else if next == Successor::BehindCall {
         kept::call(frame);
-    } else if next == Next::ByTable {
+    } else if next == Successor::ByTable {
         // Another register, or one loaded since: no table that was seen.
         let by = instruction.modrm.filter(|(mode, ..)| *mode == 3);
         let by = by.map(|(_, _, register)| register);
@@ -28,25 +28,25 @@ pub(super) fn follow(code: &[u8], at: u64, frame: &mut FrameState) -> Option<(u6
         let pointed = by.map_or(0, |register| frame.pointed[usize::from(register & 15)]);
         // As assembly jumps to its labels.
         if frame.table.is_none() && pointed != 0 {
-            next = Next::Jump(at & !0xffff_ffff | u64::from(pointed));
+            next = Successor::Jump(at & !0xffff_ffff | u64::from(pointed));
         }
     }
     Some((instruction.length as u64, next))
 }
 
-fn control(i: &Instruction, at: u64) -> Next {
+fn control(i: &Instruction, at: u64) -> Successor {
     let target = at
         .wrapping_add(i.length as u64)
         .wrapping_add_signed(i.immediate);
     let group = i.modrm.map_or(0, |(_, register, _)| register & 7);
     match (i.map, i.opcode) {
-        (0, 0xe8) => Next::BehindCall,
-        (0, 0xe9 | 0xeb) => Next::Jump(target),
-        (0, 0x70..=0x7f | 0xe0..=0xe3) | (1, 0x80..=0x8f) => Next::Branch(target),
-        (0, 0xc2 | 0xc3 | 0xca | 0xcb | 0xcc | 0xcf | 0xf4) | (1, 0x0b | 0xb9) => Next::Out,
-        (0, 0xff) if group == 2 || group == 3 => Next::BehindCall,
-        (0, 0xff) if group == 4 || group == 5 => Next::ByTable,
-        _ => Next::Behind,
+        (0, 0xe8) => Successor::BehindCall,
+        (0, 0xe9 | 0xeb) => Successor::Jump(target),
+        (0, 0x70..=0x7f | 0xe0..=0xe3) | (1, 0x80..=0x8f) => Successor::Branch(target),
+        (0, 0xc2 | 0xc3 | 0xca | 0xcb | 0xcc | 0xcf | 0xf4) | (1, 0x0b | 0xb9) => Successor::Out,
+        (0, 0xff) if group == 2 || group == 3 => Successor::BehindCall,
+        (0, 0xff) if group == 4 || group == 5 => Successor::ByTable,
+        _ => Successor::Behind,
     }
 }
 

@@ -14,7 +14,7 @@ pub(crate) struct RuleCache {
 
 /// A rule as the cache keeps it, and its image; unpacked where it is not of the usual kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct KnownRule {
     word: u64,
     /// Plus one; 0 for none.
     image: u32,
@@ -39,24 +39,24 @@ impl Usual {
     }
 }
 
-impl Known {
+impl KnownRule {
     #[inline(always)]
-    pub(crate) fn new(rule: Packed, image: Option<u32>) -> Known {
-        Known {
+    pub(crate) fn new(rule: Packed, image: Option<u32>) -> KnownRule {
+        KnownRule {
             word: rule.0,
             image: image.map_or(0, |image| image.saturating_add(1)),
         }
     }
 
     /// The same, with where the rule is from, as far as the rule itself does not say so.
-    pub(crate) fn from(self, source: RuleSource) -> Known {
+    pub(crate) fn from(self, source: RuleSource) -> KnownRule {
         let source = match source {
             RuleSource::Framehop => FRAMEHOP,
             RuleSource::Instructions => INSTRUCTIONS,
             _ => 0,
         };
         let word = self.word & !SOURCE | source;
-        Known { word, ..self }
+        KnownRule { word, ..self }
     }
 
     pub(crate) fn source(self) -> RuleSource {
@@ -95,7 +95,7 @@ impl Known {
             return None;
         };
         let rule = Rule::Frame { base, cfa, ra, fp };
-        Known::new(rule.packed(), self.image()).usual()
+        KnownRule::new(rule.packed(), self.image()).usual()
     }
 
     #[inline]
@@ -145,7 +145,7 @@ impl RuleCache {
 
     /// The rule and image of an address. Signal-safe.
     #[inline]
-    pub(crate) fn get(&self, address: u64) -> Option<Known> {
+    pub(crate) fn get(&self, address: u64) -> Option<KnownRule> {
         if address > ADDRESS {
             return None;
         }
@@ -153,7 +153,7 @@ impl RuleCache {
         let tag = self.tag();
         for &(key, word) in &set.0 {
             if key & ADDRESS == address && word & TAG == tag && key != 0 {
-                return Some(Known {
+                return Some(KnownRule {
                     word: word & !TAG,
                     image: (key >> 48) as u32,
                 });
@@ -163,7 +163,7 @@ impl RuleCache {
     }
 
     /// Keeps a rule, in place of the one that its set was given first. Signal-safe.
-    pub(crate) fn insert(&mut self, address: u64, known: Known) {
+    pub(crate) fn insert(&mut self, address: u64, known: KnownRule) {
         let tag = self.tag();
         if address > ADDRESS || address == 0 || known.image > 0xffff {
             return;
@@ -225,14 +225,14 @@ mod tests {
         let mut cache = RuleCache::new();
         cache.use_generation(1);
         for (rule, at) in rules.iter().zip(1u64..) {
-            cache.insert(at * 0x1234, Known::new(rule.packed(), Some(at as u32)));
+            cache.insert(at * 0x1234, KnownRule::new(rule.packed(), Some(at as u32)));
         }
         for (rule, at) in rules.iter().zip(1u64..) {
             let known = cache.get(at * 0x1234).unwrap();
             assert_eq!((known.rule(), known.image()), (*rule, Some(at as u32)));
             assert_eq!(known.usual().is_some(), matches!(rule, Rule::Frame { .. }));
         }
-        cache.insert(77, Known::new(Rule::Full.packed(), None));
+        cache.insert(77, KnownRule::new(Rule::Full.packed(), None));
         assert_eq!(
             cache.get(77).map(|known| (known.rule(), known.image())),
             Some((Rule::Full, None))

@@ -2,7 +2,7 @@
 
 use super::restore::{self, RestoringFrame, ReturnSlot};
 use super::scan::cfa_at;
-use super::{State, Walk, Way};
+use super::{Walk, WalkState, Way};
 use crate::capture::cfi::{self, Fault, Left};
 use crate::capture::memory::Memory;
 use crate::capture::registers::Arch;
@@ -146,7 +146,7 @@ impl<M: Memory> Walk<'_, M> {
     pub(super) fn again_in_full(&mut self) -> Result<(), WalkEnd> {
         self.way = Way::Full;
         self.again += 1;
-        self.state = State::new(&self.initial, self.exact);
+        self.state = WalkState::new(&self.initial, self.exact);
         for left in (0..self.given).rev() {
             self.here = self.rule_here();
             self.behind = left;

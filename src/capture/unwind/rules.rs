@@ -3,12 +3,12 @@
 use super::{Unwinder, Walk};
 use crate::capture::loaded_image::LoadedImage;
 use crate::capture::memory::Memory;
-use crate::capture::rule::{Known, Rule, RuleSource};
+use crate::capture::rule::{KnownRule, Rule, RuleSource};
 
 impl<M: Memory> Walk<'_, M> {
     /// The rule and the image of where the state stands.
     #[inline]
-    pub(super) fn rule_here(&mut self) -> Known {
+    pub(super) fn rule_here(&mut self) -> KnownRule {
         let address = self.state.lookup();
         match self.unwinder.cache.get(address) {
             Some(known) => known,
@@ -18,7 +18,7 @@ impl<M: Memory> Walk<'_, M> {
 
     #[cold]
     #[inline(never)]
-    fn find_rule(&mut self, address: u64) -> Known {
+    fn find_rule(&mut self, address: u64) -> KnownRule {
         // Most callers are of the same image.
         if !self.near.0.contains(&address) {
             self.near = match self.images.find_around(address) {
@@ -39,7 +39,7 @@ impl<M: Memory> Walk<'_, M> {
             }
             None => (Rule::Nothing, RuleSource::Guess),
         };
-        let known = Known::new(rule.packed(), index).from(source);
+        let known = KnownRule::new(rule.packed(), index).from(source);
         self.unwinder.cache.insert(address, known);
         known
     }

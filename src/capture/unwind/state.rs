@@ -5,7 +5,7 @@ use crate::report::model::Found;
 
 /// Where a walk stands.
 #[derive(Debug, Clone)]
-pub(super) struct State {
+pub(super) struct WalkState {
     pub(super) pc: u64,
     pub(super) sp: u64,
     pub(super) fp: u64,
@@ -24,14 +24,14 @@ pub(super) struct State {
     pub(super) switches: u32,
 }
 
-impl State {
-    pub(super) fn new(registers: &Registers, exact: bool) -> State {
+impl WalkState {
+    pub(super) fn new(registers: &Registers, exact: bool) -> WalkState {
         let found = if exact {
             Found::Context
         } else {
             Found::UnwindInfo
         };
-        State {
+        WalkState {
             pc: registers.pc(),
             sp: registers.sp(),
             fp: registers.fp(),

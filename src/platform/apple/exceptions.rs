@@ -15,7 +15,7 @@ use mach2::task::{task_get_exception_ports, task_set_exception_ports};
 
 use self::message::{
     ANSWER, CODES, COMPLEX, COPY_SEND, ID, KIND, LOCAL, MAKE_SEND, MAKE_SEND_ONCE, MOVE_SEND_ONCE,
-    Message, REMOTE, RESULT, TASK, THREAD, WIDE,
+    MachMessage, REMOTE, RESULT, TASK, THREAD, WIDE,
 };
 use super::context::{self, REGISTERS};
 use super::task;
@@ -69,14 +69,14 @@ static PORT: AtomicU32 = AtomicU32::new(0);
 pub struct Server {
     /// Writes the report; `false` where there is none. Ports and signals are as they were before
     /// [`install`] meanwhile, so that a fault in here comes as a signal.
-    pub report: fn(&Exception) -> bool,
+    pub report: fn(&MachException) -> bool,
     /// The owner of the port before dealt with what was reported.
-    pub went_on: fn(&Exception),
+    pub went_on: fn(&MachException),
 }
 
 /// An exception, while its thread stands still.
 #[derive(Debug)]
-pub struct Exception {
+pub struct MachException {
     kind: u32,
     codes: [u64; 2],
     port: u32,
@@ -84,7 +84,7 @@ pub struct Exception {
     pub thread: Thread,
 }
 
-impl Exception {
+impl MachException {
     /// Its name and, of bad accesses, the kernel's reason.
     pub fn name(&self) -> &'static str {
         match (self.kind, self.codes[0]) {
@@ -292,7 +292,7 @@ fn set(kind: u32, port: u32, behavior: u32, flavor: i32) {
 
 /// The exception thread.
 fn serve(port: u32, answers: u32, server: Server) {
-    let (mut message, mut answer) = (Message::new(), Message::new());
+    let (mut message, mut answer) = (MachMessage::new(), MachMessage::new());
     while message.receive(port) {
         let exception = read(&message);
         let kernel = message.word(REMOTE);
@@ -337,14 +337,14 @@ fn serve(port: u32, answers: u32, server: Server) {
 }
 
 /// Sends the message on, with the rights that came in it and an answer to us.
-fn forward(message: &mut Message, to: u32, answers: u32) -> bool {
+fn forward(message: &mut MachMessage, to: u32, answers: u32) -> bool {
     message.set(0, COPY_SEND | MAKE_SEND_ONCE << 8 | COMPLEX);
     message.set(REMOTE, to);
     message.set(LOCAL, answers);
     message.send()
 }
 
-fn read(message: &Message) -> Exception {
+fn read(message: &MachMessage) -> MachException {
     let wide = message.word(ID) >= WIDE;
     let code = |index: usize| {
         if wide {
@@ -355,7 +355,7 @@ fn read(message: &Message) -> Exception {
         }
     };
     let port = message.word(THREAD);
-    Exception {
+    MachException {
         kind: message.word(KIND),
         codes: [code(0), code(1)],
         port,

@@ -12,7 +12,7 @@ use object::macho;
 use object::read::macho::{MachHeader, Section as _, Segment as _};
 
 /// The layout of this platform's programs and libraries.
-pub type ObjectFile<'data> = object::read::macho::MachOFile64<'data, object::LittleEndian>;
+pub type NativeFile<'data> = object::read::macho::MachOFile64<'data, object::LittleEndian>;
 
 /// Names of the executable that hold even where it has been renamed or removed: there are none here.
 pub const OWN_FILE: [&str; 0] = [];
@@ -38,7 +38,7 @@ pub struct ImageFacts {
     /// What `LC_FUNCTION_STARTS` points to; empty without one, and where `text` is `None`.
     pub function_starts: Vec<u8>,
     /// `__TEXT` as it lies in memory; `None` if it is known already or may go away at any time.
-    pub text: Option<Text>,
+    pub text: Option<TextSegment>,
     /// Whether it is the executable.
     pub main: bool,
     /// Whether it lies in the shared cache, and not in a file of its own.
@@ -47,7 +47,7 @@ pub struct ImageFacts {
 
 /// An image's `__TEXT` in memory, which is never written to; the image stays loaded meanwhile.
 #[derive(Debug, Clone)]
-pub struct Text {
+pub struct TextSegment {
     /// Where it lies by its file (svma).
     pub svma: u64,
     /// What it holds.
@@ -188,7 +188,7 @@ fn image(index: u32, known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Option<ImageF
                 facts.function_starts = table;
             }
         }
-        facts.text = Some(Text {
+        facts.text = Some(TextSegment {
             svma: text.start,
             bytes: Arc::new(retained),
         });

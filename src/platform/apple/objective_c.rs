@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use super::context::address;
 use super::symbol;
 
-type Handler = extern "C" fn(exception: *mut c_void);
+type UncaughtHandler = extern "C" fn(exception: *mut c_void);
 type SetHandler = unsafe extern "C" fn(handler: *mut c_void);
 type GetHandler = unsafe extern "C" fn() -> *mut c_void;
 type Selector = unsafe extern "C" fn(name: *const c_char) -> *mut c_void;
@@ -69,7 +69,7 @@ pub fn on_uncaught(called: OnUncaught) -> bool {
 extern "C" fn uncaught(exception: *mut c_void) {
     let called = ON_UNCAUGHT.load(Ordering::SeqCst);
     if !called.is_null()
-        && let Some(object) = Object::new(exception)
+        && let Some(object) = ObjcObject::new(exception)
         && let Some(name) = object.text(c"name").or_else(|| object.class_name())
     {
         // SAFETY: only `on_uncaught` stores here: such functions.
@@ -86,20 +86,20 @@ extern "C" fn uncaught(exception: *mut c_void) {
     let before = BEFORE.load(Ordering::SeqCst);
     if !before.is_null() {
         // SAFETY: what `NSGetUncaughtExceptionHandler` gave is such a function.
-        unsafe { std::mem::transmute::<*mut c_void, Handler>(before)(exception) };
+        unsafe { std::mem::transmute::<*mut c_void, UncaughtHandler>(before)(exception) };
     }
 }
 
 /// An object, and how the runtime is queried about it.
 #[derive(Clone, Copy)]
-struct Object {
+struct ObjcObject {
     object: *mut c_void,
     send: Send,
     selector: Selector,
 }
 
-impl Object {
-    fn new(object: *mut c_void) -> Option<Object> {
+impl ObjcObject {
+    fn new(object: *mut c_void) -> Option<ObjcObject> {
         let (send, selector) = (symbol(c"objc_msgSend")?, symbol(c"sel_registerName")?);
         // SAFETY: the runtime's functions; `Send` states for which methods.
         let (send, selector) = unsafe {
@@ -108,7 +108,7 @@ impl Object {
                 std::mem::transmute::<*mut c_void, Selector>(selector),
             )
         };
-        (!object.is_null()).then_some(Object {
+        (!object.is_null()).then_some(ObjcObject {
             object,
             send,
             selector,
@@ -129,9 +129,9 @@ impl Object {
     }
 
     /// The object that a method gives.
-    fn object(self, method: &CStr, argument: usize) -> Option<Object> {
+    fn object(self, method: &CStr, argument: usize) -> Option<ObjcObject> {
         let object = self.send(method, argument)? as *mut c_void;
-        (!object.is_null()).then_some(Object { object, ..self })
+        (!object.is_null()).then_some(ObjcObject { object, ..self })
     }
 
     /// What a method gives, an `NSString` or nothing, as UTF-8. It lives as long as the exception,

@@ -16,7 +16,7 @@ const AFTER_WAITING: usize = 1 << 6;
 const EXIT: usize = 1 << 7;
 
 type Callback = extern "C" fn(observer: *mut c_void, activity: usize, info: *mut c_void);
-type Create = unsafe extern "C" fn(
+type CreateObserver = unsafe extern "C" fn(
     allocator: *const c_void,
     activities: usize,
     repeats: u8,
@@ -56,7 +56,7 @@ pub fn observe(busy: fn(), idle: fn()) -> Option<Observers> {
     // SAFETY: each name is that of a function of the type that its header declares, or of a
     // constant of pointer type.
     unsafe {
-        let create: Create = std::mem::transmute(symbol(c"CFRunLoopObserverCreate")?);
+        let create: CreateObserver = std::mem::transmute(symbol(c"CFRunLoopObserverCreate")?);
         let main: GetMain = std::mem::transmute(symbol(c"CFRunLoopGetMain")?);
         let add: Attach = std::mem::transmute(symbol(c"CFRunLoopAddObserver")?);
         let remove: Attach = std::mem::transmute(symbol(c"CFRunLoopRemoveObserver")?);

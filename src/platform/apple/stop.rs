@@ -29,7 +29,7 @@ const FRAME_WITHIN: usize = 4 * CHUNK;
 
 /// Bytes that were copied.
 #[derive(Debug, Clone, Copy)]
-struct Part {
+struct StackPart {
     /// Where in memory they lay.
     base: u64,
     /// Where in the copy they lie.
@@ -39,8 +39,8 @@ struct Part {
 
 /// The copy of a stack, that of the stack which a handler interrupted, and whether they end before the stack does.
 struct Parts {
-    inner: Part,
-    interrupted: Part,
+    inner: StackPart,
+    interrupted: StackPart,
     cut: bool,
 }
 
@@ -106,7 +106,7 @@ impl Stopper {
         })
     }
 
-    fn copied(&self, part: Part) -> &[u8] {
+    fn copied(&self, part: StackPart) -> &[u8] {
         // SAFETY: so many bytes were written there, within the memory.
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(part.at), part.bytes) }
     }
@@ -114,7 +114,7 @@ impl Stopper {
     /// Copies the stack of the suspended thread; where a handler runs there that has interrupted another
     /// stack, that one too.
     fn copy_stack(&mut self, known: &Range<u64>, start: u64, budget: u64) -> Parts {
-        const NONE: Part = Part {
+        const NONE: StackPart = StackPart {
             base: 0,
             at: 0,
             bytes: 0,
@@ -131,7 +131,7 @@ impl Stopper {
             };
         }
         // The page of sp is there for certain, what lies below it is not.
-        let mut inner = Part {
+        let mut inner = StackPart {
             base: base.max(sp & !4095),
             ..NONE
         };
@@ -180,13 +180,13 @@ impl Stopper {
         at: usize,
         start: u64,
         budget: u64,
-    ) -> (Part, bool) {
+    ) -> (StackPart, bool) {
         let room = self.memory.length().saturating_sub(at);
         let into = self.memory.as_ptr().wrapping_add(at);
         if !known.contains(&base) {
             // SAFETY: the memory is ours, `room` bytes of it are left.
             let bytes = unsafe { memory::read_raw(base, into, room) };
-            return (Part { base, at, bytes }, bytes == room);
+            return (StackPart { base, at, bytes }, bytes == room);
         }
         let wanted = (known.end - base) as usize;
         let length = wanted.min(room);
@@ -206,7 +206,7 @@ impl Stopper {
                 break;
             }
         }
-        (Part { base, at, bytes }, bytes < wanted)
+        (StackPart { base, at, bytes }, bytes < wanted)
     }
 }
 

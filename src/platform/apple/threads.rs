@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::task;
-pub use crate::platform::surface::Progress;
+pub use crate::platform::surface::ThreadProgress;
 
 /// One thread of this process: the system's id, which is never used again, and its port's name,
 /// which may be.
@@ -110,10 +110,10 @@ impl Thread {
 
     /// What shows whether the thread has run since the last call; `None` where the kernel does
     /// not say. Signal-safe.
-    pub fn progress(self) -> Option<Progress> {
+    pub fn progress(self) -> Option<ThreadProgress> {
         const RUNNING: i32 = 1; // TH_STATE_RUNNING (mach/thread_info.h)
         let facts = task::extended(self.port)?;
-        Some(Progress {
+        Some(ThreadProgress {
             running: facts.pth_run_state == RUNNING,
             cpu: facts.pth_user_time.saturating_add(facts.pth_system_time),
             slices: 0,

@@ -7,7 +7,7 @@ use crate::platform::descriptors::read_text;
 use crate::platform::surface::MemoryGroup;
 
 /// What a version of control groups calls its files.
-struct Names {
+struct CgroupFiles {
     limit: &'static str,
     /// The most that was used, best first.
     peak: [&'static str; 2],
@@ -16,14 +16,14 @@ struct Names {
 }
 
 /// Documentation/admin-guide/cgroup-v1/memory.rst; `oom_kill` in `memory.oom_control` since Linux 4.14.
-const VERSION_1: Names = Names {
+const VERSION_1: CgroupFiles = CgroupFiles {
     limit: "memory.limit_in_bytes",
     peak: ["memory.max_usage_in_bytes", "memory.usage_in_bytes"],
     kills: "memory.oom_control",
 };
 
 /// Documentation/admin-guide/cgroup-v2.rst; `memory.peak` since Linux 5.19, `memory.events.local` since 5.2.
-const VERSION_2: Names = Names {
+const VERSION_2: CgroupFiles = CgroupFiles {
     limit: "memory.max",
     peak: ["memory.peak", "memory.current"],
     kills: "memory.events.local",
@@ -79,7 +79,7 @@ fn place(controller: Option<&str>, groups: &str, mounts: &str) -> Option<(PathBu
     Some((PathBuf::from(top), Path::new(top).join(within)))
 }
 
-fn look(names: &Names, top: &Path, folder: &Path) -> Option<MemoryGroup> {
+fn look(names: &CgroupFiles, top: &Path, folder: &Path) -> Option<MemoryGroup> {
     let number = |folder: &Path, file: &str| -> Option<u64> {
         read_text(folder.join(file)).ok()?.trim().parse().ok()
     };

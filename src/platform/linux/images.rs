@@ -52,7 +52,7 @@ pub enum Contents {
 /// build id is held already:
 /// then its contents come back empty.
 pub fn list(known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Vec<ImageFacts> {
-    let mut state = Listing {
+    let mut state = LoaderListing {
         images: Vec::new(),
         known,
     };
@@ -61,7 +61,7 @@ pub fn list(known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Vec<ImageFacts> {
     state.images
 }
 
-struct Listing<'a> {
+struct LoaderListing<'a> {
     images: Vec<ImageFacts>,
     known: &'a mut dyn FnMut(u64, &[u8]) -> bool,
 }
@@ -72,7 +72,7 @@ extern "C" fn visit(
     data: *mut libc::c_void,
 ) -> libc::c_int {
     // SAFETY: `data` is the listing given to `dl_iterate_phdr`, which nothing else uses meanwhile.
-    let listing = unsafe { &mut *data.cast::<Listing>() };
+    let listing = unsafe { &mut *data.cast::<LoaderListing>() };
     // SAFETY: the loader gives a valid entry whose headers stay mapped while it holds its lock,
     // which it does until this function returns.
     let info = unsafe { &*info };
@@ -221,7 +221,7 @@ fn read_image(
 }
 
 /// The layout of this platform's programs and libraries.
-pub type ObjectFile<'data> = object::read::elf::ElfFile64<'data, object::LittleEndian>;
+pub type NativeFile<'data> = object::read::elf::ElfFile64<'data, object::LittleEndian>;
 
 /// The executable of this process, even where it has been renamed or removed. The first name leads nowhere once
 /// the first thread has ended. (The second one comes after it since emulators of user space know the first name

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::platform::stacks::AlternateStack;
 
 type Start = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
-type Create = unsafe extern "C" fn(
+type CreateThread = unsafe extern "C" fn(
     *mut libc::pthread_t,
     *const libc::pthread_attr_t,
     Start,
@@ -23,7 +23,7 @@ struct Beginning {
 }
 
 /// libc's own.
-fn real() -> Option<Create> {
+fn real() -> Option<CreateThread> {
     static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
     let mut real = REAL.load(Ordering::Acquire);
     if real.is_null() {
@@ -32,7 +32,7 @@ fn real() -> Option<Create> {
         REAL.store(real, Ordering::Release);
     }
     // SAFETY: null, or a function of this type, by POSIX.
-    unsafe { std::mem::transmute::<*mut c_void, Option<Create>>(real) }
+    unsafe { std::mem::transmute::<*mut c_void, Option<CreateThread>>(real) }
 }
 
 /// `pthread_create(3)`.

@@ -26,7 +26,7 @@ pub use self::handler::offer_stack;
 pub use self::handler::{claim_signal, install};
 use self::queue::{is_denied, queue, send};
 pub use self::slot::SLOTS;
-use self::slot::{COPYING, FREE, GENERATION, GENERATIONS, IDLE, PHASE, Part, REQUESTED, SLOT};
+use self::slot::{COPYING, FREE, GENERATION, GENERATIONS, IDLE, PHASE, REQUESTED, SLOT, StackPart};
 use self::wait::wait;
 use super::memory::Reserved;
 pub use crate::platform::surface::{Copied, StopBudget, StopError};
@@ -133,7 +133,7 @@ impl Stopper {
         }
         // SAFETY: DONE, seen with Acquire: the handler has let the request go.
         let request = unsafe { &*slot.request.get() };
-        let part = |part: &Part| {
+        let part = |part: &StackPart| {
             let at = part.at.min(request.room);
             let bytes = part.bytes.min(request.room - at);
             // SAFETY: the handler wrote so many bytes there, within `room`, and it is not written there

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::proc_files::{Path, TASKS, read_file};
 use crate::platform::descriptors;
 
-pub use crate::platform::surface::Progress;
+pub use crate::platform::surface::ThreadProgress;
 
 /// One thread of this process, by the kernel's id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -109,7 +109,7 @@ impl Thread {
     ///
     /// Source: proc(5): the state in `/proc/PID/stat`, the time on the CPU and the count of time
     /// slices in `/proc/PID/schedstat`.
-    pub fn progress(self) -> Option<Progress> {
+    pub fn progress(self) -> Option<ThreadProgress> {
         let state = self.state()?;
         let mut buffer = [0; 512];
         let length = read_file(Path::task(self.0, c"schedstat").as_c_str(), &mut buffer);
@@ -118,7 +118,7 @@ impl Thread {
             .split(|byte| byte.is_ascii_whitespace());
         let cpu = number(words.next()?)?;
         let slices = number(words.nth(1)?)?;
-        Some(Progress {
+        Some(ThreadProgress {
             running: state == b'R',
             cpu,
             slices,

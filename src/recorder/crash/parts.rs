@@ -11,7 +11,7 @@ use crate::recorder::helper::{Helper, Renewals};
 use crate::recorder::work::{self, Work, view};
 use crate::recorder::{Recording, ReportBuffers};
 use crate::report::{CaptureView, EventView, Found, RawFrame, SignalView, ThreadView};
-use crate::trigger::crash::{Crashed, Part};
+use crate::trigger::crash::{CrashPart, Crashed};
 use crate::trigger::panic::Pending;
 use crate::trigger::signal_names::{code_name, signal_name};
 use crate::trigger::terminate::Exception;
@@ -56,7 +56,7 @@ impl CrashWork {
         let (recording, work) = (self.recording.as_mut()?, &mut self.work);
         let mut cost = CaptureView::default();
         let mut images = ImageTable::enter();
-        if crashed.claim(Part::Thread) {
+        if crashed.claim(CrashPart::Thread) {
             if images.find(crashed.registers.pc()).is_none() {
                 // A library that was loaded since? The helper thread may call the loader, this one may not.
                 drop(images);
@@ -68,22 +68,22 @@ impl CrashWork {
                 let buffers = &mut work.buffers;
                 thrown(recording, buffers, &mut self.thrown, &images, exception);
             }
-            crashed.done(Part::Thread)?;
+            crashed.done(CrashPart::Thread)?;
         }
-        if crashed.claim(Part::Vitals) {
+        if crashed.claim(CrashPart::Vitals) {
             recording.vitals_and_context(&mut work.buffers);
             if recorder.near_memory {
                 let address = crashed.signal.address;
                 super::near::write(recording, &mut work.buffers, &crashed.registers, address);
             }
-            crashed.done(Part::Vitals)?;
+            crashed.done(CrashPart::Vitals)?;
         }
-        if crashed.claim(Part::Threads) {
+        if crashed.claim(CrashPart::Threads) {
             let done = [crashed.thread, Thread::current()];
             let others = |thread| !done.contains(&thread);
             let tally = work.write_threads(recording, &mut images, Renewals::none(), others);
             tally.put_into(&mut cost);
-            crashed.done(Part::Threads)?;
+            crashed.done(CrashPart::Threads)?;
         }
         Some(cost)
     }

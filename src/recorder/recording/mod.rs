@@ -19,7 +19,7 @@ use crate::report::{
 };
 use crate::store::{FALLBACK, Name, PARTIAL, WHOLE, fresh_id};
 use crate::trigger::crash::Stamp;
-use crate::trigger::loss::{self, LOSSES, Loss};
+use crate::trigger::loss::{self, LOSSES, LossReason};
 use crate::vitals::GAUGES;
 
 impl Sink for &file::File {
@@ -72,7 +72,7 @@ impl Recording {
             id: fresh_id(),
         };
         let begun = Recording::begin_as(folder, facts, event.kind, buffers, stamp, PARTIAL, None);
-        let mut recording = begun.inspect_err(|_| LOSSES.count(Loss::Unwritten))?;
+        let mut recording = begun.inspect_err(|_| LOSSES.count(LossReason::Unwritten))?;
         recording.names = facts.names.then(Names::default);
         recording.event(buffers, event);
         Ok(recording)
@@ -264,7 +264,7 @@ impl Recording {
     /// for the next launch to close. Signal-safe.
     pub fn finish(self, folder: &file::Folder, buffers: &mut ReportBuffers) -> Result<Name, i32> {
         let closed = self.close(folder, buffers);
-        closed.inspect_err(|_| LOSSES.count(Loss::Unwritten))
+        closed.inspect_err(|_| LOSSES.count(LossReason::Unwritten))
     }
 
     fn close(mut self, folder: &file::Folder, buffers: &mut ReportBuffers) -> Result<Name, i32> {

@@ -1,19 +1,19 @@
 //! Two files that two threads wrote of one crash, as one report.
 
-use super::{Sections, closed_by, finish, set_check};
-use crate::report::lookup::{self, Entries, unsigned};
+use super::{ReportSections, closed_by, finish, set_check};
+use crate::report::lookup::{self, MapEntries, unsigned};
 use crate::report::model::*;
-use crate::report::section::{Section, check_of};
+use crate::report::section::{SectionAt, check_of};
 use crate::report::token::{Skim, Token, token};
-use crate::report::wire::section::{Section as _, is_known};
+use crate::report::wire::section::{WriteSection as _, is_known};
 use crate::report::write::ClosedBy;
 
 const CAPTURE: &str = <Capture>::KIND;
 
 /// What `first` has, and what `rest` has and `first` has not. `None` where nothing can be read in one of them.
 pub(crate) fn join(first: &[u8], rest: &[u8]) -> Option<Vec<u8>> {
-    let (first, rest) = (Sections::of(first)?, Sections::of(rest)?);
-    let mut images = Images::default();
+    let (first, rest) = (ReportSections::of(first)?, ReportSections::of(rest)?);
+    let mut images = ImageRanges::default();
     let mut places = Vec::new();
     let own: Vec<_> = first.kind(<Image>::KIND).collect();
     own.iter().for_each(|image| images.add(first.bytes, image));
@@ -29,11 +29,11 @@ pub(crate) fn join(first: &[u8], rest: &[u8]) -> Option<Vec<u8>> {
     }
 
     // Frames of the first whose images were not written any more are matched by address.
-    let of_first = |frame: Place| match frame.image {
+    let of_first = |frame: FramePlace| match frame.image {
         image if first.misplaced_images || image as usize >= own.len() => images.at(frame),
         image => Some(image),
     };
-    let of_rest = |frame: Place| match rest.misplaced_images {
+    let of_rest = |frame: FramePlace| match rest.misplaced_images {
         true => images.at(frame),
         false => places.get(frame.image as usize).copied(),
     };
@@ -63,7 +63,7 @@ pub(crate) fn join(first: &[u8], rest: &[u8]) -> Option<Vec<u8>> {
         Some(section) => Some(copy(first.bytes, &section)),
         None => Some(copy(rest.bytes, &rest.last(kind)?)),
     };
-    let all = |sections: &Sections<'_>, kind| {
+    let all = |sections: &ReportSections<'_>, kind| {
         let copies = sections
             .kind(kind)
             .map(|section| copy(sections.bytes, &section));
@@ -122,14 +122,14 @@ impl Joined {
     }
 }
 
-fn copy(bytes: &[u8], section: &Section<'_>) -> Vec<u8> {
+fn copy(bytes: &[u8], section: &SectionAt<'_>) -> Vec<u8> {
     let section = bytes.get(section.start..section.end);
     section.unwrap_or_default().to_vec()
 }
 
 /// Where a frame lies.
 #[derive(Clone, Copy)]
-struct Place {
+struct FramePlace {
     pc: u64,
     found: u64,
     image: u32,
@@ -137,18 +137,18 @@ struct Place {
 
 /// First address and the one behind the last of each image.
 #[derive(Default)]
-struct Images {
+struct ImageRanges {
     ranges: Vec<(u64, u64)>,
 }
 
-impl Images {
-    fn add(&mut self, bytes: &[u8], image: &Section<'_>) {
+impl ImageRanges {
+    fn add(&mut self, bytes: &[u8], image: &SectionAt<'_>) {
         let base = unsigned(bytes, image, "base");
         let size = unsigned(bytes, image, "size");
         self.ranges.push((base, base.saturating_add(size)));
     }
 
-    fn at(&self, frame: Place) -> Option<u32> {
+    fn at(&self, frame: FramePlace) -> Option<u32> {
         let is_caller = frame.found != u64::from(Found::Context.code());
         let pc = frame.pc.saturating_sub(u64::from(is_caller));
         let place = self
@@ -162,8 +162,8 @@ impl Images {
 /// A thread or sample whose frames have other images.
 fn with_images(
     bytes: &[u8],
-    section: &Section<'_>,
-    image: impl Fn(Place) -> Option<u32>,
+    section: &SectionAt<'_>,
+    image: impl Fn(FramePlace) -> Option<u32>,
 ) -> Vec<u8> {
     let mut changed = Vec::with_capacity(section.end - section.start + 64);
     let mut copied = section.start;
@@ -191,7 +191,7 @@ fn with_images(
 }
 
 /// The frame at `at`, where it states an image: and where that number begins and ends.
-fn frame(bytes: &[u8], at: usize) -> Option<(Place, usize, usize)> {
+fn frame(bytes: &[u8], at: usize) -> Option<(FramePlace, usize, usize)> {
     let (Token::Array(3..), at) = token(bytes, at).ok()? else {
         return None;
     };
@@ -205,16 +205,16 @@ fn frame(bytes: &[u8], at: usize) -> Option<(Place, usize, usize)> {
         return None;
     };
     let image = u32::try_from(image).ok()?;
-    Some((Place { pc, found, image }, at, end))
+    Some((FramePlace { pc, found, image }, at, end))
 }
 
 /// What two captures cost: what the first says, and what only the second does.
-fn merged(first: (&[u8], &Section<'_>), rest: (&[u8], &Section<'_>)) -> Vec<u8> {
+fn merged(first: (&[u8], &SectionAt<'_>), rest: (&[u8], &SectionAt<'_>)) -> Vec<u8> {
     let mut entries = Vec::new();
     let mut count = 0u16;
-    let mut take = |(bytes, section): (&[u8], &Section<'_>), known: Option<&Section<'_>>| {
-        for entry in Entries::new(bytes, section.map) {
-            let is_known = |known| Entries::new(first.0, known).any(|own| own.key == entry.key);
+    let mut take = |(bytes, section): (&[u8], &SectionAt<'_>), known: Option<&SectionAt<'_>>| {
+        for entry in MapEntries::new(bytes, section.map) {
+            let is_known = |known| MapEntries::new(first.0, known).any(|own| own.key == entry.key);
             if entry.key == b"check" || known.is_some_and(|known| is_known(known.map)) {
                 continue;
             }

@@ -10,9 +10,9 @@ use super::limits;
 use super::lookup;
 use super::model::{End, Event, EventKind, Head, Image, VERSION};
 use super::read::checks_of;
-use super::section::{Piece, Pieces, Section, check_of};
+use super::section::{Piece, Pieces, SectionAt, check_of};
 use super::token::Token;
-use super::wire::section::{Section as _, is_known};
+use super::wire::section::{WriteSection as _, is_known};
 use super::write::{ClosedBy, ReportWriter};
 
 pub(crate) use join::join;
@@ -32,7 +32,7 @@ pub(crate) struct Origin {
 
 /// Where a report comes from; `None` where nothing can be read.
 pub(crate) fn origin(bytes: &[u8]) -> Option<Origin> {
-    let sections = Sections::of(bytes)?;
+    let sections = ReportSections::of(bytes)?;
     let head = sections.last(<Head>::KIND);
     let id = |key| head.map_or([0; 16], |head| lookup::id(bytes, &head, key));
     let kind = sections.last(<Event>::KIND).map(|event| {
@@ -51,7 +51,7 @@ pub(crate) fn origin(bytes: &[u8]) -> Option<Origin> {
 
 /// The report as one whose process died of what it says; `None` where it has no event.
 pub(crate) fn fatal(bytes: &[u8]) -> Option<Vec<u8>> {
-    let sections = Sections::of(bytes)?;
+    let sections = ReportSections::of(bytes)?;
     let event = sections.last(<Event>::KIND)?;
     let (at, Token::Bool(_)) = lookup::find(bytes, &event, "fatal")? else {
         return None;
@@ -75,17 +75,17 @@ pub(crate) fn fatal(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The sections of a report, as a reader takes them.
-struct Sections<'a> {
+struct ReportSections<'a> {
     bytes: &'a [u8],
-    all: Vec<Section<'a>>,
+    all: Vec<SectionAt<'a>>,
     /// Whether images may be missing before one that is there.
     misplaced_images: bool,
 }
 
-impl<'a> Sections<'a> {
+impl<'a> ReportSections<'a> {
     /// `None` where a reader finds no report.
-    fn of(bytes: &'a [u8]) -> Option<Sections<'a>> {
-        let mut sections = Sections {
+    fn of(bytes: &'a [u8]) -> Option<ReportSections<'a>> {
+        let mut sections = ReportSections {
             bytes,
             all: Vec::new(),
             misplaced_images: false,
@@ -116,7 +116,7 @@ impl<'a> Sections<'a> {
         is_report.then_some(sections)
     }
 
-    fn kind(&self, kind: &'static str) -> impl Iterator<Item = Section<'a>> {
+    fn kind(&self, kind: &'static str) -> impl Iterator<Item = SectionAt<'a>> {
         self.all
             .iter()
             .copied()
@@ -124,7 +124,7 @@ impl<'a> Sections<'a> {
     }
 
     /// The last section of this kind: the one that counts.
-    fn last(&self, kind: &'static str) -> Option<Section<'a>> {
+    fn last(&self, kind: &'static str) -> Option<SectionAt<'a>> {
         self.kind(kind).last()
     }
 }
@@ -139,7 +139,7 @@ fn set_check(section: &mut [u8]) {
 }
 
 /// What closed a report that has this `end`.
-fn closed_by(bytes: &[u8], end: &Section<'_>) -> ClosedBy {
+fn closed_by(bytes: &[u8], end: &SectionAt<'_>) -> ClosedBy {
     let next_launch = ClosedBy::NextLaunch;
     match lookup::raw(bytes, end, "closed_by") == next_launch.as_str().as_bytes() {
         true => next_launch,

@@ -1,11 +1,11 @@
 //! Frames and the images they lie in, where images were lost.
 
-use super::Reader;
+use super::SectionReader;
 use crate::report::damage::DamageKind;
 use crate::report::model::{Found, Frame, Image};
 use crate::report::write::ClosedBy;
 
-impl Reader<'_> {
+impl SectionReader<'_> {
     /// Sets right or tells of what frames say of their images.
     pub(super) fn judge_images(&mut self) {
         let mut ranges: Vec<(u64, u64, u32)> = Vec::new();

@@ -1,12 +1,12 @@
 //! Judges a report as a whole: whether it is one, whether it has its end, whether its checksum fits.
 
-use super::{HeadState, Reader};
+use super::{HeadState, SectionReader};
 use crate::report::checksum::crc32;
 use crate::report::damage::{DamageKind, ReadError, looks_like};
 use crate::report::model::*;
-use crate::report::section::{Checks, Section};
+use crate::report::section::{Checks, SectionAt};
 
-impl Reader<'_> {
+impl SectionReader<'_> {
     /// Whether this is a report at all, and one that can be read.
     pub(super) fn judge_head(&mut self, format: Option<Format>) -> Result<(), ReadError> {
         if b"\x92\xa4head".starts_with(self.bytes) {
@@ -58,7 +58,7 @@ impl Reader<'_> {
         self.sections > self.report.unknown.len() as u64
     }
 
-    pub(super) fn judge_crc(&mut self, section: &Section<'_>, end: &End) {
+    pub(super) fn judge_crc(&mut self, section: &SectionAt<'_>, end: &End) {
         let before = self.bytes.get(self.head_start..section.start);
         let before = before.unwrap_or_default();
         let actual = match self.checks {

@@ -12,10 +12,10 @@ use super::damage::{Damage, DamageKind, Damages, ReadError, shown};
 use super::limits;
 use super::lookup;
 use super::model::*;
-use super::section::{Checks, Piece, Pieces, Section, Why, begin, check_of, has_checks};
+use super::section::{Checks, Piece, Pieces, SectionAt, Why, begin, check_of, has_checks};
 use super::token::is_shallow;
 use super::wire::lenient::{Gap, decode};
-use super::wire::section::{Section as _, is_known};
+use super::wire::section::{WriteSection as _, is_known};
 
 use gap::settle;
 pub use survey::{Survey, survey};
@@ -67,7 +67,7 @@ pub(crate) fn read_at(bytes: &[u8], base: u64) -> Result<Reading, ReadError> {
         return Err(ReadError::Empty);
     }
     let vouched = vouched_for(bytes);
-    let mut reader = Reader {
+    let mut reader = SectionReader {
         bytes,
         checks: checks(bytes, vouched.is_some()),
         report: Report::default(),
@@ -78,7 +78,7 @@ pub(crate) fn read_at(bytes: &[u8], base: u64) -> Result<Reading, ReadError> {
         has_gap: false,
         cut: false,
         misplaced_images: false,
-        starts: Starts::default(),
+        starts: SectionStarts::default(),
     };
     reader.run(vouched.unwrap_or_default())?;
     Ok(Reading {
@@ -108,7 +108,7 @@ const KEPT: usize = 4096;
 /// The first sections of a file that is one run of them up to an `end` by their writer, whose CRC and
 /// count are right. Then the sections' own checks are not looked at, so that a tool that rewrites a
 /// report and knows nothing of them need only set `end` right.
-fn vouched_for(bytes: &[u8]) -> Option<Vec<Section<'_>>> {
+fn vouched_for(bytes: &[u8]) -> Option<Vec<SectionAt<'_>>> {
     let mut kept = Vec::new();
     let mut sections = 0;
     let mut checked = false;
@@ -145,12 +145,12 @@ enum HeadState {
 
 /// Where the sections that frames stand in began.
 #[derive(Debug, Default)]
-struct Starts {
+struct SectionStarts {
     threads: Vec<usize>,
     samples: Vec<usize>,
 }
 
-struct Reader<'a> {
+struct SectionReader<'a> {
     bytes: &'a [u8],
     checks: Checks,
     report: Report,
@@ -166,12 +166,12 @@ struct Reader<'a> {
     cut: bool,
     /// Whether an image was read behind a gap, which may have held images too.
     misplaced_images: bool,
-    starts: Starts,
+    starts: SectionStarts,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> SectionReader<'a> {
     /// `known` are the sections that the bytes begin with, where these were found already.
-    fn run(&mut self, known: Vec<Section<'a>>) -> Result<(), ReadError> {
+    fn run(&mut self, known: Vec<SectionAt<'a>>) -> Result<(), ReadError> {
         let mut format = None;
         let mut ended_at = None;
         let mut rest = Pieces::new(self.bytes, self.checks);
@@ -223,12 +223,15 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn decode<T: Deserialize<'a> + Default>(&mut self, section: &Section<'a>) -> (T, Option<Gap>) {
+    fn decode<T: Deserialize<'a> + Default>(
+        &mut self,
+        section: &SectionAt<'a>,
+    ) -> (T, Option<Gap>) {
         decode(self.bytes, section.map, section.kind, &mut self.damages)
     }
 
     /// Why the report ends before `section`, if it does.
-    fn ends_before(&self, section: &Section<'_>, ended: bool) -> Option<&'static str> {
+    fn ends_before(&self, section: &SectionAt<'_>, ended: bool) -> Option<&'static str> {
         if ended {
             Some("they come after its `end`; several reports in one stream are read one by one")
         } else if section.kind == <Head>::KIND && self.sections > 0 {
@@ -240,7 +243,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn take(&mut self, section: &Section<'a>) {
+    fn take(&mut self, section: &SectionAt<'a>) {
         match section.kind {
             <Event>::KIND => self.report.event = Some(self.decode(section).0),
             <Thread>::KIND => {

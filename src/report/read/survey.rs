@@ -3,7 +3,7 @@
 use crate::report::checksum::crc32;
 use crate::report::model::{End, Head};
 use crate::report::section::{Piece, Pieces};
-use crate::report::wire::section::Section as _;
+use crate::report::wire::section::WriteSection as _;
 
 /// How far a file can be carried on: what a launch needs to close a report that an earlier one left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

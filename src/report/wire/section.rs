@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::fit::Fit;
 pub(crate) use super::part::Rules;
-use super::part::{Part, Stack, may_fit};
+use super::part::{Part, PartStack, may_fit};
 use crate::report::checksum::crc32;
 use crate::report::model::{
     Breadcrumbs, Capture, Context, End, Event, Frames, Head, Hold, Image, Loss, NearMemory,
@@ -26,7 +26,7 @@ pub(crate) struct Encoded {
 }
 
 /// A section of the format. What does not fit into the buffer is left out in the section's own way.
-pub(crate) trait Section: Serialize {
+pub(crate) trait WriteSection: Serialize {
     const KIND: &'static str;
 
     /// Signal-safe.
@@ -35,7 +35,7 @@ pub(crate) trait Section: Serialize {
 
 macro_rules! sections {
     ($($name:ident: $kind:literal by $encode:ident;)*) => {
-        $(impl<H: Hold> Section for $name<H> {
+        $(impl<H: Hold> WriteSection for $name<H> {
             const KIND: &'static str = $kind;
 
             fn encode(&self, buffer: &mut [u8], rules: Rules) -> Encoded {
@@ -65,7 +65,7 @@ sections! {
     End: "end" by whole;
 }
 
-fn whole<S: Section>(section: &S, buffer: &mut [u8], rules: Rules) -> Encoded {
+fn whole<S: WriteSection>(section: &S, buffer: &mut [u8], rules: Rules) -> Encoded {
     encode(buffer, S::KIND, rules, section)
 }
 
@@ -118,7 +118,7 @@ fn encode_part<T: Serialize + ?Sized>(
 }
 
 /// A section that has a stack.
-pub(crate) trait Stacked: Section {
+pub(crate) trait Stacked: WriteSection {
     /// It, and its gap.
     fn stack(&self) -> (&impl Frames, Option<Omitted>);
 }
@@ -145,20 +145,20 @@ fn encode_stack<S: Stacked>(
         encode_part(buffer, S::KIND, rules, section, part)
     };
     if may_fit {
-        let whole = with((!is_own).then(|| Stack::whole(frames, omitted)), 0);
+        let whole = with((!is_own).then(|| PartStack::whole(frames, omitted)), 0);
         if whole.dropped == 0 {
             return whole;
         }
     }
     // Frames are worth more than registers.
-    let bare = with(Some(Stack::none(frames, false)), 0);
-    let full = with(Some(Stack::none(frames, true)), 0);
+    let bare = with(Some(PartStack::none(frames, false)), 0);
+    let full = with(Some(PartStack::none(frames, true)), 0);
     let bytes = full.body.saturating_sub(bare.body);
     let is_small = full.dropped == bare.dropped && bytes <= room.saturating_sub(bare.body) / 2;
     let has_registers = is_small || frames.is_empty();
     let bare = if has_registers { full.body } else { bare.body };
     let room = room.saturating_sub(bare).saturating_sub(OVERHEAD);
-    let (stack, cut) = Stack::none(frames, has_registers).within(room, omitted);
+    let (stack, cut) = PartStack::none(frames, has_registers).within(room, omitted);
     with(Some(stack), cut.saturating_add(u64::from(!has_registers)))
 }
 
@@ -181,7 +181,7 @@ impl<H: Hold> Stacked for Sample<H> {
 /// A section with other frames than its own.
 pub(crate) struct With<'s, S, F>(pub(crate) &'s S, pub(crate) F);
 
-impl<S: Stacked, F: Frames> Section for With<'_, S, F> {
+impl<S: Stacked, F: Frames> WriteSection for With<'_, S, F> {
     const KIND: &'static str = S::KIND;
 
     fn encode(&self, buffer: &mut [u8], rules: Rules) -> Encoded {

@@ -20,7 +20,7 @@ use std::time::{Duration, SystemTime};
 
 use rustc_hash::FxHasher;
 
-use super::bytes::Bytes;
+use super::bytes::SharedBytes;
 use super::frame::hex;
 use super::object_file::ObjectFile;
 
@@ -102,12 +102,12 @@ impl Cache {
     }
 
     /// The table of `object`, if it is there, whole, and this user's alone.
-    pub(crate) fn load(&self, object: &ObjectFile) -> Option<Bytes> {
+    pub(crate) fn load(&self, object: &ObjectFile) -> Option<SharedBytes> {
         let path = self.find()?.join(name(object, "table")?);
         if !is_own_alone(&path) {
             return None;
         }
-        let bytes = Bytes::map(&path).ok()?;
+        let bytes = SharedBytes::map(&path).ok()?;
         let table = open(&bytes)?;
         self.touch(&path);
         Some(table)
@@ -308,7 +308,7 @@ fn checksum(before: u64, block: &[u8]) -> u64 {
 }
 
 /// The table in a cache file, if it is whole.
-fn open(bytes: &Bytes) -> Option<Bytes> {
+fn open(bytes: &SharedBytes) -> Option<SharedBytes> {
     let (header, table) = bytes.split_at_checked(HEADER)?;
     let (magic, numbers) = header.split_at_checked(TABLE.len())?;
     let expected = [table.len() as u64, {

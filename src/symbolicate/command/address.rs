@@ -40,7 +40,7 @@ pub(super) fn run(
         Err(error) => return done(Err(error), messages),
     };
     let ndjson = args.format == FormatName::Ndjson;
-    let mut lines = Lines::new(&addresses, ndjson, !args.no_demangle);
+    let mut lines = AddressLines::new(&addresses, ndjson, !args.no_demangle);
     let result = args
         .address
         .iter()
@@ -64,7 +64,7 @@ pub(super) fn answer(
     input: &mut dyn Read,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    stream(&mut Lines::new(addresses, ndjson, true), input, out)
+    stream(&mut AddressLines::new(addresses, ndjson, true), input, out)
 }
 
 fn first_bad(addresses: &[String]) -> Option<(&String, String)> {
@@ -77,7 +77,11 @@ fn first_bad(addresses: &[String]) -> Option<(&String, String)> {
 /// A line of input that is longer than this is no address.
 const MAX_LINE: u64 = 4096;
 
-fn stream(lines: &mut Lines<'_>, input: &mut dyn Read, out: &mut dyn Write) -> io::Result<()> {
+fn stream(
+    lines: &mut AddressLines<'_>,
+    input: &mut dyn Read,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let mut input = BufReader::with_capacity(1 << 16, input);
     let mut line = Vec::new();
     loop {
@@ -101,7 +105,7 @@ fn stream(lines: &mut Lines<'_>, input: &mut dyn Read, out: &mut dyn Write) -> i
     }
 }
 
-struct Lines<'a> {
+struct AddressLines<'a> {
     addresses: &'a Addresses,
     /// The image's name, made safe.
     image: String,
@@ -114,9 +118,9 @@ struct Lines<'a> {
     first_bad: Option<(String, String)>,
 }
 
-impl<'a> Lines<'a> {
-    fn new(addresses: &'a Addresses, ndjson: bool, demangle: bool) -> Lines<'a> {
-        Lines {
+impl<'a> AddressLines<'a> {
+    fn new(addresses: &'a Addresses, ndjson: bool, demangle: bool) -> AddressLines<'a> {
+        AddressLines {
             image: plain(addresses.image()).into_owned(),
             addresses,
             ndjson,
@@ -133,7 +137,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-impl Lines<'_> {
+impl AddressLines<'_> {
     fn write(&mut self, text: &str, out: &mut dyn Write) -> io::Result<()> {
         self.line.clear();
         if let Err(error) = parse_address(text) {

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use walkdir::WalkDir;
 
-use crate::functions::File as _;
+use crate::functions::ImageFile as _;
 use crate::report::{self, limits};
-use crate::symbolicate::bytes::Bytes;
+use crate::symbolicate::bytes::SharedBytes;
 use crate::symbolicate::format::plain;
 use crate::symbolicate::object_file::{self, ObjectFile};
 use crate::symbolicate::symbols;
@@ -34,10 +34,10 @@ pub(super) fn inspect(path: &Path, input: &mut dyn Read) -> Result<Inspected, Er
         if bytes.len() as u64 == most {
             return Err(Error::bad_file(path, "longer than a report: give a file"));
         }
-        return inspect_bytes(path, Bytes::from(bytes));
+        return inspect_bytes(path, SharedBytes::from(bytes));
     }
     if !path.is_dir() {
-        return inspect_bytes(path, Bytes::map(path)?);
+        return inspect_bytes(path, SharedBytes::map(path)?);
     }
     let files = debug_files(path);
     if files.is_empty() {
@@ -46,7 +46,7 @@ pub(super) fn inspect(path: &Path, input: &mut dyn Read) -> Result<Inspected, Er
     let mut all = Inspected::default();
     for file in &files {
         // One that cannot be read does not keep the others from being listed.
-        match Bytes::map(file).and_then(|bytes| inspect_bytes(file, bytes)) {
+        match SharedBytes::map(file).and_then(|bytes| inspect_bytes(file, bytes)) {
             Ok(found) => all.text.push_str(&found.text),
             Err(error) => {
                 let _ = writeln!(all.text, "{}", plain(&error.to_string()));
@@ -56,7 +56,7 @@ pub(super) fn inspect(path: &Path, input: &mut dyn Read) -> Result<Inspected, Er
     Ok(all)
 }
 
-fn inspect_bytes(path: &Path, bytes: Bytes) -> Result<Inspected, Error> {
+fn inspect_bytes(path: &Path, bytes: SharedBytes) -> Result<Inspected, Error> {
     let mut found = Inspected::default();
     let text = &mut found.text;
     let _ = writeln!(
@@ -94,9 +94,9 @@ fn debug_files(folder: &Path) -> Vec<PathBuf> {
         .into_iter()
         .flatten()
         .map(walkdir::DirEntry::into_path);
-    let is_object = |bytes: Bytes| object_file::looks_like_object(&bytes);
+    let is_object = |bytes: SharedBytes| object_file::looks_like_object(&bytes);
     paths
-        .filter(|path| Bytes::map(path).is_ok_and(is_object))
+        .filter(|path| SharedBytes::map(path).is_ok_and(is_object))
         .collect()
 }
 

@@ -39,14 +39,16 @@ impl Output {
     }
 
     fn open_path(path: &Path) -> io::Result<Output> {
-        match Place::of(path) {
-            Place::Descriptor(1, _) => Ok(Output::stream(io::stdout().lock())),
+        match Destination::of(path) {
+            Destination::Descriptor(1, _) => Ok(Output::stream(io::stdout().lock())),
             // What is there already stays.
-            Place::Descriptor(_, path) => {
+            Destination::Descriptor(_, path) => {
                 Ok(Output::stream(File::options().append(true).open(path)?))
             }
-            Place::Special(path) => Ok(Output::stream(File::options().write(true).open(path)?)),
-            Place::File(path) => Output::temporary(path),
+            Destination::Special(path) => {
+                Ok(Output::stream(File::options().write(true).open(path)?))
+            }
+            Destination::File(path) => Output::temporary(path),
         }
     }
 
@@ -121,7 +123,7 @@ impl Write for Output {
 }
 
 /// What a path leads to.
-enum Place {
+enum Destination {
     /// An open descriptor of this process, and a name of it.
     Descriptor(u32, PathBuf),
     /// Something to write into as it is: a pipe, a device.
@@ -130,14 +132,14 @@ enum Place {
     File(PathBuf),
 }
 
-impl Place {
+impl Destination {
     /// Follows links: it is the file that is replaced, not the link to it.
-    fn of(path: &Path) -> Place {
+    fn of(path: &Path) -> Destination {
         let mut path = path.to_owned();
         // As many links as the system follows.
         for _ in 0..40 {
             if let Some(number) = descriptor(&path) {
-                return Place::Descriptor(number, path);
+                return Destination::Descriptor(number, path);
             }
             let Ok(target) = fs::read_link(&path) else {
                 break;
@@ -145,8 +147,8 @@ impl Place {
             path = path.parent().unwrap_or(Path::new("")).join(target);
         }
         match fs::metadata(&path) {
-            Ok(meta) if !meta.is_file() => Place::Special(path),
-            _ => Place::File(path),
+            Ok(meta) if !meta.is_file() => Destination::Special(path),
+            _ => Destination::File(path),
         }
     }
 }
@@ -160,9 +162,9 @@ impl Target {
         let Some(path) = &args.output else {
             return Target(identity_of_stream(io::stdout()));
         };
-        match Place::of(path) {
-            Place::Descriptor(1, _) => Target(identity_of_stream(io::stdout())),
-            Place::Descriptor(_, path) | Place::File(path) if path.is_file() => {
+        match Destination::of(path) {
+            Destination::Descriptor(1, _) => Target(identity_of_stream(io::stdout())),
+            Destination::Descriptor(_, path) | Destination::File(path) if path.is_file() => {
                 Target(identity(&path))
             }
             _ => Target(None),

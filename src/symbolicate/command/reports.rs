@@ -17,7 +17,7 @@ use super::progress::Progress;
 use super::tally::{Quiet, Tally};
 use super::{DONE, INTERRUPTED, Messages, USAGE, done};
 use crate::report::{self, ReadError, Reading, Redact, ReportReader, limits};
-use crate::symbolicate::bytes::Bytes;
+use crate::symbolicate::bytes::SharedBytes;
 use crate::symbolicate::format::units::count;
 use crate::symbolicate::format::{
     Firefox, FlameGraph, Folded, Format, Html, Json, Ndjson, Sources, Speedscope, Style, Text, Top,
@@ -266,7 +266,7 @@ impl Job<'_> {
 
     fn item<F: Format>(&self, item: Item, batch: &mut Batch<F::Part>) {
         match item {
-            Item::File(path) => match Bytes::read(&path, limits::REPORT_BYTES as u64) {
+            Item::File(path) => match SharedBytes::read(&path, limits::REPORT_BYTES as u64) {
                 Ok(bytes) => self.bytes::<F>(&path.display().to_string(), &bytes, batch),
                 Err(error) => batch.unreadable(error.to_string()),
             },

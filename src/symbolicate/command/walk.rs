@@ -10,7 +10,7 @@ use memchr::memmem;
 use walkdir::{DirEntry, WalkDir};
 
 use crate::report::limits;
-use crate::symbolicate::bytes::Bytes;
+use crate::symbolicate::bytes::SharedBytes;
 use crate::symbolicate::import;
 
 /// Names of one folder held at a time. A folder with more of them is read again for each further so
@@ -114,7 +114,7 @@ fn has_report_ending(path: &Path) -> bool {
 /// lies in their folder after `symbolicate . > all.txt`, and they are there, too.
 fn is_report(path: &Path) -> bool {
     has_report_ending(path)
-        || Bytes::read(path, limits::REPORT_BYTES as u64)
+        || SharedBytes::read(path, limits::REPORT_BYTES as u64)
             .is_ok_and(|bytes| import::detect(&bytes).is_some() && !is_result(&bytes))
 }
 

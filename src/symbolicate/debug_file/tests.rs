@@ -20,7 +20,7 @@ fn a_table_is_made_after_some_look_ups_that_took_as_long() {
 
 /// Where the two ways differ, and how many addresses are known.
 fn differences(path: &str) -> (Vec<String>, usize) {
-    let work = Arc::new(Work {
+    let work = Arc::new(DebugFileOptions {
         jobs: 1,
         cache: None,
     });
@@ -29,14 +29,14 @@ fn differences(path: &str) -> (Vec<String>, usize) {
     // Its table is broken off once it goes.
     let debug_file = DebugFile::new(object, None, work);
     let file = debug_file.inner.clone();
-    let sections = Arc::new(Sections::load(&file.object).unwrap());
+    let sections = Arc::new(DwarfSections::load(&file.object).unwrap());
     let table = convert(&file.object, &sections, file.symbols(), &file.stop).unwrap();
-    let table = FullTable::new(Bytes::from(table), file.object.base).unwrap();
+    let table = FullTable::new(SharedBytes::from(table), file.object.base).unwrap();
     let (mut differ, mut known) = (Vec::new(), 0);
     for address in code.iter().flat_map(|&(start, end)| start..end) {
         let direct = file.lookup_directly(address).0;
         let of_table = table.lookup(address);
-        let plain = |answer: &Option<Answer>| format!("{answer:?}");
+        let plain = |answer: &Option<Resolved>| format!("{answer:?}");
         if plain(&direct) != plain(&of_table) {
             differ.push(format!("{address:#x}: {direct:?}, not {of_table:?}"));
         }

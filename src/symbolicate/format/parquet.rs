@@ -37,8 +37,8 @@ const ROWS: usize = 4096;
 #[derive(Default)]
 pub struct Parquet {
     rows: Vec<Row>,
-    writer: Option<ArrowWriter<Shared>>,
-    written: Shared,
+    writer: Option<ArrowWriter<SharedOutput>>,
+    written: SharedOutput,
 }
 
 /// One report.
@@ -52,11 +52,11 @@ pub struct Row {
     samples: u64,
     stack: Vec<String>,
     damage: Vec<String>,
-    frames: Vec<FrameRow>,
+    frames: Vec<ParquetFrame>,
 }
 
 #[derive(Debug)]
-struct FrameRow {
+struct ParquetFrame {
     function: Option<String>,
     file: Option<String>,
     line: Option<u32>,
@@ -113,7 +113,7 @@ impl Format for Parquet {
         let mut frames = Vec::new();
         for physical in about.iter().flat_map(|stack| &stack.frames) {
             let image = of.image(physical).map(|image| image.name.clone());
-            let bare = FrameRow {
+            let bare = ParquetFrame {
                 function: None,
                 file: None,
                 line: None,
@@ -122,7 +122,7 @@ impl Format for Parquet {
                 pc: physical.pc,
             };
             frames.extend(physical.frames.is_empty().then_some(bare));
-            frames.extend(physical.frames.iter().map(|frame| FrameRow {
+            frames.extend(physical.frames.iter().map(|frame| ParquetFrame {
                 function: style.name(frame).map(str::to_owned),
                 file: frame.file.as_deref().map(str::to_owned),
                 line: frame.line,
@@ -269,7 +269,7 @@ fn frame_fields() -> Fields {
         .collect()
 }
 
-fn put(row: &mut StructBuilder, frame: &FrameRow) -> io::Result<()> {
+fn put(row: &mut StructBuilder, frame: &ParquetFrame) -> io::Result<()> {
     let wrong = || io::Error::other("a column of another kind");
     let texts = [(0, &frame.function), (1, &frame.file), (4, &frame.image)];
     for (at, text) in texts {
@@ -296,9 +296,9 @@ fn failed(error: ParquetError) -> io::Error {
 
 /// What the writer wrote and the output has not taken yet.
 #[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
+struct SharedOutput(Arc<Mutex<Vec<u8>>>);
 
-impl Shared {
+impl SharedOutput {
     fn drain(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut bytes = lock(&self.0);
         out.write_all(&bytes)?;
@@ -307,7 +307,7 @@ impl Shared {
     }
 }
 
-impl Write for Shared {
+impl Write for SharedOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         lock(&self.0).extend_from_slice(bytes);
         Ok(bytes.len())

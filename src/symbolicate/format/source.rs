@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::symbolicate::bytes::Bytes;
+use crate::symbolicate::bytes::SharedBytes;
 use crate::symbolicate::identity::{Identity, identity};
 use crate::symbolicate::lock;
 
@@ -111,7 +111,7 @@ impl fmt::Debug for Sources {
 }
 
 fn read(path: &Path) -> Option<Arc<str>> {
-    let bytes = Bytes::read(path, BYTES).ok()?;
+    let bytes = SharedBytes::read(path, BYTES).ok()?;
     Some(String::from_utf8_lossy(&bytes).into())
 }
 

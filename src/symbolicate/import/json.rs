@@ -20,9 +20,9 @@ pub(super) struct Document {
 
 /// Reads the document that begins at `start`; `None` if none does.
 pub(super) fn read(bytes: &[u8], start: usize) -> Option<Document> {
-    let mut reader = Reader { bytes, at: start };
+    let mut reader = JsonReader { bytes, at: start };
     reader.space();
-    let mut open: Vec<Open> = Vec::new();
+    let mut open: Vec<OpenContainer> = Vec::new();
     let mut damage = None;
     let mut top = None;
     loop {
@@ -51,16 +51,16 @@ pub(super) fn read(bytes: &[u8], start: usize) -> Option<Document> {
 }
 
 /// A container being read.
-enum Open {
+enum OpenContainer {
     Array(Vec<Value>),
     Map(Vec<(Value, Value)>, Option<String>),
 }
 
-impl Open {
+impl OpenContainer {
     fn add(&mut self, value: Value) {
         match self {
-            Open::Array(values) => values.push(value),
-            Open::Map(entries, key) => {
+            OpenContainer::Array(values) => values.push(value),
+            OpenContainer::Map(entries, key) => {
                 let key = key.take().unwrap_or_default();
                 entries.push((Value::Text(key), value));
             }
@@ -69,18 +69,18 @@ impl Open {
 
     fn close(self) -> Value {
         match self {
-            Open::Array(values) => Value::Array(values),
-            Open::Map(entries, _) => Value::Map(entries),
+            OpenContainer::Array(values) => Value::Array(values),
+            OpenContainer::Map(entries, _) => Value::Map(entries),
         }
     }
 }
 
-struct Reader<'a> {
+struct JsonReader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl Reader<'_> {
+impl JsonReader<'_> {
     fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
@@ -94,22 +94,22 @@ impl Reader<'_> {
     /// Reads on by one value or bracket; `true` when the document is complete.
     fn step(
         &mut self,
-        open: &mut Vec<Open>,
+        open: &mut Vec<OpenContainer>,
         top: &mut Option<Value>,
     ) -> Result<bool, &'static str> {
         self.space();
         let c = self.peek().ok_or("it ends here")?;
         let closes = match open.last() {
-            Some(Open::Array(_)) => c == b']',
-            Some(Open::Map(_, key)) => key.is_none() && c == b'}',
+            Some(OpenContainer::Array(_)) => c == b']',
+            Some(OpenContainer::Map(_, key)) => key.is_none() && c == b'}',
             None => false,
         };
         if closes {
             self.at += 1;
-            let value = open.pop().map_or(Value::Nil, Open::close);
+            let value = open.pop().map_or(Value::Nil, OpenContainer::close);
             return self.put(value, open, top);
         }
-        if let Some(Open::Map(_, key @ None)) = open.last_mut() {
+        if let Some(OpenContainer::Map(_, key @ None)) = open.last_mut() {
             if c != b'"' {
                 return Err("there should be a key in quotation marks");
             }
@@ -128,9 +128,9 @@ impl Reader<'_> {
                 }
                 self.at += 1;
                 open.push(if c == b'{' {
-                    Open::Map(Vec::new(), None)
+                    OpenContainer::Map(Vec::new(), None)
                 } else {
-                    Open::Array(Vec::new())
+                    OpenContainer::Array(Vec::new())
                 });
                 return Ok(false);
             }
@@ -147,7 +147,7 @@ impl Reader<'_> {
     fn put(
         &mut self,
         value: Value,
-        open: &mut [Open],
+        open: &mut [OpenContainer],
         top: &mut Option<Value>,
     ) -> Result<bool, &'static str> {
         let Some(outer) = open.last_mut() else {
@@ -161,7 +161,9 @@ impl Reader<'_> {
                 self.at += 1;
                 Ok(false)
             }
-            (Some(b']'), Open::Array(_)) | (Some(b'}'), Open::Map(..)) => Ok(false),
+            (Some(b']'), OpenContainer::Array(_)) | (Some(b'}'), OpenContainer::Map(..)) => {
+                Ok(false)
+            }
             (None, _) => Err("it ends here"),
             _ => Err("there should be a comma"),
         }

@@ -20,13 +20,13 @@ use super::writer_thread;
 #[cfg(target_os = "linux")]
 use super::writing::closes;
 use super::writing::{salvage, write};
-use super::{Crash, Writer, waiting, witness};
+use super::{Crash, CrashWriter, waiting, witness};
 use crate::capture::Registers;
 use crate::platform::signals::{self, Previous, SignalFacts};
 use crate::platform::stacks::{self, CrashStack};
 use crate::platform::{Thread, context, errno, is_debugged, process_id, provide_stacks, set_errno};
 
-/// A stack of its own for [`Writer::salvage`]: what is left of the alternate one may be little.
+/// A stack of its own for [`CrashWriter::salvage`]: what is left of the alternate one may be little.
 static SALVAGE_STACK: AtomicPtr<CrashStack> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The handler's own needs: unwinding, formatting and a section's making, in debug builds too.
@@ -46,7 +46,7 @@ const MOST_FOLLOWING: u32 = 3;
 /// Installs the handlers. `writer` is called by the dying thread, once for the process.
 pub(crate) fn install(
     crash: &Crash,
-    writer: &'static Writer,
+    writer: &'static CrashWriter,
 ) -> Result<(), (Option<i32>, std::io::Error)> {
     for (place, size) in [(&STACK, CRASH_STACK), (&SALVAGE_STACK, SALVAGE_STACK_SIZE)] {
         if place.load(Ordering::Acquire).is_null() {

@@ -2,7 +2,7 @@
 
 use super::{previous, writing};
 use crate::capture::Registers;
-use crate::platform::exceptions::{self, Exception, Server};
+use crate::platform::exceptions::{self, MachException, Server};
 
 /// Takes the exception ports.
 pub(super) fn install() {
@@ -14,7 +14,7 @@ pub(super) fn uninstall() {
     exceptions::uninstall();
 }
 
-fn report(exception: &Exception) -> bool {
+fn report(exception: &MachException) -> bool {
     let Some(registers) = exception.registers() else {
         return false;
     };
@@ -23,6 +23,6 @@ fn report(exception: &Exception) -> bool {
     writing::write_for(thread, signal, registers, exception.name())
 }
 
-fn went_on(exception: &Exception) {
+fn went_on(exception: &MachException) {
     previous::went_on(exception.signal().number);
 }

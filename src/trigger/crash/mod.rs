@@ -1,11 +1,11 @@
 //! Fatal signals: one thread is let in to write, the others wait, and then the process dies as it
 //! would have died without us.
 //!
-//! Nothing here knows of reports. [`install`] takes a [`Writer`], three functions; each crash is handed to it as one
+//! Nothing here knows of reports. [`install`] takes a [`CrashWriter`], three functions; each crash is handed to it as one
 //! [`Crashed`], through which the writer claims parts of a report and notes how far it has come. Two writers may be at
 //! it: the writer thread (`writer_thread.rs`, Linux), and the dying thread for what that one leaves. A crash of a
-//! writer itself comes back to [`Writer::salvage`], and a signal that the process lives on after to
-//! [`Writer::retract`].
+//! writer itself comes back to [`CrashWriter::salvage`], and a signal that the process lives on after to
+//! [`CrashWriter::retract`].
 
 mod handler;
 #[cfg(target_vendor = "apple")]
@@ -22,7 +22,7 @@ mod writing;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 pub(crate) use handler::{install, replaced, uninstall};
-pub(crate) use sections::{Part, WriterRole};
+pub(crate) use sections::{CrashPart, WriterRole};
 pub(crate) use state::in_progress;
 pub(crate) use witness::crashed_too;
 #[cfg(target_os = "linux")]
@@ -156,8 +156,8 @@ impl Crashed {
 
     /// Claims the beginning of the report; `None` where all of it is the other writer's. Signal-safe.
     pub fn begin(&self) -> Option<Begin> {
-        let fallback = self.claims.is_touched(Part::Begin);
-        let event = self.claims.claim(Part::Begin);
+        let fallback = self.claims.is_touched(CrashPart::Begin);
+        let event = self.claims.claim(CrashPart::Begin);
         if !event && self.role() == WriterRole::WriterThread {
             return None;
         }
@@ -170,15 +170,15 @@ impl Crashed {
     }
 
     /// Claims a part and notes that its writing begins: whether it is this writer's now. Signal-safe.
-    pub fn claim(&self, part: Part) -> bool {
+    pub fn claim(&self, part: CrashPart) -> bool {
         let claimed = self.claims.claim(part);
         if claimed {
             self.phase(match part {
-                Part::Begin => Phase::Event,
-                Part::Thread => Phase::Thread,
-                Part::Vitals => Phase::Vitals,
-                Part::Threads => Phase::Threads,
-                Part::Close => Phase::Close,
+                CrashPart::Begin => Phase::Event,
+                CrashPart::Thread => Phase::Thread,
+                CrashPart::Vitals => Phase::Vitals,
+                CrashPart::Threads => Phase::Threads,
+                CrashPart::Close => Phase::Close,
             });
         }
         claimed
@@ -187,14 +187,14 @@ impl Crashed {
     /// A claimed part is written; `None` where the other writer has taken it over meanwhile, and this one's work
     /// counts for nothing. Signal-safe.
     #[must_use]
-    pub fn done(&self, part: Part) -> Option<()> {
+    pub fn done(&self, part: CrashPart) -> Option<()> {
         self.claims.done(part).then_some(())
     }
 
     /// Notes that the end is written: whether this writer is to do so. The dying thread closes its file in any case.
     /// Signal-safe.
     pub fn may_close(&self) -> bool {
-        let may = self.claims.claim(Part::Close) || self.role() == WriterRole::Dying;
+        let may = self.claims.claim(CrashPart::Close) || self.role() == WriterRole::Dying;
         if may {
             self.phase(Phase::Close);
         }
@@ -309,7 +309,7 @@ impl Stamp {
 
 /// What writes the report, and what keeps what is there if that crashes too.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Writer {
+pub(crate) struct CrashWriter {
     /// Writes those parts of the report that it can claim. Must be signal-safe.
     pub write: fn(&Crashed),
     /// Closes what this writer has written after a crash in `write`, which is not returned to. Must be

@@ -11,7 +11,7 @@ use crate::platform::atomic::Atomic;
 /// The parts, in order of worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
-pub(crate) enum Part {
+pub(crate) enum CrashPart {
     /// The file, `head` and `event`.
     Begin,
     /// The thread that crashed, and its images.
@@ -40,10 +40,10 @@ const FREE: u32 = 0;
 const DONE: u32 = 3;
 const STATE: u32 = 3;
 
-static WORDS: Words = Words([const { AtomicU32::new(0) }; COUNT]);
+static WORDS: PartStates = PartStates([const { AtomicU32::new(0) }; COUNT]);
 
 /// For each part: the crash's number << 2 | state.
-struct Words<A = AtomicU32>([A; COUNT]);
+struct PartStates<A = AtomicU32>([A; COUNT]);
 
 /// The parts of one report, as one of the two sees them.
 #[derive(Debug, Clone, Copy)]
@@ -78,17 +78,17 @@ impl Claims {
     }
 
     /// Claims a part: whether it is this writer's now. Signal-safe.
-    pub fn claim(&self, part: Part) -> bool {
+    pub fn claim(&self, part: CrashPart) -> bool {
         WORDS.claim(self, part)
     }
 
     /// A claimed part is written; `false` where it was taken over meanwhile. Signal-safe.
-    pub fn done(&self, part: Part) -> bool {
+    pub fn done(&self, part: CrashPart) -> bool {
         WORDS.done(self, part)
     }
 
     /// Whether the part is still to be had. Signal-safe.
-    fn is_left(&self, part: Part) -> bool {
+    fn is_left(&self, part: CrashPart) -> bool {
         let state = self.state(part);
         state == Some(FREE)
             || state == Some(WriterRole::WriterThread as u32) && self.may_take_over(part)
@@ -96,12 +96,17 @@ impl Claims {
 
     /// Whether this writer could claim any of the parts between `head` and the last. Signal-safe.
     pub fn is_any_left(&self) -> bool {
-        let parts = [Part::Begin, Part::Thread, Part::Vitals, Part::Threads];
+        let parts = [
+            CrashPart::Begin,
+            CrashPart::Thread,
+            CrashPart::Vitals,
+            CrashPart::Threads,
+        ];
         parts.into_iter().any(|part| self.is_left(part))
     }
 
     /// Whether either writer has claimed it, or has written it. Signal-safe.
-    pub fn is_touched(&self, part: Part) -> bool {
+    pub fn is_touched(&self, part: CrashPart) -> bool {
         self.state(part) != Some(FREE)
     }
 
@@ -112,19 +117,19 @@ impl Claims {
 
     /// What the writer thread is stuck in is written by the dying thread; what it died of only where there
     /// would be no report without.
-    fn may_take_over(&self, part: Part) -> bool {
-        self.role == WriterRole::Dying && (!self.writer_thread_died || part == Part::Begin)
+    fn may_take_over(&self, part: CrashPart) -> bool {
+        self.role == WriterRole::Dying && (!self.writer_thread_died || part == CrashPart::Begin)
     }
 
-    fn state(&self, part: Part) -> Option<u32> {
+    fn state(&self, part: CrashPart) -> Option<u32> {
         WORDS.state(self.crash, part)
     }
 }
 
-impl<A: Atomic<Value = u32>> Words<A> {
+impl<A: Atomic<Value = u32>> PartStates<A> {
     /// The next crash's number; all its parts are free.
     fn begin(&self) -> u32 {
-        let Words(words) = self;
+        let PartStates(words) = self;
         let before = words
             .first()
             .map_or(0, |word| word.load(Ordering::Relaxed) >> 2);
@@ -135,13 +140,13 @@ impl<A: Atomic<Value = u32>> Words<A> {
         crash
     }
 
-    fn claim(&self, of: &Claims, part: Part) -> bool {
+    fn claim(&self, of: &Claims, part: CrashPart) -> bool {
         let (thread, dying) = (WriterRole::WriterThread as u32, WriterRole::Dying as u32);
         self.swap(of.crash, part, FREE, of.role as u32)
             || of.may_take_over(part) && self.swap(of.crash, part, thread, dying)
     }
 
-    fn done(&self, of: &Claims, part: Part) -> bool {
+    fn done(&self, of: &Claims, part: CrashPart) -> bool {
         self.swap(of.crash, part, of.role as u32, DONE)
     }
 
@@ -150,12 +155,12 @@ impl<A: Atomic<Value = u32>> Words<A> {
         self.0.iter().filter(is_done).count()
     }
 
-    fn state(&self, crash: u32, part: Part) -> Option<u32> {
+    fn state(&self, crash: u32, part: CrashPart) -> Option<u32> {
         let word = self.0.get(part as usize)?.load(Ordering::Acquire);
         (word >> 2 == crash).then_some(word & STATE)
     }
 
-    fn swap(&self, crash: u32, part: Part, from: u32, to: u32) -> bool {
+    fn swap(&self, crash: u32, part: CrashPart, from: u32, to: u32) -> bool {
         let (from, to) = ((crash << 2) | from, (crash << 2) | to);
         self.0.get(part as usize).is_some_and(|word| {
             word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
@@ -177,7 +182,7 @@ mod model {
     fn model_each_part_is_done_once() {
         loom::model(|| {
             let words = || loom::sync::atomic::AtomicU32::new(0);
-            let words = Arc::new(Words([words(), words(), words(), words(), words()]));
+            let words = Arc::new(PartStates([words(), words(), words(), words(), words()]));
             let done = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
             let crash = words.begin();
             let dying = Claims {
@@ -199,11 +204,11 @@ mod model {
     }
 
     fn write(
-        words: &Words<loom::sync::atomic::AtomicU32>,
+        words: &PartStates<loom::sync::atomic::AtomicU32>,
         done: &[AtomicUsize; 2],
         claims: &Claims,
     ) {
-        for (part, done) in [Part::Begin, Part::Thread].into_iter().zip(done) {
+        for (part, done) in [CrashPart::Begin, CrashPart::Thread].into_iter().zip(done) {
             if words.claim(claims, part) && words.done(claims, part) {
                 done.fetch_add(1, Ordering::Relaxed);
             }
@@ -220,22 +225,22 @@ mod tests {
     fn each_part_is_written_once_and_what_one_is_stuck_in_the_other_takes_over() {
         let mut dying = Claims::fresh();
         let writer_thread = dying.for_writer_thread();
-        assert!(writer_thread.claim(Part::Begin) && dying.claim(Part::Begin));
+        assert!(writer_thread.claim(CrashPart::Begin) && dying.claim(CrashPart::Begin));
         // It was taken over: the writer thread's work counts for nothing.
-        assert!(!writer_thread.done(Part::Begin) && dying.done(Part::Begin));
-        assert!(!writer_thread.claim(Part::Begin) && !dying.claim(Part::Begin));
+        assert!(!writer_thread.done(CrashPart::Begin) && dying.done(CrashPart::Begin));
+        assert!(!writer_thread.claim(CrashPart::Begin) && !dying.claim(CrashPart::Begin));
 
         // What the writer thread died of is left alone, but for the beginning.
         dying.writer_thread_died = true;
-        assert!(writer_thread.claim(Part::Thread));
-        assert!(!dying.is_left(Part::Thread) && !dying.claim(Part::Thread));
-        assert!(dying.claim(Part::Vitals) && !writer_thread.claim(Part::Vitals));
+        assert!(writer_thread.claim(CrashPart::Thread));
+        assert!(!dying.is_left(CrashPart::Thread) && !dying.claim(CrashPart::Thread));
+        assert!(dying.claim(CrashPart::Vitals) && !writer_thread.claim(CrashPart::Vitals));
         assert_eq!(dying.written(), 1);
 
         // The next crash knows nothing of it, and what is late writes nothing into it.
         let next = Claims::fresh();
-        assert!(!writer_thread.done(Part::Thread) && !writer_thread.claim(Part::Close));
-        assert!(next.is_left(Part::Thread) && !next.is_touched(Part::Begin));
+        assert!(!writer_thread.done(CrashPart::Thread) && !writer_thread.claim(CrashPart::Close));
+        assert!(next.is_left(CrashPart::Thread) && !next.is_touched(CrashPart::Begin));
         assert_eq!(next.written(), 0);
     }
 }

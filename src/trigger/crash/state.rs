@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use super::Writer;
+use super::CrashWriter;
 use crate::platform::process_id;
 use crate::platform::stacks::CrashStack;
 
@@ -30,7 +30,7 @@ pub(super) static INSIDE: AtomicU32 = AtomicU32::new(0);
 pub(super) static PASSING: AtomicU32 = AtomicU32::new(0);
 /// Whether nothing is reported while a debugger is attached.
 pub(super) static LEAVE_TO_DEBUGGER: AtomicBool = AtomicBool::new(false);
-pub(super) static WRITER: AtomicPtr<Writer> = AtomicPtr::new(std::ptr::null_mut());
+pub(super) static WRITER: AtomicPtr<CrashWriter> = AtomicPtr::new(std::ptr::null_mut());
 pub(super) static STACK: AtomicPtr<CrashStack> = AtomicPtr::new(std::ptr::null_mut());
 /// A handler that has dealt with so many faults is called first from then on.
 pub(super) const DEALS_WITH_IT: u32 = 8;

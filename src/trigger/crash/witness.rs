@@ -10,7 +10,7 @@ use crate::platform::Thread;
 /// Threads that are remembered, at most; those beyond are captured like any other, if they answer.
 const SLOTS: usize = 64;
 
-struct Slot {
+struct WitnessSlot {
     /// The thread that fills the slot in, 0 while it is free.
     claimed: AtomicU64,
     /// The same thread, once the registers stand.
@@ -21,10 +21,10 @@ struct Slot {
 
 // SAFETY: `registers` is written by the thread that set `claimed` by compare-and-swap, once until
 // `leave`, and read only while `thread` is set, which happens after.
-unsafe impl Sync for Slot {}
+unsafe impl Sync for WitnessSlot {}
 
-static SLOT: [Slot; SLOTS] = [const {
-    Slot {
+static SLOT: [WitnessSlot; SLOTS] = [const {
+    WitnessSlot {
         claimed: AtomicU64::new(0),
         thread: AtomicU64::new(0),
         registers: UnsafeCell::new(MaybeUninit::uninit()),

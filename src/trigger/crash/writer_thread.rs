@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use super::sections::Claims;
-use super::{Crashed, Part, Writer};
+use super::{CrashPart, CrashWriter, Crashed};
 use crate::platform::signals;
 use crate::platform::stacks::{self, CrashStack};
 use crate::platform::{Semaphore, Thread, clock};
@@ -41,13 +41,13 @@ static ANSWER: Semaphore = Semaphore::new();
 static STACK: AtomicPtr<CrashStack> = AtomicPtr::new(std::ptr::null_mut());
 
 /// What the dying thread hands over. It is a copy: the dying thread may go on without the writer thread.
-struct Request(UnsafeCell<Option<(&'static Writer, Crashed)>>);
+struct WriteRequest(UnsafeCell<Option<(&'static CrashWriter, Crashed)>>);
 
 // SAFETY: written only by the thread that owns the crash while STATE is IDLE, and read only by the
 // writer thread while it is WRITING.
-unsafe impl Sync for Request {}
+unsafe impl Sync for WriteRequest {}
 
-static REQUEST: Request = Request(UnsafeCell::new(None));
+static REQUEST: WriteRequest = WriteRequest(UnsafeCell::new(None));
 
 /// As much as the dying thread has to write on.
 const WRITER_STACK: usize = 512 << 10;
@@ -165,7 +165,7 @@ pub(super) enum Handed {
 
 /// Has the writer thread write the report and waits for it. Only for the thread that owns the crash.
 /// Signal-safe.
-pub(super) fn write(writer: &'static Writer, crashed: &Crashed) -> Handed {
+pub(super) fn write(writer: &'static CrashWriter, crashed: &Crashed) -> Handed {
     let here = Thread::current().id();
     let writer_thread = THREAD.load(Ordering::Acquire);
     if writer_thread == here || STATE.load(Ordering::Acquire) != IDLE {
@@ -201,7 +201,7 @@ fn wait(writer_thread: Thread, claims: &Claims) -> Handed {
             _ => {}
         }
         let waited = clock::monotonic().saturating_sub(start);
-        if !claims.is_touched(Part::Begin) {
+        if !claims.is_touched(CrashPart::Begin) {
             let withdrawn = waited > BEGINS_WITHIN
                 && STATE
                     .compare_exchange(REQUESTED, IDLE, Ordering::AcqRel, Ordering::Acquire)

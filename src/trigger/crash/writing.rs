@@ -10,7 +10,7 @@ use super::state::{DEALS_WITH_IT, DEALT_WITH, LEAVE_TO_DEBUGGER, OWNER, WRITES_F
 use super::state::{DONE, FIRST_SIGNAL, STACK, WRITER};
 #[cfg(target_os = "linux")]
 use super::writer_thread;
-use super::{Crashed, Phase, Stamp, Writer, WriterRole};
+use super::{CrashWriter, Crashed, Phase, Stamp, WriterRole};
 use crate::capture::Registers;
 #[cfg(target_vendor = "apple")]
 use crate::platform::is_debugged;
@@ -81,7 +81,7 @@ pub(super) fn write_for(
 
 /// What the handler hands to its body on the crash stack.
 struct Arguments {
-    writer: &'static Writer,
+    writer: &'static CrashWriter,
     thread: Thread,
     signal: SignalFacts,
     registers: Registers,

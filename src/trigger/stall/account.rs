@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::detector::Detector;
-use super::episode::{Episode, Used};
+use super::episode::{Episode, TurnUse};
 use super::observation::{Held, Observation};
 use super::outcome::{Class, Reason, StallInfo};
 use crate::trigger::heartbeat::Beat;
@@ -11,7 +11,7 @@ use crate::trigger::heartbeat::Beat;
 impl Detector {
     /// How much the thread used of the time between two turns, one of which was seen by the last
     /// observation and the other by this.
-    pub(super) fn used(&self, observation: &Observation, interval: u64) -> Used {
+    pub(super) fn used(&self, observation: &Observation, interval: u64) -> TurnUse {
         let delay = match (observation.delay, self.last.delay) {
             (Some(now), Some(then)) => now.saturating_sub(then),
             _ => 0,
@@ -21,11 +21,11 @@ impl Detector {
             .saturating_sub(self.last.cpu)
             .saturating_add(delay);
         if used < interval / 50 {
-            Used::None
+            TurnUse::None
         } else if used < interval - interval / 10 {
-            Used::Some
+            TurnUse::Some
         } else {
-            Used::All
+            TurnUse::All
         }
     }
 

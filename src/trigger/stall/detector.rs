@@ -1,6 +1,6 @@
 //! The state machine itself: looks in, decisions out.
 
-use super::episode::{AmbiguousTurn, Episode, Launching, Used};
+use super::episode::{AmbiguousTurn, Episode, Launching, TurnUse};
 use super::observation::{Decision, Held, Next, Observation};
 use super::outcome::{How, Reason, StallEndInfo};
 use super::settings::Stall;
@@ -153,8 +153,8 @@ impl Detector {
                 let proven = episode.launch || episode.exact || episode.stalled || steps == 0;
                 if !proven {
                     match self.used(observation, interval) {
-                        Used::Some => return self.over(episode, observation, idle),
-                        Used::None => {
+                        TurnUse::Some => return self.over(episode, observation, idle),
+                        TurnUse::None => {
                             episode.ambiguous = Some(AmbiguousTurn::at(
                                 episode.counted,
                                 now,
@@ -162,7 +162,7 @@ impl Detector {
                                 observation.cpu,
                             ))
                         }
-                        Used::All => {}
+                        TurnUse::All => {}
                     }
                 }
                 episode.slow_end = Some(idle);
@@ -185,8 +185,8 @@ impl Detector {
             && !(episode.launch || episode.exact || episode.stalled || episode.idle.is_some())
         {
             match self.used(observation, interval) {
-                Used::Some => return self.broken(episode, observation, now, interval),
-                Used::None => {
+                TurnUse::Some => return self.broken(episode, observation, now, interval),
+                TurnUse::None => {
                     episode.ambiguous = Some(AmbiguousTurn::at(
                         episode.counted,
                         self.last.now,
@@ -194,7 +194,7 @@ impl Detector {
                         observation.cpu,
                     ));
                 }
-                Used::All => {}
+                TurnUse::All => {}
             }
         }
         self.count(&mut episode, observation, now, interval, steps == 0);

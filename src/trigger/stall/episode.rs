@@ -60,7 +60,7 @@ impl AmbiguousTurn {
 
 /// How much of the time between two turns a thread used. One that only works uses all of it, one
 /// that only blocks nothing; one that used some of it rested.
-pub(super) enum Used {
+pub(super) enum TurnUse {
     None,
     Some,
     All,

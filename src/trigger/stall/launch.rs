@@ -2,7 +2,7 @@
 
 use super::detector::Detector;
 use super::due::{NEVER_BEAT, REST_AFTER};
-use super::episode::{Episode, Launching, Used};
+use super::episode::{Episode, Launching, TurnUse};
 use super::observation::{Decision, Held, Observation};
 use crate::platform::gauge::Waits;
 use crate::trigger::heartbeat::Beat;
@@ -36,7 +36,7 @@ impl Detector {
             return Launching::Begins;
         }
         let before = match (observation.waits, self.used(observation, interval)) {
-            (_, Used::All) | (Waits::Disk | Waits::Lock, _) => Launching::Works,
+            (_, TurnUse::All) | (Waits::Disk | Waits::Lock, _) => Launching::Works,
             (Waits::Nothing, _) => Launching::Unclear,
             (Waits::Event, _) => Launching::Rests,
         };

@@ -14,7 +14,7 @@ const RECEIVE: i32 = 2;
 
 /// A message, as large as any of these: two ports, codes and a thread state.
 #[repr(C, align(8))]
-pub(super) struct Message([u8; 4096]);
+pub(super) struct MachMessage([u8; 4096]);
 
 /// Where the header's and the body's fields lie.
 pub(super) const REMOTE: usize = 8;
@@ -30,10 +30,10 @@ pub(super) const WIDE: u32 = 2405;
 pub(super) const RESULT: usize = 32;
 pub(super) const ANSWER: usize = 36;
 
-impl Message {
+impl MachMessage {
     /// All zero.
-    pub(super) fn new() -> Message {
-        Message([0; 4096])
+    pub(super) fn new() -> MachMessage {
+        MachMessage([0; 4096])
     }
 
     /// The word at a byte; 0 behind its end.

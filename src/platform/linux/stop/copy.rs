@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 use std::ops::Range;
 
-use super::slot::{Part, Request};
+use super::slot::{CaptureRequest, StackPart};
 use super::stream;
 use crate::platform::clock::monotonic as now;
 use crate::platform::linux::{context, memory};
@@ -24,8 +24,12 @@ const CHUNK: usize = 64 << 10;
 ///
 /// # Safety
 /// - `context` is what the kernel gave to the handler that calls this.
-pub(super) unsafe fn stack(request: &mut Request, start: u64, context: *const libc::ucontext_t) {
-    request.parts = [Part::NONE; 2];
+pub(super) unsafe fn stack(
+    request: &mut CaptureRequest,
+    start: u64,
+    context: *const libc::ucontext_t,
+) {
+    request.parts = [StackPart::NONE; 2];
     request.cut = false;
     let sp = request.registers[if cfg!(target_arch = "x86_64") { 7 } else { 31 }];
     let marker = 0u8;
@@ -45,7 +49,7 @@ pub(super) unsafe fn stack(request: &mut Request, start: u64, context: *const li
     // SAFETY: the memory is the request's, `room` bytes of it.
     let bytes = unsafe { memory::read_raw(base, request.into, length) };
     request.cut = bytes == length && length < wanted;
-    request.parts[0] = Part { at: 0, base, bytes };
+    request.parts[0] = StackPart { at: 0, base, bytes };
     // SAFETY: so many bytes were just written there.
     let copied = unsafe { std::slice::from_raw_parts(request.into, bytes) };
     if let Some(sp) = interrupted(copied, &alternate) {
@@ -116,10 +120,10 @@ fn interrupted(copied: &[u8], alternate: &Range<u64>) -> Option<u64> {
 
 /// Copies what lies from `base` to the end of its stack to where `at` bytes of the request's memory
 /// are in use.
-fn copy_own(request: &mut Request, at: usize, base: u64, start: u64) -> Part {
+fn copy_own(request: &mut CaptureRequest, at: usize, base: u64, start: u64) -> StackPart {
     let room = request.room.saturating_sub(at);
     let into = request.into.wrapping_add(at);
-    let mut part = Part { at, base, bytes: 0 };
+    let mut part = StackPart { at, base, bytes: 0 };
     if !request.known.contains(&base) {
         // A thread's control block lies at the top of its stack (glibc and musl alike), so that on
         // its own stack nothing beyond is wanted; on another one, what the kernel can read is.

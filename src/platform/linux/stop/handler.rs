@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use super::copy;
 use super::slot::{
-    COPYING, DONE, GENERATION, GENERATIONS, PHASE, Part, REQUESTED, SLOT, Slot, WAITING,
+    COPYING, CaptureSlot, DONE, GENERATION, GENERATIONS, PHASE, REQUESTED, SLOT, StackPart, WAITING,
 };
 use super::wait::futex_wake;
 #[cfg(feature = "thread-stacks")]
@@ -144,7 +144,7 @@ extern "C" fn answer(_signal: libc::c_int, info: *mut libc::siginfo_t, context: 
             } else {
                 // A handler of the app's has used up what its alternate stack has: the registers are
                 // all that can be had without running over its end.
-                (request.parts, request.cut) = ([Part::NONE; 2], true);
+                (request.parts, request.cut) = ([StackPart::NONE; 2], true);
             }
             request.stopped = now().saturating_sub(start);
             let done = (generation << GENERATION) | DONE;
@@ -159,7 +159,7 @@ extern "C" fn answer(_signal: libc::c_int, info: *mut libc::siginfo_t, context: 
 
 /// The slot that the calling thread is to answer, and its generation, where signals with a value are denied.
 /// A signal that comes late answers the present request.
-fn request_without_value() -> Option<(&'static Slot, u64)> {
+fn request_without_value() -> Option<(&'static CaptureSlot, u64)> {
     let this = Thread::current().tid();
     SLOT.iter().find_map(|slot| {
         // In this order: a request to another thread first takes back the last one.

@@ -11,7 +11,7 @@ pub const SLOTS: usize = 32;
 
 /// A piece of a stack that was copied.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Part {
+pub(super) struct StackPart {
     /// How far into the request's memory it was put.
     pub(super) at: usize,
     /// Where it lay.
@@ -19,8 +19,8 @@ pub(super) struct Part {
     pub(super) bytes: usize,
 }
 
-impl Part {
-    pub(super) const NONE: Part = Part {
+impl StackPart {
+    pub(super) const NONE: StackPart = StackPart {
         at: 0,
         base: 0,
         bytes: 0,
@@ -28,28 +28,28 @@ impl Part {
 }
 
 /// What a handler fills in: for it alone while the slot is `COPYING`, else for the stopper alone.
-pub(super) struct Request {
+pub(super) struct CaptureRequest {
     pub(super) into: *mut u8,
     pub(super) room: usize,
     pub(super) known: Range<u64>,
     pub(super) budget: u64,
     pub(super) registers: [u64; REGISTERS],
-    pub(super) parts: [Part; 2],
+    pub(super) parts: [StackPart; 2],
     pub(super) stopped: u64,
     pub(super) cut: bool,
 }
 
 #[repr(align(64))]
-pub(super) struct Slot {
+pub(super) struct CaptureSlot {
     /// Generation << 4 | flags | phase.
     pub(super) state: AtomicU64,
     /// The thread that is to answer, for a signal that cannot carry which slot it is about; 0 for none.
     pub(super) thread: AtomicI32,
-    pub(super) request: UnsafeCell<Request>,
+    pub(super) request: UnsafeCell<CaptureRequest>,
 }
 
-// SAFETY: `request` is handed back and forth by `state`, see `Request`.
-unsafe impl Sync for Slot {}
+// SAFETY: `request` is handed back and forth by `state`, see `CaptureRequest`.
+unsafe impl Sync for CaptureSlot {}
 
 pub(super) const FREE: u64 = 0;
 pub(super) const IDLE: u64 = 1;
@@ -61,17 +61,17 @@ pub(super) const PHASE: u64 = 7;
 pub(super) const WAITING: u64 = 8;
 pub(super) const GENERATION: u32 = 4;
 
-pub(super) static SLOT: [Slot; SLOTS] = [const {
-    Slot {
+pub(super) static SLOT: [CaptureSlot; SLOTS] = [const {
+    CaptureSlot {
         state: AtomicU64::new(FREE),
         thread: AtomicI32::new(0),
-        request: UnsafeCell::new(Request {
+        request: UnsafeCell::new(CaptureRequest {
             into: std::ptr::null_mut(),
             room: 0,
             known: 0..0,
             budget: 0,
             registers: [0; REGISTERS],
-            parts: [Part::NONE; 2],
+            parts: [StackPart::NONE; 2],
             stopped: 0,
             cut: false,
         }),

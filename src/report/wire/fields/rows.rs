@@ -14,7 +14,7 @@ use super::{Address, Nanos, lenient, tried};
 use crate::report::model::{self, Found, Frame, Omitted, Value};
 
 /// A struct of named fields that is an array in bytes.
-trait Row: Serialize {
+trait ArrayRow: Serialize {
     /// It has so many elements at least.
     const LEAST: usize;
 
@@ -25,7 +25,7 @@ trait Row: Serialize {
 /// A row as it stands in bytes and for people. Elements behind its fields are skipped.
 struct Spelled<R>(R);
 
-impl<R: Row> Serialize for Spelled<R> {
+impl<R: ArrayRow> Serialize for Spelled<R> {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         match s.is_human_readable() {
             true => self.0.serialize(s),
@@ -34,10 +34,10 @@ impl<R: Row> Serialize for Spelled<R> {
     }
 }
 
-impl<'de, R: Row + Deserialize<'de>> Deserialize<'de> for Spelled<R> {
+impl<'de, R: ArrayRow + Deserialize<'de>> Deserialize<'de> for Spelled<R> {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         struct Elements<R>(PhantomData<R>);
-        impl<'de, R: Row + Deserialize<'de>> Visitor<'de> for Elements<R> {
+        impl<'de, R: ArrayRow + Deserialize<'de>> Visitor<'de> for Elements<R> {
             type Value = R;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -59,7 +59,7 @@ impl<'de, R: Row + Deserialize<'de>> Deserialize<'de> for Spelled<R> {
 }
 
 /// Reads a list of rows.
-fn rows<'de, R: Row + Deserialize<'de>, T: From<R>, D: Deserializer<'de>>(
+fn rows<'de, R: ArrayRow + Deserialize<'de>, T: From<R>, D: Deserializer<'de>>(
     d: D,
 ) -> Result<Vec<T>, D::Error> {
     let rows = tried::<List<Spelled<R>>, D>(d)?.map_or_else(Vec::new, |list| list.0);
@@ -80,7 +80,7 @@ struct FrameRow<T> {
     name: Option<T>,
 }
 
-impl<T: Serialize> Row for FrameRow<T> {
+impl<T: Serialize> ArrayRow for FrameRow<T> {
     const LEAST: usize = 3;
 
     fn array<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
@@ -158,7 +158,7 @@ struct GapRow {
     count: u64,
 }
 
-impl Row for GapRow {
+impl ArrayRow for GapRow {
     const LEAST: usize = 2;
 
     fn array<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
@@ -186,7 +186,7 @@ struct Breadcrumb<T> {
     text: T,
 }
 
-impl<T: Serialize> Row for Breadcrumb<T> {
+impl<T: Serialize> ArrayRow for Breadcrumb<T> {
     const LEAST: usize = 2;
 
     fn array<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
@@ -223,14 +223,14 @@ pub(crate) mod breadcrumbs {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Mark<T> {
+struct MarkRow<T> {
     name: T,
     start: Nanos,
     #[serde(default, deserialize_with = "lenient")]
     duration: Option<Nanos>,
 }
 
-impl<T: Serialize> Row for Mark<T> {
+impl<T: Serialize> ArrayRow for MarkRow<T> {
     const LEAST: usize = 2;
 
     fn array<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
@@ -240,8 +240,8 @@ impl<T: Serialize> Row for Mark<T> {
 
 type MarkTuple = (String, Duration, Option<Duration>);
 
-impl From<Mark<String>> for MarkTuple {
-    fn from(row: Mark<String>) -> Self {
+impl From<MarkRow<String>> for MarkTuple {
+    fn from(row: MarkRow<String>) -> Self {
         let lasted = row.duration.map(Duration::from);
         (row.name, row.start.into(), lasted)
     }
@@ -255,7 +255,7 @@ pub(crate) mod marks {
         all: &M,
         s: S,
     ) -> Result<S::Ok, S::Error> {
-        let row = |(name, start, lasted): (_, Duration, Option<Duration>)| Mark {
+        let row = |(name, start, lasted): (_, Duration, Option<Duration>)| MarkRow {
             name,
             start: start.into(),
             duration: lasted.map(Nanos::from),
@@ -264,6 +264,6 @@ pub(crate) mod marks {
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<MarkTuple>, D::Error> {
-        rows::<Mark<String>, _, D>(d)
+        rows::<MarkRow<String>, _, D>(d)
     }
 }

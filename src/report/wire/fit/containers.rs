@@ -5,9 +5,9 @@ use serde::ser::{self, Serialize};
 
 use super::super::EXTRA;
 use super::super::part::Part;
-use super::{FULL, Open};
+use super::{FULL, OpenValue};
 
-impl ser::SerializeSeq for Open<'_, '_> {
+impl ser::SerializeSeq for OpenValue<'_, '_> {
     type Ok = ();
     type Error = Error;
 
@@ -27,7 +27,7 @@ impl ser::SerializeSeq for Open<'_, '_> {
 }
 
 /// A tuple is whole or not at all.
-impl ser::SerializeTuple for Open<'_, '_> {
+impl ser::SerializeTuple for OpenValue<'_, '_> {
     type Ok = ();
     type Error = Error;
 
@@ -49,7 +49,7 @@ impl ser::SerializeTuple for Open<'_, '_> {
     }
 }
 
-impl ser::SerializeMap for Open<'_, '_> {
+impl ser::SerializeMap for OpenValue<'_, '_> {
     type Ok = ();
     type Error = Error;
 
@@ -78,7 +78,7 @@ impl ser::SerializeMap for Open<'_, '_> {
     }
 }
 
-impl ser::SerializeStruct for Open<'_, '_> {
+impl ser::SerializeStruct for OpenValue<'_, '_> {
     type Ok = ();
     type Error = Error;
 

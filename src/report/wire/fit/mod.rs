@@ -73,17 +73,17 @@ impl<'b> Fit<'b> {
 
     /// What was written so far, and now may use the whole buffer; the count of the map that begins at `map`
     /// and was closed last, if it was.
-    pub(super) fn reopen(&mut self, map: usize) -> Option<Open<'_, 'b>> {
+    pub(super) fn reopen(&mut self, map: usize) -> Option<OpenValue<'_, 'b>> {
         self.out().reserved = 0;
         let (at, count) = self.closed;
         (at == map).then_some(self.container(0x80, at, count))
     }
 
-    fn open(&mut self, fix: u8) -> Result<Open<'_, 'b>, Error> {
+    fn open(&mut self, fix: u8) -> Result<OpenValue<'_, 'b>, Error> {
         let cut = self.may_cut && self.rules.cuts_values;
         self.may_cut = cut && fix == 0x80;
         if let (Some((at, count)), 0x80) = (self.splice.take(), fix) {
-            return Ok(Open {
+            return Ok(OpenValue {
                 is_spliced: true,
                 ..self.container(fix, at, count)
             });
@@ -93,8 +93,8 @@ impl<'b> Fit<'b> {
         Ok(self.container(fix, at, 0))
     }
 
-    fn container(&mut self, fix: u8, at: usize, count: u32) -> Open<'_, 'b> {
-        Open {
+    fn container(&mut self, fix: u8, at: usize, count: u32) -> OpenValue<'_, 'b> {
+        OpenValue {
             at,
             fix,
             count,
@@ -109,7 +109,7 @@ impl<'b> Fit<'b> {
 const FULL: Error = Error::InvalidDataModel("the buffer is full");
 
 /// A map or array that is being filled.
-pub(super) struct Open<'s, 'b> {
+pub(super) struct OpenValue<'s, 'b> {
     fit: &'s mut Fit<'b>,
     at: usize,
     fix: u8,
@@ -121,7 +121,7 @@ pub(super) struct Open<'s, 'b> {
     is_spliced: bool,
 }
 
-impl Open<'_, '_> {
+impl OpenValue<'_, '_> {
     /// The entry or element that began at `before` ends with `value`.
     fn entry<T: Serialize + ?Sized>(&mut self, before: usize, value: &T) {
         let is_whole = value.serialize(&mut *self.fit).is_ok();
@@ -182,12 +182,12 @@ macro_rules! never {
 impl<'s, 'b> Serializer for &'s mut Fit<'b> {
     type Ok = ();
     type Error = Error;
-    type SerializeSeq = Open<'s, 'b>;
-    type SerializeTuple = Open<'s, 'b>;
+    type SerializeSeq = OpenValue<'s, 'b>;
+    type SerializeTuple = OpenValue<'s, 'b>;
     type SerializeTupleStruct = Impossible<(), Error>;
     type SerializeTupleVariant = Impossible<(), Error>;
-    type SerializeMap = Open<'s, 'b>;
-    type SerializeStruct = Open<'s, 'b>;
+    type SerializeMap = OpenValue<'s, 'b>;
+    type SerializeStruct = OpenValue<'s, 'b>;
     type SerializeStructVariant = Impossible<(), Error>;
 
     as_rmp_serde_does! {
@@ -263,21 +263,21 @@ impl<'s, 'b> Serializer for &'s mut Fit<'b> {
         Err(NO_VARIANTS)
     }
 
-    fn serialize_seq(self, _: Option<usize>) -> Result<Open<'s, 'b>, Error> {
+    fn serialize_seq(self, _: Option<usize>) -> Result<OpenValue<'s, 'b>, Error> {
         let skipped = std::mem::take(&mut self.skipped);
         let open = self.open(0x90)?;
-        Ok(Open { skipped, ..open })
+        Ok(OpenValue { skipped, ..open })
     }
 
-    fn serialize_tuple(self, _: usize) -> Result<Open<'s, 'b>, Error> {
+    fn serialize_tuple(self, _: usize) -> Result<OpenValue<'s, 'b>, Error> {
         self.open(0x90)
     }
 
-    fn serialize_map(self, _: Option<usize>) -> Result<Open<'s, 'b>, Error> {
+    fn serialize_map(self, _: Option<usize>) -> Result<OpenValue<'s, 'b>, Error> {
         self.open(0x80)
     }
 
-    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Open<'s, 'b>, Error> {
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<OpenValue<'s, 'b>, Error> {
         self.open(0x80)
     }
 

@@ -14,18 +14,18 @@ const NARROW: f64 = 0.002;
 const DEEP: usize = 200;
 
 #[derive(Default)]
-struct Node {
+struct FlameNode {
     name: String,
     own: bool,
     weight: u64,
-    below: Vec<Node>,
+    below: Vec<FlameNode>,
 }
 
 pub(super) fn flame(page: &mut String, style: &Style, of: &Symbolicated) {
     if of.samples.is_empty() {
         return;
     }
-    let mut root = Node::default();
+    let mut root = FlameNode::default();
     for weighed in weighed(of) {
         root.weight = root.weight.saturating_add(weighed.count);
         let mut node = &mut root;
@@ -33,10 +33,10 @@ pub(super) fn flame(page: &mut String, style: &Style, of: &Symbolicated) {
             let known = node.below.iter().position(|below| below.name == name);
             let at = known.unwrap_or_else(|| {
                 let own = is_own(of, physical, frame);
-                node.below.push(Node {
+                node.below.push(FlameNode {
                     name,
                     own,
-                    ..Node::default()
+                    ..FlameNode::default()
                 });
                 node.below.len() - 1
             });
@@ -50,7 +50,7 @@ pub(super) fn flame(page: &mut String, style: &Style, of: &Symbolicated) {
 }
 
 /// What a node calls, side by side.
-fn boxes(page: &mut String, node: &Node, total: u64) {
+fn boxes(page: &mut String, node: &FlameNode, total: u64) {
     let share = |weight: u64, of: u64| weight as f64 / of.max(1) as f64;
     let wide = node
         .below

@@ -26,12 +26,12 @@ pub struct Html {
     /// Only so many groups are wanted, and no reports.
     top: Option<usize>,
     groups: Groups,
-    reports: Vec<Page>,
+    reports: Vec<ReportPage>,
 }
 
 /// One report's place in the page.
 #[derive(Debug)]
-pub struct Page {
+pub struct ReportPage {
     member: Member,
     title: String,
     body: String,
@@ -53,18 +53,18 @@ impl Html {
 }
 
 impl Format for Html {
-    type Part = Page;
+    type Part = ReportPage;
 
-    fn part(style: &Style, origin: &str, report: &Symbolicated) -> Page {
+    fn part(style: &Style, origin: &str, report: &Symbolicated) -> ReportPage {
         let member = Member::new(origin, report);
-        Page {
+        ReportPage {
             title: report::title(report, &member),
             body: report::body(style, origin, report, &member),
             member,
         }
     }
 
-    fn add(&mut self, part: Page, _out: &mut dyn io::Write) -> io::Result<()> {
+    fn add(&mut self, part: ReportPage, _out: &mut dyn io::Write) -> io::Result<()> {
         self.groups.count(part.member.clone());
         if self.top.is_none() && self.reports.len() < REPORTS {
             self.reports.push(part);

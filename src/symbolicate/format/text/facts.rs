@@ -1,6 +1,6 @@
 //! The facts of a report besides its stacks.
 
-use super::Page;
+use super::TextPage;
 use crate::report::model::{EventKind, Image};
 use crate::report::time::{nanos, since_epoch};
 use crate::symbolicate::blame::blamed;
@@ -12,7 +12,7 @@ use crate::symbolicate::format::units::{date_time, duration};
 use crate::symbolicate::frame::{hex, id_text, image_file_name};
 use crate::symbolicate::group::thread_in_question;
 
-impl Page<'_> {
+impl TextPage<'_> {
     pub(super) fn head(&mut self) {
         let head = self.report().head.clone();
         self.field("Incident Identifier:", &id_text(&head.id));

@@ -29,7 +29,7 @@ impl Format for Text {
     type Part = String;
 
     fn part(style: &Style, _origin: &str, report: &Symbolicated) -> String {
-        let mut page = Page {
+        let mut page = TextPage {
             style,
             text: String::new(),
             of: report,
@@ -60,7 +60,7 @@ impl Format for Text {
 }
 
 /// A report being laid out.
-struct Page<'a> {
+struct TextPage<'a> {
     style: &'a Style,
     text: String,
     of: &'a Symbolicated,
@@ -69,7 +69,7 @@ struct Page<'a> {
 /// `Hardware Model:      ` and the like are so wide.
 const LABEL: usize = 21;
 
-impl Page<'_> {
+impl TextPage<'_> {
     pub(super) fn report(&self) -> &Report {
         &self.of.report
     }

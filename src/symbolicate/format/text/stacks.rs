@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style as Paint};
 
-use super::Page;
+use super::TextPage;
 use crate::report::model::{EventKind, Thread};
 use crate::symbolicate::blame::{Owner, each, handling, is_own, owner};
 use crate::symbolicate::format::plain;
@@ -14,7 +14,7 @@ use crate::symbolicate::format::units::{count, duration};
 use crate::symbolicate::frame::{Frame, PhysicalFrame, Stack, image_file_name};
 use crate::symbolicate::group::thread_in_question;
 
-impl Page<'_> {
+impl TextPage<'_> {
     pub(super) fn thread(&mut self, index: usize, thread: &Thread, stack: &Stack) {
         let mut about: Vec<String> = Vec::new();
         if thread.main {

@@ -11,7 +11,7 @@ pub(super) use self::lines::{image_line, is_address};
 use super::draft::{Draft, frame};
 use super::fields::Fields;
 use super::labels::Labels;
-use super::{Layout, Lines, values};
+use super::{EndLines, Layout, values};
 use crate::report::{DamageKind, EventKind, Frame, Image, Reading, Thread, limits};
 
 /// Whether the text looks like one: two of its labels at the beginning of lines.
@@ -36,7 +36,7 @@ pub(super) fn is_one(text: &[u8]) -> bool {
 }
 
 /// `lines` are those of the text where it was found.
-pub(super) fn read(text: &[u8], mut header: Fields, lines: Lines<'_>) -> Reading {
+pub(super) fn read(text: &[u8], mut header: Fields, lines: EndLines<'_>) -> Reading {
     let text: Cow<'_, str> = String::from_utf8_lossy(text);
     let mut draft = Draft::default();
     images(&mut draft, &text);
@@ -65,7 +65,7 @@ pub(super) fn read(text: &[u8], mut header: Fields, lines: Lines<'_>) -> Reading
 
 /// Where in the text we are.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-enum State {
+enum TextState {
     #[default]
     Head,
     Thread,
@@ -82,7 +82,7 @@ struct CrashText {
     threads: Vec<(u64, Thread)>,
     current: Option<usize>,
     rest: Vec<String>,
-    state: State,
+    state: TextState,
     exception: Vec<Frame>,
     /// Where each number stands in `threads`.
     by_number: BTreeMap<u64, usize>,
@@ -97,8 +97,8 @@ impl CrashText {
     fn line(&mut self, line: &str, number: usize) {
         let trimmed = line.trim();
         if trimmed.is_empty() {
-            if self.state == State::Thread || self.state == State::Exception {
-                self.state = State::Other;
+            if self.state == TextState::Thread || self.state == TextState::Exception {
+                self.state = TextState::Other;
             }
             return;
         }
@@ -106,24 +106,24 @@ impl CrashText {
             return;
         }
         if is_images_title(trimmed) {
-            self.state = State::Images;
+            self.state = TextState::Images;
             return;
         }
         match trimmed {
             "Last Exception Backtrace:"
             | "Application Specific Backtrace 0:"
             | "Application Specific Backtrace 1:" => {
-                self.state = State::Exception;
+                self.state = TextState::Exception;
                 return;
             }
             _ => {}
         }
         let state = self.state;
         match state {
-            State::Thread | State::Exception => {
+            TextState::Thread | TextState::Exception => {
                 if let Some(found) = stack_line(trimmed) {
                     self.frame(&found);
-                } else if self.state == State::Exception && trimmed.starts_with('(') {
+                } else if self.state == TextState::Exception && trimmed.starts_with('(') {
                     self.bare_addresses(trimmed);
                 } else {
                     // A frame has a number in front; other lines are remarks.
@@ -133,9 +133,9 @@ impl CrashText {
                     self.keep(line);
                 }
             }
-            State::Registers if self.registers(trimmed) => {}
-            State::Images if image_line(trimmed).is_some() => {}
-            State::Head | State::Other if self.labels.push(line) => {}
+            TextState::Registers if self.registers(trimmed) => {}
+            TextState::Images if image_line(trimmed).is_some() => {}
+            TextState::Head | TextState::Other if self.labels.push(line) => {}
             _ => self.keep(line),
         }
     }
@@ -165,7 +165,7 @@ impl CrashText {
         }
         if rest.starts_with("crashed with") {
             self.current = Some(self.numbered(number));
-            self.state = State::Registers;
+            self.state = TextState::Registers;
             return true;
         }
         // `Attributed`: what a simulated crash is about; `Highlighted`: the same in some years' layouts.
@@ -186,7 +186,7 @@ impl CrashText {
             thread.name = Some(name.to_owned());
         }
         self.current = Some(at);
-        self.state = State::Thread;
+        self.state = TextState::Thread;
         true
     }
 
@@ -228,7 +228,7 @@ impl CrashText {
                 .or_insert_with(|| (line.image.to_owned(), line.pc));
             known.1 = known.1.max(line.pc);
         }
-        if self.state == State::Exception {
+        if self.state == TextState::Exception {
             if self.exception.len() < limits::FRAMES {
                 self.exception.push(found);
             }
@@ -329,7 +329,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_makes_it_panic(text in "(Thread [0-9]{0,3}( name| Crashed)?:|[0-9]{1,2} +[a-z?]{0,4} +0x[0-9a-f]{0,4} ?[+a-z0-9() ]{0,9}|Binary Images:|0x[0-9a-f]{0,3} - 0x[0-9a-f]{0,3} [+a-zé<>() /]{0,9}|\n|[A-Za-zé: (]{0,9}){0,20}") {
-            let lines = Lines::new(text.as_bytes(), text.as_bytes());
+            let lines = EndLines::new(text.as_bytes(), text.as_bytes());
             let _ = read(text.as_bytes(), Fields::default(), lines);
         }
     }

@@ -11,7 +11,7 @@ mod tree;
 
 use std::collections::BTreeMap;
 
-use self::tree::{Node, flatten, is_innermost_first, paths};
+use self::tree::{TreeNode, flatten, is_innermost_first, paths};
 use super::draft::{Draft, frame, keep_frames};
 use super::fields::Fields;
 use super::ips::joined;
@@ -161,7 +161,7 @@ fn event(draft: &mut Draft, meta: &mut Fields, kind: EventKind, list: &str) {
 fn stacks(draft: &mut Draft, tree: Value, kind: EventKind) {
     let mut tree = Fields::of(tree);
     let per_thread = tree.bool("callStackPerThread").unwrap_or(true);
-    let mut stacks: Vec<(bool, Fields, Vec<Node>)> = Vec::new();
+    let mut stacks: Vec<(bool, Fields, Vec<TreeNode>)> = Vec::new();
     for stack in tree.list("callStacks") {
         let mut stack = Fields::of(stack);
         let attributed = stack.bool("threadAttributed").unwrap_or(false);
@@ -221,12 +221,12 @@ fn stacks(draft: &mut Draft, tree: Value, kind: EventKind) {
 /// An image's id and name: all that tells one from another.
 type Key = (Vec<u8>, String);
 
-fn key(node: &Node) -> Key {
+fn key(node: &TreeNode) -> Key {
     (node.id.clone(), node.name.clone())
 }
 
 /// The images that frames name, each with the base that its frames agree on.
-fn images<'a>(draft: &mut Draft, nodes: impl Iterator<Item = &'a Node>) -> BTreeMap<Key, u32> {
+fn images<'a>(draft: &mut Draft, nodes: impl Iterator<Item = &'a TreeNode>) -> BTreeMap<Key, u32> {
     let mut by_image: BTreeMap<Key, Vec<(u64, u64)>> = BTreeMap::new();
     for node in nodes {
         if node.name.is_empty() && node.id.is_empty() {

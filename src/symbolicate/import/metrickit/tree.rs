@@ -6,7 +6,7 @@ use super::super::fields::Fields;
 use super::super::values;
 
 /// A node of the tree, flattened: its parent stands before it.
-pub(super) struct Node {
+pub(super) struct TreeNode {
     parent: Option<usize>,
     children: usize,
     /// Samples that ended here or deeper.
@@ -19,15 +19,15 @@ pub(super) struct Node {
 }
 
 /// The tree without recursion, and its frames without their `subFrames`.
-pub(super) fn flatten(roots: Vec<Value>) -> Vec<Node> {
-    let mut nodes: Vec<Node> = Vec::new();
+pub(super) fn flatten(roots: Vec<Value>) -> Vec<TreeNode> {
+    let mut nodes: Vec<TreeNode> = Vec::new();
     let mut open: Vec<(Option<usize>, Value)> =
         roots.into_iter().rev().map(|v| (None, v)).collect();
     while let Some((parent, value)) = open.pop() {
         let mut left = Fields::of(value);
         let below = left.list("subFrames");
         let at = nodes.len();
-        nodes.push(Node {
+        nodes.push(TreeNode {
             parent,
             children: below.len(),
             count: left.unsigned("sampleCount").unwrap_or(1),
@@ -44,7 +44,7 @@ pub(super) fn flatten(roots: Vec<Value>) -> Vec<Node> {
 
 /// Every path from the outer object to one without `subFrames`, innermost frame first, with the
 /// samples that ended there. Bounded in sum, since a hostile tree could ask for their product.
-pub(super) fn paths(nodes: &[Node], innermost_first: bool) -> Vec<(Vec<usize>, u64)> {
+pub(super) fn paths(nodes: &[TreeNode], innermost_first: bool) -> Vec<(Vec<usize>, u64)> {
     let mut below = vec![0u64; nodes.len()];
     for node in nodes {
         if let Some(parent) = node.parent {
@@ -80,11 +80,11 @@ pub(super) fn paths(nodes: &[Node], innermost_first: bool) -> Vec<(Vec<usize>, u
 /// A branching tree grows from its outermost frame. In a chain, the images at its ends tell: threads
 /// begin in `dyld` or `libsystem_pthread`, and wait in `libsystem_kernel`. Else, stacks by thread are
 /// innermost first, and sampled ones outermost first.
-pub(super) fn is_innermost_first(nodes: &[Node], per_thread: bool) -> bool {
+pub(super) fn is_innermost_first(nodes: &[TreeNode], per_thread: bool) -> bool {
     if nodes.iter().any(|node| node.children > 1) {
         return false;
     }
-    let starts = |node: Option<&Node>| {
+    let starts = |node: Option<&TreeNode>| {
         node.is_some_and(|node| {
             matches!(
                 node.name.as_str(),
@@ -92,7 +92,7 @@ pub(super) fn is_innermost_first(nodes: &[Node], per_thread: bool) -> bool {
             )
         })
     };
-    let waits = |node: Option<&Node>| node.is_some_and(|n| n.name == "libsystem_kernel.dylib");
+    let waits = |node: Option<&TreeNode>| node.is_some_and(|n| n.name == "libsystem_kernel.dylib");
     let (outer, inner) = (nodes.first(), nodes.last());
     if nodes.len() > 1 {
         if waits(outer) || (starts(inner) && !starts(outer)) {
