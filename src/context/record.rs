@@ -162,11 +162,7 @@ impl Read {
 
 /// As much of the text as has room, whole characters.
 fn cut(text: &str, room: usize) -> &str {
-    let mut end = text.len().min(room);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.get(..end).unwrap_or("")
+    text.get(..text.floor_char_boundary(room)).unwrap_or("")
 }
 
 /// FNV-1a (Fowler, Noll, Vo), never 0.

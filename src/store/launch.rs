@@ -169,10 +169,7 @@ impl LaunchRecord {
         halves(at::LAUNCH, id);
         halves(at::BOOT, vitals::boot_id().unwrap_or(0));
         count(memory);
-        let mut length = version.len().min((at::VERSION_END - at::VERSION) * 8);
-        while !version.is_char_boundary(length) {
-            length -= 1;
-        }
+        let length = version.floor_char_boundary((at::VERSION_END - at::VERSION) * 8);
         store(at::VERSION_LENGTH, length as u64);
         let bytes = version.as_bytes().get(..length).unwrap_or_default();
         for (index, chunk) in bytes.chunks(8).enumerate() {

@@ -26,7 +26,7 @@ pub(super) const STATE_WORDS: usize = if cfg!(target_arch = "aarch64") {
 };
 
 /// The flavour of `thread_get_state`: `ARM_THREAD_STATE64`, `x86_THREAD_STATE64`.
-pub(super) const STATE_FLAVOR: i32 = if cfg!(target_arch = "aarch64") { 6 } else { 4 };
+const STATE_FLAVOR: i32 = if cfg!(target_arch = "aarch64") { 6 } else { 4 };
 
 /// The registers of an interrupted thread. Signal-safe.
 ///
@@ -43,9 +43,26 @@ pub unsafe fn registers(context: *const libc::ucontext_t) -> [u64; REGISTERS] {
     from_state(state)
 }
 
+/// The registers of the thread whose port has this name; `None` where the kernel does not give them. Signal-safe.
+pub(super) fn of_thread(port: u32) -> Option<[u64; REGISTERS]> {
+    let mut state = [0u64; STATE_WORDS];
+    let mut count = (2 * STATE_WORDS) as u32;
+    // SAFETY: the kernel writes at most `count` words of 32 bits, the size of `state`; of a name that is
+    // gone it writes none.
+    let code = unsafe {
+        mach2::thread_act::thread_get_state(
+            port,
+            STATE_FLAVOR,
+            state.as_mut_ptr().cast(),
+            &mut count,
+        )
+    };
+    (code == mach2::kern_return::KERN_SUCCESS).then(|| from_state(&state))
+}
+
 /// From a thread state in the kernel's order. Signal-safe.
 #[cfg(target_arch = "aarch64")]
-pub(super) fn from_state(state: &[u64; STATE_WORDS]) -> [u64; REGISTERS] {
+fn from_state(state: &[u64; STATE_WORDS]) -> [u64; REGISTERS] {
     let mut file = *state;
     // fp, lr, sp, pc; then cpsr in the lower half of the last word.
     for number in [29, 30, 32] {
@@ -57,7 +74,7 @@ pub(super) fn from_state(state: &[u64; STATE_WORDS]) -> [u64; REGISTERS] {
 
 /// From a thread state in the kernel's order. Signal-safe.
 #[cfg(target_arch = "x86_64")]
-pub(super) fn from_state(state: &[u64; STATE_WORDS]) -> [u64; REGISTERS] {
+fn from_state(state: &[u64; STATE_WORDS]) -> [u64; REGISTERS] {
     // rax, rbx, rcx, rdx, rdi, rsi, rbp, rsp, r8 .. r15, rip, rflags, cs, fs, gs
     const NUMBER: [usize; 18] = [0, 3, 2, 1, 5, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17];
     let mut file = [0; REGISTERS];

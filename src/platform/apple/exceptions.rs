@@ -23,6 +23,8 @@ use crate::platform::signals::SignalFacts;
 use crate::platform::{SignalMask, Thread};
 
 const EXC_BAD_ACCESS: u32 = 1;
+/// A code of it on x86_64 (mach/i386/exception.h), of which XNU makes SIGSEGV (`machine_exception`).
+const EXC_I386_GPFLT: u64 = 13;
 const EXC_BAD_INSTRUCTION: u32 = 2;
 const EXC_ARITHMETIC: u32 = 3;
 const EXC_BREAKPOINT: u32 = 6;
@@ -91,6 +93,7 @@ impl MachException {
             (EXC_BAD_ACCESS, 1) => "EXC_BAD_ACCESS KERN_INVALID_ADDRESS",
             (EXC_BAD_ACCESS, 2) => "EXC_BAD_ACCESS KERN_PROTECTION_FAILURE",
             (EXC_BAD_ACCESS, 0x101) => "EXC_BAD_ACCESS EXC_ARM_DA_ALIGN",
+            (EXC_BAD_ACCESS, EXC_I386_GPFLT) => "EXC_BAD_ACCESS EXC_I386_GPFLT",
             (EXC_BAD_ACCESS, _) => "EXC_BAD_ACCESS",
             (EXC_BAD_INSTRUCTION, _) => "EXC_BAD_INSTRUCTION",
             (EXC_ARITHMETIC, _) => "EXC_ARITHMETIC",
@@ -115,6 +118,8 @@ impl MachException {
         // SEGV_MAPERR 1, BUS_ADRERR 2, ILL_ILLOPC 1, FPE_INTDIV 7, TRAP_BRKPT 1
         let (number, code, address) = match self.kind {
             EXC_BAD_ACCESS if code == 1 => (libc::SIGSEGV, 1, Some(subcode)),
+            // An address that no page can have: the processor does not say which.
+            EXC_BAD_ACCESS if code == EXC_I386_GPFLT => (libc::SIGSEGV, 0, None),
             EXC_BAD_ACCESS => (libc::SIGBUS, 2, Some(subcode)),
             EXC_BAD_INSTRUCTION => (libc::SIGILL, 1, None),
             EXC_ARITHMETIC => (libc::SIGFPE, 7, None),
@@ -131,18 +136,7 @@ impl MachException {
 
     /// The registers of the thread; `None` where the kernel does not give them.
     pub fn registers(&self) -> Option<[u64; REGISTERS]> {
-        let mut state = [0u64; context::STATE_WORDS];
-        let mut count = (2 * context::STATE_WORDS) as u32;
-        // SAFETY: the kernel writes at most `count` words of 32 bits, the size of `state`.
-        let code = unsafe {
-            mach2::thread_act::thread_get_state(
-                self.port,
-                context::STATE_FLAVOR,
-                state.as_mut_ptr().cast(),
-                &mut count,
-            )
-        };
-        (code == KERN_SUCCESS).then(|| context::from_state(&state))
+        context::of_thread(self.port)
     }
 }
 

@@ -1,11 +1,20 @@
 //! A counting semaphore: a word that is counted in user space, and a Mach semaphore to sleep on.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use mach2::kern_return::{KERN_OPERATION_TIMED_OUT, KERN_SUCCESS};
 
 use super::task;
 use crate::platform::clock;
+
+/// How often the count is looked at where a thread cannot sleep on the semaphore, nanoseconds.
+const LOOK_EVERY: u64 = 1_000_000;
+
+/// Waits without the semaphore: the wait was aborted (`KERN_ABORTED`), or the task had no room for one more port.
+fn rest(nanoseconds: u64) {
+    std::thread::sleep(Duration::from_nanos(nanoseconds));
+}
 
 /// A counting semaphore, made in a `const`.
 ///
@@ -43,7 +52,10 @@ impl Semaphore {
         let port = self.port();
         while !self.take() {
             // SAFETY: a name only. It may return early; the count decides.
-            unsafe { mach2::semaphore::semaphore_wait(port) };
+            let code = unsafe { mach2::semaphore::semaphore_wait(port) };
+            if code != KERN_SUCCESS {
+                rest(LOOK_EVERY);
+            }
         }
     }
 
@@ -70,8 +82,7 @@ impl Semaphore {
             // SAFETY: names and plain values only.
             let code = unsafe { mach2::semaphore::semaphore_timedwait(port, time) };
             if code != KERN_SUCCESS && code != KERN_OPERATION_TIMED_OUT {
-                // KERN_ABORTED or a semaphore that is gone: never spin.
-                return self.take();
+                rest(left.min(LOOK_EVERY));
             }
         }
     }

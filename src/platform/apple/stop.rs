@@ -78,21 +78,7 @@ impl Stopper {
         }
         let start = now();
         let suspended = Suspended::new(thread)?;
-        let mut state = [0u64; context::STATE_WORDS];
-        let mut count = (2 * context::STATE_WORDS) as u32;
-        // SAFETY: the kernel writes at most `count` words of 32 bits, the size of `state`.
-        let code = unsafe {
-            mach2::thread_act::thread_get_state(
-                suspended.port,
-                context::STATE_FLAVOR,
-                state.as_mut_ptr().cast(),
-                &mut count,
-            )
-        };
-        if code != KERN_SUCCESS {
-            return Err(StopError::Gone);
-        }
-        self.registers = context::from_state(&state);
+        self.registers = context::of_thread(suspended.port).ok_or(StopError::Gone)?;
         let parts = self.copy_stack(&known, start, budget.stopped);
         drop(suspended);
         let stopped = now().saturating_sub(start);
@@ -135,7 +121,8 @@ impl Stopper {
             base: base.max(sp & !4095),
             ..NONE
         };
-        while inner.bytes < room {
+        let mut is_late = false;
+        while inner.bytes < room && !is_late {
             let chunk = CHUNK.min(room - inner.bytes);
             // SAFETY: the memory is ours, and so much of it is left.
             let bytes = unsafe {
@@ -163,11 +150,12 @@ impl Stopper {
             if bytes < chunk {
                 break;
             }
+            is_late = now().saturating_sub(start) > budget;
         }
         Parts {
             inner,
             interrupted: NONE,
-            cut: inner.bytes == room,
+            cut: is_late || inner.bytes == room,
         }
     }
 
@@ -183,25 +171,36 @@ impl Stopper {
     ) -> (StackPart, bool) {
         let room = self.memory.length().saturating_sub(at);
         let into = self.memory.as_ptr().wrapping_add(at);
-        if !known.contains(&base) {
-            // SAFETY: the memory is ours, `room` bytes of it are left.
-            let bytes = unsafe { memory::read_raw(base, into, room) };
-            return (StackPart { base, at, bytes }, bytes == room);
-        }
-        let wanted = (known.end - base) as usize;
+        let is_own = known.contains(&base);
+        // Another stack is copied as far as the kernel reads it.
+        let wanted = match is_own {
+            true => (known.end - base) as usize,
+            false => usize::MAX,
+        };
         let length = wanted.min(room);
         let mut bytes = 0;
         while bytes < length {
             let chunk = CHUNK.min(length - bytes);
-            // SAFETY: the source lies within the thread's own stack from the red zone of its stack
-            // pointer on, or from the page of it, which is mapped and readable while the thread is on it, or has
-            // left it for an alternate one, and stands still; the destination has `room` bytes. They are
-            // different mappings.
-            unsafe {
-                let from = (base as *const u8).add(bytes);
-                std::ptr::copy_nonoverlapping(from, into.add(bytes), chunk);
+            if is_own {
+                // SAFETY: the source lies within the thread's own stack from the red zone of its stack
+                // pointer on, or from the page of it, which is mapped and readable while the thread is on it, or has
+                // left it for an alternate one, and stands still; the destination has `room` bytes. They are
+                // different mappings.
+                unsafe {
+                    let from = (base as *const u8).add(bytes);
+                    std::ptr::copy_nonoverlapping(from, into.add(bytes), chunk);
+                }
+                bytes += chunk;
+            } else {
+                // SAFETY: the memory is ours, `room` bytes of it are left.
+                let read = unsafe {
+                    memory::read_raw(base + bytes as u64, into.wrapping_add(bytes), chunk)
+                };
+                bytes += read;
+                if read < chunk {
+                    return (StackPart { base, at, bytes }, false);
+                }
             }
-            bytes += chunk;
             if now().saturating_sub(start) > budget {
                 break;
             }

@@ -3,8 +3,6 @@
 //! A sleep for a disk needs no look: it is uninterruptible. In an interruptible one the registers of the
 //! innermost frame have the number of the call, and its first argument.
 
-use mach2::kern_return::KERN_SUCCESS;
-
 use super::context::{self, REGISTERS};
 use super::memory;
 
@@ -24,22 +22,9 @@ const UL_UNFAIR_LOCK64_SHARED: u64 = 4;
 
 /// Whether the thread whose port has this name waits for a lock that is held.
 pub(super) fn for_lock(port: u32) -> bool {
-    let mut state = [0u64; context::STATE_WORDS];
-    let mut count = (2 * context::STATE_WORDS) as u32;
-    // SAFETY: the kernel writes at most `count` words of 32 bits, the size of `state`; of a name that is
-    // gone it writes none.
-    let code = unsafe {
-        mach2::thread_act::thread_get_state(
-            port,
-            context::STATE_FLAVOR,
-            state.as_mut_ptr().cast(),
-            &mut count,
-        )
-    };
-    if code != KERN_SUCCESS {
+    let Some(registers) = context::of_thread(port) else {
         return false;
-    }
-    let registers = context::from_state(&state);
+    };
     let pc = registers[PC];
     // Behind the instruction that made the call; elsewhere, the number is of a call that is over.
     let mut behind = [0u8; INSTRUCTION.len()];

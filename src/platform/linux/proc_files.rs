@@ -139,6 +139,11 @@ pub(super) fn hexadecimal(text: &[u8]) -> u64 {
         })
 }
 
+/// A decimal number, all of the text.
+pub(super) fn number(text: &[u8]) -> Option<u64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
 /// The decimal number that the text begins with; 0 without one.
 pub(super) fn decimal(text: &[u8]) -> u64 {
     text.iter()

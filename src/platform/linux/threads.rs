@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::proc_files::{Path, TASKS, read_file};
+use super::proc_files::{Path, TASKS, number, read_file};
 use crate::platform::descriptors;
 
 pub use crate::platform::surface::ThreadProgress;
@@ -191,17 +191,6 @@ pub fn list(into: &mut [Thread]) -> usize {
 pub(super) fn state_in(stat: &[u8]) -> Option<u8> {
     let name_end = stat.iter().rposition(|&byte| byte == b')')?;
     stat.get(name_end.checked_add(2)?).copied()
-}
-
-/// A decimal number, all of the text.
-fn number(text: &[u8]) -> Option<u64> {
-    if text.is_empty() {
-        return None;
-    }
-    text.iter().try_fold(0u64, |sum, byte| {
-        let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;
-        sum.checked_mul(10)?.checked_add(u64::from(digit))
-    })
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 pub use super::cgroup::memory_group;
-use super::proc_files::ProcFile;
+use super::proc_files::{ProcFile, number};
 use super::{errno, set_errno};
 use crate::platform::descriptors;
 pub use crate::platform::surface::{MemoryGroup, MemoryUse};
@@ -191,10 +191,6 @@ fn kibibytes(text: &[u8], key: &[u8]) -> Option<u64> {
         .split(|byte| byte.is_ascii_whitespace())
         .find(|word| !word.is_empty())?;
     number(word)?.checked_mul(1024)
-}
-
-fn number(text: &[u8]) -> Option<u64> {
-    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -63,6 +63,9 @@ pub fn raise(
 ) -> bool {
     let pc = m.registers().pc;
     let (kind, code, subcode, signal) = match (fault, interrupt, m.arm) {
+        // EXC_I386_GPFLT 13: the address is none that a page can have, and the CPU does not say which
+        (Some(f), _, false) if !is_canonical(f.address) => (EXC_BAD_ACCESS, 13, 0, signal::SIGSEGV),
+        (_, Some(13), false) => (EXC_BAD_ACCESS, 13, 0, signal::SIGSEGV),
         // KERN_PROTECTION_FAILURE 2 is SIGBUS, KERN_INVALID_ADDRESS 1 SIGSEGV; the kernel's own rule
         (Some(f), _, _) if f.protected => (EXC_BAD_ACCESS, 2, f.address, signal::SIGBUS),
         (Some(f), ..) => (EXC_BAD_ACCESS, 1, f.address, signal::SIGSEGV),
@@ -100,6 +103,11 @@ pub fn raise(
         );
     }
     triage(m, kind, [code, subcode], signal)
+}
+
+/// Whether the bits that no page needs are all alike, as x86_64 wants it.
+fn is_canonical(address: u64) -> bool {
+    matches!(address as i64 >> 47, 0 | -1)
 }
 
 /// The thread's ports first, the task's then, and the signal at last.

@@ -50,7 +50,9 @@ fn misbehave(what: &str) -> u64 {
     // SAFETY: none: this is what the test is about.
     unsafe {
         match what {
-            "SIGSEGV" => _ = black_box(black_box(0x1238 as *const u64).read_volatile()),
+            "SIGSEGV" | "old server gives up" => {
+                _ = black_box(black_box(0x1238 as *const u64).read_volatile())
+            }
             #[cfg(target_arch = "aarch64")]
             "SIGILL" => std::arch::asm!("udf #0"),
             #[cfg(target_arch = "x86_64")]
@@ -67,8 +69,8 @@ fn misbehave(what: &str) -> u64 {
             #[cfg(target_arch = "aarch64")]
             "SIGFPE" => _ = libc::raise(libc::SIGFPE),
             "guard" => destroy_guarded(),
-            "old server gives up" => {
-                _ = black_box(black_box(0x1238 as *const u64).read_volatile());
+            "non-canonical" => {
+                _ = black_box(black_box((1 << 63 | 0x1238_u64) as *const u64).read_volatile());
             }
             "old server deals" => println!("read {}", touch_its_page()),
             "other thread" => {
