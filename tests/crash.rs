@@ -1,6 +1,8 @@
 //! Every way to die leaves one whole report that names the culprit, and the process dies as it
 //! would have died without us. Each death is that of a child process of its own.
 
+#[path = "crash/all_threads.rs"]
+mod all_threads;
 #[path = "crash/c.rs"]
 mod c;
 #[path = "crash/calls.rs"]
@@ -10,6 +12,8 @@ mod child;
 mod denied;
 #[path = "crash/disk.rs"]
 mod disk;
+#[path = "crash/earlier.rs"]
+mod earlier;
 #[path = "crash/endings.rs"]
 mod endings;
 #[path = "crash/first.rs"]
@@ -19,6 +23,8 @@ mod held;
 #[path = "crash/leader.rs"]
 mod leader;
 mod library;
+#[path = "crash/malloc.rs"]
+mod malloc;
 #[path = "crash/memory.rs"]
 mod memory;
 #[path = "crash/near.rs"]
@@ -28,6 +34,10 @@ mod neighbours;
 #[path = "crash/panics.rs"]
 mod panics;
 mod seccomp;
+#[path = "crash/signals.rs"]
+mod signals;
+#[path = "crash/stacks.rs"]
+mod stacks;
 #[path = "crash/taken.rs"]
 mod taken;
 #[path = "crash/within.rs"]
@@ -37,9 +47,8 @@ mod writer_thread;
 
 use std::path::Path;
 
-use child::{calls, functions, in_order, play, role, stack};
+use child::role;
 use libtest_mimic::{Arguments, Trial};
-use wedjat::report::{EventKind, Found, WalkEnd};
 use wedjat::{Crash, Monitor};
 
 fn main() {
@@ -48,43 +57,13 @@ fn main() {
         return;
     }
     let args = Arguments::from_args();
-    let mut trials: Vec<Trial> = DEATHS
-        .iter()
-        .map(|death| trial(death.role, move || death.check()))
-        .collect();
-    let others: [(&str, fn()); 10] = [
-        (
-            "a_handler_that_was_there_before_still_decides",
-            earlier_handler,
-        ),
-        (
-            "a_handler_for_one_time_that_returns_does_not_keep_the_process_alive",
-            handler_for_one_time,
-        ),
-        (
-            "a_stack_overflow_is_reported_and_rust_still_says_so",
-            stack_overflow,
-        ),
-        (
-            "a_panic_that_cannot_unwind_is_one_report",
-            panic_that_aborts,
-        ),
-        ("a_caught_panic_is_reported_as_not_fatal", caught_panic),
-        ("a_child_of_fork_writes_no_report", fork),
-        ("a_jump_to_null_names_the_caller", jump_to_null),
-        ("all_threads_are_in_the_report", all_threads),
-        (
-            "two_threads_that_crash_at_once_leave_one_report",
-            two_at_once,
-        ),
-        (
-            "a_crash_with_malloc_in_use_allocates_nothing",
-            malloc_in_use,
-        ),
-    ];
-    trials.extend(others.map(|(name, test)| trial(name, test)));
-    let more = c::trials()
+    let trials = signals::trials()
         .into_iter()
+        .chain(earlier::trials())
+        .chain(stacks::trials())
+        .chain(all_threads::trials())
+        .chain(malloc::trials())
+        .chain(c::trials())
         .chain(denied::trials())
         .chain(disk::trials())
         .chain(calls_made::trials())
@@ -98,8 +77,9 @@ fn main() {
         .chain(panics::trials())
         .chain(writer_thread::trials())
         .chain(taken::trials())
-        .chain(within::trials());
-    trials.extend(more.map(|(name, test)| trial(&name, test)));
+        .chain(within::trials())
+        .map(|(name, test)| trial(&name, test))
+        .collect();
     let conclusion = libtest_mimic::run(&args, trials);
     child::tidy();
     conclusion.exit();
@@ -123,192 +103,8 @@ fn trial(name: &str, test: impl Fn() + Send + 'static) -> Trial {
     test.with_ignored_flag(impossible)
 }
 
-/// One way to die and what its report must say.
-struct Death {
-    role: &'static str,
-    signal: i32,
-    name: &'static str,
-    code: &'static str,
-    address: Address,
-}
-
-enum Address {
-    None,
-    Is(u64),
-    /// That of the instruction at fault.
-    Pc,
-    Any,
-}
-
-const DEATHS: [Death; 14] = [
-    Death {
-        role: "abort",
-        signal: libc::SIGABRT,
-        name: "SIGABRT",
-        code: "SI_TKILL",
-        address: Address::None,
-    },
-    Death {
-        role: "bus",
-        signal: libc::SIGBUS,
-        name: "SIGBUS",
-        code: "BUS_ADRERR",
-        address: Address::Any,
-    },
-    Death {
-        role: "divide",
-        signal: libc::SIGFPE,
-        name: "SIGFPE",
-        code: "FPE_INTDIV",
-        address: Address::Pc,
-    },
-    Death {
-        role: "illegal",
-        signal: libc::SIGILL,
-        name: "SIGILL",
-        code: "ILL_ILLOPN",
-        address: Address::Pc,
-    },
-    Death {
-        role: "null",
-        signal: libc::SIGSEGV,
-        name: "SIGSEGV",
-        code: "SEGV_MAPERR",
-        address: Address::Is(0x10),
-    },
-    Death {
-        role: "wild",
-        signal: libc::SIGSEGV,
-        name: "SIGSEGV",
-        code: "SI_KERNEL",
-        address: Address::None,
-    },
-    Death {
-        role: "unmapped",
-        signal: libc::SIGSEGV,
-        name: "SIGSEGV",
-        code: "SEGV_MAPERR",
-        address: Address::Is(UNMAPPED),
-    },
-    Death {
-        role: "readonly",
-        signal: libc::SIGSEGV,
-        name: "SIGSEGV",
-        code: "SEGV_ACCERR",
-        address: Address::Any,
-    },
-    Death {
-        role: "trap",
-        signal: libc::SIGTRAP,
-        name: "SIGTRAP",
-        code: "SI_KERNEL",
-        address: Address::None,
-    },
-    Death {
-        role: "syscall",
-        signal: libc::SIGSYS,
-        name: "SIGSYS",
-        code: "SYS_SECCOMP",
-        address: Address::Any,
-    },
-    Death {
-        role: "raise_segv",
-        signal: libc::SIGSEGV,
-        name: "SIGSEGV",
-        code: "SI_TKILL",
-        address: Address::None,
-    },
-    Death {
-        role: "kill_fpe",
-        signal: libc::SIGFPE,
-        name: "SIGFPE",
-        code: "SI_USER",
-        address: Address::None,
-    },
-    Death {
-        role: "raise_trap",
-        signal: libc::SIGTRAP,
-        name: "SIGTRAP",
-        code: "SI_TKILL",
-        address: Address::None,
-    },
-    Death {
-        role: "term",
-        signal: libc::SIGTERM,
-        name: "SIGTERM",
-        code: "SI_USER",
-        address: Address::None,
-    },
-];
-
 /// In the middle of user space, where nothing is ever mapped.
 const UNMAPPED: u64 = 0x2bad_0000_1238;
-
-impl Death {
-    fn check(&self) {
-        let ended = play(self.role);
-        assert_eq!(
-            ended.signal(),
-            Some(self.signal),
-            "{:?} {}",
-            ended.status,
-            ended.stderr
-        );
-        let report = ended.report();
-        let event = report.event.as_ref().unwrap();
-        assert_eq!((event.kind, event.fatal), (EventKind::Crash, true));
-        let signal = event.signal.as_ref().unwrap();
-        assert_eq!(signal.number, self.signal as u64);
-        assert_eq!(signal.name, self.name);
-        assert_eq!(signal.code_name.as_deref(), Some(self.code));
-        let thread = &report.threads[0];
-        assert!(thread.crashed && thread.main);
-        assert_eq!(thread.end, Some(WalkEnd::Root), "{:#x?}", thread.frames);
-        assert_eq!(thread.frames[0].found, Found::Context);
-        let pc = thread
-            .registers
-            .iter()
-            .find(|(name, _)| name == "rip" || name == "pc")
-            .unwrap()
-            .1;
-        match self.address {
-            Address::None => assert_eq!(signal.address, None),
-            Address::Is(address) => assert_eq!(signal.address, Some(address)),
-            Address::Pc => assert_eq!(signal.address, Some(pc)),
-            Address::Any => assert!(signal.address.is_some()),
-        }
-        let functions = functions(&report, 0);
-        assert!(
-            in_order(&functions, &["culprit", "middle", "outer", "roles", "main"]),
-            "{functions:#?}"
-        );
-        if !["null", "abort", "trap"].contains(&self.role) {
-            return;
-        }
-        // The names of the functions that led there, and lines of this very file.
-        let stack = stack(&report, 0);
-        assert!(calls(&stack, &["outer", "roles", "main"]), "{stack:#?}");
-        let culprit = stack
-            .iter()
-            .position(|(function, ..)| function.ends_with("culprit"));
-        let culprit = culprit.unwrap_or_else(|| panic!("{stack:#?}"));
-        assert!(
-            calls(&stack[culprit..], &["culprit", "middle", "outer"]),
-            "{stack:#?}"
-        );
-        for (function, file, line) in &stack[culprit..culprit + 3] {
-            assert_eq!(file, "crash.rs", "{function}");
-            let text = include_str!("crash.rs")
-                .lines()
-                .nth(*line as usize - 1)
-                .unwrap();
-            assert!(
-                text.contains("// at: ") || function.ends_with("culprit"),
-                "{function} line {line}: {text}"
-            );
-        }
-    }
-}
 
 fn install(folder: &Path) -> Monitor {
     let crash = Crash::default().sigterm(true);
@@ -323,80 +119,14 @@ fn install(folder: &Path) -> Monitor {
 
 fn roles(role: &str, folder: &Path) {
     match role {
-        "earlier_handler" => {
-            extern "C" fn leave(_: i32) {
-                // SAFETY: _exit is async-signal-safe.
-                unsafe { libc::_exit(42) };
-            }
-            // SAFETY: the handler only leaves.
-            unsafe { libc::signal(libc::SIGSEGV, leave as *const () as libc::sighandler_t) };
-            let _monitor = install(folder);
-            outer(Way::Null);
-        }
-        "handler_for_one_time" => {
-            extern "C" fn returns(_: i32) {}
-            // SAFETY: the handler does nothing; the structure lives across the call.
-            unsafe {
-                let mut action: libc::sigaction = std::mem::zeroed();
-                action.sa_sigaction = returns as *const () as usize;
-                action.sa_flags = libc::SA_RESETHAND;
-                libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut());
-            }
-            let _monitor = install(folder);
-            outer(Way::Null);
-        }
-        "caught_panic" => {
-            let monitor = install(folder);
-            let caught = std::panic::catch_unwind(|| panic!("the basket is {}", "empty"));
-            assert!(caught.is_err());
-            drop(monitor);
-        }
-        "fork" => {
-            let _monitor = install(folder);
-            // SAFETY: the child only dies.
-            match unsafe { libc::fork() } {
-                0 => outer(Way::Null),
-                child => {
-                    let mut status = 0;
-                    // SAFETY: waits for the child just made.
-                    unsafe { libc::waitpid(child, &mut status, 0) };
-                    std::process::exit(128 + libc::WTERMSIG(status));
-                }
-            }
-        }
-        "all_threads" => {
-            let _monitor = install(folder);
-            let ready = std::sync::Barrier::new(4);
-            std::thread::scope(|scope| {
-                for _ in 0..3 {
-                    scope.spawn(|| asleep(&ready));
-                }
-                ready.wait();
-                outer(Way::Null);
-            });
-        }
-        "two_at_once" => {
-            let _monitor = install(folder);
-            let ready = std::sync::Barrier::new(8);
-            std::thread::scope(|scope| {
-                for _ in 0..8 {
-                    scope.spawn(|| {
-                        ready.wait();
-                        outer(Way::Null);
-                    });
-                }
-            });
-        }
-        "malloc_in_use" => {
-            let _monitor = install(folder);
-            counting::begin(folder);
-            outer(Way::Null);
-        }
-        _ if c::role(role, folder)
+        _ if all_threads::role(role, folder)
+            || c::role(role, folder)
             || denied::role(role, folder)
             || disk::role(role, folder)
             || calls_made::role(role, folder)
+            || earlier::role(role, folder)
             || endings::role(role, folder)
+            || malloc::role(role, folder)
             || memory::role(role, folder)
             || first::role(role, folder)
             || held::role(role, folder)
@@ -589,291 +319,4 @@ extern "C" fn no_unwinding() {
 fn cannot_unwind() -> u8 {
     no_unwinding();
     0
-}
-
-fn earlier_handler() {
-    let ended = play("earlier_handler");
-    assert_eq!(ended.status.code(), Some(42), "{}", ended.stderr);
-    assert_eq!(
-        ended.report().event.unwrap().signal.unwrap().name,
-        "SIGSEGV"
-    );
-}
-
-fn handler_for_one_time() {
-    let ended = play("handler_for_one_time");
-    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{:?}", ended.status);
-    assert!(ended.report().event.unwrap().fatal);
-}
-
-fn stack_overflow() {
-    let ended = play("overflow");
-    assert_eq!(ended.signal(), Some(libc::SIGABRT));
-    assert!(
-        ended.stderr.contains("has overflowed its stack"),
-        "{}",
-        ended.stderr
-    );
-    let report = ended.report();
-    assert_eq!(
-        report.event.as_ref().unwrap().signal.as_ref().unwrap().name,
-        "SIGSEGV"
-    );
-    let thread = &report.threads[0];
-    assert!(thread.omitted.is_some() && thread.frames.len() > 100);
-    let stack = stack(&report, 0);
-    assert!(
-        calls(&stack, &["deeper", "deeper", "deeper"]),
-        "innermost frames"
-    );
-    assert!(
-        calls(&stack, &["culprit", "middle", "outer"]),
-        "outermost frames: {stack:#?}"
-    );
-}
-
-fn panic_that_aborts() {
-    let ended = play("panic_that_aborts");
-    assert_eq!(ended.signal(), Some(libc::SIGABRT));
-    assert!(
-        ended.stderr.contains("the cart has 3 wheels"),
-        "the hook before ours still speaks"
-    );
-    let report = ended.report();
-    let event = report.event.as_ref().unwrap();
-    assert_eq!((event.kind, event.fatal), (EventKind::Panic, true));
-    assert_eq!(event.message.as_deref(), Some("the cart has 3 wheels"));
-    assert!(
-        event.name.is_some() && event.name == report.threads[0].name,
-        "{event:?}"
-    );
-    assert!(
-        event
-            .location
-            .as_deref()
-            .unwrap()
-            .contains("tests/crash.rs:"),
-        "{event:?}"
-    );
-    assert_eq!(event.signal.as_ref().unwrap().name, "SIGABRT");
-    let stack = stack(&report, 0);
-    assert!(calls(&stack, &["culprit", "middle", "outer"]), "{stack:#?}");
-    assert!(
-        stack
-            .iter()
-            .any(|(function, ..)| function.ends_with("no_unwinding")),
-        "{stack:#?}"
-    );
-}
-
-fn caught_panic() {
-    let ended = play("caught_panic");
-    assert!(ended.status.success(), "{}", ended.stderr);
-    let report = ended.report();
-    let event = report.event.as_ref().unwrap();
-    assert_eq!((event.kind, event.fatal), (EventKind::Panic, false));
-    assert_eq!(event.message.as_deref(), Some("the basket is empty"));
-    assert!(
-        event.name.is_some() && event.name == report.threads[0].name,
-        "{event:?}"
-    );
-    assert_eq!(event.signal, None);
-    let stack = stack(&report, 0);
-    assert!(
-        stack
-            .iter()
-            .any(|(function, ..)| function.contains("roles")),
-        "{stack:#?}"
-    );
-}
-
-fn fork() {
-    let ended = play("fork");
-    assert_eq!(
-        ended.status.code(),
-        Some(128 + libc::SIGSEGV),
-        "{}",
-        ended.stderr
-    );
-    assert!(ended.readings().is_empty());
-}
-
-fn jump_to_null() {
-    let ended = play("jump_to_null");
-    assert_eq!(ended.signal(), Some(libc::SIGSEGV));
-    let report = ended.report();
-    let frames = &report.threads[0].frames;
-    assert_eq!((frames[0].pc, frames[0].image), (8, None));
-    assert_eq!(frames[1].found, Found::LinkRegister);
-    let stack = stack(&report, 0);
-    assert!(calls(&stack, &["culprit", "middle", "outer"]), "{stack:#?}");
-}
-
-fn all_threads() {
-    let ended = play("all_threads");
-    assert_eq!(ended.signal(), Some(libc::SIGSEGV));
-    let report = ended.report();
-    assert!(report.threads[0].crashed);
-    let asleep = (1..report.threads.len())
-        .filter(|&index| {
-            let stack = stack(&report, index);
-            stack
-                .iter()
-                .any(|(function, file, _)| function.ends_with("asleep") && file == "crash.rs")
-        })
-        .count();
-    assert_eq!(asleep, 3, "{:#x?}", report.threads);
-    let helper = report
-        .threads
-        .iter()
-        .find(|thread| thread.name.as_deref() == Some("wedjat-helper"));
-    assert!(helper.is_some());
-}
-
-fn two_at_once() {
-    for _ in 0..5 {
-        let ended = play("two_at_once");
-        assert_eq!(ended.signal(), Some(libc::SIGSEGV));
-        let report = ended.report();
-        let stack = stack(&report, 0);
-        assert!(calls(&stack, &["culprit", "middle", "outer"]), "{stack:#?}");
-    }
-}
-
-fn malloc_in_use() {
-    let ended = play("malloc_in_use");
-    assert_eq!(ended.signal(), Some(libc::SIGSEGV));
-    assert_eq!(
-        counting::end(&ended.folder.0),
-        Some(0),
-        "calls to malloc in the crash path"
-    );
-    ended.report();
-}
-
-/// An interposed `malloc` that counts: libc's own calls come here too.
-mod counting {
-    use std::path::Path;
-    use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
-
-    /// The count lies in a file, so that it outlives the process.
-    static COUNT: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
-    static THREAD: AtomicI32 = AtomicI32::new(0);
-
-    pub fn begin(folder: &Path) {
-        use std::os::fd::AsRawFd;
-        let path = folder.join("count");
-        let file = std::fs::File::options()
-            .create_new(true)
-            .read(true)
-            .write(true)
-            .open(path)
-            .unwrap();
-        file.set_len(8).unwrap();
-        // SAFETY: a shared mapping of the file's eight bytes, never unmapped; page-aligned.
-        unsafe {
-            let protection = libc::PROT_READ | libc::PROT_WRITE;
-            let map = libc::mmap(
-                std::ptr::null_mut(),
-                8,
-                protection,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                0,
-            );
-            assert_ne!(map, libc::MAP_FAILED);
-            THREAD.store(libc::gettid(), Ordering::Relaxed);
-            // From here on every call counts; one now, so that a broken counter shows.
-            COUNT.store(map.cast(), Ordering::SeqCst);
-        }
-        drop(std::hint::black_box(Box::new(1)));
-        let count = COUNT.load(Ordering::SeqCst);
-        // SAFETY: as above.
-        let seen = unsafe { (*count).swap(0, Ordering::SeqCst) };
-        assert!(
-            seen >= 1,
-            "the interposed malloc is not the one that is called"
-        );
-    }
-
-    pub fn end(folder: &Path) -> Option<u64> {
-        let bytes = std::fs::read(folder.join("count")).ok()?;
-        Some(u64::from_ne_bytes(bytes.try_into().ok()?))
-    }
-
-    fn count() {
-        let count = COUNT.load(Ordering::Relaxed);
-        // SAFETY: null, or the mapping of `begin`; gettid takes no arguments.
-        unsafe {
-            if !count.is_null() && libc::gettid() == THREAD.load(Ordering::Relaxed) {
-                (*count).fetch_add(1, Ordering::Relaxed);
-            }
-        }
-    }
-
-    unsafe extern "C" {
-        fn __libc_malloc(size: usize) -> *mut libc::c_void;
-        fn __libc_calloc(count: usize, size: usize) -> *mut libc::c_void;
-        fn __libc_realloc(old: *mut libc::c_void, size: usize) -> *mut libc::c_void;
-        fn __libc_free(old: *mut libc::c_void);
-        fn __libc_memalign(alignment: usize, size: usize) -> *mut libc::c_void;
-    }
-
-    // SAFETY (of all these): each passes on to glibc's own of the same contract; the names are
-    // glibc's documented way of replacing malloc ("Replacing malloc" in its manual).
-    #[unsafe(no_mangle)]
-    unsafe extern "C" fn malloc(size: usize) -> *mut libc::c_void {
-        count();
-        // SAFETY: as above.
-        unsafe { __libc_malloc(size) }
-    }
-
-    #[unsafe(no_mangle)]
-    unsafe extern "C" fn calloc(number: usize, size: usize) -> *mut libc::c_void {
-        count();
-        // SAFETY: as above.
-        unsafe { __libc_calloc(number, size) }
-    }
-
-    #[unsafe(no_mangle)]
-    unsafe extern "C" fn realloc(old: *mut libc::c_void, size: usize) -> *mut libc::c_void {
-        count();
-        // SAFETY: as above.
-        unsafe { __libc_realloc(old, size) }
-    }
-
-    #[unsafe(no_mangle)]
-    unsafe extern "C" fn free(old: *mut libc::c_void) {
-        count();
-        // SAFETY: as above.
-        unsafe { __libc_free(old) }
-    }
-
-    #[unsafe(no_mangle)]
-    unsafe extern "C" fn memalign(alignment: usize, size: usize) -> *mut libc::c_void {
-        count();
-        // SAFETY: as above.
-        unsafe { __libc_memalign(alignment, size) }
-    }
-
-    #[unsafe(no_mangle)]
-    unsafe extern "C" fn aligned_alloc(alignment: usize, size: usize) -> *mut libc::c_void {
-        count();
-        // SAFETY: as above.
-        unsafe { __libc_memalign(alignment, size) }
-    }
-
-    #[unsafe(no_mangle)]
-    unsafe extern "C" fn posix_memalign(
-        into: *mut *mut libc::c_void,
-        alignment: usize,
-        size: usize,
-    ) -> i32 {
-        count();
-        // SAFETY: as above; `into` is the caller's.
-        unsafe {
-            *into = __libc_memalign(alignment, size);
-            if (*into).is_null() { libc::ENOMEM } else { 0 }
-        }
-    }
 }

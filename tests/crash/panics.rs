@@ -7,11 +7,16 @@ use std::time::{Duration, Instant};
 use wedjat::report::{EventKind, Report};
 use wedjat::{Crash, Monitor, Stall};
 
-use crate::child::play;
+use crate::child::{calls, play, stack};
 use crate::{Tests, install, tests};
 
 pub fn trials() -> Tests {
     tests(&[
+        (
+            "a_panic_that_cannot_unwind_is_one_report",
+            panic_that_aborts,
+        ),
+        ("a_caught_panic_is_reported_as_not_fatal", caught_panic),
         ("a_panic_that_escapes_from_main_is_fatal", escapes),
         ("a_panic_whose_hook_exits_is_fatal", hook_exits),
         ("a_panic_of_a_thread_is_not_fatal", of_a_thread),
@@ -32,6 +37,12 @@ pub fn trials() -> Tests {
 
 pub fn role(role: &str, folder: &Path) -> bool {
     match role {
+        "caught_panic" => {
+            let monitor = install(folder);
+            let caught = std::panic::catch_unwind(|| panic!("the basket is {}", "empty"));
+            assert!(caught.is_err());
+            drop(monitor);
+        }
         "escapes" => {
             let _monitor = install(folder);
             panic!("nothing catches this");
@@ -131,6 +142,61 @@ fn only(ended: &crate::child::Ended) -> Report {
     let report = ended.report();
     assert_eq!(report.event.as_ref().unwrap().kind, EventKind::Panic);
     report
+}
+
+fn panic_that_aborts() {
+    let ended = play("panic_that_aborts");
+    assert_eq!(ended.signal(), Some(libc::SIGABRT));
+    assert!(
+        ended.stderr.contains("the cart has 3 wheels"),
+        "the hook before ours still speaks"
+    );
+    let report = ended.report();
+    let event = report.event.as_ref().unwrap();
+    assert_eq!((event.kind, event.fatal), (EventKind::Panic, true));
+    assert_eq!(event.message.as_deref(), Some("the cart has 3 wheels"));
+    assert!(
+        event.name.is_some() && event.name == report.threads[0].name,
+        "{event:?}"
+    );
+    assert!(
+        event
+            .location
+            .as_deref()
+            .unwrap()
+            .contains("tests/crash.rs:"),
+        "{event:?}"
+    );
+    assert_eq!(event.signal.as_ref().unwrap().name, "SIGABRT");
+    let stack = stack(&report, 0);
+    assert!(calls(&stack, &["culprit", "middle", "outer"]), "{stack:#?}");
+    assert!(
+        stack
+            .iter()
+            .any(|(function, ..)| function.ends_with("no_unwinding")),
+        "{stack:#?}"
+    );
+}
+
+fn caught_panic() {
+    let ended = play("caught_panic");
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let report = ended.report();
+    let event = report.event.as_ref().unwrap();
+    assert_eq!((event.kind, event.fatal), (EventKind::Panic, false));
+    assert_eq!(event.message.as_deref(), Some("the basket is empty"));
+    assert!(
+        event.name.is_some() && event.name == report.threads[0].name,
+        "{event:?}"
+    );
+    assert_eq!(event.signal, None);
+    let stack = stack(&report, 0);
+    assert!(
+        stack
+            .iter()
+            .any(|(function, ..)| function.contains("roles")),
+        "{stack:#?}"
+    );
 }
 
 fn escapes() {

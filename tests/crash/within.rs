@@ -44,6 +44,7 @@ const CAUSES: [(&str, i32); 10] = [
 pub fn trials() -> Tests {
     let mut all = tests(&[
         ("an_outsiders_signal_does_not_cut_the_report", outsider),
+        ("a_child_of_fork_writes_no_report", fork),
         ("a_child_of_fork_may_drop_the_monitor", fork_drops),
         ("a_child_of_vfork_leaves_its_parents_handlers", vfork),
         (
@@ -125,6 +126,19 @@ pub fn role(role: &str, folder: &Path) -> bool {
             let _monitor = install(folder);
             wedjat::trigger::set_phase_hook(sent_from_outside);
             outer(Way::Null);
+        }
+        ["fork"] => {
+            let _monitor = install(folder);
+            // SAFETY: the child only dies.
+            match unsafe { libc::fork() } {
+                0 => outer(Way::Null),
+                child => {
+                    let mut status = 0;
+                    // SAFETY: waits for the child just made.
+                    unsafe { libc::waitpid(child, &mut status, 0) };
+                    std::process::exit(128 + libc::WTERMSIG(status));
+                }
+            }
         }
         ["fork_drops"] => {
             let monitor = install(folder);
@@ -251,6 +265,17 @@ fn dies_whole(role: &str) -> Report {
 fn outsider() {
     let report = dies_whole("outsider");
     assert_eq!(report.capture.unwrap().cut, None);
+}
+
+fn fork() {
+    let ended = play("fork");
+    assert_eq!(
+        ended.status.code(),
+        Some(128 + libc::SIGSEGV),
+        "{}",
+        ended.stderr
+    );
+    assert!(ended.readings().is_empty());
 }
 
 fn fork_drops() {

@@ -19,7 +19,7 @@ mod witness;
 mod writer_thread;
 mod writing;
 
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 pub(crate) use handler::{install, replaced, uninstall};
 pub(crate) use sections::{CrashPart, WriterRole};
@@ -204,22 +204,37 @@ impl Crashed {
     /// Notes how far the writer has come, for a crash of its own. Signal-safe.
     pub fn phase(&self, phase: Phase) {
         Phase::of(self.claims.role).store(phase as u32, Ordering::Relaxed);
-        let hook = PHASE_HOOK.load(Ordering::Relaxed);
+        #[cfg(all(feature = "internals", target_os = "linux"))]
+        hook::call(phase);
+    }
+}
+
+#[cfg(all(feature = "internals", target_os = "linux"))]
+pub use hook::set_phase_hook;
+
+/// For tests alone: no app has it.
+#[cfg(all(feature = "internals", target_os = "linux"))]
+mod hook {
+    use std::sync::atomic::{AtomicPtr, Ordering};
+
+    use super::Phase;
+
+    static HOOK: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+    /// Has `hook` called, in the handler, at the beginning of each phase of the writing, with what the report
+    /// has after a crash in that phase. A test crashes there, or kills the process.
+    pub fn set_phase_hook(hook: fn(&'static str)) {
+        HOOK.store(hook as *mut (), Ordering::Relaxed);
+    }
+
+    pub(super) fn call(phase: Phase) {
+        let hook = HOOK.load(Ordering::Relaxed);
         if !hook.is_null() {
             // SAFETY: only `set_phase_hook` stores a pointer that is not null: such a function.
             let hook = unsafe { std::mem::transmute::<*mut (), fn(&'static str)>(hook) };
             hook(phase.as_str());
         }
     }
-}
-
-static PHASE_HOOK: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
-
-/// For tests: has `hook` called, in the handler, at the beginning of each phase of the writing, with
-/// what the report has after a crash in that phase. A test crashes there, or kills the process.
-#[cfg(all(feature = "internals", target_os = "linux"))]
-pub fn set_phase_hook(hook: fn(&'static str)) {
-    PHASE_HOOK.store(hook as *mut (), Ordering::Relaxed);
 }
 
 /// How far the writing of a crash report has come.

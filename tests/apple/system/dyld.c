@@ -14,7 +14,7 @@ static uint32_t lock;
 void run_initializers(unsigned long from) {
   for (unsigned long image = from; image < _dyld_image_count(); image++) {
     void (*function)(void);
-    for (unsigned long k = 0; (function = (void (*)(void))__played_initializer(image, k)); k++)
+    for (unsigned long k = 0; (function = (void (*)(void))__emulator_initializer(image, k)); k++)
       function();
   }
 }
@@ -54,7 +54,7 @@ void *dlopen(const char *path, int mode) {
   uint32_t after = before;
   if (!header && !(mode & RTLD_NOLOAD)) {
     // What it wants comes before it.
-    if (__played_open(path) != ~0ul) {
+    if (__emulator_open(path) != ~0ul) {
       after = _dyld_image_count();
       header = _dyld_get_image_header(after - 1);
       for (int k = 0; k < 16; k++)
@@ -84,7 +84,7 @@ int dlclose(void *handle) {
       if (_dyld_get_image_header(i) == handle) {
         for (int k = 0; k < removed_count; k++)
           removed[k](handle, _dyld_get_image_vmaddr_slide(i));
-        if (__played_close(i))
+        if (__emulator_close(i))
           for (int k = 0; k < 16; k++)
             if (opened[k].header == handle)
               opened[k].header = NULL;

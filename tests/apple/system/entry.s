@@ -2,8 +2,8 @@
 // where signal handlers are called from (emulator/src/system/signal.rs builds the arguments).
 .text
 .p2align 4
-.globl _played_start
-_played_start:
+.globl _emulator_start
+_emulator_start:
 #if defined(__arm64__)
   mov x29, #0
   mov x30, #0

@@ -109,11 +109,11 @@ DIR *opendir(const char *path) {
 int dirfd(DIR *d) { return ((struct _folder *)d)->fd; }
 struct dirent *readdir(DIR *d) {
   struct _folder *f = (struct _folder *)d;
-  return __played_entry(f->fd, f->next++, &f->entry) ? &f->entry : NULL;
+  return __emulator_entry(f->fd, f->next++, &f->entry) ? &f->entry : NULL;
 }
 int readdir_r(DIR *d, struct dirent *entry, struct dirent **out) {
   struct _folder *f = (struct _folder *)d;
-  *out = __played_entry(f->fd, f->next++, entry) ? entry : NULL;
+  *out = __emulator_entry(f->fd, f->next++, entry) ? entry : NULL;
   return 0;
 }
 int closedir(DIR *d) {

@@ -46,7 +46,7 @@ __attribute__((noinline)) static void give(void *at, size_t class) {
 
 void *malloc(size_t size) {
   if (self()->holds)
-    __played_allocates();
+    __emulator_allocates();
   size_t class = 0;
   while (((size_t)32 << class) < size + sizeof(struct header))
     if (++class == 24)
@@ -59,7 +59,7 @@ void *malloc(size_t size) {
 
 void free(void *p) {
   if (self()->holds)
-    __played_frees();
+    __emulator_frees();
   if (!p)
     return;
   struct header *h = (struct header *)p - 1;

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-uint64_t __played_notify_state(const char *name, uint64_t *state);
+uint64_t __emulator_notify_state(const char *name, uint64_t *state);
 
 enum { OK = 0, INVALID_NAME = 1, INVALID_TOKEN = 2, NAMES = 16 };
 static const char *names[NAMES];
@@ -20,5 +20,5 @@ uint32_t notify_register_check(const char *name, int *token) {
 uint32_t notify_get_state(int token, uint64_t *state) {
   if (token < 0 || token >= count)
     return INVALID_TOKEN;
-  return __played_notify_state(names[token], state) ? OK : INVALID_NAME;
+  return __emulator_notify_state(names[token], state) ? OK : INVALID_NAME;
 }

@@ -13,12 +13,12 @@ int *__error(void) { return &self()->error; }
 
 void word_lock(uint32_t *word) {
   if (self()->holds)
-    __played_locks();
+    __emulator_locks();
   uint32_t free = 0;
   if (__atomic_compare_exchange_n(word, &free, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
     return;
   while (__atomic_exchange_n(word, 2, __ATOMIC_ACQUIRE) != 0)
-    __played_word_wait(word, 2, 0);
+    __emulator_word_wait(word, 2, 0);
 }
 
 int word_try(uint32_t *word) {
@@ -28,7 +28,7 @@ int word_try(uint32_t *word) {
 
 void word_unlock(uint32_t *word) {
   if (__atomic_exchange_n(word, 0, __ATOMIC_RELEASE) == 2)
-    __played_word_wake(word, 1);
+    __emulator_word_wake(word, 1);
 }
 
 // --- threads
@@ -50,7 +50,7 @@ int pthread_threadid_np(pthread_t t, uint64_t *id) {
 
 int pthread_setname_np(const char *name) {
   strlcpy(self()->name, name, sizeof self()->name);
-  __played_set_name(name);
+  __emulator_set_name(name);
   return 0;
 }
 
@@ -99,7 +99,7 @@ int pthread_create(pthread_t *out, const pthread_attr_t *a, void *(*function)(vo
   t->detached = own ? own->detached : 0;
   *out = (pthread_t)t;
   // A frame record of zeroes at the root.
-  return __played_thread_create(thread_start, t, t->stack_top - 64);
+  return __emulator_thread_create(thread_start, t, t->stack_top - 64);
 }
 
 static struct { int used; void (*destroy)(void *); } keys[KEYS];
@@ -135,7 +135,7 @@ __attribute__((noreturn)) void pthread_exit(void *result) {
   t->result = result;
   thread_finish(t);
   // A joinable one leaves its memory to whoever joins it.
-  __played_thread_exit(t->detached ? t->mapping : NULL, t->mapping_size, &t->done);
+  __emulator_thread_exit(t->detached ? t->mapping : NULL, t->mapping_size, &t->done);
 }
 
 __attribute__((noreturn)) void _pthread_start(struct thread *t) { pthread_exit(t->function(t->argument)); }
@@ -143,7 +143,7 @@ __attribute__((noreturn)) void _pthread_start(struct thread *t) { pthread_exit(t
 int pthread_join(pthread_t other, void **result) {
   struct thread *t = (struct thread *)other;
   while (__atomic_load_n(&t->done, __ATOMIC_ACQUIRE) == 0)
-    __played_word_wait(&t->done, 0, 0);
+    __emulator_word_wait(&t->done, 0, 0);
   if (result)
     *result = t->result;
   munmap(t->mapping, t->mapping_size);
@@ -232,7 +232,7 @@ static int wait_for(pthread_cond_t *c, pthread_mutex_t *m, uint64_t nanoseconds)
   struct condition *own = (struct condition *)c;
   uint32_t seen = __atomic_load_n(&own->word, __ATOMIC_ACQUIRE);
   pthread_mutex_unlock(m);
-  int late = __played_word_wait(&own->word, seen, nanoseconds);
+  int late = __emulator_word_wait(&own->word, seen, nanoseconds);
   pthread_mutex_lock(m);
   return late ? ETIMEDOUT : 0;
 }
@@ -249,13 +249,13 @@ int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m, const struct t
 int pthread_cond_broadcast(pthread_cond_t *c) {
   struct condition *own = (struct condition *)c;
   __atomic_add_fetch(&own->word, 1, __ATOMIC_RELEASE);
-  __played_word_wake(&own->word, ~0ull);
+  __emulator_word_wake(&own->word, ~0ull);
   return 0;
 }
 int pthread_cond_signal(pthread_cond_t *c) {
   struct condition *own = (struct condition *)c;
   __atomic_add_fetch(&own->word, 1, __ATOMIC_RELEASE);
-  __played_word_wake(&own->word, 1);
+  __emulator_word_wake(&own->word, 1);
   return 0;
 }
 
@@ -276,7 +276,7 @@ static int take(struct lock *l, int writer) {
       return 0;
     }
     word_unlock(&l->guard);
-    __played_word_wait(&l->turn, turn, 0);
+    __emulator_word_wait(&l->turn, turn, 0);
   }
 }
 int pthread_rwlock_rdlock(pthread_rwlock_t *l) { return take((struct lock *)l, 0); }
@@ -287,7 +287,7 @@ int pthread_rwlock_unlock(pthread_rwlock_t *lock) {
   l->readers = l->readers < 0 ? 0 : l->readers - 1;
   l->turn++;
   word_unlock(&l->guard);
-  __played_word_wake(&l->turn, ~0ull);
+  __emulator_word_wake(&l->turn, ~0ull);
   return 0;
 }
 
@@ -297,10 +297,10 @@ int pthread_once(pthread_once_t *once, void (*function)(void)) {
   if (__atomic_compare_exchange_n(word, &expected, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
     function();
     __atomic_store_n(word, 2, __ATOMIC_RELEASE);
-    __played_word_wake(word, ~0ull);
+    __emulator_word_wake(word, ~0ull);
   }
   while (__atomic_load_n(word, __ATOMIC_ACQUIRE) != 2)
-    __played_word_wait(word, 1, 0);
+    __emulator_word_wait(word, 1, 0);
   return 0;
 }
 

@@ -50,19 +50,19 @@ static inline struct thread *self(void) {
 }
 
 // The machine's own traps.
-int __played_thread_create(void (*entry)(struct thread *), struct thread *thread, void *stack_top);
-void __played_thread_exit(void *unmap, size_t size, uint32_t *word) __attribute__((noreturn));
-int __played_word_wait(uint32_t *word, uint32_t expected, uint64_t nanoseconds);
-int __played_word_wake(uint32_t *word, uint64_t count);
-void __played_set_name(const char *name);
+int __emulator_thread_create(void (*entry)(struct thread *), struct thread *thread, void *stack_top);
+void __emulator_thread_exit(void *unmap, size_t size, uint32_t *word) __attribute__((noreturn));
+int __emulator_word_wait(uint32_t *word, uint32_t expected, uint64_t nanoseconds);
+int __emulator_word_wake(uint32_t *word, uint64_t count);
+void __emulator_set_name(const char *name);
 // While the caller holds others suspended, these end the machine by their names.
-void __played_allocates(void);
-void __played_frees(void);
-void __played_locks(void);
-int __played_entry(int fd, unsigned long index, void *entry);
-unsigned long __played_open(const char *path);
-int __played_close(unsigned long image);
-void *__played_initializer(unsigned long image, unsigned long k);
+void __emulator_allocates(void);
+void __emulator_frees(void);
+void __emulator_locks(void);
+int __emulator_entry(int fd, unsigned long index, void *entry);
+unsigned long __emulator_open(const char *path);
+int __emulator_close(unsigned long image);
+void *__emulator_initializer(unsigned long image, unsigned long k);
 
 // A lock on a word: 0 free, 1 taken, 2 taken and waited for.
 void word_lock(uint32_t *word);

@@ -1,7 +1,7 @@
 //! `emulator [OPTIONS] PROGRAM [ARGUMENTS]`: runs a Mach-O program as Darwin would, deterministically,
 //! and ends as it ended. `--seed N` orders the turns of the threads, `--slice N` bounds them,
 //! `--exact` and `--misses` judge unwinders (`--no-starts`: without any table of function starts), `--hunt N` holds the main thread N times before each
-//! instruction; `--library` judges unwinders on libraries that were built elsewhere (`library.rs`); `--as NAME` is what a table calls the program; `PLAYED_COVERAGE` names a file for the blocks that were executed.
+//! instruction; `--library` judges unwinders on libraries that were built elsewhere (`library.rs`); `--as NAME` is what a table calls the program; `EMULATOR_COVERAGE` names a file for the blocks that were executed.
 
 mod covered;
 mod cpu;
@@ -49,10 +49,10 @@ fn main() {
             _ => usage(),
         }
     }
-    if let Ok(more) = std::env::var("PLAYED_LIBRARY_PATH") {
+    if let Ok(more) = std::env::var("EMULATOR_LIBRARY_PATH") {
         library_path.extend(more.split(':').map(String::from));
     }
-    if let Ok(text) = std::env::var("PLAYED_SEED") {
+    if let Ok(text) = std::env::var("EMULATOR_SEED") {
         seed = text.parse().unwrap_or_else(|_| usage());
     }
     let guest: Vec<String> = arguments.collect();
@@ -71,11 +71,11 @@ fn main() {
             std::process::exit(126);
         }
     };
-    machine.trace = trace || std::env::var_os("PLAYED_TRACE").is_some();
+    machine.trace = trace || std::env::var_os("EMULATOR_TRACE").is_some();
     let table = exact.then(|| exact::watch(&mut machine, misses, starts));
     machine.slice = slice.unwrap_or(machine.slice);
     let hunted = hunt.map(|each| hunt::watch(&mut machine, each));
-    let coverage = std::env::var_os("PLAYED_COVERAGE");
+    let coverage = std::env::var_os("EMULATOR_COVERAGE");
     let covered = coverage.map(|path| (covered::watch(&mut machine), path));
     let end = machine.run();
     let file = guest[0].rsplit('/').next().unwrap_or_default();
@@ -149,7 +149,7 @@ fn start(guest: &[String], seed: u64, library_path: Vec<String>) -> Result<Machi
         .find_map(|i| i.file.entry.map(|e| e + i.slide))
         .ok_or("no entry point")?;
     let first =
-        loader::resolve(&m, "_played_start").ok_or("no libSystem: run tests/apple/run first")?;
+        loader::resolve(&m, "_emulator_start").ok_or("no libSystem: run tests/apple/run first")?;
 
     let Machine { memory, uc, .. } = &mut m;
     let base = memory.map(uc, Some(STACK), STACK_SIZE, 3);

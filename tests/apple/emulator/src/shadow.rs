@@ -65,7 +65,7 @@ pub struct Held {
     pub pc: u64,
     /// The kind of code, if that chain holds.
     pub kind: &'static str,
-    /// The chain that holds if no other frame's registers are being installed.
+    /// The chain that holds if no context is being restored.
     pub callers: Vec<u64>,
     /// Each unwinder's chain, and whether it says that it ended early.
     pub found: Vec<(Vec<(u64, bool)>, bool)>,

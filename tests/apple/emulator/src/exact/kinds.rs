@@ -26,7 +26,7 @@ enum Table {
 }
 
 /// The name of stops that belong to the frame that is being jumped to.
-pub const INSTALLS: &str = "another frame's registers are being installed";
+pub const RESTORES: &str = "a context is being restored";
 
 /// Tells kinds.
 pub struct Kinds {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::judges::Chain;
-use super::kinds::INSTALLS;
+use super::kinds::RESTORES;
 use crate::machine::Machine;
 use crate::shadow::Held;
 
@@ -57,7 +57,7 @@ impl Table {
     /// Counts a stop whose true chain is `want`.
     pub fn count(&mut self, stop: &Held, want: &[u64]) {
         let landed = stop.callers != want;
-        let kind = if landed { INSTALLS } else { stop.kind };
+        let kind = if landed { RESTORES } else { stop.kind };
         self.stops += 1;
         self.depth += want.len() as u64;
         for at in 0..self.tallies.len() {

@@ -50,7 +50,7 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
             loader::resolve(m, &name).unwrap_or(0)
         }
         // (path): index of the first new image, or of none
-        "__played_open" => {
+        "__emulator_open" => {
             let path = m.read_text(a[0]);
             let before = m.images.len();
             let found = loader::find(m, &path).ok_or_else(|| "not found".to_string());
@@ -64,9 +64,9 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
         }
         // (image): whether it is gone. Only the one that came last goes, so that the others keep
         // their numbers.
-        "__played_close" => u64::from(loader::unload(m, a[0] as usize)),
+        "__emulator_close" => u64::from(loader::unload(m, a[0] as usize)),
         // (image, k): the k-th initialiser, or 0
-        "__played_initializer" => initializer(m, a[0] as usize, a[1]),
+        "__emulator_initializer" => initializer(m, a[0] as usize, a[1]),
         "__tlv_bootstrap" | "_tlv_bootstrap" => local(m, a[0]),
         _ => return None,
     }))

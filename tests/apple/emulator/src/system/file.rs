@@ -162,7 +162,7 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
                 a[0] as i64
             }
             // (descriptor, index, struct dirent *): 1 as long as there is one
-            "__played_entry" => entry(m, fd, a[1] as usize, a[2]).into(),
+            "__emulator_entry" => entry(m, fd, a[1] as usize, a[2]).into(),
             "poll" => 0,
             _ => return None,
         }

@@ -44,7 +44,7 @@ fn due(m: &mut Machine, name: &str, fails: bool) -> Option<Odd> {
 pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
     Some(Outcome::Return(match name {
         // (pairs of address and certainty, how many pairs, ended at the root)
-        "__played_judge" => {
+        "__emulator_judge" => {
             let word = |k: u64| m.read_u64(a[0] + 8 * k).unwrap_or(0);
             let chain: Vec<_> = (0..a[1])
                 .map(|k| (word(2 * k), word(2 * k + 1) != 0))
@@ -53,23 +53,23 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
             0
         }
         // (0 names of ports, 1 references to them, 2 bytes that are mapped)
-        "__played_count" => match a[0] {
+        "__emulator_count" => match a[0] {
             0 => m.ports.names(),
             1 => m.ports.references(),
             _ => m.memory.mapped(),
         },
         // (nanoseconds): the machine sleeps for so long
-        "__played_sleep" => {
+        "__emulator_sleep" => {
             m.asleep += a[0];
             0
         }
         // (yes or no): a debugger is attached
-        "__played_trace" => {
+        "__emulator_trace" => {
             m.traced = a[0] != 0;
             0
         }
         // (name, how many calls go well first, what the next one returns, or its errno)
-        "__played_fail" => {
+        "__emulator_fail" => {
             let name = m.read_text(a[0]);
             let errno = a[3] as u32;
             m.odd.push(Odd {
@@ -82,7 +82,7 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
             0
         }
         // (name, how many calls go on first): then another thread's turn begins behind the call
-        "__played_interrupt" => {
+        "__emulator_interrupt" => {
             let name = m.read_text(a[0]);
             m.odd.push(Odd {
                 name,

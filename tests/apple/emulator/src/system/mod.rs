@@ -58,14 +58,14 @@ pub fn call(m: &mut Machine, symbol: &str, a: &[u64; 8]) -> Outcome {
         };
     }
     let last = guest::is_last(m, name);
-    let outcome = play(m, name, a);
+    let outcome = dispatch(m, name, a);
     match outcome {
         Outcome::Return(value) if last => Outcome::Yield(value),
         outcome => outcome,
     }
 }
 
-fn play(m: &mut Machine, name: &str, a: &[u64; 8]) -> Outcome {
+fn dispatch(m: &mut Machine, name: &str, a: &[u64; 8]) -> Outcome {
     let rooms = [
         clock::call,
         dyld::call,

@@ -8,7 +8,7 @@ use crate::machine::{Machine, Outcome};
 pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
     Some(Outcome::Return(match name {
         // (name, &state): whether it has one
-        "__played_notify_state" => {
+        "__emulator_notify_state" => {
             let name = m.read_text(a[0]);
             match state(m, &name) {
                 Some(state) => u64::from(m.write_u64(a[1], state)),
@@ -16,7 +16,7 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
             }
         }
         // (name, state)
-        "__played_set_state" => {
+        "__emulator_set_state" => {
             let name = m.read_text(a[0]);
             m.states.insert(name, a[1]);
             0

@@ -43,7 +43,7 @@ pub fn holds(m: &mut Machine, more: bool) {
 pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
     Some(match name {
         // (function, pthread, stack top)
-        "__played_thread_create" => {
+        "__emulator_thread_create" => {
             let sp = if m.arm { a[2] } else { a[2] - 8 };
             let index = m.spawn(a[0], sp, a[1], &[a[1]]);
             m.threads[index].mask = m.threads[m.current].mask;
@@ -51,7 +51,7 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
             Outcome::Return(0)
         }
         // (stack to unmap, size, word to set to 1 and to wake)
-        "__played_thread_exit" => {
+        "__emulator_thread_exit" => {
             m.write_u32(a[2], 1);
             m.wake(Key::Word(a[2]), usize::MAX);
             if a[0] != 0 {
@@ -61,7 +61,7 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
             Outcome::ThreadExit
         }
         // (word, expected, nanoseconds or 0): 0, or -1 when it was too late
-        "__played_word_wait" => {
+        "__emulator_word_wait" => {
             if m.read_u32(a[0]) != Some(a[1] as u32) {
                 return Some(Outcome::Return(0));
             }
@@ -78,8 +78,8 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
                 }),
             )
         }
-        "__played_word_wake" => Outcome::Return(m.wake(Key::Word(a[0]), a[1] as usize) as u64),
-        "__played_set_name" => {
+        "__emulator_word_wake" => Outcome::Return(m.wake(Key::Word(a[0]), a[1] as usize) as u64),
+        "__emulator_set_name" => {
             let name = m.read_text(a[0]);
             let current = m.current;
             m.threads[current].name = name;

@@ -21,7 +21,7 @@ fn ask(name: &CStr, argument: u64) -> u64 {
 }
 
 fn held() -> [u64; 3] {
-    [0, 1, 2].map(|what| ask(c"__played_count", what))
+    [0, 1, 2].map(|what| ask(c"__emulator_count", what))
 }
 
 static SPINS: AtomicBool = AtomicBool::new(false);
@@ -122,16 +122,16 @@ fn main() {
     small();
     let folder = std::env::args().nth(1).expect("a folder");
     let start = [clock::monotonic(), clock::boottime()];
-    ask(c"__played_sleep", 3_600_000_000_000);
+    ask(c"__emulator_sleep", 3_600_000_000_000);
     let passed = [clock::monotonic() - start[0], clock::boottime() - start[1]];
     println!(
         "clocks after an hour asleep: {:?} s",
         passed.map(|time| time / 1_000_000_000)
     );
     println!("debugged: {}", platform::is_debugged());
-    ask(c"__played_trace", 1);
+    ask(c"__emulator_trace", 1);
     println!("debugged: {}", platform::is_debugged());
-    ask(c"__played_trace", 0);
+    ask(c"__emulator_trace", 0);
 
     let monitor = Monitor::builder("facts", "1.0")
         .directory(&folder)

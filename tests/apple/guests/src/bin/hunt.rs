@@ -21,7 +21,7 @@ type Judge = unsafe extern "C" fn(chain: *const [u64; 2], count: u64, root: u64)
 
 fn judge() -> Option<Judge> {
     // SAFETY: a C string; the machine has such a function, a real system none.
-    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__played_judge".as_ptr()) };
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__emulator_judge".as_ptr()) };
     // SAFETY: of that type.
     (!found.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, Judge>(found) })
 }

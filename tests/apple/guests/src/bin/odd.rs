@@ -24,7 +24,7 @@ fn fail(name: &CStr, after: u64, result: u64, errno: u64) {
     type Fail = unsafe extern "C" fn(*const libc::c_char, u64, u64, u64);
     // SAFETY: the machine's function is of that type.
     unsafe {
-        std::mem::transmute::<*mut c_void, Fail>(find(c"__played_fail"))(
+        std::mem::transmute::<*mut c_void, Fail>(find(c"__emulator_fail"))(
             name.as_ptr(),
             after,
             result,
@@ -37,7 +37,7 @@ fn state(name: &CStr, value: u64) {
     type Set = unsafe extern "C" fn(*const libc::c_char, u64);
     // SAFETY: as above.
     unsafe {
-        std::mem::transmute::<*mut c_void, Set>(find(c"__played_set_state"))(name.as_ptr(), value)
+        std::mem::transmute::<*mut c_void, Set>(find(c"__emulator_set_state"))(name.as_ptr(), value)
     };
 }
 
@@ -64,7 +64,7 @@ fn semaphores() {
     let semaphore = Arc::new(Semaphore::default());
     // SAFETY: as above.
     let interrupt =
-        unsafe { std::mem::transmute::<*mut c_void, Interrupt>(find(c"__played_interrupt")) };
+        unsafe { std::mem::transmute::<*mut c_void, Interrupt>(find(c"__emulator_interrupt")) };
     // SAFETY: as above.
     unsafe { interrupt(c"semaphore_create".as_ptr(), 0) };
     let threads: Vec<_> = (0..2)
@@ -282,7 +282,7 @@ fn power() {
         Power::read().low_power
     });
     println!("heat {levels:?}, low power {low:?}");
-    fail(c"__played_notify_state", 0, 0, 0);
+    fail(c"__emulator_notify_state", 0, 0, 0);
     println!("not known: {:?}", Power::read().thermal);
 }
 

@@ -1,0 +1,109 @@
+//! What the app is told of stalls and reports: by callbacks, which may do what they like, and by counters.
+
+use std::sync::{Arc, Mutex};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use wedjat::stall::StallEvent;
+use wedjat::{Crash, Monitor, RateLimit, Stall};
+
+use crate::stall_support::{is_child, tell_all_starved};
+use crate::{MS, builder, folder, reports};
+
+#[test]
+fn a_stall_is_reported_as_it_comes_and_goes_and_is_counted() {
+    let test = "callbacks::a_stall_is_reported_as_it_comes_and_goes_and_is_counted";
+    if is_child() {
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let told = events.clone();
+        let monitor = builder(&folder(test))
+            .stall(Stall::default())
+            .rate_limit(RateLimit::default().per_hour(0))
+            .on_stall(move |event| {
+                told.lock().unwrap().push(match event {
+                    StallEvent::Began(info) => format!("began {}", info.lasted >= 200 * MS),
+                    StallEvent::Ended(end) => format!("ended {}", end.how.as_str()),
+                    _ => "something else".to_owned(),
+                });
+            })
+            .install()
+            .unwrap();
+        println!("ready");
+        let heart = monitor.heartbeat();
+        heart.turn(|| ());
+        heart.turn(|| sleep(600 * MS));
+        let begin = Instant::now();
+        while monitor.stats().stalled_time.is_zero() && begin.elapsed() < Duration::from_secs(10) {
+            sleep(10 * MS);
+        }
+        tell_all_starved();
+        let stats = monitor.stats();
+        assert_eq!((stats.turns, stats.stalls, stats.stalled), (2, 1, false));
+        assert!(stats.longest >= 500 * MS && stats.captures >= 1 && stats.reports == 0);
+        assert_eq!(stats.losses, [("quota", 1)]);
+        // It stands in every later report, not only in those of stalls.
+        monitor.record("now").unwrap();
+        drop(monitor);
+        assert_eq!(*events.lock().unwrap(), ["began true", "ended recovered"]);
+        return;
+    }
+    let reports = reports(test);
+    assert_eq!(reports.len(), 1, "the quota is 0");
+    let loss = reports[0].loss.as_ref().unwrap();
+    assert_eq!(loss.counts, [("quota".to_owned(), 1)]);
+}
+
+/// The app's callbacks may do what they like: a panic there ends neither the watch nor the process, and
+/// the monitor may be dropped by one that runs on a thread of its own.
+#[test]
+fn callbacks_may_panic_and_may_drop_the_monitor() {
+    let test = "callbacks::callbacks_may_panic_and_may_drop_the_monitor";
+    let told = Arc::new(Mutex::new(0));
+    if is_child() {
+        println!("ready");
+        // These panics are meant: a log with them hides those that are not.
+        std::panic::set_hook(Box::new(|_| {}));
+        let freeze = |monitor: &Monitor| {
+            let before = monitor.stats().reports;
+            let deadline = Instant::now() + Duration::from_secs(20);
+            while monitor.stats().reports == before && Instant::now() < deadline {
+                monitor.heartbeat().turn(|| sleep(60 * MS));
+            }
+        };
+        let count = told.clone();
+        let monitor = builder(&folder(test))
+            .stall(Stall::default().timeout(10 * MS).strikes(3))
+            .crash(Crash::default())
+            .rate_limit(RateLimit::default().same(100))
+            .on_stall(|_| panic!("in on_stall"))
+            .on_report(move |_| {
+                *count.lock().unwrap() += 1;
+                panic!("in on_report")
+            });
+        let monitor = monitor.install().unwrap();
+        freeze(&monitor);
+        freeze(&monitor);
+        drop(monitor);
+        assert!(*told.lock().unwrap() >= 2);
+
+        static KEPT: Mutex<Option<Monitor>> = Mutex::new(None);
+        let (dropped, done) = std::sync::mpsc::channel();
+        let monitor = builder(&folder(test))
+            .stall(Stall::default().timeout(10 * MS).strikes(3))
+            .on_report(move |_| {
+                drop(KEPT.lock().unwrap().take());
+                let _ = dropped.send(());
+            });
+        let monitor = monitor.install().unwrap();
+        let heart = monitor.heartbeat();
+        *KEPT.lock().unwrap() = Some(monitor);
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while done.try_recv().is_err() {
+            assert!(Instant::now() < deadline);
+            heart.turn(|| sleep(60 * MS));
+        }
+        drop(builder(&folder(test)).install().unwrap());
+        return;
+    }
+    assert!(reports(test).len() >= 3);
+}

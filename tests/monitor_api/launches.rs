@@ -1,0 +1,105 @@
+//! How the launch before ended, as the next one learns it without a report.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use wedjat::store::HowEnded;
+use wedjat::{Crash, Stall};
+
+use crate::stall_support::{is_child, start};
+use crate::{MS, builder, folder};
+
+/// What the next launch learns of one that did `what`.
+fn ended(what: &str) -> (HowEnded, Option<i32>) {
+    let test = "launches::how_the_launch_before_ended_is_known_without_a_report";
+    let folder = folder(what);
+    // SAFETY: this test's children are started one after another, by this thread.
+    unsafe { std::env::set_var("WEDJAT_TEST_WHAT", what) };
+    let mut child = start(test);
+    if what.starts_with("killed") {
+        while child.line() != "now" {}
+        child.signal(libc::SIGKILL);
+    }
+    child.end();
+    let seen = wedjat::store::launches(&folder).unwrap();
+    let monitor = builder(&folder).install().unwrap();
+    let previous = monitor.previous_launch().unwrap().clone();
+    assert_eq!(seen, std::slice::from_ref(&previous));
+    assert!(previous.app_version == "1.2" && previous.footprint.unwrap() > 0);
+    assert!(previous.last_seen >= previous.started);
+    assert_eq!(previous.foreground, what != "killed in the background");
+    drop(monitor);
+    // What was reported once is not reported again.
+    let monitor = builder(&folder).install().unwrap();
+    assert_eq!(monitor.previous_launches().len(), 1);
+    assert_eq!(
+        monitor.previous_launch().unwrap().how,
+        HowEnded::Uninstalled
+    );
+    drop(monitor);
+    std::fs::remove_dir_all(&folder).unwrap();
+    (previous.how, previous.status)
+}
+
+#[test]
+fn how_the_launch_before_ended_is_known_without_a_report() {
+    if is_child() {
+        let what = std::env::var("WEDJAT_TEST_WHAT").unwrap();
+        let monitor = builder(&folder(&what))
+            .stall(Stall::default())
+            .crash(Crash::default())
+            .install()
+            .unwrap();
+        println!("ready");
+        monitor.heartbeat().turn(|| ());
+        match &*what {
+            "exits" => std::process::exit(7),
+            "drops" => return drop(monitor),
+            // SAFETY: no memory is involved.
+            "crashes" => unsafe {
+                libc::raise(libc::SIGSEGV);
+            },
+            "killed" => println!("now"),
+            "killed in the background" => {
+                monitor.set_foreground(false);
+                // It is another thread that writes it to the disk.
+                sleep(200 * MS);
+                println!("now");
+            }
+            "killed in a stall" => {
+                monitor.heartbeat().begin();
+                while !monitor.stats().stalled {
+                    sleep(10 * MS);
+                }
+                println!("now");
+            }
+            "forks" => {
+                // SAFETY: the child only exits, by way of what `exit` calls.
+                match unsafe { libc::fork() } {
+                    0 => std::process::exit(3),
+                    child => {
+                        let mut status = 0;
+                        // SAFETY: our own child.
+                        unsafe { libc::waitpid(child, &mut status, 0) };
+                        // SAFETY: nothing of the process is used any more.
+                        unsafe { libc::_exit(0) };
+                    }
+                }
+            }
+            other => panic!("{other}"),
+        }
+        sleep(Duration::from_secs(60));
+        return;
+    }
+    assert_eq!(ended("exits"), (HowEnded::Exit, Some(7)));
+    assert_eq!(ended("drops"), (HowEnded::Exit, Some(0)));
+    assert_eq!(ended("crashes"), (HowEnded::Crash, None));
+    assert_eq!(ended("killed"), (HowEnded::Abrupt, None));
+    assert_eq!(ended("killed in the background"), (HowEnded::Abrupt, None));
+    assert_eq!(ended("killed in a stall"), (HowEnded::Stalled, None));
+    assert_eq!(
+        ended("forks"),
+        (HowEnded::Abrupt, None),
+        "the child's exit is its own"
+    );
+}
