@@ -134,7 +134,7 @@ typedef struct {
    */
   uint64_t delay;
   /*
-   What it is made of: "busy", "blocked", "starved" or "slow_frames".
+   Its class: "launch", "busy", "blocked" or "starved". Slow frames cause no call.
    */
   const char *what;
   /*
@@ -296,7 +296,8 @@ typedef struct {
    */
   uint64_t bytes_per_hour;
   /*
-   Called with the path of each report of a stall once it is whole, on a thread of the monitor's; may be null.
+   Called with the path of each report of a stall, of load or of a caught panic once it is whole, on a thread of
+   the monitor's; may be null.
    */
   wedjat_report_function on_report;
   /*

@@ -50,6 +50,9 @@
 //! | `trigger/` | what decides that now is the time: heartbeat, detector, watchdog, signals, panics |
 //! | `recorder/` | composes a report: which sections, in which order, into which file |
 //! | `capture/`, [`unwind`] | a thread, to its registers and stack, to its frames |
+//! | [`stall`], [`load`] | what `on_stall` is given; settings of the load triggers |
+//! | [`context`], `vitals/` | what stands in a report beside the stacks |
+//! | `functions/` | where the functions of a symbol table end |
 //! | [`store`] | the folder of reports, and what the last launch left in it |
 //! | [`report`] | the format: model, writer, reader |
 //! | `platform/` | the only place with calls to the operating system |
@@ -67,7 +70,8 @@ pub mod context;
 pub mod ffi;
 mod functions;
 pub mod load {
-    //! What else than a stall may lead to a report: a busy CPU, memory that runs out, frames that come too slowly.
+    //! Settings of the load triggers: a busy CPU, memory that runs out, slow frames. The last are reported as a stall of
+    //! class `slow_frames`.
     //!
     //! ```
     //! use wedjat::load::{CpuLoad, MemoryLoad, SlowFrames};

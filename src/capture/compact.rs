@@ -41,8 +41,8 @@ const UNKNOWN: u8 = 0;
 const SOUND: u8 = 1;
 const DAMAGED: u8 = 2;
 
-/// Where an entry stands.
-struct EntryPlace {
+/// An entry's page and its encoding.
+struct CompactEntry {
     page: SecondLevelPage,
     encoding: u32,
 }
@@ -147,7 +147,7 @@ impl SectionWords<'_> {
     }
 
     /// The entry for an address, counted from the image's beginning.
-    fn find(self, offset: u32) -> Option<EntryPlace> {
+    fn find(self, offset: u32) -> Option<CompactEntry> {
         let (_, count) = self.index()?;
         let start = |number| Some(self.page(number)?.start);
         let page = last_at_or_before(count.checked_sub(1)?, offset, &start)?;
@@ -158,7 +158,7 @@ impl SectionWords<'_> {
         let start = |number| Some(self.entry(page, number)?.0);
         let entry = last_at_or_before(self.entries(page)?, offset, &start)?;
         let (_, encoding) = self.entry(page, entry)?;
-        Some(EntryPlace { page, encoding })
+        Some(CompactEntry { page, encoding })
     }
 }
 
@@ -196,7 +196,7 @@ impl CompactTable {
         let offset = svma.checked_sub(self.image);
         let offset = offset.and_then(|offset| u32::try_from(offset).ok());
         let words = SectionWords(&self.section.bytes);
-        let Some(EntryPlace { page, encoding }) = offset.and_then(|offset| words.find(offset))
+        let Some(CompactEntry { page, encoding }) = offset.and_then(|offset| words.find(offset))
         else {
             return Compact::Nothing;
         };

@@ -13,13 +13,13 @@ use super::section::Section;
 use super::starts::FunctionStarts;
 use crate::platform::memory;
 
-/// Counts the times at which mapped files are looked at anew.
-static POLL: AtomicU64 = AtomicU64::new(1);
+/// Generation of the check that mapped files are whole.
+static CHECK_GENERATION: AtomicU64 = AtomicU64::new(1);
 
 /// From now on files are looked at anew, once each, before anything is read from them: a load from a
 /// file that was cut is a SIGBUS. Signal-safe.
 pub(super) fn look_anew() {
-    POLL.fetch_add(1, Ordering::Relaxed);
+    CHECK_GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
 /// An executable or library as it lies in memory, with what is needed to unwind from it.
@@ -133,7 +133,7 @@ impl LoadedImage {
         let Some(last) = self.last_byte else {
             return true;
         };
-        let now = POLL.load(Ordering::Relaxed);
+        let now = CHECK_GENERATION.load(Ordering::Relaxed);
         if self.seen_whole.load(Ordering::Relaxed) == now {
             return true;
         }

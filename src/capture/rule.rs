@@ -2,7 +2,7 @@
 
 mod cache;
 
-pub(crate) use cache::{KnownRule, RuleCache, Usual};
+pub(crate) use cache::{FrameRule, KnownRule, RuleCache};
 
 /// What a frame's CFA is counted from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

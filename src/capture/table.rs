@@ -30,7 +30,7 @@ static EPOCHS: Epochs = Epochs {
     epoch: AtomicUsize::new(0),
     readers: [AtomicUsize::new(0), AtomicUsize::new(0)],
 };
-static WRITER: ForkLock<SwappedOut<Retired>> = ForkLock::new(SwappedOut {
+static RETIRED_SETS: ForkLock<SwappedOut<Retired>> = ForkLock::new(SwappedOut {
     fresh: Vec::new(),
     aging: Vec::new(),
 });
@@ -52,7 +52,7 @@ struct SwappedOut<T> {
 /// A set that no reader can enter any more; freed when dropped, which waits until none is in it.
 struct Retired(NonNull<Images>);
 
-// SAFETY: `Images` is shared between threads anyway, and the writer alone drops it.
+// SAFETY: `Images` is shared between threads anyway, and what swapped it out alone drops it.
 unsafe impl Send for Retired {}
 
 impl Drop for Retired {
@@ -69,9 +69,9 @@ impl ImageTable {
     /// Allocates and takes the loader's lock: call it at install, and from a thread of its own
     /// whenever libraries load or unload; never from a handler or a capture.
     pub fn refresh() {
-        around_forks!(WRITER);
+        around_forks!(RETIRED_SETS);
         // A child of `fork` that cannot have it keeps its parent's images.
-        let Some(mut writer) = WRITER.lock() else {
+        let Some(mut retired_sets) = RETIRED_SETS.lock() else {
             return;
         };
         let held: HashMap<(u64, Vec<u8>), Arc<LoadedImage>> = ImageTable::enter()
@@ -89,7 +89,7 @@ impl ImageTable {
         });
         let images = Box::new(Images::from_shared(images.collect()));
         let old = CURRENT.swap(Box::into_raw(images), Ordering::SeqCst);
-        writer.retire(&EPOCHS, NonNull::new(old).map(Retired));
+        retired_sets.retire(&EPOCHS, NonNull::new(old).map(Retired));
     }
 
     /// The images as they were published last, kept as they are while the guard lives.
@@ -343,13 +343,13 @@ mod model {
                     epochs.leave(parity);
                 })
             };
-            let mut writer = SwappedOut {
+            let mut retired_sets = SwappedOut {
                 fresh: Vec::new(),
                 aging: Vec::new(),
             };
             for set in 0..3 {
                 Atomic::store(&*current, set + 1, Ordering::SeqCst);
-                writer.retire(&epochs, Some(Old(freed.clone(), set)));
+                retired_sets.retire(&epochs, Some(Old(freed.clone(), set)));
             }
             reader.join().unwrap();
         });

@@ -214,7 +214,7 @@ impl<M: Memory> Iterator for Walk<'_, M> {
         self.given += 1;
         self.here = self.rule_here();
         if self.given > 1
-            && (self.given == 2 || self.here.usual().is_none())
+            && (self.given == 2 || self.here.frame_rule().is_none())
             && self.state.found == Found::UnwindInfo
             && !self.is_in_code()
         {
@@ -270,7 +270,7 @@ impl<M: Memory> Walk<'_, M> {
     /// Leaves the frame that the state stands at, by the rule that holds there.
     #[inline]
     fn step(&mut self) -> Result<(), WalkEnd> {
-        match self.here.usual() {
+        match self.here.frame_rule() {
             Some(usual) if self.way == Way::Short => self.leave_by_frame(usual),
             _ => self.leave_otherwise(),
         }
@@ -282,7 +282,7 @@ impl<M: Memory> Walk<'_, M> {
         let image = self.here.image();
         match self.here.rule() {
             Rule::Frame { .. } if !self.takes_row() || self.is_without_row(image) => {
-                let usual = self.here.usual().ok_or(WalkEnd::NoUnwindInfo)?;
+                let usual = self.here.frame_rule().ok_or(WalkEnd::NoUnwindInfo)?;
                 self.leave_by_frame(usual)?;
                 self.state.uncertain &= match usual.fp() {
                     Some(_) => 0,
@@ -324,7 +324,7 @@ impl<M: Memory> Walk<'_, M> {
 
     /// Whether a frame that has a short rule is left by its row nevertheless.
     fn takes_row(&self) -> bool {
-        match (self.way, self.here.usual()) {
+        match (self.way, self.here.frame_rule()) {
             (Way::Full, _) => true,
             (Way::Uncertain, Some(usual)) => {
                 let base = if usual.by_fp {

@@ -39,7 +39,7 @@ pub struct wedjat_stall_event {
     pub cpu: u64,
     /// Time that the thread was ready but had no CPU, nanoseconds.
     pub delay: u64,
-    /// What it is made of: "busy", "blocked", "starved" or "slow_frames".
+    /// Its class: "launch", "busy", "blocked" or "starved". Slow frames cause no call.
     pub what: *const c_char,
     /// How it ended: "recovered", "uninstalled" or "thread_ended"; null while it lasts.
     pub how: *const c_char,

@@ -91,7 +91,8 @@ pub struct wedjat_options {
     /// How many bytes of reports there may be within an hour (32 MiB).
     pub bytes_per_hour: u64,
 
-    /// Called with the path of each report of a stall once it is whole, on a thread of the monitor's; may be null.
+    /// Called with the path of each report of a stall, of load or of a caught panic once it is whole, on a thread of
+    /// the monitor's; may be null.
     pub on_report: wedjat_report_function,
     /// Given to `on_report`.
     pub on_report_data: *mut c_void,

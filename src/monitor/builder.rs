@@ -194,8 +194,8 @@ impl MonitorBuilder {
         self
     }
 
-    /// Called with the path of each report of a stall or of a caught panic once it is whole, on a
-    /// thread of the monitor's. A report of a crash is found by [`store::reports`](crate::store::reports) at the next
+    /// Called with the path of each report of a stall, of load (CPU, memory, slow frames) or of a caught panic
+    /// once it is whole, on a thread of the monitor's. A report of a crash is found by [`store::reports`](crate::store::reports) at the next
     /// launch; that of [`Monitor::record`](crate::Monitor::record) is its result.
     ///
     /// One that panics is called again for the next report. It may drop the monitor: the thread that it

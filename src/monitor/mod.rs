@@ -226,8 +226,8 @@ impl Monitor {
     }
 
     /// The launch is over: the app can be used. How long that took since the process started stands
-    /// in the vitals of every report, and whether the launch was `cold` (code had to be read from the
-    /// disk) or `warm`. Only the first call counts.
+    /// in the vitals of every report, and whether the launch was `cold` (by then the process had a major page
+    /// fault: some page was read from the disk) or `warm`. Only the first call counts.
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("wedjat-launched-{}", std::process::id()));

@@ -23,7 +23,7 @@ pub(super) fn prepare() {
     static ONCE: First = First::new();
     if ONCE.is_now() {
         forked::around(before_fork, in_parent, in_child);
-        exit::call(leaving);
+        exit::on_leaving(leaving);
     }
 }
 

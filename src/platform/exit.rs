@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Why one is called.
+/// Why the callback is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leaving {
     /// The process exits, with this status where libc gives it.
@@ -12,7 +12,7 @@ pub enum Leaving {
     Unloaded,
 }
 
-/// What is called.
+/// The callback; null before [`on_leaving`].
 static LEAVING: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 /// When the process began to exit, as time(2) gives it; 0 until then. It stays where the library that we are part of is
 /// unloaded; null where there was no memory for it.
@@ -34,7 +34,7 @@ unsafe extern "C" {
 /// Source: `__cxa_atexit` of the Itanium C++ ABI, 3.3.6: it is called at `exit`, or when the library of its handle is
 /// unloaded. Which of the two it is shows in a second one, a function of libc that no unloading concerns and that is
 /// called before the first: it sets a word. glibc gives each the status (stdlib/exit.c), others do not.
-pub fn call(leaving: fn(Leaving)) {
+pub fn on_leaving(leaving: fn(Leaving)) {
     extern "C" fn pass(_: *mut c_void, status: c_int) {
         let status = cfg!(target_env = "gnu").then_some(status);
         let exits = EXITS.load(Ordering::Acquire);

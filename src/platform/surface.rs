@@ -142,7 +142,7 @@ pub struct Futex {
 )]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holder {
-    /// This thread does.
+    /// This thread holds it.
     Known(Thread),
     /// The lock does not say; Rust's `Mutex`, parking_lot's and bare futexes never do.
     Unknown,

@@ -63,7 +63,7 @@ impl ReportBuffers {
 }
 
 /// Which image has which number in the file: numbers are given in the order in which frames first
-/// ask for them, and images are written in that order.
+/// refer to them, and images are written in that order.
 #[derive(Debug)]
 pub(crate) struct ImageIndices {
     bases: Box<[u64]>,
@@ -100,13 +100,13 @@ impl ImageIndices {
     }
 
     /// The next image that has a number but is not in the file yet. Signal-safe.
-    pub fn owed(&self) -> Option<u64> {
+    pub fn next_unwritten(&self) -> Option<u64> {
         let known = self.bases.get(..self.len)?;
         known.get(self.written).copied()
     }
 
     /// That image stands in the file now, or never will. Signal-safe.
-    pub fn paid(&mut self) {
+    pub fn mark_written(&mut self) {
         self.written += 1;
     }
 
@@ -166,12 +166,12 @@ mod tests {
             [0x30, 0x10, 0x30, 0x20].map(|base| indices.index_of(base)),
             [0, 1, 0, 2]
         );
-        assert_eq!(indices.owed(), Some(0x30));
-        indices.paid();
+        assert_eq!(indices.next_unwritten(), Some(0x30));
+        indices.mark_written();
         assert_eq!(indices.index_of(0x40), 3);
         let next = || {
-            let owed = indices.owed()?;
-            indices.paid();
+            let owed = indices.next_unwritten()?;
+            indices.mark_written();
             Some(owed)
         };
         assert_eq!(

@@ -12,7 +12,7 @@ use crate::capture::{CaptureLimits, ImageTable};
 use crate::platform::{self, Thread, ThreadGauge, ThreadName, clock, vitals};
 use crate::report::{CaptureView, EventKind, EventView, ThreadView};
 use crate::trigger::crash;
-use crate::trigger::load::{Excess, Gauge};
+use crate::trigger::load::{Excess, LoadObservation};
 use crate::trigger::load_watch::LoadWatcher;
 use crate::trigger::sampling::Samples;
 use crate::vitals::{FRAMES, GAUGES};
@@ -157,10 +157,10 @@ impl LoadRecorder {
 }
 
 impl LoadWatcher for LoadRecorder {
-    fn gauge(&mut self) -> Gauge {
+    fn gauge(&mut self) -> LoadObservation {
         let ours = self.watchdog.map_or(0, clock::thread_cpu);
         let own = clock::thread_cpu(Thread::current().tid());
-        Gauge {
+        LoadObservation {
             now: clock::monotonic(),
             process: clock::process_cpu()
                 .saturating_sub(ours)

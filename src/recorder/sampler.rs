@@ -8,8 +8,8 @@ use crate::platform::gauge::Blocked;
 use crate::platform::threads::ThreadProgress;
 use crate::platform::{Thread, ThreadGauge, calls};
 use crate::report::{CaptureView, Omitted, RawFrame, WalkEnd};
-use crate::trigger::followed::Followed;
 use crate::trigger::sampling::Samples;
+use crate::trigger::watched_thread::WatchedThread;
 
 use super::buffers::MAX_FRAMES;
 use super::helper::Renewals;
@@ -26,7 +26,7 @@ const WAY_BACK: u64 = 2_000_000;
 /// only the count grows.
 #[derive(Debug)]
 pub(super) struct Sampler {
-    watched: Followed,
+    watched: WatchedThread,
     pub samples: Samples,
     renewals: Renewals,
     /// What was seen before the last stack was taken.
@@ -78,7 +78,7 @@ impl Sampler {
             ..RawFrame::default()
         };
         Sampler {
-            watched: Followed::new(watched),
+            watched: WatchedThread::new(watched),
             renewals: Renewals::new(),
             samples: Samples::new(),
             state: None,
@@ -169,7 +169,7 @@ impl Sampler {
     }
 
     /// Whose stacks they are.
-    pub fn watched(&self) -> &Followed {
+    pub fn watched(&self) -> &WatchedThread {
         &self.watched
     }
 

@@ -84,7 +84,7 @@ impl Work {
             left_out: left_out as u64,
             ..ThreadTally::default()
         };
-        let mut patience = Patience {
+        let mut patience = ThreadCapture {
             capturer: &mut self.capturer,
             waited: 0,
             starved: 0,
@@ -138,16 +138,16 @@ enum Taken {
     Nothing,
 }
 
-/// What was spent so far on threads that did not answer, nanoseconds.
+/// Captures threads one by one, within the budgets (nanoseconds) for those that do not answer.
 #[derive(Debug)]
-struct Patience<'c> {
+struct ThreadCapture<'c> {
     capturer: &'c mut Capturer,
     waited: u64,
     starved: u64,
     renewals: Renewals,
 }
 
-impl Patience<'_> {
+impl ThreadCapture<'_> {
     /// Captures `thread` and writes it. Signal-safe.
     fn record(
         &mut self,

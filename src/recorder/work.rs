@@ -1,5 +1,4 @@
-//! What the recorders have in common: the memory that they work in, and the road of a report from its first section
-//! to its last.
+//! Shared by the recorders: the memory that they work in, and how a report begins and ends.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

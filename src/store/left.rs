@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use super::{FALLBACK, PARTIAL, SPARE, SPARE_FALLBACK, ending, fallback, launch, spare};
 use crate::platform::{descriptors, unfinished};
 
-/// Entries of the folder that are looked at.
-const POLLS: usize = 1_000;
+/// So many entries of the folder are read at most.
+const MOST_ENTRIES: usize = 1_000;
 /// Reports that are closed, and records of launches that are read, the last ones first.
 const MOST: usize = 32;
 
@@ -27,7 +27,7 @@ pub(crate) fn left(directory: &Path) -> io::Result<Vec<PathBuf>> {
             found.insert(directory.join(name));
         }
     };
-    descriptors::list_some(directory, POLLS, |name, is_file| {
+    descriptors::list_some(directory, MOST_ENTRIES, |name, is_file| {
         if let Some(name) = name.to_str().filter(|_| is_file) {
             take(name);
         }
@@ -111,7 +111,7 @@ mod tests {
     fn a_large_folder_is_not_read_for_what_was_begun() {
         let temporary = tempfile::tempdir().unwrap();
         let path = temporary.path();
-        for number in 0..5 * POLLS {
+        for number in 0..5 * MOST_ENTRIES {
             std::fs::write(path.join(format!("{number}.wedjat")), "").unwrap();
         }
         let folder = Folder::open(path).unwrap();
@@ -125,7 +125,7 @@ mod tests {
         }
         let before = descriptors::ENTRIES.get();
         let found = left(path).unwrap();
-        assert!(descriptors::ENTRIES.get() - before <= POLLS);
+        assert!(descriptors::ENTRIES.get() - before <= MOST_ENTRIES);
         let expected: Vec<PathBuf> = names
             .iter()
             .map(|name| path.join(name.to_str().unwrap()))

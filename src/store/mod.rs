@@ -10,7 +10,9 @@
 //! for limits alike, before something is written to them; where the process was denied to rename them
 //! then, [`reports`] does it.
 //!
-//! A report that is never to be sent again lies there as `.refused`.
+//! A report that is never to be sent again lies there as `.refused`, one of which nothing could be read as `.damaged`.
+//! `.beside` is the dying thread's part of a crash report, which the next launch joins; `.launch` a launch's record;
+//! `.unfinished` the list of files begun.
 //!
 //! Whatever else lies in the folder is left alone: what is renamed, cut or removed has a name that only
 //! this crate gives, and begins as such a file does.

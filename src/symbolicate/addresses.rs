@@ -88,8 +88,8 @@ impl Addresses {
         self.frames_ref(address).into_owned()
     }
 
-    /// The same, borrowed where the address is looked up often: no references are counted, which is most of the
-    /// time of such a look-up.
+    /// The same, borrowed where the address is looked up often and has frames: no references are counted, which is
+    /// most of the time of such a look-up.
     pub fn frames_ref(&self, address: u64) -> Cow<'_, Arc<[Frame]>> {
         self.answer(address).0
     }

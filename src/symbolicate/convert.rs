@@ -123,7 +123,7 @@ impl Making<'_> {
 
     /// Code with lines but without a function's entry, as hand-written assembly has it: a function of
     /// the symbol's name, or of none.
-    fn rows_alone(&mut self, reading: &Addr2Line) -> Option<()> {
+    fn rows_alone(&mut self, addr2line: &Addr2Line) -> Option<()> {
         let base = self.object.base;
         let mut more = Vec::new();
         for &(start, end) in &self.object.code {
@@ -134,7 +134,7 @@ impl Making<'_> {
                 for (from, to, symbol) in pieces(self.symbols, from + base, to + base) {
                     self.goes_on()?;
                     let name = symbol.map_or(String::new(), |symbol| marked(&symbol, base));
-                    let mut rows = reading.rows(from, to).into_iter().peekable();
+                    let mut rows = addr2line.rows(from, to).into_iter().peekable();
                     while let Some(first) = rows.next() {
                         let (start, mut end) = (first.0, first.1);
                         let mut lines = vec![line_info(&first, base)];

@@ -27,7 +27,7 @@ pub(crate) struct DebugFile {
 struct Inner {
     object: ObjectFile,
     sup: Option<ObjectFile>,
-    work: Arc<DebugFileOptions>,
+    options: Arc<DebugFileOptions>,
     /// Once the whole file is known, no more is read of its DWARF.
     dwarf: Mutex<DwarfState>,
     symbols: OnceLock<ObjectSymbols>,
@@ -37,7 +37,7 @@ struct Inner {
     stop: AtomicBool,
 }
 
-/// How debug files go about their work.
+/// Options of all debug files: threads to walk folders with, and the cache.
 #[derive(Debug, Clone)]
 pub(crate) struct DebugFileOptions {
     /// Threads to walk folders with.
@@ -75,10 +75,13 @@ impl DebugFile {
     pub(crate) fn new(
         object: ObjectFile,
         sup: Option<ObjectFile>,
-        work: Arc<DebugFileOptions>,
+        options: Arc<DebugFileOptions>,
     ) -> DebugFile {
         let full_table = OnceLock::new();
-        if let Some(cache) = work.cache.as_ref().filter(|_| Cache::is_worth_it(&object))
+        if let Some(cache) = options
+            .cache
+            .as_ref()
+            .filter(|_| Cache::is_worth_it(&object))
             && let Some(bytes) = cache.load(&object)
             && let Some(table) = FullTable::new(bytes, object.base)
         {
@@ -88,7 +91,7 @@ impl DebugFile {
             inner: Arc::new(Inner {
                 object,
                 sup,
-                work,
+                options,
                 dwarf: Mutex::default(),
                 symbols: OnceLock::new(),
                 full_table,
@@ -105,11 +108,8 @@ impl DebugFile {
     /// Whether a part of its debug information lies in a `.dwo` or `.dwp` file that a look-up needed, and
     /// is not there.
     pub(crate) fn is_missing_a_part(&self) -> bool {
-        let reading = lock(&self.inner.dwarf);
-        reading
-            .direct
-            .as_ref()
-            .is_some_and(Direct::is_missing_a_part)
+        let dwarf = lock(&self.inner.dwarf);
+        dwarf.direct.as_ref().is_some_and(Direct::is_missing_a_part)
     }
 
     /// The answer for a link-time address; `None` where the truth is unknown.
@@ -141,7 +141,7 @@ impl Drop for DebugFile {
     /// A table that was begun is made, for the next process; without a cache it is of no use. Either way the
     /// file is closed then: its thread has ended.
     fn drop(&mut self) {
-        let stop = self.inner.work.cache.is_none();
+        let stop = self.inner.options.cache.is_none();
         self.inner.stop.store(stop, Ordering::Relaxed);
         if let Some(making) = lock(&self.making).take() {
             let _ = making.join();
@@ -159,14 +159,14 @@ impl Inner {
             return;
         };
         let worth_it = |_: &&Cache| Cache::is_worth_it(&self.object);
-        if let Some(cache) = self.work.cache.as_ref().filter(worth_it) {
+        if let Some(cache) = self.options.cache.as_ref().filter(worth_it) {
             cache.store(&self.object, &table);
         }
         if let Some(table) = FullTable::new(SharedBytes::from(table), self.object.base)
             && self.full_table.set(table).is_ok()
         {
-            let mut reading = lock(&self.dwarf);
-            (reading.direct, reading.sections) = (None, None);
+            let mut dwarf = lock(&self.dwarf);
+            (dwarf.direct, dwarf.sections) = (None, None);
         }
     }
 
@@ -178,13 +178,13 @@ impl Inner {
     /// Runs `work` on the symbols that an answer for `svma` needs: for the first answers no more than those.
     fn with_symbols<T>(
         &self,
-        reading: &mut DwarfState,
+        dwarf: &mut DwarfState,
         svma: u64,
         work: impl FnOnce(&ObjectSymbols) -> T,
     ) -> T {
-        reading.near += 1;
+        dwarf.near += 1;
         if self.symbols.get().is_none()
-            && reading.near <= SINGLE_ANSWERS
+            && dwarf.near <= SINGLE_ANSWERS
             && let Some(symbols) = symbols::read_near(&self.object, svma)
         {
             return work(&symbols);
@@ -194,44 +194,41 @@ impl Inner {
 
     /// The answer straight from DWARF and symbols, and whether the table of the whole file is worth it now.
     fn lookup_directly(&self, svma: u64) -> (Option<Resolved>, bool) {
-        let mut reading = lock(&self.dwarf);
+        let mut dwarf = lock(&self.dwarf);
         if let Some(table) = self.full_table.get() {
             return (table.lookup(svma), false); // made while this thread waited
         }
         let began = cpu_time();
-        if !std::mem::replace(&mut reading.began, true) {
-            reading.sections = DwarfSections::load(&self.object).map(Arc::new);
+        if !std::mem::replace(&mut dwarf.began, true) {
+            dwarf.sections = DwarfSections::load(&self.object).map(Arc::new);
             let sup = self
                 .sup
                 .as_ref()
                 .and_then(DwarfSections::load)
                 .map(Arc::new);
-            let own = reading.sections.as_ref();
-            reading.direct = own.map(|own| Direct::new(&self.object, own, sup.as_ref()));
+            let own = dwarf.sections.as_ref();
+            dwarf.direct = own.map(|own| Direct::new(&self.object, own, sup.as_ref()));
             self.object.bytes.let_go();
         }
-        let answer = self.answer(&mut reading, svma);
-        reading.spent += cpu_time().saturating_sub(began);
-        reading.answers = reading.answers.saturating_add(1);
-        let (Some(direct), Some(sections)) = (&reading.direct, &reading.sections) else {
+        let answer = self.answer(&mut dwarf, svma);
+        dwarf.spent += cpu_time().saturating_sub(began);
+        dwarf.answers = dwarf.answers.saturating_add(1);
+        let (Some(direct), Some(sections)) = (&dwarf.direct, &dwarf.sections) else {
             return (answer, false);
         };
         let is_worth_it = !direct.is_partial
-            && is_table_worth_it(reading.answers, reading.spent, sections.info_len());
-        let is_first = is_worth_it && !reading.settled;
-        reading.settled |= is_worth_it;
+            && is_table_worth_it(dwarf.answers, dwarf.spent, sections.info_len());
+        let is_first = is_worth_it && !dwarf.settled;
+        dwarf.settled |= is_worth_it;
         (answer, is_first)
     }
 
-    fn answer(&self, reading: &mut DwarfState, svma: u64) -> Option<Resolved> {
-        let found = reading
-            .direct
-            .as_mut()
-            .and_then(|direct| direct.lookup(svma));
+    fn answer(&self, dwarf: &mut DwarfState, svma: u64) -> Option<Resolved> {
+        let found = dwarf.direct.as_mut().and_then(|direct| direct.lookup(svma));
         // What the linker threw away lies at nought, or at the top.
         let is_code = |entry: u64| self.object.code_end(entry).is_some();
         let Some(found) = found.filter(|found| found.entry.is_none_or(is_code)) else {
-            return self.answer_by_symbol(reading, svma);
+            return self.answer_by_symbol(dwarf, svma);
         };
         let mut entry = found.entry;
         let outermost = found.frames.len() - 1;
@@ -246,12 +243,12 @@ impl Inner {
                 let is_plain = found.mangles && !names::is_mangled(name);
                 let better = match entry {
                     Some(entry) if name.is_empty() || is_plain => {
-                        self.with_symbols(reading, entry, |symbols| {
+                        self.with_symbols(dwarf, entry, |symbols| {
                             names::in_full(symbols, entry, name).map(named)
                         })
                     }
                     Some(_) => None,
-                    None => self.with_symbols(reading, svma, |symbols| {
+                    None => self.with_symbols(dwarf, svma, |symbols| {
                         let symbol = symbols.at(svma)?;
                         entry = Some(symbol.entry);
                         Some(named(symbol.name))
@@ -272,8 +269,8 @@ impl Inner {
         })
     }
 
-    fn answer_by_symbol(&self, reading: &mut DwarfState, svma: u64) -> Option<Resolved> {
-        self.with_symbols(reading, svma, |symbols| {
+    fn answer_by_symbol(&self, dwarf: &mut DwarfState, svma: u64) -> Option<Resolved> {
+        self.with_symbols(dwarf, svma, |symbols| {
             let symbol = symbols.at(svma)?;
             let frame = Frame {
                 source: Source::Symbols,

@@ -27,7 +27,7 @@ pub struct DebugFiles {
     system: bool,
     max_size: u64,
     open: Mutex<OpenImages>,
-    work: Arc<DebugFileOptions>,
+    options: Arc<DebugFileOptions>,
     #[cfg(feature = "debuginfod")]
     debuginfod: Option<super::Debuginfod>,
 }
@@ -53,13 +53,13 @@ pub(crate) struct Listed {
 
 /// The images in use, and when each was used last.
 struct OpenImages {
-    images: FxHashMap<(Vec<u8>, String), LastUsed>,
+    images: FxHashMap<(Vec<u8>, String), OpenImage>,
     clock: u64,
     limit: usize,
 }
 
 /// An image's files (or that there are none), and when they were used last.
-type LastUsed = (Option<Arc<ImageFiles>>, u64);
+type OpenImage = (Option<Arc<ImageFiles>>, u64);
 
 /// What [`DebugFiles::add`] found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl DebugFiles {
             system: true,
             max_size: u64::MAX,
             open: Mutex::new(open),
-            work: Arc::new(DebugFileOptions {
+            options: Arc::new(DebugFileOptions {
                 jobs: 1,
                 cache: None,
             }),
@@ -119,7 +119,7 @@ impl DebugFiles {
     /// Keeps lookup tables in `cache`, and uses those that are there. None by default.
     #[must_use]
     pub fn cache(mut self, cache: Option<Cache>) -> DebugFiles {
-        Arc::make_mut(&mut self.work).cache = cache;
+        Arc::make_mut(&mut self.options).cache = cache;
         self
     }
 
@@ -134,7 +134,7 @@ impl DebugFiles {
     /// How many threads may work on one debug file (1 by default).
     #[must_use]
     pub fn jobs(mut self, jobs: usize) -> DebugFiles {
-        Arc::make_mut(&mut self.work).jobs = jobs.max(1);
+        Arc::make_mut(&mut self.options).jobs = jobs.max(1);
         self
     }
 
@@ -159,7 +159,7 @@ impl DebugFiles {
         let meta = std::fs::metadata(path).map_err(|e| Error::io(path, e))?;
         if meta.is_dir() {
             std::fs::read_dir(path).map_err(|e| Error::io(path, e))?;
-            for looked in walk::walk(path, self.work.jobs, self.work.cache.as_ref()) {
+            for looked in walk::walk(path, self.options.jobs, self.options.cache.as_ref()) {
                 match looked.objects {
                     Ok(objects) => added.objects += self.add_objects(&looked.path, objects),
                     Err(damage) => added.damaged.push(damage),
@@ -364,7 +364,7 @@ impl DebugFiles {
 
     fn debug_file(&self, object: ObjectFile) -> DebugFile {
         let sup = self.dwz_file(&object).filter(|sup| self.has_room(sup));
-        DebugFile::new(object, sup, self.work.clone())
+        DebugFile::new(object, sup, self.options.clone())
     }
 
     /// Places that a debug file's dwz file may be at, by what was added.

@@ -18,7 +18,7 @@ use super::units::Units;
 pub(crate) struct Direct {
     units: Units,
     /// `None` until an address needs it; within, `None` where the headers are damaged.
-    reading: Option<Option<Addr2Line>>,
+    addr2line: Option<Option<Addr2Line>>,
     /// Whether dwz took a part of it out, or some units lie in other files: symbolic reads neither.
     pub is_partial: bool,
     /// The object's own, next to which `.dwo` and `.dwp` files are looked for.
@@ -77,7 +77,7 @@ impl Direct {
         Direct {
             is_partial: sup.is_some() || units.is_partial,
             units,
-            reading: None,
+            addr2line: None,
             path: object.path.clone(),
             own,
             shared,
@@ -92,14 +92,14 @@ impl Direct {
     /// What addr2line makes of the units; `None` where their headers are damaged.
     pub(crate) fn read(&mut self) -> Option<&mut Addr2Line> {
         let read = || Addr2Line::new(&self.path, self.own, self.shared);
-        self.reading.get_or_insert_with(read).as_mut()
+        self.addr2line.get_or_insert_with(read).as_mut()
     }
 
     /// Whether a part of the debug information lies in a `.dwo` or `.dwp` file that is not there, as
     /// far as look-ups needed it.
     pub(crate) fn is_missing_a_part(&self) -> bool {
-        let reading = self.reading.iter().flatten().next();
-        reading.is_some_and(|reading| reading.split.is_missing)
+        let addr2line = self.addr2line.iter().flatten().next();
+        addr2line.is_some_and(|addr2line| addr2line.split.is_missing)
     }
 
     /// What may be read for `svma`; `None` where no unit claims it, or one that does is not sound.
@@ -108,9 +108,9 @@ impl Direct {
         if units.is_empty() {
             return None;
         }
-        let reading = self.read()?;
-        let is_sound = reading.guard.allows(&reading.dwarf, &units);
-        is_sound.then_some(reading)
+        let addr2line = self.read()?;
+        let is_sound = addr2line.guard.allows(&addr2line.dwarf, &units);
+        is_sound.then_some(addr2line)
     }
 
     /// What DWARF knows of a link-time address; `None` where that is nothing, or not sound.
@@ -118,15 +118,15 @@ impl Direct {
         // addr2line looks at the address behind it, too.
         svma.checked_add(1)?;
         let found = self.read_for(svma)?.lookup(svma)?;
-        let is_doubtful = |reading: &Addr2Line| {
+        let is_doubtful = |addr2line: &Addr2Line| {
             let begin = found.entry?;
-            let LookupResult::Output(unit) = reading.context.find_dwarf_and_unit(svma) else {
+            let LookupResult::Output(unit) = addr2line.context.find_dwarf_and_unit(svma) else {
                 return None;
             };
             Some(folded::begin_twice(unit?.unit, begin))
         };
-        let reading = self.reading.iter().flatten().next();
-        if self.folds.is_some() && reading.and_then(is_doubtful) == Some(true) {
+        let addr2line = self.addr2line.iter().flatten().next();
+        if self.folds.is_some() && addr2line.and_then(is_doubtful) == Some(true) {
             self.take_folded_lines_out();
             return self.read_for(svma)?.lookup(svma);
         }
@@ -145,7 +145,7 @@ impl Direct {
         // SAFETY: as in `new`; `sections` keeps what was read before, too.
         self.own = unsafe { forever(&sections) };
         self.sections.push(sections);
-        self.reading = None;
+        self.addr2line = None;
     }
 
     /// Where the linker folded functions of one unit into that which begins at `begin`: the name of the

@@ -14,9 +14,9 @@ const SHARDS: usize = 16;
 /// So many recent answers, some 60 bytes each: a fleet's reports ask for the same addresses over and
 /// over.
 const RECENT: usize = 1 << 14;
-/// Repeated look-ups of so many addresses in a part make its table of frequent answers.
+/// So many look-ups of what was looked up before make a part's table of frequent answers.
 const REPEATS: u32 = 64;
-/// So many frequent answers of a part, 48 bytes each.
+/// So many frequent answers of a part at most, 48 bytes each: 384 KiB an image. They stay for as long as it is open.
 const FREQUENT: usize = 1 << 9;
 
 /// An address and what was found there, once it is looked up often.
@@ -31,7 +31,7 @@ pub(crate) struct ImageFiles {
 /// What is kept of the addresses of one part.
 #[derive(Default)]
 struct Shard {
-    /// The first addresses that were looked up twice. They stay, so that a look-up takes no lock.
+    /// The first addresses that were looked up again once there was this table. They stay, so that a look-up takes no lock.
     frequent: OnceLock<Box<[KnownAddress]>>,
     recent: Mutex<Recent>,
 }
@@ -72,12 +72,14 @@ impl ImageFiles {
             return answer.as_ref().map(Cow::Borrowed);
         }
         let mut recent = lock(&shard.recent);
+        // Free, or taken by another thread for this very address.
+        let is_for = |place: &KnownAddress| place.get().is_none_or(|known| known.0 == svma);
         if let Some(answer) = recent.answers.get(&svma).cloned() {
             recent.repeats = recent.repeats.saturating_add(1);
             if recent.repeats == REPEATS {
                 let empty = || std::iter::repeat_with(OnceLock::new).take(FREQUENT);
                 shard.frequent.get_or_init(|| empty().collect());
-            } else if let Some(place) = places.iter().find(|place| place.get().is_none()) {
+            } else if let Some(place) = places.iter().find(|place| is_for(place)) {
                 let _ = place.set((svma, answer.clone()));
             }
             return answer.map(Cow::Owned);

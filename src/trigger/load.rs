@@ -162,7 +162,7 @@ impl Loads {
 
 /// What is seen at one moment. Times are nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Gauge {
+pub struct LoadObservation {
     /// Monotonic clock.
     pub now: u64,
     /// CPU time of the process, without ours.
@@ -211,10 +211,10 @@ pub struct LoadDetector {
     loads: Loads,
     period: u64,
     /// What was seen over the CPU's time, oldest first.
-    past: VecDeque<Gauge>,
-    last: Gauge,
+    past: VecDeque<LoadObservation>,
+    last: LoadObservation,
     /// Since when the frame rate is low: what was seen then.
-    slow: Option<Gauge>,
+    slow: Option<LoadObservation>,
     /// Whether the present slowness was reported.
     reported: bool,
     /// The footprint that was reported last.
@@ -223,7 +223,7 @@ pub struct LoadDetector {
 
 impl LoadDetector {
     /// Begins at `gauge`.
-    pub fn new(loads: Loads, gauge: Gauge) -> LoadDetector {
+    pub fn new(loads: Loads, gauge: LoadObservation) -> LoadDetector {
         let second = 1_000_000_000;
         let cpu = loads.cpu.map(|cpu| nanos(cpu.over) / 12);
         let frames = loads.frames.map(|frames| nanos(frames.lasting) / 5);
@@ -246,13 +246,13 @@ impl LoadDetector {
     }
 
     /// Takes one observation, and gives what is too much.
-    pub fn observe(&mut self, gauge: &Gauge) -> [Option<Excess>; 3] {
+    pub fn observe(&mut self, gauge: &LoadObservation) -> [Option<Excess>; 3] {
         let found = [self.cpu(gauge), self.memory(gauge), self.frames(gauge)];
         self.last = *gauge;
         found
     }
 
-    fn cpu(&mut self, gauge: &Gauge) -> Option<Excess> {
+    fn cpu(&mut self, gauge: &LoadObservation) -> Option<Excess> {
         let wanted = self.loads.cpu?;
         let over = wanted.over.as_nanos() as u64;
         self.past.push_back(*gauge);
@@ -276,7 +276,7 @@ impl LoadDetector {
         Some(Excess::Cpu { share, over: time })
     }
 
-    fn memory(&mut self, gauge: &Gauge) -> Option<Excess> {
+    fn memory(&mut self, gauge: &LoadObservation) -> Option<Excess> {
         let wanted = self.loads.memory?;
         let of_limit = (gauge.limit > 0).then_some((gauge.limit as f64 * wanted.share) as u64);
         let size = [wanted.bytes, of_limit.filter(|_| wanted.bytes.is_none())];
@@ -297,7 +297,7 @@ impl LoadDetector {
         })
     }
 
-    fn frames(&mut self, gauge: &Gauge) -> Option<Excess> {
+    fn frames(&mut self, gauge: &LoadObservation) -> Option<Excess> {
         let wanted = self.loads.frames?;
         let time = gauge.now.saturating_sub(self.last.now);
         let rate = rate(gauge.frames.saturating_sub(self.last.frames), time);

@@ -2,13 +2,13 @@
 
 use std::io;
 
-use super::load::{Excess, Gauge, LoadDetector, Loads};
+use super::load::{Excess, LoadDetector, LoadObservation, Loads};
 use super::worker::Worker;
 
 /// What the thread reads and reports to; all on that thread.
 pub trait LoadWatcher {
     /// What is to be seen now.
-    fn gauge(&mut self) -> Gauge;
+    fn gauge(&mut self) -> LoadObservation;
 
     /// This was too much.
     fn excess(&mut self, excess: &Excess);

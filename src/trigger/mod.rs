@@ -1,7 +1,6 @@
-//! What decides that now is the time: the run loop's heartbeat and the watchdog that observes it.
+//! Decides when to report: heartbeat and watchdog, crashes, panics, load, rate limits.
 
 pub(crate) mod crash;
-pub(crate) mod followed;
 pub mod heartbeat;
 pub mod load;
 pub mod load_watch;
@@ -17,6 +16,7 @@ pub(crate) mod signal_names;
 pub mod stall;
 pub(crate) mod terminate;
 pub mod watchdog;
+pub(crate) mod watched_thread;
 mod worker;
 
 pub use crash::Crash;

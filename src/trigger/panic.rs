@@ -189,7 +189,7 @@ fn noted(info: &std::panic::PanicHookInfo<'_>) {
         && let Some(note) = own_note()
     {
         if message == IN_CLEANUP {
-            note.is_nested();
+            note.mark_nested();
         }
         return;
     }
@@ -269,8 +269,8 @@ impl PanicNote {
         self.location.add(location);
     }
 
-    /// The panic came while the thread's earlier one was being unwound, and now ends the process.
-    fn is_nested(&mut self) {
+    /// Marks the panic as raised while the thread's earlier one was unwound: it ends the process.
+    fn mark_nested(&mut self) {
         self.nested = true;
         if !self.earlier.as_str().is_empty() {
             self.message.add("\nwhile unwinding from: ");

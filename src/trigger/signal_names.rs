@@ -1,4 +1,4 @@
-//! Names of Linux signals and their codes, as signal(7) and sigaction(2) list them.
+//! Names of signals and their codes, on Linux and Darwin, as signal(7) and sigaction(2) list them.
 
 /// `SIGSEGV` for 11; `SIG?` for one that is not among those we report.
 pub fn signal_name(number: i32) -> &'static str {
@@ -22,6 +22,9 @@ pub fn signal_name(number: i32) -> &'static str {
 /// Numbers: `asm-generic/siginfo.h` of Linux, `sys/signal.h` of Darwin for the Apple platforms.
 pub fn code_name(signal: i32, code: i32) -> Option<&'static str> {
     let general = match code {
+        // A general protection fault of x86_64.
+        #[cfg(target_vendor = "apple")]
+        0 if signal == libc::SIGSEGV => Some("SEGV_NOOP"),
         0 => Some("SI_USER"),
         -1 => Some("SI_QUEUE"),
         -2 => Some("SI_TIMER"),

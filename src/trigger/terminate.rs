@@ -19,7 +19,8 @@ pub(crate) const STACK: usize = objective_c::STACK;
 #[cfg(not(target_vendor = "apple"))]
 pub(crate) const STACK: usize = 0;
 
-struct ExceptionNote {
+/// Name, reason and stack of an exception.
+struct ExceptionText {
     name: [u8; NAME],
     name_len: usize,
     what: [u8; WHAT],
@@ -29,22 +30,23 @@ struct ExceptionNote {
     omitted: Option<(usize, usize)>,
 }
 
-struct NotedException {
+/// The exception that ends the process, and its thread.
+struct ExceptionSlot {
     /// The first thread that came here; it alone writes the note.
     writer: AtomicU64,
     /// The same, once the note is whole.
     owner: AtomicU64,
-    note: UnsafeCell<ExceptionNote>,
+    note: UnsafeCell<ExceptionText>,
 }
 
 // SAFETY: `note` is written by the thread that set `writer` by compare-and-swap, and read only by
 // that thread after it set `owner`.
-unsafe impl Sync for NotedException {}
+unsafe impl Sync for ExceptionSlot {}
 
-static NOTED: NotedException = NotedException {
+static NOTED: ExceptionSlot = ExceptionSlot {
     writer: AtomicU64::new(0),
     owner: AtomicU64::new(0),
-    note: UnsafeCell::new(ExceptionNote {
+    note: UnsafeCell::new(ExceptionText {
         name: [0; NAME],
         name_len: 0,
         what: [0; WHAT],
@@ -114,7 +116,7 @@ fn copy(into: &mut [u8], text: &CStr) -> usize {
 /// The exception that ends the process.
 #[derive(Clone, Copy)]
 pub(crate) struct Exception {
-    note: &'static ExceptionNote,
+    note: &'static ExceptionText,
 }
 
 impl Exception {

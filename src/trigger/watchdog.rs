@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use super::followed::Followed;
 use super::heartbeat::{Beat, HeartbeatState};
 use super::own_time::{OWN_TIME, Seen};
 use super::stall::{
     Decision, Detector, Held, Next, Observation, Reason, Stall, StallEndInfo, StallInfo,
 };
+use super::watched_thread::WatchedThread;
 use crate::platform::{Thread, ThreadGauge, clock};
 
 /// What is done about a stall. All calls come on the watchdog's own thread, one at a time, in this
@@ -65,7 +65,7 @@ impl Watchdog {
         heartbeat: &'static HeartbeatState,
         watcher: impl Watcher + Send + 'static,
     ) -> io::Result<Watchdog> {
-        let watched = Followed::new(Thread::current());
+        let watched = WatchedThread::new(Thread::current());
         OWN_TIME.watch(Some(Thread::current()));
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -126,7 +126,7 @@ impl Drop for Watchdog {
 /// What the thread itself has.
 struct Observer {
     heartbeat: &'static HeartbeatState,
-    watched: Followed,
+    watched: WatchedThread,
     own: ThreadGauge,
     own_time: Seen,
     stop: Arc<AtomicBool>,

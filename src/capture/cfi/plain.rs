@@ -150,7 +150,7 @@ impl Instructions {
     }
 
     /// Not one of those in which a landing pad is given an exception: a function that saves them
-    /// installs another frame's registers.
+    /// restores another frame's registers.
     fn own(&self, register: Register) -> Option<()> {
         (register.0 > 1).then_some(())
     }

@@ -1,4 +1,4 @@
-//! Functions that install the registers of another frame, and what that does to their own.
+//! Functions that restore the registers of another frame, and what that does to their own.
 
 use gimli::{CfaRule, Register, RegisterRule};
 
@@ -9,7 +9,7 @@ impl FoundRow<'_> {
     /// Whether the function ends in `__builtin_eh_return`: it alone saves the registers in which
     /// a landing pad is given the exception, which no call preserves (GCC internals,
     /// `EH_RETURN_DATA_REGNO`: 0 and 1 on both architectures).
-    pub(crate) fn installs(&self) -> bool {
+    pub(crate) fn restores_context(&self) -> bool {
         let saved = |number: u16| {
             matches!(
                 self.row.register(Register(number)),
@@ -38,7 +38,7 @@ impl FoundRow<'_> {
 
     /// Which of the caller's registers are uncertain, where these are uncertain here.
     pub(crate) fn uncertain_behind(&self, arch: Arch, uncertain: u64) -> u64 {
-        let installs = self.installs();
+        let restores = self.restores_context();
         let is_uncertain = |register: usize| uncertain & 1 << (register & 63) != 0;
         each_preserved(arch)
             .filter(
@@ -48,9 +48,9 @@ impl FoundRow<'_> {
                     }
                     Some(RegisterRule::Register(other)) => is_uncertain(usize::from(other.0)),
                     Some(RegisterRule::Expression(_) | RegisterRule::ValExpression(_)) => {
-                        installs || uncertain != 0
+                        restores || uncertain != 0
                     }
-                    Some(_) => installs,
+                    Some(_) => restores,
                 },
             )
             .fold(0, |bits, register| bits | 1 << register)

@@ -11,7 +11,7 @@ pub(crate) fn rule(found: &FoundRow<'_>, arch: Arch) -> Rule {
     if found.signal {
         return Rule::Signal;
     }
-    if found.installs() {
+    if found.restores_context() {
         return Rule::Full;
     }
     short(found.row, arch).unwrap_or(Rule::Full)

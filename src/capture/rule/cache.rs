@@ -22,14 +22,14 @@ pub(crate) struct KnownRule {
 
 /// A frame whose caller is found from sp or fp and two words of the stack.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Usual {
+pub(crate) struct FrameRule {
     pub(crate) by_fp: bool,
     pub(crate) cfa: u16,
     ra: i16,
     fp: i16,
 }
 
-impl Usual {
+impl FrameRule {
     pub(crate) fn ra(self) -> Option<i16> {
         Some(self.ra).filter(|words| *words != UNCHANGED)
     }
@@ -75,9 +75,9 @@ impl KnownRule {
     }
 
     #[inline]
-    pub(crate) fn usual(self) -> Option<Usual> {
+    pub(crate) fn frame_rule(self) -> Option<FrameRule> {
         let offset = |word: u64| word as u16 as i16;
-        (self.word & 6 == 0).then(|| Usual {
+        (self.word & 6 == 0).then(|| FrameRule {
             by_fp: self.word & 1 != 0,
             cfa: (self.word >> 16) as u16,
             ra: offset(self.word >> 32),
@@ -90,12 +90,12 @@ impl KnownRule {
     }
 
     /// Of a guess: what would be usual if it were certain.
-    pub(crate) fn guess(self) -> Option<Usual> {
+    pub(crate) fn guess(self) -> Option<FrameRule> {
         let Rule::Guess { base, cfa, ra, fp } = self.rule() else {
             return None;
         };
         let rule = Rule::Frame { base, cfa, ra, fp };
-        KnownRule::new(rule.packed(), self.image()).usual()
+        KnownRule::new(rule.packed(), self.image()).frame_rule()
     }
 
     #[inline]
@@ -230,7 +230,10 @@ mod tests {
         for (rule, at) in rules.iter().zip(1u64..) {
             let known = cache.get(at * 0x1234).unwrap();
             assert_eq!((known.rule(), known.image()), (*rule, Some(at as u32)));
-            assert_eq!(known.usual().is_some(), matches!(rule, Rule::Frame { .. }));
+            assert_eq!(
+                known.frame_rule().is_some(),
+                matches!(rule, Rule::Frame { .. })
+            );
         }
         cache.insert(77, KnownRule::new(Rule::Full.packed(), None));
         assert_eq!(

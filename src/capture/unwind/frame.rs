@@ -4,7 +4,7 @@ use super::{Walk, end_of};
 use crate::capture::loaded_image::LoadedImage;
 use crate::capture::memory::Memory;
 use crate::capture::registers::Arch;
-use crate::capture::rule::Usual;
+use crate::capture::rule::FrameRule;
 use crate::report::model::{Found, WalkEnd};
 
 /// How many times a walk may come to a lower stack pointer, as it does where a coroutine, a grown
@@ -13,7 +13,7 @@ const MAX_SWITCHES: u32 = 64;
 
 impl<M: Memory> Walk<'_, M> {
     #[inline]
-    pub(super) fn leave_by_frame(&mut self, rule: Usual) -> Result<(), WalkEnd> {
+    pub(super) fn leave_by_frame(&mut self, rule: FrameRule) -> Result<(), WalkEnd> {
         let (sp, fp) = (self.state.sp, self.state.fp);
         let from = if rule.by_fp { fp } else { sp };
         let cfa = from.wrapping_add(u64::from(rule.cfa) * 8);

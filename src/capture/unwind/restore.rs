@@ -1,4 +1,4 @@
-//! The return address of a function that installs another frame's registers.
+//! The return address of a function that restores another frame's registers.
 //!
 //! libgcc's `uw_install_context` writes the words that the catching frame has for each register
 //! over those of the function that raised the exception, its return address among them; and last

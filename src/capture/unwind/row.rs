@@ -40,7 +40,7 @@ impl<M: Memory> Walk<'_, M> {
         if self.arch == Arch::Arm64 && self.state.exact && in_register && lacks {
             return Err(Fault::UnknownRegister);
         }
-        let installs = row.installs();
+        let installs = row.restores_context();
         let (pc, sp) = (self.state.pc, self.state.sp);
         let start = image.avma(row.start);
         let images = self.images;

@@ -1,19 +1,18 @@
 //! A counting semaphore: a word that is counted in user space, and a Mach semaphore to sleep on.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use mach2::kern_return::{KERN_OPERATION_TIMED_OUT, KERN_SUCCESS};
 
 use super::task;
-use crate::platform::clock;
+use crate::platform::{clock, signals};
 
 /// How often the count is looked at where a thread cannot sleep on the semaphore, nanoseconds.
 const LOOK_EVERY: u64 = 1_000_000;
 
 /// Waits without the semaphore: the wait was aborted (`KERN_ABORTED`), or the task had no room for one more port.
 fn rest(nanoseconds: u64) {
-    std::thread::sleep(Duration::from_nanos(nanoseconds));
+    signals::pause(nanoseconds as i64);
 }
 
 /// A counting semaphore, made in a `const`.
@@ -49,8 +48,11 @@ impl Semaphore {
 
     /// Takes one permit, waiting for it as long as it takes.
     pub fn wait(&self) {
-        let port = self.port();
-        while !self.take() {
+        loop {
+            let port = self.port();
+            if self.take() {
+                return;
+            }
             // SAFETY: a name only. It may return early; the count decides.
             let code = unsafe { mach2::semaphore::semaphore_wait(port) };
             if code != KERN_SUCCESS {
@@ -66,8 +68,8 @@ impl Semaphore {
 
     /// Takes one permit; `false` when none came before [`clock::monotonic`] reached `deadline`.
     pub fn wait_until(&self, deadline: u64) -> bool {
-        let port = self.port();
         loop {
+            let port = self.port();
             if self.take() {
                 return true;
             }

@@ -159,8 +159,8 @@ impl Stopper {
         }
     }
 
-    /// Copies what lies from `base` to the end of a thread's own stack to where `at` bytes of the memory are in
-    /// use; and whether it was cut.
+    /// Copies what lies from `base` to the end of the stack, the thread's own or another one, to where `at` bytes of
+    /// the memory are in use; and whether it was cut.
     fn copy_own(
         &mut self,
         known: &Range<u64>,

@@ -131,7 +131,7 @@ impl Recording {
     /// Signal-safe.
     pub fn images(&mut self, buffers: &mut ReportBuffers, images: &ImagesGuard) {
         let (buffer, indices, _) = buffers.parts();
-        while let Some(base) = indices.owed() {
+        while let Some(base) = indices.next_unwritten() {
             let found = images.images().iter().find(|image| image.base == base);
             self.write_from(buffer, |writer| match found {
                 Some(image) => writer.image(&ImageView {
@@ -151,7 +151,7 @@ impl Recording {
                 }),
             });
             // Only now: a crash meanwhile leaves it owed.
-            indices.paid();
+            indices.mark_written();
         }
     }
 

@@ -29,11 +29,11 @@ pub(crate) fn join(first: &[u8], rest: &[u8]) -> Option<Vec<u8>> {
     }
 
     // Frames of the first whose images were not written any more are matched by address.
-    let of_first = |frame: FramePlace| match frame.image {
+    let of_first = |frame: EncodedFrame| match frame.image {
         image if first.misplaced_images || image as usize >= own.len() => images.at(frame),
         image => Some(image),
     };
-    let of_rest = |frame: FramePlace| match rest.misplaced_images {
+    let of_rest = |frame: EncodedFrame| match rest.misplaced_images {
         true => images.at(frame),
         false => places.get(frame.image as usize).copied(),
     };
@@ -127,9 +127,9 @@ fn copy(bytes: &[u8], section: &SectionAt<'_>) -> Vec<u8> {
     section.unwrap_or_default().to_vec()
 }
 
-/// Where a frame lies.
+/// A frame as it stands in the bytes.
 #[derive(Clone, Copy)]
-struct FramePlace {
+struct EncodedFrame {
     pc: u64,
     found: u64,
     image: u32,
@@ -148,7 +148,7 @@ impl ImageRanges {
         self.ranges.push((base, base.saturating_add(size)));
     }
 
-    fn at(&self, frame: FramePlace) -> Option<u32> {
+    fn at(&self, frame: EncodedFrame) -> Option<u32> {
         let is_caller = frame.found != u64::from(Found::Context.code());
         let pc = frame.pc.saturating_sub(u64::from(is_caller));
         let place = self
@@ -163,7 +163,7 @@ impl ImageRanges {
 fn with_images(
     bytes: &[u8],
     section: &SectionAt<'_>,
-    image: impl Fn(FramePlace) -> Option<u32>,
+    image: impl Fn(EncodedFrame) -> Option<u32>,
 ) -> Vec<u8> {
     let mut changed = Vec::with_capacity(section.end - section.start + 64);
     let mut copied = section.start;
@@ -191,7 +191,7 @@ fn with_images(
 }
 
 /// The frame at `at`, where it states an image: and where that number begins and ends.
-fn frame(bytes: &[u8], at: usize) -> Option<(FramePlace, usize, usize)> {
+fn frame(bytes: &[u8], at: usize) -> Option<(EncodedFrame, usize, usize)> {
     let (Token::Array(3..), at) = token(bytes, at).ok()? else {
         return None;
     };
@@ -205,7 +205,7 @@ fn frame(bytes: &[u8], at: usize) -> Option<(FramePlace, usize, usize)> {
         return None;
     };
     let image = u32::try_from(image).ok()?;
-    Some((FramePlace { pc, found, image }, at, end))
+    Some((EncodedFrame { pc, found, image }, at, end))
 }
 
 /// What two captures cost: what the first says, and what only the second does.

@@ -114,8 +114,7 @@ pub struct Event<H: Hold = Owned> {
     /// *else none*
     #[serde(deserialize_with = "lenient")]
     pub thresholds: Option<Thresholds<H>>,
-    /// Class of a stall: `busy`, `blocked`, `starved`, `suspended`, `debugger`, `modal`, `launch`,
-    /// `slow_frames`.
+    /// Class of a stall: `busy`, `blocked`, `starved`, `launch`, `slow_frames`.
     /// *else unknown*
     #[serde(deserialize_with = "lenient")]
     pub class: Option<H::Text>,

@@ -38,7 +38,7 @@ pub struct Frame {
     pub found: Found,
     /// Index into [`Report::images`](super::Report::images), if the address lies in a known image.
     pub image: Option<u32>,
-    /// The name from the image's own symbol table, where the recorder was told to look it up.
+    /// The name from the image's own symbol table, where `MonitorBuilder::names` is on.
     pub name: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Facts of the report itself: how it ended, what it cost, what was lost.
+//! How a stall ended, what the capture cost, what was not reported, and the end of the file.
 
 use std::borrow::Borrow;
 use std::time::Duration;
@@ -62,7 +62,8 @@ pub struct Capture<H: Hold = Owned> {
 /// What was not reported since launch: counts by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Loss<H: Hold = Owned> {
-    /// `quota`, `back_off`, `unwritten`, `background`, `late`, `debugger`, `sleep`, and what later versions add.
+    /// `quota`, `back_off`, `unwritten`, `background`, `late`, `debugger`, `sleep`, `modal`, `recorder`, `context`, and
+    /// what later versions add.
     pub counts: H::Numbers,
     /// Keys whose value is no count.
     pub extra: H::Extra,

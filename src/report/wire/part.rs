@@ -31,7 +31,7 @@ pub(super) struct Part<'s> {
     /// Entries and elements that were left out before.
     pub(super) dropped: u64,
     /// The stack in place of the section's own.
-    pub(super) stack: Option<PartStack<'s>>,
+    pub(super) stack: Option<TrimmedStack<'s>>,
     /// So many of the oldest breadcrumbs are left out; all of them with [`usize::MAX`].
     pub(super) skipped: usize,
 }
@@ -53,7 +53,7 @@ impl Part<'_> {
 
 /// A stack that is written in place of a section's own, and what else of that section depends on it.
 #[derive(Clone, Copy)]
-pub(super) struct PartStack<'s> {
+pub(super) struct TrimmedStack<'s> {
     frames: &'s dyn Frames,
     /// So many frames from the innermost on.
     inner: usize,
@@ -65,7 +65,7 @@ pub(super) struct PartStack<'s> {
     pub(super) has_registers: bool,
 }
 
-impl Frames for PartStack<'_> {
+impl Frames for TrimmedStack<'_> {
     fn len(&self) -> usize {
         self.inner
             .saturating_add(self.frames.len().saturating_sub(self.outer))
@@ -79,16 +79,16 @@ impl Frames for PartStack<'_> {
     }
 }
 
-impl Serialize for PartStack<'_> {
+impl Serialize for TrimmedStack<'_> {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         frames::serialize(self, s)
     }
 }
 
-impl<'s> PartStack<'s> {
+impl<'s> TrimmedStack<'s> {
     /// All of it.
     pub(super) fn whole(frames: &'s dyn Frames, omitted: Option<Omitted>) -> Self {
-        PartStack {
+        TrimmedStack {
             frames,
             inner: frames.len(),
             outer: frames.len(),
@@ -99,10 +99,10 @@ impl<'s> PartStack<'s> {
 
     /// Nothing of it, and no gap.
     pub(super) fn none(frames: &'s dyn Frames, has_registers: bool) -> Self {
-        PartStack {
+        TrimmedStack {
             inner: 0,
             has_registers,
-            ..PartStack::whole(frames, None)
+            ..TrimmedStack::whole(frames, None)
         }
     }
 
@@ -136,7 +136,7 @@ impl<'s> PartStack<'s> {
             at: inner as u64,
             count: before.saturating_add(cut),
         };
-        let part = PartStack {
+        let part = TrimmedStack {
             inner,
             outer,
             omitted: if cut == 0 { omitted } else { Some(gap) },

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::fit::Fit;
 pub(crate) use super::part::Rules;
-use super::part::{Part, PartStack, may_fit};
+use super::part::{Part, TrimmedStack, may_fit};
 use crate::report::checksum::crc32;
 use crate::report::model::{
     Breadcrumbs, Capture, Context, End, Event, Frames, Head, Hold, Image, Loss, NearMemory,
@@ -145,20 +145,20 @@ fn encode_stack<S: Stacked>(
         encode_part(buffer, S::KIND, rules, section, part)
     };
     if may_fit {
-        let whole = with((!is_own).then(|| PartStack::whole(frames, omitted)), 0);
+        let whole = with((!is_own).then(|| TrimmedStack::whole(frames, omitted)), 0);
         if whole.dropped == 0 {
             return whole;
         }
     }
     // Frames are worth more than registers.
-    let bare = with(Some(PartStack::none(frames, false)), 0);
-    let full = with(Some(PartStack::none(frames, true)), 0);
+    let bare = with(Some(TrimmedStack::none(frames, false)), 0);
+    let full = with(Some(TrimmedStack::none(frames, true)), 0);
     let bytes = full.body.saturating_sub(bare.body);
     let is_small = full.dropped == bare.dropped && bytes <= room.saturating_sub(bare.body) / 2;
     let has_registers = is_small || frames.is_empty();
     let bare = if has_registers { full.body } else { bare.body };
     let room = room.saturating_sub(bare).saturating_sub(OVERHEAD);
-    let (stack, cut) = PartStack::none(frames, has_registers).within(room, omitted);
+    let (stack, cut) = TrimmedStack::none(frames, has_registers).within(room, omitted);
     with(Some(stack), cut.saturating_add(u64::from(!has_registers)))
 }
 

@@ -165,7 +165,7 @@ fn text_layout(text: &[u8]) -> Option<Layout> {
 
 /// Reads the text that `file` ends with, which `header` may stand in front of.
 fn read_text(file: &[u8], text: &[u8], header: Fields) -> Option<Reading> {
-    let (lines, dedented) = (EndLines::new(file, text), dedented(text));
+    let (lines, dedented) = (LineNumbers::new(file, text), dedented(text));
     Some(match text_layout(text)? {
         Layout::Spindump => spindump::read(&dedented, header, lines),
         _ => crash_text::read(&dedented, header, lines),
@@ -285,19 +285,19 @@ fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
 }
 
-/// The lines of a text that a file ends with.
+/// Where the lines of a text lie in the file that ends with it.
 #[derive(Debug, Clone, Copy)]
-struct EndLines<'a> {
+struct LineNumbers<'a> {
     file: &'a [u8],
     /// How many lines of the file end before the text.
     above: usize,
 }
 
-impl EndLines<'_> {
-    fn new<'a>(file: &'a [u8], text: &[u8]) -> EndLines<'a> {
+impl LineNumbers<'_> {
+    fn new<'a>(file: &'a [u8], text: &[u8]) -> LineNumbers<'a> {
         let before = &file[..file.len().saturating_sub(text.len())];
         let above = before.iter().filter(|byte| **byte == b'\n').count();
-        EndLines { file, above }
+        LineNumbers { file, above }
     }
 
     /// The numbers in the file of lines of the text, and where they begin there, in bytes. The numbers given are in

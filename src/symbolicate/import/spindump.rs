@@ -36,7 +36,7 @@ use super::draft::{Draft, frame};
 use super::fields::Fields;
 use super::labels::Labels;
 use super::samples::{Node, put_heaviest, stacks};
-use super::{EndLines, Layout, values};
+use super::{Layout, LineNumbers, values};
 use crate::report::{DamageKind, EventKind, Reading, Thread, Value, limits};
 
 /// Whether the text looks like one.
@@ -51,7 +51,7 @@ pub(super) fn is_one(text: &[u8]) -> bool {
 }
 
 /// `lines` are those of the text where it was found.
-pub(super) fn read(text: &[u8], mut header: Fields, lines: EndLines<'_>) -> Reading {
+pub(super) fn read(text: &[u8], mut header: Fields, lines: LineNumbers<'_>) -> Reading {
     let text: Cow<'_, str> = String::from_utf8_lossy(text);
     let mut page = Spindump::default();
     for (line, number) in text.lines().zip(1..) {
@@ -346,7 +346,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_makes_it_panic(text in "(Process: a \\[[0-9]{0,3}\\]|Thread 0x[0-9a-f]{0,3}( DispatchQueue \"[a-z]{0,3}\"?)?| {0,9}[0-9]{1,3} {1,2}[a-z?]{0,4}( \\+ 1)? ?(\\(a \\+ 1\\))? \\[0x[0-9a-f]{0,4}\\]( [0-9]-[0-9])?|Binary Images:|Steps: [0-9]{1,3} \\([0-9a-z é]{0,6}|0x[0-9a-f]{0,3} - 0x[0-9a-f]{0,3} [+a-zé<>() /]{0,9}|\n){0,20}") {
-            let lines = EndLines::new(text.as_bytes(), text.as_bytes());
+            let lines = LineNumbers::new(text.as_bytes(), text.as_bytes());
             let _ = read(text.as_bytes(), Fields::default(), lines);
         }
     }

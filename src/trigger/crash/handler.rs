@@ -270,7 +270,10 @@ impl Arrived {
     }
 
     fn crashed_while_writing(&self, facts: &SignalFacts) -> Then {
-        if facts.sender.is_some_and(|sender| sender != process_id()) {
+        // Darwin gives a general protection fault the code of what is sent, and no sender.
+        let is_unknown = |sender: u32| cfg!(target_vendor = "apple") && sender == 0;
+        let is_other = |sender| sender != process_id() && !is_unknown(sender);
+        if facts.sender.is_some_and(is_other) {
             // A signal from outside is no crash of ours: the report goes on.
             return Then::Nothing;
         }

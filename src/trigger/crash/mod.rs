@@ -7,11 +7,11 @@
 //! writer itself comes back to [`CrashWriter::salvage`], and a signal that the process lives on after to
 //! [`CrashWriter::retract`].
 
+mod claims;
 mod handler;
 #[cfg(target_vendor = "apple")]
 mod mach;
 mod previous;
-mod sections;
 mod state;
 mod waiting;
 mod witness;
@@ -21,14 +21,14 @@ mod writing;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+pub(crate) use claims::{CrashPart, WriterRole};
 pub(crate) use handler::{install, replaced, uninstall};
-pub(crate) use sections::{CrashPart, WriterRole};
 pub(crate) use state::in_progress;
 pub(crate) use witness::crashed_too;
 #[cfg(target_os = "linux")]
 pub(crate) use writer_thread::WriterThread;
 
-use sections::Claims;
+use claims::Claims;
 
 use crate::capture::Registers;
 use crate::platform::signals::{FAULTS, SignalFacts};

@@ -34,8 +34,8 @@ impl Arrived {
                 // SAFETY: the caller vouches for what arrived.
                 let goes_on = unsafe { self.call() };
                 PASSING.fetch_sub(1, Ordering::Relaxed);
-                // One that gives way and returns waits for a fault to come again (as Rust's own
-                // for SIGSEGV and SIGBUS); these do not, and the process would go on without us.
+                // A handler that gives way to a fault (as Rust's own for SIGSEGV and SIGBUS) relies on it coming again.
+                // The signals in `once` do not come again: the process would go on.
                 let once = [libc::SIGTRAP, libc::SIGSYS, libc::SIGABRT, libc::SIGTERM];
                 if !goes_on && !once.contains(&self.signal) {
                     return true;

@@ -11,7 +11,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use super::sections::Claims;
+use super::claims::Claims;
 use super::{CrashPart, CrashWriter, Crashed};
 use crate::platform::signals;
 use crate::platform::stacks::{self, CrashStack};

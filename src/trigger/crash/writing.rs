@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 
-use super::sections::Claims;
+use super::claims::Claims;
 #[cfg(target_vendor = "apple")]
 use super::state::{DEALS_WITH_IT, DEALT_WITH, LEAVE_TO_DEBUGGER, OWNER, WRITES_FOR_IT, inside};
 use super::state::{DONE, FIRST_SIGNAL, STACK, WRITER};

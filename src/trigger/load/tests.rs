@@ -7,9 +7,9 @@ const MS: u64 = 1_000_000;
 /// Plays spans of (milliseconds, process CPU, watched CPU, frames a second, MiB) and gives what
 /// was found, with the millisecond.
 fn play(loads: Loads, spans: &[(u64, f64, f64, f64, u64)]) -> Vec<(u64, Excess)> {
-    let mut gauge = Gauge {
+    let mut gauge = LoadObservation {
         limit: 1000 << 20,
-        ..Gauge::default()
+        ..LoadObservation::default()
     };
     let mut detector = LoadDetector::new(loads, gauge);
     let period = detector.period();

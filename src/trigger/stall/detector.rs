@@ -1,4 +1,4 @@
-//! The state machine itself: looks in, decisions out.
+//! The state machine itself: observations in, decisions out.
 
 use super::episode::{AmbiguousTurn, Episode, Launching, TurnUse};
 use super::observation::{Decision, Held, Next, Observation};
@@ -14,8 +14,8 @@ pub struct Detector {
     pub(super) launch: u64,
     /// Whether all waiting before the first beat counts.
     pub(super) launch_waits: bool,
-    /// How many looks there were.
-    pub(super) looks: u32,
+    /// How many observations there were.
+    pub(super) observations: u32,
     /// The last observation.
     pub(super) last: Observation,
     /// When the thread was last seen to work; it rests this long after.
@@ -34,7 +34,7 @@ impl Detector {
             strikes: stall.strikes.max(1),
             launch: stall.launch.map_or(threshold, nanos),
             launch_waits: stall.launch_waits,
-            looks: 0,
+            observations: 0,
             last: observation,
             active: observation.now,
             asleep: false,
@@ -62,7 +62,7 @@ impl Detector {
             };
             return (self.give_up(observation, How::ThreadEnded), nothing);
         }
-        self.looks = self.looks.wrapping_add(1);
+        self.observations = self.observations.wrapping_add(1);
         let now = observation.now.max(self.last.now);
         let interval = now - self.last.now;
         let steps = observation.beat.since(self.last.beat);

@@ -1,4 +1,4 @@
-//! When the watchdog looks next: each time-out of a turn, ever more rarely in a stall, never while the app rests.
+//! When the watchdog observes next: each time-out of a turn, ever more rarely in a stall, never while the app rests.
 
 use super::detector::Detector;
 use super::observation::Next;
@@ -6,7 +6,7 @@ use crate::trigger::heartbeat::Beat;
 
 /// The watchdog sleeps for good after so long without a beat.
 pub(super) const REST_AFTER: u64 = 500_000_000;
-/// While a stall lasts, the watchdog looks at least so often.
+/// While a stall lasts, the watchdog observes at least so often.
 const STALL_PERIOD: u64 = 1_000_000_000;
 /// After so long a stall, samples come ever more slowly: each a fortieth later than the one before.
 const SAMPLES_SLOW_DOWN: u64 = 2_000_000_000;
@@ -14,7 +14,7 @@ const SAMPLES_SLOW_DOWN: u64 = 2_000_000_000;
 pub(super) const NEVER_BEAT: u64 = 60_000_000_000;
 
 impl Detector {
-    /// When the watchdog looks next, and whether it takes wake-up calls until then.
+    /// When the watchdog observes next, and whether the next beat wakes it.
     pub(super) fn next(&mut self, now: u64, due: u64) -> Next {
         let tolerance = self.tolerance();
         self.asleep = false;

@@ -41,7 +41,7 @@ pub(super) struct Episode {
 pub(super) struct AmbiguousTurn {
     /// What the episode had counted before.
     pub(super) before: u64,
-    /// The looks before and after.
+    /// The observations before and after.
     pub(super) from: u64,
     pub(super) now: u64,
     pub(super) cpu: u64,

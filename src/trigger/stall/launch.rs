@@ -7,7 +7,7 @@ use super::observation::{Decision, Held, Observation};
 use crate::platform::gauge::Waits;
 use crate::trigger::heartbeat::Beat;
 
-/// While the thread rests, the watchdog looks only so often whether it has begun to work, nanoseconds.
+/// While the thread rests, the watchdog observes only so often whether it has begun to work, nanoseconds.
 const REST_PERIOD: u64 = 250_000_000;
 
 impl Detector {
@@ -55,7 +55,7 @@ impl Detector {
     pub(super) fn next_in_wait(&self, now: u64) -> Option<u64> {
         const OF_64: [u64; 8] = [17, 27, 21, 33, 13, 29, 19, 25];
         let waits = matches!(self.last.waits, Waits::Disk | Waits::Lock);
-        let part = OF_64[(self.looks % 8) as usize];
+        let part = OF_64[(self.observations % 8) as usize];
         (waits && self.last.beat == Beat::NONE && !self.launch_waits)
             .then_some(now.saturating_add((self.timeout / 64).saturating_mul(part).max(1)))
     }

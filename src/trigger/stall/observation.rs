@@ -1,4 +1,4 @@
-//! What goes into the detector and what comes out of it: looks and decisions.
+//! What goes into the detector and what comes out of it: observations and decisions.
 
 use super::outcome::{Reason, StallEndInfo, StallInfo};
 use crate::platform::gauge::Waits;

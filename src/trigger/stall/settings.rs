@@ -13,7 +13,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stall {
-    /// One strike, 50 ms: the watchdog looks so often.
+    /// One strike, 50 ms: the watchdog observes so often.
     pub timeout: Duration,
     /// So many strikes in a row are a stall, 5.
     pub strikes: u32,

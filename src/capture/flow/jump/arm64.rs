@@ -1,4 +1,4 @@
-//! What arm64 instructions do to registers, as far as code that installs them needs.
+//! What arm64 instructions do to registers, as far as code that restores them needs.
 //!
 //! Source: Arm Architecture Reference Manual for A-profile, C4.1 (encodings).
 

@@ -1,4 +1,4 @@
-//! Where code is about to jump that installs another frame's registers: `longjmp`, and what brings
+//! Where code is about to jump that restores another frame's registers: `longjmp`, and what brings
 //! an exception to its landing pad (LLVM libunwind's `jumpto`).
 //!
 //! Such code has written over its caller's frame pointer, over its return address, or over the
@@ -72,7 +72,7 @@ impl<M: Memory> Machine<'_, M> {
 }
 
 /// The registers with which code that stands at `pc` (svma) of a function will arrive at the frame
-/// that it installs, and the bits of those that are known: pc and sp always. `None` where that
+/// that it restores, and the bits of those that are known: pc and sp always. `None` where that
 /// is not known. Signal-safe.
 pub(crate) fn jump_target<M: Memory>(
     code: Code<'_>,

@@ -1,4 +1,4 @@
-//! What x86_64 instructions do to registers, as far as code that installs them needs.
+//! What x86_64 instructions do to registers, as far as code that restores them needs.
 //!
 //! Source: Intel Software Developer's Manual volume 2, appendix A (opcode maps).
 

@@ -11,7 +11,7 @@ pub(super) use self::lines::{image_line, is_address};
 use super::draft::{Draft, frame};
 use super::fields::Fields;
 use super::labels::Labels;
-use super::{EndLines, Layout, values};
+use super::{Layout, LineNumbers, values};
 use crate::report::{DamageKind, EventKind, Frame, Image, Reading, Thread, limits};
 
 /// Whether the text looks like one: two of its labels at the beginning of lines.
@@ -36,7 +36,7 @@ pub(super) fn is_one(text: &[u8]) -> bool {
 }
 
 /// `lines` are those of the text where it was found.
-pub(super) fn read(text: &[u8], mut header: Fields, lines: EndLines<'_>) -> Reading {
+pub(super) fn read(text: &[u8], mut header: Fields, lines: LineNumbers<'_>) -> Reading {
     let text: Cow<'_, str> = String::from_utf8_lossy(text);
     let mut draft = Draft::default();
     images(&mut draft, &text);
@@ -329,7 +329,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_makes_it_panic(text in "(Thread [0-9]{0,3}( name| Crashed)?:|[0-9]{1,2} +[a-z?]{0,4} +0x[0-9a-f]{0,4} ?[+a-z0-9() ]{0,9}|Binary Images:|0x[0-9a-f]{0,3} - 0x[0-9a-f]{0,3} [+a-zé<>() /]{0,9}|\n|[A-Za-zé: (]{0,9}){0,20}") {
-            let lines = EndLines::new(text.as_bytes(), text.as_bytes());
+            let lines = LineNumbers::new(text.as_bytes(), text.as_bytes());
             let _ = read(text.as_bytes(), Fields::default(), lines);
         }
     }

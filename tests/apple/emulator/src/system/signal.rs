@@ -41,6 +41,8 @@ impl Signal {
         let code = match number {
             SIGFPE => 7,
             SIGBUS => 2,
+            // A general protection fault has SEGV_NOOP.
+            SIGSEGV if code == 13 => 0,
             SIGSEGV => code,
             _ => 1,
         };

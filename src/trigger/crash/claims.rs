@@ -40,7 +40,7 @@ const FREE: u32 = 0;
 const DONE: u32 = 3;
 const STATE: u32 = 3;
 
-static WORDS: PartStates = PartStates([const { AtomicU32::new(0) }; COUNT]);
+static PART_STATES: PartStates = PartStates([const { AtomicU32::new(0) }; COUNT]);
 
 /// For each part: the crash's number << 2 | state.
 struct PartStates<A = AtomicU32>([A; COUNT]);
@@ -63,7 +63,7 @@ impl Claims {
     /// All parts are free. Only for the thread that owns the crash. Signal-safe.
     pub fn fresh() -> Claims {
         Claims {
-            crash: WORDS.begin(),
+            crash: PART_STATES.begin(),
             role: WriterRole::Dying,
             writer_thread_died: false,
         }
@@ -79,12 +79,12 @@ impl Claims {
 
     /// Claims a part: whether it is this writer's now. Signal-safe.
     pub fn claim(&self, part: CrashPart) -> bool {
-        WORDS.claim(self, part)
+        PART_STATES.claim(self, part)
     }
 
     /// A claimed part is written; `false` where it was taken over meanwhile. Signal-safe.
     pub fn done(&self, part: CrashPart) -> bool {
-        WORDS.done(self, part)
+        PART_STATES.done(self, part)
     }
 
     /// Whether the part is still to be had. Signal-safe.
@@ -112,7 +112,7 @@ impl Claims {
 
     /// How many parts are written. Signal-safe.
     pub fn written(&self) -> usize {
-        WORDS.written(self.crash)
+        PART_STATES.written(self.crash)
     }
 
     /// What the writer thread is stuck in is written by the dying thread; what it died of only where there
@@ -122,7 +122,7 @@ impl Claims {
     }
 
     fn state(&self, part: CrashPart) -> Option<u32> {
-        WORDS.state(self.crash, part)
+        PART_STATES.state(self.crash, part)
     }
 }
 

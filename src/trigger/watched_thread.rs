@@ -5,7 +5,7 @@ use crate::platform::{Thread, ThreadGauge};
 
 /// The watched thread, and what the kernel reports of it.
 #[derive(Debug)]
-pub(crate) struct Followed {
+pub(crate) struct WatchedThread {
     #[cfg_attr(
         not(target_vendor = "apple"),
         allow(dead_code, reason = "only Apple's queues move")
@@ -21,10 +21,10 @@ pub(crate) struct Followed {
     before: u64,
 }
 
-impl Followed {
+impl WatchedThread {
     /// Begins with this thread. Not signal-safe.
-    pub fn new(thread: Thread) -> Followed {
-        Followed {
+    pub fn new(thread: Thread) -> WatchedThread {
+        WatchedThread {
             installed: thread,
             now: thread,
             gauge: ThreadGauge::open(thread.tid()),
