@@ -1,5 +1,5 @@
 //! Too much load: CPU of the process, memory, and the frame rate together with the watched thread's
-//! CPU. Pure: its driver hands in one [`Gauge`] after another.
+//! CPU. Pure: its driver hands in one [`LoadObservation`] after another.
 
 use std::collections::VecDeque;
 use std::time::Duration;
