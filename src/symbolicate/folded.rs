@@ -7,6 +7,7 @@ use addr2line::gimli::{
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::dwarf::R;
+use super::units::{is_in, set_address, set_addresses};
 
 /// Where in `.debug_line` the addresses stand that begin such lines, and how many bytes they have. `code` has the
 /// ranges of addresses that hold code.
@@ -64,34 +65,14 @@ fn programs(dwarf: &Dwarf<R<'_>>, code: &[(u64, u64)]) -> FxHashSet<usize> {
             break;
         };
         known.clear();
-        let mut begins = set_addresses(program, first.address_size());
+        let size = first.address_size();
+        let set_address = set_address(size);
+        let mut begins = set_addresses(program, &set_address, size);
         if begins.any(|(_, address)| is_in(code, address) && !known.insert(address)) {
             doubtful.insert(at);
         }
     }
     doubtful
-}
-
-/// What looks like an instruction that sets the address: where its operand stands in `bytes`, and the address.
-fn set_addresses(bytes: R<'_>, size: u8) -> impl Iterator<Item = (usize, u64)> {
-    let opcode = set_address(size);
-    let hits: Vec<usize> = memchr::memmem::find_iter(bytes.slice(), &opcode).collect();
-    hits.into_iter().filter_map(move |hit| {
-        let at = hit + opcode.len();
-        let mut operand = bytes;
-        operand.skip(at).ok()?;
-        Some((at, operand.read_address(size).ok()?))
-    })
-}
-
-/// The instruction, but for its operand of `size` bytes.
-fn set_address(size: u8) -> [u8; 3] {
-    [0, size.wrapping_add(1), gimli::DW_LNE_set_address.0]
-}
-
-fn is_in(code: &[(u64, u64)], address: u64) -> bool {
-    let after = code.partition_point(|&(start, _)| start <= address);
-    after > 0 && address < code[after - 1].1
 }
 
 /// What the entry of a function says of its source.
@@ -115,7 +96,7 @@ fn of_unit(
     let bytes = program.header().raw_program_buf();
     let base = bytes.offset_from(*dwarf.debug_line.reader());
     let mut operands: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
-    for (at, address) in set_addresses(bytes, size) {
+    for (at, address) in set_addresses(bytes, &set_address(size), size) {
         operands.entry(address).or_default().push(base + at);
     }
     operands.retain(|&address, all| all.len() > 1 && is_in(code, address));

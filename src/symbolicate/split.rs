@@ -86,7 +86,7 @@ impl Split {
         let sections = Arc::new(DwarfSections::load_split(&object));
         self.sections.push(sections.clone());
         // SAFETY: held in `self.sections` for as long as this value; what reads them is dropped with
-        // `Direct`, whose `context` stands before it.
+        // `Addr2Line`, whose `context` stands before it.
         Some(unsafe { forever(&sections) })
     }
 }

@@ -18,8 +18,8 @@ const NAMES_KEPT: usize = 1 << 17;
 /// So many paths are kept: a large app has some ten thousand source files.
 const PATHS_KEPT: usize = 1 << 15;
 
-/// A function's name and its mangled one, and a symbol's relative address.
-type FunctionName = (Option<[Arc<str>; 2]>, Option<u64>);
+/// A frame with a name and nothing else, and a symbol's relative address.
+type NamedFrame = (Frame, Option<u64>);
 
 /// The table of a whole debug file.
 pub(crate) struct FullTable {
@@ -34,7 +34,7 @@ pub(crate) struct FullTable {
 #[derive(Default)]
 struct SharedTexts {
     /// Names by where they stand in the cache.
-    names: FxHashMap<usize, FunctionName>,
+    names: FxHashMap<usize, NamedFrame>,
     /// Paths by how they are stored.
     paths: FxHashMap<String, Arc<str>>,
 }
@@ -71,14 +71,13 @@ impl FullTable {
         let mut texts = lock(&self.texts);
         let mut entry = None;
         let frame = |(index, (of, path, line)): (usize, &(Function<'_>, Option<String>, u32))| {
-            let (names, symbol) = texts.name(of.name());
+            let (named, symbol) = texts.named(of.name());
             let own = Some(of.entry_pc()).filter(|&entry| entry != u32::MAX);
-            entry = symbol.or(own.map(u64::from)).filter(|_| names.is_some());
-            let [function, mangled] = names.map_or([None, None], |names| names.map(Some));
+            entry = symbol
+                .or(own.map(u64::from))
+                .filter(|_| named.function.is_some());
             let file = path.as_ref().and_then(|path| texts.path(path));
             Frame {
-                function,
-                mangled,
                 // A line of no file says nothing.
                 line: Some(*line).filter(|&line| line != 0 && file.is_some()),
                 source: match symbol {
@@ -87,6 +86,7 @@ impl FullTable {
                 },
                 file,
                 inlined: index + 1 < found.len(),
+                ..named
             }
         };
         let frames: Arc<[Frame]> = found.iter().enumerate().map(frame).collect();
@@ -116,7 +116,7 @@ impl SharedTexts {
     }
 
     /// What stands for a name as it is stored.
-    fn name(&mut self, text: &str) -> FunctionName {
+    fn named(&mut self, text: &str) -> NamedFrame {
         let key = text.as_ptr() as usize;
         if self.names.len() >= NAMES_KEPT {
             self.names.clear();
@@ -125,15 +125,8 @@ impl SharedTexts {
             .names
             .entry(key)
             .or_insert_with(|| match restored(text) {
-                ("", ..) => (None, None),
-                (name, demangled, symbol) => {
-                    let function: Arc<str> = demangled.into();
-                    let mangled = match name == demangled {
-                        true => function.clone(),
-                        false => name.into(),
-                    };
-                    (Some([function, mangled]), symbol)
-                }
+                ("", ..) => (Frame::default(), None),
+                (name, demangled, symbol) => (Frame::named(name, demangled), symbol),
             });
         known.clone()
     }

@@ -181,17 +181,35 @@ fn program_at<'a>(dwarf: &Dwarf<R<'a>>, lines: DebugLineOffset) -> Option<R<'a>>
 /// Whether a sequence of a line program begins in `code`, by the instructions alone that set the address:
 /// no row is read for it.
 fn begins_in(code: &[(u64, u64)], program: R<'_>, address_size: u8) -> bool {
-    let set_address = [0, address_size.wrapping_add(1), gimli::DW_LNE_set_address.0];
-    memchr::memmem::find_iter(program.slice(), &set_address).any(|at| {
+    let set_address = set_address(address_size);
+    let mut addresses = set_addresses(program, &set_address, address_size);
+    addresses.any(|(_, address)| is_in(code, address))
+}
+
+/// The instruction of a line program that sets the address, but for its operand of `size` bytes.
+pub(super) fn set_address(size: u8) -> [u8; 3] {
+    [0, size.wrapping_add(1), gimli::DW_LNE_set_address.0]
+}
+
+/// What looks like [`set_address`]: where its operand of `size` bytes stands in `program`, and the address.
+pub(super) fn set_addresses<'p>(
+    program: R<'p>,
+    set_address: &'p [u8; 3],
+    size: u8,
+) -> impl Iterator<Item = (usize, u64)> + 'p {
+    let hits = memchr::memmem::find_iter(program.slice(), set_address);
+    hits.filter_map(move |hit| {
+        let at = hit + set_address.len();
         let mut operand = program;
-        let address = operand
-            .skip(at + set_address.len())
-            .and_then(|()| operand.read_address(address_size));
-        address.is_ok_and(|address| {
-            let after = code.partition_point(|&(start, _)| start <= address);
-            after > 0 && address < code[after - 1].1
-        })
+        operand.skip(at).ok()?;
+        Some((at, operand.read_address(size).ok()?))
     })
+}
+
+/// Whether one of the ranges of `code`, which are in order, holds the address.
+pub(super) fn is_in(code: &[(u64, u64)], address: u64) -> bool {
+    let after = code.partition_point(|&(start, _)| start <= address);
+    after > 0 && address < code[after - 1].1
 }
 
 const EVERYWHERE: Range = Range {
