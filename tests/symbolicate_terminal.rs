@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use clap::ValueEnum;
 use deadline::{Ran, symbolicate};
 use report_support::full_report;
-use symbolicate_support::Workshop;
+use symbolicate_support::{Workshop, line_program};
 use wedjat::report::{self, Report};
 use wedjat::symbolicate::command::FormatName;
 
@@ -178,7 +178,7 @@ fn no_error_message_does_either() {
 
 #[test]
 fn names_in_debug_files_are_shown_plainly() {
-    let source = ".text\n.globl main\n.type main,@function\nmain: nop\n.rept 64\nnop\n.endr\nret\n.Lend:\n.size main,.-main
+    let units = ".text\n.globl main\n.type main,@function\nmain: nop\n.rept 64\nnop\n.endr\nret\n.Lend:\n.size main,.-main
          .section .debug_abbrev,\"\",@progbits
          .uleb128 1, 0x11
          .byte 1
@@ -203,23 +203,17 @@ fn names_in_debug_files_are_shown_plainly() {
          .quad main
          .quad .Lend - main
          .uleb128 0
-         .Lunit_end:
-         .section .debug_line,\"\",@progbits
-         .long .Lline_end - .Lline_version
-         .Lline_version: .value 4
-         .long .Lprogram - .Lprologue
-         .Lprologue: .byte 1, 1, 1, -5, 14, 13
-         .byte 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1
-         .byte 0
-         .string \"f\\033[31m\\342\\200\\256\\302\\233.c\"
-         .byte 0, 0, 0, 0
-         .Lprogram: .byte 0, 9, 2
+         .Lunit_end:";
+    let files = r#".string "f\033[31m\342\200\256\302\233.c"
+         .byte 0, 0, 0"#;
+    let rows = "
+         .byte 0, 9, 2
          .quad main
          .byte 0x13
-         .byte 2, 64, 0, 1, 1
-         .Lline_end:
-         .section .note.GNU-stack,\"\",@progbits\n";
-    let workshop = Workshop::new(&[("a.s", source)]);
+         .byte 2, 64, 0, 1, 1";
+    let lines = line_program(files, rows);
+    let source = format!("{units}{lines}.section .note.GNU-stack,\"\",@progbits\n");
+    let workshop = Workshop::new(&[("a.s", &source)]);
     let name = "a\u{1b}[31m.so";
     workshop.run(&format!(
         "gcc -shared -nostdlib -Wl,--build-id=sha1 a.s -o {name}"

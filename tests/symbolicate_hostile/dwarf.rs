@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use wedjat::symbolicate::{Addresses, Cache, DebugFiles};
 
 use crate::deadline::{Ran, most_memory, symbolicate};
-use crate::symbolicate_support::Workshop;
+use crate::symbolicate_support::{Workshop, line_program};
 use crate::{assembled, unit};
 
 /// What the command gives for `main` of it, which it must.
@@ -22,30 +22,23 @@ fn main_of(workshop: &Workshop, name: &str) -> Ran {
 fn a_line_of_no_file_is_not_shown() {
     // The unit names no function; its line program has a row for `main` and for the code behind it,
     // and no files.
-    let lines = "
-        .section .debug_line,\"\",@progbits
-        .long .Lline_end - .Lline_version
-        .Lline_version: .value 4
-        .long .Lprogram - .Lheader
-        .Lheader: .byte 1, 1, 1, -5, 14, 13
-        .byte 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1
-        .byte 0, 0
-        .Lprogram: .byte 0, 9, 2
+    let rows = "
+        .byte 0, 9, 2
         .quad main
         .byte 3
         .sleb128 41
         .byte 1
         .byte 2
         .uleb128 .Lbehind_end - main
-        .byte 0, 1, 1
-        .Lline_end:
+        .byte 0, 1, 1";
+    let behind = "
         .text
         .rept 16
         nop
         .endr
         .Lbehind_end:";
     let folder = tempfile::tempdir().unwrap();
-    let workshop = assembled(&(unit("", "") + lines));
+    let workshop = assembled(&(unit("", "") + &line_program("", rows) + behind));
     let path = workshop.path("a.so");
     let data = fs::read(&path).unwrap();
     let object = object::File::parse(&*data).unwrap();
@@ -180,20 +173,13 @@ fn what_thousands_of_units_share_is_read_in_bounded_memory() {
         .quad .Lend - main
         .set table, table + 11
         .endr";
-    let lines = "
-        .section .debug_line,\"\",@progbits
-        .long .Lline_end - .Lline_version
-        .Lline_version: .value 4
-        .long .Lprogram - .Lprologue
-        .Lprologue: .byte 1, 1, 1, -5, 14, 13
-        .byte 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1
-        .byte 0, 0
-        .Lprogram: .rept 3000
+    let rows = "
+        .rept 3000
         .byte 0, 9, 2
         .quad 0x10
         .byte 1, 0x20, 0, 1, 1
-        .endr
-        .Lline_end:";
+        .endr";
+    let lines = line_program("", rows);
     let with_lines = unit(
         "
         .uleb128 2, 0x11
@@ -259,28 +245,19 @@ fn tables_that_are_all_size_are_read_in_bounded_memory() {
         .set code, code + 1
         .endr";
     // A row a byte: two million of them, all at one address.
-    let many_rows = "
-        .section .debug_line,\"\",@progbits
-        .long .Lline_end - .Lline_version
-        .Lline_version: .value 4
-        .long .Lprogram - .Lprologue
-        .Lprologue: .byte 1, 1, 1, -5, 14, 13
-        .byte 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1
-        .byte 0
-        .string \"a.c\"
-        .byte 0, 0, 0, 0
-        .Lprogram: .byte 0, 9, 2
+    let rows = "
+        .byte 0, 9, 2
         .quad main
         .fill 2000000, 1, 0x13
-        .byte 2, 64, 0, 1, 1
-        .Lline_end:";
+        .byte 2, 64, 0, 1, 1";
+    let many_rows = line_program(".string \"a.c\"\n.byte 0, 0, 0", rows);
     let lying_block = "
         .uleb128 2, 0x34
         .byte 0
         .uleb128 0x2, 0x4, 0, 0";
     for (name, debug) in [
         ("abbreviations", unit(many_abbreviations, "")),
-        ("rows", unit("", "") + many_rows),
+        ("rows", unit("", "") + &many_rows),
         ("block", unit(lying_block, ".uleb128 2\n.long 0xfffffff0")),
     ] {
         let ran = main_of(&assembled(&debug), name);

@@ -9,6 +9,26 @@ use std::process::Command;
 use wedjat::report::model::{Event, EventKind, Found, Frame, Image, Report, Signal, Thread};
 use wedjat::symbolicate::{Addresses, DebugFiles, Stack, Symbolicator};
 
+/// `.debug_line` in assembly: a program of DWARF 4 with these entries of files and these instructions.
+pub fn line_program(files: &str, instructions: &str) -> String {
+    format!(
+        "
+        .section .debug_line,\"\",@progbits
+        .long .Lline_end - .Lline_version
+        .Lline_version: .value 4
+        .long .Lprogram - .Lprologue
+        .Lprologue: .byte 1, 1, 1, -5, 14, 13
+        .byte 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1
+        .byte 0
+        {files}
+        .byte 0
+        .Lprogram:
+        {instructions}
+        .Lline_end:
+        "
+    )
+}
+
 /// A folder with sources and what was made of them.
 pub struct Workshop {
     folder: tempfile::TempDir,
