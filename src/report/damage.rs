@@ -1,4 +1,4 @@
-//! What can be wrong with a report, and the messages about it.
+//! Kinds of damage to a report, and the messages about them.
 
 use std::fmt;
 
@@ -8,11 +8,11 @@ use super::limits;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Damage {
-    /// Where, in bytes from the start of the file or stream.
+    /// Offset in bytes from the start of the file or stream.
     pub offset: u64,
-    /// What sort of damage it is.
+    /// The kind of damage.
     pub kind: DamageKind,
-    /// What is wrong and what to do, for people; holds no control characters.
+    /// A message for people: the damage and what to do about it; holds no control characters.
     pub message: String,
 }
 
@@ -60,14 +60,14 @@ pub enum ReadError {
     Empty,
     /// The bytes are something else, or nothing known.
     NotAReport {
-        /// Where they begin, in bytes from the start of the file or stream.
+        /// Offset of these bytes from the start of the file or stream.
         offset: u64,
-        /// What they look like, as `a JPEG image`.
+        /// A name for the file type they resemble, as `a JPEG image`; `None` if it is not known.
         looks_like: Option<&'static str>,
     },
     /// The file ends within its first section.
     CutInHead {
-        /// How many bytes there are.
+        /// Length of the file in bytes.
         bytes: u64,
     },
     /// A version of the format that this crate can't read.
@@ -77,9 +77,9 @@ pub enum ReadError {
     },
     /// The stream could not be read on.
     Io {
-        /// How many bytes came before.
+        /// Count of bytes read before the error.
         offset: u64,
-        /// What the system says.
+        /// The error of the stream.
         source: std::io::Error,
     },
 }
@@ -133,7 +133,7 @@ impl std::error::Error for ReadError {
     }
 }
 
-/// What bytes that are no report look like.
+/// Names the file type that `bytes`, which are no report, begin with; `None` if it is not known.
 pub(crate) fn looks_like(bytes: &[u8]) -> Option<&'static str> {
     const MAGICS: &[(&[u8], &str)] = &[
         (b"\xff\xd8\xff", "a JPEG image"),
@@ -203,7 +203,7 @@ pub(crate) fn shown(text: &str) -> String {
 pub(crate) struct Damages {
     list: Vec<Damage>,
     more: u64,
-    /// What is added to each offset: where the bytes stand in their stream.
+    /// Position of the bytes in their stream, which is added to each offset.
     pub(crate) base: u64,
 }
 

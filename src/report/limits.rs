@@ -3,7 +3,7 @@
 //! A writer keeps to them, a reader enforces them. They bound what a hostile file can make a reader
 //! do; no honest report comes near.
 
-/// How deep arrays and maps may nest within a section; the section itself is level 1.
+/// Levels to which arrays and maps may nest within a section; the section itself is level 1.
 pub const DEPTH: usize = 32;
 
 /// Bytes of one section.

@@ -68,7 +68,7 @@ pub(super) fn find<'a>(
         .find(|(_, value)| *value != Token::Nil)
 }
 
-/// An unsigned integer; 0 where there is none.
+/// An unsigned integer; 0 if the section has no such key.
 pub(super) fn unsigned(bytes: &[u8], section: &SectionAt<'_>, key: &str) -> u64 {
     match find(bytes, section, key) {
         Some((_, Token::Unsigned(value))) => value,
@@ -76,7 +76,7 @@ pub(super) fn unsigned(bytes: &[u8], section: &SectionAt<'_>, key: &str) -> u64 
     }
 }
 
-/// The bytes of a text or of raw bytes; none where there are none.
+/// The bytes of a text or of raw bytes; empty if the section has no such key.
 pub(super) fn raw<'a>(bytes: &'a [u8], section: &SectionAt<'_>, key: &str) -> &'a [u8] {
     match find(bytes, section, key) {
         Some((_, Token::Text(value) | Token::Bytes(value))) => value,
@@ -84,7 +84,7 @@ pub(super) fn raw<'a>(bytes: &'a [u8], section: &SectionAt<'_>, key: &str) -> &'
     }
 }
 
-/// Sixteen raw bytes; zeros where there are none.
+/// Sixteen raw bytes; zeros if the section has no such key.
 pub(super) fn id(bytes: &[u8], section: &SectionAt<'_>, key: &str) -> [u8; 16] {
     raw(bytes, section, key).try_into().unwrap_or_default()
 }

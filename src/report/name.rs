@@ -46,7 +46,7 @@ impl Name {
         let [a, b, c, d, ..] = *id;
         let id = u32::from_be_bytes([a, b, c, d]);
         let mut name = Name::EMPTY;
-        // What has no room is left out: it does not fail.
+        // A part that does not fit is left out: writing to a `Name` does not fail.
         let _ = write!(
             name,
             "{year:04}-{month:02}-{day:02}T{hours:02}-{minutes:02}-{seconds:02}.{millis:03}Z-{event}-{id:08x}.{ending}"
@@ -108,7 +108,7 @@ pub fn ending_of(name: &str) -> Option<&str> {
     is_ours.then_some(ending)
 }
 
-/// Whether it is a short id, as names have them.
+/// Returns true if `text` is a short id of a file name: eight lower-case hexadecimal digits.
 pub fn is_short_id(text: &[u8]) -> bool {
     text.len() == 8
         && text

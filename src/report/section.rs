@@ -1,4 +1,4 @@
-//! Where sections begin and end in untrusted bytes, and how to find the next one after damage.
+//! Bounds of sections in untrusted bytes, and the search for the next one after damage.
 
 use super::checksum::crc32;
 use super::limits;
@@ -8,17 +8,17 @@ use super::wire::section::is_known;
 /// One section's place in the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SectionAt<'a> {
-    /// Where its first byte is.
+    /// Offset of its first byte.
     pub(crate) start: usize,
     /// Its kind.
     pub(crate) kind: &'a str,
-    /// Where its map begins.
+    /// Offset of its map.
     pub(crate) map: usize,
-    /// Where the byte behind its last is.
+    /// Offset of the byte behind its last.
     pub(crate) end: usize,
 }
 
-/// What stands at a place in the bytes.
+/// A section, or the bytes between two sections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Piece<'a> {
     /// A section.
@@ -40,7 +40,7 @@ pub(crate) enum Why {
     TooLong,
 }
 
-/// How a section's `check` is used.
+/// The rule for a section's `check`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Checks {
     /// Something else vouches for all bytes.
@@ -111,7 +111,7 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// The next section behind `from`; the end of the bytes if there is none.
+    /// Returns the offset of the next section behind `from`, or of the end of the bytes.
     fn resume(&mut self, from: usize) -> usize {
         let mut at = from;
         while let Some(found) = candidate(self.bytes, at) {
@@ -187,8 +187,8 @@ pub(crate) fn begin(bytes: &[u8], start: usize) -> Result<(&str, usize), Why> {
     Ok((kind, map))
 }
 
-/// Where, from `at` on, something begins as a section does: an array of two, a short lower-case kind,
-/// a map.
+/// Returns the first offset from `at` on at which bytes look like the start of a section: an array of two, a short
+/// lower-case kind, a map.
 pub(crate) fn candidate(bytes: &[u8], at: usize) -> Option<usize> {
     let rest = bytes.get(at..)?;
     let mut from = 0;
@@ -202,7 +202,7 @@ pub(crate) fn candidate(bytes: &[u8], at: usize) -> Option<usize> {
     None
 }
 
-/// Whether `bytes` are a short lower-case kind and the header of a map.
+/// Returns true if `bytes` begin with a short lower-case kind and the header of a map.
 fn begins_as_section(bytes: &[u8]) -> bool {
     let [len @ 0xa1..=0xbf, rest @ ..] = bytes else {
         return false;
@@ -217,8 +217,8 @@ fn begins_as_section(bytes: &[u8]) -> bool {
             .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
 }
 
-/// Whether a section that was found in a search, and that no check speaks for, is more than some bytes of
-/// an id that look like one: its first key is a text, and behind it the bytes end or another begins.
+/// Returns true if a section that was found in a search and has no `check` is unlikely to be some bytes of an id that
+/// look like one: its first key is a text, and behind it the bytes end or another section begins.
 pub(crate) fn is_plausible(bytes: &[u8], section: &SectionAt<'_>) -> bool {
     let Ok((header, first)) = token(bytes, section.map) else {
         return false;
@@ -231,13 +231,13 @@ pub(crate) fn is_plausible(bytes: &[u8], section: &SectionAt<'_>) -> bool {
     has_keys && matches!(begin(bytes, section.end), Ok(_) | Err(Why::Cut))
 }
 
-/// Whether the section passes its `check`; `None` if it has none.
+/// Returns true if the section passes its `check`; `None` if it has no `check`.
 pub(crate) fn check(bytes: &[u8], section: &SectionAt<'_>) -> Option<bool> {
     let (covered, stated) = check_of(bytes, section)?;
     Some(crc32(0, covered) == stated)
 }
 
-/// What the section's `check` covers, and what it states; `None` if it has none.
+/// Returns the bytes that the section's `check` covers and the CRC-32 that it states; `None` if it has no `check`.
 pub(crate) fn check_of<'a>(bytes: &'a [u8], section: &SectionAt<'_>) -> Option<(&'a [u8], u32)> {
     let (rest, stated) = bytes
         .get(section.start..section.end)?
@@ -247,7 +247,7 @@ pub(crate) fn check_of<'a>(bytes: &'a [u8], section: &SectionAt<'_>) -> Option<(
         .then(|| (covered, u32::from_be_bytes(*stated)))
 }
 
-/// Whether anything in `bytes` looks like a section's `check`.
+/// Returns true if anything in `bytes` looks like a section's `check`.
 pub(crate) fn has_checks(bytes: &[u8]) -> bool {
     bytes.windows(7).any(|seven| seven == b"\xa5check\xce")
 }

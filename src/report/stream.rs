@@ -10,12 +10,12 @@ use super::section::{SectionAt, Why, begin, candidate, check, check_of, is_plaus
 use super::token::{Broken, Skim};
 use super::wire::section::WriteSection as _;
 
-/// How much is read at once.
+/// Bytes read from the stream at once.
 const CHUNK: usize = 64 << 10;
 /// A section's start is recognised from at most so many bytes: array, kind, map.
 const LONGEST_START: usize = 40;
 
-/// How a `head` begins.
+/// The first bytes of a `head`.
 const HEAD: &[u8] = b"\x92\xa4head";
 
 /// Reads reports, one after the other, from a stream: a pipe, a file, files put behind each other.
@@ -42,32 +42,32 @@ pub struct ReportReader<R> {
     chunk: Vec<u8>,
     /// The report that is being put together, and what has come behind it.
     buffer: Vec<u8>,
-    /// Where the buffer begins in the stream.
+    /// Position of the buffer in the stream.
     base: u64,
-    /// Where in the buffer the section begins that is looked at.
+    /// Offset in the buffer of the section being read.
     at: usize,
-    /// How far that section was looked at.
+    /// Progress of the check that this section is whole.
     skim: Skim,
-    /// What is at `at`.
+    /// The state of the bytes at `at`: a section is expected, searched for, or possibly found.
     look: Expect,
-    /// Whether the next report begins within that section.
+    /// Progress of the search for the next report's `head` within this section.
     within: Within,
-    /// Whether the report has a section yet.
+    /// True once the report has a section.
     has_section: bool,
-    /// How many bytes may still be looked at in vain.
+    /// Bytes that may still be read again without finding a section; bounds the time for hostile input.
     patience: u64,
     state: StreamState,
     error: Option<std::io::Error>,
     has_given: bool,
 }
 
-/// How far the search for a `head` within a section has come.
+/// Progress of the search for a `head` within a section.
 #[derive(Debug, Default)]
 struct Within {
     from: usize,
     /// Of what may be one, at `from`.
     skim: Option<Skim>,
-    /// Whether the section's `check` is right.
+    /// Result of the section's `check`, once it was computed.
     is_whole: Option<bool>,
 }
 
@@ -77,7 +77,7 @@ impl Within {
     }
 }
 
-/// What begins where the reader looks.
+/// The bytes that the reader expects at its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expect {
     /// A section should: the one before ended there.
@@ -97,7 +97,7 @@ enum StreamState {
     Done,
 }
 
-/// What was found out about the report's end.
+/// The end of the report, as far as it is known.
 enum Border {
     /// It ends there.
     At(usize),
@@ -232,9 +232,9 @@ impl<R: Read> ReportReader<R> {
     }
 }
 
-/// Where the next report begins, if it does within `section`: one that was cut goes on, by what it states, into the
-/// bytes of that report's `head`. A section with the right `check` is as long as it was written. What was looked at
-/// once stands in `within`, so that it does not matter in which pieces the bytes come.
+/// Returns the start of the next report, if it lies within `section`: a section that was cut extends, by the lengths it
+/// states, into the bytes of the next `head`. A section with the right `check` is as long as it was written. Progress
+/// is kept in `within`, so the result does not depend on the pieces in which the bytes arrive.
 fn head_within(
     bytes: &[u8],
     section: &SectionAt<'_>,

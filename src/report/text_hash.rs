@@ -1,8 +1,8 @@
-//! What tells one build of an image from another where its linker left no build id.
+//! A hash of an image's text, which identifies a build whose linker left no build id.
 
 use super::checksum::crc32;
 
-/// So much of the text is looked at: a millisecond's work.
+/// Bytes of the text that are hashed: about a millisecond's work.
 const HASHED: usize = 1 << 20;
 
 /// The `text_hash` of an image, of `text`, the bytes that its file has of its first executable segment:

@@ -18,7 +18,7 @@ pub(crate) enum Token<'a> {
 }
 
 impl<'a> Token<'a> {
-    /// What it is, for people.
+    /// Names the token's type, for messages.
     pub(crate) fn word(&self) -> &'static str {
         match self {
             Token::Nil => "nil",
@@ -75,7 +75,7 @@ fn any_token(bytes: &[u8], at: usize) -> Result<(Token<'_>, usize), Broken> {
     let (next, children) = behind(bytes, at)?;
     let token = bytes.get(at..next).unwrap_or_default();
     let (first, body) = token.split_first().ok_or(Broken::Cut)?;
-    // What comes behind a length of 1, 2 or 4 bytes.
+    // The bytes behind a length of 1, 2 or 4 bytes.
     let behind_length = |width: u8| body.get(1 << width..).unwrap_or_default();
     let unsigned = || {
         body.iter()
@@ -104,8 +104,8 @@ fn any_token(bytes: &[u8], at: usize) -> Result<(Token<'_>, usize), Broken> {
     Ok((token, next))
 }
 
-/// Where the token behind the one at `at` begins, and how many values that follow belong to this one: all
-/// that most tokens are read for, without looking into them.
+/// Returns the offset of the next token, and the count of values behind this token that belong to it, without decoding
+/// either.
 #[inline]
 fn behind(bytes: &[u8], at: usize) -> Result<(usize, u64), Broken> {
     let mut cursor = Cursor { bytes, at };
@@ -165,9 +165,9 @@ impl<'a> Cursor<'a> {
 /// Finds the end of a value without looking into it; can be carried on when more bytes are there.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Skim {
-    /// Where the next token begins.
+    /// Offset of the next token.
     pub(crate) at: usize,
-    /// How many values are still to come.
+    /// Count of values still to come.
     left: u64,
 }
 
@@ -189,7 +189,7 @@ impl Skim {
     }
 }
 
-/// Whether the whole value at `at` nests at most `limit` levels deep.
+/// Returns true if the value at `at` nests at most `limit` levels deep.
 pub(crate) fn is_shallow(bytes: &[u8], mut at: usize, limit: usize) -> bool {
     let mut left: Vec<u64> = Vec::with_capacity(limit);
     loop {

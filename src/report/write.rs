@@ -6,7 +6,7 @@ use super::checksum::crc32;
 use super::model::*;
 use super::wire::section::{Rules, WriteSection};
 
-/// Where the bytes of a report go: a file descriptor, or a `Vec<u8>` in tests.
+/// A destination for the bytes of a report: a file descriptor, or a `Vec<u8>` in tests.
 pub trait Sink {
     /// Takes all of `bytes`, one whole section, or fails.
     ///
@@ -30,7 +30,7 @@ impl Sink for Vec<u8> {
 /// Why a sink did not take what it was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SinkError {
-    /// The platform's error number (`errno`); 0 where there is none.
+    /// The platform's error number (`errno`); 0 if there was no system error.
     pub errno: i32,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for SinkError {
 
 impl std::error::Error for SinkError {}
 
-/// What closes a report.
+/// The process that closes a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClosedBy {
     /// The process that wrote it.
@@ -132,7 +132,7 @@ impl<'b, S: Sink> ReportWriter<'b, S> {
         self.bytes
     }
 
-    /// Where the bytes go.
+    /// The sink that the bytes go to.
     pub fn sink(&mut self) -> &mut S {
         &mut self.sink
     }

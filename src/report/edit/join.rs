@@ -10,7 +10,7 @@ use crate::report::write::ClosedBy;
 
 const CAPTURE: &str = <Capture>::KIND;
 
-/// What `first` has, and what `rest` has and `first` has not. `None` where nothing can be read in one of them.
+/// Returns the report `first`, with what only `rest` holds added. `None` if a reader finds no report in one of them.
 pub(crate) fn join(first: &[u8], rest: &[u8]) -> Option<Vec<u8>> {
     let (first, rest) = (ReportSections::of(first)?, ReportSections::of(rest)?);
     let mut images = ImageRanges::default();
@@ -208,7 +208,7 @@ fn frame(bytes: &[u8], at: usize) -> Option<(EncodedFrame, usize, usize)> {
     Some((EncodedFrame { pc, found, image }, at, end))
 }
 
-/// What two captures cost: what the first says, and what only the second does.
+/// Merges the `capture` sections of both files: all keys of the first, and those that only the second has.
 fn merged(first: (&[u8], &SectionAt<'_>), rest: (&[u8], &SectionAt<'_>)) -> Vec<u8> {
     let mut entries = Vec::new();
     let mut count = 0u16;

@@ -17,7 +17,7 @@ use super::write::{ClosedBy, ReportWriter};
 
 pub(crate) use join::join;
 
-/// What a report says of where it comes from.
+/// The origin of a report: the launch, the id and the time in its `head`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Origin {
     /// Identifies the launch that wrote it.
@@ -26,11 +26,11 @@ pub(crate) struct Origin {
     pub(crate) id: [u8; 16],
     /// When it was begun, nanoseconds since the Unix epoch.
     pub(crate) time: u64,
-    /// What it is about, where it says so.
+    /// Kind of the event; `None` if the report has no `event` section.
     pub(crate) kind: Option<EventKind>,
 }
 
-/// Where a report comes from; `None` where nothing can be read.
+/// Returns the origin of a report; `None` if a reader finds no report in `bytes`.
 pub(crate) fn origin(bytes: &[u8]) -> Option<Origin> {
     let sections = ReportSections::of(bytes)?;
     let head = sections.last(<Head>::KIND);
@@ -78,7 +78,7 @@ pub(crate) fn fatal(bytes: &[u8]) -> Option<Vec<u8>> {
 struct ReportSections<'a> {
     bytes: &'a [u8],
     all: Vec<SectionAt<'a>>,
-    /// Whether images may be missing before one that is there.
+    /// True if bytes were skipped before an image: images may be missing there.
     misplaced_images: bool,
 }
 
@@ -138,7 +138,7 @@ fn set_check(section: &mut [u8]) {
     }
 }
 
-/// What closed a report that has this `end`.
+/// Returns the `closed_by` of this `end`; `Writer` unless it says `next_launch`.
 fn closed_by(bytes: &[u8], end: &SectionAt<'_>) -> ClosedBy {
     let next_launch = ClosedBy::NextLaunch;
     match lookup::raw(bytes, end, "closed_by") == next_launch.as_str().as_bytes() {
@@ -168,7 +168,7 @@ mod tests {
             .collect()
     }
 
-    /// What is found without the model is what a reader finds, of every sample cut anywhere.
+    /// An origin found without the model equals the reader's, for every sample cut anywhere.
     #[test]
     fn an_origin_is_that_of_the_model() {
         for bytes in samples() {

@@ -1,4 +1,4 @@
-//! What happened.
+//! The event that a report is about.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::hold::{Hold, Owned, Owning};
 use super::{Extra, Value};
 use crate::report::wire::fields::{Address, As, Maybe, Nanos, extra, lenient};
 
-/// What a report is about.
+/// The kind of event that a report is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -89,7 +89,7 @@ pub(super) fn word<'a>(known: &'a str, other: bool, extra: &'a Extra, key: &str)
     }
 }
 
-/// What happened.
+/// The event that a report is about.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
 pub struct Event<H: Hold = Owned> {
@@ -102,7 +102,7 @@ pub struct Event<H: Hold = Owned> {
         skip_serializing_if = "EventKind::is_other"
     )]
     pub kind: EventKind,
-    /// Whether the process died of it.
+    /// True if the process died of it.
     /// *else `false`*
     #[serde(deserialize_with = "lenient")]
     pub fatal: bool,
@@ -176,7 +176,7 @@ pub struct Thresholds<H: Hold = Owned> {
     /// *always; ns*
     #[serde(with = "As::<Nanos>")]
     pub timeout: Duration,
-    /// So many time-outs in a row are a stall.
+    /// Count of time-outs in a row that make a stall.
     /// *always; count*
     #[serde(deserialize_with = "lenient")]
     pub strikes: u64,

@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Frames that a stack had and that the report does not hold, for want of room.
+/// Frames that a stack had and that the report leaves out because there was no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Omitted {
     /// They stood before the frame of this index (innermost of it); the number of frames where they
     /// stood behind the last.
     pub at: u64,
-    /// How many they were.
+    /// Count of the frames left out.
     pub count: u64,
 }
 
@@ -17,7 +17,7 @@ pub struct Omitted {
 pub struct RawFrame {
     /// The program counter (avma) as captured.
     pub pc: u64,
-    /// How it was found.
+    /// Method by which it was found.
     pub found: Found,
     /// Index of its image among the report's `image` sections; [`RawFrame::NO_IMAGE`] where none is
     /// known.
@@ -34,7 +34,7 @@ impl RawFrame {
 pub struct Frame {
     /// The program counter (avma) as captured: for callers, the return address.
     pub pc: u64,
-    /// How it was found.
+    /// Method by which it was found.
     pub found: Found,
     /// Index into [`Report::images`](super::Report::images), if the address lies in a known image.
     pub image: Option<u32>,
@@ -42,7 +42,7 @@ pub struct Frame {
     pub name: Option<String>,
 }
 
-/// How a frame was found.
+/// The method by which a frame was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Found {
@@ -118,7 +118,7 @@ impl WalkEnd {
         }
     }
 
-    /// Whether its word is among the unknown keys.
+    /// Returns true if the word in the file is not one that this version knows; it is kept among the unknown keys.
     pub(super) fn is_other(end: &Option<WalkEnd>) -> bool {
         *end == Some(WalkEnd::Other)
     }

@@ -1,4 +1,4 @@
-//! Which app, which system, which process, when.
+//! The app, the system, the process and the time of a report.
 
 use std::time::{Duration, SystemTime};
 

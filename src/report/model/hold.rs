@@ -1,4 +1,4 @@
-//! How a section holds its texts and lists: a reader owns them, a writer borrows them.
+//! Owned and borrowed texts and lists of a section: a reader owns them, a writer borrows them.
 
 use std::borrow::Borrow;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub trait Hold {
     type Extra: Pairs;
 }
 
-/// What was read: it borrows nothing from the bytes.
+/// Texts and lists that were read and are owned: nothing is borrowed from the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Owned;
 
@@ -69,7 +69,8 @@ pub trait Owning:
 
 impl Owning for Owned {}
 
-/// What is written from where it lies: nothing is allocated, nothing freed. `N` are numbers by name.
+/// Texts and lists that are written from the caller's memory: nothing is allocated or freed. `N` is a list of numbers
+/// by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Borrowed<'a, N = &'a [(&'a str, u64)]>(std::marker::PhantomData<(&'a (), N)>);
 
@@ -107,13 +108,13 @@ impl<K: Pairs, B: Breadcrumbs, G: Pairs, M: Marks> Hold for Iterators<K, B, G, M
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Nothing;
 
-/// What an iterator gives, as often as it is needed.
+/// A list of the items of an iterator, which is cloned each time they are needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Each<I>(pub I);
 
 /// A map of texts to values of one type, in its order.
 pub trait Pairs {
-    /// What its values are.
+    /// The type of the values.
     type Value: Serialize;
     /// Its entries.
     fn pairs(&self) -> impl Iterator<Item = (impl AsRef<str>, impl Borrow<Self::Value>)>;
@@ -135,9 +136,9 @@ pub trait Marks {
 
 /// A stack, innermost frame first: a capture's or a model's.
 pub trait Frames {
-    /// How many frames there are.
+    /// Count of the frames.
     fn len(&self) -> usize;
-    /// Whether there are none.
+    /// Returns true if there are no frames.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }

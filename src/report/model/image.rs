@@ -13,11 +13,11 @@ pub struct Image<H: Hold = Owned> {
     /// *else empty: it has none*
     #[serde(with = "image_id")]
     pub id: H::Bytes,
-    /// Where it lies in memory, of the stated base.
+    /// Base address in memory.
     /// *always; avma*
     #[serde(with = "As::<Address>")]
     pub base: u64,
-    /// Where its file says it lies.
+    /// Base address that its file states.
     /// *always; svma*
     #[serde(with = "As::<Address>")]
     pub stated: u64,

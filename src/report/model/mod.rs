@@ -1,10 +1,10 @@
-//! What a report says: one type per section of the format, and the values they are made of.
+//! The contents of a report: one type per section of the format, and the values they are made of.
 //!
 //! Every type is plain data. A field that a report may lack is an `Option` or an empty list; a key
 //! that this version does not know is kept in `extra`, so that reading and writing again loses
 //! nothing.
 //!
-//! The words in italics are the format's: what it means that the key is missing, and the unit of a number in a file.
+//! The words in italics are the format's: the meaning of a missing key, and the unit of a number in a file.
 //! Sections gain fields in minor versions: build one with `..Default::default()`, and take one apart with `..`.
 
 mod event;
@@ -44,7 +44,7 @@ pub struct Report {
     /// The first section: which app, which machine, which process, when.
     #[serde(flatten)]
     pub head: Head,
-    /// What happened.
+    /// The event that the report is about.
     pub event: Option<Event>,
     /// The threads, in the order of the file: the one in question first.
     pub threads: Vec<Thread>,
@@ -54,15 +54,15 @@ pub struct Report {
     pub samples: Vec<Sample>,
     /// Gauges of process and device.
     pub vitals: Option<Vitals>,
-    /// What the app itself said of its state.
+    /// State that the app itself recorded.
     pub context: Option<Context>,
-    /// How and after how long a stall ended.
+    /// The end of a stall: its outcome and its duration.
     pub stall_end: Option<StallEnd>,
     /// Memory near what went wrong, where the app asked for it.
     pub memory: Vec<NearMemory>,
-    /// What the capture cost.
+    /// Cost of the capture.
     pub capture: Option<Capture>,
-    /// What was not reported since launch, by reason.
+    /// Counts of events that were not reported since launch, by reason.
     pub loss: Option<Loss>,
     /// The last section; absent where the writer did not come that far.
     pub end: Option<End>,

@@ -14,7 +14,7 @@ pub struct NearMemory<H: Hold = Owned> {
     /// *always*
     #[serde(deserialize_with = "lenient")]
     pub of: H::Text,
-    /// Where `bytes` or `text` begins.
+    /// Address of the first byte of `bytes` or `text`.
     /// *always; avma*
     #[serde(with = "As::<Address>")]
     pub at: u64,

@@ -1,4 +1,4 @@
-//! How a stall ended, what the capture cost, what was not reported, and the end of the file.
+//! The end of a stall, the cost of the capture, losses, and the end of the file.
 
 use std::borrow::Borrow;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub struct StallEnd<H: Hold = Owned> {
     pub extra: H::Extra,
 }
 
-/// What a capture cost.
+/// Cost of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
 pub struct Capture<H: Hold = Owned> {
@@ -50,7 +50,7 @@ pub struct Capture<H: Hold = Owned> {
     /// *else unknown; count*
     #[serde(deserialize_with = "lenient")]
     pub unanswered: Option<u64>,
-    /// What was cut short: a text, or `true`.
+    /// Reason for which the capture was cut short: a text, or `true`.
     /// *else nothing was*
     #[serde(deserialize_with = "lenient")]
     pub cut: Option<H::Value>,
@@ -59,7 +59,7 @@ pub struct Capture<H: Hold = Owned> {
     pub extra: H::Extra,
 }
 
-/// What was not reported since launch: counts by reason.
+/// Counts of events that were not reported since launch, by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Loss<H: Hold = Owned> {
     /// `quota`, `back_off`, `unwritten`, `background`, `late`, `debugger`, `sleep`, `modal`, `recorder`, `context`, and

@@ -17,11 +17,11 @@ pub struct Thread<H: Hold = Owned> {
     /// *always*
     #[serde(deserialize_with = "lenient")]
     pub id: u64,
-    /// Whether it is the thread that was watched.
+    /// True for the thread that was watched.
     /// *else `false`*
     #[serde(with = "flag")]
     pub main: bool,
-    /// Whether it is the thread that crashed.
+    /// True for the thread that crashed.
     /// *else `false`*
     #[serde(with = "flag")]
     pub crashed: bool,
@@ -58,7 +58,7 @@ pub struct Thread<H: Hold = Owned> {
     /// *else none*
     #[serde(with = "frames")]
     pub frames: H::Frames,
-    /// Where frames were left out.
+    /// Place and count of the frames that were left out.
     /// *else nothing is missing*
     #[serde(deserialize_with = "lenient")]
     pub omitted: Option<Omitted>,
@@ -86,11 +86,11 @@ pub struct Sample<H: Hold = Owned> {
     /// *always; ns*
     #[serde(with = "As::<Nanos>")]
     pub at: Duration,
-    /// So many samples in a row had this stack.
+    /// Count of samples in a row that had this stack.
     /// *always; count*
     #[serde(deserialize_with = "lenient")]
     pub count: u64,
-    /// So many outermost frames are those of the sample before.
+    /// Count of outermost frames that are those of the sample before.
     /// *always; frames*
     #[serde(deserialize_with = "lenient")]
     pub keep: u64,
@@ -109,7 +109,7 @@ pub struct Sample<H: Hold = Owned> {
     /// *else none*
     #[serde(with = "frames")]
     pub frames: H::Frames,
-    /// Where frames were left out.
+    /// Place and count of the frames that were left out.
     /// *else nothing is missing*
     #[serde(deserialize_with = "lenient")]
     pub omitted: Option<Omitted>,

@@ -106,7 +106,7 @@ pub struct Memory<H: Hold = Owned> {
     pub extra: H::Extra,
 }
 
-/// What the app said of itself.
+/// State that the app itself recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
 pub struct Context<H: Hold = Owned> {

@@ -10,9 +10,9 @@ use crate::report::wire::fields::{Raw, from_hex};
 
 /// The value of a key that has no field of its own: any MessagePack value.
 ///
-/// In JSON, which has no words for some of them, raw bytes are `{"bytes": "0aff"}`, an extension value is
-/// `{"extension": 5, "bytes": "0aff"}`, and a map with keys other than texts is `{"map": [[key, value], …]}`; a
-/// number that is none, or infinite, is `null`.
+/// In JSON, which has no form for some of them, raw bytes are `{"bytes": "0aff"}`, an extension value is `{"extension":
+/// 5, "bytes": "0aff"}`, and a map with keys other than texts is `{"map": [[key, value], …]}`; NaN and the infinities
+/// are `null`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Value {
     /// `nil`

@@ -1,4 +1,4 @@
-//! Judges a report as a whole: whether it is one, whether it has its end, whether its checksum fits.
+//! Judges a report as a whole: its head, its end and its checksum.
 
 use super::{HeadState, SectionReader};
 use crate::report::checksum::crc32;
@@ -7,7 +7,7 @@ use crate::report::model::*;
 use crate::report::section::{Checks, SectionAt};
 
 impl SectionReader<'_> {
-    /// Whether this is a report at all, and one that can be read.
+    /// Fails unless the bytes are a report in a version that can be read.
     pub(super) fn judge_head(&mut self, format: Option<Format>) -> Result<(), ReadError> {
         if b"\x92\xa4head".starts_with(self.bytes) {
             return Err(ReadError::CutInHead {
@@ -31,7 +31,7 @@ impl SectionReader<'_> {
                 }
                 Ok(())
             }
-            // What was found may be by chance, unless something more speaks for it.
+            // A single section may be one by chance, unless its kind is known.
             (HeadState::Missing, _) if self.sections == 0 || !self.has_known_sections() => {
                 not_a_report(looks_like(self.bytes))
             }

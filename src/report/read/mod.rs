@@ -20,13 +20,13 @@ use super::wire::section::{WriteSection as _, is_known};
 use gap::settle;
 pub use survey::{Survey, survey};
 
-/// What a file holds, and what is wrong with it.
+/// A report that was read, and its damage.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Reading {
-    /// What could be read.
+    /// The parts of the report that could be read.
     pub report: Report,
-    /// What could not, in the order of the file; empty if the file is whole.
+    /// Damage, in the order of the file; empty if the file is whole.
     pub damage: Vec<Damage>,
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn read_at(bytes: &[u8], base: u64) -> Result<Reading, ReadError> {
     })
 }
 
-/// How the sections' own checks are used in these bytes.
+/// Decides how each section's `check` is used in these bytes.
 pub(super) fn checks_of(bytes: &[u8]) -> Checks {
     checks(bytes, vouched_for(bytes).is_some())
 }
@@ -102,7 +102,7 @@ fn checks(bytes: &[u8], is_vouched_for: bool) -> Checks {
     }
 }
 
-/// So many sections are not looked for again.
+/// Count of sections kept from the first pass; they are not searched for again.
 const KEPT: usize = 4096;
 
 /// The first sections of a file that is one run of them up to an `end` by their writer, whose CRC and
@@ -143,7 +143,7 @@ enum HeadState {
     Read,
 }
 
-/// Where the sections that frames stand in began.
+/// Offsets of the sections that hold frames.
 #[derive(Debug, Default)]
 struct SectionStarts {
     threads: Vec<usize>,
@@ -156,15 +156,15 @@ struct SectionReader<'a> {
     report: Report,
     damages: Damages,
     head: HeadState,
-    /// Where `head` begins: what stands before it is none of the report's.
+    /// Offset of `head`; what stands before it does not belong to the report.
     head_start: usize,
     /// Whole sections so far.
     sections: u64,
-    /// Whether anything of the report was skipped so far.
+    /// True if any bytes of the report were skipped so far.
     has_gap: bool,
-    /// Whether the file ends within a section.
+    /// True if the file ends within a section.
     cut: bool,
-    /// Whether an image was read behind a gap, which may have held images too.
+    /// True if bytes were skipped before an image: images may be missing there.
     misplaced_images: bool,
     starts: SectionStarts,
 }

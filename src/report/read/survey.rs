@@ -1,11 +1,11 @@
-//! How far a file can be carried on.
+//! Finds the point from which an unfinished report can be continued.
 
 use crate::report::checksum::crc32;
 use crate::report::model::{End, Head};
 use crate::report::section::{Piece, Pieces};
 use crate::report::wire::section::WriteSection as _;
 
-/// How far a file can be carried on: what a launch needs to close a report that an earlier one left.
+/// The state of a report that an earlier launch left, as needed to close it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Survey {
@@ -15,14 +15,14 @@ pub struct Survey {
     pub sections: u64,
     /// CRC-32 of those bytes.
     pub crc: u32,
-    /// Whether the last of them is `end`: the report is closed already.
+    /// True if the last of them is `end`: the report is closed already.
     pub is_closed: bool,
-    /// Whether the bytes begin with a whole `head`: there is a report at all.
+    /// True if the bytes begin with a whole `head`: they are a report.
     pub has_head: bool,
 }
 
-/// Finds the last whole section, for [`ReportWriter::resume`](crate::report::ReportWriter::resume).
-/// What [`read`](crate::report::read) would not take for a section is none here.
+/// Finds the last whole section, for [`ReportWriter::resume`](crate::report::ReportWriter::resume). Only sections that
+/// [`read`](crate::report::read) accepts are counted.
 ///
 /// ```
 /// use wedjat::report::{self, ClosedBy, HeadView, ReportWriter};

@@ -3,7 +3,7 @@
 use super::walk::{each_text, each_value};
 use crate::report::model::{Report, Value};
 
-/// Where the first image is moved.
+/// Address to which the first image is moved.
 const FIRST_BASE: u64 = 0x1_0000_0000;
 /// Images are moved to multiples of this.
 const ALIGNMENT: u64 = 0x10_0000;

@@ -9,7 +9,7 @@ use addresses::remove_slides;
 pub(crate) use names::UserNames;
 use walk::{each_extra, each_text, each_value};
 
-/// What [`redact`] removes, besides what it always removes.
+/// Options of [`redact`]: data to remove besides what is always removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Redact {
@@ -46,7 +46,7 @@ impl Default for Redact {
     }
 }
 
-/// What stands in place of a value that was removed.
+/// The text in place of a value that was removed.
 pub const REMOVED: &str = "(removed)";
 
 /// Removes what tells a user or a machine from others:
@@ -109,7 +109,7 @@ pub(crate) fn redact_names(report: &mut Report, rules: &Redact) -> UserNames {
     names
 }
 
-/// Whether `key` is as `pattern` says, in which `*` stands for any characters.
+/// Returns true if `key` matches `pattern`, in which `*` stands for any characters; case does not matter.
 fn fits(pattern: &str, key: &str) -> bool {
     let (pattern, key) = (pattern.to_lowercase(), key.to_lowercase());
     let mut parts = pattern.split('*');

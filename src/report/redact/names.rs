@@ -1,11 +1,11 @@
-//! User names: where they stand in paths, and the same names elsewhere.
+//! User names: found in paths, and removed there and elsewhere in the report.
 
 use std::collections::BTreeSet;
 
 use super::walk::each_text;
 use crate::report::model::Report;
 
-/// What stands in place of a user's name.
+/// The text in place of a user's name.
 const REDACTED_USER: &str = "(user)";
 
 /// The names of users that a report's paths hold.
@@ -43,7 +43,7 @@ const COMMON: &[&str] = &[
     "root", "user", "admin", "shared", "Shared", "runner", "ubuntu", "(user)",
 ];
 
-/// Where user names stand in `text`: behind `/Users/`, `/home/` and `\Users\`.
+/// Returns the byte ranges of user names in `text`: behind `/Users/`, `/home/` and `\Users\`.
 fn user_spans(text: &str) -> Vec<(usize, usize)> {
     let mut spans = Vec::new();
     for marker in ["/Users/", "/home/", "\\Users\\"] {
@@ -69,7 +69,7 @@ fn user_spans(text: &str) -> Vec<(usize, usize)> {
     spans
 }
 
-/// Where `word` stands in `text`, not within a longer word.
+/// Returns the byte ranges of `word` in `text`, except within a longer word.
 fn word_spans(text: &str, word: &str) -> Vec<(usize, usize)> {
     let joins = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     text.match_indices(word)

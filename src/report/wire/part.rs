@@ -1,4 +1,4 @@
-//! How a section is written, and which of it where there is no room for all.
+//! Rules for writing a section, and the part of it to write when there is no room for all.
 
 use serde::ser::{Serialize, Serializer};
 
@@ -6,14 +6,14 @@ use super::fields::frames;
 use crate::report::limits;
 use crate::report::model::{Found, Frames, Omitted};
 
-/// How a section is encoded.
+/// Rules by which a section is encoded.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
-    /// Whether the section carries its own `check`.
+    /// True if the section carries its own `check`.
     pub checked: bool,
     /// Longer texts are cut.
     pub text_bytes: usize,
-    /// Whether texts of the app's own keys are cut too.
+    /// True if texts of the app's own keys are cut too.
     pub cuts_values: bool,
 }
 
@@ -25,14 +25,14 @@ impl Rules {
     };
 }
 
-/// What of a section is written, where not all of it.
+/// The part of a section that is written; by default all of it.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Part<'s> {
     /// Entries and elements that were left out before.
     pub(super) dropped: u64,
     /// The stack in place of the section's own.
     pub(super) stack: Option<TrimmedStack<'s>>,
-    /// So many of the oldest breadcrumbs are left out; all of them with [`usize::MAX`].
+    /// Count of the oldest breadcrumbs to leave out; [`usize::MAX`] for all.
     pub(super) skipped: usize,
 }
 
@@ -40,7 +40,7 @@ impl Part<'_> {
     /// Bytes that `omitted` may take: they are held from the start, so that a gap is always recorded.
     pub(super) const GAP: usize = (8 + 1 + 9 + 9) + 4;
 
-    /// Whether anything but the section as it stands is written.
+    /// Returns true if not all of the section is written.
     pub(super) fn is_partial(&self) -> bool {
         self.stack.is_some() || self.skipped > 0
     }
@@ -55,13 +55,13 @@ impl Part<'_> {
 #[derive(Clone, Copy)]
 pub(super) struct TrimmedStack<'s> {
     frames: &'s dyn Frames,
-    /// So many frames from the innermost on.
+    /// Count of innermost frames that are written.
     inner: usize,
     /// Frames from this index on.
     outer: usize,
     /// The section's gap.
     pub(super) omitted: Option<Omitted>,
-    /// Whether the section has its registers.
+    /// True if the section has its registers.
     pub(super) has_registers: bool,
 }
 
@@ -106,7 +106,8 @@ impl<'s> TrimmedStack<'s> {
         }
     }
 
-    /// What goes into `room` bytes, three innermost frames for each outermost one, and how many frames do not.
+    /// Trims the stack to `room` bytes, three innermost frames for each outermost one. Also returns the count of frames
+    /// left out.
     pub(super) fn within(self, room: usize, omitted: Option<Omitted>) -> (Self, u64) {
         let (frames, count) = (self.frames, self.frames.len());
         let (mut inner, mut outer) = (0, count);
@@ -146,7 +147,7 @@ impl<'s> TrimmedStack<'s> {
     }
 }
 
-/// Whether all frames may go into a section of so many bytes.
+/// Returns true if all frames may fit into a section of `room` bytes.
 pub(super) fn may_fit(frames: &(impl Frames + ?Sized), mut room: usize) -> bool {
     frames.len() <= limits::FRAMES
         && (0..frames.len()).all(|index| {

@@ -14,7 +14,7 @@ use crate::report::model::{
 /// Bytes that each section keeps free for its last two keys: `dropped` and `check`.
 const TAIL: usize = (8 + 9) + (6 + 5) + 4;
 
-/// What came of it.
+/// The result of encoding a section.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Encoded {
     /// Bytes of the section; 0 where not even its frame fits.
@@ -43,7 +43,7 @@ macro_rules! sections {
             }
         })*
 
-        /// Whether this version knows the kind.
+        /// Returns true if this version knows the kind.
         pub(crate) fn is_known(kind: &str) -> bool {
             matches!(kind, $($kind)|*)
         }

@@ -1,8 +1,8 @@
-//! How fields are spelled: for `#[serde(with = "…")]` and `#[serde(deserialize_with = "…")]`.
+//! Adaptors that spell fields, for `#[serde(with = "…")]` and `#[serde(deserialize_with = "…")]`.
 //!
-//! In bytes what there is nothing to say of is `None`. For people (JSON) addresses and raw bytes are texts of
-//! hexadecimal digits, since 64 bits don't fit into a JavaScript number. A value of a wrong type is an error,
-//! but where a report is read from untrusted bytes: there it is reported, and its field is as if its key were missing.
+//! In bytes, a value with nothing to say is `None`. For people (JSON) addresses and raw bytes are texts of hexadecimal
+//! digits, since 64 bits don't fit into a JavaScript number. A value of a wrong type is an error, except where a report
+//! is read from untrusted bytes: there it is reported, and its field is as if its key were missing.
 
 mod lists;
 mod rows;

@@ -151,7 +151,7 @@ pub(crate) mod frames {
     }
 }
 
-/// Where frames are missing: `[at, count]`.
+/// Place and count of missing frames: `[at, count]`.
 #[derive(Serialize, Deserialize)]
 struct GapRow {
     at: u64,

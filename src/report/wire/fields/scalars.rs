@@ -156,7 +156,7 @@ pub(crate) mod image_id {
     }
 }
 
-/// Raw bytes, which are missing where there are none.
+/// Raw bytes; the key is left out if they are empty.
 pub(crate) mod bytes {
     use super::*;
 

@@ -90,7 +90,7 @@ impl ser::SerializeStruct for OpenValue<'_, '_> {
         if key == EXTRA {
             self.fit.splice = Some((self.at, self.count));
             value.serialize(&mut *self.fit)?;
-            // What is spliced is closed last; where there was nothing, nothing was opened.
+            // The inner map is closed last and leaves its count; if it had no entries, it was never opened.
             if self.fit.splice.take().is_none() {
                 self.count = self.fit.closed.1;
             }

@@ -21,15 +21,15 @@ pub(super) struct Fit<'b> {
     rules: Rules,
     part: Part<'b>,
     pub(super) dropped: u64,
-    /// Whether the next text may be cut.
+    /// True if the next text may be cut.
     may_cut: bool,
-    /// Whether the value that was written last is `None`.
+    /// True if the last value written was `None`.
     is_none: bool,
     /// The map that the next one's entries belong to: where it begins, and its count.
     splice: Option<(usize, u32)>,
     /// The map that was closed last.
     closed: (usize, u32),
-    /// So many elements of the next array are left out.
+    /// Count of elements of the next array to leave out.
     skipped: usize,
 }
 
@@ -57,7 +57,7 @@ impl<'b> Fit<'b> {
         self.rmp.get_mut()
     }
 
-    /// How many bytes were written.
+    /// Count of bytes written.
     pub(super) fn len(&self) -> usize {
         self.rmp.get_ref().len
     }
@@ -71,8 +71,8 @@ impl<'b> Fit<'b> {
         io::Write::write_all(self.out(), bytes).is_ok()
     }
 
-    /// What was written so far, and now may use the whole buffer; the count of the map that begins at `map`
-    /// and was closed last, if it was.
+    /// Reopens the map that begins at `map`, which may now use the whole buffer. `None` unless it was the last map
+    /// closed.
     pub(super) fn reopen(&mut self, map: usize) -> Option<OpenValue<'_, 'b>> {
         self.out().reserved = 0;
         let (at, count) = self.closed;
@@ -114,9 +114,9 @@ pub(super) struct OpenValue<'s, 'b> {
     at: usize,
     fix: u8,
     count: u32,
-    /// Where the entry's key begins; `usize::MAX` where it did not fit.
+    /// Offset of the entry's key; `usize::MAX` if it did not fit.
     key: usize,
-    /// So many elements are still to be left out.
+    /// Count of elements still to be left out.
     skipped: usize,
     is_spliced: bool,
 }

@@ -8,7 +8,7 @@ use crate::report::limits;
 use crate::report::token::Token;
 use crate::report::wire::EXTRA;
 
-/// Which keys a map may have.
+/// The keys that a map may have.
 #[derive(Clone, Copy)]
 pub(super) enum Keys {
     /// Any values.
@@ -59,13 +59,13 @@ struct Map<'r, 'a, 'd> {
     index: usize,
     /// The number of the field behind the one that was there last.
     field: usize,
-    /// Which fields were there, as bits.
+    /// The fields read so far, as bits.
     seen: u64,
-    /// Where the entry begins that is read.
+    /// Offset of the entry being read.
     entry: usize,
-    /// Where the entries begin that belong to no field.
+    /// Offsets of the entries that belong to no field.
     unknown: Vec<usize>,
-    /// Whether all others were read.
+    /// True once all entries with fields were read, and the unknown ones follow.
     is_behind: bool,
     /// The map's own key.
     name: &'a str,
@@ -186,7 +186,7 @@ impl<'a> MapAccess<'a> for Unknown<'_, 'a, '_> {
         let Ok(key) = self.reader.take("a string", text) else {
             return Ok(None);
         };
-        // What is not UTF-8 in it was reported when it was met first.
+        // Invalid UTF-8 in the key was reported when the key was read first.
         let key = String::from_utf8_lossy(key);
         seed.deserialize(key.into_deserializer()).map(Some)
     }

@@ -19,7 +19,7 @@ pub(crate) struct Gap {
     pub from: usize,
     /// and behind the last.
     pub to: usize,
-    /// How many they are.
+    /// Count of the frames that can't be read.
     pub count: u64,
 }
 
@@ -51,15 +51,15 @@ pub(crate) fn decode<'a, T: de::Deserialize<'a> + Default>(
 /// Reads value by value. Where one can't be read, [`One`](value::One) goes on behind it.
 struct Reader<'a, 'd> {
     bytes: &'a [u8],
-    /// Where the next value begins.
+    /// Offset of the next value.
     at: usize,
-    /// Where the section's map begins.
+    /// Offset of the section's map.
     root: usize,
     /// The key whose value is read.
     key: &'a str,
     /// The index of the frame that is read next, where that is one.
     frame: Option<u64>,
-    /// Whether the value that was read last is to be kept among the unknown ones too.
+    /// True if the last value read is to be kept among the unknown ones too.
     is_kept: bool,
     gap: Option<Gap>,
     damages: &'d mut Damages,
@@ -72,7 +72,7 @@ impl<'a> Reader<'a, '_> {
         token(self.bytes, self.at).map_err(|_| Error::new(self.at, "is cut"))
     }
 
-    /// What `take` finds in the next token.
+    /// Reads the next token and returns what `take` makes of it; an error that names `expected` if that is `None`.
     #[inline]
     fn take<T>(
         &mut self,
@@ -161,7 +161,7 @@ fn array(token: Token<'_>) -> Option<u32> {
 /// Why a value is not what it should be.
 #[derive(Debug)]
 pub(crate) struct Error {
-    /// Where it begins; none where that is known to what reads it.
+    /// Offset of the value; `None` if the caller knows it.
     at: Option<usize>,
     what: Cow<'static, str>,
 }
