@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /*
- How a launch ended.
+ The end of a launch.
  */
 typedef enum {
   /*
@@ -34,7 +34,7 @@ typedef enum {
    */
   WEDJAT_ENDED_STALLED = 4,
   /*
-   It was killed, most likely for want of memory.
+   It was killed, most likely because memory ran out.
    */
   WEDJAT_ENDED_OUT_OF_MEMORY = 5,
   /*
@@ -48,7 +48,7 @@ typedef enum {
 } wedjat_how_ended;
 
 /*
- Which threads `wedjat_stacks` shows.
+ The threads that `wedjat_stacks` shows.
  */
 typedef enum {
   /*
@@ -66,7 +66,7 @@ typedef enum {
 } wedjat_threads;
 
 /*
- What becomes of a report that was to be sent: the answer of the function given to `wedjat_send`.
+ The fate of a report that was to be sent: the answer of the function given to `wedjat_send`.
  */
 typedef enum {
   /*
@@ -106,15 +106,15 @@ typedef struct {
    */
   size_t size;
   /*
-   Whether it is over.
+   True if the stall is over.
    */
   bool is_over;
   /*
-   Whether no heartbeat ever came: the launch.
+   True if no heartbeat ever came: the stall is the launch.
    */
   bool never_beat;
   /*
-   How many turns of the run loop it has taken so far; 1 for one long freeze.
+   Turns of the run loop it has taken so far; 1 for one long freeze.
    */
   uint32_t turns;
   /*
@@ -122,7 +122,7 @@ typedef struct {
    */
   uint64_t start;
   /*
-   How long it has lasted so far, nanoseconds.
+   Duration so far, nanoseconds.
    */
   uint64_t lasted;
   /*
@@ -138,7 +138,7 @@ typedef struct {
    */
   const char *what;
   /*
-   How it ended: "recovered", "uninstalled" or "thread_ended"; null while it lasts.
+   The outcome: "recovered", "uninstalled" or "thread_ended"; null while the stall lasts.
    */
   const char *how;
 } wedjat_stall_event;
@@ -150,8 +150,9 @@ typedef struct {
 typedef void (*wedjat_stall_function)(const wedjat_stall_event *event, void *data);
 
 /*
- What to record, and where. Fill it with zeros, set `size`, then what you want: a trigger that is not asked for is
- off, and a number that is 0 stands for the default named beside it.
+ Options of a monitor: the triggers, their limits, and the folder of reports. Fill it with zeros, set `size`, then
+ what you want: a trigger that is not asked for is off, and a number that is 0 stands for the default named beside
+ it.
  */
 typedef struct {
   /*
@@ -216,15 +217,15 @@ typedef struct {
    */
   bool all_images;
   /*
-   How long without a beat is one strike, milliseconds (50).
+   Time without a beat that makes one strike, milliseconds (50).
    */
   uint32_t stall_timeout_ms;
   /*
-   How many strikes in a row are a stall (5).
+   Strikes in a row that make a stall (5).
    */
   uint32_t stall_strikes;
   /*
-   How long the launch may take, milliseconds (as long as a later turn).
+   Time the launch may take, milliseconds (as long as a later turn).
    */
   uint32_t launch_ms;
   /*
@@ -256,11 +257,11 @@ typedef struct {
    */
   uint32_t frames_lasting_ms;
   /*
-   How many threads a report has beside the first, at most (1024); -1 for none.
+   Most threads in a report beside the first (1024); -1 for none.
    */
   int32_t threads;
   /*
-   How long a capture may stop a thread, microseconds (1,000).
+   Longest time a capture may stop a thread, microseconds (1,000).
    */
   uint32_t stop_budget_us;
   /*
@@ -268,15 +269,15 @@ typedef struct {
    */
   int32_t capture_signal;
   /*
-   How many reports the folder may hold (100).
+   Most reports in the folder (100).
    */
   uint32_t limit_reports;
   /*
-   How many bytes they may have together (32 MiB).
+   Most bytes of all reports in the folder together (32 MiB).
    */
   uint64_t limit_bytes;
   /*
-   How many stalls with one heaviest stack are all reported (5).
+   Stalls with one heaviest stack that are all reported before pauses begin (5).
    */
   uint32_t same_stalls;
   /*
@@ -284,15 +285,15 @@ typedef struct {
    */
   uint32_t same_pause_ms;
   /*
-   How many reports there may be within an hour (60).
+   Most reports within an hour (60).
    */
   uint32_t reports_per_hour;
   /*
-   How many stacks of the watched thread may be taken within an hour (20,000).
+   Most stacks of the watched thread that are taken within an hour (20,000).
    */
   uint32_t captures_per_hour;
   /*
-   How many bytes of reports there may be within an hour (32 MiB).
+   Most bytes of reports within an hour (32 MiB).
    */
   uint64_t bytes_per_hour;
   /*
@@ -319,7 +320,7 @@ typedef struct {
  */
 typedef struct {
   /*
-   Which install it belongs to.
+   Number of the install it belongs to.
    */
   uint32_t install;
 } wedjat_heartbeat;
@@ -374,11 +375,11 @@ typedef struct {
    */
   uint64_t watchdog_cpu;
   /*
-   What was not reported, for whatever reason.
+   Count of events that were not reported, for any reason.
    */
   uint64_t lost;
   /*
-   Whether a stall lasts.
+   True while a stall lasts.
    */
   bool stalled;
 } wedjat_stats;
@@ -434,19 +435,19 @@ typedef struct {
    */
   uint64_t device_free;
   /*
-   How it ended.
+   The way it ended.
    */
   wedjat_how_ended how;
   /*
-   The exit status, or -1 where there is none or it is not known.
+   The exit status; -1 if it did not exit or its status is not known.
    */
   int32_t status;
   /*
-   Whether it was in the foreground, by its own word.
+   True if the app last said that it was in the foreground.
    */
   bool foreground;
   /*
-   Whether the app itself wanted the end.
+   True if the app itself wanted the end.
    */
   bool is_clean;
 } wedjat_launch;
@@ -457,7 +458,7 @@ typedef struct {
 typedef int (*wedjat_send_function)(const char *path, void *data);
 
 /*
- What `wedjat_send` did.
+ The result of `wedjat_send`.
  */
 typedef struct {
   /*
@@ -550,9 +551,9 @@ bool wedjat_record(const wedjat_monitor *monitor,
                    size_t path_size);
 
 /*
- The stacks of `threads` (of `wedjat_threads`) as text, at once: a line a frame, innermost first. As much of it as
- there is room for goes to `room`, with a zero byte behind it. Gives the length of the whole text in bytes, without
- the zero byte, or -1 where there is none.
+ Captures the stacks of `threads` (of `wedjat_threads`) now and writes them to `room` as text: one frame a line,
+ innermost first. A text longer than `size` is cut; a zero byte always ends it. Gives the length of the whole text in
+ bytes, without the zero byte, or -1 on failure.
  */
 ptrdiff_t wedjat_stacks(const wedjat_monitor *monitor,
                         int threads,
@@ -560,8 +561,8 @@ ptrdiff_t wedjat_stacks(const wedjat_monitor *monitor,
                         size_t size);
 
 /*
- What the monitor has seen and done since it was installed. Set `stats->size` before the call. Gives whether it was
- filled.
+ Fills `*stats` with the monitor's counters since it was installed. Set `stats->size` before the call. Gives true if
+ it was filled.
  */
 bool wedjat_get_stats(const wedjat_monitor *monitor,
                       wedjat_stats *stats);
@@ -635,8 +636,8 @@ wedjat_mark wedjat_mark_begin(const wedjat_monitor *monitor, const char *name);
 void wedjat_mark_end(const wedjat_monitor *monitor, wedjat_mark mark);
 
 /*
- How the launch before this one ended, even where it left no report. Set `launch->size` before the call. Gives false
- the first time, when there is none.
+ Fills `*launch` with how the launch before this one ended, even if it left no report. Set `launch->size` before the
+ call. Gives false if there was no earlier launch.
  */
 bool wedjat_previous_launch(const wedjat_monitor *monitor,
                             wedjat_launch *launch);

@@ -1,4 +1,4 @@
-//! What was the main thread doing when the app froze or died — in which function, file and line?
+//! Records what the main thread was doing when the app froze or died, down to function, file and line.
 //!
 //! wedjat is a recorder for apps and a symbolicator for their developers:
 //!
@@ -93,8 +93,8 @@ mod recorder;
 pub mod report;
 pub mod store;
 pub mod stall {
-    //! What the callback of [`MonitorBuilder::on_stall`](crate::MonitorBuilder::on_stall) is given: what kind of stall it
-    //! is, how long it has lasted, and how it ended.
+    //! The argument of the callback of [`MonitorBuilder::on_stall`](crate::MonitorBuilder::on_stall): the kind of
+    //! stall, its duration and its outcome.
     //!
     //! ```
     //! use wedjat::stall::{Class, StallEvent};

@@ -19,7 +19,7 @@ use crate::report::{CpuView, MemoryView, VitalsView};
 pub(crate) struct Gauges {
     files: VitalsFiles,
     cores: AtomicU64,
-    /// The watchdog's thread, 0 while there is none.
+    /// The watchdog's thread; 0 before it runs.
     watchdog: AtomicU64,
     last: LastRead,
     power: PowerCache,
@@ -37,7 +37,7 @@ struct PowerCache {
 /// They are read at most so often, nanoseconds.
 const POWER_PERIOD: u64 = 30_000_000_000;
 
-/// What was read at the last mark; shares are taken over the time since.
+/// Counters read at the last mark; shares are taken over the time since.
 #[derive(Debug)]
 struct LastRead {
     time: AtomicU64,
@@ -125,7 +125,7 @@ impl Gauges {
         }
     }
 
-    /// What is known now. Signal-safe.
+    /// Current gauges. Signal-safe.
     pub fn read(&self) -> VitalsView<'static> {
         let memory = self.files.memory();
         let since = |now: u64, then: &AtomicU64| now.saturating_sub(then.load(Ordering::Relaxed));

@@ -92,7 +92,7 @@ impl Visit for EventText {
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        // What does not fit is cut.
+        // A field that does not fit is cut.
         let _ = match field.name() {
             "message" => write!(Limited(&mut self.message), " {value:?}"),
             name => write!(Limited(&mut self.fields), " {name}={value:?}"),

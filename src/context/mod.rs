@@ -1,4 +1,4 @@
-//! What the app sets of its own state: keys, breadcrumbs, gauges, timed marks. Bounded; lock-free
+//! State that the app itself records: keys, breadcrumbs, gauges, timed marks. Bounded; lock-free
 //! to write; readable at any instant, by a capture and by a crash handler.
 
 mod cell;
@@ -35,7 +35,7 @@ pub const TEXT: usize = 240;
 const LONG: usize = 2 + (NAME + TEXT) / 8;
 const SHORT: usize = 2 + NAME / 8;
 
-/// What the app sets of its own state, for the next report. All methods take `&self`, may be called
+/// State that the app records about itself, for the next report. All methods take `&self`, may be called
 /// from any thread, never wait for another and never allocate.
 ///
 /// ```
@@ -139,8 +139,8 @@ impl Context {
         mark
     }
 
-    /// How much was left out for want of room, or because two threads wrote to one place at the
-    /// same instant.
+    /// Count of the writes that were dropped, because there was no room or because two threads wrote to one place at
+    /// the same instant.
     pub fn left_out(&self) -> u64 {
         self.left_out.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! How a record lies in its words: lengths and kind, a number, then the bytes of name and text.
+//! Layout of a record in its words: lengths and kind, a number, then the bytes of name and text.
 
 use super::{NAME, TEXT};
 use crate::report::ValueView;

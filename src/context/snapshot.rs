@@ -44,7 +44,7 @@ impl Snapshot {
             .sort_unstable_by_key(|read| (read.kind == 0, read.number));
     }
 
-    /// Whether the app has set nothing.
+    /// Returns true if the app has set nothing.
     pub fn is_empty(&self) -> bool {
         let all = [&self.keys, &self.gauges, &self.breadcrumbs, &self.marks];
         all.iter()

@@ -1,4 +1,4 @@
-//! What an app in C says of its own state: keys, gauges, breadcrumbs, marks.
+//! State that an app in C records about itself: keys, gauges, breadcrumbs, marks.
 
 use std::ffi::c_char;
 

@@ -1,4 +1,4 @@
-//! What the monitor calls back with.
+//! Callbacks of the monitor: stalls and reports.
 
 use std::ffi::{CString, c_char, c_void};
 
@@ -25,15 +25,15 @@ pub type wedjat_stall_function =
 pub struct wedjat_stall_event {
     /// Its size, so that a later version may add to it.
     pub size: usize,
-    /// Whether it is over.
+    /// True if the stall is over.
     pub is_over: bool,
-    /// Whether no heartbeat ever came: the launch.
+    /// True if no heartbeat ever came: the stall is the launch.
     pub never_beat: bool,
-    /// How many turns of the run loop it has taken so far; 1 for one long freeze.
+    /// Turns of the run loop it has taken so far; 1 for one long freeze.
     pub turns: u32,
     /// When it began, nanoseconds of the monotonic clock.
     pub start: u64,
-    /// How long it has lasted so far, nanoseconds.
+    /// Duration so far, nanoseconds.
     pub lasted: u64,
     /// CPU time that the thread has used since, nanoseconds.
     pub cpu: u64,
@@ -41,11 +41,11 @@ pub struct wedjat_stall_event {
     pub delay: u64,
     /// Its class: "launch", "busy", "blocked" or "starved". Slow frames cause no call.
     pub what: *const c_char,
-    /// How it ended: "recovered", "uninstalled" or "thread_ended"; null while it lasts.
+    /// The outcome: "recovered", "uninstalled" or "thread_ended"; null while the stall lasts.
     pub how: *const c_char,
 }
 
-/// What calls `callback` with each event.
+/// Wraps `callback` as a closure that is called with each event.
 pub(super) fn stall_callback(
     callback: unsafe extern "C" fn(*const wedjat_stall_event, *mut c_void),
     data: Data,

@@ -1,4 +1,4 @@
-//! What earlier launches left: how they ended, and their reports, to be sent.
+//! Earlier launches: how they ended, and the reports they left, to be sent.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -6,7 +6,7 @@ use super::{c_path, fill, path, wedjat_monitor, wedjat_report_function};
 use crate::report::time::since_epoch;
 use crate::store::{self, Answer, EndedLaunch, HowEnded};
 
-/// How a launch ended.
+/// The end of a launch.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub enum wedjat_how_ended {
@@ -20,7 +20,7 @@ pub enum wedjat_how_ended {
     WEDJAT_ENDED_PANIC = 3,
     /// It was killed in the middle of a stall.
     WEDJAT_ENDED_STALLED = 4,
-    /// It was killed, most likely for want of memory.
+    /// It was killed, most likely because memory ran out.
     WEDJAT_ENDED_OUT_OF_MEMORY = 5,
     /// The machine was started anew.
     WEDJAT_ENDED_REBOOT = 6,
@@ -48,17 +48,17 @@ pub struct wedjat_launch {
     pub footprint: u64,
     /// Free memory of the machine then, bytes; 0 where that is not known.
     pub device_free: u64,
-    /// How it ended.
+    /// The way it ended.
     pub how: wedjat_how_ended,
-    /// The exit status, or -1 where there is none or it is not known.
+    /// The exit status; -1 if it did not exit or its status is not known.
     pub status: i32,
-    /// Whether it was in the foreground, by its own word.
+    /// True if the app last said that it was in the foreground.
     pub foreground: bool,
-    /// Whether the app itself wanted the end.
+    /// True if the app itself wanted the end.
     pub is_clean: bool,
 }
 
-/// What becomes of a report that was to be sent: the answer of the function given to `wedjat_send`.
+/// The fate of a report that was to be sent: the answer of the function given to `wedjat_send`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub enum wedjat_answer {
@@ -76,7 +76,7 @@ pub enum wedjat_answer {
 pub type wedjat_send_function =
     Option<unsafe extern "C" fn(path: *const c_char, data: *mut c_void) -> c_int>;
 
-/// What `wedjat_send` did.
+/// The result of `wedjat_send`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct wedjat_sent {
@@ -92,8 +92,8 @@ pub struct wedjat_sent {
     pub busy: u64,
 }
 
-/// How the launch before this one ended, even where it left no report. Set `launch->size` before the call. Gives false
-/// the first time, when there is none.
+/// Fills `*launch` with how the launch before this one ended, even if it left no report. Set `launch->size` before the
+/// call. Gives false if there was no earlier launch.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_previous_launch(
     monitor: *const wedjat_monitor,

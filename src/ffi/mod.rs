@@ -9,7 +9,7 @@
 //!
 //! Built by `cargo rustc --release --lib --no-default-features --features ffi --crate-type staticlib`.
 #![allow(non_camel_case_types)]
-// What the caller promises stands in each function's text, as a person reads it in the header.
+// The caller's duties stand in each function's text, as a person reads it in the header.
 #![allow(clippy::missing_safety_doc)]
 
 mod app;
@@ -28,7 +28,7 @@ pub use left::*;
 pub use monitor::*;
 pub use options::*;
 
-/// What the app gave with a function, on its way to the monitor's threads.
+/// The app's pointer that goes with a callback, on its way to the monitor's threads.
 #[derive(Clone, Copy)]
 struct Data(*mut c_void);
 

@@ -1,4 +1,4 @@
-//! What an app in C does with its monitor: beat, record, look.
+//! An app's calls to its monitor in C: heartbeats, reports, stacks, counters.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -26,11 +26,11 @@ impl wedjat_monitor {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct wedjat_heartbeat {
-    /// Which install it belongs to.
+    /// Number of the install it belongs to.
     pub install: u32,
 }
 
-/// Which threads `wedjat_stacks` shows.
+/// The threads that `wedjat_stacks` shows.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub enum wedjat_threads {
@@ -66,9 +66,9 @@ pub struct wedjat_stats {
     pub captures: u64,
     /// CPU time of the watchdog's thread.
     pub watchdog_cpu: u64,
-    /// What was not reported, for whatever reason.
+    /// Count of events that were not reported, for any reason.
     pub lost: u64,
-    /// Whether a stall lasts.
+    /// True while a stall lasts.
     pub stalled: bool,
 }
 
@@ -177,9 +177,9 @@ pub unsafe extern "C" fn wedjat_record(
     recorded.is_ok()
 }
 
-/// The stacks of `threads` (of `wedjat_threads`) as text, at once: a line a frame, innermost first. As much of it as
-/// there is room for goes to `room`, with a zero byte behind it. Gives the length of the whole text in bytes, without
-/// the zero byte, or -1 where there is none.
+/// Captures the stacks of `threads` (of `wedjat_threads`) now and writes them to `room` as text: one frame a line,
+/// innermost first. A text longer than `size` is cut; a zero byte always ends it. Gives the length of the whole text in
+/// bytes, without the zero byte, or -1 on failure.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_stacks(
     monitor: *const wedjat_monitor,
@@ -205,8 +205,8 @@ pub unsafe extern "C" fn wedjat_stacks(
     isize::try_from(stacks.len()).unwrap_or(isize::MAX)
 }
 
-/// What the monitor has seen and done since it was installed. Set `stats->size` before the call. Gives whether it was
-/// filled.
+/// Fills `*stats` with the monitor's counters since it was installed. Set `stats->size` before the call. Gives true if
+/// it was filled.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_get_stats(
     monitor: *const wedjat_monitor,

@@ -1,4 +1,4 @@
-//! What an app in C asks for, and installing it.
+//! An app's options in C, and the install.
 
 use std::ffi::{c_char, c_void};
 use std::path::Path;
@@ -10,8 +10,9 @@ use crate::load::{CpuLoad, MemoryLoad, SlowFrames};
 use crate::store::Limits;
 use crate::{Crash, Monitor, MonitorBuilder, RateLimit, Stall};
 
-/// What to record, and where. Fill it with zeros, set `size`, then what you want: a trigger that is not asked for is
-/// off, and a number that is 0 stands for the default named beside it.
+/// Options of a monitor: the triggers, their limits, and the folder of reports. Fill it with zeros, set `size`, then
+/// what you want: a trigger that is not asked for is off, and a number that is 0 stands for the default named beside
+/// it.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct wedjat_options {
@@ -48,11 +49,11 @@ pub struct wedjat_options {
     /// List all images of the process, not only those that frames point into.
     pub all_images: bool,
 
-    /// How long without a beat is one strike, milliseconds (50).
+    /// Time without a beat that makes one strike, milliseconds (50).
     pub stall_timeout_ms: u32,
-    /// How many strikes in a row are a stall (5).
+    /// Strikes in a row that make a stall (5).
     pub stall_strikes: u32,
-    /// How long the launch may take, milliseconds (as long as a later turn).
+    /// Time the launch may take, milliseconds (as long as a later turn).
     pub launch_ms: u32,
     /// With `cpu`: over how long, milliseconds (60,000).
     pub cpu_over_ms: u32,
@@ -69,26 +70,26 @@ pub struct wedjat_options {
     /// With `slow_frames`: for so long, milliseconds (5,000).
     pub frames_lasting_ms: u32,
 
-    /// How many threads a report has beside the first, at most (1024); -1 for none.
+    /// Most threads in a report beside the first (1024); -1 for none.
     pub threads: i32,
-    /// How long a capture may stop a thread, microseconds (1,000).
+    /// Longest time a capture may stop a thread, microseconds (1,000).
     pub stop_budget_us: u32,
     /// The real-time signal that stops threads on Linux (the first free one).
     pub capture_signal: i32,
 
-    /// How many reports the folder may hold (100).
+    /// Most reports in the folder (100).
     pub limit_reports: u32,
-    /// How many bytes they may have together (32 MiB).
+    /// Most bytes of all reports in the folder together (32 MiB).
     pub limit_bytes: u64,
-    /// How many stalls with one heaviest stack are all reported (5).
+    /// Stalls with one heaviest stack that are all reported before pauses begin (5).
     pub same_stalls: u32,
     /// The first pause between reports of equal stalls after that, milliseconds (60,000).
     pub same_pause_ms: u32,
-    /// How many reports there may be within an hour (60).
+    /// Most reports within an hour (60).
     pub reports_per_hour: u32,
-    /// How many stacks of the watched thread may be taken within an hour (20,000).
+    /// Most stacks of the watched thread that are taken within an hour (20,000).
     pub captures_per_hour: u32,
-    /// How many bytes of reports there may be within an hour (32 MiB).
+    /// Most bytes of reports within an hour (32 MiB).
     pub bytes_per_hour: u64,
 
     /// Called with the path of each report of a stall, of load or of a caught panic once it is whole, on a thread of

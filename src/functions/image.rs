@@ -1,13 +1,13 @@
-//! What is known of an image besides its symbols: its code, its base, where `LC_FUNCTION_STARTS` has functions start.
+//! Facts of an image besides its symbols: its code, its base, and the function starts of `LC_FUNCTION_STARTS`.
 
 use object::read::elf::{ElfFile, FileHeader};
 use object::read::macho::{MachHeader, MachOFile};
 use object::{Object as _, ObjectSection};
 
-/// What is known of an image besides its symbols.
+/// Facts of an image besides its symbols.
 #[derive(Debug, Clone, Copy)]
 pub struct ObjectFacts<'a> {
-    /// What [`code`] gave.
+    /// Ranges of code, as returned by [`code`].
     pub code: &'a [(u64, u64)],
     /// Link-time address (svma) of `__TEXT`.
     pub base: u64,
@@ -88,7 +88,7 @@ pub fn code<'data>(file: &impl ImageFile<'data>) -> Vec<(u64, u64)> {
     code
 }
 
-/// Whether a file has DWARF.
+/// Returns true if the file has DWARF.
 pub fn has_dwarf<'data>(file: &impl ImageFile<'data>) -> bool {
     const NAMES: [&str; 4] = [
         ".debug_info",
@@ -102,8 +102,8 @@ pub fn has_dwarf<'data>(file: &impl ImageFile<'data>) -> bool {
     })
 }
 
-/// Whether a section holds instructions. Linker stubs are left out: no function of theirs has a name
-/// of its own, and the last function before them must not lend them its.
+/// Returns true if the section holds instructions. Linker stubs don't count: they have no names of their own, and the
+/// last function before them must not lend them its name.
 fn is_code<'data>(section: &impl ObjectSection<'data>) -> bool {
     match section.flags() {
         object::SectionFlags::Elf { sh_flags, .. } => {
@@ -124,7 +124,8 @@ fn is_code<'data>(section: &impl ObjectSection<'data>) -> bool {
     }
 }
 
-/// What `LC_FUNCTION_STARTS` says, of an image at `base`.
+/// Returns the function starts of `LC_FUNCTION_STARTS`, sorted (svma), for an image at `base`; `None` if there are
+/// none.
 fn starts_of<M: MachHeader>(file: &MachOFile<'_, M>, base: u64) -> Option<Vec<u64>> {
     let (endian, header, data) = (file.endian(), file.macho_header(), file.data());
     // The lowest bit says that a function is of Thumb instructions.

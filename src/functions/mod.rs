@@ -1,6 +1,6 @@
-//! Where the functions of an image's symbol table begin and end.
+//! Bounds of functions, from the symbol table of an image.
 //!
-//! The nearest earlier symbol is most often the wrong one in a stripped image. So a symbol names an
+//! The nearest earlier symbol is most often the wrong one in a stripped image. A symbol therefore names an
 //! address only if something else than the next symbol says where its function ends: on Mach-O
 //! `LC_FUNCTION_STARTS`, on ELF the symbol's size or the range of its frame description.
 

@@ -4,14 +4,14 @@ use object::ObjectSymbol;
 
 use super::image::ImageFile;
 
-/// So many symbols are looked at; a large app has some hundred thousand.
+/// Most symbols that are read; a large app has some hundred thousand.
 pub const MOST_SYMBOLS: usize = 1 << 25;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Symbol {
     pub address: u64,
     pub(super) size: u64,
-    /// Where its name stands in `bytes`.
+    /// Offset and length of the name in `bytes`.
     pub(super) name: (usize, u32),
     rank: u8,
     pub(super) is_function: bool,

@@ -1,4 +1,4 @@
-//! What a monitor is to be: the app sets it here, then installs it.
+//! Builder of a monitor: the app's options, then the install.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -65,7 +65,7 @@ impl MonitorBuilder {
         }
     }
 
-    /// Where the reports go. It is made if it is missing, and kept open.
+    /// Folder of the reports. It is made if it is missing, and kept open.
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> MonitorBuilder {
         self.directory = Some(directory.into());
         self
@@ -84,7 +84,7 @@ impl MonitorBuilder {
         self
     }
 
-    /// How much the folder may hold; the oldest reports go first.
+    /// Limits of the folder; the oldest reports are removed first.
     pub fn limits(mut self, limits: Limits) -> MonitorBuilder {
         self.limits = limits;
         self
@@ -187,8 +187,8 @@ impl MonitorBuilder {
         self
     }
 
-    /// How much is recorded: the same stall ever more rarely, and only so many reports, bytes and
-    /// captures an hour.
+    /// Limits of how much is recorded: equal stalls ever more rarely, and only so many reports, bytes and captures an
+    /// hour.
     pub fn rate_limit(mut self, rate_limit: RateLimit) -> MonitorBuilder {
         self.rate_limit = rate_limit;
         self

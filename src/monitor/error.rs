@@ -1,4 +1,4 @@
-//! Why a monitor could not be installed, and what it cannot do.
+//! Errors of an install, and of calls that the installed monitor can't serve.
 
 use std::fmt;
 use std::io;
@@ -28,7 +28,7 @@ pub enum InstallError {
     },
     /// Memory, threads or descriptors ran out.
     Resources {
-        /// What for.
+        /// The resource and its purpose, as `memory for captures`.
         what: &'static str,
         /// The system's error.
         source: io::Error,
@@ -85,7 +85,7 @@ impl std::error::Error for InstallError {
     }
 }
 
-/// What a monitor cannot do as it was installed. It is within the [`io::Error`] that the call returns:
+/// A call that a monitor can't serve as it was installed. It is within the [`io::Error`] that the call returns:
 ///
 /// ```
 /// use wedjat::{Misuse, Monitor};

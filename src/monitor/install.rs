@@ -27,12 +27,12 @@ use crate::vitals::{FRAMES, GAUGES, LAUNCHED};
 
 /// Room on the disk that is kept for the report of a crash, bytes.
 const CRASH_RESERVE: u32 = 256 << 10;
-/// What the watched thread is given if it has no alternate stack, or a smaller one; and how much of it is
-/// there at once, bytes.
+/// Size of the alternate stack that the watched thread is given if it has none or a smaller one, and how much of it is
+/// touched at install, bytes.
 const ALTERNATE_STACK: usize = 64 << 10;
 const TOUCHED: usize = 16 << 10;
 
-/// Whether a monitor is installed in this process.
+/// True while a monitor is installed in this process.
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 
 /// The right to be the one monitor; given back when it is dropped.

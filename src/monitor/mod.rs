@@ -1,4 +1,4 @@
-//! What an app installs: triggers, capture and store wired together.
+//! The monitor that an app installs: triggers, capture and store wired together.
 
 mod builder;
 mod error;
@@ -170,7 +170,7 @@ impl Monitor {
         self.watch_by_ping(crate::platform::main_queue::post)
     }
 
-    /// What the app sets of its own state: it stands in every report from now on. It belongs to the
+    /// State that the app records about itself: it stands in every report from now on. It belongs to the
     /// process: another monitor that is installed later finds it as it was.
     ///
     /// ```
@@ -254,8 +254,8 @@ impl Monitor {
         Helper::wake();
     }
 
-    /// How the launch before this one ended, even where it left no report. Of several that ended since,
-    /// the one that began last; see [`Monitor::previous_launches`]. `None` the first time.
+    /// The end of the launch before this one, even if it left no report. If several ended since, the one that began
+    /// last; see [`Monitor::previous_launches`]. `None` if there was no earlier launch.
     pub fn previous_launch(&self) -> Option<&EndedLaunch> {
         self.ended.last()
     }
@@ -288,7 +288,7 @@ impl Monitor {
     ///
     /// # Errors
     /// When memory for the copies cannot be had, and in a child of `fork`.
-    // So that the first line is the caller's.
+    // Inlined, to make the caller's line the first frame.
     #[inline(always)]
     pub fn stacks(&self, threads: Threads) -> io::Result<String> {
         self.not_forked()?;
@@ -297,7 +297,7 @@ impl Monitor {
         self.live.stacks(threads, self.watched)
     }
 
-    /// What the monitor has seen and done since it was installed.
+    /// Counters of the monitor since it was installed.
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("wedjat-stats-{}", std::process::id()));

@@ -1,4 +1,4 @@
-//! Panics: what the hook writes with, and what the process's exit makes of the last one.
+//! Panics: the recorder of the hook, and the last panic when the process exits.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,7 +15,7 @@ use crate::trigger::panic;
 /// The app's callback for reports.
 pub(super) type OnReport = Arc<Mutex<dyn FnMut(&Path) + Send>>;
 
-/// What the panic hook writes with (nothing once the monitor is dropped), and where.
+/// The recorder that the panic hook writes with (`None` once the monitor is dropped), and the folder of the reports.
 static ON_PANIC: ForkLock<Option<(Option<Arc<LiveRecorder>>, PathBuf)>> = ForkLock::new(None);
 
 /// Once in a process: forks wait for the lock, and [`leaving`] is called when the process exits.
@@ -67,7 +67,7 @@ fn on_panic(panic: &panic::Panic<'_>) -> Option<Name> {
 
 /// The monitor goes: no panic is written any more. Where those lie that were stays known, until the process exits.
 pub(super) fn forget_recorder() {
-    // Where it is not free, the next install does it.
+    // If the lock is held, the recorder stays until the next install replaces it.
     if let Some(mut on) = ON_PANIC.try_lock()
         && let Some((live, ..)) = on.as_mut()
     {
@@ -93,7 +93,7 @@ fn leaving(leaving: Leaving) {
 }
 
 thread_local! {
-    /// Whether this thread is in the app's `on_report`.
+    /// True while this thread runs the app's `on_report`.
     static IN_ON_REPORT: Cell<bool> = const { Cell::new(false) };
 }
 

@@ -8,7 +8,7 @@ use crate::trigger::heartbeat::HEARTBEAT;
 use crate::trigger::loss::LOSSES;
 use crate::vitals::FRAMES;
 
-/// What the monitor has seen and done since it was installed, see [`Monitor::stats`](super::Monitor).
+/// Counters of a monitor since it was installed, see [`Monitor::stats`](super::Monitor).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -18,7 +18,7 @@ pub struct Stats {
     pub frames: u64,
     /// Stalls, reported or not; one that lasts among them.
     pub stalls: u64,
-    /// Whether one lasts.
+    /// True while a stall lasts.
     pub stalled: bool,
     /// Time in those that are over.
     pub stalled_time: Duration,
@@ -32,7 +32,7 @@ pub struct Stats {
     pub captures: u64,
     /// CPU time of the watchdog's thread.
     pub watchdog: Duration,
-    /// What was not reported, by reason, as in the `loss` section; those that are not 0.
+    /// Counts of events that were not reported, by reason, as in the `loss` section; zeros are left out.
     pub losses: Vec<(&'static str, u64)>,
 }
 

@@ -1,4 +1,4 @@
-//! The app's frames: when the last ones were shown.
+//! The app's frames: the times of the last ones shown.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -37,7 +37,7 @@ impl FrameTimes {
         }
     }
 
-    /// How many there were.
+    /// Count of all frames shown.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! How long the launch took, and whether a page of the process had to be read from the disk.
+//! Duration of the launch, and whether a page of the process had to be read from the disk.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
