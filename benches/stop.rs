@@ -43,7 +43,7 @@ mod bench {
         // SAFETY: see `InHandler`; the context is this handler's.
         unsafe {
             if let Some(capturer) = &mut *IN_HANDLER.0.get() {
-                let registers = Registers::from_context(context.cast());
+                let registers = Registers::from_context(context);
                 black_box(
                     capturer
                         .capture_context(&registers, &ImageTable::enter())

@@ -94,7 +94,7 @@ pub mod report;
 pub mod store;
 pub mod stall {
     //! The argument of the callback of [`MonitorBuilder::on_stall`](crate::MonitorBuilder::on_stall): the kind of
-    //! stall, its duration and its outcome.
+    //! stall, its duration and its outcome. Besides, [`Busy`], the guard of a turn.
     //!
     //! ```
     //! use wedjat::stall::{Class, StallEvent};
@@ -108,6 +108,7 @@ pub mod stall {
     //! # let _ = wedjat::Monitor::builder("a", "1").on_stall(on_stall);
     //! ```
     pub use crate::monitor::StallEvent;
+    pub use crate::trigger::Busy;
     pub use crate::trigger::stall::{Class, How, StallEndInfo, StallInfo};
 }
 #[cfg(feature = "symbolicate")]

@@ -38,7 +38,7 @@ extern "C" fn handler(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut lib
     let verdict = (|| {
         let prepared = PREPARED.get().ok_or("not prepared")?;
         // SAFETY: the context of this handler.
-        let registers = unsafe { Registers::from_context(context.cast()) };
+        let registers = unsafe { Registers::from_context(context) };
         let images = ImageTable::enter();
         // SAFETY: nothing else uses it.
         let capturer = unsafe { &mut *prepared.capturer.get() };

@@ -117,9 +117,9 @@ impl Registers {
     /// # Safety
     /// - `context` is the third argument of a handler that was installed with `SA_SIGINFO`, and
     ///   that handler has not returned.
-    pub unsafe fn from_context(context: *const libc::ucontext_t) -> Registers {
+    pub unsafe fn from_context(context: *const std::ffi::c_void) -> Registers {
         // SAFETY: the caller vouches for the context.
-        Registers::native(unsafe { crate::platform::context::registers(context) })
+        Registers::native(unsafe { crate::platform::context::registers(context.cast()) })
     }
 
     /// Their architecture.

@@ -14,6 +14,7 @@ mod state;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
 
 pub use beat::Beat;
@@ -69,14 +70,57 @@ impl Heartbeat {
     /// even if `handle` panics.
     #[inline]
     pub fn turn<T>(self, handle: impl FnOnce() -> T) -> T {
-        struct End(Heartbeat);
-        impl Drop for End {
-            fn drop(&mut self) {
-                self.0.end();
-            }
-        }
-        self.begin();
-        let _end = End(self);
+        let _busy = self.busy();
         handle()
+    }
+
+    /// Begins a turn that ends when the guard is dropped: by the end of a scope, `?`, `break`, `continue`
+    /// or a panic.
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("wedjat-busy-{}", std::process::id()));
+    /// # let monitor = wedjat::Monitor::builder("MyApp", "1.2.3").directory(&dir).install()?;
+    /// let heart = monitor.heartbeat();
+    /// for event in ["open", "quit", "paint"] {
+    ///     let _busy = heart.busy();
+    ///     if event == "quit" {
+    ///         break;
+    ///     }
+    /// }
+    /// assert_eq!(monitor.stats().turns, 2);
+    /// # drop(monitor);
+    /// # std::fs::remove_dir_all(&dir)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn busy(self) -> Busy {
+        self.begin();
+        Busy {
+            heart: self,
+            _same_thread: PhantomData,
+        }
+    }
+}
+
+/// A turn that lasts until this is dropped, see [`Heartbeat::busy`].
+///
+/// It stays on the thread that began the turn: it is not `Send`.
+///
+/// ```compile_fail
+/// # fn any() -> wedjat::Heartbeat { unimplemented!() }
+/// let busy = any().busy();
+/// std::thread::spawn(move || drop(busy)); // the turn belongs to the watched thread
+/// ```
+#[derive(Debug)]
+#[must_use = "the turn ends when the guard is dropped"]
+pub struct Busy {
+    heart: Heartbeat,
+    _same_thread: PhantomData<*const ()>,
+}
+
+impl Drop for Busy {
+    #[inline]
+    fn drop(&mut self) {
+        self.heart.end();
     }
 }

@@ -16,10 +16,8 @@ use crate::report::time::nanos;
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct CpuLoad {
-    /// Of one core, 0.8.
-    pub share: f64,
-    /// On average over so long, 60 s.
-    pub over: Duration,
+    pub(crate) share: f64,
+    pub(crate) over: Duration,
 }
 
 impl Default for CpuLoad {
@@ -32,14 +30,14 @@ impl Default for CpuLoad {
 }
 
 impl CpuLoad {
-    /// Sets the share of one core; 2.0 is two cores.
+    /// Sets the share of one core (0.8 by default); 2.0 is two cores.
     #[must_use]
     pub fn share(mut self, share: f64) -> CpuLoad {
         self.share = share;
         self
     }
 
-    /// Sets the time over which it is taken; at least 100 ms.
+    /// Sets the time over which the average is taken (60 s by default); at least 100 ms.
     #[must_use]
     pub fn over(mut self, over: Duration) -> CpuLoad {
         self.over = over.max(Duration::from_millis(100));
@@ -58,11 +56,8 @@ impl CpuLoad {
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct MemoryLoad {
-    /// Above so many bytes; `None` by default.
-    pub bytes: Option<u64>,
-    /// Above this share of what the process may have (the limit of its control group, else the
-    /// machine's memory), 0.8.
-    pub share: f64,
+    pub(crate) bytes: Option<u64>,
+    pub(crate) share: f64,
 }
 
 impl Default for MemoryLoad {
@@ -75,14 +70,15 @@ impl Default for MemoryLoad {
 }
 
 impl MemoryLoad {
-    /// Sets the size.
+    /// Sets the footprint above which a report is written, bytes (none by default).
     #[must_use]
     pub fn bytes(mut self, bytes: u64) -> MemoryLoad {
         self.bytes = Some(bytes);
         self
     }
 
-    /// Sets the share of the limit.
+    /// Sets the share of what the process may have above which a report is written (0.8 by default). What it may have is
+    /// the limit of its control group, else the machine's memory.
     #[must_use]
     pub fn share(mut self, share: f64) -> MemoryLoad {
         self.share = share;
@@ -101,12 +97,9 @@ impl MemoryLoad {
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct SlowFrames {
-    /// Frames a second, 30.
-    pub below: f64,
-    /// For so long, 5 s.
-    pub lasting: Duration,
-    /// While the watched thread uses more than this share of a core, 0.6.
-    pub cpu: f64,
+    pub(crate) below: f64,
+    pub(crate) lasting: Duration,
+    pub(crate) cpu: f64,
 }
 
 impl Default for SlowFrames {
@@ -120,21 +113,21 @@ impl Default for SlowFrames {
 }
 
 impl SlowFrames {
-    /// Sets the frame rate.
+    /// Sets the frame rate below which frames are slow, frames a second (30 by default).
     #[must_use]
     pub fn below(mut self, frames_a_second: f64) -> SlowFrames {
         self.below = frames_a_second;
         self
     }
 
-    /// Sets how long it must last; at least 200 ms.
+    /// Sets how long it must last (5 s by default); at least 200 ms.
     #[must_use]
     pub fn lasting(mut self, time: Duration) -> SlowFrames {
         self.lasting = time.max(Duration::from_millis(200));
         self
     }
 
-    /// Sets the watched thread's share of a core.
+    /// Sets the share of a core that the watched thread must use meanwhile (0.6 by default).
     #[must_use]
     pub fn cpu(mut self, share: f64) -> SlowFrames {
         self.cpu = share;

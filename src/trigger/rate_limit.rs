@@ -16,17 +16,11 @@ use super::loss::LossReason;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RateLimit {
-    /// So many stalls with the same heaviest stack are all reported, 5.
-    pub same: u32,
-    /// Then the next is reported after such a pause, 1 min; each pause is twice as long as the one
-    /// before, up to a day.
-    pub pause: Duration,
-    /// So many reports within an hour, 60.
-    pub per_hour: u32,
-    /// So many bytes of such reports within an hour, 32 MiB: no new one is begun then.
-    pub bytes_per_hour: u64,
-    /// So many stacks of the watched thread within an hour, 20,000: 17 minutes of freezes.
-    pub captures_per_hour: u32,
+    pub(crate) same: u32,
+    pub(crate) pause: Duration,
+    pub(crate) per_hour: u32,
+    pub(crate) bytes_per_hour: u64,
+    pub(crate) captures_per_hour: u32,
 }
 
 impl Default for RateLimit {
@@ -42,35 +36,36 @@ impl Default for RateLimit {
 }
 
 impl RateLimit {
-    /// Sets how many equal stalls are all reported; at least 1.
+    /// Sets how many stalls with the same heaviest stack are all reported (5 by default); at least 1.
     #[must_use]
     pub fn same(mut self, same: u32) -> RateLimit {
         self.same = same.max(1);
         self
     }
 
-    /// Sets the first pause between reports of equal stalls after that.
+    /// Sets the first pause between reports of equal stalls after that (1 min by default). Each pause is twice as long
+    /// as the one before, up to a day.
     #[must_use]
     pub fn pause(mut self, pause: Duration) -> RateLimit {
         self.pause = pause;
         self
     }
 
-    /// Sets how many reports there may be within an hour.
+    /// Sets how many reports there may be within an hour (60 by default).
     #[must_use]
     pub fn per_hour(mut self, reports: u32) -> RateLimit {
         self.per_hour = reports;
         self
     }
 
-    /// Sets how many bytes of reports there may be within an hour.
+    /// Sets how many bytes of reports there may be within an hour (32 MiB by default); no new report is begun above it.
     #[must_use]
     pub fn bytes_per_hour(mut self, bytes: u64) -> RateLimit {
         self.bytes_per_hour = bytes;
         self
     }
 
-    /// Sets how many stacks of the watched thread may be taken within an hour.
+    /// Sets how many stacks of the watched thread may be taken within an hour (20,000 by default: 17 minutes of freezes).
     #[must_use]
     pub fn captures_per_hour(mut self, captures: u32) -> RateLimit {
         self.captures_per_hour = captures;

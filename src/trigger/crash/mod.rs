@@ -38,21 +38,15 @@ use crate::platform::{Thread, ThreadName, clock, random};
 ///
 /// ```
 /// let crash = wedjat::Crash::default().sigterm(true).panics(false);
-/// assert!(crash.sigterm && !crash.panics);
+/// assert_ne!(crash, wedjat::Crash::default());
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Crash {
-    /// SIGTERM too (off): another process wants this one to end.
-    pub sigterm: bool,
-    /// Rust panics (on).
-    pub panics: bool,
-    /// Signals too that come while a debugger is attached (on): without this they are left to the
-    /// debugger, which has seen them already, and no report is written.
-    pub debugged: bool,
-    /// Memory near the crash too (off): bytes around the instruction and the fault address, the top of
-    /// the stack, and the C strings that registers point at. It may hold whatever the app holds.
-    pub near_memory: bool,
+    pub(crate) sigterm: bool,
+    pub(crate) panics: bool,
+    pub(crate) debugged: bool,
+    pub(crate) near_memory: bool,
 }
 
 impl Default for Crash {
@@ -67,28 +61,30 @@ impl Default for Crash {
 }
 
 impl Crash {
-    /// Sets whether SIGTERM is reported.
+    /// Sets whether SIGTERM is reported (off by default): another process wants this one to end.
     #[must_use]
     pub fn sigterm(mut self, on: bool) -> Crash {
         self.sigterm = on;
         self
     }
 
-    /// Sets whether Rust panics are reported.
+    /// Sets whether Rust panics are reported (on by default).
     #[must_use]
     pub fn panics(mut self, on: bool) -> Crash {
         self.panics = on;
         self
     }
 
-    /// Sets whether signals are reported while a debugger is attached.
+    /// Sets whether signals are reported while a debugger is attached (on by default). When off, they are left to
+    /// the debugger, which has seen them already, and no report is written.
     #[must_use]
     pub fn debugged(mut self, on: bool) -> Crash {
         self.debugged = on;
         self
     }
 
-    /// Sets whether memory near the crash is reported.
+    /// Sets whether memory near the crash is reported (off by default): bytes around the instruction and the fault
+    /// address, the top of the stack, and the C strings that registers point at. It may hold whatever the app holds.
     #[must_use]
     pub fn near_memory(mut self, on: bool) -> Crash {
         self.near_memory = on;

@@ -71,3 +71,23 @@ fn ends_without_a_begin_and_endless_nesting_stay_in_their_bits() {
     let last = Beat(!Beat::DEPTH | Beat::ENDED);
     assert_eq!(last.begun().since(last), 1, "the count wraps");
 }
+
+/// A guard ends its turn however the scope is left, and by a panic.
+#[test]
+fn a_guard_ends_the_turn_that_it_began() {
+    let state = state();
+    let heart = state.install();
+    let leave_early = || -> Option<()> {
+        let _busy = heart.busy();
+        assert_eq!(state.beat().depth(), 1);
+        None?;
+        Some(())
+    };
+    assert_eq!(leave_early(), None);
+    let _ = std::panic::catch_unwind(|| {
+        let _busy = heart.busy();
+        std::panic::resume_unwind(Box::new(1));
+    });
+    assert_eq!((state.beat().depth(), state.beat().count()), (0, 4));
+    assert!(state.beat().idle());
+}

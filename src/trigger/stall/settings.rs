@@ -13,14 +13,10 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stall {
-    /// One strike, 50 ms: the watchdog observes so often.
-    pub timeout: Duration,
-    /// So many strikes in a row are a stall, 5.
-    pub strikes: u32,
-    /// From `install` to the end of the first turn; `None` for the same as later turns.
-    pub launch: Option<Duration>,
-    /// Whether all waiting before the first beat counts, `false`.
-    pub launch_waits: bool,
+    pub(crate) timeout: Duration,
+    pub(crate) strikes: u32,
+    pub(crate) launch: Option<Duration>,
+    pub(crate) launch_waits: bool,
 }
 
 impl Default for Stall {
@@ -35,21 +31,22 @@ impl Default for Stall {
 }
 
 impl Stall {
-    /// Sets the length of one strike; at least 1 ms, at most a minute.
+    /// Sets the length of one strike (50 ms by default): the watchdog observes so often. At least 1 ms, at most a minute.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Stall {
         self.timeout = timeout.clamp(Duration::from_millis(1), Duration::from_secs(60));
         self
     }
 
-    /// Sets how many strikes in a row are a stall; at least 1, at most 10,000.
+    /// Sets how many strikes in a row are a stall (5 by default); at least 1, at most 10,000.
     #[must_use]
     pub fn strikes(mut self, strikes: u32) -> Stall {
         self.strikes = strikes.clamp(1, 10_000);
         self
     }
 
-    /// Sets how long the launch may take, from `install` to the end of the first turn.
+    /// Sets how long the launch may take, from `install` to the end of the first turn. By default it may take as long
+    /// as any other turn.
     ///
     /// Before the first beat, time counts while the thread computes, waits for a disk, or waits for a
     /// lock that another thread holds: a thread that waits for anything else may be an app that waits
@@ -67,16 +64,10 @@ impl Stall {
         self
     }
 
-    /// Whether all waiting before the first beat counts as part of the launch, whatever it is for. For an
-    /// app that beats soon after `install`, and whose launch may wait for a lock that does not show which thread
-    /// holds it (Rust's `Mutex`), for another process or for the network; one that is idle before its
+    /// Sets whether all waiting before the first beat counts as part of the launch, whatever it is for (off by
+    /// default). For an app that beats soon after `install`, and whose launch may wait for a lock that does not show
+    /// which thread holds it (Rust's `Mutex`), for another process or for the network; one that is idle before its
     /// first beat is a stall then.
-    ///
-    /// ```
-    /// use wedjat::Stall;
-    /// assert!(!Stall::default().launch_waits);
-    /// assert!(Stall::default().launch_waits(true).launch_waits);
-    /// ```
     #[must_use]
     pub fn launch_waits(mut self, counts: bool) -> Stall {
         self.launch_waits = counts;
