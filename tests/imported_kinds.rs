@@ -93,6 +93,11 @@ fn what_a_simulated_crash_is_attributed_to_is_the_thread_in_question() {
 
 #[test]
 fn a_kernel_panic_is_no_stall_and_has_all_its_frames() {
+    // Of some years its words have another key.
+    assert_eq!(
+        imported("panic-string.ips").threads,
+        imported("panic-full.ips").threads
+    );
     let found = imported("panic-full.ips");
     assert_eq!(found.damage, [""; 0]);
     let event = found.report.event.as_ref().unwrap();
@@ -213,4 +218,75 @@ fn an_event_without_its_app_is_named_by_its_program() {
         (app.name.as_str(), app.version.as_str()),
         ("kiosk", "2.1 (77)")
     );
+}
+
+#[test]
+fn lines_and_inlined_functions_of_the_report_itself_are_kept() {
+    let found = imported("inlined.ips");
+    assert_eq!(found.damage, [""; 0]);
+    let frames: Vec<_> = found.threads[1]
+        .frames
+        .iter()
+        .flat_map(|physical| physical.frames.iter())
+        .map(|frame| {
+            let (function, file) = (frame.function.as_deref(), frame.file.as_deref());
+            (function.unwrap(), file, frame.line, frame.inlined)
+        })
+        .collect();
+    assert_eq!(
+        frames,
+        [
+            (
+                "Swift._assertionFailure() -> Never",
+                Some("/<compiler-generated>"),
+                None,
+                true
+            ),
+            ("assertion of price", Some("price.swift"), Some(12), true),
+            ("total(of:)", Some("till.swift"), Some(40), false),
+            ("main", Some("main.swift"), Some(3), false),
+            ("start", None, None, false),
+        ]
+    );
+    assert_eq!(pcs(&found, 1), STORY);
+}
+
+#[test]
+fn names_beside_numbers_are_names() {
+    let found = imported("side-by-side.crash");
+    assert_eq!(found.damage, [""; 0]);
+    assert_eq!(pcs(&found, 1), STORY);
+    assert_eq!(functions(&found, 1), ["-[Till sum:]", "main", "start"]);
+}
+
+#[test]
+fn what_spindump_and_sample_saw_has_its_stacks() {
+    for (name, weights) in [("spindump.txt", [15, 5]), ("sample.txt", [60, 20])] {
+        let found = imported(name);
+        assert_eq!(found.damage, [""; 0], "{name}");
+        let event = found.report.event.as_ref().unwrap();
+        assert_eq!(
+            (event.kind, event.fatal),
+            (EventKind::Live, false),
+            "{name}"
+        );
+        let head = &found.report.head;
+        assert_eq!((head.app.name.as_str(), head.pid), ("kiosk", 77), "{name}");
+        assert_eq!(pcs(&found, 0), STORY, "{name}");
+        assert_eq!(functions(&found, 0)[..2], ["kiosk_fault", "main"], "{name}");
+        let mut counts: Vec<u64> = found.report.samples.iter().map(|s| s.count).collect();
+        counts.sort_by(|a, b| b.cmp(a));
+        assert_eq!(counts, weights, "{name}");
+    }
+    assert_eq!(
+        imported("sample.txt").report.threads[1].name.as_deref(),
+        Some("worker")
+    );
+}
+
+#[test]
+fn what_holds_no_stacks_is_refused() {
+    let bytes = std::fs::read(testdata("imported/jetsam.ips")).unwrap();
+    let error = import::read(&bytes).unwrap_err().to_string();
+    assert!(error.contains("there are no stacks"), "{error}");
 }

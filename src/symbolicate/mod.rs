@@ -54,6 +54,7 @@ pub mod import;
 mod names;
 mod object_file;
 mod pc;
+mod recorded;
 mod redact;
 mod roots;
 mod samples;

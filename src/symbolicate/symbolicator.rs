@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashMap;
 
 use super::debug_files::DebugFiles;
-use super::frame::{Frame, Missing, PhysicalFrame, Source, Stack, Symbolicated, image_file_name};
+use super::frame::{Missing, PhysicalFrame, Stack, Symbolicated, image_file_name};
 use super::image_files::ImageFiles;
 use super::pc::Pc;
+use super::recorded::Recorded;
 use super::samples::in_full;
 use crate::report::Reading;
 use crate::report::model::{self, Image, Report, Thread};
@@ -121,26 +122,24 @@ struct ReportRun<'a> {
 impl ReportRun<'_> {
     fn stack(&mut self, thread: &Thread) -> Stack {
         let frames = thread.frames.iter().enumerate();
+        let recorded = Recorded::new(thread);
         Stack {
             frames: frames
-                .map(|(index, frame)| self.frame(thread, index, frame))
+                .map(|(index, frame)| self.frame(thread, &recorded, index, frame))
                 .collect(),
             omitted: thread.omitted,
         }
     }
 
-    fn frame(&mut self, thread: &Thread, index: usize, frame: &model::Frame) -> PhysicalFrame {
+    fn frame(
+        &mut self,
+        thread: &Thread,
+        recorded: &Recorded<'_>,
+        index: usize,
+        frame: &model::Frame,
+    ) -> PhysicalFrame {
         let mut result = PhysicalFrame::bare(frame.pc, frame.found, frame.image);
-        let recorded = || match &frame.name {
-            Some(name) => {
-                let named = Frame::named(name, &super::names::demangle(name));
-                Arc::from([Frame {
-                    source: Source::Report,
-                    ..named
-                }])
-            }
-            None => Arc::from([]),
-        };
+        let recorded = || recorded.frames(index);
         let image = frame
             .image
             .and_then(|at| self.report.images.get(at as usize));
@@ -180,6 +179,13 @@ impl ReportRun<'_> {
                     .entry
                     .and_then(|entry| svma(frame.pc).checked_sub(entry));
                 result.frames = answer.into_owned().frames;
+                // A symbol table has no lines; whoever named the frame may have had them.
+                if result.frames.iter().all(|frame| frame.file.is_none()) {
+                    let recorded = recorded();
+                    if recorded.iter().any(|frame| frame.file.is_some()) {
+                        result.frames = recorded;
+                    }
+                }
             }
             None => result.frames = recorded(),
         }

@@ -185,3 +185,110 @@ event = json.loads((here / "../foreign/event.json").read_text())
 del event["contexts"]["app"]
 event["release"] = "com.example.kiosk@2.1+77"
 put("event-no-app.json", json.dumps(event) + "\n")
+
+# Lines and inlined functions that the recorder's own system found.
+first, body = (here / "../foreign/crash.ips").read_text().split("\n", 1)
+body = json.loads(body)
+body["usedImages"][0]["uuid"] = "4c4c44e2-5555-3144-a15d-000000000000"
+body["threads"][1]["frames"] = [
+    {"imageOffset": 1364, "symbol": "Swift._assertionFailure() -> Never", "inline": True, "imageIndex": 0,
+     "sourceFile": "/<compiler-generated>"},
+    {"imageOffset": 1364, "symbol": "assertion of price", "inline": True, "imageIndex": 0, "sourceFile": "price.swift",
+     "sourceLine": 12},
+    {"imageOffset": 1364, "symbol": "total(of:)", "symbolLocation": 36, "imageIndex": 0, "sourceFile": "till.swift", "sourceLine": 40},
+    {"imageOffset": 1372, "symbol": "main", "symbolLocation": 8, "imageIndex": 0, "sourceFile": "main.swift", "sourceLine": 3},
+    {"imageOffset": 99140, "symbol": "start", "symbolLocation": 1234, "imageIndex": 1}]
+put("inlined.ips", first + "\n" + json.dumps(body, indent=1) + "\n")
+put("side-by-side.crash", HEAD + FAULT + MAIN + stack(1, " Crashed", [
+    K + "0x104c3c554 0x104c3c000 + 1364 (-[Till sum:] + 24)", K + "0x104c3c55c 0x104c3c000 + 1372 (main + 32)",
+    D + "0x1a0018344 0x1a0000000 + 99140 (start + 4)"]) + IMAGES.replace(plain(UUID), "0" * 32))
+put("spindump.txt", f"""Date/Time:        2024-05-01 12:00:00.250 +0200
+End time:         2024-05-01 12:00:02.250 +0200
+OS Version:       macOS 14.4 (Build 23E214)
+Architecture:     arm64e
+Report Version:   40
+
+Data Source:      Stackshots
+Shared Cache:     D949F5BB-14F3-3223-9E0F-EB9B0E5D53E8 slid base address 0x19b410000, slide 0x1b410000
+
+Command:          kiosk
+Path:             /Applications/kiosk.app/Contents/MacOS/kiosk
+Version:          2.1 (77)
+PID:              77
+
+Duration:         2.00s
+Steps:            20 (100ms sampling interval)
+
+Hardware model:   Mac14,2
+Active cpus:      8
+
+--------------------------------------------------
+Timeline format: stacks are sorted chronologically
+Use -i and -heavy to re-report with count sorting
+--------------------------------------------------
+
+Heaviest stack for the main thread of the target process:
+  20  start + 1903 (dyld + 99140) [0x1a0018344]
+  15  main + 32 (kiosk + 1372) [0x104c3c55c]
+
+Process:          kiosk [77]
+UUID:             {UUID}
+Path:             /Applications/kiosk.app/Contents/MacOS/kiosk
+Num samples:      20 (1-20)
+
+  Thread 0x1a2b    DispatchQueue "com.apple.main-thread"(1)    20 samples (1-20)    priority 46 (base 46)
+  20  start + 1903 (dyld + 99140) [0x1a0018344] 1-20
+    15  main + 32 (kiosk + 1372) [0x104c3c55c] 1-15
+      15  ??? (kiosk + 1364) [0x104c3c554] 1-15
+
+  Binary Images:
+           0x104c3c000 -        0x104c43fff  com.example.kiosk 2.1 (77) <{UUID}>  /Applications/kiosk.app/Contents/MacOS/kiosk
+           0x1a0000000 -        0x1a008ffff  dyld (1160.6) <{DYLD}>  /usr/lib/dyld
+""")
+put("sample.txt", f"""Analysis of sampling kiosk (pid 77) every 1 millisecond
+Process:         kiosk [77]
+Path:            /Applications/kiosk.app/Contents/MacOS/kiosk
+Load Address:    0x104c3c000
+Identifier:      com.example.kiosk
+Version:         2.1 (77)
+Code Type:       ARM64
+Platform:        macOS
+Parent Process:  launchd [1]
+
+Date/Time:       2024-05-01 12:00:00.250 +0200
+Launch Time:     2024-05-01 11:00:00.250 +0200
+OS Version:      macOS 14.4 (23E214)
+Report Version:  7
+Analysis Tool:   /usr/bin/sample
+
+Physical footprint:         12.3M
+Physical footprint (peak):  13.3M
+Idle exit:                  untracked
+----
+
+Call graph:
+    80 Thread_1234   DispatchQueue_1: com.apple.main-thread  (serial)
+    + 80 start  (in dyld) + 1903  [0x1a0018344]
+    +   60 main  (in kiosk) + 32  [0x104c3c55c]
+    +   ! 60 ???  (in kiosk)  load address 0x104c3c000 + 0x554  [0x104c3c554]
+    +   20 main  (in kiosk) + 28  [0x104c3c558]
+    80 Thread_1235: worker
+      80 start  (in dyld) + 1907  [0x1a0018348]
+
+Total number in stack (recursive counted multiple, when >=5):
+
+Total number of samples in collection: 80
+
+Sort by top of stack, same collapsed (when >= 5):
+        ???  (in kiosk)        60
+
+Binary Images:
+       0x104c3c000 -        0x104c43fff +com.example.kiosk (2.1 - 77) <{UUID}> /Applications/kiosk.app/Contents/MacOS/kiosk
+       0x1a0000000 -        0x1a008ffff  dyld (1160.6) <{DYLD}> /usr/lib/dyld
+""")
+panic["string"] = panic.pop("panicString")
+put("panic-string.ips", (here / "panic-full.ips").read_text().split("\n", 1)[0] + "\n" + json.dumps(panic, indent=1) + "\n")
+put("jetsam.ips", header("298") + json.dumps({
+    "build": "iPhone OS 17.4 (21E219)", "product": "iPhone15,2", "incident": "11111111-2222-3333-4444-555555555555",
+    "memoryStatus": {"pageSize": 16384, "memoryPages": {"active": 1}}, "largestProcess": "kiosk",
+    "processes": [{"pid": 77, "name": "kiosk", "uuid": UUID.lower(), "rpages": 90000, "reason": "per-process-limit"}]}, indent=1) + "\n")

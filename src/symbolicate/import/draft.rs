@@ -7,6 +7,7 @@ use crate::report::{
     Damage, DamageKind, Event, Found, Frame, Image, Memory, Reading, Report, Sample, StallEnd,
     Thread, Value, limits,
 };
+use crate::symbolicate::recorded::FRAME_FIELDS;
 
 /// No image of which the end is not known is taken to be larger.
 const IMAGE_BYTES: u64 = 256 << 20;
@@ -182,8 +183,6 @@ pub(super) fn keep_frames(thread: &mut Thread, left: Vec<(usize, Fields)>) {
         })
         .collect();
     if !kept.is_empty() {
-        thread
-            .extra
-            .push(("frame_fields".into(), Value::Array(kept)));
+        thread.extra.push((FRAME_FIELDS.into(), Value::Array(kept)));
     }
 }

@@ -196,12 +196,11 @@ fn put_frames(draft: &Draft, thread: &mut Thread, frames: Vec<Value>) {
         let index = image
             .filter(|(_, image)| image.base != 0 || !image.id.is_empty())
             .map(|(index, _)| index);
-        // Apple repeats the address for the functions inlined there; debug files tell them anew.
+        // Apple repeats the address for the functions inlined there, which stand before the function itself.
         let inline = fields.bool("inline") == Some(true);
         if inline {
-            if let Some(name) = name {
-                fields.keep("inlined", Fields::one("symbol", Value::Text(name)));
-            }
+            let name = name.map_or(Value::Nil, Value::Text);
+            fields.keep("inlined", Fields::one("symbol", name));
         } else {
             thread.frames.push(frame(pc, index, name));
         }

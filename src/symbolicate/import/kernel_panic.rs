@@ -8,12 +8,13 @@ use crate::report::{DamageKind, EventKind, Image, Reading, Thread, Value, limits
 
 /// Whether the body of an `.ips` is one.
 pub(super) fn is_one(body: &Fields) -> bool {
-    body.has("panicString")
+    body.has("panicString") || body.has("string")
 }
 
 pub(super) fn read(mut header: Fields, mut body: Fields) -> Reading {
     let mut draft = Draft::default();
-    let words = body.text("panicString").unwrap_or_default();
+    let words = body.text("panicString").or_else(|| body.text("string"));
+    let words = words.unwrap_or_default();
     for (index, image) in body.list("binaryImages").into_iter().enumerate() {
         // Which program is whose, the list does not say.
         let image = stackshot::image_of(image, index, "");

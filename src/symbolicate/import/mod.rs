@@ -7,7 +7,8 @@
 //! | Apple's `.ips` (crash) | a JSON line with `bug_type`, then a JSON body with `threads` |
 //! | Apple's `.crash` text, also behind an `.ips` header line | `Incident Identifier:`, `Process:` or `Thread 0` lines |
 //! | Apple's stackshot `.ips` (hang) | the same header line, then a body with `processByPid` |
-//! | Apple's text of hangs and spins, of much CPU and of many writes, also behind an `.ips` header line | `Event:` and `Steps:` lines |
+//! | Apple's text of hangs and spins, of much CPU and of many writes, also behind an `.ips` header line | `Steps:` and `Event:` or `Data Source:` lines |
+//! | the call graph of Apple's `sample` | `Analysis of sampling` and `Call graph:` lines |
 //! | Apple's kernel panic `.ips` | the same header line, then a body with `panicString` |
 //! | MetricKit's `MXDiagnosticPayload`, whole or one diagnostic of it | `callStackTree` |
 //! | KSCrash's JSON | `crash` and `report` |
@@ -35,6 +36,7 @@ mod labels;
 mod metrickit;
 mod plcrash;
 mod protobuf;
+mod sample;
 mod samples;
 mod spindump;
 mod stackshot;
@@ -65,6 +67,8 @@ pub enum Layout {
     CrashText,
     /// Apple's text of hangs and spins.
     Spindump,
+    /// The call graph of Apple's `sample`.
+    Sample,
     /// MetricKit's diagnostics, as `jsonRepresentation()` gives them.
     MetricKit,
     /// KSCrash's JSON.
@@ -82,6 +86,7 @@ impl Layout {
             Layout::Ips => "ips",
             Layout::CrashText => "crash_text",
             Layout::Spindump => "spindump",
+            Layout::Sample => "sample",
             Layout::MetricKit => "metrickit",
             Layout::KsCrash => "kscrash",
             Layout::Event => "event_json",
@@ -157,6 +162,9 @@ pub fn detect(bytes: &[u8]) -> Option<Layout> {
 
 /// The layout of a text for people.
 fn text_layout(text: &[u8]) -> Option<Layout> {
+    if sample::is_one(text) {
+        return Some(Layout::Sample);
+    }
     if spindump::is_one(text) {
         return Some(Layout::Spindump);
     }
@@ -168,6 +176,7 @@ fn read_text(file: &[u8], text: &[u8], header: Fields) -> Option<Reading> {
     let (lines, dedented) = (LineNumbers::new(file, text), dedented(text));
     Some(match text_layout(text)? {
         Layout::Spindump => spindump::read(&dedented, header, lines),
+        Layout::Sample => sample::read(&dedented, header, lines),
         _ => crash_text::read(&dedented, header, lines),
     })
 }
@@ -195,7 +204,7 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, Error> {
                 .map(|reading| vec![reading])
                 .map_err(|(offset, what)| nothing(offset, what));
         }
-        Layout::Spindump | Layout::CrashText => {
+        Layout::Spindump | Layout::Sample | Layout::CrashText => {
             return Ok(read_text(bytes, text, Fields::default())
                 .into_iter()
                 .collect());
@@ -224,12 +233,15 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, Error> {
                 Some(b'{') => {
                     let body = json::read(text, first.end)
                         .ok_or_else(|| nothing(first.end, "there is no JSON value"))?;
+                    let is_whole = body.damage.is_none();
                     note(body.damage);
                     let body_fields = Fields::of(body.value);
                     if kernel_panic::is_one(&body_fields) {
                         vec![kernel_panic::read(header, body_fields)]
                     } else if stackshot::is_one(&body_fields) {
                         vec![stackshot::read(header, body_fields)]
+                    } else if is_whole && !body_fields.has("threads") {
+                        return Err(nothing(first.end, "there are no stacks"));
                     } else {
                         vec![ips::read(header, body_fields)]
                     }

@@ -2,7 +2,7 @@
 //! `.ips`): a tree of sampled stacks for each thread of each process, the one in question first.
 //!
 //! ```text
-//! Event:            hang
+//! Event:            hang                      (not where somebody called `spindump PID`)
 //! Duration:         4.20s
 //! Steps:            20 (100ms sampling interval)
 //!
@@ -47,7 +47,8 @@ pub(super) fn is_one(text: &[u8]) -> bool {
             .split(|c| *c == b'\n')
             .any(|line| line.trim_ascii_start().starts_with(label))
     };
-    has(b"Event:") && (has(b"Steps:") || has(b"Heaviest stack for") || has(b"Data Source:"))
+    has(b"Steps:") && has(b"Data Source:")
+        || has(b"Event:") && (has(b"Steps:") || has(b"Heaviest stack for") || has(b"Data Source:"))
 }
 
 /// `lines` are those of the text where it was found.
@@ -271,13 +272,19 @@ impl Spindump {
                     .push(("type".into(), Value::Text(what.to_owned())));
                 EventKind::Other
             }
+            // Somebody wanted to know what the process does.
+            "" => EventKind::Live,
             _ => EventKind::Stall,
         };
-        event.extra.push(("event".into(), Value::Text(what)));
+        if !what.is_empty() {
+            event.extra.push(("event".into(), Value::Text(what)));
+        }
         // What the limit was, and by how much it was passed.
         event.message = labels.take_one(&["CPU", "Writes", "Wakeups"]);
         event.reason = labels.take("Action taken");
-        if let Some(nanoseconds) = duration.as_deref().and_then(values::duration) {
+        let is_live = event.kind == EventKind::Live;
+        let duration = duration.as_deref().and_then(values::duration);
+        if let Some(nanoseconds) = duration.filter(|_| !is_live) {
             draft.lasted(nanoseconds);
         }
     }

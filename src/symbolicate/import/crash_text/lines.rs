@@ -37,6 +37,13 @@ pub(super) fn stack_line(line: &str) -> Option<Line<'_>> {
         base: None,
         name: None,
     };
+    // Side by side, as KSCrash writes it: `0x54000 + 30496 (-[Crasher run] + 24)`.
+    let (what, remark) = match (remark, what.split_once(" (")) {
+        (None, Some((numbers, name))) if is_address(what.split(' ').next().unwrap_or("")) => {
+            (numbers.trim(), Some(name.strip_suffix(')').unwrap_or(name)))
+        }
+        (remark, _) => (what, remark),
+    };
     let (name, offset) = match what.rsplit_once(" + ") {
         // The name of a source file may follow the offset.
         Some((name, tail)) => (name.trim(), tail.split_whitespace().next()),
@@ -161,6 +168,14 @@ mod tests {
             (line.image, line.base, line.name),
             ("UIKit", Some(0x18b625000), Some("UIApplicationMain"))
         );
+        let line = stack_line("2  Crash-Tester  0x5b720 0x54000 + 30496 (-[Crasher run] + 24)");
+        let line = line.expect("a frame");
+        assert_eq!(
+            (line.base, line.name),
+            (Some(0x54000), Some("-[Crasher run]"))
+        );
+        let line = stack_line("3  App  0x5b720 0x54000 + 30496 (operator+(Foo, Bar) + 24)");
+        assert_eq!(line.expect("a frame").name, Some("operator+(Foo, Bar)"));
         assert_eq!(stack_line("Thread 3"), None);
     }
 

@@ -1,0 +1,86 @@
+//! Functions, files and lines that a report has for its own frames: another recorder has named them.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::frame::{Frame, Source};
+use super::names::demangle;
+use crate::report::Value;
+use crate::report::model::Thread;
+
+/// The key in a thread's `extra` under which importers keep what the frames of another layout had besides addresses
+/// and names: a list of objects, each with the index of its `frame`.
+pub(crate) const FRAME_FIELDS: &str = "frame_fields";
+
+/// Of one thread, by the index of the physical frame.
+pub(super) struct Recorded<'a> {
+    thread: &'a Thread,
+    fields: FxHashMap<u64, Vec<&'a [(Value, Value)]>>,
+}
+
+impl<'a> Recorded<'a> {
+    pub(super) fn new(thread: &'a Thread) -> Recorded<'a> {
+        let mut fields: FxHashMap<u64, Vec<&[(Value, Value)]>> = FxHashMap::default();
+        let kept = thread.extra.iter().find(|(key, _)| key == FRAME_FIELDS);
+        if let Some((_, Value::Array(kept))) = kept {
+            for entry in kept {
+                if let Value::Map(entry) = entry
+                    && let Some(Value::Unsigned(frame)) = field(entry, "frame")
+                {
+                    fields.entry(*frame).or_default().push(entry);
+                }
+            }
+        }
+        Recorded { thread, fields }
+    }
+
+    /// The functions at a frame, innermost first; empty where the report has none.
+    pub(super) fn frames(&self, index: usize) -> Arc<[Frame]> {
+        let name = self.thread.frames.get(index).and_then(|f| f.name.as_ref());
+        let fields = self.fields.get(&(index as u64));
+        let mut frames: Vec<Frame> = Vec::new();
+        let mut own = named(name.map(String::as_str));
+        for entry in fields.into_iter().flatten() {
+            let (file, line) = (field(entry, "sourceFile"), field(entry, "sourceLine"));
+            let inlined = field(entry, "inlined");
+            let mut frame = match inlined {
+                Some(Value::Map(inlined)) => match field(inlined, "symbol") {
+                    Some(Value::Text(symbol)) => named(Some(symbol)),
+                    _ => named(None),
+                },
+                _ => std::mem::take(&mut own),
+            };
+            if let Some(Value::Text(file)) = file {
+                frame.file = Some(file.as_str().into());
+            }
+            if let Some(Value::Unsigned(line)) = line {
+                frame.line = u32::try_from(*line).ok().filter(|line| *line > 0);
+            }
+            if inlined.is_some() {
+                frame.inlined = true;
+                frames.push(frame);
+            } else {
+                own = frame;
+            }
+        }
+        if own.function.is_some() || own.file.is_some() || !frames.is_empty() {
+            frames.push(own);
+        }
+        frames.into()
+    }
+}
+
+fn named(name: Option<&str>) -> Frame {
+    Frame {
+        source: Source::Report,
+        ..name.map_or(Frame::default(), |name| Frame::named(name, &demangle(name)))
+    }
+}
+
+fn field<'a>(entry: &'a [(Value, Value)], key: &str) -> Option<&'a Value> {
+    let found = entry
+        .iter()
+        .find(|(name, _)| matches!(name, Value::Text(name) if name == key));
+    found.map(|(_, value)| value)
+}
