@@ -3,6 +3,9 @@
 
 mod child;
 mod library;
+#[cfg(target_os = "linux")]
+#[path = "monitor/signals.rs"]
+mod signals;
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -19,7 +22,7 @@ fn main() {
         return;
     }
     let args = Arguments::from_args();
-    let tests: [(&str, fn()); 11] = [
+    let mut tests: Vec<(&str, fn())> = vec![
         (
             "one_long_freeze_is_one_stall_that_names_the_culprit",
             long_freeze,
@@ -50,13 +53,36 @@ fn main() {
         ),
         ("a_library_loaded_later_is_named_in_the_stack", loaded_later),
     ];
-    let trials = tests.map(|(name, test)| {
+    #[cfg(target_os = "linux")]
+    tests.extend([
+        (
+            "signals_that_the_app_resets_are_put_back",
+            signals::reset as fn(),
+        ),
+        (
+            "signals_that_the_app_ignores_are_put_back",
+            signals::ignored,
+        ),
+        (
+            "a_signal_that_the_app_takes_is_left_to_it",
+            signals::one_taken,
+        ),
+        (
+            "where_no_signal_is_left_the_captures_are_lost",
+            signals::all_taken,
+        ),
+        (
+            "signals_that_cannot_be_queued_are_lost_captures",
+            signals::not_queued,
+        ),
+    ]);
+    let trials = tests.into_iter().map(|(name, test)| {
         Trial::test(name, move || {
             test();
             Ok(())
         })
     });
-    libtest_mimic::run(&args, trials.into()).exit();
+    libtest_mimic::run(&args, trials.collect()).exit();
 }
 
 /// A monitor for stalls, and the paths of its reports.
@@ -245,6 +271,8 @@ fn roles(role: &str, folder: &Path) {
                 }
             }
         }
+        #[cfg(target_os = "linux")]
+        role if role.starts_with("signal") => signals::role(role, folder),
         other => panic!("no role {other}"),
     }
 }

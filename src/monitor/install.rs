@@ -65,6 +65,8 @@ impl MonitorBuilder {
     pub fn install(self) -> Result<Monitor, InstallError> {
         let installed = Claim::take()?;
         #[cfg(target_os = "linux")]
+        crate::platform::stop::forget_taken();
+        #[cfg(target_os = "linux")]
         if let Some(signal) = self.capture_signal {
             crate::platform::stop::claim_signal(signal).map_err(|source| InstallError::Signal {
                 signal: Some(signal),

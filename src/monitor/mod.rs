@@ -192,7 +192,8 @@ impl Monitor {
     }
 
     /// The signals whose handler was replaced since [`MonitorBuilder::install`]: a crash by
-    /// one of them is reported only if that handler passes it on.
+    /// one of them is reported only if that handler passes it on. On Linux the captures' real-time signal is among
+    /// them: another free one has taken its place; where none is free, stacks are lost as `unsent` ([`Stats::losses`]).
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("wedjat-replaced-{}", std::process::id()));
@@ -204,7 +205,10 @@ impl Monitor {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn replaced_signals(&self) -> Vec<i32> {
-        self.crash.as_ref().map(crash::replaced).unwrap_or_default()
+        let mut replaced = self.crash.as_ref().map(crash::replaced).unwrap_or_default();
+        #[cfg(target_os = "linux")]
+        replaced.extend(crate::platform::stop::taken());
+        replaced
     }
 
     /// A frame is shown: call it for each one. The frame rate stands in the vitals of every report, and

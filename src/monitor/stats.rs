@@ -28,7 +28,7 @@ pub struct Stats {
     pub reports: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Stacks taken of the watched thread.
+    /// Stacks taken of the watched thread; those that could not be are losses (`unanswered`, `unsent`).
     pub captures: u64,
     /// CPU time of the watchdog's thread.
     pub watchdog: Duration,

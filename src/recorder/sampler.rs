@@ -5,9 +5,11 @@ use std::time::Duration;
 use crate::capture::{Captured, Capturer, ImageTable, Registers};
 use crate::platform::context::REGISTERS;
 use crate::platform::gauge::Blocked;
+use crate::platform::stop::StopError;
 use crate::platform::threads::ThreadProgress;
 use crate::platform::{Thread, ThreadGauge, calls};
 use crate::report::{CaptureView, Omitted, RawFrame, WalkEnd};
+use crate::trigger::loss::LossReason;
 use crate::trigger::sampling::Samples;
 use crate::trigger::watched_thread::WatchedThread;
 
@@ -40,6 +42,17 @@ pub(super) struct Sampler {
     cpu: u64,
     delay: u64,
     cost: Cost,
+}
+
+/// What an attempt to take a stack came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Attempt {
+    /// None was needed, or there were enough this hour.
+    Nothing,
+    /// A stack.
+    Stack,
+    /// It failed: there is no stack, for this reason.
+    Lost(LossReason),
 }
 
 /// What the stacks of a stall have cost so far.
@@ -109,8 +122,8 @@ impl Sampler {
     }
 
     /// Takes one sample, `at` nanoseconds after the stall's start; a new stack only where there `may`
-    /// be one. Whether a stack was taken.
-    pub fn take(&mut self, capturer: &mut Capturer, at: u64, may: bool) -> bool {
+    /// be one.
+    pub fn take(&mut self, capturer: &mut Capturer, at: u64, may: bool) -> Attempt {
         if self.watched.follow() {
             // What is known is of another thread.
             self.last.end = None;
@@ -120,11 +133,11 @@ impl Sampler {
         let now = watched.progress();
         let same = self.last.end.is_some() && self.last.stands_still(now, self.place);
         if same && self.samples.repeat(at) {
-            return false;
+            return Attempt::Nothing;
         }
         if !may {
             self.cost.quota = true;
-            return false;
+            return Attempt::Nothing;
         }
         let mut images = ImageTable::enter();
         let blocked = match self.place {
@@ -134,7 +147,7 @@ impl Sampler {
         if let Some(captured) = blocked {
             self.cost.add(&captured);
             self.keep(at, &captured, now, None);
-            return true;
+            return Attempt::Stack;
         }
         let renew = || self.renewals.renew();
         match capturer.capture_renewing(watched, &mut images, renew) {
@@ -142,15 +155,21 @@ impl Sampler {
                 self.cost.add(&captured);
                 self.keep(at, &captured, watched.progress(), self.place);
             }
-            Err(_) => {
+            Err(error) => {
                 self.cost.unanswered = self.cost.unanswered.saturating_add(1);
                 match capturer.capture_unanswered(watched, &images) {
                     Some(captured) => self.keep(at, &captured, now, None),
-                    None => self.last.end = None,
+                    None => {
+                        self.last.end = None;
+                        return Attempt::Lost(match error {
+                            StopError::System(_) => LossReason::Unsent,
+                            _ => LossReason::Unanswered,
+                        });
+                    }
                 }
             }
         }
-        true
+        Attempt::Stack
     }
 
     /// Adds a stack to the samples, as the last one.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::events::{self, OnStall, StallEvent};
 use super::helper::{Helper, Renewals};
 use super::lock::{LineBuffer, Waiting};
-use super::sampler::Sampler;
+use super::sampler::{Attempt, Sampler};
 use super::work::{Work, view};
 use super::{COUNTERS, Recording, Shared};
 use crate::capture::{CaptureLimits, ImageTable};
@@ -55,9 +55,14 @@ impl StallRecorder {
     /// Takes a stack, if there may be one more this hour.
     fn take(&mut self, at: u64) {
         let may = self.shared.limiter().may_capture(clock::monotonic());
-        if self.sampler.take(&mut self.work.capturer, at, may) {
+        let taken = self.sampler.take(&mut self.work.capturer, at, may);
+        if taken != Attempt::Nothing {
             self.shared.limiter().captured();
-            COUNTERS.captures.fetch_add(1, Ordering::Relaxed);
+        }
+        match taken {
+            Attempt::Nothing => {}
+            Attempt::Stack => drop(COUNTERS.captures.fetch_add(1, Ordering::Relaxed)),
+            Attempt::Lost(reason) => LOSSES.count(reason),
         }
     }
 

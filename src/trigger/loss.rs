@@ -14,6 +14,10 @@ pub enum LossReason {
     Quota,
     /// The folder did not take it, or not all of it: the disk is full, say.
     Unwritten,
+    /// A stack: the thread did not answer.
+    Unanswered,
+    /// A stack: the signal that stops the thread could not be sent.
+    Unsent,
     /// It was no stall, for this reason.
     NoStall(Reason),
 }
@@ -22,8 +26,10 @@ pub enum LossReason {
 #[derive(Debug)]
 pub struct Losses([AtomicU64; COUNT]);
 
+/// The words of those that are no [`Reason`], in the order of [`LossReason`].
+const OWN: [&str; 5] = ["back_off", "quota", "unwritten", "unanswered", "unsent"];
 /// Kinds of loss.
-pub const COUNT: usize = 3 + Reason::ALL.len();
+pub const COUNT: usize = OWN.len() + Reason::ALL.len();
 
 /// The process' own.
 pub static LOSSES: Losses = Losses::new();
@@ -47,7 +53,9 @@ impl Losses {
             LossReason::BackOff => 0,
             LossReason::Quota => 1,
             LossReason::Unwritten => 2,
-            LossReason::NoStall(reason) => 3 + reason as usize,
+            LossReason::Unanswered => 3,
+            LossReason::Unsent => 4,
+            LossReason::NoStall(reason) => OWN.len() + reason as usize,
         };
         if let Some(slot) = self.0.get(place) {
             slot.fetch_add(1, Ordering::Relaxed);
@@ -57,9 +65,8 @@ impl Losses {
     /// The words of the `loss` section and their counts.
     pub fn counts(&self) -> [(&'static str, u64); COUNT] {
         let mut counts = [("", 0); COUNT];
-        let own = ["back_off", "quota", "unwritten"];
         let words = Reason::ALL.iter().map(|reason| reason.as_str());
-        for (slot, word) in counts.iter_mut().zip(own.into_iter().chain(words)) {
+        for (slot, word) in counts.iter_mut().zip(OWN.into_iter().chain(words)) {
             slot.0 = word;
         }
         for (slot, count) in counts.iter_mut().zip(&self.0) {

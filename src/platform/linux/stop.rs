@@ -13,6 +13,7 @@
 mod copy;
 mod handler;
 mod queue;
+mod signal;
 mod slot;
 mod stream;
 mod wait;
@@ -21,10 +22,8 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use self::handler::HANDLERS;
-#[cfg(feature = "thread-stacks")]
-pub use self::handler::offer_stack;
-pub use self::handler::{claim_signal, install};
 use self::queue::{is_denied, queue, send};
+pub use self::signal::{claim_signal, forget_taken, install, taken};
 pub use self::slot::SLOTS;
 use self::slot::{COPYING, FREE, GENERATION, GENERATIONS, IDLE, PHASE, REQUESTED, SLOT, StackPart};
 use self::wait::wait;
@@ -36,7 +35,6 @@ use crate::platform::{SystemError, Thread};
 #[derive(Debug)]
 pub struct Stopper {
     slot: usize,
-    signal: i32,
     memory: std::mem::ManuallyDrop<Reserved>,
 }
 
@@ -48,7 +46,7 @@ impl Stopper {
     /// Reserves room for a copy of `room` bytes, and touches as much of it as nearly all stacks need;
     /// installs the handler.
     pub fn new(room: usize, signal: Option<i32>) -> Result<Stopper, SystemError> {
-        let signal = install(signal)?;
+        install(signal)?;
         let memory = std::mem::ManuallyDrop::new(Reserved::touched(room, TOUCHED)?);
         let claimed = SLOT.iter().position(|slot| {
             let state = slot.state.load(Ordering::Relaxed);
@@ -60,11 +58,7 @@ impl Stopper {
                     .is_ok()
         });
         match claimed {
-            Some(slot) => Ok(Stopper {
-                slot,
-                signal,
-                memory,
-            }),
+            Some(slot) => Ok(Stopper { slot, memory }),
             None => {
                 drop(std::mem::ManuallyDrop::into_inner(memory));
                 Err(SystemError {
@@ -96,6 +90,7 @@ impl Stopper {
             // A previous handler was itself stopped in the middle; the memory is still its own.
             return Err(StopError::Unresponsive);
         }
+        let signal = signal::in_place()?;
         let generation = (state >> GENERATION).wrapping_add(1) & GENERATIONS;
         {
             // SAFETY: no handler has the slot: it is neither REQUESTED nor COPYING, and only this
@@ -109,17 +104,16 @@ impl Stopper {
         let requested = (generation << GENERATION) | REQUESTED;
         slot.thread.store(0, Ordering::Relaxed);
         slot.state.store(requested, Ordering::Release);
-        let mut queued = queue(self.signal, thread, self.slot as u64, generation);
+        let mut queued = queue(signal, thread, self.slot as u64, generation);
         if matches!(&queued, Err(StopError::System(error)) if is_denied(error)) {
             slot.thread.store(thread.tid(), Ordering::Release);
-            queued = send(self.signal, thread);
+            queued = send(signal, thread);
         }
         if let Err(error) = queued {
             slot.state
                 .store((generation << GENERATION) | IDLE, Ordering::Release);
             return Err(error);
         }
-        let signal = self.signal;
         // Our own handler blocks the signal too while it runs, and soon returns. A thread that is
         // about to end takes a signal and never looks at it.
         let hopeless = || {
@@ -150,6 +144,17 @@ impl Stopper {
             cut: request.cut,
         })
     }
+}
+
+/// Shows `thread` that an alternate stack is offered to it.
+#[cfg(feature = "thread-stacks")]
+pub fn offer_stack(thread: Thread, generation: u64) -> Result<(), StopError> {
+    queue(
+        signal::in_place()?,
+        thread,
+        handler::STACK_OFFER,
+        generation,
+    )
 }
 
 impl Drop for Stopper {

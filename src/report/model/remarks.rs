@@ -62,8 +62,8 @@ pub struct Capture<H: Hold = Owned> {
 /// Counts of events that were not reported since launch, by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Loss<H: Hold = Owned> {
-    /// `quota`, `back_off`, `unwritten`, `background`, `late`, `debugger`, `sleep`, `modal`, `recorder`, `context`, and
-    /// what later versions add.
+    /// `quota`, `back_off`, `unwritten`, `unanswered`, `unsent`, `background`, `late`, `debugger`, `sleep`, `modal`,
+    /// `recorder`, `context`, and what later versions add.
     pub counts: H::Numbers,
     /// Keys whose value is no count.
     pub extra: H::Extra,

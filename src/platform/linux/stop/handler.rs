@@ -1,105 +1,30 @@
 //! The handler: a copy of the machine context and of the stack, and nothing else.
 
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::copy;
 use super::slot::{
     COPYING, CaptureSlot, DONE, GENERATION, GENERATIONS, PHASE, REQUESTED, SLOT, StackPart, WAITING,
 };
 use super::wait::futex_wake;
-#[cfg(feature = "thread-stacks")]
-use super::{StopError, queue::queue};
+use crate::platform::Thread;
 use crate::platform::clock::monotonic as now;
 use crate::platform::linux::{self, context};
 use crate::platform::signals::room_left;
-use crate::platform::{SystemError, Thread};
-
-/// The signal whose handler is installed; 0 before.
-static SIGNAL: AtomicI32 = AtomicI32::new(0);
-
-/// Installs the handler, once a process, and returns which signal it is: `wanted`, or else the first
-/// real-time signal from `SIGRTMIN + 4` on without a handler. Later calls return the same.
-///
-/// It stays installed for the rest of the process: an answer may come at any time later, and
-/// without the handler the signal's default action would end the process.
-pub fn install(wanted: Option<i32>) -> Result<i32, SystemError> {
-    let installed = SIGNAL.load(Ordering::Relaxed);
-    if installed != 0 {
-        return Ok(installed);
-    }
-    let signal = match wanted {
-        Some(signal) => signal,
-        None => (libc::SIGRTMIN() + 4..=libc::SIGRTMAX())
-            .find(|&signal| is_default(signal))
-            .unwrap_or_else(|| libc::SIGRTMAX()),
-    };
-    // SAFETY: an all-zero `sigaction` is a valid value of that plain struct.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = answer as *const () as usize;
-    action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
-    // SAFETY: the set lives across the call.
-    unsafe { libc::sigfillset(&mut action.sa_mask) };
-    // SAFETY: `answer` keeps to the rules of handlers: it allocates nothing, takes no lock, calls
-    // only async-signal-safe functions and keeps errno.
-    if unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) } != 0 {
-        return Err(SystemError::last("sigaction"));
-    }
-    // Two that come at once may have taken a signal each: the handler is the same, and the first one's
-    // counts. (No lock: a child of `fork` must find none that a thread of its parent holds.)
-    match SIGNAL.compare_exchange(0, signal, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => Ok(signal),
-        Err(first) => Ok(first),
-    }
-}
-
-/// Installs the handler for `signal` and no other.
-///
-/// # Errors
-/// If it is no real-time signal, if it has a handler, and if the handler stands for another one.
-pub fn claim_signal(signal: i32) -> std::io::Result<()> {
-    use std::io::{Error, ErrorKind};
-    let (first, last) = (libc::SIGRTMIN(), libc::SIGRTMAX());
-    if !(first..=last).contains(&signal) {
-        let why = format!("it is no real-time signal ({first} to {last})");
-        return Err(Error::new(ErrorKind::InvalidInput, why));
-    }
-    let installed = SIGNAL.load(Ordering::Relaxed);
-    if installed == 0 && !is_default(signal) {
-        let why = "it has a handler already";
-        return Err(Error::new(ErrorKind::ResourceBusy, why));
-    }
-    let installed = install(Some(signal)).map_err(|error| error.source)?;
-    if installed != signal {
-        let why = format!("captures of this process have been using signal {installed}");
-        return Err(Error::new(ErrorKind::ResourceBusy, why));
-    }
-    Ok(())
-}
-
-fn is_default(signal: i32) -> bool {
-    // SAFETY: an all-zero `sigaction` is a valid value of that plain struct.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: reads only; `action` lives across the call.
-    let known = unsafe { libc::sigaction(signal, std::ptr::null(), &mut action) } == 0;
-    known && action.sa_sigaction == libc::SIG_DFL
-}
 
 /// In place of a slot's number: an alternate stack is offered, under the generation that follows.
 #[cfg(feature = "thread-stacks")]
-const STACK_OFFER: u64 = 0xff;
-
-/// Shows `thread` that an alternate stack is offered to it.
-#[cfg(feature = "thread-stacks")]
-pub fn offer_stack(thread: Thread, generation: u64) -> Result<(), StopError> {
-    let signal = install(None).map_err(StopError::System)?;
-    queue(signal, thread, STACK_OFFER, generation)
-}
+pub(super) const STACK_OFFER: u64 = 0xff;
 
 /// Handlers that run just now.
 pub(super) static HANDLERS: AtomicU32 = AtomicU32::new(0);
 
 /// The handler: a copy of the context and of the stack, and nothing else.
-extern "C" fn answer(_signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+pub(super) extern "C" fn answer(
+    _signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
     HANDLERS.fetch_add(1, Ordering::Relaxed);
     let errno = linux::errno();
     // SAFETY: the kernel gives a valid siginfo; a queued signal carries a value.

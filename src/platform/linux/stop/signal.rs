@@ -1,0 +1,166 @@
+//! The captures' real-time signal: taken at install, looked at before each use, and given up for another where the app
+//! has taken it.
+
+use std::io::{Error, ErrorKind};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+
+use super::StopError;
+use super::handler::answer;
+use crate::platform::{SystemError, linux};
+
+/// The signal whose handler is ours; 0 before [`install`].
+static SIGNAL: AtomicI32 = AtomicI32::new(0);
+
+/// A bit for each signal that was ours and that somebody else has taken.
+static TAKEN: AtomicU64 = AtomicU64::new(0);
+
+/// Installs the handler, once a process, and returns which signal it is: `wanted`, or else the first
+/// real-time signal from `SIGRTMIN + 4` on without a handler. Later calls return the one in use.
+///
+/// It stays installed for the rest of the process: an answer may come at any time later, and
+/// without the handler the signal's default action would end the process.
+pub fn install(wanted: Option<i32>) -> Result<i32, SystemError> {
+    let installed = SIGNAL.load(Ordering::Relaxed);
+    if installed != 0 {
+        return Ok(installed);
+    }
+    let signal = wanted
+        .or_else(first_free)
+        .unwrap_or_else(|| libc::SIGRTMAX());
+    exchange(signal, &ours())?;
+    // Two that come at once may have taken a signal each: the handler is the same, and the first one's
+    // counts. (No lock: a child of `fork` must find none that a thread of its parent holds.)
+    match SIGNAL.compare_exchange(0, signal, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => Ok(signal),
+        Err(first) => Ok(first),
+    }
+}
+
+/// Installs the handler for `signal` and no other.
+///
+/// # Errors
+/// If it is no real-time signal, if it has a handler, and if the handler stands for another one.
+pub fn claim_signal(signal: i32) -> std::io::Result<()> {
+    let (first, last) = (libc::SIGRTMIN(), libc::SIGRTMAX());
+    if !(first..=last).contains(&signal) {
+        let why = format!("it is no real-time signal ({first} to {last})");
+        return Err(Error::new(ErrorKind::InvalidInput, why));
+    }
+    let installed = SIGNAL.load(Ordering::Relaxed);
+    if installed == 0 && !is_default(signal) {
+        let why = "it has a handler already";
+        return Err(Error::new(ErrorKind::ResourceBusy, why));
+    }
+    let installed = install(Some(signal)).map_err(|error| error.source)?;
+    if installed != signal {
+        let why = format!("captures of this process have been using signal {installed}");
+        return Err(Error::new(ErrorKind::ResourceBusy, why));
+    }
+    Ok(())
+}
+
+/// Returns the signal to send: one for which our handler stands at this moment. Where the action was reset or
+/// ignored ours is put back; a signal that somebody else handles by now is theirs, and the first free one takes its
+/// place. Between this and the sending lie microseconds. Signal-safe.
+///
+/// # Errors
+/// [`StopError::System`] where no real-time signal is free.
+pub(super) fn in_place() -> Result<i32, StopError> {
+    let signal = install(None).map_err(StopError::System)?;
+    if is_ours(signal) {
+        return Ok(signal);
+    }
+    if let Some(bit) = 1u64.checked_shl(signal as u32 - 1) {
+        TAKEN.fetch_or(bit, Ordering::Relaxed);
+    }
+    let free =
+        (libc::SIGRTMIN() + 4..=libc::SIGRTMAX()).find(|&free| is_default(free) && is_ours(free));
+    let free = free.ok_or_else(|| {
+        StopError::System(SystemError {
+            call: "finding a free real-time signal",
+            source: Error::from_raw_os_error(libc::EBUSY),
+        })
+    })?;
+    // Of two that come at once the first one's counts.
+    let stored = SIGNAL.compare_exchange(signal, free, Ordering::AcqRel, Ordering::Acquire);
+    Ok(stored.map_or_else(|first| first, |_| free))
+}
+
+/// Forgets which signals were taken: a new monitor.
+pub fn forget_taken() {
+    TAKEN.store(0, Ordering::Relaxed);
+}
+
+/// The signals that were the captures' own, and that somebody else has taken since [`forget_taken`].
+pub fn taken() -> Vec<i32> {
+    let _ = in_place();
+    let taken = TAKEN.load(Ordering::Relaxed);
+    (1..=64)
+        .filter(|signal| taken >> (signal - 1) & 1 == 1)
+        .collect()
+}
+
+fn first_free() -> Option<i32> {
+    (libc::SIGRTMIN() + 4..=libc::SIGRTMAX()).find(|&signal| is_default(signal))
+}
+
+/// Returns true if our handler stands for `signal`, after putting it where there is none. Signal-safe.
+fn is_ours(signal: i32) -> bool {
+    let is_ours = |action: usize| action == answer as *const () as usize;
+    let is_free = |action: usize| matches!(action, libc::SIG_DFL | libc::SIG_IGN);
+    match action(signal) {
+        // Where a sandbox denies the look, nobody can have changed it.
+        None => return true,
+        Some(now) if is_ours(now) => return true,
+        Some(now) if is_free(now) => {}
+        Some(_) => return false,
+    }
+    // What is taken in the very moment is given back.
+    match exchange(signal, &ours()) {
+        Ok(before) if is_ours(before.sa_sigaction) || is_free(before.sa_sigaction) => true,
+        Ok(before) => {
+            let _ = exchange(signal, &before);
+            false
+        }
+        Err(_) => false,
+    }
+}
+
+fn is_default(signal: i32) -> bool {
+    action(signal) == Some(libc::SIG_DFL)
+}
+
+/// The handler of `signal` as it is now. Signal-safe.
+fn action(signal: i32) -> Option<usize> {
+    let errno = linux::errno();
+    // SAFETY: an all-zero `sigaction` is a valid value of that plain struct.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: reads only; `action` lives across the call.
+    let known = unsafe { libc::sigaction(signal, std::ptr::null(), &mut action) } == 0;
+    linux::set_errno(errno);
+    known.then_some(action.sa_sigaction)
+}
+
+/// The action with our handler.
+fn ours() -> libc::sigaction {
+    // SAFETY: an all-zero `sigaction` is a valid value of that plain struct.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = answer as *const () as usize;
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
+    // SAFETY: the set lives across the call.
+    unsafe { libc::sigfillset(&mut action.sa_mask) };
+    action
+}
+
+/// Gives `signal` an action, and returns the one before. Signal-safe.
+fn exchange(signal: i32, action: &libc::sigaction) -> Result<libc::sigaction, SystemError> {
+    let errno = linux::errno();
+    // SAFETY: an all-zero `sigaction` is a valid value of that plain struct.
+    let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: both live across the call. `answer` keeps to the rules of handlers: it allocates nothing, takes no lock,
+    // calls only async-signal-safe functions and keeps errno; another action is one that was in place before.
+    let failed = unsafe { libc::sigaction(signal, action, &mut before) } != 0;
+    let failed = failed.then(|| SystemError::last("sigaction"));
+    linux::set_errno(errno);
+    failed.map_or(Ok(before), Err)
+}
