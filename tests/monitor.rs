@@ -52,6 +52,8 @@ fn main() {
             blocked_signal,
         ),
         ("a_library_loaded_later_is_named_in_the_stack", loaded_later),
+        ("a_panic_hook_that_takes_long_is_no_stall", slow_hook),
+        ("without_memory_there_is_no_live_report", no_memory),
     ];
     #[cfg(target_os = "linux")]
     tests.extend([
@@ -270,6 +272,43 @@ fn roles(role: &str, folder: &Path) {
                     assert_eq!(came, signal);
                 }
             }
+        }
+        "slow_hook" => {
+            std::panic::set_hook(Box::new(|_| outer(Duration::from_millis(800))));
+            let monitor = Monitor::builder("a", "1")
+                .directory(folder)
+                .stall(Stall::default())
+                .crash(Crash::default())
+                .install()
+                .unwrap();
+            let panics = || std::panic::catch_unwind(|| panic!("the basket is empty"));
+            assert!(monitor.heartbeat().turn(panics).is_err());
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        "no_memory" => {
+            let monitor = Monitor::builder("a", "1").directory(folder).install();
+            let monitor = monitor.unwrap();
+            let limit = |soft| {
+                let limit = libc::rlimit {
+                    rlim_cur: soft,
+                    rlim_max: libc::RLIM_INFINITY,
+                };
+                // SAFETY: the limit outlives the call.
+                let set = unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) };
+                assert_eq!(set, 0);
+            };
+            limit(0);
+            let recorded = monitor.record("without memory");
+            let stacks = monitor.stacks(wedjat::Threads::All);
+            limit(libc::RLIM_INFINITY);
+            for kind in [recorded.unwrap_err().kind(), stacks.unwrap_err().kind()] {
+                assert_eq!(kind, std::io::ErrorKind::OutOfMemory);
+            }
+            monitor.record("again").unwrap();
+            limit(0);
+            let recorded = (0..50).filter(|_| monitor.record("little").is_ok()).count();
+            limit(libc::RLIM_INFINITY);
+            println!("{recorded}");
         }
         #[cfg(target_os = "linux")]
         role if role.starts_with("signal") => signals::role(role, folder),
@@ -498,4 +537,20 @@ fn blocked_signal() {
 fn loaded_later() {
     let ended = play("loaded_later");
     assert!(ended.status.success(), "{}", ended.stderr);
+}
+
+fn slow_hook() {
+    let ended = play("slow_hook");
+    assert!(ended.status.success(), "{}", ended.stderr);
+    assert_eq!(ended.report().event.unwrap().kind, EventKind::Panic);
+}
+
+fn no_memory() {
+    let ended = play("no_memory");
+    assert!(
+        ended.status.success(),
+        "{:?} {}",
+        ended.status,
+        ended.stderr
+    );
 }

@@ -25,6 +25,10 @@ pub(crate) struct LiveRecorder {
     work: Mutex<Option<Work>>,
 }
 
+/// The first report allocates less than this besides the room for stacks, and a later one less than the other, bytes.
+const NEEDS: usize = 1 << 20;
+const NEEDS_AGAIN: usize = 64 << 10;
+
 /// The threads whose stacks [`Monitor::stacks`](crate::Monitor::stacks) gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -51,7 +55,14 @@ impl LiveRecorder {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// # Errors
+    /// [`io::ErrorKind::OutOfMemory`] where there is less than this takes: what allocates below would end the app.
     fn made<'w>(&self, work: &'w mut Option<Work>) -> io::Result<&'w mut Work> {
+        let needs = match work {
+            Some(_) => NEEDS_AGAIN,
+            None => NEEDS,
+        };
+        Vec::<u8>::new().try_reserve_exact(needs)?;
         match work {
             Some(work) => Ok(work),
             None => Ok(work.insert(Work::new(&self.limits, self.facts.threads)?)),

@@ -164,8 +164,11 @@ pub(crate) fn install(handler: OnPanic) {
     if HOOK.is_now() {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            noted(info);
-            before(info);
+            // Neither is the app's turn: to name the frames of a backtrace may take seconds.
+            OWN_TIME.take(|| {
+                noted(info);
+                before(info);
+            });
         }));
     }
 }

@@ -54,10 +54,8 @@ pub fn role(role: &str, folder: &Path) {
                 rlim_max: 0,
             };
             // SAFETY: the limit outlives the call.
-            assert_eq!(
-                unsafe { libc::setrlimit(libc::RLIMIT_SIGPENDING, &none) },
-                0
-            );
+            let set = unsafe { libc::setrlimit(libc::RLIMIT_SIGPENDING, &none) };
+            assert_eq!(set, 0);
         }
     }
     let freeze = || super::outer(Duration::from_millis(600));
