@@ -13,13 +13,13 @@ use crate::platform::stop::{StopBudget, StopError, Stopper};
 use crate::platform::{SystemError, Thread, context, memory};
 use crate::report::model::{Omitted, RawFrame, WalkEnd};
 
-/// What one capture may cost.
+/// Limits on the cost of one capture.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CaptureLimits {
     /// Bytes of stack that are copied at most; reserved at creation, and the first 256 KiB touched.
     pub stack: usize,
-    /// Innermost frames that are kept where a stack has more than there is room for.
+    /// Innermost frames that are kept if a stack has too many.
     pub innermost: usize,
     /// Outermost frames that are kept then.
     pub outermost: usize,
@@ -60,7 +60,7 @@ pub struct Capturer {
     stacks: KnownStacks,
 }
 
-/// What a capture found.
+/// The result of a capture.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Captured<'a> {
@@ -68,17 +68,17 @@ pub struct Captured<'a> {
     pub registers: &'a Registers,
     /// The frames, innermost first; [`RawFrame::image`] is an index into [`ImagesGuard::images`].
     pub frames: &'a [RawFrame],
-    /// What there was no room for among them.
+    /// Place and count of the frames that did not fit.
     pub omitted: Option<Omitted>,
     /// Why the walk ended.
     pub end: WalkEnd,
-    /// How long the thread was stopped, nanoseconds; 0 where it was not.
+    /// Time for which the thread was stopped, nanoseconds; 0 if it was not.
     pub stopped: u64,
-    /// How long unwinding took, nanoseconds.
+    /// Time spent unwinding, nanoseconds.
     pub unwind: u64,
     /// Bytes of stack that were copied; 0 where it was read in place.
     pub bytes: u64,
-    /// Whether the copy was cut short, for want of room or of time.
+    /// True if the copy was cut short, because room or time ran out.
     pub cut: bool,
 }
 
@@ -270,7 +270,7 @@ impl Capturer {
         self.captured_in_place(end, start)
     }
 
-    /// What was captured of a stack that was read as it lies, since `start`.
+    /// The capture of a stack that was read in place, without a copy, since `start` (monotonic, nanoseconds).
     fn captured_in_place(&self, end: WalkEnd, start: u64) -> Captured<'_> {
         Captured {
             registers: &self.registers,
@@ -317,11 +317,10 @@ fn without_gone(frames: &mut FrameBuffer, images: &ImagesGuard) -> Option<WalkEn
     Some(WalkEnd::NoUnwindInfo)
 }
 
-/// Where threads' stacks lie, as far as that is certain.
+/// Address ranges of threads' stacks, as far as they are certain.
 ///
-/// Of the main thread it is: its stack never moves, and nothing else comes below it. Of other
-/// threads nothing is: a thread's id may have been given to another one since, so theirs are
-/// copied by checked reads.
+/// The main thread's is: its stack never moves, and nothing else comes below it. No other thread's is: a thread's id
+/// may have been given to another one since, so those stacks are copied by checked reads.
 #[derive(Debug)]
 struct KnownStacks {
     main: Range<u64>,

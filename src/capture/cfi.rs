@@ -46,7 +46,7 @@ impl<R: Reader> EvaluationStorage<R> for Fixed {
     type Result = [Piece<R>; 1];
 }
 
-/// What rows are built in.
+/// The memory in which rows are built.
 pub(crate) type RowContext = UnwindContext<usize, Fixed>;
 
 /// An image's call frame information, indexed.
@@ -55,7 +55,7 @@ pub(crate) struct Cfi {
     section: Section,
     bases: BaseAddresses,
     index: Index,
-    /// How long the function of each plain entry is, in bytes; or [`UNKNOWN`] or [`ODD`].
+    /// Length of the function of each plain entry, in bytes; or [`UNKNOWN`] or [`ODD`].
     plain: Box<[AtomicU32]>,
 }
 
@@ -67,9 +67,9 @@ const ODD: u32 = u32::MAX;
 pub(crate) struct FoundRow<'c> {
     pub(crate) row: &'c UnwindTableRow<usize, Fixed>,
     encoding: Encoding,
-    /// Whether the function is a signal trampoline.
+    /// True if the function is a signal trampoline.
     pub(crate) signal: bool,
-    /// Where its function begins (svma).
+    /// First address of its function (svma).
     pub(crate) start: u64,
 }
 
@@ -118,8 +118,8 @@ impl Cfi {
         Some((rule(&found, arch), RuleSource::Row))
     }
 
-    /// How long the function of an entry is, bytes; 0 where that entry is not plain. It is looked at once;
-    /// what is found is the same for every caller, since an image is of one architecture.
+    /// Returns the length of an entry's function in bytes; 0 if that entry is not plain. Each entry is examined once;
+    /// the result is the same for every caller, since an image has one architecture.
     fn plain_length(&self, place: FdePlace, arch: Arch) -> u64 {
         let Some(known) = self.plain.get(place.number) else {
             return 0;
@@ -202,15 +202,15 @@ impl Cfi {
         Some(start..start.saturating_add(entry.len()))
     }
 
-    /// Whether the entry that begins at an svma is that of a whole x86_64 function, whose
-    /// first instruction has just been called: the cold part of one is not. Signal-safe.
+    /// Returns true if the entry that begins at an svma is that of a whole x86_64 function, whose first instruction has
+    /// just been called; the cold part of a function is not. Signal-safe.
     pub(crate) fn is_entry(&self, svma: u64, context: &mut RowContext) -> bool {
         let sp = usize::from(gimli::X86_64::RSP.0);
         self.find(svma, context)
             .is_some_and(|row| row.start == svma && row.cfa_register() == Some((sp, 8)))
     }
 
-    /// Where its functions begin (svma), in order. Not signal-safe.
+    /// Returns the first addresses (svma) of its functions, in order. Not signal-safe.
     pub(crate) fn starts(&self) -> Vec<u64> {
         self.index.starts()
     }

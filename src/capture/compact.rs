@@ -1,4 +1,4 @@
-//! Apple's compact unwind information: from an address to how its function's callers are found.
+//! Apple's compact unwind information: from an address to the rule by which its function is left.
 //!
 //! Source: mach-o/compact_unwind_encoding.h. What it holds is for a function's body alone: neither
 //! in its prologue nor in its epilogue, nor on early ways out (see [`super::flow`]).
@@ -10,7 +10,7 @@ use super::registers::Arch;
 use super::rule::{Base, Rule, RuleSource};
 use super::section::Section;
 
-/// What the section holds for one function.
+/// The section's information about one function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Compact {
     /// In the body, this rule holds.
@@ -32,8 +32,8 @@ pub(crate) struct CompactTable {
     section: Section,
     image: u64,
     engine: Engine,
-    /// Whether all of a page is as it should be, as far as it was looked at: only then does framehop come
-    /// to the same entry, and not panic.
+    /// State of each page: unknown until it is examined. Only for a sound page does framehop find the same entry and
+    /// not panic.
     pages: Box<[AtomicU8]>,
 }
 
@@ -51,7 +51,7 @@ struct CompactEntry {
 #[derive(Clone, Copy)]
 struct SecondLevelPage {
     number: usize,
-    /// Where its first function begins, and that of the next page; from the image's beginning.
+    /// First address of its first function, and of the next page's; offsets from the image's base.
     start: u32,
     end: u32,
     at: usize,
@@ -91,7 +91,7 @@ impl SectionWords<'_> {
         })
     }
 
-    /// How many entries a page has.
+    /// Count of the entries of a page.
     fn entries(self, page: SecondLevelPage) -> Option<usize> {
         self.half(page.at.checked_add(6)?)
     }
@@ -123,7 +123,7 @@ impl SectionWords<'_> {
         }
     }
 
-    /// Whether the first-level index is in order.
+    /// Returns true if the first-level index is in order.
     fn is_in_order(self) -> bool {
         let Some((_, count)) = self.index() else {
             return false;
@@ -132,7 +132,8 @@ impl SectionWords<'_> {
         pages.all(|page| page.is_some_and(|page| page.start < page.end))
     }
 
-    /// Whether the entries of a page are in order, have encodings, and lie where its index has them.
+    /// Returns true if the entries of a page are in order, have encodings, and lie within the page's bounds in the
+    /// index.
     fn is_sound(self, page: SecondLevelPage) -> Option<bool> {
         let mut last = None;
         for number in 0..self.entries(page)? {
@@ -163,8 +164,7 @@ impl SectionWords<'_> {
 }
 
 impl CompactTable {
-    /// That of an image which has the svma `image`; `text` holds its instructions, as far as they
-    /// are known.
+    /// The table of an image whose base is the svma `image`; `text` holds its instructions, as far as they are known.
     pub(crate) fn new(section: Section, image: u64, text: Option<&Section>) -> CompactTable {
         let words = SectionWords(&section.bytes);
         let count = match words.is_in_order() {
@@ -191,7 +191,7 @@ impl CompactTable {
         CompactTable::new(self.section, self.image, text)
     }
 
-    /// What the section holds for the function at an address (svma). Signal-safe.
+    /// Finds the section's information about the function at an address (svma). Signal-safe.
     pub(crate) fn find(&self, svma: u64, arch: Arch, scratch: &mut Scratch) -> Compact {
         let offset = svma.checked_sub(self.image);
         let offset = offset.and_then(|offset| u32::try_from(offset).ok());
@@ -245,8 +245,8 @@ impl CompactTable {
         }
     }
 
-    /// Where entries of the section begin (svma), in order, and whether each is of one function alone: linkers
-    /// fold neighbours with the same encoding, but not those with a landing pad, those that are left to
+    /// Returns the first address (svma) of each entry, in order, and true if the entry is of one function alone:
+    /// linkers fold neighbours with the same encoding, except those with a landing pad, those that are left to
     /// `__eh_frame`, and those whose size stands in an instruction.
     pub(crate) fn entries(&self, arch: Arch) -> Vec<(u64, bool)> {
         /// `UNWIND_HAS_LSDA`

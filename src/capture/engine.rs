@@ -20,7 +20,7 @@ use super::registers::Arch;
 use super::rule::{Base, Rule};
 use super::section::Section;
 
-/// What framehop knows of one module, at svmas. Never changed once made, so that the set of
+/// framehop's data of one module, at svmas. Never changed once made, so that the set of
 /// images that holds it is published whole.
 pub(crate) struct Engine {
     base: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Engine {
     arm64: UnwinderAarch64<ShownBytes, Policy>,
 }
 
-/// What framehop needs to unwind without allocating, for one unwinder.
+/// Memory that framehop needs to unwind without allocating, for one unwinder.
 pub(crate) struct Scratch {
     caches: Caches,
     /// Whatever call frame information is shown to it.
@@ -48,10 +48,11 @@ const SP: u64 = 0x4000_0000_0000;
 const FP: u64 = 0x6000_0000_0000;
 const WORD: u64 = 0x7000_0000_0000;
 
-/// How many rules framehop's cache has room for: addresses that differ by this share a place.
+/// Count of places in framehop's cache: addresses that differ by a multiple of it share a place.
 const SLOTS: u64 = 509;
 
-/// Where call frame information lies that is shown to framehop, and where its code may lie: 2 GiB to either side.
+/// The address at which framehop sees the shown call frame information, and the base of its code, which may lie 2 GiB
+/// to either side.
 const SHOWN: u64 = 1 << 40;
 const SHOWN_BASE: u64 = SHOWN - (1 << 31);
 
@@ -195,12 +196,12 @@ impl Scratch {
             slot => slot,
         };
         let other = FrameAddress::from_instruction_pointer(other);
-        // What this leads to does not matter.
+        // The result does not matter: the lookup is made for its effect on the cache.
         let _ = self.entries.rule(other, arch, &mut self.caches);
     }
 }
 
-/// Where the words of the stack that were read lie: the first one is [`WORD`].
+/// Addresses of the stack words that were read: the first word has the value [`WORD`].
 #[derive(Default)]
 struct Reads {
     addresses: [u64; 4],
@@ -214,7 +215,7 @@ impl Reads {
         Ok(WORD + self.count as u64 - 1)
     }
 
-    /// Where a word that was read lies.
+    /// Returns the address of the stack word that was read as `word`.
     fn of(&self, word: u64) -> Option<u64> {
         let which = usize::try_from(word.checked_sub(WORD)?).ok()?;
         let read = self.addresses.get(..self.count)?;

@@ -16,27 +16,27 @@ pub(crate) struct Instruction {
     pub(crate) modrm: Option<(u8, u8, u8)>,
     /// The register that a memory operand is counted from.
     pub(crate) base: Option<u8>,
-    /// Whether that is the stack pointer, alone or with eight times `index` on top.
+    /// True if that is the stack pointer, alone or with eight times `index` on top.
     pub(crate) by_stack: bool,
     pub(crate) index: Option<u8>,
     pub(crate) displacement: i32,
-    /// Whether it is counted from rip.
+    /// True if it is counted from rip.
     pub(crate) by_rip: bool,
-    /// Whether its address is more than a sum: of a segment (`fs`, `gs`), or of 32 bits.
+    /// True if its address is more than a sum: of a segment (`fs`, `gs`), or of 32 bits.
     pub(crate) odd: bool,
-    /// Whether operands are of 16 bits.
+    /// True for operands of 16 bits.
     pub(crate) short: bool,
     pub(crate) immediate: i64,
 }
 
 impl Instruction {
-    /// Whether operands are of 64 bits.
+    /// Returns true for operands of 64 bits.
     pub(crate) fn is_wide(&self) -> bool {
         self.rex & 8 != 0
     }
 }
 
-/// Takes the instruction at the beginning of `code` apart; `None` where it is none or cut short.
+/// Decodes the instruction at the beginning of `code`; `None` if it is not valid or cut short.
 pub(crate) fn decode(code: &[u8]) -> Option<Instruction> {
     let mut i = Instruction::default();
     let mut at = 0;
@@ -157,7 +157,7 @@ pub(crate) fn decode(code: &[u8]) -> Option<Instruction> {
 const Z: usize = 100;
 const ADDRESS: usize = 101;
 
-/// Whether an instruction has a ModRM byte, and the size of its immediate.
+/// Returns true if an instruction has a ModRM byte, and the size of its immediate; `None` if the opcode is not known.
 fn shape(map: u8, opcode: u8) -> Option<(bool, usize)> {
     Some(match (map & 7, opcode) {
         (0, 0x00..=0x3f) => match opcode & 7 {

@@ -30,17 +30,17 @@ pub struct LoadedImage {
     pub name: String,
     /// Build id or UUID; empty without one.
     pub id: Vec<u8>,
-    /// What distinguishes it from other builds where it has no id, see `report::text_hash`.
+    /// Hash that distinguishes it from other builds if it has no id, see `report::text_hash`.
     pub(crate) text_hash: Option<[u8; 12]>,
-    /// Where in memory its id lies (avma), if it is one of this process and that is known.
+    /// Address of its id in memory (avma), if it is an image of this process and that is known.
     pub(crate) id_at: Option<u64>,
-    /// Where it lies (avma of its first byte).
+    /// Address of its first byte (avma).
     pub base: u64,
     /// Its address in the file (svma of the same byte).
     pub base_svma: u64,
     /// Bytes from its first to the end of its last segment.
     pub size: u64,
-    /// Whether it is the executable of its process.
+    /// True for the executable of its process.
     pub main: bool,
     arch: Arch,
     /// Instructions, svma; empty where that is not known: then all of it.
@@ -54,7 +54,7 @@ pub struct LoadedImage {
     /// Functions (svma) whose beginning is good for less than all of their instructions, in order.
     uncertain: Vec<(u64, EntryConfidence)>,
     signal_trampoline: Option<u64>,
-    /// Where in our own memory the last byte of its sections lies, if they are a file's.
+    /// Address in our own memory of the last byte of its sections, if they are a file's.
     last_byte: Option<u64>,
     /// Of which time that byte is known to be there, see [`look_anew`].
     seen_whole: AtomicU64,
@@ -100,8 +100,7 @@ impl LoadedImage {
         self
     }
 
-    /// Whether it is known not to lie where it did, by the build id that is there now.
-    /// Signal-safe.
+    /// Returns true if another image lies at its addresses now, by the build id that is there. Signal-safe.
     pub(crate) fn is_gone(&self) -> bool {
         let mut bytes = [0; 32];
         let (Some(at), Some(id)) = (self.id_at, bytes.get_mut(..self.id.len())) else {
@@ -114,7 +113,7 @@ impl LoadedImage {
         if memory::read(at, id) == id.len() {
             return *id != *self.id;
         }
-        // Where reading is denied, what is there is taken to be the image.
+        // If reading is denied, the memory there is taken to be the image.
         !memory::is_there(at)
     }
 
@@ -128,7 +127,7 @@ impl LoadedImage {
         self
     }
 
-    /// Whether its sections can be read: not where they lie in a file that was cut. Signal-safe.
+    /// Returns true if its sections can be read: not if they lie in a file that was truncated. Signal-safe.
     pub(super) fn is_whole(&self) -> bool {
         let Some(last) = self.last_byte else {
             return true;
@@ -235,7 +234,7 @@ impl LoadedImage {
         self.starts = FunctionStarts::of(offsets.into_iter());
     }
 
-    /// What the beginning of a function (svma) is good for. Signal-safe.
+    /// Returns the instructions for which the function start `start` (svma) can be trusted. Signal-safe.
     pub(crate) fn confidence(&self, start: u64) -> EntryConfidence {
         let at = self
             .uncertain
@@ -251,7 +250,7 @@ impl LoadedImage {
         self
     }
 
-    /// Whether an address (svma) lies in that function. Signal-safe.
+    /// Returns true if an address (svma) lies in that function. Signal-safe.
     pub(crate) fn is_signal_trampoline(&self, svma: u64, arch: Arch) -> bool {
         self.signal_trampoline.is_some_and(|start| {
             let near = svma.checked_sub(start).is_some_and(|past| past < 4096);
@@ -261,13 +260,13 @@ impl LoadedImage {
         })
     }
 
-    /// Whether it is one whose tables speak of calls alone: a Mach-O image, known by its compact
-    /// unwind information or by the beginnings of its functions that were given. Signal-safe.
+    /// Returns true if its tables are right at calls alone: it is a Mach-O image, known by its compact unwind
+    /// information or by the function starts that were given. Signal-safe.
     pub(crate) fn is_mach_o(&self) -> bool {
         self.mach_o
     }
 
-    /// What compact unwind information holds for an address (svma). Signal-safe.
+    /// Finds the compact unwind information of an address (svma). Signal-safe.
     pub(crate) fn compact(&self, svma: u64, arch: Arch, scratch: &mut Scratch) -> Compact {
         match &self.compact {
             Some(compact) => compact.find(svma, arch, scratch),
@@ -301,7 +300,7 @@ impl LoadedImage {
     /// The same function, with what comes before where that falls into it: a label, as assembly has them
     /// within functions. Signal-safe.
     pub(crate) fn whole_function<'t>(&'t self, code: Code<'t>) -> Code<'t> {
-        /// How many labels a function may have before the one in question.
+        /// Most labels of a function before the one in question.
         const LABELS: usize = 64;
         let mut whole = code;
         for _ in 0..LABELS {
@@ -333,12 +332,12 @@ impl LoadedImage {
         svma.wrapping_sub(self.base_svma).wrapping_add(self.base)
     }
 
-    /// Whether an address (avma) lies in it.
+    /// Returns true if an address (avma) lies in it.
     pub fn contains(&self, avma: u64) -> bool {
         avma >= self.base && avma - self.base < self.size
     }
 
-    /// Whether an address (avma) may hold an instruction.
+    /// Returns true if an address (avma) may hold an instruction.
     pub(crate) fn is_code(&self, avma: u64) -> bool {
         let svma = self.svma(avma);
         self.contains(avma)

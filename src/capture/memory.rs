@@ -1,4 +1,4 @@
-//! Where an unwinder reads a thread's stack from.
+//! Memory from which an unwinder reads a thread's stack.
 
 /// Why a word could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl<'a> StackCopy<'a> {
     }
 }
 
-/// How far behind the copy an address is still taken for the same stack.
+/// Distance behind the copy, in bytes, up to which an address still counts as the same stack.
 const SAME_STACK: u64 = 64 << 20;
 
 impl Memory for StackCopy<'_> {
@@ -93,7 +93,7 @@ impl Memory for StackCopies<'_> {
     fn read(&mut self, address: u64) -> Result<u64, Missing> {
         self.inner.read(address).or_else(|missing| {
             match (missing, self.interrupted.read(address)) {
-                // An empty copy is none.
+                // An empty copy stands for no interrupted stack.
                 (_, Err(_)) if self.interrupted.bytes.is_empty() => Err(missing),
                 (_, Ok(word)) => Ok(word),
                 (_, Err(Missing::Truncated)) => Err(Missing::Truncated),

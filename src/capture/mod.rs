@@ -27,7 +27,7 @@ pub use section::{Bytes, Section};
 pub use table::{ImageTable, ImagesGuard};
 pub use unwind::{Unwinder, Walk};
 
-/// How much stack a capture needs at most, bytes, whatever it captures: handlers that capture in
+/// Stack that any capture needs at most, bytes: handlers that capture in
 /// place need an alternate stack of this size beyond what the kernel puts there
 /// (`getauxval(AT_MINSIGSTKSZ)`). The most that was measured is 57,376 bytes, built without optimisation, with no
 /// rule known before and a signal's frame on the way.

@@ -11,7 +11,7 @@ pub enum Arch {
 }
 
 impl Arch {
-    /// That of this process; [`Arch::X86_64`] on machines that cannot be unwound at all.
+    /// The architecture of this process; [`Arch::X86_64`] on machines that cannot be unwound at all.
     pub const NATIVE: Arch = if cfg!(target_arch = "aarch64") {
         Arch::Arm64
     } else {
@@ -42,7 +42,7 @@ impl Arch {
         }
     }
 
-    /// Where [`Registers`] keeps the program counter.
+    /// Index of the program counter in [`Registers`].
     pub(crate) const fn pc(self) -> usize {
         match self {
             Arch::X86_64 => 16,
@@ -58,7 +58,7 @@ impl Arch {
     }
 }
 
-/// How many values a register file has room for.
+/// Count of the values that a register file has room for.
 pub(crate) const COUNT: usize = 34;
 
 /// The general registers of one thread, by DWARF number.
@@ -150,12 +150,12 @@ impl Registers {
         }
     }
 
-    /// The register of this number; 0 where there is none.
+    /// Returns the register of this number; 0 if there is no such register.
     pub fn get(&self, number: usize) -> u64 {
         self.values.get(number).copied().unwrap_or(0)
     }
 
-    /// Sets the register of this number; does nothing where there is none.
+    /// Sets the register of this number; does nothing if there is no such register.
     pub fn set(&mut self, number: usize, value: u64) {
         if let Some(slot) = self.values.get_mut(number) {
             *slot = value;

@@ -1,17 +1,17 @@
-//! How to leave a frame, in eight bytes.
+//! Rules by which frames are left, in eight bytes each.
 
 mod cache;
 
 pub(crate) use cache::{FrameRule, KnownRule, RuleCache};
 
-/// What a frame's CFA is counted from.
+/// The register from which a frame's CFA is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Base {
     Sp,
     Fp,
 }
 
-/// How to leave the frame of one instruction.
+/// The rule by which the frame of one instruction is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rule {
     /// CFA = base + `cfa` × 8; return address at CFA + `ra` × 8, or still in the link register;
@@ -189,7 +189,7 @@ impl Rule {
     }
 }
 
-/// Where the rule comes from by which a frame is left: [`Walk::rule_source`](crate::unwind::Walk::rule_source).
+/// The source of the rule by which a frame is left: [`Walk::rule_source`](crate::unwind::Walk::rule_source).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum RuleSource {

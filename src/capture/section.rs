@@ -63,7 +63,7 @@ impl std::fmt::Debug for Bytes {
 pub struct Section {
     /// Its address in the file.
     pub svma: u64,
-    /// What it holds.
+    /// Its contents.
     pub bytes: Bytes,
 }
 

@@ -1,4 +1,4 @@
-//! Room for the frames of one stack: the innermost and the outermost ones, where there are more.
+//! Room for the frames of one stack: if it has too many, the innermost and the outermost ones.
 
 use crate::report::model::{Omitted, RawFrame};
 
@@ -66,14 +66,14 @@ impl FrameBuffer {
         }
     }
 
-    /// What it holds, innermost first.
+    /// The frames it holds, innermost first.
     pub(crate) fn frames(&self) -> &[RawFrame] {
         self.frames
             .get(..self.count.min(self.frames.len()))
             .unwrap_or(&[])
     }
 
-    /// What it had no room for.
+    /// Place and count of the frames that did not fit.
     pub(crate) fn omitted(&self) -> Option<Omitted> {
         let count = self
             .count

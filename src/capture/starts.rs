@@ -1,4 +1,4 @@
-//! Where an image's functions begin.
+//! Function starts of an image.
 //!
 //! Source: `LC_FUNCTION_STARTS` (mach-o/loader.h): distances as ULEB128, the first one from the
 //! image's beginning.
@@ -51,7 +51,7 @@ impl FunctionStarts {
         FunctionStarts::new(&bytes)
     }
 
-    /// Whether there is none.
+    /// Returns true if it has no starts.
     pub(crate) fn is_empty(&self) -> bool {
         self.marks.is_empty()
     }

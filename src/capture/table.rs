@@ -41,7 +41,7 @@ struct Epochs<A = AtomicUsize> {
     readers: [A; 2],
 }
 
-/// What was swapped out, and is dropped once no reader can hold it.
+/// Values that were swapped out, to be dropped once no reader can hold them.
 struct SwappedOut<T> {
     /// In the present epoch.
     fresh: Vec<T>,
@@ -288,13 +288,13 @@ fn loaded(facts: ImageFacts) -> LoadedImage {
             image = image.with_text(text);
         }
     }
-    // How long `.eh_frame` is, is not known; it ends in its segment, and each entry has a length.
+    // The length of `.eh_frame` is not known; it ends in its segment, and each entry has a length.
     if let Some(header) = header
         && let Some(eh_frame) = super::cfi::eh_frame_of(&header).and_then(|svma| part(svma, None))
     {
         image = image.with_eh_frame(eh_frame, Some(header));
     }
-    // What was read to get here is not what captures will read.
+    // The pages read so far are not the ones that captures will read.
     if let Contents::File { map, .. } = &facts.contents {
         map.let_go();
         image = image.with_mapped_sections();

@@ -30,7 +30,7 @@ use super::registers::{Arch, Registers};
 use super::rule::{Base, KnownRule, Rule, RuleCache, RuleSource};
 use crate::report::model::{Found, RawFrame, WalkEnd};
 
-/// How many frames a walk has at most: a stack of 8 MiB has no more.
+/// Most frames of a walk: a stack of 8 MiB has no more.
 const MAX_FRAMES: u32 = 1 << 20;
 
 /// Walks stacks; keeps what it learns about addresses for the next walk.
@@ -164,19 +164,19 @@ pub struct Walk<'a, M> {
     /// The image that was looked for last, and addresses that are all in it.
     near: (Range<u64>, Option<u32>),
     way: Way,
-    /// How many times it has begun again to follow every register.
+    /// Count of restarts to follow every register.
     again: u32,
-    /// How many frames it has left by their rows on the way back to where it began again.
+    /// Count of frames left by their rows on the way back to the place of a restart.
     rows_again: u32,
-    /// How many frames it has still to leave until it comes to where it began again.
+    /// Count of frames still to leave until the walk is back at the place of its restart.
     behind: u32,
-    /// Whether it ended for want of a register that was not known.
+    /// True if the walk ended because a register's value was not known.
     lacked: bool,
-    /// Whether functions' instructions are read where a CFA hangs on such a register.
+    /// True if functions' instructions are read when a CFA depends on such a register.
     by_code: bool,
     /// Bits of the registers by which frames were left whose return address was in one.
     links: u32,
-    /// How many more instructions may be looked at.
+    /// Count of instructions that may still be examined.
     budget: u32,
     given: u32,
     ended: Option<WalkEnd>,
@@ -187,7 +187,7 @@ pub struct Walk<'a, M> {
 enum Way {
     /// By that rule: of the registers that calls preserve only the frame pointer is followed.
     Short,
-    /// The same, but for a frame whose frame pointer may be another frame's, see [`Walk::leave_by_row`].
+    /// The same, except for a frame whose frame pointer may be another frame's, see [`Walk::leave_by_row`].
     Uncertain,
     /// By their rows: every preserved register is followed.
     Full,
@@ -235,7 +235,7 @@ impl<M: Memory> Walk<'_, M> {
         self.ended
     }
 
-    /// Whether it ended because a rule needs a register that was not known from the start.
+    /// Returns true if the walk ended because a rule needs a register that was not known from the start.
     pub(crate) fn lacked(&self) -> bool {
         self.lacked
     }
@@ -247,7 +247,7 @@ impl<M: Memory> Walk<'_, M> {
         self
     }
 
-    /// Where the rule comes from by which the frame that was given last is left; `None` before the first one.
+    /// Returns the source of the rule by which the last frame given is left; `None` before the first frame.
     pub fn rule_source(&self) -> Option<RuleSource> {
         (self.given > 0).then(|| match self.here.source() {
             RuleSource::Framehop if self.takes_row() => RuleSource::Row,
@@ -255,9 +255,9 @@ impl<M: Memory> Walk<'_, M> {
         })
     }
 
-    /// How many frames were left a second time, by rows evaluated here, since one further out needs registers
-    /// that the rules of those frames do not follow. [`Walk::rule_source`] has returned for each how it was left at
-    /// first.
+    /// Count of frames that were left a second time, by rows evaluated here, because a frame further out needs
+    /// registers that their short rules do not follow. [`Walk::rule_source`] has returned for each the source of its
+    /// first rule.
     pub fn rows_again(&self) -> u32 {
         self.rows_again
     }
@@ -322,7 +322,7 @@ impl<M: Memory> Walk<'_, M> {
         Ok(())
     }
 
-    /// Whether a frame that has a short rule is left by its row nevertheless.
+    /// Returns true if a frame that has a short rule is left by its row nevertheless.
     fn takes_row(&self) -> bool {
         match (self.way, self.here.frame_rule()) {
             (Way::Full, _) => true,
@@ -340,7 +340,7 @@ impl<M: Memory> Walk<'_, M> {
         }
     }
 
-    /// Whether the state stands in what are an image's instructions.
+    /// Returns true if the state's address lies in an image's instructions.
     fn is_in_code(&self) -> bool {
         let images = self.images.list();
         let image = self

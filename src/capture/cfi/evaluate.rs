@@ -101,7 +101,7 @@ impl Cfi {
     }
 }
 
-/// Where a frame was left to.
+/// The result of leaving a frame.
 pub(crate) enum Left {
     /// It has no caller.
     Root,

@@ -6,8 +6,8 @@ use gimli::{BaseAddresses, EhFrame, LittleEndian, UnwindSection};
 
 use crate::capture::section::Section;
 
-/// Where the entry for an address stands: the binary search table of `.eh_frame_hdr`, pairs of (start,
-/// entry), 32-bit offsets from the header's own address.
+/// A search table from addresses to entries, as in `.eh_frame_hdr`: pairs of (start, entry), 32-bit offsets from the
+/// header's own address.
 #[derive(Debug)]
 pub(super) struct Index {
     header: Section,
@@ -15,8 +15,8 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// That of a header where it can be used, or else one made of the section; `None` where there
-    /// is nothing in either.
+    /// Uses the linker's table in `header` if it is valid, or else makes one from the section; `None` if neither has
+    /// any entry.
     pub(super) fn new(
         header: Option<Section>,
         section: &Section,
@@ -34,14 +34,14 @@ impl Index {
         Some(Index { header, table })
     }
 
-    /// Where the entries' functions begin (svma), in order.
+    /// Returns the first addresses (svma) of the entries' functions, in order.
     pub(super) fn starts(&self) -> Vec<u64> {
         let pairs = pairs(&self.header, &self.table).unwrap_or(&[]).iter();
         let start = |pair| self.header.svma.wrapping_add_signed(start_of(pair).into());
         pairs.map(start).collect()
     }
 
-    /// How many entries there are, at most.
+    /// Count of the entries, at most.
     pub(super) fn len(&self) -> usize {
         self.table.len() / 8
     }
@@ -65,12 +65,12 @@ impl Index {
     }
 }
 
-/// Where an entry stands.
+/// The place of an entry.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FdePlace {
     /// In the search table.
     pub(super) number: usize,
-    /// Where its function begins (svma).
+    /// First address of its function (svma).
     pub(super) start: u64,
     /// In the section.
     pub(super) offset: usize,
@@ -135,7 +135,7 @@ fn built_header(section: &Section, bases: &BaseAddresses) -> Option<Section> {
     pairs.sort_unstable();
     let count = u32::try_from(pairs.len()).ok().filter(|count| *count > 0)?;
     let mut bytes = vec![1, PCREL_SDATA4, UDATA4, SDATA4_DATAREL];
-    // Where the section lies, from here.
+    // Distance from this word to the section.
     bytes.extend((-4i32).to_le_bytes());
     bytes.extend(count.to_le_bytes());
     let pair = |(start, offset): (i32, i32)| [start.to_le_bytes(), offset.to_le_bytes()];
@@ -146,7 +146,7 @@ fn built_header(section: &Section, bases: &BaseAddresses) -> Option<Section> {
     })
 }
 
-/// Where `.eh_frame` lies, by `.eh_frame_hdr`.
+/// Returns the address (svma) of `.eh_frame` that `.eh_frame_hdr` states.
 pub(crate) fn eh_frame_of(header: &Section) -> Option<u64> {
     let bases = BaseAddresses::default().set_eh_frame_hdr(header.svma);
     let parsed = gimli::EhFrameHdr::new(&header.bytes, LittleEndian)

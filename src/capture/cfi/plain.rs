@@ -1,7 +1,7 @@
-//! Which entries are plain: all of their rows are such that framehop's rules cannot be wrong.
+//! Plain entries: those for whose every row framehop's rules are right.
 //!
-//! It knows rows by the stack pointer and the frame pointer, that save the frame pointer and the return
-//! address; where it does not understand a row it goes by the frame pointer in silence.
+//! framehop knows rows by the stack pointer and the frame pointer, that save the frame pointer and the return address;
+//! for any other row it uses the frame pointer without saying so.
 
 use gimli::{
     CallFrameInstruction as Code, CallFrameInstructionIter, CommonInformationEntry, EhFrame,
@@ -20,7 +20,7 @@ const REMEMBERED: u32 = 2;
 type FdeEntry<'a> = FrameDescriptionEntry<CfiSlice<'a>>;
 
 impl Cfi {
-    /// Whether an entry is plain. No row is built. Signal-safe.
+    /// Returns true if an entry is plain. No row is built. Signal-safe.
     pub(super) fn is_plain(
         &self,
         section: &EhFrame<CfiSlice<'_>>,
@@ -41,15 +41,15 @@ impl Cfi {
     }
 }
 
-/// What the instructions of an entry are read with.
+/// A reader of an entry's instructions.
 struct Instructions {
     arch: Arch,
     return_address: Register,
-    /// What offsets of saved registers count in.
+    /// The unit of the offsets of saved registers, in bytes.
     align: i64,
 }
 
-/// What instructions have defined.
+/// Rules that the instructions have defined so far.
 #[derive(Default)]
 struct Defined {
     cfa: bool,

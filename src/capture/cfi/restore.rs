@@ -6,7 +6,7 @@ use super::{FoundRow, preserved};
 use crate::capture::registers::Arch;
 
 impl FoundRow<'_> {
-    /// Whether the function ends in `__builtin_eh_return`: it alone saves the registers in which
+    /// Returns true if the function ends in `__builtin_eh_return`: only such a function saves the registers in which
     /// a landing pad is given the exception, which no call preserves (GCC internals,
     /// `EH_RETURN_DATA_REGNO`: 0 and 1 on both architectures).
     pub(crate) fn restores_context(&self) -> bool {
@@ -30,13 +30,13 @@ impl FoundRow<'_> {
         }
     }
 
-    /// Whether the CFA is counted from neither the stack pointer nor the frame pointer.
+    /// Returns true if the CFA is counted from neither the stack pointer nor the frame pointer.
     pub(crate) fn changes_stack(&self, arch: Arch) -> bool {
         self.cfa_register()
             .is_some_and(|(register, _)| register != arch.sp() && register != arch.fp())
     }
 
-    /// Which of the caller's registers are uncertain, where these are uncertain here.
+    /// Returns the caller's registers that are uncertain, as bits, given the ones that are uncertain here.
     pub(crate) fn uncertain_behind(&self, arch: Arch, uncertain: u64) -> u64 {
         let restores = self.restores_context();
         let is_uncertain = |register: usize| uncertain & 1 << (register & 63) != 0;
@@ -56,7 +56,8 @@ impl FoundRow<'_> {
             .fold(0, |bits, register| bits | 1 << register)
     }
 
-    /// Which registers hold what is to be installed, where others still wait in registers.
+    /// Returns the registers, as bits, that already hold the values to be installed; the new values of the others
+    /// still wait in other registers.
     pub(crate) fn overwritten(&self, arch: Arch) -> u64 {
         each_preserved(arch)
             .filter(|&register| {

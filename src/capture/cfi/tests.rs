@@ -1,4 +1,4 @@
-//! What framehop makes of plain entries, held against the rows that gimli builds of them.
+//! Compares framehop's results for plain entries with the rows that gimli builds of them.
 
 use super::*;
 use crate::capture::engine::Scratch;
@@ -20,7 +20,7 @@ impl Random {
     }
 }
 
-/// Where the sections of these tests lie, and the function of their one entry.
+/// The address of these tests' sections, and the range of their one function.
 const SECTION: u64 = 0x80_0000;
 const FUNCTION: u64 = 0x1_0000;
 const LENGTH: u64 = 256;
@@ -64,7 +64,7 @@ fn cfi(bytes: Vec<u8>) -> Option<Cfi> {
     Cfi::new(section, None, &[])
 }
 
-/// What a CIE begins with: CFA = sp + 8 and the return address below it, or CFA = sp.
+/// The first instructions of a CIE: CFA = sp + 8 and the return address below it, or CFA = sp.
 fn entered(arch: Arch) -> Vec<u8> {
     match arch {
         Arch::X86_64 => vec![0x0c, 7, 8, 0x90, 1],

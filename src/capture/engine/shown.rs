@@ -1,4 +1,4 @@
-//! What framehop sees of call frame information: a section, and a search table of one of its entries.
+//! The call frame information that framehop sees: a section, and a search table of one of its entries.
 
 use std::ops::Deref;
 use std::ptr;
@@ -18,7 +18,7 @@ pub(super) enum ShownBytes {
     Header(Arc<Window>),
 }
 
-/// What is shown; nothing can read it but [`ShownBytes`].
+/// The section and table that are shown; only [`ShownBytes`] reads them.
 pub(super) struct Shown(Arc<Window>);
 
 pub(super) struct Window {
@@ -27,8 +27,8 @@ pub(super) struct Window {
     header: [AtomicU32; 5],
 }
 
-/// How `.eh_frame_hdr` begins that lies where the section does (Linux Standard Base Core 5.0, 10.6.2): version 1; where
-/// the section lies, and what the table holds, in 4 signed bytes from here; the count in 4 bytes.
+/// The first bytes of an `.eh_frame_hdr` (Linux Standard Base Core 5.0, 10.6.2): version 1; then the encodings: the
+/// section's address and the table's entries in 4 signed bytes, relative to the header, and the count in 4 bytes.
 const HEADER: u32 = u32::from_le_bytes([1, 0x3b, 0x03, 0x3b]);
 
 impl Shown {

@@ -1,4 +1,4 @@
-//! What an arm64 instruction does to the frame.
+//! Effects of arm64 instructions on the frame.
 //!
 //! Source: Arm Architecture Reference Manual for A-profile, C4.1 (encodings).
 
@@ -33,13 +33,13 @@ pub(super) fn follow(code: &[u8], at: u64, frame: &mut FrameState) -> Option<(u6
     Some((4, next))
 }
 
-/// Where a distance leads that is so many bits wide and stands that many above the lowest one.
+/// Returns the target of a branch whose distance has `bits` bits, the lowest of them at bit `low`.
 fn target(word: u32, at: u64, bits: u32, low: u32) -> u64 {
     let distance = i64::from(word << (32 - bits - low)) << 32 >> (64 - bits) << 2;
     at.wrapping_add_signed(distance)
 }
 
-/// Where `bl` leads.
+/// Returns the target of `bl`.
 pub(super) fn callee(word: u32, at: u64) -> Option<u64> {
     (word >> 26 == 0x25).then(|| target(word, at, 26, 0))
 }
@@ -89,7 +89,7 @@ pub(super) fn is_link_back(word: u32) -> bool {
     word & 0xffe0_ffff == 0xaa00_03fe
 }
 
-/// What the code from a label on shows that is listed as a function.
+/// The kind of code that begins at a label which is listed as a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Labelled {
     /// It may be called.
@@ -100,10 +100,10 @@ pub(super) enum Labelled {
     Within,
 }
 
-/// How many instructions are looked at for that.
+/// Most instructions that [`entry`] examines.
 const LOOKED_AT: usize = 4096;
 
-/// What begins where `code` does, which no table knows.
+/// Classifies the code at the beginning of `code`, which no unwind table covers.
 pub(super) fn entry(code: Code<'_>) -> Labelled {
     let mut found = Labelled::Function;
     for word in words(code) {
@@ -127,7 +127,7 @@ pub(super) fn entry(code: Code<'_>) -> Labelled {
         }
     }
     match found {
-        // What it has itself put there is where it jumps to.
+        // A register that the code has itself written holds the target of its jump.
         Labelled::LinkIn(register) if words(code).any(|word| writes(word, register.into())) => {
             Labelled::Function
         }
@@ -140,7 +140,7 @@ fn words(code: Code<'_>) -> impl Iterator<Item = u32> {
     words.map(|bytes| bytes.try_into().map_or(0, u32::from_le_bytes))
 }
 
-/// Whether an instruction may write a general register.
+/// Returns true if an instruction may write a general register.
 fn writes(word: u32, register: u32) -> bool {
     let (first, second) = (word & 31, word >> 10 & 31);
     match word >> 25 & 15 {
@@ -152,12 +152,12 @@ fn writes(word: u32, register: u32) -> bool {
     }
 }
 
-/// How many instructions a piece of a prologue or of an epilogue has that compilers move out of functions.
+/// Most instructions in a piece of a prologue or of an epilogue that a compiler moves out of functions.
 pub(super) const PIECE: usize = 16;
 
-/// What a call at `at` does to the frame beyond overwriting the link register, where it leads to a piece of a
-/// prologue or of an epilogue: the frame is behind the call as this piece leaves it. Functions leave it as
-/// it was.
+/// Applies the effect of a call at `at` on the frame beyond overwriting the link register, if it calls a piece of a
+/// prologue or of an epilogue: behind the call the frame is as this piece leaves it. A call of a whole function does
+/// not change the frame.
 pub(super) fn call_piece(code: Code<'_>, at: u64, frame: &mut FrameState) {
     let word = |at: u64| {
         let bytes = code.anywhere(at).and_then(|bytes| bytes.get(..4));
@@ -175,7 +175,7 @@ pub(super) fn call_piece(code: Code<'_>, at: u64, frame: &mut FrameState) {
         if returns_by(word).is_some() {
             let moved = inner.sp != frame.sp || inner.saved_fp != frame.saved_fp;
             if moved {
-                // What it loaded there is the return address again.
+                // If the piece has loaded the link register, it holds the return address again.
                 inner.link_lost = inner.return_address.is_none() && frame.return_address.is_none();
                 *frame = inner;
             }
@@ -205,7 +205,7 @@ fn load_or_store(word: u32, frame: &mut FrameState) {
         return;
     }
     let vector = word >> 26 & 1 == 1;
-    // Where it accesses and by how much sp moves before and after.
+    // Offset of the access, the changes of sp before and after it, and whether it loads.
     let (offset, before, after, load) = if is_pair {
         let scale = if vector {
             2 + (word >> 30)

@@ -1,45 +1,45 @@
-//! What is known of a function's frame at one of its instructions.
+//! The state of a function's frame at one of its instructions.
 
 use super::kept::KeptSp;
 use crate::capture::registers::Arch;
 use crate::capture::rule::{Base, Rule};
 
-/// What is known at one instruction. Offsets are counted from the CFA, in bytes.
+/// The state of a frame at one instruction. Offsets are counted from the CFA, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct FrameState {
     /// CFA - sp.
     pub(super) sp: Option<i32>,
     /// CFA - fp, where fp points into this frame.
     pub(super) fp: Option<i32>,
-    /// Where the return address is; none while it is in the link register.
+    /// Place of the return address; `None` while it is in the link register.
     pub(super) return_address: Option<i32>,
-    /// Where the caller's frame pointer is; none while fp still holds it.
+    /// Place of the caller's frame pointer; `None` while fp still holds it.
     pub(super) saved_fp: Option<i32>,
-    /// What x86_64's eax is known to hold, for `sub %rax, %rsp`.
+    /// Value of x86_64's eax, if it is known, for `sub %rax, %rsp`.
     pub(super) eax: Option<i32>,
     /// A register that points below sp, and CFA - that: how far a loop will move sp down, page by
     /// page, so that no guard page is passed over.
     pub(super) bound: Option<(u8, i32)>,
-    /// Whether sp has just been compared with it.
+    /// True if the last instruction compared sp with it.
     pub(super) at_bound: bool,
-    /// Where x86_64 code has last pointed each register to by rip, the lower half of that; 0 for nowhere.
+    /// Address that x86_64 code has last put into each register by a `lea` on rip, its lower half; 0 if none.
     pub(super) pointed: [u32; 16],
     /// A register to which such an address was added: a jump by it goes by the table there.
     pub(super) table: Option<(u8, u32)>,
     /// The register that arm64's link register was moved to while it held the return address.
     pub(super) link_in: Option<u8>,
-    /// Whether a call has overwritten the link register since.
+    /// True once a call has overwritten the link register since.
     pub(super) link_lost: bool,
     /// An earlier stack pointer of x86_64, and where it is.
     pub(super) kept: Option<KeptSp>,
-    /// Whether an epilogue has begun.
+    /// True once an epilogue has begun.
     pub(super) left: bool,
-    /// Whether the caller's frame pointer or the return address has been overwritten by what another
-    /// frame left: `longjmp`, or an exception on its way to its landing pad.
+    /// True once the caller's frame pointer or the return address has been overwritten with another frame's: by
+    /// `longjmp`, or by an exception on its way to its landing pad.
     pub(super) restored: bool,
-    /// Which of x86_64's registers were loaded from memory, not from the stack: bits by encoding.
+    /// x86_64's registers that were loaded from memory other than the stack: bits by encoding.
     pub(super) loaded: u16,
-    /// Whether x86_64 code has written through one of them: to a stack, if it goes on to install one.
+    /// True once x86_64 code has written through one of them: to a stack, if it goes on to install one.
     pub(super) stored: bool,
 }
 
@@ -57,7 +57,7 @@ impl FrameState {
         }
     }
 
-    /// What a rule gives, which holds in a function's body.
+    /// The frame that a rule describes, which holds in a function's body.
     pub(super) fn body(rule: Rule) -> Option<FrameState> {
         let Rule::Frame { base, cfa, ra, fp } = rule else {
             return None;
@@ -72,7 +72,7 @@ impl FrameState {
         })
     }
 
-    /// Whether the link register was moved to one that neither passes arguments nor is preserved.
+    /// Returns true if the link register was moved to one that neither passes arguments nor is preserved.
     pub(super) fn keeps_link(&self) -> bool {
         self.link_in
             .is_some_and(|register| (9..18).contains(&register))
@@ -123,7 +123,7 @@ impl FrameState {
         self.at_bound = false;
     }
 
-    /// Whether nothing of the frame is left, as at a return.
+    /// Returns true if nothing of the frame is left, as at a return.
     pub(super) fn is_left(&self, arch: Arch) -> bool {
         let entered = FrameState::entered(arch);
         self.restored
@@ -132,8 +132,8 @@ impl FrameState {
                 && self.fp.is_none()
     }
 
-    /// Whether a jump to where a register points is a tail call: behind an epilogue, of which arguments that were
-    /// taken off the stack are none.
+    /// Returns true if a jump through a register is a tail call: it stands behind an epilogue. Arguments that were
+    /// taken off the stack are not an epilogue.
     pub(super) fn is_tail_call(&self, arch: Arch) -> bool {
         self.left && self.is_left(arch)
     }

@@ -1,18 +1,18 @@
-//! Where functions begin in an image that does not say so: one linked without `LC_FUNCTION_STARTS`.
+//! Finds function starts in an image without `LC_FUNCTION_STARTS`.
 //!
-//! Entries of its tables are beginnings, and so is what calls lead to, and what jumps from one of
-//! them to another. Between two such places lies one function or, where neighbours share an entry
-//! of `__unwind_info` and nothing calls them directly, several: what no way from the first one leads
-//! to is the next one's; so is what would save again behind a call, which never returns then, what
-//! is saved already, or would return or jump away with all of that. A function with a jump table may have such pieces
-//! of its own: they are left with it, and what is found for them is marked as a guess.
+//! Function starts are the entries of its tables, the targets of calls, and the targets of jumps from one function to
+//! another. Between two such places lies one function or, if neighbours share an entry of `__unwind_info` and nothing
+//! calls them directly, several: code that no branch from the first start reaches belongs to the next function. A
+//! prologue after a call also starts a new function: a function saves its registers only once, so the call must be
+//! noreturn. So does code after a call that would return or jump away while those registers are still saved. A function
+//! with a jump table may have such pieces of its own: they stay with it, and results for them are marked as guesses.
 
 use std::collections::{BTreeMap, HashSet};
 
 use super::{Code, FrameState, Successor, arm64, follow, is_return};
 use crate::capture::registers::Arch;
 
-/// What the beginning of a function is good for.
+/// The instructions of a function for which its start can be trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EntryConfidence {
     /// Each of its instructions.
@@ -55,17 +55,17 @@ struct Search<'t> {
     starts: BTreeMap<u64, bool>,
 }
 
-/// What the ways from a function's beginning showed.
+/// The result of following all branches from a function's start.
 #[derive(Default)]
 struct Ways {
     reached: HashSet<u64>,
-    /// Where calls lead, and jumps out of it.
+    /// Targets of calls, and of jumps out of the function.
     leads_to: Vec<u64>,
-    /// Whether there is a jump to where a register points, and no tail call.
+    /// True if there is a jump through a register that is no tail call.
     by_table: bool,
-    /// Where another function begins behind a call that does not return.
+    /// Start of another function behind a call that does not return.
     other: Option<u64>,
-    /// Whether it returns with a frame that it has not left.
+    /// True if the function returns without having left its frame.
     odd: bool,
 }
 
@@ -169,7 +169,7 @@ impl Search<'_> {
                         if arch == Arch::Arm64 {
                             arm64::call_piece(self.code, at, &mut frame);
                         }
-                        // What moves sp returns, and so does what the link register is kept across.
+                        // A call that moves sp does return, and so does one across which the link register is kept.
                         if frame.sp == before.sp && !self.gives_link_back(behind) {
                             call = Some((behind, frame));
                         }
@@ -196,7 +196,7 @@ impl Search<'_> {
         ways
     }
 
-    /// Whether the arm64 code at `at`, behind a call, moves back what the link register was.
+    /// Returns true if the arm64 code at `at`, behind a call, moves the kept link register back.
     fn gives_link_back(&self, at: u64) -> bool {
         self.code.arch == Arch::Arm64
             && self
@@ -211,7 +211,7 @@ impl Search<'_> {
         ways.other = ways.other.into_iter().chain(other).min();
     }
 
-    /// Whether the arm64 code at `at` is a piece of an epilogue, which leaves the frame.
+    /// Returns true if the arm64 code at `at` is a piece of an epilogue, which leaves the frame.
     fn leaves(&self, mut at: u64, mut frame: FrameState) -> bool {
         for _ in 0..arm64::PIECE {
             let before = frame;
@@ -227,9 +227,9 @@ impl Search<'_> {
         false
     }
 
-    /// Whether the arm64 jump at `at`, to where a register points, goes by a table: those hold distances.
+    /// Returns true if the arm64 jump at `at`, through a register, goes by a table: those hold distances.
     fn has_table(&self, at: u64) -> bool {
-        /// How many instructions before.
+        /// Instructions before the jump that are searched.
         const NEAR: u64 = 16;
         let word = |at: u64| self.code.at(at).map_or(0, word);
         let register = word(at) >> 5 & 31;
@@ -264,7 +264,8 @@ impl Search<'_> {
         at
     }
 
-    /// Where the first function begins that saves what a body never saves and that no way has led to.
+    /// Returns the start of the first function that saves registers as a body never does and that no branch has
+    /// reached.
     fn prologue(&self, missed: u64, end: u64, reached: &HashSet<u64>) -> Option<u64> {
         let arch = self.code.arch;
         let step = match arch {
@@ -314,7 +315,7 @@ fn callee(arch: Arch, bytes: &[u8], at: u64) -> Option<u64> {
     }
 }
 
-/// Whether the frame has saved what [`saves_frame`] saves.
+/// Returns true if the frame has saved the registers that [`saves_frame`] looks for.
 fn is_saved(arch: Arch, frame: &FrameState) -> bool {
     match arch {
         Arch::Arm64 => frame.return_address.is_some(),
@@ -342,7 +343,7 @@ pub(super) fn is_padding(arch: Arch, bytes: &[u8]) -> bool {
     padding(arch, bytes).is_some()
 }
 
-/// How many bytes of nothing stand there: `nop` of any length, zeros.
+/// Returns the length in bytes of the padding there: `nop` of any length, zeros. `None` if it is other code.
 fn padding(arch: Arch, bytes: &[u8]) -> Option<u64> {
     match (arch, bytes) {
         (Arch::Arm64, _) => matches!(word(bytes), 0 | 0xd503_201f).then_some(4),

@@ -1,4 +1,4 @@
-//! Where x86_64 assembly keeps the stack pointer that it had, while its own is aligned or counted from what is
+//! The earlier stack pointer that x86_64 assembly keeps, while its own is aligned or counted from a value
 //! only known at run time: `mov %rsp,%rax; push ...; and $-64,%rsp; mov %rax,0x98(%rsp)`, and at the end
 //! `mov 0x98(%rsp),%rsi; ...; lea (%rsi),%rsp; ret`.
 
@@ -132,7 +132,7 @@ pub(super) fn call(frame: &mut FrameState) {
     }
 }
 
-/// Whether an instruction may write to a general register (Intel SDM volume 2, appendix A).
+/// Returns true if an instruction may write to a general register (Intel SDM volume 2, appendix A).
 pub(super) fn writes(i: &Instruction, r: u8) -> bool {
     let (mode, register, rm) = i.modrm.unwrap_or((0, u8::MAX, u8::MAX));
     let low = (i.rex & 1) << 3 | i.opcode & 7;

@@ -1,18 +1,18 @@
-//! Which of the places that are listed as functions of arm64 are none: labels within functions, and the way back
+//! Listed functions of arm64 that are not functions: labels within functions, and the way back
 //! from a piece of a prologue.
 
 use super::functions::is_padding;
 use super::{Code, FrameState, Successor, arm64, follow};
 
-/// Whether the link register is given back by this instruction of arm64, from where it was kept during a call
-/// of a piece of the prologue. Signal-safe.
+/// Returns true if this arm64 instruction moves the link register back from the register in which it was kept during a
+/// call of a piece of the prologue. Signal-safe.
 pub(crate) fn gives_link_back(code: &[u8]) -> bool {
     let word = code.get(..4).and_then(|bytes| bytes.try_into().ok());
     word.is_some_and(|word| arm64::is_link_back(u32::from_le_bytes(word)))
 }
 
-/// Whether the arm64 code before a function's first instruction goes on there: then that is a label within
-/// `before`, which ends where `code` begins. Signal-safe.
+/// Returns true if the arm64 code before a function's first instruction runs on into it: then that instruction is a
+/// label within `before`, which ends where `code` begins. Signal-safe.
 pub(crate) fn falls_in(before: Code<'_>) -> bool {
     let mut ignored = FrameState::entered(before.arch);
     let end = before.range().end;
@@ -34,5 +34,5 @@ pub(crate) fn falls_in(before: Code<'_>) -> bool {
     goes_on
 }
 
-/// How many bytes of padding may lie between functions.
+/// Most bytes of padding between functions.
 const PADDING: u64 = 64;

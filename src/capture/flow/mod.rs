@@ -1,11 +1,10 @@
-//! Where a function's return address is at one of its instructions, by following its code.
+//! Finds a function's return address at any of its instructions, by following its code.
 //!
-//! Tables without rows for prologues and epilogues (compact unwind, and call frame information
-//! that is right at calls only) say nothing of a thread that was stopped just anywhere. But the
-//! code does: from the function's first instruction, where everything is known, its branches are
-//! followed to the one in question, with what each instruction does to the stack pointer, the
-//! frame pointer and the return address. All ways that lead to an instruction leave the stack
-//! the same, so that the first one found is enough.
+//! Tables without rows for prologues and epilogues (compact unwind, and call frame information that is right at calls
+//! only) don't describe a thread that was stopped at any other instruction. But the code does: from the function's
+//! first instruction, where everything is known, its branches are followed to the instruction in question, applying the
+//! effect of each instruction on the stack pointer, the frame pointer and the return address. All ways that lead to an
+//! instruction leave the stack the same, so the first one found is enough.
 
 mod arm64;
 mod frame;
@@ -28,7 +27,7 @@ pub(crate) use labels::{falls_in, gives_link_back};
 pub(crate) use straight::{any_return, behind_epilogue, moves, moves_with};
 use straight::{is_return, last_block, loses_stack, straight};
 
-/// Where an instruction leads.
+/// The instruction that runs next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Successor {
     /// Behind it.
@@ -56,7 +55,7 @@ fn follow(arch: Arch, code: &[u8], at: u64, frame: &mut FrameState) -> Option<(u
 
 /// Longest instruction, bytes.
 const LONGEST: usize = 15;
-/// How many instructions (arm64) or bytes (x86_64) of a function are looked at.
+/// Most instructions (arm64) or bytes (x86_64) of a function that are examined.
 const REACH: usize = 1 << 16;
 /// Ways that wait to be followed.
 const BRANCHES: usize = 256;
@@ -95,7 +94,7 @@ fn instruction(bytes: &[u8], start: u64, address: u64) -> Option<&[u8]> {
     (!rest.is_empty()).then_some(rest)
 }
 
-/// How certain a rule is.
+/// The certainty of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RuleConfidence {
     /// A way from the function's start was found.
@@ -115,9 +114,9 @@ pub(crate) struct Follower {
     visited: Box<[u64]>,
     branches: Box<[(u64, FrameState)]>,
     calls: Box<[(u64, FrameState)]>,
-    /// Where jump tables may begin.
+    /// Possible starts of jump tables.
     tables: Box<[u64]>,
-    /// Whether the last search came to where more was taken down than the function had put up.
+    /// True if the last search met code that takes down more than the function had put up.
     too_much: bool,
 }
 
@@ -177,7 +176,7 @@ impl Follower {
         Some((rule.or(body)?, from))
     }
 
-    /// Whether x86_64 code takes more down than it has put up since its beginning: that is no function's.
+    /// Returns true if x86_64 code takes down more than it has put up since its beginning: no whole function does.
     /// Signal-safe.
     pub(crate) fn takes_down_more(&mut self, code: Code<'_>) -> bool {
         self.search(
@@ -191,10 +190,10 @@ impl Follower {
         self.too_much
     }
 
-    /// What holds at `pc`, by the ways that lead there from the start: first those with few calls,
-    /// since a call may never return, and what stands behind it then belongs to another way. And
-    /// what holds where such ways end: at a jump by a table, or else at the first call that agrees
-    /// with `body`; and whether that may as well be the body's, see [`RuleConfidence::Either`].
+    /// Searches the ways from the function's start to `pc`, first those with few calls, since a call may never return
+    /// and the code behind it then belongs to another way. Returns the frame at `pc`; or else the frame where such ways
+    /// end: at a jump by a table, or at the first call that agrees with `body`. The last value is true if that may as
+    /// well be the body's frame, see [`RuleConfidence::Either`].
     fn search(
         &mut self,
         code: Code<'_>,
@@ -271,7 +270,7 @@ impl Follower {
                         let mut is_read = false;
                         for (word, target) in targets.into_iter().flatten() {
                             is_read = true;
-                            // What stands behind a call that never returns may be the table.
+                            // The table may stand behind a call that never returns.
                             for at in word..word + 4 {
                                 self.visit(at, &range, unit);
                             }

@@ -5,7 +5,7 @@ use super::{Code, REACH, Successor, follow, jump};
 use crate::capture::registers::Arch;
 use crate::capture::rule::{Base, Rule};
 
-/// What holds at `pc`, where `frame` does at `from`, in one go.
+/// Returns the frame at `pc`, given the `frame` at `from`, if no branch lies between them.
 pub(super) fn straight(
     code: Code<'_>,
     mut frame: FrameState,
@@ -19,10 +19,10 @@ pub(super) fn straight(
     Some(frame).filter(|_| at == pc)
 }
 
-/// How many instructions are held against rows.
+/// Most instructions that are compared with rows.
 const AHEAD: usize = 16;
 
-/// Whether instructions move the stack pointer, from first to last. Signal-safe.
+/// Returns true if some instruction moves the stack pointer, reading from first to last. Signal-safe.
 pub(crate) fn moves(code: Code<'_>) -> bool {
     let entered = FrameState::entered(code.arch);
     let mut at = code.start;
@@ -39,8 +39,8 @@ pub(crate) fn moves(code: Code<'_>) -> bool {
     false
 }
 
-/// Whether `rule`, which counts from the stack pointer, holds at `pc` by what the code ahead does to that: up to
-/// the first branch or call, `row` must give what each instruction makes of it. Signal-safe.
+/// Returns true if `rule`, which counts from the stack pointer, agrees with the code ahead: up to the first branch or
+/// call, `row` must give the frame that each instruction leaves. Signal-safe.
 pub(crate) fn moves_with(
     code: Code<'_>,
     rule: Rule,
@@ -78,10 +78,10 @@ pub(crate) fn moves_with(
     true
 }
 
-/// How many returns of a function are looked for.
+/// Most returns of a function that are searched for.
 const RETURNS: usize = 32;
 
-/// Whether `wrong` holds for one of the function's returns, each by its address. Signal-safe.
+/// Returns true if `wrong` holds for the address of one of the function's returns. Signal-safe.
 pub(crate) fn any_return(code: Code<'_>, wrong: &mut dyn FnMut(u64) -> bool) -> bool {
     let mut ignored = FrameState::entered(code.arch);
     let (mut at, mut found) = (code.start, 0);
@@ -117,7 +117,7 @@ pub(crate) fn behind_epilogue(code: Code<'_>, from: u64, table: Rule, pc: u64) -
     frame.rule().filter(|_| given_back)
 }
 
-/// Whether code leaves its function, without a branch or a call, on another stack than its own.
+/// Returns true if code leaves its function, without a branch or a call, on another stack than its own.
 pub(super) fn loses_stack(code: Code<'_>, pc: u64, mut frame: FrameState) -> bool {
     let mut at = pc;
     for _ in 0..jump::STEPS {

@@ -1,15 +1,15 @@
 //! Jump tables of x86_64 in a function's own bytes.
 //!
 //! Clang puts them behind the function's last instruction, one behind the other, assembly also between its blocks:
-//! words of four bytes, each the distance of a block from the beginning of its table, 0 where there is none. The code
-//! has that beginning in a `lea` by rip. `LC_DATA_IN_CODE` lists them only where the linker has kept it, and neighbours
-//! as one.
+//! words of four bytes, each the distance of a block from the beginning of its table, or 0 for no block. The code has
+//! that beginning in a `lea` by rip. `LC_DATA_IN_CODE` lists them only where the linker has kept it, and neighbours as
+//! one.
 
 use super::x86_64::points_to;
 use super::{Code, REACH};
 use crate::capture::instructions::decode;
 
-/// How many places of a function's own bytes it may point to, for its tables to be read.
+/// Most places in a function's own bytes that it may point to, for its tables to be read.
 pub(super) const TABLES: usize = 64;
 
 /// Notes all places in the function's bytes that its code points to by rip, in no order: the tables are among

@@ -1,4 +1,4 @@
-//! What an x86_64 instruction of a function does to its frame.
+//! Effects of x86_64 instructions of a function on its frame.
 
 use super::kept::{self, RBP, RSP};
 use super::{FrameState, Successor};
@@ -50,7 +50,7 @@ fn control(i: &Instruction, at: u64) -> Successor {
     }
 }
 
-/// Where an instruction at `at` points a register to by rip, and which one.
+/// Returns the register that an instruction at `at` points to an address by rip, and that address.
 pub(super) fn points_to(i: &Instruction, at: u64) -> Option<(u8, u64)> {
     let (_, register, _) = i.modrm?;
     let end = at.wrapping_add(i.length as u64);
@@ -81,7 +81,7 @@ fn point(i: &Instruction, at: u64, frame: &mut FrameState) {
     }
 }
 
-/// Whether this is `cmp %r11,%rsp`, of the register that sp is to come down to.
+/// Returns true for `cmp %r11,%rsp`, where r11 is the register down to which sp is to come.
 fn is_compared(i: &Instruction, frame: &FrameState) -> bool {
     let operands = i
         .modrm

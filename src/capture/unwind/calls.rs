@@ -1,9 +1,9 @@
-//! Whether an address is one that a call returns to.
+//! Tells return addresses, which stand behind a call, from other words.
 
 use crate::capture::images::Images;
 use crate::capture::registers::Arch;
 
-/// Whether an address is in known code and, where its instructions are known, behind a call.
+/// Returns true if an address is in known code and, if its instructions are known, behind a call.
 pub(super) fn is_behind_call(images: &Images, arch: Arch, address: u64) -> bool {
     let before = address.wrapping_sub(1);
     let Some(image) = images.find(before).and_then(|index| images.get(index)) else {
@@ -31,7 +31,7 @@ pub(super) fn is_behind_call(images: &Images, arch: Arch, address: u64) -> bool 
     }
 }
 
-/// Where the direct x86_64 call leads to that ends at an address (`e8 rel32`). Signal-safe.
+/// Returns the target of the direct x86_64 call (`e8 rel32`) that ends at an address. Signal-safe.
 pub(super) fn called_before(images: &Images, address: u64) -> Option<u64> {
     let call = address.checked_sub(5)?;
     let image = images.get(images.find(call)?)?;
@@ -44,8 +44,8 @@ pub(super) fn called_before(images: &Images, address: u64) -> Option<u64> {
         .then(|| address.wrapping_add_signed(by.into()))
 }
 
-/// Whether an x86_64 call ends where `at(back)`, the two bytes so far before, say: `e8 rel32`, or
-/// `ff /2` with its operand's length (Intel SDM volume 2, CALL and table 2-2).
+/// Returns true if an x86_64 call ends there: `at(back)` gives the two bytes that lie so far before. It is `e8 rel32`,
+/// or `ff /2` with its operand's length (Intel SDM volume 2, CALL and table 2-2).
 fn ends_in_call<'a>(at: &dyn Fn(u64) -> Option<&'a [u8]>) -> bool {
     if at(5).is_some_and(|code| code.first() == Some(&0xe8)) {
         return true;

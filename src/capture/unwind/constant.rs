@@ -11,12 +11,12 @@ use crate::capture::registers::Arch;
 use crate::capture::rule::{Base, Rule};
 use crate::report::model::WalkEnd;
 
-/// How many bytes of the code ahead are looked at.
+/// Most bytes of the code ahead that are examined.
 const AHEAD: usize = 96;
 
 impl<M: Memory> Walk<'_, M> {
-    /// Whether the rule at the instruction that the walk begins at is one of those. At calls it may hold
-    /// nevertheless (x86_64).
+    /// Returns true if the rule at the instruction where the walk begins is one of those (x86_64). At calls it may hold
+    /// nevertheless.
     pub(super) fn is_constant_over_moves(&mut self, image: &LoadedImage, rule: Rule) -> bool {
         let by_sp = matches!(rule, Rule::Frame { base: Base::Sp, .. });
         if !by_sp || !self.state.exact || self.arch != Arch::X86_64 {
@@ -101,7 +101,7 @@ mod tests {
             walk.nth(1).map(|frame| (frame.pc, frame.found))
         };
         let guess = Some((called, Found::LinkRegister));
-        // Where the row looks there is a return address too, that of a frame further out.
+        // The row leads to a return address too, that of a frame further out.
         let words = [called, 1, 2, other, 0, 0, 0, other];
         assert_eq!(at(wedjat_test_constant, &words), guess);
         assert_eq!(at(wedjat_test_constant_returns, &words), guess);

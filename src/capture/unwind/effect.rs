@@ -1,12 +1,12 @@
-//! What an x86_64 instruction does to the stack and the frame pointer, where nothing is known of the code.
+//! Effects of x86_64 instructions on the stack and the frame pointer, in code of which nothing is known.
 //!
-//! What changes `rsp` or `rbp` in any other way than the usual ones counts as losing it. `flow::x86_64` wants
-//! something else: where compact unwind speaks of a function's body, it takes each instruction for harmless
-//! that compilers do not use on `rsp`, and follows what only prologues and jump tables do.
+//! An instruction that changes `rsp` or `rbp` in an unusual way counts as losing it. `flow::x86_64` has other needs:
+//! compact unwind describes a function's body, so it takes each instruction for harmless that compilers do not use on
+//! `rsp`, and follows those that only prologues and jump tables have.
 
 use crate::capture::instructions::{self, Instruction};
 
-/// What an instruction does, as far as an unwinder is concerned.
+/// The effect of an instruction, as far as an unwinder is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
     /// Nothing to the stack pointer or the frame pointer.
@@ -31,7 +31,7 @@ pub(super) enum Effect {
     Jump(Option<i64>),
     /// Jumps under a condition, this far from its end.
     Branch(i64),
-    /// What follows is not run: `hlt`, `ud2`, `int3`.
+    /// Ends the run of instructions: `hlt`, `ud2`, `int3`.
     Stop,
     /// `rsp` is something else afterwards.
     LosesStack,
@@ -72,7 +72,7 @@ fn effect(i: &Instruction) -> Effect {
 const RSP: u8 = 4;
 const RBP: u8 = 5;
 
-/// What writing to a general register does.
+/// The effect of writing to a general register.
 fn write(register: u8) -> Effect {
     match register {
         RSP => Effect::LosesStack,
@@ -86,7 +86,7 @@ struct Operands {
     register: u8,
     /// `register` without REX: the part of the opcode that groups have here.
     field: u8,
-    /// Whether the other one is a register too, `base`.
+    /// True if the other operand is a register too, `base`.
     direct: bool,
     /// The only register that the address is made of, if it is.
     base: Option<u8>,

@@ -7,8 +7,8 @@ use crate::capture::registers::Arch;
 use crate::capture::rule::FrameRule;
 use crate::report::model::{Found, WalkEnd};
 
-/// How many times a walk may come to a lower stack pointer, as it does where a coroutine, a grown
-/// stack or a handler on an alternate stack was entered.
+/// Most steps of a walk to a lower stack pointer, as at the entry of a coroutine, a grown stack or a handler on an
+/// alternate stack.
 const MAX_SWITCHES: u32 = 64;
 
 impl<M: Memory> Walk<'_, M> {

@@ -96,15 +96,15 @@ impl<M: Memory> Walk<'_, M> {
         };
         self.check_advance(cfa, false)?;
         self.arrive(target, cfa, Found::LinkRegister)?;
-        // What the function has saved is not known; where its frame pointer seems to be leads further, not for
-        // certain: the beginning may be another one's.
+        // The registers that the function has saved are not known. Its apparent frame pointer leads further, but not
+        // for certain: the beginning may be another function's.
         self.state.known = 1 << self.arch.sp() | 1 << self.arch.pc();
         self.state.fp = fp.unwrap_or(self.state.fp);
         Ok(true)
     }
 }
 
-/// What is still known behind a guess that the callee had not saved anything.
+/// Registers, as bits, that are still known behind a guess that the callee had not saved anything.
 fn cfi_preserved(arch: Arch) -> u64 {
     cfi::preserved(arch) | 1 << arch.sp() | 1 << arch.pc()
 }
@@ -115,7 +115,7 @@ mod tests {
     use crate::capture::{Arch, ImageTable, Images, LoadedImage, Registers, StackCopy, Unwinder};
     use crate::report::model::{Found, WalkEnd};
 
-    // What compilers make of a naked function: its information leaves out what it pushes.
+    // A naked function as compilers emit it: its unwind information leaves out its pushes.
     std::arch::global_asm!(
         ".text",
         ".cfi_startproc",
@@ -201,7 +201,7 @@ mod tests {
         };
         let (first, outer) = (0x5000_0109, 0x5000_010a);
         let guess = (first, Found::LinkRegister);
-        // What it has pushed is the caller's, if it begins there.
+        // A pushed word is the caller's, if the function begins there.
         let pushes = [0x53, 0x55, 0xbd, 2, 0, 0, 0, 0xeb, 0xfe];
         let words = [0x1018, 7, first, 0, outer];
         let (frames, _) = walk(&pushes, 2, &words);

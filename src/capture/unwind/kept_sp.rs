@@ -17,7 +17,7 @@ impl<M: Memory> Walk<'_, M> {
         fp: Option<i16>,
     ) -> Result<(), WalkEnd> {
         let value = match register.map(usize::from) {
-            // What a frame has called may have changed it.
+            // A callee may have changed the register.
             Some(register) if !self.knows(register) => return self.leave_by_guess(image),
             Some(register) => self.state.registers.get(register),
             None => 0,

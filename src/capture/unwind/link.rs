@@ -48,7 +48,7 @@ impl<M: Memory> Walk<'_, M> {
         Ok(())
     }
 
-    /// Whether all frames before this one have left the registers as they were.
+    /// Returns true if all frames before this one have left the registers as they were.
     fn has_saved_nothing(&self) -> bool {
         let left = self.given.saturating_sub(1);
         let by_link = self.links.count_ones();

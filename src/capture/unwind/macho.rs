@@ -64,7 +64,7 @@ impl<M: Memory> Walk<'_, M> {
         code: Code<'_>,
         own: (Rule, bool),
     ) -> (Rule, bool) {
-        /// How many labels are tried.
+        /// Most labels that are tried.
         const LABELS: usize = 4;
         if own.1 && !self.unwinder.follower.takes_down_more(code) {
             return own;
@@ -144,8 +144,8 @@ impl<M: Memory> Walk<'_, M> {
         (body.unwrap_or(Rule::Nothing), false)
     }
 
-    /// Whether the rows of a function say what holds at its calls, and not of each instruction:
-    /// then they are wrong where it returns.
+    /// Returns true if the rows of a function hold at its calls only, and not at each instruction: then they are wrong
+    /// where it returns.
     fn is_of_calls_alone(&mut self, image: &LoadedImage, code: Code<'_>) -> bool {
         let returns = match self.arch {
             Arch::X86_64 => Rule::frame(Base::Sp, 8, Some(-8), None),
@@ -161,8 +161,8 @@ impl<M: Memory> Walk<'_, M> {
         self.rule_of_row(image, svma).map(|(rule, _)| rule)
     }
 
-    /// Whether a row counts the CFA from a register that no call preserves: that is of the very
-    /// instruction, such as those of a loop that moves sp down page by page.
+    /// Returns true if a row counts the CFA from a register that no call preserves: such a row is of that one
+    /// instruction, as in a loop that moves sp down page by page.
     fn is_by_scratch(&mut self, image: &LoadedImage, svma: u64) -> bool {
         let row = image
             .cfi
@@ -174,7 +174,7 @@ impl<M: Memory> Walk<'_, M> {
         })
     }
 
-    /// Whether the rule of the frame that was given last is not that of a row.
+    /// Returns true if the rule of the last frame given is not that of a row.
     pub(super) fn is_without_row(&mut self, image: Option<u32>) -> bool {
         let images = self.images;
         let Some(image) = image.and_then(|index| images.get(index)) else {
@@ -198,8 +198,8 @@ mod tests {
     const BASE: u64 = 0x5000_0000;
     const CALLER: u64 = BASE + 0x300;
 
-    /// What is found behind the first frame, in an image of which no table knows the code: at `pc`, with that
-    /// stack pointer; the return address is at 0x1018.
+    /// Returns the second frame of a walk in an image whose code no table covers: at `pc`, with that stack pointer; the
+    /// return address is at 0x1018.
     fn second(code: &[u8], starts: &[u8], pc: u64, sp: u64) -> Option<(u64, Found)> {
         let text = Section {
             svma: 0x100,

@@ -16,7 +16,7 @@ use crate::capture::loaded_image::LoadedImage;
 use crate::capture::memory::Memory;
 use crate::capture::registers::Arch;
 
-/// How many bytes of locals are searched.
+/// Most bytes of locals that are searched.
 const LOCALS: u64 = 4096;
 
 /// The frame of such a function.
@@ -25,23 +25,23 @@ pub(super) struct RestoringFrame {
     pub(super) cfa: u64,
     /// Its first instruction, where the frame is of a whole function (avma).
     pub(super) start: Option<u64>,
-    /// Where it stands, or the call that it has made (avma).
+    /// Its current instruction, or the call that it has made (avma).
     pub(super) at: u64,
 }
 
-/// What the frame's return address slot holds.
+/// The value in the frame's return address slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReturnSlot {
     /// Its return address.
     Own,
-    /// That of what the catching function had called; `own` is the frame's. Where the CFA of what
-    /// was called is known, it is `called`.
+    /// The return address of a function that the catching function had called; `own` is the frame's. `called` is that
+    /// function's CFA, if it is known.
     Installed { own: u64, called: Option<u64> },
     /// Nothing shows it.
     Unknown,
 }
 
-/// What the slot of an x86_64 frame is, in which `stored` stands. Signal-safe.
+/// Classifies the return address slot of an x86_64 frame, whose value is `stored`. Signal-safe.
 pub(super) fn slot<M: Memory>(
     (images, image): (&Images, &LoadedImage),
     frame: &RestoringFrame,
@@ -74,7 +74,7 @@ pub(super) fn slot<M: Memory>(
         {
             let goes_on = memory.read(slot.wrapping_add(8)).ok();
             if cfa == frame.cfa {
-                // That of a catching caller goes on at a landing pad, which no call returns to.
+                // The context of a catching caller goes on at a landing pad, to which no call returns.
                 match goes_on.filter(|at| is_behind_call(images, Arch::X86_64, *at)) {
                     Some(other) if own.is_some_and(|own| own != other) => {
                         return ReturnSlot::Unknown;
@@ -135,7 +135,7 @@ mod tests {
     /// A context among 64 words: which word it begins at, its CFA, where it goes on.
     fn slot_of(contexts: &[(usize, u64, u64)], at: u64, stored: u64) -> ReturnSlot {
         let mut words = [0u64; 128];
-        // Where to jump to is written last.
+        // The jump target is written last.
         words[64 + 32 - 1] = JUMP_TARGET;
         for &(first, cfa, goes_on) in contexts {
             words[first + 16] = cfa - 8;

@@ -9,7 +9,7 @@ use crate::capture::registers::Arch;
 use crate::capture::rule::RuleSource;
 use crate::report::model::{Found, WalkEnd};
 
-/// How many times a walk begins again; then every register is followed to its end.
+/// Most restarts of a walk; after them every register is followed to the end.
 const MOST_AGAIN: u32 = 8;
 
 impl<M: Memory> Walk<'_, M> {
@@ -118,7 +118,7 @@ impl<M: Memory> Walk<'_, M> {
         } else if let Some((called, address)) = self.state.called
             && called == cfa
         {
-            // Where the exception will be caught stands there already.
+            // The slot already holds the address at which the exception will be caught.
             return_address = address;
             self.state.called = None;
         }

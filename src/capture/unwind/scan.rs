@@ -1,8 +1,8 @@
-//! What the instructions of a function say of its stack, where unwind information does not.
+//! The stack layout of a function as its instructions show it, where unwind information does not.
 //!
-//! Three questions, all about x86_64: how deep a function is in its frame, by what it did since its
-//! beginning; where its return address lies, by what it will do until it returns; and where it begins, by the
-//! call that leads there.
+//! It answers three questions, all about x86_64: the depth of a function in its frame, by its instructions since its
+//! beginning; the place of its return address, by its instructions until it returns; and its beginning, by the call
+//! that leads there.
 
 use super::effect::{Effect, decode};
 use crate::capture::images::Images;
@@ -15,24 +15,24 @@ use super::calls::{called_before, is_behind_call};
 /// The longest instruction, bytes.
 const LONGEST: usize = 15;
 
-/// How many instructions are looked at: from a function's beginning, and until its return.
+/// Most instructions that are examined: from a function's beginning, and until its return.
 const BEFORE: usize = 8192;
 const BEHIND: usize = 512;
 
-/// How many beginnings of a function are tried.
+/// Most beginnings of a function that are tried.
 const BEGINNINGS: u64 = 64;
 
-/// How many instructions one walk may look at, so that no stack can make it long.
+/// Most instructions that one walk may examine, so that no stack can make it long.
 pub(super) const BUDGET: u32 = 1 << 18;
 
-/// Where a branch from before arrives.
+/// A branch target further on, and the depth there.
 #[derive(Clone, Copy)]
 struct Arrival {
     at: u64,
     depth: Depth,
 }
 
-/// How far below the CFA the registers are, and the caller's frame pointer, as far as that is known.
+/// Distances of sp and fp below the CFA, and of the slot of the caller's frame pointer, as far as they are known.
 #[derive(Clone, Copy)]
 struct Depth {
     sp: Option<i64>,
@@ -181,7 +181,7 @@ impl Depth {
     }
 }
 
-/// Where the first call of a function that begins at `start` returns to. Signal-safe.
+/// Returns the return address of the first call of a function that begins at `start`. Signal-safe.
 pub(super) fn first_call(image: &LoadedImage, start: u64, budget: &mut u32) -> Option<u64> {
     let mut at = start;
     for _ in 0..BEHIND {
@@ -197,13 +197,13 @@ pub(super) fn first_call(image: &LoadedImage, start: u64, budget: &mut u32) -> O
     None
 }
 
-/// How code will return.
+/// The return of a function, as its code will perform it.
 pub(super) struct Return {
-    /// Where its return address lies.
+    /// Address of its return address slot.
     pub(super) slot: u64,
     /// The caller's frame pointer.
     pub(super) fp: Option<u64>,
-    /// Whether it has other registers to restore.
+    /// True if it has other registers to restore.
     pub(super) pops: bool,
 }
 

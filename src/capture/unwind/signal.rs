@@ -56,7 +56,7 @@ impl<M: Memory> Walk<'_, M> {
     /// state of 16 bytes, then the thread's state).
     #[cold]
     fn leave_by_mach_context(&mut self) -> Result<(), WalkEnd> {
-        /// How far from the stack pointer, in words, and from the `ucontext_t`, in bytes.
+        /// Distances that are searched: from the stack pointer, in words, and from the `ucontext_t`, in bytes.
         const WORDS: u64 = 128;
         const BEHIND: u64 = 256;
         const SIZES: std::ops::RangeInclusive<u64> = 512..=8192;
@@ -108,8 +108,8 @@ impl<M: Memory> Walk<'_, M> {
         Ok(())
     }
 
-    /// Whether the instructions at pc are those by which a handler returns to the kernel, where
-    /// no unwind information states it: `mov $15, %rax; syscall` and `mov x8, #139; svc #0`.
+    /// Returns true if the instructions at pc are those by which a handler returns to the kernel and no unwind
+    /// information says so: `mov $15, %rax; syscall` and `mov x8, #139; svc #0`.
     pub(super) fn is_signal_trampoline(&self, image: Option<u32>) -> bool {
         let pc = self.state.pc;
         let code = image
@@ -155,8 +155,8 @@ mod tests {
         (frames, walk.end())
     }
 
-    /// As sys/_types/_ucontext64.h has it, behind a `siginfo_t` of 104 bytes and a frame of 32; the
-    /// thread's state is all numbers, but for pc and sp.
+    /// The layout of sys/_types/_ucontext64.h, behind a `siginfo_t` of 104 bytes and a frame of 32; the thread's state
+    /// is all numbers, except pc and sp.
     fn stack(pc: usize, sp: usize, count: usize) -> Vec<u64> {
         let mut words = vec![0x1111; 4 + 13];
         let context = words.len() as u64;

@@ -1,15 +1,15 @@
-//! Where a walk stands: the registers of one frame, and what is known of them.
+//! The state of a walk: the registers of one frame, and which of them are known.
 
 use crate::capture::registers::Registers;
 use crate::report::model::Found;
 
-/// Where a walk stands.
+/// The state of a walk at one frame.
 #[derive(Debug, Clone)]
 pub(super) struct WalkState {
     pub(super) pc: u64,
     pub(super) sp: u64,
     pub(super) fp: u64,
-    /// All registers, but for the three above, which are kept up to date apart.
+    /// All registers, except the three above, which are kept up to date apart.
     pub(super) registers: Registers,
     /// Bits of the registers whose values are known.
     pub(super) known: u64,
@@ -19,7 +19,7 @@ pub(super) struct WalkState {
     /// already, see `restore.rs`.
     pub(super) called: Option<(u64, u64)>,
     pub(super) found: Found,
-    /// Whether pc is that of an instruction about to run, rather than a return address.
+    /// True if pc is an instruction about to run, rather than a return address.
     pub(super) exact: bool,
     pub(super) switches: u32,
 }

@@ -1,4 +1,4 @@
-//! What arm64 instructions do to registers, as far as code that restores them needs.
+//! Effects of arm64 instructions on registers, as far as code that restores them needs.
 //!
 //! Source: Arm Architecture Reference Manual for A-profile, C4.1 (encodings).
 
@@ -8,7 +8,7 @@ use crate::capture::memory::Memory;
 const LR: usize = 30;
 const SP: usize = 31;
 
-/// Does the instruction at the beginning of `code`. `None` where it is none of those known here.
+/// Runs the instruction at the beginning of `code`. `None` if it is not one of those known here.
 pub(super) fn step<M: Memory>(code: &[u8], machine: &mut Machine<'_, M>) -> Option<Step> {
     let word = u32::from_le_bytes(code.get(..4)?.try_into().ok()?);
     let (first, base) = ((word & 31) as usize, (word >> 5 & 31) as usize);
@@ -78,7 +78,7 @@ fn write<M: Memory>(machine: &mut Machine<'_, M>, register: usize, value: Option
 struct Access {
     load: bool,
     vector: bool,
-    /// Whether it is of eight bytes.
+    /// True for an access of eight bytes.
     whole: bool,
 }
 

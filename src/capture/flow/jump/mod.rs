@@ -1,11 +1,10 @@
-//! Where code is about to jump that restores another frame's registers: `longjmp`, and what brings
-//! an exception to its landing pad (LLVM libunwind's `jumpto`).
+//! The target of code that is about to restore another frame's registers: `longjmp`, and the code that brings an
+//! exception to its landing pad (LLVM libunwind's `jumpto`).
 //!
-//! Such code has written over its caller's frame pointer, over its return address, or over the
-//! stack that it is about to leave, so that the chain it was called by is no more. What there is
-//! instead is the frame whose registers it loads: the rest of its instructions is done here on a
-//! copy of the registers, down to the jump. What is not known stays unknown, and ends it where the
-//! jump, the stack pointer or an address depends on it; no branch is taken.
+//! Such code has written over its caller's frame pointer, over its return address, or over the stack that it is about
+//! to leave, so the chain by which it was called no longer exists. The next frame is instead the one whose registers it
+//! loads: its remaining instructions are run here on a copy of the registers, up to the jump. An unknown value stays
+//! unknown, and ends the run if the jump, the stack pointer or an address depends on it; no branch is taken.
 
 mod arm64;
 mod x86_64;
@@ -16,13 +15,13 @@ use super::Code;
 use crate::capture::memory::Memory;
 use crate::capture::registers::{Arch, COUNT, Registers};
 
-/// How many instructions are done at most: `jumpto` has some sixty.
+/// Most instructions that are run: `jumpto` has some sixty.
 pub(super) const STEPS: usize = 256;
 
-/// How many words the code may write that it then reads again.
+/// Most words that the code may write and read again.
 const WRITTEN: usize = 16;
 
-/// What an instruction comes to.
+/// The result of one instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     /// The next one is so many bytes behind.

@@ -1,4 +1,4 @@
-//! Where jumps that install another frame lead, over instructions made by hand.
+//! Targets of jumps that install another frame, over instructions made by hand.
 
 use super::*;
 use crate::capture::memory::StackCopy;
@@ -9,7 +9,8 @@ fn code_of(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Where code lands from each of the offsets, with these registers and this stack: pc, sp, fp.
+/// Runs the code from one of the offsets with these registers and this stack, and returns the pc, sp and fp it jumps
+/// to.
 fn lands(
     arch: Arch,
     bytes: &[u8],
@@ -122,7 +123,7 @@ fn what_depends_on_the_unknown_is_left_out() {
             "{words:x?}"
         );
     }
-    // What is only signed stays known, but for its top bits: autib lr, x1; ret.
+    // A value that is only signed stays known, without its top bits: autib lr, x1; ret.
     let code = code_of(&[0xdac1_143e, 0xd65f_03c0]);
     assert_eq!(
         lands(Arch::Arm64, &code, 0, &registers, &stack),

@@ -1,4 +1,4 @@
-//! What x86_64 instructions do to registers, as far as code that restores them needs.
+//! Effects of x86_64 instructions on registers, as far as code that restores them needs.
 //!
 //! Source: Intel Software Developer's Manual volume 2, appendix A (opcode maps).
 
@@ -20,7 +20,7 @@ enum Operand {
     Memory(Option<u64>),
 }
 
-/// Does the instruction at the beginning of `code`. `None` where it is none of those known here.
+/// Runs the instruction at the beginning of `code`. `None` if it is not one of those known here.
 pub(super) fn step<M: Memory>(code: &[u8], machine: &mut Machine<'_, M>) -> Option<Step> {
     let i = decode(code)?;
     let length = Some(Step::On(i.length as u64));

@@ -91,7 +91,7 @@ fn a_label_into_which_code_falls_is_no_function() {
     assert!(falls(&[ret, add, nop]));
     assert!(!falls(&[add, ret]));
     assert!(!falls(&[add, ret, nop, nop]));
-    // That may be one that never returns.
+    // The callee may be one that never returns.
     assert!(!falls(&[add, call]));
 }
 
@@ -158,7 +158,7 @@ fn assembly_that_aligns_its_stack_has_its_caller_where_it_keeps_the_old_one() {
             of(8, None),
         ]
     );
-    // Where the word is written over, nothing is known: and $-64,%rsp; mov %rcx,0x98(%rsp); nop
+    // Nothing is known once the word is written over: and $-64,%rsp; mov %rcx,0x98(%rsp); nop
     let code = [
         0x48, 0x89, 0xe0, 0x48, 0x83, 0xe4, 0xc0, 0x48, 0x89, 0x84, 0x24, 0x98, 0, 0, 0, 0x31,
         0xc0, 0x48, 0x89, 0x8c, 0x24, 0x98, 0, 0, 0, 0x90,

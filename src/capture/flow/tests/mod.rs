@@ -1,4 +1,4 @@
-//! How functions of either architecture are followed, stop by stop.
+//! Functions of either architecture, followed stop by stop.
 
 mod assembly;
 mod tables;

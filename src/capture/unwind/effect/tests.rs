@@ -1,4 +1,4 @@
-//! What instructions do, held against objdump's listing, and bytes that are no instruction.
+//! Effects of instructions, compared with objdump's listing; and bytes that are no instruction.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn bytes(hex: &str) -> Vec<u8> {
         .collect()
 }
 
-/// What objdump prints for instructions of every shape that the C library and its neighbours have.
+/// Compares with objdump's output for instructions of every shape in the C library and its neighbours.
 #[test]
 fn lengths_and_effects_are_those_that_objdump_prints() {
     let list = include_str!("../../../../testdata/instructions/x86_64.tsv");
@@ -37,7 +37,7 @@ fn lengths_and_effects_are_those_that_objdump_prints() {
     assert!(count > 1000 && stack > 100, "{count} {stack}");
 }
 
-/// Whether objdump's words (AT&T: source, then destination) allow the effect.
+/// Returns true if objdump's words (AT&T: source, then destination) allow the effect.
 fn is_as_printed(effect: Effect, text: &str) -> bool {
     let name = text
         .split(' ')
