@@ -135,7 +135,7 @@ impl SlowFrames {
     }
 }
 
-/// Which of them are wanted.
+/// The load triggers that are set.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Loads {
     /// CPU of the process.
@@ -147,13 +147,13 @@ pub struct Loads {
 }
 
 impl Loads {
-    /// Whether any is.
+    /// Returns true if any trigger is set.
     pub fn any(&self) -> bool {
         *self != Loads::default()
     }
 }
 
-/// What is seen at one moment. Times are nanoseconds.
+/// Gauges read at one moment. Times are nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LoadObservation {
     /// Monotonic clock.
@@ -166,11 +166,11 @@ pub struct LoadObservation {
     pub frames: u64,
     /// Bytes of memory that are the process' own.
     pub footprint: u64,
-    /// How many it may have; 0 where unknown.
+    /// Most bytes of memory that the process may have; 0 if unknown.
     pub limit: u64,
 }
 
-/// What was too much.
+/// A load that was too much.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Excess {
     /// CPU of the process: share of a core, over so many nanoseconds.
@@ -203,12 +203,12 @@ pub enum Excess {
 pub struct LoadDetector {
     loads: Loads,
     period: u64,
-    /// What was seen over the CPU's time, oldest first.
+    /// Observations within the CPU trigger's time, oldest first.
     past: VecDeque<LoadObservation>,
     last: LoadObservation,
     /// Since when the frame rate is low: what was seen then.
     slow: Option<LoadObservation>,
-    /// Whether the present slowness was reported.
+    /// True once the present slowness was reported.
     reported: bool,
     /// The footprint that was reported last.
     large: Option<u64>,
@@ -233,7 +233,7 @@ impl LoadDetector {
         }
     }
 
-    /// How often to observe, nanoseconds.
+    /// Time between observations, nanoseconds.
     pub fn period(&self) -> u64 {
         self.period
     }

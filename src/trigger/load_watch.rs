@@ -5,9 +5,9 @@ use std::io;
 use super::load::{Excess, LoadDetector, LoadObservation, Loads};
 use super::worker::Worker;
 
-/// What the thread reads and reports to; all on that thread.
+/// Source of the gauges and receiver of the findings; all calls are made on that thread.
 pub trait LoadWatcher {
-    /// What is to be seen now.
+    /// Reads the gauges now.
     fn gauge(&mut self) -> LoadObservation;
 
     /// This was too much.

@@ -1,4 +1,4 @@
-//! What was not reported since launch, by reason: counted where it is dropped, listed in every report.
+//! Events not reported since launch, by reason: counted where they are dropped, listed in every report.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::platform::Thread;
 
-/// That of the process' one watched thread.
+/// The recorder's time on the process' one watched thread.
 pub(crate) static OWN_TIME: OwnTime = OwnTime::new();
 
-/// How often the recorder has begun and ended work on the watched thread.
+/// Counts of the times at which the recorder began and ended work on the watched thread.
 #[derive(Debug)]
 pub(crate) struct OwnTime {
     /// The watched thread; 0 for none.
@@ -16,7 +16,7 @@ pub(crate) struct OwnTime {
     ended: AtomicU64,
 }
 
-/// What was seen of it at one moment.
+/// The counts at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     begun: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Whether the recorder was at work at some time between an earlier moment and this.
+    /// Returns true if the recorder was at work at any time between an earlier moment and this one.
     pub fn at_work_since(self, earlier: Seen) -> bool {
         self.begun != self.ended || self != earlier
     }
@@ -61,7 +61,7 @@ impl OwnTime {
         work()
     }
 
-    /// How it is now.
+    /// Reads the counts.
     pub fn seen(&self) -> Seen {
         // In this order: work that begins meanwhile is not taken for none.
         let ended = self.ended.load(Ordering::Acquire);

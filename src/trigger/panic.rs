@@ -1,4 +1,4 @@
-//! Rust panics: what the hook notes for the crash handler, so that one death is one report.
+//! Rust panics: notes of the hook for the crash handler, so that one death is one report.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -35,7 +35,7 @@ struct PanicNote {
     /// The thread's panic before this one, and its report.
     earlier: TextBuffer<EARLIER>,
     earlier_report: Option<Name>,
-    /// Whether this one came while the earlier one was being unwound, and ends the process.
+    /// True if the panic came while the earlier one was being unwound, and ends the process.
     nested: bool,
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct Panic<'a> {
     pub location: &'a str,
 }
 
-/// What is done about a panic; gives the name of the report that was written, if one was.
+/// Reports a panic; returns the name of the report, or `None` if none was written.
 pub(crate) type OnPanic = fn(&Panic<'_>) -> Option<Name>;
 
 static HANDLER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
@@ -117,8 +117,8 @@ static WRITTEN: AtomicU64 = AtomicU64::new(0);
 /// The exit status of a process whose main thread panicked (std::process: `lang_start`).
 const PANICKED: i32 = 101;
 
-/// Whether the process is exiting with `status` because of a panic of the calling thread: it escaped from `main`, or a
-/// hook leaves the process in the middle of it. `unwound`: a panic has dropped the monitor.
+/// Returns true if the process exits with `status` because of a panic of the calling thread: it escaped from `main`, or
+/// a hook leaves the process in the middle of it. `unwound`: a panic has dropped the monitor.
 pub(crate) fn ends_process(status: Option<i32>, unwound: bool) -> bool {
     let known = PROCESS.load(Ordering::Acquire) == process_id() && own_note().is_some();
     let escapes = match status {
@@ -134,7 +134,7 @@ pub(crate) fn last_report() -> Option<Name> {
     own_note().and_then(|note| note.report)
 }
 
-/// What stands in the report of a panic that the hook has not seen.
+/// The message in the report of a panic that the hook has not seen.
 const UNSEEN: &str =
     "a panic that was not seen when it began: another hook has taken the place of ours";
 
@@ -157,7 +157,7 @@ pub(crate) fn install(handler: OnPanic) {
     PROCESS.store(process_id(), Ordering::Release);
     WRITTEN.store(0, Ordering::Relaxed);
     HANDLER.store(handler as *mut (), Ordering::Release);
-    // What this thread has panicked of before was caught.
+    // Earlier panics of this thread were caught.
     if let Some(slot) = slot_of(Thread::current()).filter(|_| !std::thread::panicking()) {
         slot.owner.store(0, Ordering::Release);
     }

@@ -1,11 +1,11 @@
-//! What is worth a report: the same stall ever more rarely, and only so many reports, bytes and
+//! Limits on reports: the same stall ever more rarely, and only so many reports, bytes and
 //! captures an hour. Pure.
 
 use std::time::Duration;
 
 use super::loss::LossReason;
 
-/// How much is recorded of stalls and of too much load. What is held back is counted in the `loss`
+/// Limits on how much is recorded of stalls and of too much load. Events held back are counted in the `loss`
 /// section of every later report, as `back_off` and `quota`.
 ///
 /// ```
@@ -113,11 +113,11 @@ impl RateLimiter {
         }
     }
 
-    /// Whether the stall that `key` stands for may be reported at `now` (nanoseconds); if so, it
-    /// counts as a report. A stall without a stack has no key.
+    /// Decides if the stall with this `key` may be reported at `now` (nanoseconds); if so, it counts as a report. A
+    /// stall without a stack has no key.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why it may not.
     pub fn passes(&mut self, now: u64, key: Option<u64>) -> Result<(), LossReason> {
         self.begin_hour(now);
         // First: a stall that it refuses has not had its turn.
@@ -139,7 +139,7 @@ impl RateLimiter {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// Whether a stack may be taken at `now` (nanoseconds).
+    /// Returns true if a stack may be taken at `now` (nanoseconds).
     pub fn may_capture(&mut self, now: u64) -> bool {
         self.begin_hour(now);
         self.captures < self.rate_limit.captures_per_hour
@@ -251,7 +251,7 @@ mod tests {
         limiter.wrote(600);
         assert_eq!(limiter.passes(MINUTE, Some(2)), Ok(()));
         limiter.wrote(600);
-        // Which has had no turn, and is not held back for it an hour later.
+        // The refused stall is not held back an hour later.
         assert_eq!(limiter.passes(59 * MINUTE, Some(3)), Err(LossReason::Quota));
         let taken = (0..5).filter(|_| {
             let may = limiter.may_capture(59 * MINUTE);

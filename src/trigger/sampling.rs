@@ -47,27 +47,28 @@ struct SampleRun {
     end: WalkEnd,
 }
 
-/// How long a stack was seen, by all of it but the pc of its first frame: one call, wherever in it.
+/// Time for which a stack was seen. The key leaves out the pc of the first frame: one call counts as one, wherever in
+/// it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Weight {
     key: u64,
     time: u64,
 }
 
-/// What goes into a `sample` section.
+/// The contents of a `sample` section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FoldedSample<'a> {
     /// Since the stall's start, nanoseconds.
     pub at: u64,
     /// State of the thread.
     pub state: Option<&'static str>,
-    /// So many samples in a row.
+    /// Count of samples in a row.
     pub count: u64,
-    /// So many outermost frames are those of the section before.
+    /// Count of outermost frames that are those of the section before.
     pub keep: u64,
     /// The rest, innermost first.
     pub frames: &'a [RawFrame],
-    /// What of a deep stack is not among them.
+    /// Place and count of the frames of a deep stack that were left out.
     pub omitted: Option<Omitted>,
     /// Why the walk ended.
     pub end: Option<WalkEnd>,
@@ -129,11 +130,11 @@ impl SampleRun {
         frames.for_each(|(to, from)| *to = *from);
     }
 
-    /// How many outermost frames it has in common with another.
+    /// Count of the outermost frames that it shares with another.
     fn common(&self, other: &SampleRun) -> usize {
         let same = self.stack().iter().rev().zip(other.stack().iter().rev());
         let same = same.take_while(|(one, other)| one == other).count();
-        // What lies innermost of a gap is not at the same depth in both.
+        // Frames inside of a gap are not at the same depth in both.
         match (self.omitted, other.omitted) {
             (0, 0) => same,
             _ => same.min(OUTERMOST),
@@ -238,7 +239,7 @@ impl Samples {
         }
     }
 
-    /// The stack is still the one that was added last, without a new observation. `false` if there is none.
+    /// Repeats the stack that was added last, without a new observation. Returns `false` if no stack was added.
     pub fn repeat(&mut self, at: u64) -> bool {
         let Some(run) = self.newest() else {
             return false;
@@ -254,7 +255,7 @@ impl Samples {
         self.runs.get_mut(place)
     }
 
-    /// How many samples were taken.
+    /// Count of samples taken.
     pub fn taken(&self) -> u64 {
         self.taken
     }
@@ -301,7 +302,7 @@ impl Samples {
         None
     }
 
-    /// What distinguishes the heaviest stack from others in this launch: the calls that took the longest
+    /// Returns a key of the heaviest stack in this launch: the calls that took the longest
     /// time together. `None` without samples.
     pub fn heaviest(&self) -> Option<u64> {
         let heaviest = self.weights.iter().max_by_key(|weight| weight.time)?;

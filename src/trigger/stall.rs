@@ -13,7 +13,7 @@
 //! Time that the thread could not have used is not counted: when the observation itself came late (the
 //! machine slept, the process was stopped, the watchdog had no CPU), only what the thread's own
 //! CPU clock shows is; and none while a debugger holds it or while a nested run loop waits for
-//! events. An episode that would have been a stall but for that is *dropped*, with the reason.
+//! events. An episode that is no stall only because of that is *dropped*, with the reason.
 //!
 //! Before the first beat nothing shows whether the thread works or waits for its first event. It works
 //! while it uses the CPU, and while it waits for a disk or for a lock that another thread holds; whatever

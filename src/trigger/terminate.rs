@@ -120,8 +120,8 @@ pub(crate) struct Exception {
 }
 
 impl Exception {
-    /// That which `thread` came to `std::terminate` with: the calling one, or one that stands still in its handler.
-    /// Signal-safe.
+    /// Returns the exception with which `thread` came to `std::terminate`: the calling thread, or one that stands still
+    /// in its handler. Signal-safe.
     pub fn of(thread: Thread) -> Option<Exception> {
         (NOTED.owner.load(Ordering::Acquire) == thread.id()).then(|| Exception {
             // SAFETY: the note is whole, and its thread, which is this one or stands still, writes no more of it.
@@ -147,7 +147,7 @@ impl Exception {
             .unwrap_or_default()
     }
 
-    /// What is left out of [`Exception::stack`]. Signal-safe.
+    /// Place and count of the frames left out of [`Exception::stack`]. Signal-safe.
     pub fn omitted(&self) -> Option<Omitted> {
         let (at, count) = self.note.omitted?;
         Some(Omitted {

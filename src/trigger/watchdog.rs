@@ -13,7 +13,7 @@ use super::stall::{
 use super::watched_thread::WatchedThread;
 use crate::platform::{Thread, ThreadGauge, clock};
 
-/// What is done about a stall. All calls come on the watchdog's own thread, one at a time, in this
+/// The receiver of stalls. All calls come on the watchdog's own thread, one at a time, in this
 /// order: `first_miss`, any number of `sample`, then `forget`, `dropped` or `stalled`; after
 /// `stalled` any number of `sample`, then `ended`. A stall that is certain at once comes without
 /// `first_miss`.
@@ -33,7 +33,7 @@ pub trait Watcher {
     /// The stall is over: close the report.
     fn ended(&mut self, end: &StallEndInfo);
 
-    /// It would have been a stall but for this: forget the stacks, count the reason.
+    /// The stall does not count, for this reason: forget the stacks, count the reason.
     fn dropped(&mut self, reason: Reason);
 
     /// An observation was taken at `now` (monotonic, nanoseconds), whatever came of it; before that is acted on.
@@ -123,7 +123,7 @@ impl Drop for Watchdog {
     }
 }
 
-/// What the thread itself has.
+/// The state of the watchdog's thread.
 struct Observer {
     heartbeat: &'static HeartbeatState,
     watched: WatchedThread,
@@ -148,8 +148,8 @@ impl Observer {
             let (decision, then) = detector.observe(&observation);
             act(&mut watcher, decision);
             next = then;
-            // What the watcher did was no sleep of the process: a thread that sleeps uninterruptibly may
-            // be waited for at length.
+            // Time spent in the watcher is no sleep of the process: it may wait at length for a thread that sleeps
+            // uninterruptibly.
             let took = clock::monotonic()
                 .saturating_sub(observation.now)
                 .min(WATCHER_TAKES);
@@ -218,8 +218,8 @@ const LATE: u64 = 10_000_000;
 /// The watchdog's own delay is read at least so often, nanoseconds.
 const OWN_PERIOD: u64 = 1_000_000_000;
 
-/// How long the watchdog itself was ready but had no CPU. It matters only for an observation that comes late,
-/// and reading it is half of what an observation costs: so it is read then, and once a second to compare with.
+/// Time for which the watchdog itself was ready but had no CPU. It matters only for an observation that comes late, and
+/// reading it is half the cost of an observation: so it is read then, and once a second to compare with.
 struct OwnDelay {
     read: u64,
     last: u64,
@@ -234,7 +234,7 @@ impl OwnDelay {
     }
 
     fn at(&mut self, own: &ThreadGauge, now: u64, due: u64) -> Option<u64> {
-        // What is not read by then is at most a millisecond an observation.
+        // Until then at most a millisecond an observation stays unread.
         let late = now > due.saturating_add(1_000_000);
         if late || now.saturating_sub(self.read) >= OWN_PERIOD {
             *self = OwnDelay::new(own, now);

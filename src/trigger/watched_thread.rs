@@ -13,7 +13,7 @@ pub(crate) struct WatchedThread {
     installed: Thread,
     now: Thread,
     gauge: ThreadGauge,
-    /// What is added to the thread's CPU time, so that readings go on where another thread is followed.
+    /// Time added to the thread's CPU time, so that readings go on when another thread is followed.
     #[cfg_attr(
         not(target_vendor = "apple"),
         allow(dead_code, reason = "only Apple's queues move")
@@ -49,8 +49,8 @@ impl WatchedThread {
         false
     }
 
-    /// Whether it has ended, where its state is this; not on Apple platforms, where others may work off the
-    /// queue of a main thread that has.
+    /// Returns true if the thread, whose state is this, has ended. Always false on Apple platforms, where others may
+    /// work off the queue of a main thread that has.
     pub fn has_ended(&self, state: Option<u8>) -> bool {
         cfg!(target_os = "linux")
             && match state {
@@ -64,7 +64,7 @@ impl WatchedThread {
         self.now
     }
 
-    /// What the kernel reports of it.
+    /// The kernel's counters of the thread.
     pub fn gauge(&self) -> &ThreadGauge {
         &self.gauge
     }

@@ -18,7 +18,7 @@ pub(super) struct Worker {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread waits at.
+/// The flag and the semaphore for which the thread waits.
 #[derive(Debug)]
 pub(super) struct WakeUp {
     stop: AtomicBool,

@@ -1,6 +1,6 @@
 //! One word: what the watched thread last reported.
 
-/// What the watched thread last reported: a count of `begin`s and `end`s, how deep they nest, and
+/// The last report of the watched thread: a count of `begin`s and `end`s, how deep they nest, and
 /// which of the two was last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Beat(pub(super) u64);
@@ -33,27 +33,27 @@ impl Beat {
         Beat((self.0.wrapping_add(Self::ONE) | Self::ENDED) - shallower)
     }
 
-    /// How many `begin`s and `end`s there were.
+    /// Count of all `begin`s and `end`s.
     pub const fn count(self) -> u64 {
         self.0 / Self::ONE
     }
 
-    /// How many there were since an earlier beat.
+    /// Count of the `begin`s and `end`s since an earlier beat.
     pub const fn since(self, earlier: Beat) -> u64 {
         self.count().wrapping_sub(earlier.count()) & (u64::MAX / Self::ONE)
     }
 
-    /// How many `begin`s have not ended yet.
+    /// Count of the `begin`s that have not ended yet.
     pub const fn depth(self) -> u64 {
         self.0 & Self::DEPTH
     }
 
-    /// Whether the thread waits for its next event, by its own word.
+    /// Returns true if the thread has reported that it waits for its next event.
     pub const fn idle(self) -> bool {
         self.depth() == 0 && self.0 != 0
     }
 
-    /// Whether a nested turn has ended inside one that has not: a nested run loop waits, or it is
+    /// Returns true if a nested turn has ended inside one that has not: a nested run loop waits, or it is
     /// over and the outer turn goes on. The beat alone cannot tell which.
     pub const fn nested(self) -> bool {
         self.depth() != 0 && self.0 & Self::ENDED != 0

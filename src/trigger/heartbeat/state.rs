@@ -99,7 +99,7 @@ impl HeartbeatState {
         }
     }
 
-    /// What the watched thread last reported. Signal-safe.
+    /// The last report of the watched thread. Signal-safe.
     pub fn beat(&self) -> Beat {
         Beat(self.beat.load(Ordering::SeqCst))
     }

@@ -1,4 +1,4 @@
-//! What beats do to the heartbeat state, on one thread.
+//! Effects of beats on the heartbeat state, on one thread.
 
 use super::*;
 

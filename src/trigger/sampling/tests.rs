@@ -1,4 +1,4 @@
-//! What is read back of the samples is what was taken.
+//! Reads samples back and compares them with those taken.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn stack(pcs: &[u64]) -> Vec<RawFrame> {
         .collect()
 }
 
-/// What a reader makes of the sections: the whole stacks again, each as often as it was seen.
+/// Reads the sections as a reader does: the whole stacks again, each as often as it was seen.
 fn read(samples: &mut Samples, all: bool, before: &mut Vec<u64>) -> Vec<Vec<u64>> {
     let mut stacks = Vec::new();
     while let Some(section) = samples.next_section(all) {

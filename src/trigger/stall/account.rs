@@ -1,4 +1,4 @@
-//! What of the time counts, and what an episode was made of.
+//! Counts the time of an episode, and classifies it.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use super::outcome::{Class, Reason, StallInfo};
 use crate::trigger::heartbeat::Beat;
 
 impl Detector {
-    /// How much the thread used of the time between two turns, one of which was seen by the last
-    /// observation and the other by this.
+    /// Estimates the thread's use of the time between two turns, one of which was seen by the last observation and the
+    /// other by this.
     pub(super) fn used(&self, observation: &Observation, interval: u64) -> TurnUse {
         let delay = match (observation.delay, self.last.delay) {
             (Some(now), Some(then)) => now.saturating_sub(then),
@@ -69,7 +69,7 @@ impl Detector {
                     // so; of one that did not, it is unknown how long it did.
                     (if same { 0 } else { late.min(interval) }, Reason::Late)
                 } else {
-                    // What the thread's own clock shows was no sleep of the process.
+                    // Time on the thread's own CPU clock is no sleep of the process.
                     let lost = late.min(interval).saturating_sub(used);
                     let reason = if observation.traced {
                         Reason::Debugger

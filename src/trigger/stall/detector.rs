@@ -12,15 +12,15 @@ pub struct Detector {
     pub(super) timeout: u64,
     pub(super) strikes: u32,
     pub(super) launch: u64,
-    /// Whether all waiting before the first beat counts.
+    /// True if all waiting before the first beat counts.
     pub(super) launch_waits: bool,
-    /// How many observations there were.
+    /// Count of observations.
     pub(super) observations: u32,
     /// The last observation.
     pub(super) last: Observation,
     /// When the thread was last seen to work; it rests this long after.
     pub(super) active: u64,
-    /// Whether the watchdog sleeps until it is woken.
+    /// True while the watchdog sleeps until it is woken.
     pub(super) asleep: bool,
     pub(super) episode: Option<Episode>,
 }

@@ -84,7 +84,7 @@ impl Detector {
         }
     }
 
-    /// So long a turn is a stall, nanoseconds.
+    /// Duration that makes a turn a stall, nanoseconds.
     pub(super) fn threshold(&self) -> u64 {
         self.timeout.saturating_mul(u64::from(self.strikes))
     }
@@ -94,7 +94,7 @@ impl Detector {
         self.timeout / 10
     }
 
-    /// How long after a sample at this length of the stall the next one is due, nanoseconds.
+    /// Time from a sample at this length of the stall to the next one, nanoseconds.
     pub(super) fn sample_period(&self, at: u64) -> u64 {
         if at < SAMPLES_SLOW_DOWN {
             self.timeout

@@ -16,7 +16,7 @@ pub(super) struct Episode {
     pub(super) turns: u32,
     /// Upper bound of the present turn's start.
     pub(super) turn_from: u64,
-    /// Whether its first turns may have been quick ones with a rest behind them.
+    /// Set if its first turns may have been quick ones with a rest behind them.
     pub(super) ambiguous: Option<AmbiguousTurn>,
     /// When the last slow turn that is over ended.
     pub(super) slow_end: Option<u64>,
@@ -29,7 +29,7 @@ pub(super) struct Episode {
     pub(super) missed: bool,
     pub(super) stalled: bool,
     pub(super) next_sample: u64,
-    /// Whether beats wake the watchdog.
+    /// True if beats wake the watchdog.
     pub(super) exact: bool,
     /// Since when the thread rests before its first beat.
     pub(super) rests: Option<u64>,
@@ -39,7 +39,7 @@ pub(super) struct Episode {
 /// was at rest. What it does later shows which.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AmbiguousTurn {
-    /// What the episode had counted before.
+    /// Time that the episode had counted before.
     pub(super) before: u64,
     /// The observations before and after.
     pub(super) from: u64,
@@ -58,7 +58,7 @@ impl AmbiguousTurn {
     }
 }
 
-/// How much of the time between two turns a thread used. One that only works uses all of it, one
+/// Share of the time between two turns that a thread used. One that only works uses all of it, one
 /// that only blocks nothing; one that used some of it rested.
 pub(super) enum TurnUse {
     None,
@@ -66,7 +66,7 @@ pub(super) enum TurnUse {
     All,
 }
 
-/// What the time since the last observation was, where no beat has come yet.
+/// The thread's state since the last observation, before its first beat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Launching {
     /// The thread worked; and so it does, by its own word, once there was a beat.

@@ -1,4 +1,4 @@
-//! Before the first beat: whether the thread works, or rests as an app does that waits for its first event.
+//! Before the first beat: tells a working thread from one that rests, as an app does that waits for its first event.
 
 use super::detector::Detector;
 use super::due::{NEVER_BEAT, REST_AFTER};
@@ -11,7 +11,7 @@ use crate::trigger::heartbeat::Beat;
 const REST_PERIOD: u64 = 250_000_000;
 
 impl Detector {
-    /// What the time since the last observation was. An episode whose thread rested until its first beat begins anew.
+    /// Classifies the time since the last observation. An episode whose thread rested until its first beat begins anew.
     pub(super) fn before_first_beat(
         &self,
         episode: &mut Episode,

@@ -1,10 +1,10 @@
-//! What goes into the detector and what comes out of it: observations and decisions.
+//! The detector's input and output: observations and decisions.
 
 use super::outcome::{Reason, StallEndInfo, StallInfo};
 use crate::platform::gauge::Waits;
 use crate::trigger::heartbeat::Beat;
 
-/// What the watchdog sees at one moment. Times are nanoseconds.
+/// The watchdog's view of the process at one moment. Times are nanoseconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Observation {
     /// Monotonic clock, without sleep.
@@ -13,20 +13,20 @@ pub struct Observation {
     pub boot: u64,
     /// When this observation was due.
     pub due: u64,
-    /// What the watched thread last reported.
+    /// The watched thread's last report.
     pub beat: Beat,
     /// CPU time of the watched thread.
     pub cpu: u64,
-    /// How long the watched thread was ready to run but had no CPU; needed only while its beat
+    /// Time for which the watched thread was ready to run but had no CPU; needed only while its beat
     /// stands nearly still.
     pub delay: Option<u64>,
     /// The same of the watchdog's own thread.
     pub own_delay: Option<u64>,
-    /// Whether a tracer is attached to the watched thread.
+    /// True if a tracer is attached to the watched thread.
     pub traced: bool,
-    /// What keeps the watched thread for good reason.
+    /// A good reason that keeps the watched thread from working.
     pub held: Held,
-    /// What the watched thread waits for; needed only before its first beat.
+    /// Kind of wait that the watched thread is in; needed only before its first beat.
     pub waits: Waits,
 }
 
@@ -46,7 +46,7 @@ pub enum Held {
     Recorder,
 }
 
-/// What to do after an observation.
+/// The action to take after an observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Decision {
@@ -63,13 +63,13 @@ pub enum Decision {
         /// Since the start, nanoseconds.
         at: u64,
     },
-    /// What was missed came after all: forget the stacks.
+    /// The missed beat came after all: forget the stacks.
     Forget,
     /// It is a stall: take a stack and report.
     Stalled(StallInfo),
     /// The stall is over.
     Ended(StallEndInfo),
-    /// It would have been a stall but for a good reason: forget the stacks, count the reason.
+    /// The stall does not count, for a good reason: forget the stacks, count the reason.
     Dropped(Reason),
 }
 
@@ -78,6 +78,6 @@ pub enum Decision {
 pub struct Next {
     /// Monotonic clock, nanoseconds; `None`: only when it is woken.
     pub due: Option<u64>,
-    /// Whether the next beat wakes the watchdog.
+    /// True if the next beat wakes the watchdog.
     pub wake_on_beat: bool,
 }

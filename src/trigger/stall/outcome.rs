@@ -1,4 +1,4 @@
-//! What a stall was: how long, of what kind, and why others were none.
+//! The outcome of a stall: its length, its kind, and the reasons why others don't count.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ impl Reason {
     }
 }
 
-/// What a stall was made of.
+/// The kind of a stall.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Class {
@@ -76,13 +76,13 @@ impl Class {
 pub struct StallInfo {
     /// Monotonic clock at its start; to within one time-out.
     pub start: Duration,
-    /// How long it has lasted so far, without what is not counted.
+    /// Duration so far, without time that is not counted.
     pub lasted: Duration,
-    /// What it is made of so far.
+    /// Its kind so far.
     pub class: Class,
-    /// How many turns it has taken so far; 1 for one long freeze.
+    /// Count of turns so far; 1 for one long freeze.
     pub turns: u32,
-    /// Whether no heartbeat ever came.
+    /// True if no heartbeat ever came.
     pub never_beat: bool,
     /// CPU time that the thread used since.
     pub cpu: Duration,
@@ -98,13 +98,13 @@ pub struct StallInfo {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StallEndInfo {
-    /// What is known of it now; `lasted` is its whole duration.
+    /// The stall as it is known now; `lasted` is its whole duration.
     pub info: StallInfo,
-    /// How it ended.
+    /// Its outcome.
     pub how: How,
 }
 
-/// How a stall ended.
+/// The outcome of a stall.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum How {

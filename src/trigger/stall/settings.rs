@@ -1,4 +1,4 @@
-//! When a freeze is a stall: what the app sets.
+//! Settings of the app that decide when a freeze is a stall.
 
 use std::time::Duration;
 
