@@ -7,7 +7,7 @@ pub use apple::{install, message};
 #[cfg(not(target_vendor = "apple"))]
 pub use glibc::{install, message};
 
-/// Whether libc, or another runtime, leaves its last words also where the process ends by a trap
+/// True if libc, or another runtime, leaves its last words also when the process ends by a trap
 /// (Swift's runtime errors do) instead of by `abort`.
 pub const BEFORE_TRAPS: bool = cfg!(target_vendor = "apple");
 
@@ -27,7 +27,7 @@ mod glibc {
 
     use crate::platform::memory;
 
-    /// Where libc keeps the pointer to its last message; null where it has none to give.
+    /// The place where libc keeps the pointer to its last message; null if it has no such place.
     static PLACE: AtomicPtr<u64> = AtomicPtr::new(std::ptr::null_mut());
 
     /// Looks for the place. Not signal-safe.
@@ -40,7 +40,7 @@ mod glibc {
         PLACE.store(place.cast(), Ordering::Release);
     }
 
-    /// Copies the message, without the line's end, and gives its length; 0 where there is none.
+    /// Copies the message, without the line's end, and returns its length; 0 if libc left no message.
     /// Signal-safe.
     pub fn message(into: &mut [u8]) -> usize {
         let place = PLACE.load(Ordering::Acquire);

@@ -1,4 +1,5 @@
-//! What the handshakes need of an atomic word, so that a model checker's can stand in for the processor's.
+//! The operations that the handshakes use on an atomic word, so that a model checker's can stand in for the
+//! processor's.
 
 use std::sync::atomic::Ordering;
 

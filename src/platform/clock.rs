@@ -47,7 +47,7 @@ pub fn thread_cpu(tid: i32) -> u64 {
     super::apple::thread_cpu(tid)
 }
 
-/// 0 for a clock that is none.
+/// Reads a clock; 0 if the system does not have it.
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,

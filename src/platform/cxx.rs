@@ -6,7 +6,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// What is called when C++ gives up.
+/// A handler for when C++ gives up.
 pub type Terminate = extern "C" fn();
 
 type ExceptionType = unsafe extern "C" fn() -> *const TypeInfo;
@@ -54,10 +54,10 @@ const LIBRARIES: [&CStr; 3] = [c"libstdc++.so.6", c"libc++.so.1", c"libc++abi.so
 #[cfg(target_vendor = "apple")]
 const LIBRARIES: [&CStr; 1] = [c"/usr/lib/libc++abi.dylib"];
 
-/// Where in a `type_info`'s virtual table the question is answered whether a thrown object can be
-/// caught as that type: `__do_catch` in libstdc++, `can_catch` in libc++abi.
+/// Index in a `type_info`'s virtual table of the function that tells if a thrown object can be caught as that type:
+/// `__do_catch` in libstdc++, `can_catch` in libc++abi.
 const CAN_CATCH: usize = 4;
-/// Where in an exception's virtual table `what()` stands: behind the two destructors.
+/// Index of `what()` in an exception's virtual table: behind the two destructors.
 const WHAT: usize = 2;
 
 /// Has `terminate` called when C++ gives up, if its runtime is loaded; once a process. Allocates.
@@ -163,7 +163,7 @@ pub fn current_exception(found: &mut dyn FnMut(&CStr, Option<&CStr>)) {
             std::ptr::null_mut(),
             &mut status,
         );
-        // What it gave stays allocated: the process ends here.
+        // The demangled name stays allocated: the process ends here.
         let name = if name.is_null() { kind.name() } else { name };
         found(CStr::from_ptr(name), what);
     }

@@ -18,9 +18,9 @@ pub fn interrupted(copied: &[u8], first: usize, base: u64) -> Option<u64> {
     const MACHINE: usize = 48;
     const UCONTEXT: usize = 56;
     const SIZES: Range<u64> = 512..8193;
-    /// How far behind the bytes the same stack is taken to go on, bytes.
+    /// Distance behind the bytes up to which the same stack is taken to go on, bytes.
     const SOON: u64 = 64 << 10;
-    /// How far behind the `ucontext_t` the other begins at most, bytes.
+    /// Longest distance from the `ucontext_t` to its `mcontext_t`, bytes.
     const BEHIND: u64 = 256;
     /// The stack pointer in a `mcontext_t`: behind the exception state.
     const SP: u64 = 16 + 8 * if cfg!(target_arch = "x86_64") { 7 } else { 31 };

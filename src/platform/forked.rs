@@ -1,10 +1,9 @@
-//! What a child of `fork` must not keep: reports that its parent is writing, and locks that threads
-//! hold which the child has not.
+//! Things that a child of `fork` must not keep: reports that its parent is writing, and locks held by threads that the
+//! child does not have.
 //!
-//! A lock by flock(2) belongs to the open file, which the child shares: while it lived, the next
-//! launch would take a report whose writer was killed for one that is being written. So the child
-//! closes each such descriptor; values that it copied find that it is not theirs any more
-//! ([`Kept`](super::kept::Kept)).
+//! A lock by flock(2) belongs to the open file, which the child shares: while it lived, the next launch would take a
+//! report whose writer was killed for one that is being written. Therefore the child closes each such descriptor;
+//! values that it copied find that it is not theirs any more ([`Kept`](super::kept::Kept)).
 
 use std::cell::UnsafeCell;
 use std::os::fd::RawFd;
@@ -81,8 +80,8 @@ extern "C" fn give_up() {
     }
 }
 
-/// Whether a caller is the first. Unlike `Once`, whose other callers wait, it can not
-/// leave a child of `fork` waiting for a thread that it has not.
+/// A flag that tells the first caller from all later ones. Unlike `Once`, whose other callers wait, it cannot leave a
+/// child of `fork` waiting for a thread that the child does not have.
 pub struct First(AtomicBool);
 
 impl First {
@@ -96,7 +95,7 @@ impl First {
     }
 }
 
-/// How often `fork` looks whether a lock is free, a millisecond apart, before it goes on without it:
+/// Times that `fork` checks if a lock is free, a millisecond apart, before it goes on without it:
 /// its holder may wait for the very thread that forks.
 const POLLS: u32 = 100;
 
@@ -224,7 +223,7 @@ mod tests {
 
     static LOCK: ForkLock<u32> = ForkLock::new(0);
 
-    /// What the child finds of the lock: 1 if it can take it, 2 if it learns that it never can.
+    /// Result of the lock in a child: 1 if it can take it, 2 if it learns that it never can.
     fn found_by_child() -> i32 {
         // SAFETY: the child takes a lock and leaves; after 20 s by a signal.
         unsafe {

@@ -18,7 +18,7 @@ impl SignalMask {
     pub fn block_all() -> SignalMask {
         let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
         let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-        // Where there is none, there are no captures.
+        // Without a capture signal there are no captures.
         #[cfg(target_os = "linux")]
         let capture = super::stop::install(None).ok();
         // SAFETY: `sigfillset` initialises `all` before it is read; `pthread_sigmask` initialises

@@ -2,14 +2,14 @@
 
 use super::os;
 
-/// What the machine reports of its power; `None` for what it does not.
+/// The state of the machine's power; `None` for each value that it does not report.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Power {
     /// Charge of the battery, 0 to 1.
     pub battery: Option<f64>,
     /// `nominal`, `fair`, `serious`, `critical`.
     pub thermal: Option<&'static str>,
-    /// Whether the user or the system wants less use of power.
+    /// True if the user or the system wants less use of power.
     pub low_power: Option<bool>,
 }
 

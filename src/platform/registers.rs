@@ -4,7 +4,7 @@
 //! Architecture, table 4.1), with the program counter behind: x86_64 has 0..=15, 16 = pc,
 //! 17 = rflags; aarch64 has 0..=30, 31 = sp, 32 = pc, 33 = pstate.
 
-/// How many values a register file has room for.
+/// Count of the values that a register file has room for.
 pub const REGISTERS: usize = 34;
 
 /// The registers of the calling function: those that calls preserve, sp and pc. Signal-safe.

@@ -91,7 +91,7 @@ pub fn without_alternate_stack(work: impl FnOnce()) {
     }
 }
 
-/// What a handler of ours needs of an alternate stack, beside the kernel's frame: enough to get to
+/// Bytes of an alternate stack that a handler of ours needs, beside the kernel's frame: enough to get to
 /// the stack on which reports are written, and to ask a previous handler.
 #[cfg(all(feature = "thread-stacks", target_os = "linux"))]
 const OUR_NEED: usize = 48 << 10;
@@ -207,7 +207,7 @@ fn map_stack(size: usize, touched: usize) -> io::Result<*mut u8> {
             return Err(io::Error::last_os_error());
         }
         let usable = all.cast::<u8>().add(page);
-        // Touched now, so that a crash for want of memory does not need a page for its report.
+        // Touched now, so that a crash after memory ran out does not need a page for its report.
         for offset in (size.saturating_sub(touched)..size).step_by(page) {
             usable.add(offset).write_volatile(0);
         }
@@ -238,7 +238,7 @@ impl CrashStack {
         Ok(CrashStack { top, size })
     }
 
-    /// Whether `address` lies in it. Signal-safe.
+    /// Returns true if `address` lies in it. Signal-safe.
     pub fn contains(&self, address: usize) -> bool {
         (self.top as usize)
             .checked_sub(address)

@@ -36,7 +36,7 @@ impl std::fmt::Display for StopError {
 
 impl std::error::Error for StopError {}
 
-/// What one stop may take.
+/// Limits of one stop.
 #[derive(Debug, Clone)]
 pub struct StopBudget {
     /// The copy is cut short when it has taken this long, nanoseconds.
@@ -47,21 +47,21 @@ pub struct StopBudget {
     pub answer: u64,
 }
 
-/// What was copied.
+/// The copy of a stopped thread's registers and stack.
 #[derive(Debug, Clone)]
 pub struct Copied<'a> {
     /// The registers, numbered as in [`context`].
     pub registers: &'a [u64; context::REGISTERS],
-    /// Where the copied stack begins in memory.
+    /// Address of the first copied byte of the stack.
     pub base: u64,
     /// The stack, from [`Copied::base`] on.
     pub stack: &'a [u8],
-    /// Where the thread runs a signal handler on an alternate stack: the stack that the handler
-    /// interrupted, from where on; else empty.
+    /// The stack that a signal handler on an alternate stack has interrupted, and its address; empty if the thread runs
+    /// no such handler.
     pub interrupted: (u64, &'a [u8]),
-    /// How long the thread stood still, nanoseconds.
+    /// Time for which the thread stood still, nanoseconds.
     pub stopped: u64,
-    /// Whether the copy ends before the stack does, for want of room or of time.
+    /// True if the copy ends before the stack does, because room or time ran out.
     pub cut: bool,
 }
 
@@ -70,7 +70,7 @@ pub struct Copied<'a> {
 pub struct MemoryUse {
     /// Resident size.
     pub resident: Option<u64>,
-    /// What is the process' own and no file's: `RssAnon` + `VmSwap` on Linux, `phys_footprint`, which the
+    /// Memory that is the process' own and no file's: `RssAnon` + `VmSwap` on Linux, `phys_footprint`, which the
     /// system's limit counts, on Apple platforms.
     pub footprint: Option<u64>,
     /// Highest resident size so far.
@@ -92,9 +92,9 @@ pub struct MemoryGroup {
     pub peak: Option<u64>,
     /// As `peak`, of this group.
     pub own_peak: Option<u64>,
-    /// How many of its processes the kernel has killed for want of memory.
+    /// Count of its processes that the kernel has killed because memory ran out.
     pub kills: Option<u64>,
-    /// Whether this process is the only one in it.
+    /// True if this process is the only one in it.
     pub alone: bool,
 }
 
@@ -112,7 +112,7 @@ pub struct System {
     pub device: Option<String>,
 }
 
-/// Where a thread is blocked: what the kernel reports of it without touching it. Never known on Apple
+/// The place where a thread is blocked, as the kernel reports it without touching the thread. Never known on Apple
 /// platforms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blocked {
@@ -127,9 +127,9 @@ pub struct Blocked {
 /// A futex that a thread waits on. Never known on Apple platforms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Futex {
-    /// Where its word is.
+    /// Address of its word.
     pub address: u64,
-    /// What it does there, with its flags.
+    /// The operation on it, with its flags.
     pub operation: i32,
     /// The value that the word had to have.
     pub value: u32,
@@ -148,7 +148,7 @@ pub enum Holder {
     Unknown,
 }
 
-/// What a thread waits for, as far as the kernel reports.
+/// The kind of wait that a thread is in, as far as the kernel reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Waits {
     /// For nothing: it runs, is ready to, or is stopped.
@@ -201,14 +201,14 @@ impl ThreadName {
     }
 }
 
-/// How far a thread has come, see [`Thread::progress`].
+/// Counters of a thread's progress, see [`Thread::progress`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadProgress {
-    /// Whether it is running or ready to run.
+    /// True if it is running or ready to run.
     pub running: bool,
     /// Its time on the CPU, nanoseconds.
     pub cpu: u64,
-    /// How often it was given the CPU; 0 on Apple platforms, where the kernel does not report it.
+    /// Times that it was given the CPU; 0 on Apple platforms, where the kernel does not report it.
     pub slices: u64,
 }
 

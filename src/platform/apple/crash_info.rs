@@ -1,15 +1,15 @@
-//! What libraries have left for the crash report: `abort`, failed assertions, Swift's runtime errors,
-//! malloc and dyld each put their last words into a section of their own image.
+//! Last words that libraries leave for the crash report: `abort`, failed assertions, Swift's runtime errors, malloc and
+//! dyld each put theirs into a section of their own image.
 
 use std::ffi::{c_char, c_ulong};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::memory;
 
-/// How many images are known by their section; those of the system are some twenty.
+/// Most images whose section is known; those of the system are some twenty.
 const PLACES: usize = 128;
 
-/// Where the sections lie; 0 for none.
+/// Addresses of the sections; 0 for a free place.
 static AT: [AtomicU64; PLACES] = [const { AtomicU64::new(0) }; PLACES];
 /// The header of the image of each.
 static OF: [AtomicU64; PLACES] = [const { AtomicU64::new(0) }; PLACES];

@@ -1,9 +1,8 @@
 //! Mach exceptions: the task's ports for them, and the thread that answers.
 //!
-//! The thread that faults stands still in the kernel meanwhile, so its stack may be overflowed or
-//! bad. The owner of the ports before is given each message as it came, with the right to answer;
-//! where there was none, or it gives up, the kernel raises the signal. Layouts: mach/message.h,
-//! mach/mach_exc.defs, mach/exception_types.h.
+//! The thread that faults stands still in the kernel meanwhile, so its stack may be overflowed or bad. The earlier
+//! owner of the ports is given each message as it came, with the right to answer; without such an owner, or if it gives
+//! up, the kernel raises the signal. Layouts: mach/message.h, mach/mach_exc.defs, mach/exception_types.h.
 
 mod message;
 
@@ -66,10 +65,10 @@ static PREVIOUS: [PreviousOwner; KINDS.len()] = [const {
 /// Our port; 0 while nothing is installed.
 static PORT: AtomicU32 = AtomicU32::new(0);
 
-/// What is called when an exception has come, on the exception thread.
+/// Functions to call when an exception has come, on the exception thread.
 #[derive(Debug, Clone, Copy)]
 pub struct Server {
-    /// Writes the report; `false` where there is none. Ports and signals are as they were before
+    /// Writes the report; `false` if it wrote none. Ports and signals are as they were before
     /// [`install`] meanwhile, so that a fault in here comes as a signal.
     pub report: fn(&MachException) -> bool,
     /// The owner of the port before dealt with what was reported.
@@ -98,7 +97,7 @@ impl MachException {
             (EXC_BAD_INSTRUCTION, _) => "EXC_BAD_INSTRUCTION",
             (EXC_ARITHMETIC, _) => "EXC_ARITHMETIC",
             (EXC_BREAKPOINT, _) => "EXC_BREAKPOINT",
-            // What is guarded is in the upper three bits (sys/kern/guarded.h).
+            // The guard's type is in the upper three bits (sys/kern/guarded.h).
             (EXC_GUARD, code) => match code >> 61 {
                 1 => "EXC_GUARD GUARD_TYPE_MACH_PORT",
                 2 => "EXC_GUARD GUARD_TYPE_FD",
@@ -300,7 +299,7 @@ fn serve(port: u32, answers: u32, server: Server) {
         let before = before.map_or(0, |before| before.port.load(Ordering::Acquire));
         let answered =
             before != 0 && forward(&mut message, before, answers) && answer.receive(answers);
-        // Where the owner dies, the kernel sends a notification in place of an answer.
+        // If the owner dies, the kernel sends a notification in place of an answer.
         if answered && answer.word(ID) == id.wrapping_add(100) {
             if reported && answer.word(RESULT) == 0 {
                 (server.went_on)(&exception);

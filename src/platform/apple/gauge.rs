@@ -1,4 +1,4 @@
-//! What the kernel reports of one thread of this process, read without touching the thread.
+//! The kernel's counters of one thread of this process, read without touching the thread.
 
 use super::{task, waits};
 use crate::platform::clock;
@@ -41,7 +41,7 @@ impl ThreadGauge {
         clock::thread_cpu(self.tid())
     }
 
-    /// How long it was ready to run but had no CPU; 0, because the kernel does not report it.
+    /// Time for which it was ready to run but had no CPU; 0, because the kernel does not report it.
     pub fn delay(&self) -> u64 {
         0
     }
@@ -58,7 +58,7 @@ impl ThreadGauge {
         }
     }
 
-    /// Where it is blocked; the kernel does not report it.
+    /// The system call in which it is blocked; `None`, because the kernel does not report it.
     pub fn blocked(&self) -> Option<Blocked> {
         None
     }
@@ -68,7 +68,7 @@ impl ThreadGauge {
         None
     }
 
-    /// What it waits for, where this is its [state](ThreadGauge::state).
+    /// Returns the kind of wait of a thread in this [state](ThreadGauge::state).
     pub fn waits(&self, state: Option<u8>) -> Waits {
         match state {
             Some(b'R' | b'T') => Waits::Nothing,
@@ -78,19 +78,19 @@ impl ThreadGauge {
         }
     }
 
-    /// Whether it sleeps in a call that run loops wait in for events; not known without its
+    /// Returns true if it sleeps in a call in which run loops wait for events; not known without its
     /// registers, so the run loop's observer reports it instead.
     pub fn waits_for_events(&self) -> bool {
         false
     }
 
-    /// Whether a debugger is attached to the process.
+    /// Returns true if a debugger is attached to the process.
     pub fn traced(&self) -> bool {
         is_debugged()
     }
 }
 
-/// Whether a debugger is attached to this process. Signal-safe: sysctl(3) only traps.
+/// Returns true if a debugger is attached to this process. Signal-safe: sysctl(3) only traps.
 /// Source: Apple's Technical Q&A QA1361.
 pub fn is_debugged() -> bool {
     // `kp_proc.p_flag` lies at 32 (sys/proc.h).
@@ -119,7 +119,7 @@ impl Futex {
         None
     }
 
-    /// That of any thread of this process.
+    /// The futex of any thread of this process; `None`, because there are no futexes here.
     pub fn of(_thread: crate::platform::Thread) -> Option<Futex> {
         None
     }

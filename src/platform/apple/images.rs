@@ -14,15 +14,15 @@ use object::read::macho::{MachHeader, Section as _, Segment as _};
 /// The layout of this platform's programs and libraries.
 pub type NativeFile<'data> = object::read::macho::MachOFile64<'data, object::LittleEndian>;
 
-/// Names of the executable that hold even where it has been renamed or removed: there are none here.
+/// Names of the executable that hold even if it has been renamed or removed: this system has no such name.
 pub const OWN_FILE: [&str; 0] = [];
 
-/// What one image holds of itself.
+/// Facts of one image, read from the image itself.
 #[derive(Debug, Clone)]
 pub struct ImageFacts {
     /// Its path.
     pub name: String,
-    /// What dyld added to the addresses that the file states.
+    /// Difference that dyld added to the addresses that the file states.
     pub slide: u64,
     /// UUID; empty without one.
     pub id: Vec<u8>,
@@ -35,22 +35,22 @@ pub struct ImageFacts {
     pub eh_frame: Option<Range<u64>>,
     /// `__TEXT,__unwind_info`, by svma.
     pub unwind_info: Option<Range<u64>>,
-    /// What `LC_FUNCTION_STARTS` points to; empty without one, and where `text` is `None`.
+    /// The data of `LC_FUNCTION_STARTS`; empty without one, and if `text` is `None`.
     pub function_starts: Vec<u8>,
     /// `__TEXT` as it lies in memory; `None` if it is known already or may go away at any time.
     pub text: Option<TextSegment>,
-    /// Whether it is the executable.
+    /// True for the executable.
     pub main: bool,
-    /// Whether it lies in the shared cache, and not in a file of its own.
+    /// True if it lies in the shared cache, and not in a file of its own.
     pub cached: bool,
 }
 
 /// An image's `__TEXT` in memory, which is never written to; the image stays loaded meanwhile.
 #[derive(Debug, Clone)]
 pub struct TextSegment {
-    /// Where it lies by its file (svma).
+    /// Address that its file states (svma).
     pub svma: u64,
-    /// What it holds.
+    /// Its contents.
     pub bytes: Arc<Retained>,
 }
 
@@ -107,12 +107,12 @@ pub fn list(known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Vec<ImageFacts> {
     (0..count).filter_map(|index| image(index, known)).collect()
 }
 
-/// Where the function lies that the kernel calls signal handlers by (avma).
+/// Returns the address of the function by which the kernel calls signal handlers (avma).
 pub fn signal_trampoline() -> Option<u64> {
     super::symbol(c"_sigtramp").map(|at| at as u64)
 }
 
-/// How many images dyld has added and taken away so far; changes when [`list`] would.
+/// Counts of the images that dyld has added and removed so far; changes whenever [`list`] would.
 pub fn loader_counts() -> (u64, u64) {
     // No `Once`: a child of `fork` must find none that a thread of its parent is in.
     static REGISTERED: First = First::new();

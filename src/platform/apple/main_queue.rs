@@ -1,7 +1,4 @@
-//! The main dispatch queue (dispatch/queue.h): pings by it, and which thread works it off.
-//!
-//! As a rule that is the main thread, in its run loop. `dispatch_main` ends the main thread; from then
-//! on it is whichever thread of the system's pool has its turn.
+//! The main dispatch queue (dispatch/queue.h): pings through it, and the thread that works it off.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +15,7 @@ unsafe extern "C" {
     );
 }
 
-/// Whether a monitor pings by it.
+/// True once a monitor pings through it.
 static PINGED: AtomicBool = AtomicBool::new(false);
 
 /// Has `beat` called on the main thread, by the main queue. Does not wait for it.
@@ -32,7 +29,7 @@ pub fn post(beat: fn()) {
     unsafe { dispatch_async_f(&raw const _dispatch_main_q, beat as *mut c_void, work) };
 }
 
-/// Which thread works the main queue off at this moment, where pings come by it and it is not
+/// Returns the thread that works off the main queue at this moment, if a monitor pings through it and the thread is not
 /// `usual`. Not for handlers: it lists the threads.
 pub fn served_by(usual: Thread) -> Option<Thread> {
     if !PINGED.load(Ordering::Relaxed) || serves(usual) {
@@ -43,7 +40,7 @@ pub fn served_by(usual: Thread) -> Option<Thread> {
     all.into_iter().take(count).find(|&thread| serves(thread))
 }
 
-/// Whether the queue that a thread works off is the main one: the kernel reports where the dispatch
+/// Returns true if a thread works off the main queue: the kernel reports where the dispatch
 /// library notes that (`dispatch_qaddr` of mach/thread_info.h), for spindump(8) and its like.
 fn serves(thread: Thread) -> bool {
     let mut queue = [0; 8];

@@ -14,7 +14,7 @@ pub fn read(address: u64, into: &mut [u8]) -> usize {
     unsafe { read_raw(address, into.as_mut_ptr(), into.len()) }
 }
 
-/// Whether there is memory at an address that can be read. Signal-safe.
+/// Returns true if the memory at an address can be read. Signal-safe.
 pub fn is_there(address: u64) -> bool {
     read(address, &mut [0]) == 1
 }
@@ -53,7 +53,7 @@ pub unsafe fn read_raw(address: u64, into: *mut u8, length: usize) -> usize {
     done
 }
 
-/// Where the main thread's stack lies. Not for handlers.
+/// Returns the address range of the main thread's stack. Not for handlers.
 pub fn main_stack() -> Option<Range<u64>> {
     let main = crate::platform::Thread::main();
     // SAFETY: the port is the main thread's, which lasts as long as the process; so does what the

@@ -19,7 +19,7 @@ type Selector = unsafe extern "C" fn(name: *const c_char) -> *mut c_void;
 /// lowest byte counts.
 type Send =
     unsafe extern "C" fn(object: *mut c_void, selector: *mut c_void, argument: usize) -> usize;
-/// What [`on_uncaught`] has called.
+/// The function that [`on_uncaught`] calls.
 type OnUncaught = fn(thrown: &Thrown<'_>);
 
 /// Innermost and outermost addresses of a throw's stack that are read, where there are more.
@@ -28,7 +28,7 @@ const OUTERMOST: usize = 64;
 /// Addresses of a throw's stack, at most.
 pub const STACK: usize = INNERMOST + OUTERMOST;
 
-/// What is known of an exception that was not caught.
+/// An exception that was not caught.
 #[derive(Debug)]
 pub struct Thrown<'a> {
     /// Its name; that of its class where it is no `NSException`.
@@ -37,7 +37,7 @@ pub struct Thrown<'a> {
     pub reason: Option<&'a CStr>,
     /// The return addresses of its first throw, innermost first; none where that is unknown.
     pub stack: &'a [u64],
-    /// How many addresses were left out of the stack, and before which of those that are there.
+    /// Count of the addresses that were left out of the stack, and the index that they stood before.
     pub omitted: Option<(usize, usize)>,
 }
 
@@ -115,7 +115,7 @@ impl ObjcObject {
         })
     }
 
-    /// What a method gives, one of those that `Send` is for; `None` where the object has it not:
+    /// Calls a method that has the signature of `Send`; `None` if the object does not have it:
     /// anything may be thrown.
     fn send(self, method: &CStr, argument: usize) -> Option<usize> {
         // SAFETY: a living object of the runtime's, which the exception holds; every root class
@@ -134,7 +134,7 @@ impl ObjcObject {
         (!object.is_null()).then_some(ObjcObject { object, ..self })
     }
 
-    /// What a method gives, an `NSString` or nothing, as UTF-8. It lives as long as the exception,
+    /// Calls a method that returns an `NSString` or nil, and returns its UTF-8. It lives as long as the exception,
     /// which the runtime holds.
     fn text<'a>(self, method: &CStr) -> Option<&'a CStr> {
         let bytes = self.object(method, 0)?.send(c"UTF8String", 0)? as *const c_char;
@@ -154,7 +154,8 @@ impl ObjcObject {
         }
     }
 
-    /// Where an `NSException` was thrown first, into `stack`: its length, and what was left out.
+    /// Copies the addresses at which an `NSException` was first thrown into `stack`: returns their count, and those
+    /// left out.
     fn stack(self, stack: &mut [u64; STACK]) -> (usize, Option<(usize, usize)>) {
         let Some(addresses) = self.object(c"callStackReturnAddresses", 0) else {
             return (0, None);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::symbol;
 
-/// What the run loop does at that moment (`CFRunLoopActivity`).
+/// Moments of a run loop (`CFRunLoopActivity`).
 const ENTRY: usize = 1;
 const BEFORE_WAITING: usize = 1 << 5;
 const AFTER_WAITING: usize = 1 << 6;
@@ -28,7 +28,7 @@ type GetMain = unsafe extern "C" fn() -> *mut c_void;
 type Attach = unsafe extern "C" fn(run_loop: *mut c_void, observer: *mut c_void, mode: *mut c_void);
 type Release = unsafe extern "C" fn(object: *mut c_void);
 
-/// What is called when the main thread has something to do, and when it is about to wait.
+/// Callbacks for when the main thread has something to do, and for when it is about to wait.
 static BUSY: AtomicPtr<()> = AtomicPtr::new(null_mut());
 static IDLE: AtomicPtr<()> = AtomicPtr::new(null_mut());
 

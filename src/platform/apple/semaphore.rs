@@ -7,7 +7,7 @@ use mach2::kern_return::{KERN_OPERATION_TIMED_OUT, KERN_SUCCESS};
 use super::task;
 use crate::platform::{clock, signals};
 
-/// How often the count is looked at where a thread cannot sleep on the semaphore, nanoseconds.
+/// Time between two looks at the count when a thread cannot sleep on the semaphore, nanoseconds.
 const LOOK_EVERY: u64 = 1_000_000;
 
 /// Waits without the semaphore: the wait was aborted (`KERN_ABORTED`), or the task had no room for one more port.
@@ -105,7 +105,7 @@ impl Semaphore {
         false
     }
 
-    /// The Mach semaphore, made where there is none yet.
+    /// The Mach semaphore, made at the first call.
     fn port(&self) -> u32 {
         let port = self.port.load(Ordering::SeqCst);
         if port != 0 {

@@ -14,13 +14,13 @@ pub fn to_self(signal: i32) {
     unsafe { libc::pthread_kill(libc::pthread_self(), signal) };
 }
 
-/// Whether a process sent the signal that has this `si_code`: `SI_USER` and its kin begin at
-/// 0x10001 (sys/signal.h), and what `pthread_kill` sends has 0.
+/// Returns true if a process sent the signal that has this `si_code`: `SI_USER` and its kin begin at 0x10001
+/// (sys/signal.h), and a signal by `pthread_kill` has 0.
 pub fn is_sent(code: i32) -> bool {
     code <= 0 || code >= 0x10001
 }
 
-/// Whether a fault of the CPU with this `si_code` has no address.
+/// Returns true if a fault of the CPU with this `si_code` has no address; never here.
 pub fn is_without_address(_code: i32) -> bool {
     false
 }

@@ -21,18 +21,18 @@ use crate::platform::{SystemError, Thread};
 /// for x86-64, 3.2.2; Apple's arm64 ABI has 128 too).
 const RED_ZONE: u64 = 128;
 
-/// How much is copied between two looks at the clock, and between two looks for a signal's frame.
+/// Bytes copied between two looks at the clock, and between two looks for a signal's frame.
 const CHUNK: usize = 64 << 10;
 
-/// How deep on an alternate stack the frame of the signal is looked for, bytes.
+/// Depth on an alternate stack to which the signal's frame is searched for, bytes.
 const FRAME_WITHIN: usize = 4 * CHUNK;
 
 /// Bytes that were copied.
 #[derive(Debug, Clone, Copy)]
 struct StackPart {
-    /// Where in memory they lay.
+    /// Address of these bytes in memory.
     base: u64,
-    /// Where in the copy they lie.
+    /// Offset of these bytes in the copy.
     at: usize,
     bytes: usize,
 }
@@ -64,9 +64,9 @@ impl Stopper {
 
     /// Stops `thread`, copies its registers and its stack, and lets it go.
     ///
-    /// `known` is where the thread's own stack lies, if that is known for certain: a stack pointer
-    /// within it is copied from plainly and never past its end, any other by checked reads.
-    /// Signal-safe, but for the thread to be stopped.
+    /// `known` is the address range of the thread's own stack, if that is known for certain: a stack pointer within it
+    /// is copied from plainly and never past its end, any other by checked reads. Signal-safe, except for the thread to
+    /// be stopped.
     pub fn stop(
         &mut self,
         thread: Thread,

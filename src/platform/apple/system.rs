@@ -1,4 +1,4 @@
-//! Which system and which machine this is.
+//! The name and version of this system, and the model of this machine.
 
 use std::ffi::CStr;
 

@@ -24,8 +24,8 @@ pub(super) fn thread_id(port: thread_act_t) -> Option<u64> {
     Some(facts.thread_id)
 }
 
-/// Where it is noted which dispatch queue the thread of this name and id works off; `None` where it
-/// has ended, or works off none.
+/// Returns the address at which the dispatch library notes the queue that the thread of this name and id works off;
+/// `None` if the thread has ended, or works off no queue.
 pub(super) fn queue_at(port: thread_act_t, id: u64) -> Option<u64> {
     // SAFETY: all zero is a valid value of this plain struct.
     let mut facts: libc::thread_identifier_info = unsafe { std::mem::zeroed() };

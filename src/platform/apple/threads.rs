@@ -77,7 +77,7 @@ impl Thread {
         self.id
     }
 
-    /// Whether this process has such a thread now. Signal-safe.
+    /// Returns true if this process has such a thread now. Signal-safe.
     pub fn is_alive(self) -> bool {
         self.port != 0 && task::thread_id(self.port) == Some(self.id)
     }
@@ -87,7 +87,7 @@ impl Thread {
         self.port as i32
     }
 
-    /// Whether it is the thread with which the process began.
+    /// Returns true if it is the thread with which the process began.
     pub fn is_main(self) -> bool {
         self == Thread::main()
     }
@@ -108,7 +108,7 @@ impl Thread {
         length
     }
 
-    /// What shows whether the thread has run since the last call; `None` where the kernel does
+    /// Counters that change when the thread runs; `None` if the kernel does
     /// not say. Signal-safe.
     pub fn progress(self) -> Option<ThreadProgress> {
         const RUNNING: i32 = 1; // TH_STATE_RUNNING (mach/thread_info.h)

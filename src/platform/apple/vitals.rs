@@ -78,7 +78,7 @@ impl VitalsFiles {
         }
     }
 
-    /// How long the cores of the machine have worked and idled since boot, in ticks of the
+    /// Time for which the cores of the machine have worked and idled since boot, in ticks of the
     /// kernel's. Signal-safe.
     pub fn device_ticks(&self) -> Option<(u64, u64)> {
         // user, system, idle, nice
@@ -133,20 +133,20 @@ pub fn process_start() -> Option<u64> {
     Some(clock::boottime().saturating_sub(age))
 }
 
-/// How long this process has run, time asleep included, nanoseconds. Signal-safe.
+/// Time for which this process has run, time asleep included, nanoseconds. Signal-safe.
 pub fn uptime() -> Option<u64> {
     Some(clock::boottime().saturating_sub(process_start()?))
 }
 
-/// Whether the kernel reports how many processes it has killed for want of memory.
+/// True if the kernel counts the processes that it has killed because memory ran out.
 pub const OOM_KILLS_ARE_COUNTED: bool = false;
 
-/// What counts this process' memory together with others'; there is no such thing here.
+/// The group of processes whose memory is counted together; this system has no such group.
 pub fn memory_group() -> Option<MemoryGroup> {
     None
 }
 
-/// How often the kernel has killed a process for want of memory; it does not say.
+/// Count of the processes that the kernel has killed because memory ran out; it does not report it.
 pub fn oom_kills() -> Option<u64> {
     None
 }
@@ -159,7 +159,7 @@ pub fn boot_id() -> Option<u128> {
     u128::from_str_radix(&text.trim_end_matches('\0').replace('-', ""), 16).ok()
 }
 
-/// How often this process has waited for a page from the disk. Signal-safe.
+/// Count of the times that this process has waited for a page from the disk. Signal-safe.
 ///
 /// Source: getrusage(2), `ru_majflt`.
 pub fn major_faults() -> Option<u64> {

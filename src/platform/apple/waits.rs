@@ -1,4 +1,4 @@
-//! Whether a thread waits for a lock that another thread holds, by the system call that it sleeps in.
+//! Tells a wait for a lock that another thread holds, by the system call in which a thread sleeps.
 //!
 //! A sleep for a disk needs no look: it is uninterruptible. In an interruptible one the registers of the
 //! innermost frame have the number of the call, and its first argument.
@@ -20,7 +20,7 @@ const UL_OPCODE_MASK: u64 = 0xff;
 const UL_UNFAIR_LOCK: u64 = 2;
 const UL_UNFAIR_LOCK64_SHARED: u64 = 4;
 
-/// Whether the thread whose port has this name waits for a lock that is held.
+/// Returns true if the thread whose port has this name waits for a lock that is held.
 pub(super) fn for_lock(port: u32) -> bool {
     let Some(registers) = context::of_thread(port) else {
         return false;
@@ -44,7 +44,7 @@ const INSTRUCTION: [u8; 2] = [0x0f, 0x05];
 #[cfg(target_arch = "x86_64")]
 const PC: usize = 16;
 
-/// Whether a call with these registers waits for a lock.
+/// Returns true if a call with these registers waits for a lock.
 fn is_lock(registers: &[u64; REGISTERS]) -> bool {
     let (call, first) = if cfg!(target_arch = "aarch64") {
         (registers[16], registers[0])

@@ -1,4 +1,5 @@
-//! The control group of this process: what it may have of memory, what it had, and how many of it were killed.
+//! The control group of this process: the memory it may have, the memory it had, and how many of its processes were
+//! killed.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -6,12 +7,12 @@ use std::path::{Path, PathBuf};
 use crate::platform::descriptors::read_text;
 use crate::platform::surface::MemoryGroup;
 
-/// What a version of control groups calls its files.
+/// Names of the files, in one version of control groups.
 struct CgroupFiles {
     limit: &'static str,
     /// The most that was used, best first.
     peak: [&'static str; 2],
-    /// What counts the killed of this group alone.
+    /// Counts the killed of this group alone.
     kills: &'static str,
 }
 
@@ -34,7 +35,7 @@ const VERSION_2: CgroupFiles = CgroupFiles {
 pub fn memory_group() -> Option<MemoryGroup> {
     let groups = read_text("/proc/self/cgroup").ok()?;
     let mounts = read_text("/proc/self/mountinfo").ok()?;
-    // Where version 1 counts memory, version 2 does not.
+    // Version 2 does not count memory if version 1 does.
     let mut found = [Some("memory"), None].into_iter().filter_map(|controller| {
         let names = if controller.is_some() {
             VERSION_1
@@ -48,7 +49,7 @@ pub fn memory_group() -> Option<MemoryGroup> {
     look(&names, &top, &folder)
 }
 
-/// Where the hierarchy is mounted, and the folder of the group within it.
+/// Returns the mount point of the hierarchy, and the folder of the group within it.
 ///
 /// Source: cgroups(7), `/proc/pid/cgroup`; proc_pid_mountinfo(5).
 fn place(controller: Option<&str>, groups: &str, mounts: &str) -> Option<(PathBuf, PathBuf)> {

@@ -1,4 +1,4 @@
-//! What the kernel reports of one thread of this process, read without touching the thread.
+//! The kernel's counters of one thread of this process, read without touching the thread.
 
 use std::ffi::CString;
 
@@ -52,7 +52,7 @@ impl ThreadGauge {
         clock::thread_cpu(self.tid)
     }
 
-    /// How long it was ready to run but had no CPU, nanoseconds; 0 where unknown.
+    /// Time for which it was ready to run but had no CPU, nanoseconds; 0 if unknown.
     /// Source: `/proc/PID/schedstat`, second field (Documentation/scheduler/sched-stats.rst).
     pub fn delay(&self) -> u64 {
         let mut buffer = [0; 96];
@@ -68,7 +68,7 @@ impl ThreadGauge {
         state_in(read(self.stat, &mut buffer))
     }
 
-    /// Where it is blocked; `None` while it runs or where unknown.
+    /// The system call in which it is blocked; `None` while it runs or if unknown.
     pub fn blocked(&self) -> Option<Blocked> {
         let mut buffer = [0; 256];
         Blocked::parse(read(self.syscall, &mut buffer))
@@ -81,13 +81,13 @@ impl ThreadGauge {
         Futex::parse(read(self.syscall, &mut buffer))
     }
 
-    /// What it waits for, where this is its [state](ThreadGauge::state).
+    /// Returns the kind of wait of a thread in this [state](ThreadGauge::state).
     pub fn waits(&self, state: Option<u8>) -> Waits {
         let mut buffer = [0; 256];
         super::waits::of(state, read(self.syscall, &mut buffer))
     }
 
-    /// Whether it sleeps in a call that run loops wait in for events: `poll`, `select`, `epoll_wait`
+    /// Returns true if it sleeps in a call in which run loops wait for events: `poll`, `select`, `epoll_wait`
     /// and their kin.
     pub fn waits_for_events(&self) -> bool {
         let Some(number) = self.blocked().and_then(|at| at.call) else {
@@ -107,14 +107,14 @@ impl ThreadGauge {
         .contains(&number)
     }
 
-    /// Whether a debugger or another tracer is attached to it.
+    /// Returns true if a debugger or another tracer is attached to it.
     pub fn traced(&self) -> bool {
         let mut buffer = [0; 1024];
         is_traced_in(read(self.status, &mut buffer))
     }
 }
 
-/// Whether a debugger or another tracer is attached to the calling thread, as to all of this process.
+/// Returns true if a debugger or another tracer is attached to the calling thread, as to all of this process.
 /// Signal-safe.
 pub fn is_debugged() -> bool {
     let mut buffer = [0; 1024];
@@ -177,7 +177,7 @@ impl Blocked {
 }
 
 impl Futex {
-    /// That of any thread of this process, without opening anything before. Signal-safe.
+    /// Reads the futex of any thread of this process, without opening anything before. Signal-safe.
     pub fn of(thread: Thread) -> Option<Futex> {
         let mut buffer = [0; 256];
         let length = read_file(Path::task(thread.tid(), c"syscall").as_c_str(), &mut buffer);
@@ -201,7 +201,7 @@ impl Futex {
     }
 }
 
-/// What a file of `/proc` holds now, from its start; empty where it cannot be read. Signal-safe.
+/// Reads a file of `/proc` from its start; empty if it cannot be read. Signal-safe.
 fn read(file: i32, buffer: &mut [u8]) -> &[u8] {
     if file < 0 {
         return &[];

@@ -15,11 +15,11 @@ use super::memory::{self, FileMap};
 pub struct ImageFacts {
     /// Its path; `[vdso]` for the kernel's own.
     pub name: String,
-    /// What the loader added to the addresses that the file states.
+    /// Difference that the loader added to the addresses that the file states.
     pub slide: u64,
     /// Build id; empty without one.
     pub id: Vec<u8>,
-    /// Where the build id lies in memory (avma), in an image that has a file.
+    /// Address of the build id in memory (avma), in an image that has a file.
     pub id_at: Option<u64>,
     /// The svmas of its segments, from the first to the last byte.
     pub svma: Range<u64>,
@@ -27,9 +27,9 @@ pub struct ImageFacts {
     pub code: Vec<Range<u64>>,
     /// The svma of `.eh_frame_hdr`, and how long that is.
     pub eh_frame_hdr: Option<Range<u64>>,
-    /// Where its contents can be read without touching the image itself.
+    /// A source of its contents that can be read without touching the image itself.
     pub contents: Contents,
-    /// Whether it is the executable.
+    /// True for the executable.
     pub main: bool,
 }
 
@@ -99,8 +99,8 @@ fn program_headers(info: &libc::dl_phdr_info) -> Vec<libc::Elf64_Phdr> {
     unsafe { copy(info.dlpi_phdr as u64, usize::from(info.dlpi_phnum)) }.unwrap_or_default()
 }
 
-/// So many values that lie at this address; `None` where they are not there any more, because
-/// the file that they are mapped from was cut.
+/// Copies `count` values from this address; `None` if they cannot be read any more, because the file that they are
+/// mapped from was truncated.
 ///
 /// # Safety
 /// - They are mapped readable, while this runs; any bits are a value.
@@ -146,7 +146,7 @@ fn read_image(
         .iter()
         .find(|header| header.p_type == libc::PT_GNU_EH_FRAME)
         .map(|header| range(header, header.p_memsz));
-    // What is mapped readable, as far as it is there: its file may have been cut.
+    // Ranges that are mapped readable, as far as they are there: the file may have been truncated.
     let in_memory = |svma: &Range<u64>| -> Option<Vec<u8>> {
         let inside = loads().any(|header| {
             let all = range(header, header.p_filesz);

@@ -16,7 +16,7 @@ type CreateThread = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
-/// What the new thread is to run.
+/// The function that the new thread is to run.
 struct Beginning {
     start: Start,
     argument: *mut c_void,
@@ -38,7 +38,7 @@ fn real() -> Option<CreateThread> {
 /// `pthread_create(3)`.
 ///
 /// # Safety
-/// - As for libc's own, which is called with the same arguments but for the function.
+/// - As for libc's own, which is called with the same arguments, except for the function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_create(
     thread: *mut libc::pthread_t,
@@ -81,8 +81,8 @@ fn give() {
     }
 }
 
-/// What finds a thread's stack when it ends; `None` without room for one more key. Without a lock, so
-/// that a child of `fork` finds none that a thread of its parent holds.
+/// The key whose destructor finds a thread's stack when it ends; `None` without room for one more key. Without a lock,
+/// so that a child of `fork` finds none that a thread of its parent holds.
 fn key() -> Option<libc::pthread_key_t> {
     const NONE: u64 = u64::MAX;
     static KEY: AtomicU64 = AtomicU64::new(NONE);

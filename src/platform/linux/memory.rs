@@ -18,17 +18,17 @@ pub fn read(address: u64, into: &mut [u8]) -> usize {
     unsafe { read_raw(address, into.as_mut_ptr(), into.len()) }
 }
 
-/// Whether this process may read its memory in this way at all: a sandbox may deny it. Signal-safe.
+/// Returns true if this process may read its memory in this way at all: a sandbox may deny it. Signal-safe.
 pub fn may_read() -> bool {
     let control = 0u8;
     read((&raw const control) as u64, &mut [0]) == 1
 }
 
-/// Whether there is memory at an address that can be read: not where the file that was mapped has been cut.
-/// Cheaper than [`read`], by a factor of some five. Signal-safe.
+/// Returns true if the memory at an address can be read: false if the file that was mapped has been truncated. Cheaper
+/// than [`read`], by a factor of some five. Signal-safe.
 ///
-/// Source: rt_sigprocmask(2), kernel/signal.c: the set is copied from the process' memory (EFAULT) before it is
-/// found that `how` is none (EINVAL); nothing is changed.
+/// Source: rt_sigprocmask(2), kernel/signal.c: the set is copied from the process' memory (EFAULT) before an invalid
+/// `how` is refused (EINVAL); nothing is changed.
 pub fn is_there(address: u64) -> bool {
     /// As the kernel has it: a signal a bit.
     const SET_BYTES: usize = 8;
@@ -83,8 +83,8 @@ pub unsafe fn read_raw(address: u64, into: *mut u8, length: usize) -> usize {
     usize::try_from(copied).unwrap_or(0)
 }
 
-/// Where the main thread's stack ends, and how low it may come: nothing else is ever mapped
-/// between. Allocates; not for handlers.
+/// Returns the range from the lowest address that the main thread's stack may reach to its end: nothing else is ever
+/// mapped between. Allocates; not for handlers.
 ///
 /// Source: proc(5), `[stack]` in `/proc/PID/maps`; the kernel keeps at least 128 MiB or the stack's
 /// limit free below it (`mmap_base` in arch/x86/mm/mmap.c and mm/util.c).
@@ -105,7 +105,7 @@ pub fn main_stack() -> Option<Range<u64>> {
     Some(end.saturating_sub(room.clamp(1 << 16, 128 << 20))..end)
 }
 
-/// Where the mappings of this process are listed. The first list is empty once the first thread has ended.
+/// Lists of this process' mappings. The first list is empty once the first thread has ended.
 /// (The second one comes after it since emulators of user space know the first name alone.)
 const MAPS: [&CStr; 2] = [c"/proc/self/maps", c"/proc/thread-self/maps"];
 

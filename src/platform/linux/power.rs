@@ -33,7 +33,7 @@ fn battery(folder: &Path) -> Option<f64> {
     (count > 0.0).then(|| sum / count / 100.0)
 }
 
-/// How hot the hottest zone is, by its own trip points: above `passive` fair, above `hot` serious,
+/// Rates the hottest zone by its own trip points: above `passive` fair, above `hot` serious,
 /// above `critical` critical.
 fn heat(folder: &Path) -> Option<&'static str> {
     let zones = entries(folder, "thermal_zone").filter_map(|zone| {

@@ -26,7 +26,7 @@ pub(super) struct ProcFile {
     path: &'static CStr,
     flags: i32,
     kept: Kept,
-    /// That opened it: `/proc/self` is another folder in a child of `fork`.
+    /// Id of the process that opened it: `/proc/self` is another folder in a child of `fork`.
     process: AtomicU32,
 }
 
@@ -73,7 +73,7 @@ impl Path {
         Path::of([digits(tid, &mut room), b"/", file.to_bytes(), b""])
     }
 
-    /// What a descriptor stands for, as the calling thread sees it.
+    /// The link of a descriptor's file in `/proc`, as the calling thread sees it.
     pub(super) fn descriptor(file: i32) -> Path {
         let (mut task, mut number) = ([0; 12], [0; 12]);
         // SAFETY: no arguments, cannot fail.

@@ -29,12 +29,12 @@ pub fn to_self(signal: i32) {
     }
 }
 
-/// Whether a process sent the signal that has this `si_code`. Source: sigaction(2).
+/// Returns true if a process sent the signal that has this `si_code`. Source: sigaction(2).
 pub fn is_sent(code: i32) -> bool {
     code <= 0
 }
 
-/// Whether a fault of the CPU with this `si_code` has no address: `SI_KERNEL`, as for a
+/// Returns true if a fault of the CPU with this `si_code` has no address: `SI_KERNEL`, as for a
 /// non-canonical one.
 pub fn is_without_address(code: i32) -> bool {
     const SI_KERNEL: i32 = 0x80;

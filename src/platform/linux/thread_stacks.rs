@@ -13,7 +13,7 @@ use crate::platform::Thread;
 use crate::platform::clock::monotonic as now;
 use crate::platform::stacks::{self, AlternateStack};
 
-/// How long a thread may take to come for its stack, nanoseconds.
+/// Time that a thread may take to come for its stack, nanoseconds.
 const PATIENCE: u64 = 20_000_000;
 
 const NONE: u64 = 0;

@@ -39,12 +39,12 @@ impl Thread {
         self.0
     }
 
-    /// Whether it is the thread with which the process began. Signal-safe.
+    /// Returns true if it is the thread with which the process began. Signal-safe.
     pub fn is_main(self) -> bool {
         self == Thread::main()
     }
 
-    /// Whether this process has such a thread now. Signal-safe.
+    /// Returns true if this process has such a thread now. Signal-safe.
     pub fn is_alive(self) -> bool {
         // SAFETY: signal 0 is not sent; the call only returns whether the thread is there.
         let known = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), self.0, 0) == 0 };
@@ -76,8 +76,8 @@ impl Thread {
         }
     }
 
-    /// Whether a signal waits for the thread, which blocks it. (While its handler runs, a signal is
-    /// blocked but does not wait.) Signal-safe.
+    /// Returns true if a signal is pending for the thread, which blocks it. (While its handler runs, a signal is
+    /// blocked but not pending.) Signal-safe.
     ///
     /// Source: proc(5), `SigPnd` and `SigBlk` in `/proc/PID/status`: bit 0 is signal 1.
     pub fn withholds(self, signal: i32) -> bool {
@@ -103,9 +103,8 @@ impl Thread {
             })
     }
 
-    /// What shows whether the thread has run since the last call: while two results are equal
-    /// and the thread is not running now, its stack cannot have changed. `None` where the kernel
-    /// does not report it. Signal-safe.
+    /// Counters that change when the thread runs: while two results are equal and the thread is not running now, its
+    /// stack cannot have changed. `None` if the kernel does not report it. Signal-safe.
     ///
     /// Source: proc(5): the state in `/proc/PID/stat`, the time on the CPU and the count of time
     /// slices in `/proc/PID/schedstat`.
@@ -130,7 +129,7 @@ impl Thread {
 /// than there was room for. Signal-safe.
 pub fn list(into: &mut [Thread]) -> usize {
     let errno = super::errno();
-    /// Whether a thread reads by the descriptor that is kept: there is one place in it for all.
+    /// True while a thread reads through the descriptor that is kept: its file offset is shared by all.
     static BY_KEPT: AtomicBool = AtomicBool::new(false);
     let opened = descriptors::open(c"/proc/self/task", libc::O_RDONLY | libc::O_DIRECTORY);
     let mut folder = opened;

@@ -58,7 +58,7 @@ impl VitalsFiles {
         }
     }
 
-    /// How long the cores of the machine have worked and idled since boot, in ticks of the kernel's.
+    /// Time for which the cores of the machine have worked and idled since boot, in ticks of the kernel's.
     /// Source: proc(5), first line of `stat`. Signal-safe.
     pub fn device_ticks(&self) -> Option<(u64, u64)> {
         let mut buffer = [0; 512];
@@ -118,15 +118,15 @@ fn read_process_start() -> Option<u64> {
     Some(ticks.saturating_mul(1_000_000_000 / per_second))
 }
 
-/// How long this process has run, time asleep included, nanoseconds. Signal-safe.
+/// Time for which this process has run, time asleep included, nanoseconds. Signal-safe.
 pub fn uptime() -> Option<u64> {
     Some(clock::boottime().saturating_sub(process_start()?))
 }
 
-/// Whether the kernel reports how many processes it has killed for want of memory.
+/// True if the kernel counts the processes that it has killed because memory ran out.
 pub const OOM_KILLS_ARE_COUNTED: bool = true;
 
-/// How often the kernel has killed a process of this machine for want of memory, since it started.
+/// Count of the processes of this machine that the kernel has killed because memory ran out, since it started.
 /// Not for handlers. Source: `oom_kill` in proc(5), `/proc/vmstat`.
 pub fn oom_kills() -> Option<u64> {
     let text = descriptors::read_text("/proc/vmstat").ok()?;
@@ -140,7 +140,7 @@ pub fn boot_id() -> Option<u128> {
     u128::from_str_radix(&text.trim().replace('-', ""), 16).ok()
 }
 
-/// How often this process has waited for a page from the disk. Signal-safe.
+/// Count of the times that this process has waited for a page from the disk. Signal-safe.
 ///
 /// Source: getrusage(2), `ru_majflt`.
 pub fn major_faults() -> Option<u64> {

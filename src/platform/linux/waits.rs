@@ -1,14 +1,14 @@
-//! What a thread waits for, by its state and the system call that it sleeps in.
+//! Classifies a thread's wait, by its state and the system call in which it sleeps.
 //!
-//! An uninterruptible sleep (`D`) is one for a disk or for a lock of the kernel's on the way there; but
-//! so waits the parent of vfork(2). In an interruptible one the call decides: those of a file system wait
-//! for nothing else, and those that take a descriptor for a disk where it is a file's. A mutex of the C
-//! library names its owner. Whatever else a thread sleeps in may be how an app waits for its next event.
+//! An uninterruptible sleep (`D`) is a wait for a disk or for a lock of the kernel's on the way there; but the parent
+//! of vfork(2) waits so too. In an interruptible one the call decides: those of a file system wait for nothing else,
+//! and those that take a descriptor wait for a disk if it is a file's. A mutex of the C library names its owner. Any
+//! other sleep may be how an app waits for its next event.
 
 use super::proc_files::{Path, decimal, hexadecimal};
 use crate::platform::surface::{Futex, Holder, Waits};
 
-/// What the thread waits for whose state and `/proc/PID/syscall` are these. Signal-safe.
+/// Classifies the wait of a thread with this state and this `/proc/PID/syscall`. Signal-safe.
 pub(super) fn of(state: Option<u8>, syscall: &[u8]) -> Waits {
     classify(state, syscall, &is_file, &|futex| {
         matches!(futex.holder(), Some(Holder::Known(_)))
@@ -120,7 +120,7 @@ fn takes_path(call: libc::c_long) -> bool {
     .contains(&call)
 }
 
-/// Whether a descriptor is that of a file, of a folder or of a block device, but of none that the kernel
+/// Returns true if a descriptor is that of a file, of a folder or of a block device, except for files that the kernel
 /// makes up: some of those wait for events (`/proc/kmsg`, `trace_pipe`).
 ///
 /// The file system is not queried, as it may be the one that keeps the thread waiting. Signal-safe.
@@ -170,7 +170,7 @@ fn is_file(file: i32) -> bool {
 mod tests {
     use super::*;
 
-    /// What `/proc/PID/syscall` held for sleeping threads on x86_64 (the first number is the call's).
+    /// Contents of `/proc/PID/syscall` for sleeping threads on x86_64 (the first number is the call's).
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn what_a_thread_waits_for_follows_from_its_state_and_its_call() {

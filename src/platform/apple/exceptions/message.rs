@@ -16,7 +16,7 @@ const RECEIVE: i32 = 2;
 #[repr(C, align(8))]
 pub(super) struct MachMessage([u8; 4096]);
 
-/// Where the header's and the body's fields lie.
+/// Offsets of the header's and the body's fields.
 pub(super) const REMOTE: usize = 8;
 pub(super) const LOCAL: usize = 12;
 pub(super) const ID: usize = 20;
