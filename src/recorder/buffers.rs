@@ -39,12 +39,12 @@ impl ReportBuffers {
         }
     }
 
-    /// Where a section is made. Signal-safe.
+    /// The buffer in which a section is made. Signal-safe.
     pub fn buffer(&mut self) -> &mut [u8] {
         &mut self.buffer
     }
 
-    /// Where a section is made, and the app's context as it is now. Signal-safe.
+    /// The buffer in which a section is made, and the app's context as it is now. Signal-safe.
     pub fn context(&mut self) -> (&mut [u8], &Snapshot) {
         CONTEXT.read(&mut self.context);
         (&mut self.buffer, &self.context)
@@ -62,7 +62,7 @@ impl ReportBuffers {
     }
 }
 
-/// Which image has which number in the file: numbers are given in the order in which frames first
+/// Numbers of the images in the file: they are given in the order in which frames first
 /// refer to them, and images are written in that order.
 #[derive(Debug)]
 pub(crate) struct ImageIndices {
@@ -105,7 +105,7 @@ impl ImageIndices {
         known.get(self.written).copied()
     }
 
-    /// That image stands in the file now, or never will. Signal-safe.
+    /// Counts the next image as written, or as never to be written. Signal-safe.
     pub fn mark_written(&mut self) {
         self.written += 1;
     }

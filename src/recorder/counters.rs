@@ -1,4 +1,4 @@
-//! Live counters: what the monitor has seen and done since install.
+//! Live counters of the monitor, since install.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,7 +20,7 @@ pub(crate) struct Counters {
     /// Nanoseconds.
     pub stalled: AtomicU64,
     pub longest: AtomicU64,
-    /// Whether a stall lasts.
+    /// 1 while a stall lasts, else 0.
     pub stalled_now: AtomicU64,
     pub reports: AtomicU64,
     pub bytes: AtomicU64,

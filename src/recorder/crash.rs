@@ -1,13 +1,4 @@
-//! The report of a crash: which file it goes into, and what becomes of that file.
-//!
-//! [`trigger::crash`](crate::trigger::crash) decides that there is a crash and which thread writes, and knows nothing
-//! of reports. It is given the three functions of [`CRASH_WRITER`], and hands each call one [`Crashed`]: the
-//! thread, the signal, the registers, and the parts of the report that are this writer's
-//! ([`Crashed::begin`], [`Crashed::claim`], [`Crashed::done`]). `parts.rs` writes those, `cause.rs` finds what led to
-//! the signal.
-//!
-//! Up to two threads write, each with a writer context of its own: on Linux the crash writer thread into the report,
-//! and the dying thread, where that one does not get on, into the report's fallback file.
+//! The report of a crash: the file into which it goes, and the file's fate.
 
 mod cause;
 mod near;
@@ -33,28 +24,28 @@ use crate::trigger::terminate;
 pub(crate) struct CrashRecorder {
     pub facts: Facts,
     pub folder: file::Folder,
-    /// Whether memory near the crash is written.
+    /// True if memory near the crash is written.
     near_memory: bool,
     /// Nothing is shared between the two: either may be stopped anywhere.
     writer_thread: Option<WriterContext>,
     dying: WriterContext,
 }
 
-/// What one of the two writes with.
+/// The memory and file of one of the two writers.
 #[derive(Debug)]
 struct WriterContext {
     /// The parts that writing changes; there is one thread for each writer context at a time.
     work: UnsafeCell<CrashWork>,
-    /// What is kept for a crash while the report is written.
+    /// Buffers kept for a crash while the report is written.
     salvage: UnsafeCell<ReportBuffers>,
-    /// What it writes to, where the process can open no file any more.
+    /// The file to write to if the process can open no file any more.
     spare: Option<Spare>,
 }
 
 #[derive(Debug)]
 struct CrashWork {
     work: Work,
-    /// Where the frames of a throw are made.
+    /// Memory for the frames of a throw.
     thrown: Box<[RawFrame]>,
     recording: Option<Recording>,
 }
@@ -157,7 +148,7 @@ pub(crate) unsafe fn retire_crash() {
     }
 }
 
-/// What the crash trigger calls.
+/// The functions that the crash trigger calls.
 pub(crate) static CRASH_WRITER: CrashWriter = CrashWriter {
     write,
     salvage,

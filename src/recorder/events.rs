@@ -2,7 +2,7 @@
 
 use crate::trigger::stall::{StallEndInfo, StallInfo};
 
-/// What happens to the watched thread, as it happens.
+/// A stall of the watched thread, as it begins and ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StallEvent<'a> {

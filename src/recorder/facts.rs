@@ -1,4 +1,4 @@
-//! What does not change while the app runs: what stands in every report's head, and what the app wants of reports.
+//! Facts that do not change while the app runs: the head of every report, and the app's options for reports.
 
 use crate::platform;
 
@@ -18,11 +18,11 @@ pub(crate) struct Facts {
     pub arch: &'static str,
     pub pid: u32,
     pub launch: [u8; 16],
-    /// Whether reports have all images, rather than those that frames point into.
+    /// True if reports have all images, rather than those that frames point into.
     pub all_images: bool,
-    /// Whether frames get names from the images' own symbol tables, but in the report of a crash.
+    /// True if frames get names from the images' own symbol tables, except in the report of a crash.
     pub names: bool,
-    /// How many threads a report has besides the first, at most.
+    /// Most threads of a report besides the first.
     pub threads: usize,
 }
 

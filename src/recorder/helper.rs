@@ -19,22 +19,22 @@ use crate::vitals::GAUGES;
 /// replaces it.
 const PANIC_SETTLES: Duration = Duration::from_millis(200);
 
-/// How often it counts the kernel's kills, nanoseconds: what came before then was another's end.
+/// Time between two counts of the kernel's kills, nanoseconds: an earlier kill was the end of another process.
 const COUNTS: u64 = 5_000_000_000;
-/// How seldom it does in a process that does nothing.
+/// The same in a process that does nothing.
 const COUNTS_IDLE: u64 = 300_000_000_000;
 /// CPU time below which a process did nothing, nanoseconds: it cannot have filled much memory.
 const NOTHING: u64 = 10_000_000;
 
 /// Posted when there is something to do.
 static WAKE_UP: Semaphore = Semaphore::new();
-/// Whether `std::terminate` is to be noted.
+/// True if calls of `std::terminate` are to be noted.
 pub(crate) static TERMINATE: AtomicBool = AtomicBool::new(false);
 static STOP: AtomicBool = AtomicBool::new(false);
-/// How many refreshes were requested, and how many of those are done.
+/// Counts of the refreshes requested, and of those done.
 static REQUESTED: AtomicU64 = AtomicU64::new(0);
 static ANSWERED: AtomicU64 = AtomicU64::new(0);
-/// Whether the folder is to be tidied up.
+/// True if the folder is to be tidied up.
 static TIDY: AtomicBool = AtomicBool::new(false);
 /// Reports of panics to hand on.
 static PANICS: ForkLock<Vec<PathBuf>> = ForkLock::new(Vec::new());
@@ -121,7 +121,7 @@ pub(crate) struct Renewals {
 }
 
 impl Renewals {
-    /// How long the helper may take, nanoseconds: it may be behind the loader's lock.
+    /// Time that the helper may take, nanoseconds: it may be behind the loader's lock.
     const WAIT: u64 = 20_000_000;
 
     pub fn new() -> Renewals {
@@ -139,7 +139,7 @@ impl Renewals {
         }
     }
 
-    /// Whether the images have been listed anew. Signal-safe.
+    /// Returns true if the images have been listed anew. Signal-safe.
     pub fn renew(&mut self) -> bool {
         let Some(left) = self.left.checked_sub(1) else {
             return false;
@@ -182,7 +182,7 @@ impl Counts {
         }
     }
 
-    /// How long to wait until the next count, nanoseconds; 0 where it is due.
+    /// Returns the time to wait until the next count, nanoseconds; 0 if it is due.
     fn wait(&mut self, cpu: u64, now: u64) -> u64 {
         let is_idle = cpu.saturating_sub(self.cpu) < NOTHING;
         if !is_idle {

@@ -15,7 +15,7 @@ use crate::report::name::Name;
 use crate::report::{EventKind, EventView, ThreadView, WalkEnd};
 use crate::trigger::panic::Panic;
 
-/// What `Monitor::record`, `Monitor::stacks` and the panic hook write with.
+/// The recorder of `Monitor::record`, `Monitor::stacks` and the panic hook.
 #[derive(Debug)]
 pub(crate) struct LiveRecorder {
     facts: Facts,

@@ -25,7 +25,7 @@ const THREADS: usize = 256;
 /// Of them, so many of the hottest are reported.
 const HOTTEST: usize = 5;
 
-/// What the thread that looks for too much load writes with.
+/// The recorder of the thread that looks for too much load.
 pub(crate) struct LoadRecorder {
     shared: Shared,
     work: Work,

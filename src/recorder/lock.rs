@@ -1,4 +1,4 @@
-//! Which lock a blocked thread waits for, and its holder.
+//! The lock that a blocked thread waits for, and its holder.
 
 use std::fmt::{self, Write};
 
@@ -11,13 +11,13 @@ const CHAIN: usize = 8;
 /// Room for a line that names them all, each with its number and its name.
 const LINE: usize = 512;
 
-/// What the watched thread waits for, and what its holders wait for.
+/// The chain of threads that the watched thread waits for, each the holder of a lock that the one before waits for.
 #[derive(Debug)]
 pub(super) struct Waiting {
     chain: [Option<Thread>; CHAIN],
     /// The thread of the chain, or the watched one, that the last of the chain waits for.
     deadlock: Option<Thread>,
-    /// Whether the last one of the chain waits for a lock whose holder is unknown.
+    /// True if the last one of the chain waits for a lock whose holder is unknown.
     unknown: bool,
 }
 
@@ -53,7 +53,7 @@ impl Waiting {
         self.chain.iter().flatten().copied()
     }
 
-    /// Whether any other thread might hold what is waited for.
+    /// Returns true if any other thread might hold the lock at the chain's end.
     pub fn unknown(&self) -> bool {
         self.unknown
     }
@@ -61,7 +61,7 @@ impl Waiting {
     /// One line about it.
     pub fn line(&self, watched: Thread) -> LineBuffer {
         let mut line = LineBuffer::default();
-        // Where the line is full, the rest is left out.
+        // A line that is full leaves out the rest.
         let _ = self.write(watched, &mut line);
         line
     }

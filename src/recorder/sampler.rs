@@ -31,10 +31,10 @@ pub(super) struct Sampler {
     watched: WatchedThread,
     pub samples: Samples,
     renewals: Renewals,
-    /// What was seen before the last stack was taken.
+    /// State and system call of the thread, read before the last stack was taken.
     pub state: Option<&'static str>,
     pub syscall: Option<&'static str>,
-    /// Where it was blocked then.
+    /// Its stack pointer and program counter if it was blocked then.
     place: Option<(u64, u64)>,
     /// The last stack, whole.
     last: Last,
@@ -63,22 +63,22 @@ struct Cost {
     unwind: u64,
     bytes: u64,
     cut: bool,
-    /// Whether stacks were not taken because there were enough this hour.
+    /// True if stacks were not taken because there were enough this hour.
     quota: bool,
     unanswered: u64,
 }
 
 #[derive(Debug)]
 struct Last {
-    /// `None` while there is none.
+    /// `None` while there is no last stack.
     end: Option<WalkEnd>,
     registers: Registers,
     frames: Box<[RawFrame]>,
     len: usize,
     omitted: Option<Omitted>,
-    /// How far the thread had come, just after it answered or at a later observation.
+    /// The thread's counters, just after it answered or at a later observation.
     progress: Option<ThreadProgress>,
-    /// Where it was blocked when it was stopped, if `progress` was read while it was on its way back
+    /// The place where it was blocked when it was stopped, if `progress` was read while it was on its way back
     /// from our signal.
     way_back_to: Option<(u64, u64)>,
 }
@@ -125,7 +125,7 @@ impl Sampler {
     /// be one.
     pub fn take(&mut self, capturer: &mut Capturer, at: u64, may: bool) -> Attempt {
         if self.watched.follow() {
-            // What is known is of another thread.
+            // The last stack is another thread's.
             self.last.end = None;
         }
         self.observe();
@@ -206,7 +206,7 @@ impl Sampler {
         })
     }
 
-    /// What all of it has cost so far.
+    /// Cost of all stacks so far.
     pub fn cost(&self) -> CaptureView<'static> {
         let cost = &self.cost;
         let known = cost.taken > 0;
@@ -224,7 +224,7 @@ impl Sampler {
         }
     }
 
-    /// What the thread is at, before it is touched.
+    /// Reads the thread's state and system call, before it is touched.
     fn observe(&mut self) {
         let (cpu, delay) = (self.watched.cpu(), self.watched.gauge().delay());
         let ran = cpu.saturating_sub(self.cpu);
@@ -255,7 +255,7 @@ impl Cost {
 }
 
 impl Last {
-    /// Whether the thread has not run since the last stack was taken, but for its way back from our
+    /// Returns true if the thread has not run since the last stack was taken, except for its way back from our
     /// signal: under load that may have taken it several turns on the CPU.
     fn stands_still(&mut self, now: Option<ThreadProgress>, place: Option<(u64, u64)>) -> bool {
         let (Some(now), Some(then)) = (now, self.progress) else {

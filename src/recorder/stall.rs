@@ -21,7 +21,7 @@ use crate::trigger::stall::{Class, Reason, StallEndInfo, StallInfo};
 use crate::trigger::watchdog::Watcher;
 use crate::vitals::GAUGES;
 
-/// What the watchdog's thread writes with.
+/// The recorder of the watchdog's thread.
 pub(crate) struct StallRecorder {
     shared: Shared,
     work: Work,
@@ -192,7 +192,7 @@ impl Watcher for StallRecorder {
                 nanos(end.info.lasted),
                 end.how.as_str(),
             );
-            // Where that fails, the next launch closes it.
+            // If this fails, the next launch closes the file.
             let _ = self.shared.finish(recording, &mut self.work);
         }
         self.report_event(&StallEvent::Ended(end));

@@ -20,11 +20,11 @@ const STARVED_BUDGET: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub(crate) struct ThreadList {
     list: Box<[Thread]>,
-    /// So many are written.
+    /// Most threads that are written.
     most: usize,
 }
 
-/// What capturing the other threads came to.
+/// Counts from capturing the other threads.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ThreadTally {
     /// Threads that did not let themselves be captured.
@@ -126,7 +126,7 @@ impl Work {
     }
 }
 
-/// How a thread was captured.
+/// The way in which a thread was captured.
 enum Taken {
     /// As its stack lay.
     InPlace,

@@ -12,7 +12,7 @@ use crate::store::Name;
 use crate::trigger::loss::LOSSES;
 use crate::trigger::rate_limit::RateLimiter;
 
-/// What one thread that writes reports works with, reserved when it is made.
+/// The memory of one thread that writes reports, reserved when it is made.
 #[derive(Debug)]
 pub(super) struct Work {
     pub buffers: ReportBuffers,
@@ -31,7 +31,7 @@ impl Work {
     }
 }
 
-/// What the recorders of the monitor's threads share.
+/// The parts that the recorders of the monitor's threads share.
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub facts: Facts,
@@ -47,7 +47,7 @@ impl Shared {
         self.limiter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there may be a report of this stack or cause now; one that may not be is counted as lost.
+    /// Returns true if there may be a report of this stack or cause now; one that may not be is counted as lost.
     pub fn passes(&self, key: Option<u64>) -> bool {
         let passes = self.limiter().passes(clock::monotonic(), key);
         passes.map_err(|loss| LOSSES.count(loss)).is_ok()
@@ -70,7 +70,7 @@ impl Shared {
     }
 }
 
-/// What is known of a thread without a look at it. Signal-safe.
+/// The section of a thread as far as it is known without stopping it. Signal-safe.
 pub(super) fn view<'a>(thread: Thread, name: &'a ThreadName) -> ThreadView<'a> {
     ThreadView {
         id: thread.id(),
@@ -80,7 +80,7 @@ pub(super) fn view<'a>(thread: Thread, name: &'a ThreadName) -> ThreadView<'a> {
     }
 }
 
-/// What one capture has cost. Signal-safe.
+/// Cost of one capture. Signal-safe.
 pub(super) fn cost(captured: &Captured<'_>) -> CaptureView<'static> {
     let stopped = Some(captured.stopped).filter(|stopped| *stopped > 0);
     CaptureView {

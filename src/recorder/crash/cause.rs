@@ -1,4 +1,4 @@
-//! What led to a fatal signal, as far as others have noted it: a panic, an exception, libc's last word.
+//! The cause of a fatal signal, as far as others have noted it: a panic, an exception, libc's last words.
 
 use crate::platform::abort;
 use crate::report::EventKind;
@@ -6,7 +6,7 @@ use crate::trigger::crash::Crashed;
 use crate::trigger::panic::Pending;
 use crate::trigger::terminate::Exception;
 
-/// What led to the signal, as far as others have noted it.
+/// The cause of the signal, as far as others have noted it.
 pub(super) struct Cause {
     pub panic: Option<Pending>,
     pub exception: Option<Exception>,

@@ -63,8 +63,8 @@ pub(super) fn write(
     }
 }
 
-/// What can be read of the bytes from `start` on, and where it begins: at the next page where the one of
-/// `start` cannot be read.
+/// Reads bytes from `start` on, and returns them with their address: that of the next page if the page of `start`
+/// cannot be read.
 fn readable(start: u64, into: &mut [u8]) -> (u64, &[u8]) {
     const PAGE: u64 = 4096;
     let read = memory::read(start, into);

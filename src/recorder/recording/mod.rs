@@ -44,15 +44,15 @@ pub(crate) struct Recording {
     length: u64,
     /// The last section that did not get through: the disk is full, say.
     failed: Option<SinkError>,
-    /// Whether part of such a section is in the file.
+    /// True if part of such a section is in the file.
     torn: bool,
-    /// Whether sections are missing, and the file does not say so.
+    /// True if sections are missing, and the file does not say so.
     is_missing_unsaid: bool,
     /// Of its name while it is written.
     ending: &'static str,
     /// The name that it has instead, where it was made beforehand and could not be renamed.
     misnamed: Option<Name>,
-    /// Whether images stand in it that no frame points into.
+    /// True if it holds images that no frame points into.
     all_images: bool,
     /// The functions that frames lie in, where their names are wanted: never in the report of a crash.
     names: Option<Names>,
@@ -141,7 +141,7 @@ impl Recording {
         });
         match recording.failed {
             Some(error) => {
-                // Where it was made beforehand, it stays, and is empty again.
+                // A file that was made beforehand stays, and is empty again.
                 if recording.misnamed.is_none() {
                     let _ = folder.remove(recording.name().as_c_str());
                 }
@@ -249,7 +249,7 @@ impl Recording {
             writer.capture(&CaptureView { cut, ..*cost })
         });
         if self.failed.take().is_some() {
-            // What has no room for the figures may have some for the word.
+            // A disk that has no room for the figures may have some for the word.
             let view = CaptureView {
                 cut: Some(DISK_FULL),
                 ..CaptureView::default()
