@@ -12,7 +12,7 @@ use super::image_files::ImageFiles;
 pub struct Addresses {
     files: Arc<ImageFiles>,
     name: String,
-    /// What to add to an address as given to have its svma.
+    /// Difference from an address as given to its svma.
     slide: u64,
 }
 
@@ -126,7 +126,7 @@ fn known_as(arch: &str) -> &str {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Ambiguous {
-    /// What is the matter.
+    /// The reason why the file can't be used as it is.
     pub what: String,
     /// The images there are: name, architecture, id.
     pub images: Vec<String>,

@@ -138,7 +138,7 @@ fn open(path: &Path) -> Result<(File, u64), Error> {
     Ok((file, meta.len()))
 }
 
-/// What a file is that is no regular one.
+/// Names the kind of a file that is not a regular one.
 fn kind_word(kind: std::fs::FileType) -> &'static str {
     use std::os::unix::fs::FileTypeExt;
     match kind {

@@ -15,10 +15,10 @@ use super::walk::{self, ObjectSummary};
 use super::{dyld_cache, lock, search};
 use crate::report::model::Image;
 
-/// So many images are kept open by default.
+/// Images that are kept open by default.
 const OPEN_IMAGES: usize = 64;
 
-/// Where to look for debug information, and what was found there. `Send + Sync`.
+/// The folders and files that are searched for debug information, and the results so far. `Send + Sync`.
 pub struct DebugFiles {
     /// By UUID or build id; those that have none together.
     index: FxHashMap<Vec<u8>, Vec<FoundObject>>,
@@ -58,10 +58,10 @@ struct OpenImages {
     limit: usize,
 }
 
-/// An image's files (or that there are none), and when they were used last.
+/// An image's files (`None` if it has no file), and when they were used last.
 type OpenImage = (Option<Arc<ImageFiles>>, u64);
 
-/// What [`DebugFiles::add`] found.
+/// The result of [`DebugFiles::add`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Added {
@@ -100,7 +100,7 @@ impl DebugFiles {
         }
     }
 
-    /// Whether to look at an image's own path and in the system's folders, too. On by default; a
+    /// Searches at an image's own path and in the system's folders, too, if `system` is true. On by default; a
     /// back end that reads strangers' reports turns it off.
     #[must_use]
     pub fn system(mut self, system: bool) -> DebugFiles {
@@ -131,14 +131,14 @@ impl DebugFiles {
         self
     }
 
-    /// How many threads may work on one debug file (1 by default).
+    /// Sets the number of threads that may work on one debug file (1 by default).
     #[must_use]
     pub fn jobs(mut self, jobs: usize) -> DebugFiles {
         Arc::make_mut(&mut self.options).jobs = jobs.max(1);
         self
     }
 
-    /// How many images to keep open at most (64 by default); the one that was not used for longest
+    /// Sets the number of images to keep open at most (64 by default); the one that was not used for longest
     /// is closed first.
     #[must_use]
     pub fn limit(self, images: usize) -> DebugFiles {
@@ -234,7 +234,7 @@ impl DebugFiles {
         listed
     }
 
-    /// Whether an image that was added is one: what dwz made several programs share has no code.
+    /// Returns true if an image that was added has code: the part that dwz made several programs share does not.
     pub(crate) fn has_code(&self, image: &Listed) -> bool {
         let found = open_by_id(&image.path, &image.id);
         matches!(found, Ok(Some(object)) if !object.code.is_empty())
@@ -271,7 +271,7 @@ impl DebugFiles {
         others
     }
 
-    /// The files that name addresses of `image`; `None` if there are none.
+    /// Returns the files that name addresses of `image`; `None` if no file was found.
     pub(crate) fn find(&self, image: &Image) -> Option<Arc<ImageFiles>> {
         let build = if image.id.is_empty() {
             image.text_hash.as_ref().unwrap_or(&image.id)
@@ -357,7 +357,7 @@ impl DebugFiles {
         (object.id.is_empty() && same && self.has_room(&object)).then(|| self.debug_file(object))
     }
 
-    /// Whether an object is within [`max_size`](DebugFiles::max_size).
+    /// Returns true if an object is within [`max_size`](DebugFiles::max_size).
     fn has_room(&self, object: &ObjectFile) -> bool {
         object.unpacked.max(object.bytes.len() as u64) <= self.max_size
     }

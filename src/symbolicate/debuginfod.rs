@@ -18,7 +18,7 @@ use super::{lock, object_file};
 
 /// Larger answers are no debug files.
 const MAX_SIZE: u64 = 8 << 30;
-/// That no server has a file is kept for so long, as elfutils does.
+/// Time for which it is remembered that no server has a file, as in elfutils.
 const MISS: Duration = Duration::from_secs(600);
 
 /// The servers to query, and where to keep their files. A server that cannot be reached is reported
@@ -37,13 +37,13 @@ pub struct Debuginfod {
 
 type Watch = Arc<dyn Fn(&Fetching<'_>) + Send + Sync>;
 
-/// How a download goes, for the thread that waits.
+/// Progress of a download, for the thread that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fetching<'a> {
-    /// So many bytes have come.
+    /// Bytes have come.
     Received {
-        /// What is fetched.
+        /// The address that is fetched.
         url: &'a str,
         /// Bytes so far.
         bytes: u64,
@@ -52,12 +52,12 @@ pub enum Fetching<'a> {
     },
     /// All has come.
     Done {
-        /// What was fetched.
+        /// The address that was fetched.
         url: &'a str,
     },
     /// The server could not be reached or broke off; the others are queried.
     Failed {
-        /// What was to be fetched.
+        /// The address that was to be fetched.
         url: &'a str,
         /// Why it was not.
         why: &'a str,
@@ -116,7 +116,7 @@ impl Debuginfod {
         (!debuginfod.servers.is_empty()).then_some(debuginfod)
     }
 
-    /// How long to wait for a connection (at most 20 s) and for the first byte of an answer (90 s by
+    /// Sets the time to wait for a connection (at most 20 s) and for the first byte of an answer (90 s by
     /// default); the whole of it may take ten times as long.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Debuginfod {
@@ -185,7 +185,7 @@ impl Debuginfod {
                 }
             }
         }
-        // What is there and is no debug file of that build is not ours to empty.
+        // A file that is there and is not a debug file of that build is not ours to empty.
         let is_free = fs::metadata(&path).map_or(true, |meta| meta.len() == 0);
         if all_answered && is_free && fs::create_dir_all(&folder).is_ok() {
             let miss = fs::File::options().append(true).create(true).open(&path);
@@ -269,7 +269,7 @@ impl Debuginfod {
     }
 }
 
-/// Whether the file at `path` is one of the build `id`.
+/// Fails unless the file at `path` is one of the build `id`.
 fn check(path: &Path, id: &[u8]) -> io::Result<()> {
     let objects = object_file::open(path).map_err(|error| match error {
         super::Error::BadFile { what, .. } => {

@@ -8,7 +8,7 @@ use symbolic::debuginfo::dwarf::{self as symbolic_dwarf, DwarfSection};
 use super::bytes::SharedBytes;
 use super::object_file::ObjectFile;
 
-/// How gimli reads here: slices of sections that outlive it.
+/// The reader that gimli uses here: slices of sections that outlive it.
 pub(crate) type R<'a> = EndianSlice<'a, RunTimeEndian>;
 
 /// Of sections that are held for as long as they are read.
@@ -27,7 +27,7 @@ const WANTED: [SectionId; 10] = [
     SectionId::DebugRanges,
     SectionId::DebugRngLists,
 ];
-/// What a `.dwp` package has besides, each unit's part of which its indexes name.
+/// Further sections of a `.dwp` package, each unit's part of which its indexes name.
 const OF_PACKAGES: [SectionId; 7] = [
     SectionId::DebugCuIndex,
     SectionId::DebugTuIndex,
@@ -75,7 +75,7 @@ impl DwarfSections {
         }
     }
 
-    /// The same, but for attributes whose names stand at these places of `.debug_abbrev`: no one reads those.
+    /// Returns the same sections without the attributes whose names stand at these offsets of `.debug_abbrev`.
     pub(crate) fn without_attributes(&self, at: &[usize]) -> DwarfSections {
         self.changed(SectionId::DebugAbbrev, |abbreviations| {
             for &at in at {
@@ -115,7 +115,7 @@ impl DwarfSections {
         part.map_or(&[], |(_, bytes)| bytes)
     }
 
-    /// How many bytes `.debug_info` has.
+    /// Length of `.debug_info` in bytes.
     pub(crate) fn info_len(&self) -> usize {
         self.bytes(SectionId::DebugInfo).len()
     }

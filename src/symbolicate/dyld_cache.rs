@@ -18,9 +18,9 @@ use crate::functions::MOST_SYMBOLS;
 
 /// `dyld_cache_image_text_info`: UUID, address (`u64`), size of `__TEXT` (`u32`), where the path stands (`u32`).
 const TEXT_INFO: usize = 32;
-/// Where `imagesTextCount` ends: headers reach so far since iOS 10.
+/// Offset of the end of `imagesTextCount`: headers are at least as long since iOS 10.
 const TEXT_INFOS_SINCE: u32 = 0x98;
-/// Where `symbolFileUUID` stands: caches whose header reaches so far have 64-bit entries of local symbols.
+/// Offset of `symbolFileUUID`: caches whose header is longer have 64-bit entries of local symbols.
 const WIDE_ENTRIES: u32 = 0x190;
 /// `nlist_64`
 const NLIST: usize = 16;
@@ -220,7 +220,7 @@ fn local_symbols(data: &[u8], image: u64) -> Option<DyldTable<'_>> {
     command.symbols(Little, data).ok()
 }
 
-/// What these tables define, as one table and its names.
+/// Joins the definitions of these tables into one table and its names.
 fn joined(tables: &[DyldTable<'_>]) -> Option<(Vec<u8>, Vec<u8>)> {
     let (mut nlists, mut names) = (Vec::new(), vec![0]);
     for table in tables {

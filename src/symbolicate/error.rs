@@ -1,4 +1,4 @@
-//! What can go wrong in the symbolicator, with the file it went wrong in.
+//! Errors of the symbolicator, each with the file in which it occurred.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub enum Error {
     BadFile {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the damage.
         what: String,
     },
 }

@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::dwarf::R;
 use super::units::{is_in, set_address, set_addresses};
 
-/// Where in `.debug_line` the addresses stand that begin such lines, and how many bytes they have. `code` has the
+/// Returns the offset in `.debug_line` and the size in bytes of each address at which such lines begin. `code` has the
 /// ranges of addresses that hold code.
 pub(crate) fn lines(dwarf: &Dwarf<R<'_>>, code: &[(u64, u64)]) -> Vec<(usize, u8)> {
     let mut found = Vec::new();
@@ -29,7 +29,7 @@ pub(crate) fn lines(dwarf: &Dwarf<R<'_>>, code: &[(u64, u64)]) -> Vec<(usize, u8
     found
 }
 
-/// Whether lines of a unit begin twice at `address`.
+/// Returns true if lines of a unit begin twice at `address`.
 pub(crate) fn begin_twice(unit: &Unit<R<'_>>, address: u64) -> bool {
     let Some(program) = &unit.line_program else {
         return false;
@@ -75,7 +75,7 @@ fn programs(dwarf: &Dwarf<R<'_>>, code: &[(u64, u64)]) -> FxHashSet<usize> {
     doubtful
 }
 
-/// What the entry of a function says of its source.
+/// The source of a function, as its entry describes it.
 #[derive(Default)]
 pub(crate) struct Described {
     /// As the linker has it, where that is known.
@@ -154,7 +154,7 @@ fn declarations<T>(
     Some(found)
 }
 
-/// What the entry says, or those that it refers to.
+/// Reads the source from the entry, or from those that it refers to.
 pub(crate) fn described(unit: UnitRef<'_, R<'_>>, entry: UnitOffset) -> Described {
     let (mut linkage, mut name, mut file, mut line) = (None, None, None, None);
     let mut next = Some(entry);

@@ -1,4 +1,4 @@
-//! What symbolication gives: threads of physical frames, each of them one or more source frames.
+//! The result of symbolication: threads of physical frames, each of them one or more source frames.
 
 use std::sync::{Arc, OnceLock};
 
@@ -18,13 +18,13 @@ pub struct Frame {
     pub file: Option<Arc<str>>,
     /// The line in it, from 1; `None` where the compiler gave none.
     pub line: Option<u32>,
-    /// Whether this function was inlined into that of the next frame.
+    /// True if this function was inlined into that of the next frame.
     pub inlined: bool,
-    /// Where the name comes from.
+    /// Source of the name.
     pub source: Source,
 }
 
-/// Where a frame's name comes from.
+/// The source of a frame's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Source {
@@ -71,7 +71,7 @@ impl Frame {
 pub struct PhysicalFrame {
     /// The program counter (avma) as captured.
     pub pc: u64,
-    /// How the recorder found it.
+    /// Method by which the recorder found it.
     pub found: Found,
     /// Index into [`Symbolicated::images`]; `None` for an address in no known image.
     pub image: Option<u32>,
@@ -97,7 +97,7 @@ impl PhysicalFrame {
     }
 }
 
-/// What is known of an address.
+/// The frames of an address, and the function that they were inlined into.
 #[derive(Debug, Clone)]
 pub(crate) struct Resolved {
     /// Innermost first; never empty.
@@ -112,7 +112,7 @@ pub(crate) struct Resolved {
 pub struct Stack {
     /// Innermost first.
     pub frames: Vec<PhysicalFrame>,
-    /// Where frames are missing among them, and how many.
+    /// Place and count of the frames that are missing among them.
     pub omitted: Option<Omitted>,
 }
 
@@ -122,7 +122,7 @@ pub struct Stack {
 pub struct Symbolicated {
     /// The report as it was read.
     pub report: Report,
-    /// What the reader found damaged or missing, one line each.
+    /// Damage and gaps that the reader found, one line each.
     pub damage: Vec<String>,
     /// One for each of the report's threads.
     pub threads: Vec<Stack>,
@@ -135,10 +135,10 @@ pub struct Symbolicated {
     pub(crate) known_owners: KnownOwners,
 }
 
-/// What is found out once for all frames of a report; `blame` fills it.
+/// Facts that are found once for all frames of a report; `blame` fills them in.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KnownOwners {
-    /// Whether each image is the app's own.
+    /// True for each image that is the app's own.
     pub images: OnceLock<Vec<bool>>,
     /// Folders of this recorder's sources.
     pub folders: OnceLock<Vec<String>>,
@@ -166,18 +166,17 @@ pub struct Missing {
     pub id: Vec<u8>,
     /// Its architecture, where the report gives one.
     pub arch: Option<String>,
-    /// Whether its symbol table at least was there to name functions.
+    /// True if at least its symbol table was there to name functions.
     pub symbols: bool,
-    /// Whether its debug file was there, but a `.dwo` or `.dwp` file that holds a part of the debug
-    /// information was not.
+    /// True if its debug file was there, but not the `.dwo` or `.dwp` file that holds a part of the debug information.
     pub split: bool,
-    /// Whether it belongs to the operating system: its debug files are not the app's to keep.
+    /// True if it belongs to the operating system: its debug files are not the app's to keep.
     pub system: bool,
     /// Other versions of it that were found, by UUID or build id.
     pub others: Vec<Vec<u8>>,
 }
 
-/// How people write an id: a UUID with hyphens for Mach-O's 16 bytes, else hexadecimal digits.
+/// Formats an id as people write it: a UUID with hyphens for Mach-O's 16 bytes, else hexadecimal digits.
 pub fn id_text(id: &[u8]) -> String {
     IdText(id).to_string()
 }

@@ -1,4 +1,4 @@
-//! What a path leads to: what tells a file or a folder from all others, and the names of open descriptors.
+//! The identity of a file or folder, which no other shares, and the names of open descriptors.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ fn identity_in(meta: &std::fs::Metadata) -> Identity {
     (meta.dev(), meta.ino())
 }
 
-/// That of standard input or output, where it is a regular file.
+/// The identity of standard input or output, if it is a regular file.
 pub(crate) fn identity_of_stream(stream: impl std::os::fd::AsFd) -> Option<Identity> {
     let file: std::fs::File = stream.as_fd().try_clone_to_owned().ok()?.into();
     let meta = file.metadata().ok().filter(std::fs::Metadata::is_file)?;

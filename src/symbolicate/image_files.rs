@@ -11,12 +11,11 @@ use super::lock;
 
 /// Recent answers lie in so many parts with a lock each, by address.
 const SHARDS: usize = 16;
-/// So many recent answers, some 60 bytes each: a fleet's reports ask for the same addresses over and
-/// over.
+/// Count of recent answers, some 60 bytes each: a fleet's reports ask for the same addresses over and over.
 const RECENT: usize = 1 << 14;
-/// So many look-ups of what was looked up before make a part's table of frequent answers.
+/// Repeated look-ups after which a part makes its table of frequent answers.
 const REPEATS: u32 = 64;
-/// So many frequent answers of a part at most, 48 bytes each: 384 KiB an image. They stay for as long as it is open.
+/// Most frequent answers of a part, 48 bytes each: 384 KiB an image. They stay for as long as it is open.
 const FREQUENT: usize = 1 << 9;
 
 /// An address and what was found there, once it is looked up often.
@@ -28,7 +27,7 @@ pub(crate) struct ImageFiles {
     shards: [Shard; SHARDS],
 }
 
-/// What is kept of the addresses of one part.
+/// Answers for the addresses of one part.
 #[derive(Default)]
 struct Shard {
     /// The first addresses that were looked up again once there was this table. They stay, so that a look-up takes no lock.
@@ -109,14 +108,14 @@ impl ImageFiles {
         has_dwarf(&self.files)
     }
 
-    /// Whether a part of the debug information lies in a file that is not there: see
+    /// Returns true if a part of the debug information lies in a file that is not there: see
     /// [`DebugFile::is_missing_a_part`].
     pub(crate) fn is_missing_a_part(&self) -> bool {
         self.files.iter().any(DebugFile::is_missing_a_part)
     }
 }
 
-/// Whether one of `files` has debug information.
+/// Returns true if one of `files` has debug information.
 pub(super) fn has_dwarf(files: &[DebugFile]) -> bool {
     files.iter().any(|file| file.object().has_dwarf)
 }

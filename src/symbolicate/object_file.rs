@@ -11,9 +11,9 @@ use super::bytes::SharedBytes;
 use crate::functions::{self, MOST_SYMBOLS};
 use crate::report::text_hash;
 
-/// How many times its packed size a section may take. Debug information packs to a third or a tenth.
+/// Most times its packed size that a section may unpack to. Debug information packs to a third or a tenth.
 const MOST_UNPACKED: u64 = 100;
-/// What a file says of itself before any of its tables are read.
+/// The facts of a file that are known before any of its tables are read.
 #[derive(Debug, Clone)]
 pub(crate) struct ObjectFile {
     pub path: PathBuf,
@@ -22,7 +22,7 @@ pub(crate) struct ObjectFile {
     pub format: &'static str,
     /// `arm64`, `arm64e`, `x86_64`, or the architecture's name in `object`.
     pub arch: String,
-    /// UUID or build id; empty where there is none.
+    /// UUID or build id; empty if it has none.
     pub id: Vec<u8>,
     /// Link-time address (svma) of what a report calls the image's base: `__TEXT`, or the first loaded
     /// segment.
@@ -31,7 +31,7 @@ pub(crate) struct ObjectFile {
     pub code: Vec<(u64, u64)>,
     pub has_dwarf: bool,
     pub has_symbols: bool,
-    /// How many bytes its compressed sections unpack to.
+    /// Size in bytes to which its compressed sections unpack.
     pub unpacked: u64,
     /// ELF: the file name and CRC-32 of a separate debug file.
     pub debuglink: Option<(String, u32)>,
@@ -74,7 +74,7 @@ pub(crate) fn open_bytes(path: &Path, bytes: SharedBytes) -> Result<Vec<ObjectFi
     Ok(objects)
 }
 
-/// Whether the first bytes are those of a Mach-O, universal or ELF file.
+/// Returns true if the first bytes are those of a Mach-O, universal or ELF file.
 pub(crate) fn looks_like_object(data: &[u8]) -> bool {
     matches!(
         data.get(..4),
@@ -91,12 +91,12 @@ pub(crate) fn looks_like_object(data: &[u8]) -> bool {
     // Java classes share the magic, with a version number of 45 or more where the count of slices stands
 }
 
-/// Whether these are the first bytes of a dyld shared cache, or of a further file of one.
+/// Returns true if these are the first bytes of a dyld shared cache, or of a further file of one.
 pub(crate) fn is_shared_cache(data: &[u8]) -> bool {
     data.starts_with(b"dyld_v1 ")
 }
 
-/// What the first bytes look like, for messages to people.
+/// Describes the first bytes, for messages to people.
 pub(crate) fn begins_with(data: &[u8]) -> String {
     match data {
         [] => "is empty".into(),
@@ -247,8 +247,8 @@ impl ObjectFile {
         object::File::parse(&*self.bytes).ok()
     }
 
-    /// What a report has of an image whose file has no id: see [`text_hash`]. `None` for Mach-O, and for
-    /// files without instructions.
+    /// Returns the hash that a report has of an image whose file has no id: see [`text_hash`]. `None` for Mach-O, and
+    /// for files without instructions.
     pub(crate) fn text_hash(&self) -> Option<[u8; 12]> {
         let file = self.parse()?;
         let runs = |flags| match flags {
@@ -269,7 +269,7 @@ impl ObjectFile {
         self.bounds().code_end(address)
     }
 
-    /// What bounds its functions.
+    /// The facts that bound its functions.
     pub(crate) fn bounds(&self) -> functions::ObjectFacts<'_> {
         functions::ObjectFacts {
             code: &self.code,

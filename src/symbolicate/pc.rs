@@ -53,7 +53,7 @@ impl Pc {
     }
 }
 
-/// Whether a frame is of 32-bit ARM instructions, by its image, or by the report.
+/// Returns true if a frame is of 32-bit ARM instructions, by its image, or by the report.
 fn is_armv7(report: &Report, frame: &Frame) -> bool {
     let image = frame.image.and_then(|at| report.images.get(at as usize));
     let arch = image.and_then(|image| image.arch.as_deref());
@@ -61,7 +61,7 @@ fn is_armv7(report: &Report, frame: &Frame) -> bool {
     arch == "arm" || arch.starts_with("armv")
 }
 
-/// Whether the signal that the report is about leaves the program counter behind its instruction.
+/// Returns true if the signal that the report is about leaves the program counter behind its instruction.
 fn trap_is_passed(report: &Report) -> bool {
     let Some(event) = &report.event else {
         return false;

@@ -43,7 +43,7 @@ fn outermost(stack: &Thread, keep: u64, most: usize) -> (&[Frame], Option<Omitte
         (behind + (keep - behind - missing).min(gap_at), missing)
     };
     let (kept, missing, gap_at) = if kept > most as u64 {
-        // What there is no room for is a gap before the frames that are left.
+        // Frames that do not fit are a gap before those that are left.
         (most as u64, missing.saturating_add(kept - most as u64), 0)
     } else {
         (kept, missing, kept.saturating_sub(behind))

@@ -1,4 +1,4 @@
-//! Where an image's debug files may lie: its own path, the system's folders, and what links say.
+//! Places of an image's debug files: its own path, the system's folders, and the targets of links.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use super::frame::{hex, image_file_name};
 use super::object_file::{self, ObjectFile};
 use crate::report::crc32;
 
-/// Where distributions put debug files.
+/// The folder in which distributions put debug files.
 pub(super) const SYSTEM: &str = "/usr/lib/debug";
 
 /// `/usr/lib/debug/.build-id/ab/cdef.debug`
@@ -18,9 +18,8 @@ pub(super) fn build_id_path(root: &Path, id: &[u8]) -> PathBuf {
         .join(format!("{rest}.debug"))
 }
 
-/// The debug files that `object`'s debuginfo link may mean, best first: next to it, in `.debug`, and
-/// below the system's folder. Each has the same build id; where there is none, the CRC-32 that the
-/// link states.
+/// Returns the debug file that `object`'s debuginfo link means, the best one first: next to it, in `.debug`, and below
+/// the system's folder. It has the same build id or, without one, the CRC-32 that the link states.
 pub(super) fn linked(object: &ObjectFile) -> Option<ObjectFile> {
     let ((link, crc), folder) = (object.debuglink.as_ref()?, object.path.parent()?);
     // gdb follows links of the image's path, too: /lib may be /usr/lib.

@@ -11,13 +11,13 @@ use super::dwarf::{DwarfSections, Slice, forever};
 use super::guard;
 use super::object_file;
 
-/// Where the other halves of skeleton units are found.
+/// Finds the other halves of skeleton units.
 pub(super) struct Split {
     /// The package next to the object, once it was looked for.
     package: Option<Option<DwarfPackage<Slice>>>,
     path: PathBuf,
     sections: Vec<Arc<DwarfSections>>,
-    /// Whether one was needed that is not there, or not sound.
+    /// True once one was needed that is not there, or not sound.
     pub(super) is_missing: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What the units of an object say of themselves: their versions and producers.
+//! Versions and producers of an object's units.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::dwarf::DwarfSections;
 use super::object_file::ObjectFile;
 use super::{guard, search};
 
-/// What the units of an object say of themselves.
+/// Counts and names from the units of an object.
 #[derive(Debug, Default)]
 pub(crate) struct UnitSurvey {
     pub units: usize,
@@ -21,7 +21,7 @@ pub(crate) struct UnitSurvey {
 /// Reads the root of every unit; `None` if there is no DWARF.
 pub(crate) fn survey(object: &ObjectFile) -> Option<UnitSurvey> {
     let sections = DwarfSections::load(object)?;
-    // Where dwz took part of it out, its producer may stand there.
+    // If dwz took part of it out, its producer may stand there.
     let shared =
         search::dwz_file(object, Vec::new()).and_then(|shared| DwarfSections::load(&shared));
     let dwarf = guard::view_all(&sections, shared.as_ref())?;

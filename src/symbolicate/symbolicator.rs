@@ -46,7 +46,7 @@ impl Symbolicator {
         }
     }
 
-    /// How long one report may take; without one by default. Frames that are reached later are not looked
+    /// Sets the time that one report may take; no limit by default. Frames that are reached later are not looked
     /// up, and [`Symbolicated::damage`] says how many. A look-up that was begun is not broken off: each is
     /// bounded by the debug file, whose size [`DebugFiles::max_size`] bounds.
     #[must_use]
@@ -239,7 +239,7 @@ fn is_virtual(image: &Image) -> bool {
         || image.name.contains("linux-gate")
 }
 
-/// Whether a path belongs to the operating system.
+/// Returns true if a path belongs to the operating system.
 pub(crate) fn is_system(path: &str) -> bool {
     const SYSTEM: [&str; 9] = [
         "/lib/",

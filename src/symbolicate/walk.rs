@@ -129,7 +129,7 @@ fn file(
     (looked, true)
 }
 
-/// What a file holds. Of one that is no object, only the first bytes are read.
+/// Lists the objects in a file. Of a file that is no object, only the first bytes are read.
 fn look(path: &Path) -> Result<Vec<ObjectSummary>, String> {
     let mut head = [0; 8];
     let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
@@ -228,7 +228,7 @@ mod tests {
             assert_eq!(names(&walk(&root, jobs, Some(&cache)), &root), expected);
         }
         assert!(remembered(&cache, &root.canonicalize().unwrap()).is_some());
-        // What changed since is seen, what is gone is gone.
+        // A change is seen, and a removed file is gone.
         std::fs::remove_file(root.join("00/00/file")).unwrap();
         std::fs::write(root.join("00/00/other"), b"new").unwrap();
         expected[0] = "00/00/other".into();

@@ -24,21 +24,21 @@ use super::bytes::SharedBytes;
 use super::frame::hex;
 use super::object_file::ObjectFile;
 
-/// How the memory of a folder begins.
+/// First bytes of a folder's memory.
 const MAGIC: &[u8; 8] = b"wdjcache";
-/// How a table begins.
+/// First bytes of a table.
 const TABLE: &[u8; 8] = b"wdjsymca";
-/// How tables of earlier versions began.
+/// First bytes of the tables of earlier versions.
 const OLD_TABLE: &[u8; 8] = b"wdjtable";
 /// Magic, length and checksum.
 const HEADER: usize = 3 * 8;
 /// Counts up with every change of what a table holds.
 const VERSION: u32 = 3;
-/// So many bytes at a time are checked, and then let go.
+/// Bytes that are checked at a time, and then let go.
 const BLOCK: usize = 1 << 20;
 /// All tables together take no more than this by default.
 const LIMIT: u64 = 2 << 30;
-/// What a process that died has left half-written is removed after this.
+/// Age after which the half-written file of a process that died is removed.
 const STALE: Duration = Duration::from_secs(24 * 3600);
 /// A table in use is marked as used once in this time.
 const TOUCH_EVERY: Duration = Duration::from_secs(3600);
@@ -52,7 +52,7 @@ const WORTH_IT: usize = 1 << 20;
 #[derive(Debug, Clone)]
 pub struct Cache {
     folder: PathBuf,
-    /// Where in it the tables lie, once that is known.
+    /// The folder within it that holds the tables, once that is known.
     place: Arc<OnceLock<PathBuf>>,
     limit: u64,
 }
@@ -67,8 +67,8 @@ impl Cache {
         }
     }
 
-    /// Where a user's caches belong: `$XDG_CACHE_HOME/wedjat`, `~/.cache/wedjat`, on Apple platforms
-    /// `~/Library/Caches/wedjat`. `None` where there is no home.
+    /// The cache in the user's folder for caches: `$XDG_CACHE_HOME/wedjat`, `~/.cache/wedjat`, on Apple platforms
+    /// `~/Library/Caches/wedjat`. `None` without a home folder.
     pub fn of_user() -> Option<Cache> {
         let absolute = |name: &str| {
             std::env::var_os(name)
@@ -227,7 +227,7 @@ impl Cache {
     }
 }
 
-/// What a name in the folder says.
+/// The kind of a file in the folder, by its name.
 enum Kind {
     /// A table, or the memory of a folder.
     Kept,
@@ -235,7 +235,7 @@ enum Kind {
     Passing,
 }
 
-/// What a file of ours has this name for; `None` for a name that we never give.
+/// Returns the kind of our file that has this name; `None` for a name that we never give.
 fn kind(name: &str) -> Option<Kind> {
     let is_hex = |text: &str| {
         !text.is_empty()
@@ -266,7 +266,7 @@ fn kind(name: &str) -> Option<Kind> {
     })
 }
 
-/// Whether a regular file begins as ours do.
+/// Returns true if a regular file begins as ours do.
 fn is_own(path: &Path) -> bool {
     let mut front = [0; MAGIC.len()];
     fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file())
@@ -276,7 +276,7 @@ fn is_own(path: &Path) -> bool {
         && [MAGIC, TABLE, OLD_TABLE].contains(&&front)
 }
 
-/// Removes a file of ours; false where it is none, or stays.
+/// Removes a file of ours; false if it is not ours, or stays.
 fn remove(path: &Path) -> bool {
     is_own(path) && fs::remove_file(path).is_ok()
 }
@@ -291,7 +291,7 @@ fn name(object: &ObjectFile, ending: &str) -> Option<String> {
     Some(format!("{id}-{size:x}-v{VERSION}.{ending}"))
 }
 
-/// Whether a file is this user's, and no other may write it: its content is used as it stands.
+/// Returns true if a file is this user's, and no other may write it: its content is used as it stands.
 fn is_own_alone(path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let own = rustix::process::geteuid().as_raw();
@@ -299,8 +299,8 @@ fn is_own_alone(path: &Path) -> bool {
         .is_ok_and(|meta| meta.is_file() && meta.uid() == own && meta.mode() & 0o022 == 0)
 }
 
-/// That of a block, behind others with that checksum. Not against forgery, but against
-/// disks that lose what was written.
+/// Checksum of a block that follows others with the checksum `before`. It does not detect forgery, but disks that lose
+/// data.
 fn checksum(before: u64, block: &[u8]) -> u64 {
     let mut hasher = FxHasher::with_seed(before as usize);
     hasher.write(block);

@@ -1,8 +1,7 @@
-//! Which folder the tables lie in: one that is marked as the cache's own.
+//! The folder of the tables: one that is marked as the cache's own.
 //!
-//! The mark is a cache directory tag (<https://bford.info/cachedir/>), by which backups pass the folder
-//! by, with words of ours. A folder that is not marked and not empty is the user's: the tables go to a
-//! folder within it.
+//! The mark is a cache directory tag (<https://bford.info/cachedir/>), by which backups skip the folder, with words of
+//! ours. A folder that is not marked and not empty is the user's: the tables go to a folder within it.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -24,7 +23,7 @@ pub(super) fn find(folder: &Path) -> Option<PathBuf> {
         .find(|folder| is_marked(folder))
 }
 
-/// The folder for a cache in `folder`, made and marked where there is none.
+/// The folder for a cache in `folder`; made and marked if it is missing.
 pub(super) fn make(folder: &Path) -> io::Result<PathBuf> {
     fs::create_dir_all(folder)?;
     if mark(folder)? {
@@ -71,7 +70,7 @@ fn mark(folder: &Path) -> io::Result<bool> {
     }
 }
 
-/// What another process is about to mark the folder with.
+/// Returns true for the name of a mark that another process is about to put in place.
 fn is_fresh_tag(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     name.starts_with(b".CACHEDIR.") && name.ends_with(b".new")
