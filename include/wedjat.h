@@ -14,7 +14,7 @@
  */
 typedef enum {
   /*
-   By `exit`, or by a return of `main`, whatever the status.
+   It ended by `exit`, or by a return of `main`, whatever the status.
    */
   WEDJAT_ENDED_EXIT = 0,
   /*
@@ -22,11 +22,11 @@ typedef enum {
    */
   WEDJAT_ENDED_UNINSTALLED = 1,
   /*
-   By a crash, of which there is a report.
+   It ended by a crash, of which there is a report.
    */
   WEDJAT_ENDED_CRASH = 2,
   /*
-   By a Rust panic.
+   It ended by a Rust panic.
    */
   WEDJAT_ENDED_PANIC = 3,
   /*
@@ -78,11 +78,11 @@ typedef enum {
    */
   WEDJAT_REFUSED = 1,
   /*
-   Not now: it stays, and the next one is tried.
+   It cannot be taken now: it stays, and the next one is tried.
    */
   WEDJAT_LATER = 2,
   /*
-   Not now, and no other either, as without a network: all that is left stays.
+   It cannot be taken now, and no other either, as without a network: all that is left stays.
    */
   WEDJAT_STOP = 3,
 } wedjat_answer;
@@ -118,7 +118,7 @@ typedef struct {
    */
   uint32_t turns;
   /*
-   When it began, nanoseconds of the monotonic clock.
+   Time at which it began, nanoseconds of the monotonic clock.
    */
   uint64_t start;
   /*
@@ -393,7 +393,7 @@ typedef struct {
    */
   uint64_t ticket;
   /*
-   When it began, nanoseconds of the monotonic clock.
+   Time at which it began, nanoseconds of the monotonic clock.
    */
   uint64_t start;
 } wedjat_mark;
@@ -419,11 +419,11 @@ typedef struct {
    */
   uint64_t pid;
   /*
-   When the monitor was installed.
+   Time at which the monitor was installed.
    */
   uint64_t started;
   /*
-   When it was last seen at work.
+   Time at which it was last seen at work.
    */
   uint64_t last_seen;
   /*

@@ -29,7 +29,7 @@ pub(crate) struct Gauges {
 /// not for a handler.
 #[derive(Debug)]
 struct PowerCache {
-    /// When, on the monotonic clock; 0 before the first time.
+    /// Time of the last look, on the monotonic clock; 0 before the first one.
     at: AtomicU64,
     packed: AtomicU64,
 }

@@ -70,7 +70,7 @@ pub struct Captured<'a> {
     pub frames: &'a [RawFrame],
     /// Place and count of the frames that did not fit.
     pub omitted: Option<Omitted>,
-    /// Why the walk ended.
+    /// The reason why the walk ended.
     pub end: WalkEnd,
     /// Time for which the thread was stopped, nanoseconds; 0 if it was not.
     pub stopped: u64,

@@ -59,7 +59,7 @@ pub(crate) struct Cfi {
     plain: Box<[AtomicU32]>,
 }
 
-/// Of an entry that was not looked at yet, and of one that is not plain.
+/// The length of an entry that was not examined yet, and of one that is not plain.
 const UNKNOWN: u32 = 0;
 const ODD: u32 = u32::MAX;
 
@@ -146,7 +146,7 @@ impl Cfi {
         let relative = entry.cie().fde_address_encoding();
         let relative = relative.is_some_and(|form| form.application() == gimli::DW_EH_PE_pcrel);
         let as_indexed = relative && entry.initial_address() == place.start;
-        // Behind the last address there is no code: gimli finds none there, and framehop goes on from 0.
+        // No code may lie behind the last address: gimli finds none there, and framehop goes on from 0.
         entry.initial_address().checked_add(entry.len())?;
         let plain = as_indexed && self.is_plain(&section, &entry, arch);
         let length = u32::try_from(entry.len()).ok()?;

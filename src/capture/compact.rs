@@ -222,7 +222,7 @@ impl CompactTable {
             .then(|| self.engine.rule_of_call(svma, arch, scratch))
             .flatten();
         match rule {
-            // By the frame pointer it also goes where it does not know.
+            // A rule by the frame pointer may also be framehop's answer for an entry that it does not know.
             Some(rule @ Rule::Frame { base, .. }) if (base == Base::Fp) == by_fp => {
                 Compact::Body(rule, RuleSource::Framehop)
             }

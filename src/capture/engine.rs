@@ -57,8 +57,8 @@ const SHOWN: u64 = 1 << 40;
 const SHOWN_BASE: u64 = SHOWN - (1 << 31);
 
 impl Engine {
-    /// Of an image that has the svma `base`, by its `__unwind_info`; `text` holds its instructions, as far as
-    /// they are known. Not signal-safe.
+    /// The engine of an image that has the svma `base`, by its `__unwind_info`; `text` holds its instructions, as far
+    /// as they are known. Not signal-safe.
     pub(crate) fn new(base: u64, unwind_info: &Section, text: Option<&Section>) -> Engine {
         let range = |text: &Section| text.svma..text.svma.saturating_add(text.bytes.len() as u64);
         Engine::of(ExplicitModuleSectionInfo {
@@ -144,7 +144,7 @@ impl Engine {
 }
 
 impl Scratch {
-    /// Not signal-safe.
+    /// Reserves the memory. Not signal-safe.
     pub(crate) fn new() -> Scratch {
         let (shown, section, header) = Shown::new();
         let at_section = Some(SHOWN..SHOWN + u64::from(u32::MAX));
@@ -187,9 +187,9 @@ impl Scratch {
         self.shown.during(&section.bytes, entry, find)
     }
 
-    /// Has framehop's cache forget an address, by what takes its place: an address of no module. It
-    /// distinguishes the rules of one image from those of another by 16 bits that count how often modules came
-    /// and went, and come round; and all that is shown has the same ones. Signal-safe.
+    /// Evicts an address from framehop's cache, by a look-up of an address of no module that takes its place. The cache
+    /// distinguishes the rules of one image from those of another by 16 bits that count how often modules came and
+    /// went, and wrap around; and all that is shown has the same count. Signal-safe.
     fn evict(&mut self, address: u64, arch: Arch) {
         let other = match address % SLOTS {
             slot if slot == address => slot + SLOTS,

@@ -56,7 +56,7 @@ pub struct LoadedImage {
     signal_trampoline: Option<u64>,
     /// Address in our own memory of the last byte of its sections, if they are a file's.
     last_byte: Option<u64>,
-    /// Of which time that byte is known to be there, see [`look_anew`].
+    /// The check, see [`look_anew`], at which that byte was last known to be there.
     seen_whole: AtomicU64,
 }
 
@@ -88,7 +88,7 @@ impl LoadedImage {
         }
     }
 
-    /// Of another architecture than this machine's.
+    /// Sets another architecture than this machine's.
     pub fn with_arch(mut self, arch: Arch) -> LoadedImage {
         self.arch = arch;
         self

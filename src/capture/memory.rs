@@ -1,6 +1,6 @@
 //! Memory from which an unwinder reads a thread's stack.
 
-/// Why a word could not be read.
+/// The reason why a word could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
     /// It lies behind the end of what was copied.

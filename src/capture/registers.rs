@@ -104,7 +104,7 @@ impl Registers {
         registers
     }
 
-    /// Of this machine's architecture, from a file numbered as described above. Signal-safe.
+    /// Registers of this machine's architecture, from a file numbered as described above. Signal-safe.
     pub(crate) fn native(values: [u64; COUNT]) -> Registers {
         Registers {
             values,

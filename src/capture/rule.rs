@@ -29,7 +29,7 @@ pub(crate) enum Rule {
         ra: Option<i16>,
         fp: Option<i16>,
     },
-    /// Has no caller.
+    /// The frame has no caller.
     Root,
     /// A signal trampoline: the caller is what the signal interrupted.
     Signal,

@@ -35,7 +35,7 @@ impl FunctionStarts {
         starts
     }
 
-    /// Of functions by their offsets, in order.
+    /// Function starts from their offsets, in order.
     pub(crate) fn of(offsets: impl Iterator<Item = u64>) -> FunctionStarts {
         let mut bytes = Vec::new();
         let mut last = 0;

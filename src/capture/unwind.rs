@@ -182,14 +182,14 @@ pub struct Walk<'a, M> {
     ended: Option<WalkEnd>,
 }
 
-/// By what frames are left that have a short rule.
+/// The kind of rule by which frames are left that have a short one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// By that rule: of the registers that calls preserve only the frame pointer is followed.
+    /// The short rule: of the registers that calls preserve only the frame pointer is followed.
     Short,
     /// The same, except for a frame whose frame pointer may be another frame's, see [`Walk::leave_by_row`].
     Uncertain,
-    /// By their rows: every preserved register is followed.
+    /// The row: every preserved register is followed.
     Full,
 }
 
@@ -230,7 +230,7 @@ impl<M: Memory> Iterator for Walk<'_, M> {
 }
 
 impl<M: Memory> Walk<'_, M> {
-    /// Why the walk ended; `None` while it has not.
+    /// The reason why the walk ended; `None` while it has not.
     pub fn end(&self) -> Option<WalkEnd> {
         self.ended
     }
@@ -240,8 +240,8 @@ impl<M: Memory> Walk<'_, M> {
         self.lacked
     }
 
-    /// Has a CFA that hangs on a register which is not known counted from the stack pointer, by what the
-    /// function's instructions have done to it (x86_64). Such a frame is not certain.
+    /// Reads a function's instructions to count a CFA from the stack pointer, if its row needs a register that is not
+    /// known (x86_64). Such a frame is not certain.
     pub(crate) fn by_code(mut self) -> Self {
         self.by_code = true;
         self
@@ -377,7 +377,7 @@ impl<M: Memory> Walk<'_, M> {
     }
 }
 
-/// Why a guess leads no further: that what it has found is 0 does not make a root of the frame.
+/// The reason why a guess leads no further: a 0 that it found does not make the frame the outermost one.
 fn end_of_guess(end: WalkEnd) -> WalkEnd {
     match end {
         WalkEnd::Root => WalkEnd::NoUnwindInfo,

@@ -11,7 +11,7 @@ use crate::report::ValueView;
 pub struct wedjat_mark {
     /// Its number.
     pub ticket: u64,
-    /// When it began, nanoseconds of the monotonic clock.
+    /// Time at which it began, nanoseconds of the monotonic clock.
     pub start: u64,
 }
 

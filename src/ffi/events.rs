@@ -31,7 +31,7 @@ pub struct wedjat_stall_event {
     pub never_beat: bool,
     /// Turns of the run loop it has taken so far; 1 for one long freeze.
     pub turns: u32,
-    /// When it began, nanoseconds of the monotonic clock.
+    /// Time at which it began, nanoseconds of the monotonic clock.
     pub start: u64,
     /// Duration so far, nanoseconds.
     pub lasted: u64,

@@ -10,13 +10,13 @@ use crate::store::{self, Answer, EndedLaunch, HowEnded};
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub enum wedjat_how_ended {
-    /// By `exit`, or by a return of `main`, whatever the status.
+    /// It ended by `exit`, or by a return of `main`, whatever the status.
     WEDJAT_ENDED_EXIT = 0,
     /// The app uninstalled its monitor, and what came after is not known.
     WEDJAT_ENDED_UNINSTALLED = 1,
-    /// By a crash, of which there is a report.
+    /// It ended by a crash, of which there is a report.
     WEDJAT_ENDED_CRASH = 2,
-    /// By a Rust panic.
+    /// It ended by a Rust panic.
     WEDJAT_ENDED_PANIC = 3,
     /// It was killed in the middle of a stall.
     WEDJAT_ENDED_STALLED = 4,
@@ -40,9 +40,9 @@ pub struct wedjat_launch {
     pub app_version: [c_char; 120],
     /// The process' id then.
     pub pid: u64,
-    /// When the monitor was installed.
+    /// Time at which the monitor was installed.
     pub started: u64,
-    /// When it was last seen at work.
+    /// Time at which it was last seen at work.
     pub last_seen: u64,
     /// Memory of its own then, bytes; 0 where that is not known.
     pub footprint: u64,
@@ -66,9 +66,9 @@ pub enum wedjat_answer {
     WEDJAT_ACCEPTED = 0,
     /// It will never be taken: it is set aside under the ending `.refused`.
     WEDJAT_REFUSED = 1,
-    /// Not now: it stays, and the next one is tried.
+    /// It cannot be taken now: it stays, and the next one is tried.
     WEDJAT_LATER = 2,
-    /// Not now, and no other either, as without a network: all that is left stays.
+    /// It cannot be taken now, and no other either, as without a network: all that is left stays.
     WEDJAT_STOP = 3,
 }
 

@@ -50,7 +50,8 @@ impl Symbol {
         })
     }
 
-    /// By address; of several at one address the one that stands for them comes last.
+    /// The key by which symbols are sorted: the address; of several at one address the one that stands for them comes
+    /// last.
     pub(super) fn order(&self) -> (u64, u64, u8) {
         (self.address, self.size, self.rank)
     }

@@ -10,9 +10,9 @@ use super::symbol::{Symbol, tables};
 #[derive(Debug, Default)]
 pub struct Symbols<B> {
     bytes: B,
-    /// By address; of several at one address the one that stands for them comes last.
+    /// Symbols, sorted by address; of several at one address the one that stands for them comes last.
     symbols: Vec<Symbol>,
-    /// By address; the value is an index into `symbols`.
+    /// Segments, sorted by address; the value is an index into `symbols`.
     segments: Vec<Segment>,
 }
 
@@ -28,7 +28,7 @@ pub struct Named<'a> {
 }
 
 impl<B: AsRef<[u8]>> Symbols<B> {
-    /// Those of `file`, of which `bytes` are the bytes.
+    /// Reads the functions of `file`, whose contents are `bytes`.
     pub fn read<'data>(
         file: &impl ImageFile<'data>,
         object: &ObjectFacts<'_>,
@@ -49,7 +49,7 @@ impl<B: AsRef<[u8]>> Symbols<B> {
         Symbols::of(symbols, file, object, whole, bytes)
     }
 
-    /// Of these symbols; `whole` says that no symbol of a function is left out.
+    /// The functions of these symbols; `whole` says that no symbol of a function is left out.
     pub fn of<'data>(
         mut symbols: Vec<Symbol>,
         file: &impl ImageFile<'data>,

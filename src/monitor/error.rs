@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Why [`MonitorBuilder::install`](super::MonitorBuilder::install) failed. Nothing stays installed.
+/// The reason why [`MonitorBuilder::install`](super::MonitorBuilder::install) failed. Nothing stays installed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum InstallError {

@@ -23,7 +23,7 @@ pub(crate) struct ReportBuffers {
 impl ReportBuffers {
     /// Reserves and touches all of it.
     pub fn new() -> ReportBuffers {
-        // Not zeroes: those would be pages that the kernel has yet to give.
+        // Zeroes would be pages that the kernel has yet to give.
         ReportBuffers {
             buffer: vec![0xff; BUFFER].into_boxed_slice(),
             indices: ImageIndices::new(),

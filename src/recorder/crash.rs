@@ -172,7 +172,7 @@ fn write(crashed: &Crashed) {
     // SAFETY: there is one thread for each writer context, once; `salvage` is the only other user and runs only
     // when this call is never returned to.
     let work = unsafe { &mut *writer.work.get() };
-    // Of another crash, which was not to be finished.
+    // A recording of another crash was not to be finished.
     work.recording = None;
     let cause = Cause::of(crashed);
     let Some(begin) = crashed.begin() else {

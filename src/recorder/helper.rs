@@ -68,7 +68,7 @@ impl Helper {
         ticket
     }
 
-    /// Has it write what has changed in the launch's record. Signal-safe.
+    /// Wakes the helper to write the changes in the launch's record. Signal-safe.
     pub fn wake() {
         WAKE_UP.post();
     }
@@ -164,7 +164,7 @@ impl Drop for Helper {
     }
 }
 
-/// When to count next. Each count that finds the process idle doubles the time to the next one.
+/// The schedule of the counts. Each count that finds the process idle doubles the time to the next one.
 #[derive(Debug)]
 struct Counts {
     /// CPU time of the process and the time, when it was counted last.

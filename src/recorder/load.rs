@@ -22,7 +22,7 @@ const SAMPLES: u64 = 20;
 const APART: Duration = Duration::from_millis(50);
 /// Threads that are looked at.
 const THREADS: usize = 256;
-/// Of them, so many of the hottest are reported.
+/// Hottest threads among them that are reported.
 const HOTTEST: usize = 5;
 
 /// The recorder of the thread that looks for too much load.

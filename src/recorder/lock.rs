@@ -22,7 +22,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Of a thread; `None` if it waits for no lock.
+    /// Follows the holders of the lock that a thread waits for; `None` if it waits for no lock.
     pub fn of(watched: Thread, gauge: &ThreadGauge) -> Option<Waiting> {
         let mut holder = gauge.futex()?.holder()?;
         let mut waiting = Waiting {

@@ -44,7 +44,7 @@ pub(super) struct Sampler {
     cost: Cost,
 }
 
-/// What an attempt to take a stack came to.
+/// The result of an attempt to take a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Attempt {
     /// None was needed, or there were enough this hour.
@@ -55,7 +55,7 @@ pub(super) enum Attempt {
     Lost(LossReason),
 }
 
-/// What the stacks of a stall have cost so far.
+/// Cost of a stall's stacks so far.
 #[derive(Debug, Default)]
 struct Cost {
     taken: u64,
@@ -244,7 +244,7 @@ impl Sampler {
 }
 
 impl Cost {
-    /// Of several stops the longest, as that is what the app may have felt.
+    /// Adds a capture. Of several stops the longest counts, as that is what the app may have felt.
     fn add(&mut self, captured: &Captured<'_>) {
         self.taken = self.taken.saturating_add(1);
         self.stopped = self.stopped.max(captured.stopped);

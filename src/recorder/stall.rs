@@ -28,7 +28,7 @@ pub(crate) struct StallRecorder {
     sampler: Sampler,
     open: Option<Recording>,
     on_stall: Option<OnStall>,
-    /// When the launch's record was last brought up to date, monotonic, nanoseconds.
+    /// Time at which the launch's record was last brought up to date, monotonic, nanoseconds.
     seen: u64,
 }
 

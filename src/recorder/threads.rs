@@ -130,7 +130,7 @@ impl Work {
 enum Taken {
     /// As its stack lay.
     InPlace,
-    /// By a copy of so many bytes.
+    /// It was captured by a copy of so many bytes.
     Copied(u64),
     /// It did not answer: the frames that can be read without that.
     Unanswered,

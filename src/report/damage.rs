@@ -52,7 +52,7 @@ impl fmt::Display for Damage {
     }
 }
 
-/// Why nothing could be read.
+/// The reason why nothing could be read.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReadError {

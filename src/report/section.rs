@@ -27,7 +27,7 @@ pub(crate) enum Piece<'a> {
     Gap { start: usize, end: usize, why: Why },
 }
 
-/// Why bytes are no section.
+/// The reason why bytes are no section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
     /// The bytes end within it, and no later section was found.

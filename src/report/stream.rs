@@ -65,7 +65,7 @@ pub struct ReportReader<R> {
 #[derive(Debug, Default)]
 struct Within {
     from: usize,
-    /// Of what may be one, at `from`.
+    /// Progress over a possible `head`, at `from`.
     skim: Option<Skim>,
     /// Result of the section's `check`, once it was computed.
     is_whole: Option<bool>,

@@ -46,7 +46,7 @@ impl<'a> Token<'a> {
     }
 }
 
-/// Why there is no token.
+/// The reason why there is no token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broken {
     /// The bytes end before it does.

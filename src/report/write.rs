@@ -27,7 +27,7 @@ impl Sink for Vec<u8> {
     }
 }
 
-/// Why a sink did not take what it was given.
+/// The reason why a sink did not take what it was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SinkError {
     /// The platform's error number (`errno`); 0 if there was no system error.
@@ -145,7 +145,7 @@ impl<'b, S: Sink> ReportWriter<'b, S> {
         let len = section.encode(self.buffer, Rules::RECORDER).len;
         let bytes = self.buffer.get(..len).unwrap_or_default();
         if bytes.is_empty() {
-            // Not even `[kind, {}]` fits: nothing to write, nothing to count.
+            // A buffer too small for `[kind, {}]`: nothing to write, nothing to count.
             return Ok(());
         }
         if let Err(error) = self.sink.write(bytes) {

@@ -53,7 +53,7 @@ impl Heartbeat {
         }
     }
 
-    /// Of an install of the process' heartbeat.
+    /// A handle of an install of the process' heartbeat.
     pub(crate) fn of(install: u32) -> Heartbeat {
         Heartbeat {
             state: &HEARTBEAT,

@@ -206,7 +206,7 @@ pub struct LoadDetector {
     /// Observations within the CPU trigger's time, oldest first.
     past: VecDeque<LoadObservation>,
     last: LoadObservation,
-    /// Since when the frame rate is low: what was seen then.
+    /// Observation at which the frame rate became low; `None` while it is not.
     slow: Option<LoadObservation>,
     /// True once the present slowness was reported.
     reported: bool,

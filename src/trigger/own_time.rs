@@ -45,7 +45,7 @@ impl OwnTime {
         self.watched.store(id, Ordering::Relaxed);
     }
 
-    /// Does what the recorder has to do on the calling thread.
+    /// Runs work of the recorder on the calling thread.
     pub fn take<T>(&self, work: impl FnOnce() -> T) -> T {
         struct Ended<'a>(&'a OwnTime);
         impl Drop for Ended<'_> {

@@ -208,7 +208,7 @@ fn noted(info: &std::panic::PanicHookInfo<'_>) {
     }
 }
 
-/// Has the calling thread's panic reported by `handler`, which `install` has stored.
+/// Reports the calling thread's panic by `handler`, which `install` has stored.
 fn report(handler: *mut (), message: &str, location: &str) {
     // SAFETY: only `install` stores a pointer that is not null, and it is an `OnPanic`.
     let handler = unsafe { std::mem::transmute::<*mut (), OnPanic>(handler) };

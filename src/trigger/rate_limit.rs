@@ -95,7 +95,7 @@ struct KnownStack {
     key: u64,
     seen: u64,
     reported: u32,
-    /// Not before this is it reported again, and how long the pause after that is.
+    /// Earliest time at which it is reported again, and the length of the pause after that.
     next: u64,
     pause: u64,
 }

@@ -7,8 +7,7 @@ use crate::report::{Omitted, RawFrame, WalkEnd};
 
 /// Runs of equal stacks that are kept before the stall is certain; then the oldest make room.
 const RUNS: usize = 32;
-/// Of one stack, so many innermost and so many outermost frames are kept; what a deeper one has between
-/// is counted.
+/// Innermost and outermost frames that are kept of one stack; those that a deeper one has between are counted.
 const INNERMOST: usize = 208;
 const OUTERMOST: usize = 48;
 const FRAMES: usize = INNERMOST + OUTERMOST;
@@ -37,13 +36,13 @@ struct SampleRun {
     at: u64,
     state: Option<&'static str>,
     count: u64,
-    /// Of them, so many are in the report.
+    /// Samples among them that are in the report.
     reported: u64,
     frames: Box<[RawFrame]>,
     len: usize,
     /// Frames between the innermost and the outermost part that are not kept.
     omitted: u64,
-    /// Why the walk ended.
+    /// The reason why the walk ended.
     end: WalkEnd,
 }
 
@@ -58,7 +57,7 @@ struct Weight {
 /// The contents of a `sample` section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FoldedSample<'a> {
-    /// Since the stall's start, nanoseconds.
+    /// Time since the stall's start, nanoseconds.
     pub at: u64,
     /// State of the thread.
     pub state: Option<&'static str>,
@@ -70,13 +69,13 @@ pub struct FoldedSample<'a> {
     pub frames: &'a [RawFrame],
     /// Place and count of the frames of a deep stack that were left out.
     pub omitted: Option<Omitted>,
-    /// Why the walk ended.
+    /// The reason why the walk ended.
     pub end: Option<WalkEnd>,
 }
 
 impl SampleRun {
     fn new() -> SampleRun {
-        // Not zeroes: those would be pages that the kernel has yet to give.
+        // Zeroes would be pages that the kernel has yet to give.
         let frame = RawFrame {
             pc: u64::MAX,
             ..RawFrame::default()

@@ -57,8 +57,8 @@ static NOTED: ExceptionSlot = ExceptionSlot {
     }),
 };
 
-/// Has both noted, if C++ or Foundation is in the process. Again and again is fine: they may be
-/// loaded later. Not signal-safe.
+/// Sets both handlers, if C++ or Foundation is in the process. Calling it again is fine: they may be loaded later. Not
+/// signal-safe.
 pub(crate) fn install() {
     cxx::on_terminate(terminated);
     #[cfg(target_vendor = "apple")]

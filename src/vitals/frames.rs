@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const KEPT: usize = 256;
 const SECOND: u64 = 1_000_000_000;
 
-/// When frames were shown. Lock-free; signal-safe.
+/// Times at which frames were shown. Lock-free; signal-safe.
 #[derive(Debug)]
 pub(crate) struct FrameTimes {
     count: AtomicU64,

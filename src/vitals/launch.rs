@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::platform::vitals;
 
-/// When the app reported that it is launched. Signal-safe to read.
+/// The time at which the app reported that it is launched. Signal-safe to read.
 #[derive(Debug)]
 pub(crate) struct Launched {
     /// From the start of the process, nanoseconds, times two, and one for a cold launch; 0 before.

@@ -38,7 +38,7 @@ impl Cfi {
         let mut now = *known & preserved(arch);
         let mut return_address = match arch {
             Arch::X86_64 => None,
-            // Not saved (yet): still in the link register.
+            // The return address is in the link register until a rule saves it.
             Arch::Arm64 => Some(before.lr()),
         };
         registers.set(arch.sp(), cfa);
@@ -111,7 +111,7 @@ pub(crate) enum Left {
     Jump(u64),
 }
 
-/// Why a row could not be evaluated.
+/// The reason why a row could not be evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// It needs a register whose value is not known.

@@ -65,8 +65,8 @@ impl Instructions {
         }
     }
 
-    /// Those of a CIE, which define the row that all of its entries begin with; `None` where they are not
-    /// plain.
+    /// Reads the instructions of a CIE, which define the row with which all of its entries begin; `None` if they are
+    /// not plain.
     fn common(&self, code: CallFrameInstructionIter<'_, CfiSlice<'_>>) -> Option<Defined> {
         let mut each = code.clone();
         while let Some(code) = each.next().ok()? {
@@ -149,7 +149,7 @@ impl Instructions {
         (offset.is_multiple_of(step) && offset <= FURTHEST).then_some(())
     }
 
-    /// Not one of those in which a landing pad is given an exception: a function that saves them
+    /// Refuses the registers in which a landing pad is given an exception: a function that saves them
     /// restores another frame's registers.
     fn own(&self, register: Register) -> Option<()> {
         (register.0 > 1).then_some(())

@@ -10,7 +10,7 @@ use crate::capture::section::Bytes;
 /// Bytes that framehop holds.
 #[derive(Clone)]
 pub(super) enum ShownBytes {
-    /// Those of an image.
+    /// Bytes of an image.
     Own(Bytes),
     /// The section that is shown.
     Section(Arc<Window>),
@@ -34,7 +34,7 @@ const HEADER: u32 = u32::from_le_bytes([1, 0x3b, 0x03, 0x3b]);
 impl Shown {
     /// Nothing, and what framehop is given of it: the section, and the search table. Not signal-safe.
     pub(super) fn new() -> (Shown, ShownBytes, ShownBytes) {
-        // At 0 from here, one entry, of a function that may begin anywhere.
+        // The section at 0 from here, and one entry, of a function that may begin anywhere.
         let words = [HEADER, 0, 1, 1 << 31, 0];
         let window = Arc::new(Window {
             section: AtomicPtr::new(ptr::null_mut()),

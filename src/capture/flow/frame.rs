@@ -44,7 +44,7 @@ pub(super) struct FrameState {
 }
 
 impl FrameState {
-    /// Behind a call, at the function's first instruction.
+    /// The frame at the function's first instruction, behind the call.
     pub(super) fn entered(arch: Arch) -> FrameState {
         let (sp, return_address) = match arch {
             Arch::X86_64 => (8, Some(-8)),
@@ -78,8 +78,8 @@ impl FrameState {
             .is_some_and(|register| (9..18).contains(&register))
     }
 
-    /// By fp where that points to the caller's, since it does not move, as sp may on ways that were not followed;
-    /// by sp otherwise.
+    /// The rule for this frame: by fp if that points to the caller's, since it does not move, as sp may on ways that
+    /// were not followed; by sp otherwise.
     pub(super) fn rule(&self) -> Option<Rule> {
         if self.restored {
             return Some(Rule::RestoredContext);
@@ -110,8 +110,8 @@ impl FrameState {
         )
     }
 
-    /// Behind a branch back that was not taken since sp is where it is to be. Whether a branch to
-    /// `target` from `at` is one, the flags of the comparison tell.
+    /// Leaves a loop that moves sp: at a branch back that is not taken because sp has reached its bound. The flags of
+    /// the comparison tell if a branch to `target` from `at` is one.
     pub(super) fn leave_loop(&mut self, at: u64, target: u64, unless_equal: bool) {
         if let Some((_, bound)) = self.bound
             && self.at_bound

@@ -17,7 +17,7 @@ use crate::capture::registers::Arch;
 pub(crate) enum EntryConfidence {
     /// Each of its instructions.
     All,
-    /// Those that a way from the beginning leads to.
+    /// The instructions that a way from the beginning leads to.
     Followed,
     /// None: a way from there does not agree with itself.
     Nothing,

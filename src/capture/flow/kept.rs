@@ -120,7 +120,7 @@ pub(super) fn follow(i: &Instruction, before: Option<i32>, frame: &mut FrameStat
     frame.kept = Some(kept).filter(|_| is_somewhere);
 }
 
-/// Behind a call, registers that it need not preserve are lost.
+/// Forgets, behind a call, the registers that it need not preserve.
 pub(super) fn call(frame: &mut FrameState) {
     const PRESERVED: [u8; 6] = [3, 5, 12, 13, 14, 15];
     if let Some(kept) = &mut frame.kept {

@@ -30,15 +30,15 @@ use straight::{is_return, last_block, loses_stack, straight};
 /// The instruction that runs next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Successor {
-    /// Behind it.
+    /// The next instruction.
     Behind,
-    /// Behind it, unless the callee does not return.
+    /// The next instruction, unless the callee does not return.
     BehindCall,
     /// There.
     Jump(u64),
     /// There, or behind it.
     Branch(u64),
-    /// To where a register points: into the function, by a table, or out of it.
+    /// The address in a register: into the function, by a table, or out of it.
     ByTable,
     /// Out of the function.
     Out,
@@ -77,7 +77,7 @@ impl<'t> Code<'t> {
         instruction(self.bytes, self.start, address)
     }
 
-    /// Of any function.
+    /// The instruction at an address of any function around.
     fn anywhere(&self, address: u64) -> Option<&'t [u8]> {
         instruction(self.around.1, self.around.0, address)
     }
@@ -99,12 +99,12 @@ fn instruction(bytes: &[u8], start: u64, address: u64) -> Option<&[u8]> {
 pub(crate) enum RuleConfidence {
     /// A way from the function's start was found.
     Followed,
-    /// By a jump table or an exception alone, as it seems: as in the body.
+    /// The rule of the body: a way leads here by a jump table or an exception alone, as it seems.
     Body,
     /// The same at this address, and then what the instructions since do.
     FromBody(u64),
-    /// By a jump table that is not in the function's own bytes, before which the frame was left: as behind
-    /// that, or as in the body.
+    /// The rule of the body, or the one behind a jump table that is not in the function's own bytes, before which the
+    /// frame was left.
     Either,
 }
 
@@ -283,7 +283,7 @@ impl Follower {
                                 branches += 1;
                             }
                         }
-                        // Else instructions end there.
+                        // A table that could not be read ends the instructions.
                         if table > at && !is_read {
                             range.end = range.end.min(table);
                         }

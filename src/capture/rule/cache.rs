@@ -89,7 +89,7 @@ impl KnownRule {
         Rule::unpack(self.word)
     }
 
-    /// Of a guess: what would be usual if it were certain.
+    /// The rule of a guess, as it would be if it were certain.
     pub(crate) fn guess(self) -> Option<FrameRule> {
         let Rule::Guess { base, cfa, ra, fp } = self.rule() else {
             return None;
@@ -128,9 +128,9 @@ impl RuleCache {
         }
     }
 
-    /// Has the cache forget what was learnt under another generation of images. Signal-safe.
+    /// Forgets rules that were learnt under another generation of images. Signal-safe.
     ///
-    /// Each rule carries the low bits of its generation; all are wiped when those come round.
+    /// Each rule carries the low bits of its generation; all are wiped when those wrap around.
     pub(crate) fn use_generation(&mut self, generation: u64) {
         if self.generation >> GENERATION_BITS != generation >> GENERATION_BITS {
             self.sets.fill(Set::default());

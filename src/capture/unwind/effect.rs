@@ -104,7 +104,7 @@ impl Operands {
         }
     }
 
-    /// Of an instruction that writes to the other operand, not to the register.
+    /// The effect of an instruction that writes to the other operand, not to the register.
     fn written(&self) -> Effect {
         let to = self.base.filter(|_| self.direct);
         to.map_or(Effect::None, write)

@@ -35,7 +35,7 @@ impl<M: Memory> Walk<'_, M> {
             }
         }
         self.check_advance(cfa, rule.by_fp)?;
-        // Behind a guess it may be another frame's.
+        // The frame pointer behind a guess may be another frame's.
         let is_own = !rule.by_fp || known & 1 << self.arch.fp() != 0;
         let found = match is_own {
             true => Found::UnwindInfo,

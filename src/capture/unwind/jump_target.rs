@@ -6,8 +6,8 @@ use crate::capture::memory::Memory;
 use crate::report::model::{Found, WalkEnd};
 
 impl<M: Memory> Walk<'_, M> {
-    /// To the frame that the code at pc restores: the next frame is the one that it will go on in,
-    /// at the very instruction. Where that is not known the walk ends.
+    /// Leaves the frame to the one that the code at pc restores: the next frame is the one that it will go on in, at
+    /// the very instruction. If that is not known the walk ends.
     #[cold]
     pub(super) fn leave_by_jump_target(&mut self, image: Option<u32>) -> Result<(), WalkEnd> {
         let images = self.images;

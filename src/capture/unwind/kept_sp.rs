@@ -6,8 +6,9 @@ use crate::capture::memory::Memory;
 use crate::report::model::{Found, WalkEnd};
 
 impl<M: Memory> Walk<'_, M> {
-    /// By what is kept in a register, or a word of the stack at `at` words from sp and, with a register, as many
-    /// more; the CFA is `above` words further, the caller's frame pointer in the slot, if it was saved.
+    /// Leaves the frame by the value in a register, or in a word of the stack at `at` words from sp and, with a
+    /// register, as many more; the CFA is `above` words further, the caller's frame pointer in the slot, if it was
+    /// saved.
     #[cold]
     pub(super) fn leave_by_kept_sp(
         &mut self,

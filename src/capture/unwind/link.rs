@@ -10,11 +10,11 @@ use crate::capture::rule::Rule;
 use crate::report::model::{Found, WalkEnd};
 
 impl<M: Memory> Walk<'_, M> {
-    /// By the register that has the return address, the CFA `cfa` words above sp, and the slot of the caller's
-    /// frame pointer, if it was saved.
+    /// Leaves the frame by the register that has the return address. The CFA is `cfa` words above sp; `fp` is the slot
+    /// of the caller's frame pointer, if it was saved.
     ///
-    /// Of a frame that has made a call the register is only known if what it called has saved nothing:
-    /// what the walk began with is then there still.
+    /// If the frame has made a call, the register is only known if its callees have saved nothing: then it still has
+    /// the value with which the walk began.
     #[cold]
     pub(super) fn leave_by_link(
         &mut self,

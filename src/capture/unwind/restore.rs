@@ -115,7 +115,7 @@ mod tests {
     const JUMP_TARGET: u64 = 0x40_0200;
     const CAUGHT: u64 = 0x40_0300;
 
-    /// At 0x40_0000 a function that pushes, calls (to return to 0x40_0006), and pops; and the calls
+    /// An image with a function at 0x40_0000 that pushes, calls (to return to 0x40_0006), and pops; and the calls
     /// that return to the two addresses above.
     fn images() -> Images {
         let mut bytes = vec![0x90; 0x1000];

@@ -156,8 +156,7 @@ impl<M: Memory> Walk<'_, M> {
         Ok(())
     }
 
-    /// Behind a frame that needed every register the short way is taken again: further out they are seldom
-    /// needed.
+    /// Takes the short way again behind a frame that needed every register: further out they are seldom needed.
     pub(super) fn settle(&mut self) {
         let arrived = self.behind == 0 && (1..MOST_AGAIN).contains(&self.again);
         if self.way == Way::Full && !arrived {

@@ -252,7 +252,7 @@ pub(super) fn to_return<M: Memory>(
             }
             Effect::LosesFrame => fp = None,
             Effect::Jump(Some(by)) => at = at.checked_add_signed(by)?,
-            // To another function, in whose stead this one's caller is returned to.
+            // A jump to another function, which returns to this one's caller in its stead.
             Effect::Return | Effect::Jump(None) => return Some(Return { slot: sp, fp, pops }),
             Effect::Stop | Effect::LosesStack => return None,
         }

@@ -6,7 +6,7 @@ use crate::capture::registers::{Arch, Registers};
 use crate::report::model::{Found, WalkEnd};
 
 impl<M: Memory> Walk<'_, M> {
-    /// To what the signal interrupted, as the kernel of the image's system saves it.
+    /// Leaves the handler to the code that the signal interrupted, as the kernel of the image's system saves it.
     #[cold]
     pub(super) fn leave_handler(&mut self, image: Option<u32>) -> Result<(), WalkEnd> {
         let is_mach_o = image
@@ -95,7 +95,7 @@ impl<M: Memory> Walk<'_, M> {
         self.resume(registers)
     }
 
-    /// At an instruction that was about to run, with all registers.
+    /// Goes on at an instruction that was about to run, with all registers.
     fn resume(&mut self, registers: Registers) -> Result<(), WalkEnd> {
         if registers.sp() <= self.state.sp {
             self.count_switch()?;

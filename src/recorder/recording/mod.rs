@@ -48,7 +48,7 @@ pub(crate) struct Recording {
     torn: bool,
     /// True if sections are missing, and the file does not say so.
     is_missing_unsaid: bool,
-    /// Of its name while it is written.
+    /// Ending of its name while it is written.
     ending: &'static str,
     /// The name that it has instead, where it was made beforehand and could not be renamed.
     misnamed: Option<Name>,

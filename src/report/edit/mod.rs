@@ -24,7 +24,7 @@ pub(crate) struct Origin {
     pub(crate) launch: [u8; 16],
     /// Identifies the report.
     pub(crate) id: [u8; 16],
-    /// When it was begun, nanoseconds since the Unix epoch.
+    /// Time at which it was begun, nanoseconds since the Unix epoch.
     pub(crate) time: u64,
     /// Kind of the event; `None` if the report has no `event` section.
     pub(crate) kind: Option<EventKind>,

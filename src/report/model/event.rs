@@ -34,7 +34,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// Those that this version knows.
+    /// The kinds that this version knows.
     pub(crate) const KNOWN: [EventKind; 7] = [
         EventKind::Stall,
         EventKind::Crash,
@@ -168,7 +168,7 @@ pub struct Signal<H: Hold = Owned> {
     pub extra: H::Extra,
 }
 
-/// When a stall is one.
+/// Thresholds that make a freeze a stall.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
 pub struct Thresholds<H: Hold = Owned> {

@@ -1,4 +1,4 @@
-//! Frames, how they were found, and why there are no more of them.
+//! Frames, how they were found, and the reason for which there are no more of them.
 
 use serde::{Deserialize, Serialize};
 
@@ -84,7 +84,7 @@ impl Found {
     }
 }
 
-/// Why a walk stopped.
+/// The reason why a walk stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]

@@ -68,7 +68,7 @@ where
     H::Text: Default,
     H::Extra: Default,
 {
-    /// Of this version of the format and of the Unix epoch, and nothing else is known.
+    /// A head of this version of the format and of the Unix epoch; nothing else is known.
     fn default() -> Self {
         Head {
             format: Format::default(),

@@ -43,7 +43,7 @@ pub struct Thread<H: Hold = Owned> {
     /// *else unknown; ns*
     #[serde(with = "Maybe::<Nanos>")]
     pub cpu: Option<Duration>,
-    /// Why the walk stopped: `root`, `truncated`, `unreadable`, `no unwind info`, `limit`.
+    /// The reason why the walk stopped: `root`, `truncated`, `unreadable`, `no unwind info`, `limit`.
     /// *else unknown*
     #[serde(
         deserialize_with = "lenient",
@@ -82,7 +82,7 @@ impl Thread {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
 pub struct Sample<H: Hold = Owned> {
-    /// Since the stall's start.
+    /// Time since the stall's start.
     /// *always; ns*
     #[serde(with = "As::<Nanos>")]
     pub at: Duration,
@@ -98,7 +98,7 @@ pub struct Sample<H: Hold = Owned> {
     /// *else unknown*
     #[serde(deserialize_with = "lenient")]
     pub state: Option<H::Text>,
-    /// Why the walk stopped before, as in `thread`.
+    /// The reason why the walk stopped earlier, as in `thread`.
     /// *else the walk reached the thread's first function, or unknown*
     #[serde(
         deserialize_with = "lenient",

@@ -19,7 +19,7 @@ pub struct Vitals<H: Hold = Owned> {
     /// *else unknown*
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory<H>>,
-    /// Since the process started.
+    /// Time since the process started.
     /// *else unknown; ns*
     #[serde(with = "Maybe::<Nanos>", skip_serializing_if = "Option::is_none")]
     pub uptime: Option<Duration>,
@@ -97,7 +97,7 @@ pub struct Memory<H: Hold = Owned> {
     /// *else unknown; bytes*
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub device_total: Option<u64>,
-    /// Of it, free or easily freed.
+    /// Memory of the device that is free or easily freed.
     /// *else unknown; bytes*
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub device_free: Option<u64>,

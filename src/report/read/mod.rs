@@ -230,7 +230,7 @@ impl<'a> SectionReader<'a> {
         decode(self.bytes, section.map, section.kind, &mut self.damages)
     }
 
-    /// Why the report ends before `section`, if it does.
+    /// The reason why the report ends before `section`, if it does.
     fn ends_before(&self, section: &SectionAt<'_>, ended: bool) -> Option<&'static str> {
         if ended {
             Some("they come after its `end`; several reports in one stream are read one by one")

@@ -13,7 +13,7 @@ const REDACTED_USER: &str = "(user)";
 pub(crate) struct UserNames(Vec<String>);
 
 impl UserNames {
-    /// Those in the paths of `report`.
+    /// Collects the names in the paths of `report`.
     pub(super) fn of(report: &mut Report) -> UserNames {
         let mut names = BTreeSet::new();
         each_text(report, &mut |text| {

@@ -139,7 +139,7 @@ fn a_deep_stack_keeps_both_ends_and_the_count_between() {
     let deep: Vec<u64> = (0..1_000).rev().collect();
     samples.add(0, None, &stack(&deep), None, WalkEnd::Root);
     let deeper: Vec<u64> = (0..1_100).rev().collect();
-    // Of this one the capture has left out 588 frames behind the first 448.
+    // The capture has left out 588 frames of this stack behind the first 448.
     let captured: Vec<u64> = [&deeper[..448], &deeper[1_036..]].concat();
     let gap = Omitted {
         at: 448,

@@ -101,7 +101,7 @@ impl Detector {
         .map(|&reason| episode.not_counted[reason as usize])
         .sum();
         let lasted = now.saturating_sub(start).saturating_sub(lost);
-        // At the end, the thread is idle again and its clocks are not read any more.
+        // The thread is idle again at the end, and its clocks are not read any more.
         let cpu = observation
             .cpu
             .max(self.last.cpu)

@@ -18,7 +18,7 @@ pub struct Detector {
     pub(super) observations: u32,
     /// The last observation.
     pub(super) last: Observation,
-    /// When the thread was last seen to work; it rests this long after.
+    /// Time at which the thread was last seen to work; it rests this long after.
     pub(super) active: u64,
     /// True while the watchdog sleeps until it is woken.
     pub(super) asleep: bool,

@@ -1,4 +1,4 @@
-//! When the watchdog observes next: each time-out of a turn, ever more rarely in a stall, never while the app rests.
+//! The time of the next observation: each time-out of a turn, ever more rarely in a stall, never while the app rests.
 
 use super::detector::Detector;
 use super::observation::Next;
@@ -14,7 +14,7 @@ const SAMPLES_SLOW_DOWN: u64 = 2_000_000_000;
 pub(super) const NEVER_BEAT: u64 = 60_000_000_000;
 
 impl Detector {
-    /// When the watchdog observes next, and whether the next beat wakes it.
+    /// Returns the time of the next observation, and if the next beat wakes the watchdog.
     pub(super) fn next(&mut self, now: u64, due: u64) -> Next {
         let tolerance = self.tolerance();
         self.asleep = false;

@@ -18,11 +18,11 @@ pub(super) struct Episode {
     pub(super) turn_from: u64,
     /// Set if its first turns may have been quick ones with a rest behind them.
     pub(super) ambiguous: Option<AmbiguousTurn>,
-    /// When the last slow turn that is over ended.
+    /// Time at which the last slow turn that is over ended.
     pub(super) slow_end: Option<u64>,
-    /// Since when a nested run loop waits.
+    /// Time since which a nested run loop waits.
     pub(super) modal: Option<u64>,
-    /// Since when the thread is idle between two turns of the episode.
+    /// Time since which the thread is idle between two turns of the episode.
     pub(super) idle: Option<u64>,
     pub(super) counted: u64,
     pub(super) not_counted: [u64; Reason::ALL.len()],
@@ -31,7 +31,7 @@ pub(super) struct Episode {
     pub(super) next_sample: u64,
     /// True if beats wake the watchdog.
     pub(super) exact: bool,
-    /// Since when the thread rests before its first beat.
+    /// Time since which the thread rests before its first beat.
     pub(super) rests: Option<u64>,
 }
 

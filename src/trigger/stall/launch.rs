@@ -31,7 +31,7 @@ impl Detector {
         }
         let waits = matches!(observation.waits, Waits::Disk | Waits::Lock);
         if waits && episode.rests.is_some() {
-            // Not since the last observation, as far as is known.
+            // The wait may have begun after the last observation.
             *episode = self.episode_from(observation, now, true);
             return Launching::Begins;
         }
@@ -49,9 +49,9 @@ impl Detector {
         before
     }
 
-    /// When to observe again at a thread that was seen to wait for a disk or a lock before its first beat. Not in step
-    /// with anything that comes regularly: a disk that is written to sixty times a second would be seen each time, or
-    /// never.
+    /// Returns the time of the next observation of a thread that was seen to wait for a disk or a lock before its first
+    /// beat. It is not in step with anything that comes regularly: a disk that is written to sixty times a second would
+    /// be seen each time, or never.
     pub(super) fn next_in_wait(&self, now: u64) -> Option<u64> {
         const OF_64: [u64; 8] = [17, 27, 21, 33, 13, 29, 19, 25];
         let waits = matches!(self.last.waits, Waits::Disk | Waits::Lock);
@@ -76,7 +76,7 @@ impl Detector {
         decision
     }
 
-    /// When to observe again at a thread that has rested for so long; `at` is the next on the grid.
+    /// Returns the time of the next observation of a thread that has rested for so long; `at` is the next on the grid.
     pub(super) fn next_at_rest(rested: u64, now: u64, at: u64) -> Option<u64> {
         match rested {
             NEVER_BEAT.. => None,

@@ -11,7 +11,7 @@ pub struct Observation {
     pub now: u64,
     /// The same with the time that the machine slept.
     pub boot: u64,
-    /// When this observation was due.
+    /// Time at which this observation was due.
     pub due: u64,
     /// The watched thread's last report.
     pub beat: Beat,
@@ -55,12 +55,12 @@ pub enum Decision {
     /// A first beat was missed: take a stack, in case that it becomes a stall. So many nanoseconds
     /// since the start.
     FirstMiss {
-        /// Since the start, nanoseconds.
+        /// Time since the start, nanoseconds.
         at: u64,
     },
     /// Take a further stack.
     Sample {
-        /// Since the start, nanoseconds.
+        /// Time since the start, nanoseconds.
         at: u64,
     },
     /// The missed beat came after all: forget the stacks.
@@ -73,7 +73,7 @@ pub enum Decision {
     Dropped(Reason),
 }
 
-/// When to observe again.
+/// The time of the next observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Next {
     /// Monotonic clock, nanoseconds; `None`: only when it is woken.

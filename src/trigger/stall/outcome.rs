@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Why time was not counted.
+/// The reason why time was not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {

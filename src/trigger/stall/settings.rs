@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// When a freeze of the watched thread is a stall.
+/// Thresholds that make a freeze of the watched thread a stall.
 ///
 /// ```
 /// use std::time::Duration;

@@ -95,7 +95,7 @@ impl Access {
                 let value = machine.load(address).filter(|_| self.whole);
                 write(machine, register as usize, value);
             }
-            // Of a vector register only that it is written is known, and not more than 16 bytes.
+            // The value of a vector register is not known, only that not more than 16 bytes are written.
             (false, true) => {
                 machine.store(address, None)?;
                 machine.store(address.map(|address| address.wrapping_add(8)), None)?;
@@ -156,7 +156,7 @@ fn single<M: Memory>(word: u32, machine: &mut Machine<'_, M>) -> Option<()> {
         return access.run(machine, word & 31, address);
     }
     if word >> 21 & 1 == 1 {
-        // By a register: from where is not known.
+        // An offset in a register: the address is not known.
         return access.run(machine, word & 31, None);
     }
     let offset = i64::from((word << 11) as i32 >> 23);

@@ -164,7 +164,7 @@ fn operand<M: Memory>(i: &Instruction, machine: &Machine<'_, M>) -> Option<Opera
     if mode == 3 {
         return Some(Operand::Register(number(rm)));
     }
-    // By an index, by rip, or in a segment: not known.
+    // An address by an index, by rip, or in a segment is not known.
     let base = i.base.filter(|_| !i.odd).map(number);
     let from = base.and_then(|base| machine.get(base));
     Some(Operand::Memory(

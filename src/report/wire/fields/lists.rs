@@ -104,7 +104,7 @@ pub(crate) mod extra {
     pub(crate) use super::pairs::serialize;
     use super::*;
 
-    /// Not lenient as a whole: what a section holds besides its fields is a map.
+    /// Reads the keys that have no field of their own: it is strict, since they are always a map.
     pub(crate) fn deserialize<'de, V: Deserialize<'de>, D: Deserializer<'de>>(
         d: D,
     ) -> Result<Vec<(String, V)>, D::Error> {

@@ -172,7 +172,7 @@ pub(crate) mod bytes {
         optional::deserialize(d).map(Option::unwrap_or_default)
     }
 
-    /// Those that may be missing.
+    /// Raw bytes that may be missing.
     pub(crate) mod optional {
         use super::*;
 

@@ -15,7 +15,7 @@ pub(super) enum Keys {
     Any,
     /// Any texts.
     Texts,
-    /// Those of a struct; what else there is goes into its field [`EXTRA`].
+    /// The fields of a struct; other keys go into its field [`EXTRA`].
     Fields(&'static [&'static str]),
 }
 

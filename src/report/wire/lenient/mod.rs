@@ -158,7 +158,7 @@ fn array(token: Token<'_>) -> Option<u32> {
     }
 }
 
-/// Why a value is not what it should be.
+/// The reason why a value is not what it should be.
 #[derive(Debug)]
 pub(crate) struct Error {
     /// Offset of the value; `None` if the caller knows it.
