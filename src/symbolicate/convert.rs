@@ -24,7 +24,7 @@ use super::symbols::{Named, ObjectSymbols};
 
 /// Makes it; `None` where symbolic cannot read all of the DWARF: damage, entries that nest without end,
 /// and what lies in other files; where code lies further than 4 GiB from the base, as a SymCache has 32 bits
-/// for an address; or once `stop` is set.
+/// for an address; or once `stop` is set. Behind the SymCache stands how many units have damaged lines, as `u64`.
 pub(crate) fn convert(
     object: &ObjectFile,
     sections: &Arc<DwarfSections>,
@@ -33,6 +33,9 @@ pub(crate) fn convert(
 ) -> Option<Vec<u8>> {
     let end = object.code.last().map_or(0, |&(_, end)| end);
     u32::try_from(end.checked_sub(object.base)?).ok()?;
+    let mended = guard::mended(sections, None);
+    let damaged = mended.as_ref().map_or(0, |(_, count)| *count);
+    let sections = &mended.map_or_else(|| sections.clone(), |(mended, _)| Arc::new(mended));
     let mut direct = Direct::new(object, sections, None);
     let dwarf = guard::view_all(sections, None)?;
     if direct.is_partial || !guard::all_sound(&dwarf) {
@@ -62,6 +65,7 @@ pub(crate) fn convert(
     making.gaps();
     let mut bytes = Vec::new();
     making.converter.serialize(&mut bytes).ok()?;
+    bytes.extend((damaged as u64).to_le_bytes());
     Some(bytes)
 }
 
@@ -112,7 +116,7 @@ impl Making<'_> {
             {
                 function.name = Name::new(full, NameMangling::Unknown, name.language());
             }
-            fill(&mut function);
+            fill(&mut function, direct.read()?, base);
             self.converter.process_symbolic_function(&function);
             self.covered
                 .push((function.address, function.end_address()));
@@ -185,9 +189,10 @@ impl Making<'_> {
     }
 }
 
-/// Gives the code of a function and of those inlined into it that has no row a row of no file. Without one
+/// Gives the code of a function and of those inlined into it that has no row, as symbolic reads one sequence
+/// for each function, the rows of the others, and where there are none a row of no file. Without one
 /// symbolic leaves the inlined function out there, and what is its caller's has the row before.
-fn fill(function: &mut Function<'_>) {
+fn fill<'a>(function: &mut Function<'a>, addr2line: &'a Addr2Line, base: u64) {
     let rows = function.lines.iter();
     let ends = rows.map(|row| (row.address, row.address + row.size.unwrap_or(1)));
     let (start, end) = (function.address, function.end_address());
@@ -198,11 +203,24 @@ fn fill(function: &mut Function<'_>) {
         line: 0,
     };
     let gaps = gaps(&merged(ends.collect()), (start, end));
-    if !gaps.is_empty() {
-        function.lines.extend(gaps.into_iter().map(nothing));
+    for gap in gaps {
+        let rows = addr2line.rows(gap.0 + base, gap.1 + base);
+        let rows: Vec<_> = rows.iter().map(|row| line_info(row, base)).collect();
+        let ends = rows
+            .iter()
+            .map(|row| (row.address, row.address + row.size.unwrap_or(1)));
+        let left = self::gaps(&merged(ends.collect()), gap);
+        function.lines.extend(left.into_iter().map(nothing));
+        function.lines.extend(rows);
         function.lines.sort_by_key(|row| row.address);
     }
-    function.inlinees.iter_mut().for_each(fill);
+    // Behind the end of what reaches out of its caller symbolic knows nothing of that.
+    let is_within =
+        |inlined: &Function<'_>| start <= inlined.address && inlined.end_address() <= end;
+    function.inlinees.retain(is_within);
+    for inlined in &mut function.inlinees {
+        fill(inlined, addr2line, base);
+    }
 }
 
 /// The same ranges in order, those that touch or overlap as one.

@@ -112,6 +112,15 @@ impl DebugFile {
         dwarf.direct.as_ref().is_some_and(Direct::is_missing_a_part)
     }
 
+    /// Returns the number of its units with lines that can be read in part only, as far as is known.
+    pub(crate) fn damaged_units(&self) -> usize {
+        if let Some(table) = self.inner.full_table.get() {
+            return table.damaged;
+        }
+        let dwarf = lock(&self.inner.dwarf);
+        dwarf.direct.as_ref().map_or(0, Direct::damaged)
+    }
+
     /// The answer for a link-time address; `None` where the truth is unknown.
     pub(crate) fn lookup(&self, svma: u64) -> Option<Resolved> {
         let inner = &self.inner;
@@ -301,5 +310,7 @@ fn named(name: &str) -> Frame {
     Frame::named(name, &names::demangle(name))
 }
 
+#[cfg(test)]
+mod mutated;
 #[cfg(test)]
 mod tests;

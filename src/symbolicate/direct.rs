@@ -27,6 +27,8 @@ pub(crate) struct Direct {
     shared: Option<&'static DwarfSections>,
     /// Code of an ELF image, until the lines of folded functions were taken out.
     folds: Option<Vec<(u64, u64)>>,
+    /// Count of units with damaged lines, once one of them was read, and all were mended.
+    damaged: Option<usize>,
     /// What all of the above reads; dropped last.
     sections: Vec<Arc<DwarfSections>>,
 }
@@ -65,12 +67,18 @@ impl Direct {
         sections: &Arc<DwarfSections>,
         sup: Option<&Arc<DwarfSections>>,
     ) -> Direct {
-        let view = sections.view(sup.map(|sup| &**sup));
-        let units = Units::new(&view, &object.code);
-        let sections = match &units.lines_of_partial[..] {
-            [] => sections.clone(),
-            lines => Arc::new(sections.without_attributes(lines)),
-        };
+        let shared = sup.map(|sup| &**sup);
+        let (mut sections, mut damaged) = (sections.clone(), None);
+        let mut units = Units::new(&sections.view(shared), &object.code);
+        if units.has_damaged_lines
+            && let Some((mended, count)) = guard::mended(&sections, shared)
+        {
+            (sections, damaged) = (Arc::new(mended), Some(count));
+            units = Units::new(&sections.view(shared), &object.code);
+        }
+        if !units.lines_of_partial.is_empty() {
+            sections = Arc::new(sections.without_attributes(&units.lines_of_partial));
+        }
         // SAFETY: everything that reads these bytes stands in this value before `sections`, which
         // holds them, and gives out copies alone.
         let (own, shared) = unsafe { (forever(&sections), sup.map(|sup| forever(sup))) };
@@ -82,6 +90,7 @@ impl Direct {
             own,
             shared,
             folds: (!object.is_mach_o()).then(|| object.code.clone()),
+            damaged,
             sections: [Some(sections), sup.cloned()]
                 .into_iter()
                 .flatten()
@@ -93,6 +102,11 @@ impl Direct {
     pub(crate) fn read(&mut self) -> Option<&mut Addr2Line> {
         let read = || Addr2Line::new(&self.path, self.own, self.shared);
         self.addr2line.get_or_insert_with(read).as_mut()
+    }
+
+    /// Returns the number of units with lines that can be read in part only, as far as look-ups needed them.
+    pub(crate) fn damaged(&self) -> usize {
+        self.damaged.unwrap_or(0)
     }
 
     /// Whether a part of the debug information lies in a `.dwo` or `.dwp` file that is not there, as
@@ -108,9 +122,30 @@ impl Direct {
         if units.is_empty() {
             return None;
         }
+        let mut is_sound = self.allows(&units)?;
+        if self.damaged.is_none() && self.read()?.guard.has_damaged_lines {
+            let mended = guard::mended(self.own, self.shared);
+            self.damaged = Some(mended.as_ref().map_or(0, |(_, count)| *count));
+            if let Some((mended, _)) = mended {
+                self.replace(mended);
+                is_sound = self.allows(&units)?;
+            }
+        }
+        is_sound.then(|| self.read())?
+    }
+
+    fn allows(&mut self, units: &[usize]) -> Option<bool> {
         let addr2line = self.read()?;
-        let is_sound = addr2line.guard.allows(&addr2line.dwarf, &units);
-        is_sound.then_some(addr2line)
+        Some(addr2line.guard.allows(&addr2line.dwarf, units))
+    }
+
+    /// From now on these sections are read.
+    fn replace(&mut self, own: DwarfSections) {
+        let sections = Arc::new(own);
+        // SAFETY: as in `new`; `sections` keeps what was read before, too.
+        self.own = unsafe { forever(&sections) };
+        self.sections.push(sections);
+        self.addr2line = None;
     }
 
     /// What DWARF knows of a link-time address; `None` where that is nothing, or not sound.
@@ -141,11 +176,7 @@ impl Direct {
         if lines.is_empty() {
             return;
         }
-        let sections = Arc::new(self.own.without_lines(&lines));
-        // SAFETY: as in `new`; `sections` keeps what was read before, too.
-        self.own = unsafe { forever(&sections) };
-        self.sections.push(sections);
-        self.addr2line = None;
+        self.replace(self.own.without_lines(&lines));
     }
 
     /// Where the linker folded functions of one unit into that which begins at `begin`: the name of the
@@ -184,7 +215,9 @@ impl Addr2Line {
         let mut lookup = self.context.find_frames(svma);
         let mut frames = loop {
             match lookup {
-                LookupResult::Output(frames) => break frames.ok()?,
+                LookupResult::Output(Ok(frames)) => break frames,
+                // Its functions are damaged: the lines are those of a symbol.
+                LookupResult::Output(Err(_)) => return self.line_alone(svma),
                 LookupResult::Load { load, continuation } => {
                     // Without its other half a unit has lines, but not whose they are.
                     let split = self.split.load(&load)?;
@@ -219,6 +252,20 @@ impl Addr2Line {
             }
         }
         (!found.frames.is_empty()).then_some(found)
+    }
+
+    /// The line at an address, and nothing else.
+    fn line_alone(&self, svma: u64) -> Option<DwarfAnswer> {
+        let row = self.rows(svma, svma.checked_add(1)?).into_iter().next();
+        let (_, _, file, line) = row?;
+        Some(DwarfAnswer {
+            frames: vec![DwarfFrame {
+                name: None,
+                file: file.map(Into::into),
+                line: line.filter(|&line| line != 0),
+            }],
+            ..DwarfAnswer::default()
+        })
     }
 
     /// Where the linker folded functions of one unit into that which begins at `begin`: the name of the

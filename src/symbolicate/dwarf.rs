@@ -1,5 +1,6 @@
 //! The DWARF sections of one object, unpacked once, as gimli and symbolic read them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use addr2line::gimli::{self, EndianSlice, RunTimeEndian, SectionId};
@@ -94,6 +95,33 @@ impl DwarfSections {
                 if let Some(address) = lines.get_mut(at..at + usize::from(len)) {
                     address.fill(0xff);
                 }
+            }
+        })
+    }
+
+    /// The same with each of these stretches of `.debug_line` as one instruction that ends a sequence.
+    pub(crate) fn with_sequences_ended(&self, stretches: &[Range<usize>]) -> DwarfSections {
+        self.changed(SectionId::DebugLine, |lines| {
+            for stretch in stretches {
+                let Some(bytes) = lines.get_mut(stretch.clone()) else {
+                    continue;
+                };
+                // What is too short for it holds no row: two of no sequence.
+                bytes.fill(gimli::DW_LNS_copy.0);
+                let padding = match bytes.len() {
+                    0..=2 => continue,
+                    length if length < 0x80 => 1,
+                    _ => 8,
+                };
+                // The length of the instruction in so many bytes, behind a first one that is 0.
+                let mut length = bytes.len() - 1 - padding;
+                bytes[0] = 0;
+                for (index, byte) in bytes[1..=padding].iter_mut().enumerate() {
+                    let more = if index + 1 < padding { 0x80 } else { 0 };
+                    *byte = (length & 0x7f) as u8 | more;
+                    length >>= 7;
+                }
+                bytes[1 + padding] = gimli::DW_LNE_end_sequence.0;
             }
         })
     }

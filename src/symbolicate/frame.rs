@@ -129,7 +129,7 @@ pub struct Symbolicated {
     /// One for each of the report's samples, in full: the frames a sample shares with the one before
     /// it are filled in.
     pub samples: Vec<Stack>,
-    /// The images that frames point into but whose debug file was not found, each once.
+    /// The images that frames point into but whose debug file was not found, or not read in whole, each once.
     pub missing: Vec<Missing>,
     /// See [`KnownOwners`].
     pub(crate) known_owners: KnownOwners,
@@ -156,7 +156,7 @@ impl Symbolicated {
     }
 }
 
-/// An image without debug information.
+/// An image without debug information, or without all of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Missing {
@@ -170,6 +170,9 @@ pub struct Missing {
     pub symbols: bool,
     /// True if its debug file was there, but not the `.dwo` or `.dwp` file that holds a part of the debug information.
     pub split: bool,
+    /// Units of its debug information with damaged lines, of which those before and behind the damage
+    /// are read: as far as frames led there, of a table from the cache all.
+    pub damaged: usize,
     /// True if it belongs to the operating system: its debug files are not the app's to keep.
     pub system: bool,
     /// Other versions of it that were found, by UUID or build id.

@@ -5,6 +5,7 @@ use addr2line::gimli::{self, Dwarf, Reader as _, Section as _, Unit, UnitOffset,
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::dwarf::{DwarfSections, R};
+use super::lines;
 use super::roots::{self, MOST_READS};
 
 /// Functions inlined into one another deeper than this are damage. Real ones have been seen 60 deep.
@@ -27,6 +28,8 @@ pub(crate) struct Guard {
     /// How many bytes the lines of the units checked have.
     lines: usize,
     checked: FxHashMap<usize, bool>,
+    /// True once the lines of one of them were found damaged.
+    pub has_damaged_lines: bool,
     /// Of the units checked: where several functions begin, since the linker folded them, and their
     /// entries, as unit and offset in it.
     folded: FxHashMap<u64, Vec<FunctionEntry>>,
@@ -54,9 +57,10 @@ impl Guard {
         let lines = program.map_or(0, |program| program.header().raw_program_buf().len());
         self.lines = self.lines.saturating_add(lines);
         let is_bounded = self.lines <= MOST_READS.saturating_mul(dwarf.debug_line.reader().len());
-        let begins = unit
-            .filter(|_| is_bounded)
-            .and_then(|unit| functions(dwarf, &unit));
+        let unit = unit.filter(|_| is_bounded);
+        let is_damaged = |unit| !lines::damage(dwarf, unit).is_empty();
+        self.has_damaged_lines |= unit.as_ref().is_some_and(is_damaged);
+        let begins = unit.and_then(|unit| functions(dwarf, &unit));
         self.checked.insert(offset, begins.is_some());
         let Some(mut begins) = begins else {
             return false;
@@ -82,6 +86,32 @@ fn for_each_unit<'a>(dwarf: &Dwarf<R<'a>>, mut work: impl FnMut(usize, Unit<R<'a
             return;
         }
     }
+}
+
+/// `sections` with an end of a sequence in place of each damage in `.debug_line`, and how many units have such
+/// lines; `None` where none is found.
+pub(crate) fn mended(
+    sections: &DwarfSections,
+    shared: Option<&DwarfSections>,
+) -> Option<(DwarfSections, usize)> {
+    let dwarf = view_all(sections, shared)?;
+    let mut left = MOST_READS.saturating_mul(dwarf.debug_line.reader().len());
+    let (mut all, mut units, mut known) = (Vec::new(), 0, FxHashSet::default());
+    for_each_unit(&dwarf, |_, unit| {
+        let header = unit.line_program.as_ref().map(|program| program.header());
+        let Some(header) = header.filter(|header| known.insert(header.offset().0)) else {
+            return true;
+        };
+        let Some(rest) = left.checked_sub(header.raw_program_buf().len()) else {
+            return false;
+        };
+        left = rest;
+        let found = lines::damage(&dwarf, &unit);
+        units += usize::from(!found.is_empty());
+        all.extend(found);
+        true
+    });
+    (units > 0).then(|| (sections.with_sequences_ended(&all), units))
 }
 
 /// gimli's view of `sections`, to read each unit; `None` where its tables are more than any compiler writes.

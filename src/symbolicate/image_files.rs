@@ -113,6 +113,11 @@ impl ImageFiles {
     pub(crate) fn is_missing_a_part(&self) -> bool {
         self.files.iter().any(DebugFile::is_missing_a_part)
     }
+
+    /// Returns the number of units with lines that can be read in part only: see [`DebugFile::damaged_units`].
+    pub(crate) fn damaged_units(&self) -> usize {
+        self.files.iter().map(DebugFile::damaged_units).sum()
+    }
 }
 
 /// Returns true if one of `files` has debug information.

@@ -51,6 +51,7 @@ mod guard;
 mod identity;
 mod image_files;
 pub mod import;
+mod lines;
 mod names;
 mod object_file;
 mod pc;

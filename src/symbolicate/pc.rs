@@ -73,13 +73,11 @@ fn trap_is_passed(report: &Report) -> bool {
     else {
         return false;
     };
-    let x86 = !matches!(
-        report.head.arch.as_str(),
-        "arm64" | "arm64e" | "aarch64" | "arm"
-    );
+    let arch = report.head.arch.as_str();
     match signal.name.as_str() {
         "SIGSYS" => true,
-        "SIGTRAP" => x86, // `brk` leaves the program counter where it is
+        // `brk` and `udf` leave the program counter where it is
+        "SIGTRAP" => !arch.starts_with("arm") && !arch.starts_with("aarch"),
         _ => false,
     }
 }
@@ -157,7 +155,12 @@ mod tests {
         assert_eq!(lookups("SIGTRAP", "x86_64", &found), [0xfff, 0xfff]);
         assert_eq!(lookups("SIGSYS", "x86_64", &found), [0xfff, 0xfff]);
         assert_eq!(lookups("SIGSYS", "arm64", &found), [0xfff, 0xfff]);
-        assert_eq!(lookups("SIGTRAP", "arm64", &found), [0x1000, 0xfff]);
+        for arch in [
+            "arm64", "arm64e", "aarch64", "arm", "armv7", "armv7s", "armv7k",
+        ] {
+            let found = lookups("SIGTRAP", arch, &found);
+            assert_eq!(found, [0x1000, 0xfff], "{arch}");
+        }
     }
 
     #[test]

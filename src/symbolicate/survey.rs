@@ -16,6 +16,10 @@ pub(crate) struct UnitSurvey {
     pub versions: BTreeSet<u16>,
     /// `DW_AT_producer`, each once.
     pub producers: BTreeSet<String>,
+    /// Units that cannot be read.
+    pub unread: usize,
+    /// Units with lines that can be read in part only.
+    pub damaged: usize,
 }
 
 /// Reads the root of every unit; `None` if there is no DWARF.
@@ -31,6 +35,7 @@ pub(crate) fn survey(object: &ObjectFile) -> Option<UnitSurvey> {
         survey.units += 1;
         survey.versions.insert(header.version());
         let Ok(unit) = dwarf.unit(header) else {
+            survey.unread += 1;
             continue;
         };
         let mut entries = unit.entries();
@@ -42,5 +47,6 @@ pub(crate) fn survey(object: &ObjectFile) -> Option<UnitSurvey> {
             survey.producers.insert(producer.into_owned());
         }
     }
+    survey.damaged = guard::mended(&sections, shared.as_ref()).map_or(0, |(_, count)| count);
     Some(survey)
 }

@@ -202,7 +202,8 @@ impl ReportRun<'_> {
             let is_missing_a_part = files
                 .as_ref()
                 .is_some_and(|files| files.is_missing_a_part());
-            if has_debug_info && !is_missing_a_part {
+            let damaged = files.as_ref().map_or(0, |files| files.damaged_units());
+            if has_debug_info && !is_missing_a_part && damaged == 0 {
                 continue;
             }
             let Some(image) = self.report.images.get(*index as usize) else {
@@ -220,7 +221,8 @@ impl ReportRun<'_> {
                 id: image.id.clone(),
                 arch: image.arch.clone(),
                 symbols: files.is_some(),
-                split: has_debug_info,
+                split: is_missing_a_part,
+                damaged,
                 system: is_system(&image.name),
                 others: self
                     .symbolicator

@@ -24,6 +24,8 @@ type NamedFrame = (Frame, Option<u64>);
 /// The table of a whole debug file.
 pub(crate) struct FullTable {
     cache: SymCache<'static>,
+    /// Count of units with lines that can be read in part only.
+    pub damaged: usize,
     base: u64,
     texts: Mutex<SharedTexts>,
     /// What `cache` reads; dropped last.
@@ -40,14 +42,16 @@ struct SharedTexts {
 }
 
 impl FullTable {
-    /// Over the bytes of a SymCache; `base` is the image's link-time address.
+    /// Over what `convert` makes; `base` is the image's link-time address.
     pub(crate) fn new(bytes: SharedBytes, base: u64) -> Option<FullTable> {
         // SAFETY: `_bytes` keeps them for as long as `cache` reads them, and they never move: a
         // `SharedBytes` is a part of a mapped file or of a `Vec` that nothing else can change.
         let data: &'static [u8] =
             unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) };
+        let (data, damaged) = data.split_last_chunk()?;
         Some(FullTable {
             cache: SymCache::parse(data).ok()?,
+            damaged: u64::from_le_bytes(*damaged) as usize,
             base,
             texts: Mutex::default(),
             _bytes: bytes,

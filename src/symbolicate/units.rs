@@ -21,6 +21,8 @@ pub(crate) struct Units {
     /// for the files of their declarations. addr2line knows such units by the header of DWARF 5 alone, and
     /// takes their lines for code of theirs.
     pub lines_of_partial: Vec<usize>,
+    /// True if the lines of one that states no addresses are damaged.
+    pub has_damaged_lines: bool,
     /// Whether symbolic cannot read them: the entries of some lie in another file, or they share more
     /// than can be read for each.
     pub is_partial: bool,
@@ -38,6 +40,7 @@ impl Units {
             reach: Vec::new(),
             void: Vec::new(),
             lines_of_partial: Vec::new(),
+            has_damaged_lines: false,
             is_partial: false,
         };
         let mut lines_left = MOST_READS.saturating_mul(dwarf.debug_line.reader().len());
@@ -100,6 +103,7 @@ impl Units {
             reach: Vec::new(),
             void: Vec::new(),
             lines_of_partial: Vec::new(),
+            has_damaged_lines: false,
             is_partial: true,
         }
     }
@@ -160,6 +164,7 @@ impl Units {
     ) {
         let program = dwarf.debug_line.program(lines, address_size, None, None);
         let Ok((_, sequences)) = program.and_then(|program| program.sequences()) else {
+            self.has_damaged_lines = true;
             return; // addr2line does without them, too
         };
         for sequence in sequences {

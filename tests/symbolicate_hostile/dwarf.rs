@@ -265,3 +265,86 @@ fn tables_that_are_all_size_are_read_in_bounded_memory() {
     }
     assert!(most_memory() < 700 << 20, "{} bytes", most_memory());
 }
+
+/// What a line program is damaged by in its second sequence, of three: the rows around are read, at once and by the
+/// table of the whole file, and the damage is told.
+#[test]
+fn a_damaged_line_program_keeps_the_rows_before_and_behind() {
+    let row = |at: u32, line: u32| {
+        format!(
+            ".byte 0, 9, 2\n.quad main + {at}\n.byte 3\n.sleb128 {}\n.byte 1\n",
+            line - 1
+        )
+    };
+    let end = |len: u32| format!(".byte 2\n.uleb128 {len}\n.byte 0, 1, 1\n");
+    let back = ".byte 2, 0xf0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1\n";
+    let second = row(16, 20) + ".byte 2, 8, 3, 1, 1\n";
+    for (name, damage, third) in [
+        ("goes back", second.clone() + back + ".byte 0, 1, 1\n", true),
+        (
+            "goes back at once",
+            row(16, 20) + back + ".byte 0, 1, 1\n",
+            true,
+        ),
+        (
+            "a number too long",
+            second.clone() + ".byte 2\n.fill 200, 1, 0x80\n.byte 0, 1, 1\n",
+            true,
+        ),
+        (
+            "an instruction longer than all",
+            second.clone() + ".byte 0, 0xff, 0xff, 3, 2\n.byte 0, 1, 1\n",
+            true,
+        ),
+        (
+            "an address too short",
+            second.clone() + ".byte 0, 3, 2, 1, 1\n.byte 0, 1, 1\n",
+            true,
+        ),
+        ("no end", second.clone() + ".byte 4, 1, 4, 1\n", false),
+        (
+            "half an instruction",
+            second.clone() + &end(8) + ".byte 0\n",
+            false,
+        ),
+    ] {
+        let third = if third {
+            row(32, 30) + &end(16)
+        } else {
+            String::new()
+        };
+        let rows = row(0, 10) + &end(16) + &damage + &third;
+        let files = ".string \"a.c\"\n.byte 0, 0, 0";
+        let function = "
+            .uleb128 2
+            .string \"main\"
+            .quad main
+            .quad .Lend - main";
+        let abbreviations = "
+            .uleb128 2, 0x2e
+            .byte 0
+            .uleb128 0x3, 0x8, 0x11, 1, 0x12, 7, 0, 0";
+        let workshop = assembled(&(unit(abbreviations, function) + &line_program(files, &rows)));
+        let (path, main) = (workshop.path("a.so"), workshop.address("a.so", "main"));
+        let line = |addresses: &Addresses, at: u64| {
+            let frames = addresses.frames(main + at);
+            assert_eq!(frames[0].function.as_deref(), Some("main"), "{name}");
+            frames[0].line
+        };
+        let mut files = DebugFiles::new().system(false);
+        files.add(&path).unwrap();
+        let addresses = Addresses::new(&files, None, None).unwrap();
+        // Often enough that the whole table is made, too.
+        for _ in 0..200 {
+            assert_eq!(line(&addresses, 0), Some(10), "{name}");
+            if name != "goes back at once" {
+                assert_eq!(line(&addresses, 16), Some(20), "{name}");
+            }
+            let behind = (!third.is_empty()).then_some(30);
+            assert_eq!(line(&addresses, 32), behind, "{name}");
+        }
+        let ran = symbolicate(["--inspect", path.to_str().unwrap()]);
+        let told = ran.out.contains("damage: in the lines of 1 units");
+        assert!(told, "{name}: {}", ran.out);
+    }
+}

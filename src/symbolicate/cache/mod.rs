@@ -1,7 +1,7 @@
 //! Lookup tables on disk: mapped, keyed by what they were made of, written whole or not at all.
 //!
 //! A cache file begins with a magic, its length and its checksum (`u64` each); behind them stands a
-//! SymCache of symbolic's. All of it is checked before it is used, by a hash that takes several bytes
+//! SymCache of symbolic's, and what else is known of the file (`convert.rs`). All of it is checked before it is used, by a hash that takes several bytes
 //! a cycle: that is most of the time of a first answer. Its name holds the id, the size of the debug file
 //! and the version of the format: whatever changes, another file is looked for. One that belongs to
 //! another user, or that others may write, is not read.
@@ -33,7 +33,7 @@ const OLD_TABLE: &[u8; 8] = b"wdjtable";
 /// Magic, length and checksum.
 const HEADER: usize = 3 * 8;
 /// Counts up with every change of what a table holds.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// Bytes that are checked at a time, and then let go.
 const BLOCK: usize = 1 << 20;
 /// All tables together take no more than this by default.

@@ -126,6 +126,14 @@ fn describe(object: &ObjectFile, text: &mut String) {
                 survey.units,
                 versions.join(", ")
             );
+            if survey.damaged > 0 {
+                let count = survey.damaged;
+                let _ = writeln!(text, "    damage: in the lines of {count} units");
+            }
+            if survey.unread > 0 {
+                let count = survey.unread;
+                let _ = writeln!(text, "    damage: {count} units cannot be read");
+            }
             for producer in &survey.producers {
                 let _ = writeln!(text, "    made by: {}", plain(producer));
             }

@@ -47,6 +47,13 @@ pub(crate) fn missing_text(missing: &Missing) -> String {
     } else if missing.symbols {
         text.push_str("  (named by its symbol table alone)");
     }
+    if missing.damaged > 0 {
+        let count = missing.damaged;
+        let _ = write!(
+            text,
+            "  (lines damaged in {count} of its units; those around are read)"
+        );
+    }
     if !missing.others.is_empty() {
         let others: Vec<String> = missing.others.iter().map(|id| id_text(id)).collect();
         let _ = write!(text, "  (found only {})", others.join(", "));

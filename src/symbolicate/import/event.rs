@@ -4,7 +4,7 @@
 
 use super::draft::{Draft, frame, keep_frames};
 use super::fields::{Fields, unsigned};
-use super::{Layout, values};
+use super::{Layout, UNSAID, values};
 use crate::report::time::wall;
 use crate::report::{EventKind, Image, Reading, Signal, Thread, Value};
 use crate::symbolicate::frame::image_file_name;
@@ -46,7 +46,7 @@ pub(super) fn read(mut event: Fields) -> Reading {
         has_stack |= about && own.is_some();
         thread.extra = fields.into_extra();
         put_stack(&mut thread, own);
-        draft.thread(thread);
+        add(&mut draft, thread);
     }
     if !has_stack && stack.is_some() {
         let mut thread = Thread {
@@ -55,10 +55,25 @@ pub(super) fn read(mut event: Fields) -> Reading {
             ..Thread::default()
         };
         put_stack(&mut thread, stack);
-        draft.thread(thread);
+        add(&mut draft, thread);
     }
     event.keep("exception", exception);
     draft.finish(Layout::Event, event)
+}
+
+/// Adds a thread. Where its registers say that it stood elsewhere, its first frame is a caller's, too: that which
+/// the link register names.
+fn add(draft: &mut Draft, thread: Thread) {
+    let is_pc = |name: &str| matches!(name, "pc" | "rip" | "eip");
+    let pc = thread.registers.iter().find(|(name, _)| is_pc(name));
+    let pc = pc.map(|(_, pc)| *pc);
+    draft.thread(thread);
+    let added = draft.report.threads.last_mut();
+    if let Some(first) = added.and_then(|thread| thread.frames.first_mut())
+        && pc.is_some_and(|pc| pc != first.pc)
+    {
+        first.found = UNSAID;
+    }
 }
 
 /// Where no context names the app: the program's file, else the front of `release`, which is
@@ -216,4 +231,35 @@ fn put_stack(thread: &mut Thread, stack: Option<Value>) {
         .collect();
     thread.extra.extend(stack.into_extra());
     keep_frames(thread, left);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Found;
+    use crate::symbolicate::import;
+
+    #[test]
+    fn a_first_frame_that_is_not_at_the_program_counter_is_a_caller() {
+        for (register, pc, found) in [
+            ("pc", "0x1000", Found::Context),
+            ("rip", "0x1000", Found::Context),
+            ("pc", "0x0", UNSAID),
+            ("rip", "0x2000", UNSAID),
+            ("x0", "0x2000", Found::Context),
+        ] {
+            let text = format!(
+                r#"{{"exception": {{"values": [{{"type": "EXC_BAD_ACCESS", "stacktrace": {{
+                "frames": [{{"instruction_addr": "0x3000"}}, {{"instruction_addr": "0x1000"}}],
+                "registers": {{"{register}": "{pc}"}}}}}}]}}}}"#
+            );
+            let readings = import::read(text.as_bytes()).unwrap();
+            let frames = &readings[0].report.threads[0].frames;
+            assert_eq!(
+                (frames[0].pc, frames[0].found),
+                (0x1000, found),
+                "{register} {pc}"
+            );
+        }
+    }
 }

@@ -42,6 +42,7 @@ pub(super) fn report_json(origin: &str, symbolicated: &Symbolicated, style: &Sty
             "arch": missing.arch,
             "symbols": missing.symbols,
             "split": missing.split,
+            "damaged": missing.damaged,
             "system": missing.system,
             "others": missing.others.iter().map(|id| id_text(id)).collect::<Vec<_>>(),
         })
