@@ -15,7 +15,7 @@ pub const BEFORE_TRAPS: bool = cfg!(target_vendor = "apple");
 mod apple {
     pub use crate::platform::os::crash_info::message;
 
-    /// Has dyld tell of the images and their last words. Not signal-safe.
+    /// Registers with dyld for the images and their last words. Not signal-safe.
     pub fn install() {
         crate::platform::os::images::loader_counts();
     }

@@ -60,7 +60,7 @@ const CAN_CATCH: usize = 4;
 /// Index of `what()` in an exception's virtual table: behind the two destructors.
 const WHAT: usize = 2;
 
-/// Has `terminate` called when C++ gives up, if its runtime is loaded; once a process. Allocates.
+/// Sets `terminate` to be called when C++ gives up, if its runtime is loaded; once a process. Allocates.
 pub fn on_terminate(terminate: Terminate) -> bool {
     if !RUNTIME.load(Ordering::Acquire).is_null() {
         return true;

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Why the callback is called.
+/// The occasion on which the callback is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leaving {
     /// The process exits, with this status where libc gives it.
@@ -14,8 +14,8 @@ pub enum Leaving {
 
 /// The callback; null before [`on_leaving`].
 static LEAVING: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
-/// When the process began to exit, as time(2) gives it; 0 until then. It stays where the library that we are part of is
-/// unloaded; null where there was no memory for it.
+/// The time at which the process began to exit, as time(2) gives it; 0 until then. It stays when the library that we
+/// are part of is unloaded; null if there was no memory for it.
 static EXITS: AtomicPtr<libc::time_t> = AtomicPtr::new(std::ptr::null_mut());
 
 unsafe extern "C" {
@@ -24,12 +24,12 @@ unsafe extern "C" {
         argument: *mut c_void,
         library: *const c_void,
     ) -> c_int;
-    /// Of the library or program that we are part of.
+    /// The handle of the library or program that we are part of.
     static __dso_handle: c_void;
 }
 
-/// Has `leaving` called, once: when the process exits by `exit` or by the end of `main`, or when the library that we
-/// are part of is unloaded.
+/// Sets `leaving` to be called, once: when the process exits by `exit` or by the end of `main`, or when the library
+/// that we are part of is unloaded.
 ///
 /// Source: `__cxa_atexit` of the Itanium C++ ABI, 3.3.6: it is called at `exit`, or when the library of its handle is
 /// unloaded. Which of the two it is shows in a second one, a function of libc that no unloading concerns and that is

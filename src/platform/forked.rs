@@ -34,7 +34,7 @@ static OPEN: [ForkSlot; SLOTS] = [const {
     }
 }; SLOTS];
 
-/// Has children of `fork` give up what is kept from them, from now on. Not signal-safe.
+/// Makes children of `fork` give up the descriptors and locks that they must not keep, from now on. Not signal-safe.
 pub fn install() {
     static ONCE: First = First::new();
     if ONCE.is_now() {
@@ -155,12 +155,12 @@ impl<T> ForkLock<T> {
         }
     }
 
-    /// Behind it, in the parent.
+    /// Releases it behind the `fork`, in the parent.
     pub fn in_parent(&'static self) {
         let _ = self.let_go();
     }
 
-    /// Behind it, in the child.
+    /// Releases it behind the `fork`, in the child.
     pub fn in_child(&'static self) {
         if !self.let_go() && self.try_lock().is_none() {
             self.lost.store(true, Ordering::Release);

@@ -60,7 +60,7 @@ impl AsRef<[u8]> for FileMap {
 pub struct Reserved(Mapping);
 
 impl Reserved {
-    /// At least `length` bytes, all zero, of which the first `touched` are resident from now on; the
+    /// Reserves at least `length` bytes, all zero, of which the first `touched` are resident from now on; the
     /// others become so when they are first written to, at the price of a page fault for each page.
     pub fn touched(length: usize, touched: usize) -> Result<Reserved, SystemError> {
         let memory = Mapping::map(

@@ -2,7 +2,7 @@
 
 use super::{SystemError, Thread, context};
 
-/// Why a thread could not be captured.
+/// The reason why a thread could not be captured.
 #[cfg_attr(
     not(target_os = "linux"),
     allow(dead_code, reason = "some come on Linux alone")
@@ -77,7 +77,7 @@ pub struct MemoryUse {
     pub peak: Option<u64>,
     /// Memory of the machine.
     pub device_total: Option<u64>,
-    /// Of it, free or easily freed.
+    /// Memory of the machine that is free or easily freed.
     pub device_free: Option<u64>,
 }
 

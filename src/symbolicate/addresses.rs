@@ -122,7 +122,7 @@ fn known_as(arch: &str) -> &str {
     }
 }
 
-/// Why there is not one image to look addresses up in.
+/// The reason why there is not one image to look addresses up in.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Ambiguous {

@@ -20,7 +20,7 @@ const OPEN_IMAGES: usize = 64;
 
 /// The folders and files that are searched for debug information, and the results so far. `Send + Sync`.
 pub struct DebugFiles {
-    /// By UUID or build id; those that have none together.
+    /// Objects by UUID or build id; those that have none together.
     index: FxHashMap<Vec<u8>, Vec<FoundObject>>,
     /// Images given by their own path that have nothing to name functions by.
     nameless: Vec<Listed>,

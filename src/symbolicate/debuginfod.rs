@@ -59,7 +59,7 @@ pub enum Fetching<'a> {
     Failed {
         /// The address that was to be fetched.
         url: &'a str,
-        /// Why it was not.
+        /// The reason why it was not fetched.
         why: &'a str,
     },
 }
@@ -147,7 +147,7 @@ impl Debuginfod {
         let folder = self.cache.join(&hex);
         let path = folder.join("debuginfo");
         if let Ok(meta) = fs::metadata(&path) {
-            // Of whatever origin: what is damaged is fetched again.
+            // A damaged file, whatever its origin, is fetched again.
             if meta.len() > 0 && check(&path, id).is_ok() {
                 return Some(path);
             }

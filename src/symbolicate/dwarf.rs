@@ -12,7 +12,7 @@ use super::object_file::ObjectFile;
 /// The reader that gimli uses here: slices of sections that outlive it.
 pub(crate) type R<'a> = EndianSlice<'a, RunTimeEndian>;
 
-/// Of sections that are held for as long as they are read.
+/// A reader of sections that are held for as long as they are read.
 pub(super) type Slice = R<'static>;
 
 /// The sections that lead from an address to names and lines; the others are never touched.
@@ -49,14 +49,14 @@ pub(crate) struct DwarfSections {
 }
 
 impl DwarfSections {
-    /// Those of an image or a dSYM; `None` where it has no DWARF.
+    /// Loads the sections of an image or a dSYM; `None` if it has no DWARF.
     pub(crate) fn load(object: &ObjectFile) -> Option<DwarfSections> {
         object
             .has_dwarf
             .then(|| DwarfSections::named(object, &WANTED, |id| Some(id.name())))
     }
 
-    /// Those of a `.dwo` file or a `.dwp` package.
+    /// Loads the sections of a `.dwo` file or a `.dwp` package.
     pub(crate) fn load_split(object: &ObjectFile) -> DwarfSections {
         let wanted: Vec<SectionId> = WANTED.into_iter().chain(OF_PACKAGES).collect();
         DwarfSections::named(object, &wanted, SectionId::dwo_name)

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Why a debug file, a report or a cache could not be used.
+/// The reason why a debug file, a report or a cache could not be used.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {

@@ -81,7 +81,7 @@ pub(crate) struct Described {
     /// As the linker has it, where that is known.
     pub name: Option<String>,
     file: Option<u64>,
-    /// Of its declaration.
+    /// Line of its declaration.
     pub line: Option<u64>,
 }
 
@@ -134,7 +134,7 @@ fn of_unit(
     Some(())
 }
 
-/// Of the functions that begin at these addresses, where they are declared.
+/// Finds the declarations of the functions that begin at these addresses.
 fn declarations<T>(
     unit: UnitRef<'_, R<'_>>,
     wanted: &FxHashMap<u64, T>,

@@ -107,7 +107,7 @@ impl Drop for ThreadGauge {
 }
 
 impl Blocked {
-    /// Of any thread of this process.
+    /// The place where any thread of this process is blocked; `None`, because the kernel does not report it.
     pub fn of(_thread: crate::platform::Thread) -> Option<Blocked> {
         None
     }

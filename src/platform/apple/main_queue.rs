@@ -18,7 +18,7 @@ unsafe extern "C" {
 /// True once a monitor pings through it.
 static PINGED: AtomicBool = AtomicBool::new(false);
 
-/// Has `beat` called on the main thread, by the main queue. Does not wait for it.
+/// Queues `beat` on the main queue, to be called on the main thread. Does not wait for it.
 pub fn post(beat: fn()) {
     extern "C" fn work(context: *mut c_void) {
         // SAFETY: the function that was passed below.

@@ -33,7 +33,7 @@ pub const STACK: usize = INNERMOST + OUTERMOST;
 pub struct Thrown<'a> {
     /// Its name; that of its class where it is no `NSException`.
     pub name: &'a CStr,
-    /// Why it was thrown.
+    /// The reason given when it was thrown.
     pub reason: Option<&'a CStr>,
     /// The return addresses of its first throw, innermost first; none where that is unknown.
     pub stack: &'a [u64],
@@ -44,8 +44,8 @@ pub struct Thrown<'a> {
 static ON_UNCAUGHT: AtomicPtr<()> = AtomicPtr::new(null_mut());
 static BEFORE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-/// Has `called` called on the thread that raised, before the previous handler. Again and again is
-/// fine: Foundation may be loaded later. Whether there is one.
+/// Sets `called` to be called on the thread that raised, before the previous handler. Calling it again is fine:
+/// Foundation may be loaded later. Returns true if there is a Foundation.
 pub fn on_uncaught(called: OnUncaught) -> bool {
     let (Some(set), Some(get)) = (
         symbol(c"NSSetUncaughtExceptionHandler"),

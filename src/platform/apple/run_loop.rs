@@ -49,9 +49,9 @@ unsafe impl Send for Observers {}
 // SAFETY: as above; nothing is done through a shared reference.
 unsafe impl Sync for Observers {}
 
-/// Has `busy` called on the main thread whenever its run loop is entered or wakes, before all other observers,
-/// and `idle` after them whenever it is about to wait or is left.
-/// Loops within loops nest. `None` where the process has no CoreFoundation.
+/// Adds observers to the main run loop: `busy` is called on the main thread whenever the loop is entered or wakes,
+/// before all other observers, and `idle` after them whenever it is about to wait or is left. Loops within loops nest.
+/// `None` if the process has no CoreFoundation.
 pub fn observe(busy: fn(), idle: fn()) -> Option<Observers> {
     // SAFETY: each name is that of a function of the type that its header declares, or of a
     // constant of pointer type.

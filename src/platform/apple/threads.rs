@@ -66,7 +66,7 @@ impl Thread {
         found
     }
 
-    /// By its port's name; the id is 0 once it has ended.
+    /// The thread of a port's name; the id is 0 once it has ended.
     pub(super) fn from_port(port: u32) -> Thread {
         let id = task::thread_id(port).unwrap_or(0);
         Thread { id, port }

@@ -115,7 +115,7 @@ impl Default for VitalsFiles {
     }
 }
 
-/// When this process started, on the clock that goes on while the machine sleeps, nanoseconds.
+/// Time at which this process started, on the clock that goes on while the machine sleeps, nanoseconds.
 /// Signal-safe.
 pub fn process_start() -> Option<u64> {
     // The kernel keeps the wall clock's time: `kp_proc.p_starttime` is a timeval and the first

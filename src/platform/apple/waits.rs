@@ -26,7 +26,7 @@ pub(super) fn for_lock(port: u32) -> bool {
         return false;
     };
     let pc = registers[PC];
-    // Behind the instruction that made the call; elsewhere, the number is of a call that is over.
+    // The number counts only behind the instruction that made the call; elsewhere it is of a call that is over.
     let mut behind = [0u8; INSTRUCTION.len()];
     let at = pc.wrapping_sub(INSTRUCTION.len() as u64);
     memory::read(at, &mut behind) == behind.len() && behind == INSTRUCTION && is_lock(&registers)

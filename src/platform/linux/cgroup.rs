@@ -75,7 +75,7 @@ fn place(controller: Option<&str>, groups: &str, mounts: &str) -> Option<(PathBu
         let mut words = mount.split(' ').skip(3);
         is_it.then_some((words.next()?, words.next()?))
     })?;
-    // Of a hierarchy of which only a part is mounted, as in a container, the group lies there or is its root.
+    // A hierarchy of which only a part is mounted, as in a container, has the group within that part or as its root.
     let within = Path::new(group).strip_prefix(root).unwrap_or(Path::new(""));
     Some((PathBuf::from(top), Path::new(top).join(within)))
 }

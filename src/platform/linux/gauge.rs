@@ -145,7 +145,7 @@ impl Drop for ThreadGauge {
 }
 
 impl Blocked {
-    /// Of any thread of this process, without opening anything before. Signal-safe.
+    /// Reads the place where any thread of this process is blocked, without opening anything before. Signal-safe.
     pub fn of(thread: Thread) -> Option<Blocked> {
         let mut buffer = [0; 256];
         let length = read_file(Path::task(thread.tid(), c"syscall").as_c_str(), &mut buffer);

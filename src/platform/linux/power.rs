@@ -20,11 +20,11 @@ fn read_from(sys: &Path) -> Power {
     }
 }
 
-/// Of several batteries the mean.
+/// The mean charge of all batteries.
 fn battery(folder: &Path) -> Option<f64> {
     let levels = entries(folder, "")
         .filter(|supply| text(&supply.join("type")).as_deref() == Some("Battery"))
-        // Not those of a mouse or a pen.
+        // Batteries of a mouse or a pen don't count.
         .filter(|supply| text(&supply.join("scope")).as_deref() != Some("Device"))
         // Whole percents: <https://www.kernel.org/doc/Documentation/ABI/testing/sysfs-class-power>.
         .filter_map(|supply| text(&supply.join("capacity"))?.parse::<u8>().ok())

@@ -91,7 +91,7 @@ impl Default for VitalsFiles {
     }
 }
 
-/// When this process started, on the clock that goes on while the machine sleeps, nanoseconds.
+/// Time at which this process started, on the clock that goes on while the machine sleeps, nanoseconds.
 /// Source: proc(5), `stat` field 22, in clock ticks after boot. Signal-safe.
 pub fn process_start() -> Option<u64> {
     /// Once it is known, and of which process.

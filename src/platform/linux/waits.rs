@@ -49,7 +49,7 @@ fn classify(
     }
 }
 
-/// Those whose caller may wait for its child, uninterruptibly (`CLONE_VFORK`).
+/// Returns true for calls whose caller may wait for its child, uninterruptibly (`CLONE_VFORK`).
 fn is_fork(call: libc::c_long) -> bool {
     #[cfg(target_arch = "x86_64")]
     if call == libc::SYS_vfork {
@@ -58,7 +58,7 @@ fn is_fork(call: libc::c_long) -> bool {
     [libc::SYS_clone, libc::SYS_clone3].contains(&call)
 }
 
-/// Those that read, write or flush the file of their first argument.
+/// Returns true for calls that read, write or flush the file of their first argument.
 fn takes_file(call: libc::c_long) -> bool {
     [
         libc::SYS_read,
@@ -82,8 +82,8 @@ fn takes_file(call: libc::c_long) -> bool {
     .contains(&call)
 }
 
-/// Those that look a path up or write a file system back, and open nothing: open(2) waits for the other
-/// end of a fifo, too.
+/// Returns true for calls that look a path up or write a file system back, and open nothing: open(2) waits for the
+/// other end of a fifo, too.
 fn takes_path(call: libc::c_long) -> bool {
     #[cfg(target_arch = "x86_64")]
     if [
@@ -158,7 +158,7 @@ fn is_file(file: i32) -> bool {
     let made_up = [&b"/proc/"[..], b"/sys/"]
         .iter()
         .any(|folder| target.starts_with(folder));
-    // Of word 3 (bytes 24 to 31), the mode is the third half.
+    // The mode is the third half of word 3 (bytes 24 to 31).
     let bytes = facts[MODE.start / 8].to_ne_bytes();
     let at = MODE.start % 8;
     let mode = u16::from_ne_bytes([bytes[at], bytes[at + 1]]);

@@ -26,7 +26,7 @@ pub(super) const KIND: usize = 60;
 pub(super) const CODES: usize = 68;
 /// The first of the messages with codes of 64 bits (mach_exc.defs: subsystem 2405).
 pub(super) const WIDE: u32 = 2405;
-/// Of an answer: the kernel's result behind header and NDR record.
+/// Offsets in an answer: the kernel's result behind header and NDR record, and the length.
 pub(super) const RESULT: usize = 32;
 pub(super) const ANSWER: usize = 36;
 
