@@ -18,7 +18,7 @@ use gimli::{
     UnwindContextStorage, UnwindSection, UnwindTableRow, Value, Vendor,
 };
 
-pub(crate) use self::evaluate::{Fault, Left, preserved};
+pub(crate) use self::evaluate::{Fault, RowOutcome, preserved};
 use self::index::FdePlace;
 use self::index::Index;
 #[cfg(target_os = "linux")]

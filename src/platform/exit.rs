@@ -36,7 +36,7 @@ unsafe extern "C" {
 /// called before the first: it sets a word. Its handle is that word's address, which is no library's: of an entry without
 /// one ThreadSanitizer drops the argument. glibc gives each the status (stdlib/exit.c), others do not.
 pub fn on_leaving(leaving: fn(Leaving)) {
-    extern "C" fn pass(_: *mut c_void, status: c_int) {
+    extern "C" fn call_leaving(_: *mut c_void, status: c_int) {
         let status = cfg!(target_env = "gnu").then_some(status);
         let exits = EXITS.load(Ordering::Acquire);
         let leaving = LEAVING.load(Ordering::Acquire);
@@ -52,16 +52,16 @@ pub fn on_leaving(leaving: fn(Leaving)) {
     LEAVING.store(leaving as *mut (), Ordering::Release);
     let exits = Box::into_raw(Box::new(0));
     EXITS.store(exits, Ordering::Release);
-    // SAFETY: `pass` is there until the library of the handle is unloaded, when it is called and forgotten. time(2)
-    // looks at its first argument alone, as a C function that is given more does, and the word is never freed.
-    // Without memory for an entry nothing is called.
+    // SAFETY: `call_leaving` is there until the library of the handle is unloaded, when it is called and forgotten.
+    // time(2) looks at its first argument alone, as a C function that is given more does, and the word is never
+    // freed. Without memory for an entry nothing is called.
     unsafe {
         let time: unsafe extern "C" fn(*mut libc::time_t) -> libc::time_t = libc::time;
         let time = std::mem::transmute::<
             unsafe extern "C" fn(*mut libc::time_t) -> libc::time_t,
             unsafe extern "C" fn(*mut c_void, c_int),
         >(time);
-        __cxa_atexit(pass, std::ptr::null_mut(), &raw const __dso_handle);
+        __cxa_atexit(call_leaving, std::ptr::null_mut(), &raw const __dso_handle);
         __cxa_atexit(time, exits.cast(), exits.cast());
     }
 }

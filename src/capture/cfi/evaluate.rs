@@ -17,7 +17,7 @@ impl Cfi {
         registers: &mut Registers,
         known: &mut u64,
         memory: &mut M,
-    ) -> Result<Left, Fault> {
+    ) -> Result<RowOutcome, Fault> {
         let arch = registers.arch();
         let section = self.eh_frame();
         let before = *registers;
@@ -76,7 +76,7 @@ impl Cfi {
             if number == arch.return_address() {
                 return_address = value;
                 if value.is_none() {
-                    return Ok(Left::Root);
+                    return Ok(RowOutcome::Root);
                 }
             }
             if number >= registers::COUNT || number == arch.pc() {
@@ -94,19 +94,19 @@ impl Cfi {
         let column = Register(arch.return_address() as u16);
         let in_register = matches!(found.row.register(column), Some(RegisterRule::Register(_)));
         Ok(match return_address {
-            None => Left::Root,
-            Some(address) if in_register => Left::Jump(address),
-            Some(address) => Left::To(address),
+            None => RowOutcome::Root,
+            Some(address) if in_register => RowOutcome::Jump(address),
+            Some(address) => RowOutcome::Return(address),
         })
     }
 }
 
-/// The result of leaving a frame.
-pub(crate) enum Left {
+/// The caller of a frame, by its row.
+pub(crate) enum RowOutcome {
     /// It has no caller.
     Root,
     /// This return address.
-    To(u64),
+    Return(u64),
     /// This address, which was in a register: the function is about to jump there, as `longjmp` is.
     Jump(u64),
 }

@@ -3,7 +3,7 @@
 use super::restore::{self, RestoringFrame, ReturnSlot};
 use super::scan::cfa_at;
 use super::{Walk, WalkState, Way};
-use crate::capture::cfi::{self, Fault, Left};
+use crate::capture::cfi::{self, Fault, RowOutcome};
 use crate::capture::memory::Memory;
 use crate::capture::registers::Arch;
 use crate::capture::rule::RuleSource;
@@ -69,16 +69,17 @@ impl<M: Memory> Walk<'_, M> {
             None if uncertain != 0 => certain = false,
             _ => {}
         }
-        let left = cfi.evaluate(&row, &mut registers, &mut known, &mut self.memory)?;
-        let (mut return_address, mut found) = match left {
-            Left::Root => return Ok(Some(WalkEnd::Root)),
-            Left::To(address) if certain => (address, Found::UnwindInfo),
-            Left::To(address) => (address, Found::FramePointer),
-            Left::Jump(address) => (address, Found::LinkRegister),
+        let outcome = cfi.evaluate(&row, &mut registers, &mut known, &mut self.memory)?;
+        let (mut return_address, mut found) = match outcome {
+            RowOutcome::Root => return Ok(Some(WalkEnd::Root)),
+            RowOutcome::Return(address) if certain => (address, Found::UnwindInfo),
+            RowOutcome::Return(address) => (address, Found::FramePointer),
+            RowOutcome::Jump(address) => (address, Found::LinkRegister),
         };
         uncertain = row.uncertain_behind(arch, uncertain);
         // About to change to another frame's stack, but not yet there: the caller is still its own.
-        let changes = matches!(left, Left::Jump(_)) || (installs && row.changes_stack(arch));
+        let changes =
+            matches!(outcome, RowOutcome::Jump(_)) || (installs && row.changes_stack(arch));
         if changes
             && self.state.exact
             && registers.sp() != sp
