@@ -16,6 +16,7 @@ pub struct MonitorBuilder {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) directory: Option<PathBuf>,
+    pub(super) shared_directory: bool,
     pub(super) stall: Option<Stall>,
     pub(super) crash: Option<Crash>,
     pub(super) limits: Limits,
@@ -50,6 +51,7 @@ impl MonitorBuilder {
             name,
             version,
             directory: None,
+            shared_directory: false,
             stall: None,
             crash: None,
             limits: Limits::default(),
@@ -65,9 +67,18 @@ impl MonitorBuilder {
         }
     }
 
-    /// Folder of the reports. It is made if it is missing, and kept open.
+    /// Folder of the reports, of the user's own, as `~/.local/state/myapp/reports` on Linux. It is made if it is
+    /// missing, for this user alone (mode 0700), and kept open.
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> MonitorBuilder {
         self.directory = Some(directory.into());
+        self
+    }
+
+    /// Takes the folder even where others may write in it (its group, all users, or another user who owns it), which
+    /// is otherwise an error, [`InstallError::SharedDirectory`](crate::InstallError). They can then remove reports,
+    /// and forge how the last launch ended. Links, and files of other users, are not touched in any case.
+    pub fn shared_directory(mut self, shared: bool) -> MonitorBuilder {
+        self.shared_directory = shared;
         self
     }
 

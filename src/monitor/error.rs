@@ -19,6 +19,14 @@ pub enum InstallError {
         /// The system's error.
         source: io::Error,
     },
+    /// Others may write in the folder, who could have this process and later launches read and remove what they like.
+    /// See [`MonitorBuilder::shared_directory`](super::MonitorBuilder::shared_directory).
+    SharedDirectory {
+        /// The folder.
+        path: PathBuf,
+        /// The command that mends it, for a shell.
+        mend: String,
+    },
     /// A signal's handler could not be installed; without a number, the handlers' stack.
     Signal {
         /// The signal's number.
@@ -57,6 +65,13 @@ impl fmt::Display for InstallError {
                     path.display()
                 )
             }
+            InstallError::SharedDirectory { path, mend } => {
+                write!(
+                    f,
+                    "others may write in {}, the folder of reports: run `{mend}`, name a folder of the user's own, or allow it (shared_directory)",
+                    path.display()
+                )
+            }
             InstallError::Signal {
                 signal: Some(signal),
                 source,
@@ -77,7 +92,9 @@ impl fmt::Display for InstallError {
 impl std::error::Error for InstallError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            InstallError::AlreadyInstalled | InstallError::NoDirectory => None,
+            InstallError::AlreadyInstalled
+            | InstallError::NoDirectory
+            | InstallError::SharedDirectory { .. } => None,
             InstallError::Directory { source, .. }
             | InstallError::Signal { source, .. }
             | InstallError::Resources { source, .. } => Some(source),

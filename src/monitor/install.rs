@@ -1,14 +1,16 @@
 //! Installing a monitor, step by step; where one fails, nothing stays.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::panics::{self, call};
 use super::{InstallError, Monitor, MonitorBuilder};
 use crate::capture::{CaptureLimits, ImageTable};
+use crate::platform::directory::{Directory, Others};
 use crate::platform::file::Folder;
 use crate::platform::stacks::ensure_alternate_stack;
-use crate::platform::{Thread, abort, open_for_reports, process_id};
+use crate::platform::{Thread, abort, open_for_reports, process_id, user};
 use crate::recorder::{
     COUNTERS, CRASH_WRITER, CrashRecorder, Facts, Helper, LiveRecorder, LoadRecorder, Shared,
     StallRecorder, TERMINATE, prepare_crash, trace_report,
@@ -16,6 +18,7 @@ use crate::recorder::{
 use crate::report::name::Name;
 use crate::report::time::nanos;
 use crate::store::launch;
+use crate::store::left::Effort;
 use crate::store::{self, Tidying};
 use crate::trigger::heartbeat::HEARTBEAT;
 use crate::trigger::load_watch::LoadWatch;
@@ -54,6 +57,36 @@ impl Drop for Claim {
     }
 }
 
+/// Opens the folder of reports, made for this user alone where it is missing.
+fn open_folder(path: &Path, may_be_shared: bool) -> Result<Folder, InstallError> {
+    let in_folder = |source| InstallError::Directory {
+        path: path.to_owned(),
+        source,
+    };
+    let directory = Directory::make(path).map_err(in_folder)?;
+    if let Some(others) = directory.others(path).map_err(in_folder)?
+        && !may_be_shared
+    {
+        return Err(InstallError::SharedDirectory {
+            path: path.to_owned(),
+            mend: mend(others, path),
+        });
+    }
+    let list = store::unfinished::open(&directory);
+    let folder = Folder::new(directory, path).map_err(in_folder)?;
+    Ok(folder.with_list(list))
+}
+
+/// The command by which a folder is this user's alone.
+fn mend(others: Others, path: &Path) -> String {
+    let path = path.to_string_lossy().replace('\'', r"'\''");
+    match others {
+        Others::Write => format!("chmod go-w '{path}'"),
+        Others::Own => format!("sudo chown {} '{path}'", user()),
+        Others::Link => format!("sudo chown -h {} '{path}'", user()),
+    }
+}
+
 impl MonitorBuilder {
     /// Installs the monitor. Call it on the thread to be watched, early.
     ///
@@ -79,15 +112,15 @@ impl MonitorBuilder {
             source,
         };
         let directory = std::path::absolute(&path).map_err(in_folder)?;
-        let open = || Folder::open(&directory).map_err(in_folder);
+        let open = || open_folder(&directory, self.shared_directory);
         let folder = Arc::new(open()?);
         // The record of a monitor that this process had before.
         launch::let_go();
-        let left = store::left::left(&directory).map_err(in_folder)?;
-        store::left::close_last(&left);
-
-        // A folder whose records cannot be read knows of no launch.
-        let ended = launch::take(&store::left::last_launches(&left)).unwrap_or_default();
+        let in_it = folder.directory();
+        let left = store::left::left(in_it).map_err(in_folder)?;
+        let effort = Effort::at_install();
+        let ended = launch::take(in_it, &left, effort);
+        store::left::close(in_it, &left, effort);
 
         let mut facts = Facts::gather(&self.name, &self.version, store::fresh_id());
         facts.all_images = self.all_images;
@@ -122,9 +155,9 @@ impl MonitorBuilder {
         panics::prepare();
 
         let on_report = self.on_report.clone();
-        let (in_helper, keep) = (directory.clone(), self.limits);
+        let (in_helper, keep) = (folder.clone(), self.limits);
         // A folder that cannot be tidied up now can be at the next report.
-        let tidy = move || Tidying::begin(&in_helper, keep, Helper::tidy_soon).ok();
+        let tidy = move || Tidying::begin(in_helper.clone(), keep, Helper::tidy_soon).ok();
         let helper = Helper::spawn(move |path| call(&on_report, &path), tidy).map_err(thread)?;
         let heartbeat = HEARTBEAT.install();
         let mut monitor = Monitor {

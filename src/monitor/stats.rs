@@ -32,6 +32,9 @@ pub struct Stats {
     pub captures: u64,
     /// CPU time of the watchdog's thread.
     pub watchdog: Duration,
+    /// Files in the folder that have names of ours and are larger than any of ours: they are left alone. As the last
+    /// look at the folder has found, which a thread of the monitor's takes soon after `install` and after each report.
+    pub oversized: u64,
     /// Counts of events that were not reported, by reason, as in the `loss` section; zeros are left out.
     pub losses: Vec<(&'static str, u64)>,
 }
@@ -52,6 +55,7 @@ impl Stats {
             bytes: counters.bytes.load(Ordering::Relaxed),
             captures: counters.captures.load(Ordering::Relaxed),
             watchdog: time(watchdog),
+            oversized: crate::store::OVERSIZED.load(Ordering::Relaxed),
             losses: LOSSES
                 .counts()
                 .into_iter()

@@ -6,14 +6,16 @@
 //! opens and closes again within one call of its own.
 
 use std::ffi::{CStr, CString, OsStr};
-use std::io::{self, Read, Write};
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::io;
+#[cfg(target_os = "linux")]
+use std::io::Read;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::kept::KnownDescriptor;
+use super::kept::{FileFacts, KnownDescriptor};
 use super::{errno, set_errno};
 
 /// The lowest number that a descriptor of ours may have.
@@ -117,13 +119,6 @@ pub fn open_owned(path: &Path, flags: i32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// The whole of a file.
-pub fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    open_file(path, libc::O_RDONLY)?.read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
 /// The whole of a file that is text.
 #[cfg(target_os = "linux")]
 pub fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
@@ -132,25 +127,24 @@ pub fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
     Ok(text)
 }
 
-/// Writes a file, in the place of what it held.
-pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
-    open_file(path, flags)?.write_all(bytes)
-}
-
 /// Calls `each` for every entry of a folder, in no order, with its name and whether it is a regular
 /// file.
+#[cfg(any(target_os = "linux", test))]
 pub fn list(folder: &Path, each: impl FnMut(&OsStr, bool)) -> io::Result<()> {
-    list_some(folder, usize::MAX, each)
+    let folder = open_owned(folder, libc::O_RDONLY | libc::O_DIRECTORY)?;
+    list_open(folder, usize::MAX, each)
 }
 
-/// As [`list`], for so many entries at most.
-pub fn list_some(folder: &Path, most: usize, mut each: impl FnMut(&OsStr, bool)) -> io::Result<()> {
+/// As `list`, for an open folder, and for so many entries at most.
+pub(super) fn list_open(
+    folder: OwnedFd,
+    most: usize,
+    mut each: impl FnMut(&OsStr, bool),
+) -> io::Result<()> {
     let mut left = most;
-    let file = open_owned(folder, libc::O_RDONLY | libc::O_DIRECTORY)?;
-    let fd = file.as_raw_fd();
+    let fd = folder.as_raw_fd();
     // SAFETY: an open folder, which the stream owns from now on.
-    let stream = unsafe { libc::fdopendir(file.into_raw_fd()) };
+    let stream = unsafe { libc::fdopendir(folder.into_raw_fd()) };
     if stream.is_null() {
         return Err(io::Error::last_os_error());
     }
@@ -180,7 +174,7 @@ pub fn list_some(folder: &Path, most: usize, mut each: impl FnMut(&OsStr, bool))
             continue;
         }
         let is_file = match kind {
-            libc::DT_UNKNOWN => is_file(fd, name),
+            libc::DT_UNKNOWN => FileFacts::at(fd, name).is_ok_and(|facts| facts.is_file()),
             kind => kind == libc::DT_REG,
         };
         left -= 1;
@@ -197,17 +191,6 @@ pub fn list_some(folder: &Path, most: usize, mut each: impl FnMut(&OsStr, bool))
 thread_local! {
     /// Entries of folders that this thread has looked at.
     pub static ENTRIES: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
-}
-
-/// Whether `name` in an open folder is a regular file, and no link to one.
-fn is_file(folder: RawFd, name: &CStr) -> bool {
-    let mut facts = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: an open folder, a C string, and room for the answer, which is read where there is one.
-    unsafe {
-        let flags = libc::AT_SYMLINK_NOFOLLOW;
-        libc::fstatat(folder, name.as_ptr(), facts.as_mut_ptr(), flags) == 0
-            && facts.assume_init().st_mode & libc::S_IFMT == libc::S_IFREG
-    }
 }
 
 /// Takes the exclusive `flock` of `file` if it is free; false where it is not.
@@ -250,7 +233,8 @@ mod tests {
         assert!(list(&in_folder("none"), |_, _| ()).is_err());
         for (name, expected) in [(c"file-0", true), (c"folder", false), (c"link", false)] {
             let open = open_file(folder.path(), libc::O_RDONLY).unwrap();
-            assert_eq!(is_file(open.as_raw_fd(), name), expected);
+            let facts = FileFacts::at(open.as_raw_fd(), name).unwrap();
+            assert_eq!(facts.is_file(), expected);
         }
     }
 }

@@ -2,63 +2,69 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::kept::{Kept, KnownDescriptor};
+use super::descriptors::Opened;
+use super::directory::Directory;
+use super::kept::{FileFacts, Kept, KnownDescriptor};
 use super::room::{NoSizeSignal, Room, allocate};
 use super::spares::Spares;
-use super::unfinished::Unfinished;
 use super::{descriptors, errno, forked, signals};
 
 /// A folder that is written to by descriptor, so that the app may change its working directory, or
 /// its root, without a report going astray.
 #[derive(Debug)]
 pub struct Folder {
-    fd: Kept,
+    directory: Directory,
+    /// Whether others may write in it, which the app has allowed.
+    is_shared: bool,
     /// Where it was, to be made again if it is removed.
     path: CString,
     spares: Spares,
     /// A file without a name that only takes up room, to be given up when the disk is full.
     reserve: Option<Kept>,
-    unfinished: Option<Unfinished>,
+    /// The list of files that were begun, open to be added to.
+    list: Option<Kept>,
 }
 
 impl Folder {
-    /// Opens `path`, making it and its parents where they are missing, and proves that a file can
-    /// be created, written and removed in it.
-    pub fn open(path: &Path) -> io::Result<Folder> {
-        std::fs::create_dir_all(path).map_err(|error| match error.kind() {
-            // A file, or a link to nothing.
-            io::ErrorKind::AlreadyExists => io::Error::from_raw_os_error(libc::ENOTDIR),
-            _ => error,
-        })?;
-        let fd: OwnedFd = descriptors::open_owned(path, libc::O_RDONLY)?;
-        let from = io::Error::from_raw_os_error;
-        let fd = Kept::new(fd).map_err(from)?;
-        let spares = Spares::of(fd.known());
-        let mut folder = Folder {
-            fd,
+    /// That of a directory at `path`, of which is proven that a file can be created, written and removed in it.
+    pub fn new(directory: Directory, path: &Path) -> io::Result<Folder> {
+        let is_shared = directory.others(path)?.is_some();
+        let spares = Spares::of(directory.fd.known());
+        let folder = Folder {
+            directory,
+            is_shared,
             path: CString::new(path.as_os_str().as_bytes())?,
             spares,
             reserve: None,
-            unfinished: None,
+            list: None,
         };
         forked::install();
         folder.probe()?;
-        folder.unfinished = folder.fd.get().ok().and_then(Unfinished::open);
         Ok(folder)
+    }
+
+    /// Has the names of files that are begun added to this list.
+    #[must_use]
+    pub fn with_list(mut self, list: Option<Opened>) -> Folder {
+        let list = list.and_then(|list| list.try_clone().ok());
+        self.list = list.and_then(|list| Kept::new(list.into()).ok());
+        self
+    }
+
+    /// The folder itself.
+    pub fn directory(&self) -> &Directory {
+        &self.directory
     }
 
     /// Keeps so many bytes of the disk for files of this folder: they are given up when it is full.
     /// A file system that cannot do that keeps none.
     #[must_use]
     pub fn with_reserve(mut self, bytes: u32) -> Folder {
-        let name = format!(".reserve-{}", std::process::id());
-        if let Ok(name) = CString::new(name) {
-            let _ = self.remove(&name);
+        if let Ok(name) = passing_name(".reserve") {
             if let Ok(file) = self.create(&name) {
                 let _ = self.remove(&name);
                 // A copy outlives `file`, and needs no lock.
@@ -74,10 +80,8 @@ impl Folder {
     }
 
     fn probe(&self) -> io::Result<()> {
-        let name = std::ffi::CString::new(format!(".probe-{}", std::process::id()))?;
+        let name = passing_name(".probe")?;
         let from = io::Error::from_raw_os_error;
-        // A probe that an earlier process of the same id left must not stop us.
-        let _ = self.remove(&name);
         let file = self.create(&name).map_err(from)?;
         let written = file.write(b"wedjat").map_err(from);
         drop(file);
@@ -105,23 +109,32 @@ impl Folder {
         Ok(file)
     }
 
-    /// The next launch is to look at this file. Signal-safe.
-    fn note(&self, name: &CStr) {
-        if let Some(list) = &self.unfinished {
-            list.add(name);
+    /// Adds to the list that the next launch is to look at this file. Signal-safe.
+    pub fn note(&self, name: &CStr) {
+        let mut line = [b'\n'; 128];
+        let name = name.to_bytes();
+        let room = line.get_mut(..name.len());
+        let Some(room) = room.filter(|room| room.len() < 127) else {
+            return;
+        };
+        room.copy_from_slice(name);
+        if let Some(Ok(fd)) = self.list.as_ref().map(Kept::get) {
+            // SAFETY: an open descriptor, and bytes of that length. One write, so that the lines of two
+            // processes do not mix.
+            unsafe { libc::write(fd, line.as_ptr().cast(), name.len() + 1) };
         }
     }
 
     fn create_unlocked(&self, name: &CStr) -> Result<File, i32> {
         const FLAGS: i32 = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
         let open = || {
-            let fd = descriptors::open_at(self.fd.get()?, name, FLAGS, 0o600);
+            let fd = descriptors::open_at(self.directory.fd.get()?, name, FLAGS, 0o600);
             if fd < 0 { Err(errno()) } else { Ok(fd) }
         };
         let mut room = Room::of(self.reserve());
         let fd = loop {
             match open() {
-                Err(error) if room.make(error, self.fd.known()) => {}
+                Err(error) if room.make(error, self.directory.fd.known()) => {}
                 Err(libc::EMFILE | libc::ENFILE) if self.spares.give_up() => break open()?,
                 Err(libc::ENOENT | libc::EBADF) => {
                     self.make_again()?;
@@ -143,7 +156,7 @@ impl Folder {
     /// Gives up the spare descriptors where the process could not open two files more: the writer of a
     /// report has yet to read of threads and memory. Signal-safe.
     pub fn leave_room(&self) {
-        if let Ok(fd) = self.fd.get() {
+        if let Ok(fd) = self.directory.fd.get() {
             self.spares.leave_room(fd);
         }
     }
@@ -161,27 +174,31 @@ impl Folder {
             if byte == b'/' && at > 0 {
                 // SAFETY: `part` ends with a 0 as long as the path is shorter than it, which the
                 // system saw to when it opened it.
-                unsafe { libc::mkdir(part.as_ptr().cast(), 0o777) };
+                unsafe { libc::mkdir(part.as_ptr().cast(), 0o700) };
             }
             *part.get_mut(at).ok_or(libc::ENAMETOOLONG)? = byte;
         }
         // SAFETY: a C string, and a descriptor that was just opened and has no other owner.
         let new = unsafe {
-            libc::mkdir(self.path.as_ptr(), 0o777);
+            libc::mkdir(self.path.as_ptr(), 0o700);
             let new = descriptors::open(&self.path, libc::O_RDONLY | libc::O_DIRECTORY);
             if new < 0 {
                 return Err(errno());
             }
             OwnedFd::from_raw_fd(new)
         };
-        self.fd.replace(new)
+        if !self.is_shared && FileFacts::of(new.as_raw_fd())?.others().is_some() {
+            // What was put in its place is not what was looked at.
+            return Err(libc::EACCES);
+        }
+        self.directory.fd.replace(new)
     }
 
     /// Renames `from` to `to`, both in this folder. The error is an `errno`.
     ///
     /// Signal-safe.
     pub fn rename(&self, from: &CStr, to: &CStr) -> Result<(), i32> {
-        let fd = self.fd.get()?;
+        let fd = self.directory.fd.get()?;
         // SAFETY: both names are C strings and the descriptor is open.
         check(unsafe { libc::renameat(fd, from.as_ptr(), fd, to.as_ptr()) })?;
         if !to.to_bytes().ends_with(b".wedjat") {
@@ -195,8 +212,14 @@ impl Folder {
     /// Signal-safe.
     pub fn remove(&self, name: &CStr) -> Result<(), i32> {
         // SAFETY: `name` is a C string and the descriptor is open.
-        check(unsafe { libc::unlinkat(self.fd.get()?, name.as_ptr(), 0) })
+        check(unsafe { libc::unlinkat(self.directory.fd.get()?, name.as_ptr(), 0) })
     }
+}
+
+/// A name that no other process can have taken before.
+fn passing_name(front: &str) -> io::Result<CString> {
+    let id = u128::from_be_bytes(super::random::id());
+    Ok(CString::new(format!("{front}-{id:032x}"))?)
 }
 
 /// How often the lock of a new file is tried.
@@ -278,20 +301,10 @@ impl File {
 
     /// Whether it has this name in `folder`. Signal-safe.
     pub(super) fn has_name(&self, folder: &Folder, name: &CStr) -> bool {
-        let mut facts = MaybeUninit::<libc::stat>::uninit();
-        let Ok(fd) = folder.fd.get() else {
-            return false;
-        };
-        #[allow(
-            clippy::unnecessary_cast,
-            reason = "of another width on other platforms"
-        )]
-        // SAFETY: an open folder, a C string, and room for the answer, which is read where there is one.
-        unsafe {
-            let flags = libc::AT_SYMLINK_NOFOLLOW;
-            libc::fstatat(fd, name.as_ptr(), facts.as_mut_ptr(), flags) == 0
-                && facts.assume_init().st_ino as u64 == self.fd.inode
-        }
+        let named = folder.directory.fd.get();
+        let named = named.and_then(|folder| FileFacts::at(folder, name));
+        let open = FileFacts::of(self.fd.number);
+        matches!((named, open), (Ok(one), Ok(other)) if one.is_same(&other))
     }
 
     /// Cuts the file to `len` bytes and goes on writing there. The error is an `errno`.

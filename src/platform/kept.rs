@@ -4,6 +4,7 @@
 //! then open files of its own, which get the same numbers: nothing of ours may be written there, nor
 //! closed.
 
+use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
@@ -21,7 +22,12 @@ pub(super) struct KnownDescriptor {
 impl KnownDescriptor {
     /// What a descriptor is open on now; an `errno` where it is none. Signal-safe.
     pub fn of(number: RawFd) -> Result<KnownDescriptor, i32> {
-        Ok(facts(number)?.0)
+        let FileFacts { device, inode, .. } = FileFacts::of(number)?;
+        Ok(KnownDescriptor {
+            number,
+            device,
+            inode,
+        })
     }
 
     /// Its number; `EBADF` where it was closed elsewhere. Signal-safe.
@@ -34,9 +40,9 @@ impl KnownDescriptor {
 
     /// How long the file is, bytes, and whether it has a name still. Signal-safe.
     pub fn length(&self) -> Result<(u64, bool), i32> {
-        let (now, length, named) = facts(self.number)?;
-        match now == *self {
-            true => Ok((length, named)),
+        let now = FileFacts::of(self.number)?;
+        match (now.device, now.inode) == (self.device, self.inode) {
+            true => Ok((now.length, now.links > 0)),
             false => Err(libc::EBADF),
         }
     }
@@ -63,27 +69,90 @@ impl KnownDescriptor {
     }
 }
 
-/// What a descriptor is open on, how long that is, and whether it has a name.
-fn facts(number: RawFd) -> Result<(KnownDescriptor, u64, bool), i32> {
-    let mut facts = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: there is room for the answer, which is read only where the call has given one.
-    let facts = unsafe {
-        if libc::fstat(number, facts.as_mut_ptr()) != 0 {
+/// Who beside this process' user may put files into a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Others {
+    /// Another user, who has it.
+    Own,
+    /// Another user, who has made the link that leads to it.
+    Link,
+    /// Those of its group, or all, by its mode.
+    Write,
+}
+
+/// What the system knows of a file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FileFacts {
+    device: u64,
+    inode: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Names that it has.
+    links: u64,
+    /// Its kind, and who may do what.
+    pub mode: u32,
+    /// The user that it belongs to.
+    pub owner: u32,
+}
+
+impl FileFacts {
+    /// Of what a descriptor is open on. The error is an `errno`. Signal-safe.
+    pub fn of(number: RawFd) -> Result<FileFacts, i32> {
+        // SAFETY: the call is given room for its answer.
+        FileFacts::from(|facts| unsafe { libc::fstat(number, facts) })
+    }
+
+    /// Of a name in an open folder; a link's own. The error is an `errno`. Signal-safe.
+    pub fn at(folder: RawFd, name: &CStr) -> Result<FileFacts, i32> {
+        let flags = libc::AT_SYMLINK_NOFOLLOW;
+        // SAFETY: a C string, and room for the answer.
+        FileFacts::from(|facts| unsafe { libc::fstatat(folder, name.as_ptr(), facts, flags) })
+    }
+
+    fn from(call: impl FnOnce(*mut libc::stat) -> libc::c_int) -> Result<FileFacts, i32> {
+        let mut facts = MaybeUninit::<libc::stat>::uninit();
+        if call(facts.as_mut_ptr()) != 0 {
             return Err(errno());
         }
-        facts.assume_init()
-    };
-    #[allow(
-        clippy::unnecessary_cast,
-        reason = "of another width on other platforms"
-    )]
-    let known = KnownDescriptor {
-        number,
-        device: facts.st_dev as u64,
-        inode: facts.st_ino as u64,
-    };
-    let length = u64::try_from(facts.st_size).unwrap_or(0);
-    Ok((known, length, facts.st_nlink > 0))
+        // SAFETY: the call has filled it in.
+        let facts = unsafe { facts.assume_init() };
+        #[allow(
+            clippy::unnecessary_cast,
+            reason = "of another width on other platforms"
+        )]
+        Ok(FileFacts {
+            device: facts.st_dev as u64,
+            inode: facts.st_ino as u64,
+            length: u64::try_from(facts.st_size).unwrap_or(0),
+            links: facts.st_nlink as u64,
+            mode: facts.st_mode as u32,
+            owner: facts.st_uid,
+        })
+    }
+
+    /// Whether it is a regular file. Signal-safe.
+    pub fn is_file(&self) -> bool {
+        self.mode & u32::from(libc::S_IFMT) == u32::from(libc::S_IFREG)
+    }
+
+    /// Whether it is a regular file of this process' user with one name. Signal-safe.
+    pub fn is_own(&self) -> bool {
+        self.is_file() && self.links == 1 && self.owner == super::user()
+    }
+
+    /// Who beside this process' user may change this folder. Root may anyway. Signal-safe.
+    pub fn others(&self) -> Option<Others> {
+        match self.owner {
+            _ if self.mode & 0o022 != 0 => Some(Others::Write),
+            owner if owner == 0 || owner == super::user() => None,
+            _ => Some(Others::Own),
+        }
+    }
+
+    /// Whether both are of one file. Signal-safe.
+    pub fn is_same(&self, other: &FileFacts) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
 }
 
 /// Owns a descriptor; closes it when dropped, unless it was closed elsewhere.

@@ -11,6 +11,7 @@ pub mod cxx;
 #[cfg(any(target_vendor = "apple", test))]
 mod darwin_frame;
 pub mod descriptors;
+pub mod directory;
 pub mod exit;
 pub mod file;
 pub(crate) mod forked;
@@ -28,7 +29,6 @@ pub mod spare;
 mod spares;
 pub mod stacks;
 mod surface;
-pub mod unfinished;
 
 #[cfg(target_vendor = "apple")]
 use apple as os;
@@ -65,6 +65,12 @@ pub use surface::ThreadName;
 pub fn process_id() -> u32 {
     // SAFETY: no arguments, always succeeds.
     unsafe { libc::getpid() as u32 }
+}
+
+/// The user that this process acts as. Signal-safe.
+pub fn user() -> u32 {
+    // SAFETY: no arguments, always succeeds.
+    unsafe { libc::geteuid() }
 }
 
 /// A system call that failed: which, and the platform's code for why.

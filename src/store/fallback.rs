@@ -3,75 +3,69 @@
 //! The writer thread has written the first parts (`.partial`, or `.wedjat` where its own crash was closed),
 //! the dying thread what was left (`.beside`, the same name otherwise).
 
-use std::io::{self, Read};
-use std::path::Path;
+use std::io;
 
-use super::{PARTIAL, WHOLE};
-use crate::platform::{self, descriptors};
-use crate::report::{self, edit};
+use super::{HeldFile, PARTIAL, WHOLE, named};
+use crate::platform::directory::Directory;
+use crate::report::{self, edit, limits};
 
-/// Joins `path` with its fallback file. `false` where one of them is still being written.
-pub(super) fn join(path: &Path) -> io::Result<bool> {
-    let whole = path.with_extension(WHOLE);
-    let Some(rest) = Locked::open(path)? else {
+/// Joins the file `name` with its fallback file, of at most so many bytes each. `false` where one of them is still
+/// being written.
+pub(super) fn join(folder: &Directory, name: &str, most: u64) -> io::Result<bool> {
+    let whole = named(name, WHOLE);
+    let Some(rest) = HeldFile::open(folder, name, most)?.filter(HeldFile::is_own) else {
         return Ok(false);
     };
-    let firsts = [path.with_extension(PARTIAL), whole.clone()];
-    let Some(first) = firsts.into_iter().find(|first| first.exists()) else {
+    let firsts = [named(name, PARTIAL), whole.clone()];
+    let there = |first: &String| folder.own_length(first).is_some();
+    let Some(first) = firsts.into_iter().find(there) else {
         // The writer thread had not even begun its file.
-        let ending = if rest.is_closed { WHOLE } else { PARTIAL };
-        std::fs::rename(path, path.with_extension(ending))?;
+        let is_closed = report::survey(&rest.bytes).is_closed;
+        let ending = if is_closed { WHOLE } else { PARTIAL };
+        folder.rename(name, &named(name, ending))?;
         return Ok(true);
     };
-    let Some(found) = Locked::open(&first)? else {
+    let Some(found) = HeldFile::open(folder, &first, most)?.filter(HeldFile::is_own) else {
         return Ok(false);
     };
-    match (found.is_report, rest.is_report) {
-        (true, true) => {
+    match [&found, &rest].map(|held| Some(edit::origin(&held.bytes)?.id)) {
+        // Another report of the same name.
+        [Some(one), Some(other)] if one != other => return Ok(false),
+        [Some(_), Some(_)] => {
+            if first != whole && folder.own_length(&whole).is_some() {
+                // A launch that joined these died here, or it is another report.
+                return remove_joined(folder, &whole, &found, [&first, name]);
+            }
             // Put in place at once: a process that dies here loses nothing.
             let joined = edit::join(&found.bytes, &rest.bytes).ok_or(io::ErrorKind::InvalidData)?;
-            let fresh = path.with_extension("joined");
-            descriptors::write(&fresh, &joined)?;
-            std::fs::rename(&fresh, &whole)?;
+            let fresh = named(name, "joined");
+            folder.write(&fresh, &joined)?;
+            folder.replace(&fresh, &whole)?;
             if first != whole {
-                std::fs::remove_file(&first)?;
+                folder.remove(&first)?;
             }
-            std::fs::remove_file(path)?;
+            folder.remove(name)?;
         }
         // Of the first there is nothing that could be read.
-        (false, true) => std::fs::rename(path, &first)?,
-        (_, false) => std::fs::remove_file(path)?,
+        [None, Some(_)] => folder.replace(name, &first)?,
+        [_, None] => folder.remove(name)?,
     }
     Ok(true)
 }
 
-/// A report that is not being written, for as long as this lives.
-struct Locked {
-    bytes: Vec<u8>,
-    /// Whether anything in it can be read.
-    is_report: bool,
-    /// Whether it was brought to its end.
-    is_closed: bool,
-    _file: descriptors::Opened,
-}
-
-impl Locked {
-    /// `None` while it is written, and of what is no report.
-    fn open(path: &Path) -> io::Result<Option<Locked>> {
-        let mut file = descriptors::open_file(path, libc::O_RDWR)?;
-        if !platform::descriptors::try_lock(&file) {
-            return Ok(None);
-        }
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        if !super::is_own_content(&bytes) {
-            return Ok(None);
-        }
-        Ok(Some(Locked {
-            is_report: edit::origin(&bytes).is_some(),
-            is_closed: report::survey(&bytes).is_closed,
-            bytes,
-            _file: file,
-        }))
+/// Removes the two parts of what was joined, where the whole is that.
+fn remove_joined(
+    folder: &Directory,
+    whole: &str,
+    found: &HeldFile,
+    parts: [&str; 2],
+) -> io::Result<bool> {
+    let id = |held: &HeldFile| Some(edit::origin(&held.bytes)?.id);
+    let joined = HeldFile::open(folder, whole, limits::REPORT_BYTES as u64)?;
+    let is_joined = joined
+        .is_some_and(|joined| id(&joined) == id(found) && report::survey(&joined.bytes).is_closed);
+    if is_joined {
+        parts.iter().try_for_each(|part| folder.remove(part))?;
     }
+    Ok(is_joined)
 }

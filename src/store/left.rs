@@ -6,10 +6,12 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::time::Instant;
 
-use super::{FALLBACK, PARTIAL, SPARE, SPARE_FALLBACK, ending, fallback, launch, spare};
-use crate::platform::{descriptors, unfinished};
+use super::unfinished;
+use super::{FALLBACK, PARTIAL, SPARE, SPARE_FALLBACK, ending, fallback, launch, named, spare};
+use crate::platform::directory::Directory;
+use crate::report::limits;
 
 /// So many entries of the folder are read at most.
 const MOST_ENTRIES: usize = 1_000;
@@ -19,91 +21,100 @@ const MOST: usize = 32;
 /// The endings of files that are not finished.
 const UNFINISHED: [&str; 5] = [PARTIAL, FALLBACK, SPARE, SPARE_FALLBACK, launch::ENDING];
 
-/// Files that an earlier launch may have left unfinished, by name, that is by time.
-pub(crate) fn left(directory: &Path) -> io::Result<Vec<PathBuf>> {
+/// How much is done at once.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Effort {
+    /// Files.
+    most: usize,
+    /// Bytes of a file.
+    pub(super) bytes: u64,
+    until: Option<Instant>,
+}
+
+impl Effort {
+    /// What an app may wait for that is about to start: bounded in files, bytes and time.
+    pub fn at_install() -> Effort {
+        Effort {
+            most: MOST,
+            bytes: limits::INSTALL_BYTES,
+            until: Some(Instant::now() + limits::INSTALL_TIME),
+        }
+    }
+
+    /// All that there is.
+    pub fn all() -> Effort {
+        Effort {
+            most: usize::MAX,
+            bytes: limits::REPORT_BYTES as u64,
+            until: None,
+        }
+    }
+
+    /// Whether no more is to be done, after so many files.
+    pub(super) fn is_spent(&self, done: usize) -> bool {
+        let is_late = || self.until.is_some_and(|until| Instant::now() > until);
+        done >= self.most || done > 0 && is_late()
+    }
+}
+
+/// Names of files that an earlier launch may have left unfinished, in order, that is by time.
+pub(crate) fn left(folder: &Directory) -> io::Result<Vec<String>> {
     let mut found = BTreeSet::new();
     let mut take = |name: &str| {
         if is_unfinished(name) {
-            found.insert(directory.join(name));
+            found.insert(name.to_owned());
         }
     };
-    descriptors::list_some(directory, MOST_ENTRIES, |name, is_file| {
-        if let Some(name) = name.to_str().filter(|_| is_file) {
-            take(name);
-        }
-    })?;
-    unfinished::names(directory)
-        .iter()
-        .for_each(|name| take(name));
+    folder.list(MOST_ENTRIES, &mut take)?;
+    unfinished::names(folder).iter().for_each(|name| take(name));
     Ok(found.into_iter().collect())
 }
 
-/// The last of those that are records of launches.
-pub(crate) fn last_launches(left: &[PathBuf]) -> Vec<PathBuf> {
-    let is_launch = |path: &&PathBuf| ending(path) == Some(launch::ENDING);
-    let mut launches: Vec<PathBuf> = left.iter().filter(is_launch).cloned().collect();
-    launches.drain(..launches.len().saturating_sub(MOST));
-    launches
-}
-
+/// Whether it is a name that we give a file which is not finished; no path is.
 fn is_unfinished(name: &str) -> bool {
-    let ending = ending(Path::new(name));
-    ending.is_some_and(|ending| UNFINISHED.contains(&ending))
+    ending(name).is_some_and(|ending| UNFINISHED.contains(&ending))
 }
 
-/// Closes the reports that these files belong to and that are not being written; the last `MOST` of them.
-/// Gives how many.
-pub(crate) fn close_last(left: &[PathBuf]) -> usize {
-    close(left, MOST)
-}
-
-/// As [`close_last`], all of them.
-pub(super) fn close_all(left: &[PathBuf]) -> usize {
-    close(left, usize::MAX)
-}
-
-fn close(left: &[PathBuf], most: usize) -> usize {
+/// Closes the reports that these files belong to and that are not being written, the last ones first.
+pub(crate) fn close(folder: &Directory, left: &[String], effort: Effort) {
     let mut reports = BTreeSet::new();
-    for path in left {
-        match ending(path) {
-            Some(PARTIAL | FALLBACK) => drop(reports.insert(path.with_extension(PARTIAL))),
-            Some(SPARE) => reports.extend(named(path, PARTIAL)),
-            Some(SPARE_FALLBACK) => reports.extend(named(path, FALLBACK)),
-            _ => {}
-        }
+    for (done, name) in left.iter().rev().enumerate() {
+        // One that cannot be named now stays for a later launch.
+        let settled = |then| match effort.is_spent(done) {
+            true => None,
+            false => spare::settle(folder, name, then, effort.bytes).ok()?,
+        };
+        let report = match ending(name) {
+            Some(PARTIAL | FALLBACK) => Some(name.clone()),
+            Some(SPARE) => settled(PARTIAL),
+            Some(SPARE_FALLBACK) => settled(FALLBACK),
+            _ => None,
+        };
+        reports.extend(report.map(|name| named(&name, PARTIAL)));
     }
-    let mut closed = 0;
-    for partial in reports.iter().rev() {
-        if closed == most {
+    for (done, partial) in reports.iter().rev().enumerate() {
+        if effort.is_spent(done) {
             break;
         }
         // First its fallback file: half of it must not be taken for the whole. One that cannot be closed
         // now (gone, or not ours to write) stays for a later launch.
-        let joined = fallback::join(&partial.with_extension(FALLBACK)).unwrap_or(false);
-        let finished = super::close_partial(partial).unwrap_or(false);
-        closed += usize::from(joined || finished);
+        let _ = fallback::join(folder, &named(partial, FALLBACK), effort.bytes);
+        let _ = super::close_partial(folder, partial, effort.bytes);
     }
-    closed
-}
-
-/// The report that was written to a spare file, if any was, by its name from now on.
-fn named(spare: &Path, then: &str) -> Option<PathBuf> {
-    // One that cannot be named now stays for a later launch.
-    let named = spare::settle(spare, then).ok()??;
-    Some(named.with_extension(PARTIAL))
 }
 
 /// Takes off the list what is finished.
-pub(super) fn shorten_list(directory: &Path) {
+pub(super) fn shorten_list(folder: &Directory) {
     // A list that cannot be shortened now can be later.
-    let _ = unfinished::keep(directory, |name| {
-        is_unfinished(name) && directory.join(name).exists()
+    let _ = unfinished::keep(folder, |name| {
+        is_unfinished(name) && folder.own_length(name).is_some()
     });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::platform::descriptors;
     use crate::platform::file::Folder;
 
     /// In a folder of many files, few entries are looked at, and what this launch began is found.
@@ -114,7 +125,9 @@ mod tests {
         for number in 0..5 * MOST_ENTRIES {
             std::fs::write(path.join(format!("{number}.wedjat")), "").unwrap();
         }
-        let folder = Folder::open(path).unwrap();
+        let directory = Directory::open(path).unwrap();
+        let list = unfinished::open(&directory);
+        let folder = Folder::new(directory, path).unwrap().with_list(list);
         let names = [
             c"1700000000123456789-0a1b2c3d.launch",
             c"2024-02-29T23-59-59.987Z-crash-0a1b2c3d.beside",
@@ -124,17 +137,14 @@ mod tests {
             folder.create(name).unwrap();
         }
         let before = descriptors::ENTRIES.get();
-        let found = left(path).unwrap();
+        let directory = folder.directory();
+        let found = left(directory).unwrap();
         assert!(descriptors::ENTRIES.get() - before <= MOST_ENTRIES);
-        let expected: Vec<PathBuf> = names
-            .iter()
-            .map(|name| path.join(name.to_str().unwrap()))
-            .collect();
+        let expected = names.map(|name| name.to_str().unwrap());
         assert_eq!(found, expected);
-        assert_eq!(last_launches(&found), &expected[..1]);
         // What is finished stands on the list no longer.
-        std::fs::remove_file(&expected[2]).unwrap();
-        shorten_list(path);
-        assert_eq!(left(path).unwrap(), &expected[..2]);
+        std::fs::remove_file(path.join(expected[2])).unwrap();
+        shorten_list(directory);
+        assert_eq!(left(directory).unwrap(), &expected[..2]);
     }
 }

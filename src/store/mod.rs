@@ -24,6 +24,7 @@ mod out_of_memory;
 mod send;
 mod spare;
 mod tidy;
+pub(crate) mod unfinished;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -32,12 +33,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use libc::{O_RDONLY, O_RDWR};
 
-use crate::platform::{self, descriptors};
-use crate::report::{self, Reading};
+use crate::platform::descriptors::{self, Opened};
+use crate::platform::directory::Directory;
+use crate::report::{self, Reading, limits};
+use left::Effort;
 
 pub use launch::{EndedLaunch, HowEnded, launches};
 pub use send::{Answer, Sent, send};
-pub(crate) use tidy::Tidying;
+pub(crate) use tidy::{OVERSIZED, Tidying};
 
 pub(crate) use crate::report::name::{
     DAMAGED, FALLBACK, Name, PARTIAL, REFUSED, SPARE, SPARE_FALLBACK, WHOLE,
@@ -63,7 +66,7 @@ fn is_own(launch: &[u8; 16]) -> bool {
 ///
 /// Reports that were cut short when their process died are closed on the way; those that another
 /// process is writing now, and those of the present launch, are left alone. A folder that does not
-/// exist holds none.
+/// exist holds none. Links, files with a second name and those of other users are no reports.
 ///
 /// # Errors
 /// When the folder is there but cannot be listed. A single file that cannot be closed does not
@@ -83,11 +86,14 @@ fn is_own(launch: &[u8; 16]) -> bool {
 /// ```
 pub fn reports(directory: impl AsRef<Path>) -> io::Result<Vec<StoredReport>> {
     let directory = directory.as_ref();
-    left::close_all(&list(directory)?);
-    let mut found = tidy::hold(|| {
-        let mut paths = list(directory)?;
-        paths.retain(|path| has_ending(path, WHOLE));
-        Ok(paths)
+    let Some(folder) = open(directory)? else {
+        return Ok(Vec::new());
+    };
+    left::close(&folder, &list(&folder)?, Effort::all());
+    let mut found = tidy::hold(directory, || {
+        let mut names = list(&folder)?;
+        names.retain(|name| name.ends_with(".wedjat") && folder.own_length(name).is_some());
+        Ok(names)
     })?;
     found.retain(|stored| !stored.launch().is_ok_and(|launch| is_own(&launch)));
     Ok(found)
@@ -127,7 +133,8 @@ impl StoredReport {
     /// When the file cannot be read or holds no report at all; whatever else is wrong with it is
     /// listed in [`Reading::damage`].
     pub fn read(&self) -> io::Result<Reading> {
-        let bytes = descriptors::read(&self.path)?;
+        let mut file = self.folder()?.open_own(self.name(), O_RDONLY)?;
+        let bytes = read_all(&mut file, limits::REPORT_BYTES as u64)?;
         report::read(&bytes).map_err(|error| {
             io::Error::new(
                 io::ErrorKind::InvalidData,
@@ -141,14 +148,23 @@ impl StoredReport {
     /// # Errors
     /// As [`std::fs::remove_file`].
     pub fn remove(self) -> io::Result<()> {
-        std::fs::remove_file(&self.path)
+        self.folder()?.remove(self.name())
+    }
+
+    fn name(&self) -> &str {
+        let name = self.path.file_name().and_then(|name| name.to_str());
+        name.unwrap_or_default()
+    }
+
+    fn folder(&self) -> io::Result<Directory> {
+        Directory::open(self.path.parent().ok_or(io::ErrorKind::NotFound)?)
     }
 
     /// The launch that wrote it, from its first section.
     fn launch(&self) -> io::Result<[u8; 16]> {
         use std::io::Read;
         let mut bytes = Vec::new();
-        let file = descriptors::open_file(&self.path, O_RDONLY)?;
+        let file = self.folder()?.open_own(self.name(), O_RDONLY)?;
         (&*file).take(16 << 10).read_to_end(&mut bytes)?;
         let origin = report::edit::origin(&bytes).ok_or(io::ErrorKind::InvalidData)?;
         Ok(origin.launch)
@@ -198,68 +214,108 @@ impl Limits {
 
 /// Marks a whole report as that of what the process died of.
 pub(crate) fn make_fatal(path: &Path) -> io::Result<()> {
-    let bytes = report::edit::fatal(&descriptors::read(path)?).ok_or(io::ErrorKind::InvalidData)?;
-    let fresh = path.with_extension("fatal");
-    descriptors::write(&fresh, &bytes)?;
-    std::fs::rename(&fresh, path)
+    let directory = path.parent().ok_or(io::ErrorKind::NotFound)?;
+    let name = path.file_name().and_then(|name| name.to_str());
+    let (folder, name) = (Directory::open(directory)?, name.unwrap_or_default());
+    let mut file = folder.open_own(name, O_RDONLY)?;
+    let bytes = read_all(&mut file, limits::REPORT_BYTES as u64)?;
+    let bytes = report::edit::fatal(&bytes).ok_or(io::ErrorKind::InvalidData)?;
+    let fresh = named(name, "fatal");
+    folder.write(&fresh, &bytes)?;
+    folder.replace(&fresh, name)
 }
 
 /// A file that is empty for so long has no writer.
 const EMPTY_FOR: std::time::Duration = std::time::Duration::from_secs(60);
 
-fn is_old(file: &std::fs::File) -> bool {
-    let modified = file.metadata().and_then(|data| data.modified());
-    modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > EMPTY_FOR))
+/// A file of ours that no other process has, for as long as this lives, and all that stands in it.
+struct HeldFile {
+    bytes: Vec<u8>,
+    file: Opened,
 }
 
-fn close_partial(path: &Path) -> io::Result<bool> {
-    use std::io::{Seek, Write};
-    let mut file = descriptors::open_file(path, O_RDWR)?;
-    if !platform::descriptors::try_lock(&file) {
-        return Ok(false);
-    }
-    if !path.exists() {
-        // Another process closed it while this one waited for the lock.
-        return Ok(false);
-    }
-    let bytes = descriptors::read(path)?;
-    if bytes.is_empty() {
-        // The process was gone before the first byte: there is nothing to keep. One that is young
-        // may have been made this very moment by a process that has not locked it yet.
-        if is_old(&file) {
-            std::fs::remove_file(path)?;
+impl HeldFile {
+    /// `None` while it is written, where it was removed or renamed meanwhile, and where it has more than `most` bytes.
+    fn open(folder: &Directory, name: &str, most: u64) -> io::Result<Option<HeldFile>> {
+        let mut file = folder.open_own(name, O_RDWR)?;
+        if !is_within(&file, most) || !descriptors::try_lock(&file) || !folder.is_at(name, &file) {
+            return Ok(None);
         }
+        let bytes = read_all(&mut file, most)?;
+        Ok(Some(HeldFile { bytes, file }))
+    }
+
+    /// Whether it begins as reports do.
+    fn is_own(&self) -> bool {
+        is_own_content(&self.bytes)
+    }
+
+    /// Removes it where its process was gone before the first byte. One that is young may have been made this very
+    /// moment by a process that has not locked it yet.
+    fn remove_if_empty(&self, folder: &Directory, name: &str) -> io::Result<()> {
+        let modified = self.file.metadata().and_then(|data| data.modified());
+        let is_old = modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > EMPTY_FOR));
+        match self.bytes.is_empty() && is_old {
+            true => folder.remove(name),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Whether a file is no larger than this.
+fn is_within(file: &Opened, most: u64) -> bool {
+    file.metadata().is_ok_and(|data| data.len() <= most)
+}
+
+/// All of a file from its beginning; an error where it has more than `most` bytes.
+fn read_all(file: &mut Opened, most: u64) -> io::Result<Vec<u8>> {
+    use std::io::{Read, Seek};
+    let mut bytes = Vec::new();
+    if is_within(file, most) {
+        file.seek(io::SeekFrom::Start(0))?;
+        // It may grow meanwhile.
+        (&**file).take(most).read_to_end(&mut bytes)?;
+        return Ok(bytes);
+    }
+    Err(io::ErrorKind::FileTooLarge.into())
+}
+
+fn close_partial(folder: &Directory, name: &str, most: u64) -> io::Result<bool> {
+    use std::io::{Seek, Write};
+    let Some(mut held) = HeldFile::open(folder, name, most)? else {
+        return Ok(false);
+    };
+    if held.bytes.is_empty() || !held.is_own() {
+        held.remove_if_empty(folder, name)?;
         return Ok(false);
     }
-    if !is_own_content(&bytes) {
-        return Ok(false);
-    }
-    let survey = report::survey(&bytes);
+    let survey = report::survey(&held.bytes);
     if !survey.has_head {
-        std::fs::rename(path, path.with_extension(DAMAGED))?;
+        folder.rename(name, &named(name, DAMAGED))?;
         return Ok(false);
     }
     if !survey.is_closed {
-        file.set_len(survey.len)?;
-        file.seek(io::SeekFrom::End(0))?;
+        held.file.set_len(survey.len)?;
+        held.file.seek(io::SeekFrom::End(0))?;
         let mut buffer = [0; 256];
         let mut tail: Vec<u8> = Vec::new();
         report::ReportWriter::resume(&mut buffer, &mut tail, survey.crc, survey.sections)
             .finish(report::ClosedBy::NextLaunch)
             .map_err(io::Error::other)?;
-        file.write_all(&tail)?;
+        held.file.write_all(&tail)?;
     }
-    std::fs::rename(path, path.with_extension(WHOLE))?;
+    folder.rename(name, &named(name, WHOLE))?;
     Ok(true)
 }
 
-fn has_ending(path: &Path, ending: &str) -> bool {
-    path.extension().is_some_and(|found| found == ending)
+/// This name with another ending.
+fn named(name: &str, ending: &str) -> String {
+    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    format!("{stem}.{ending}")
 }
 
 /// The ending of a name that we give, see [`Name::new`] and [`launch`]; `None` for any other.
-fn ending(path: &Path) -> Option<&str> {
-    let name = path.file_name()?.to_str()?;
+fn ending(name: &str) -> Option<&str> {
     report::name::ending_of(name).or_else(|| launch::ending_of(name))
 }
 
@@ -272,33 +328,37 @@ fn is_own_content(bytes: &[u8]) -> bool {
     FRONT.starts_with(front) || bytes.iter().all(|&byte| byte == 0)
 }
 
-/// Whether the file at `path`, whose name is one that we give, holds a report.
-fn is_own_file(path: &Path) -> bool {
+/// Whether the file `name`, which is one that we give, holds a report.
+fn is_own_file(folder: &Directory, name: &str) -> bool {
     use std::io::Read;
     let mut front = Vec::new();
-    let file = descriptors::open_file(path, O_RDONLY | libc::O_NOFOLLOW);
+    let file = folder.open_own(name, O_RDONLY);
     let read = file.and_then(|file| (&*file).take(4096).read_to_end(&mut front));
     read.is_ok() && is_own_content(&front)
 }
 
-/// The files of a folder, by name, that is by time.
-fn list(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut paths = Vec::new();
-    let listed = descriptors::list(directory, |name, is_file| {
-        if is_file {
-            paths.push(directory.join(name));
-        }
-    });
-    match listed {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        listed => listed?,
+/// A folder of reports; `None` where there is none.
+fn open(directory: &Path) -> io::Result<Option<Directory>> {
+    match Directory::open(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        opened => opened.map(Some),
     }
-    paths.sort();
-    Ok(paths)
+}
+
+/// The names in a folder that we give, in order, that is by time.
+fn list(folder: &Directory) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    folder.list(usize::MAX, |name| {
+        if ending(name).is_some() || name.ends_with(".wedjat") {
+            names.push(name.to_owned());
+        }
+    })?;
+    names.sort();
+    Ok(names)
 }
 
 /// 16 bytes that no other report has: from the system's random source, else from clocks and
 /// addresses. Signal-safe.
 pub(crate) fn fresh_id() -> [u8; 16] {
-    platform::random::id()
+    crate::platform::random::id()
 }

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use libc::O_RDONLY;
 
 use super::{REFUSED, StoredReport, reports};
-use crate::platform::{self, descriptors};
+use crate::platform::descriptors;
+use crate::platform::directory::Directory;
 
 /// What became of a report that was to be sent, see [`send`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -74,20 +75,26 @@ pub fn send(
     let mut sent = Sent::default();
     let mut failed = None;
     let mut stopped = false;
+    let Some(folder) = super::open(directory.as_ref())? else {
+        return Ok(sent);
+    };
     for stored in reports(directory)? {
         if stopped {
             sent.left += 1;
             continue;
         }
-        let Some(_in_hand) = take(stored.path()) else {
+        let Some(_in_hand) = take(&folder, &stored) else {
             sent.busy += usize::from(stored.path().exists());
             continue;
         };
         let done = match each(&stored) {
-            Answer::Accepted => std::fs::remove_file(stored.path()).map(|()| sent.accepted += 1),
+            Answer::Accepted => folder.remove(stored.name()).map(|()| sent.accepted += 1),
             Answer::Refused => {
-                let aside = stored.path().with_extension(REFUSED);
-                std::fs::rename(stored.path(), &aside).map(|()| sent.refused.push(aside))
+                let aside = super::named(stored.name(), REFUSED);
+                let path = stored.path().with_file_name(&aside);
+                folder
+                    .rename(stored.name(), &aside)
+                    .map(|()| sent.refused.push(path))
             }
             answer => {
                 sent.left += 1;
@@ -105,10 +112,10 @@ pub fn send(
 }
 
 /// The report's lock, while it is there and free.
-fn take(path: &Path) -> Option<impl Drop> {
-    let file = descriptors::open_file(path, O_RDONLY | libc::O_NOFOLLOW).ok()?;
+fn take(folder: &Directory, report: &StoredReport) -> Option<impl Drop> {
+    let file = folder.open_own(report.name(), O_RDONLY).ok()?;
     // Another sender may have removed it between the two.
-    (platform::descriptors::try_lock(&file) && path.exists()).then_some(file)
+    (descriptors::try_lock(&file) && folder.is_at(report.name(), &file)).then_some(file)
 }
 
 #[cfg(test)]

@@ -1,38 +1,33 @@
 //! Files that processes kept for their next crash: what is left of them when the process is gone.
 
 use std::io;
-use std::path::{Path, PathBuf};
 
-use super::{DAMAGED, Name, is_old, is_own_content};
-use crate::platform::{self, descriptors};
+use super::{DAMAGED, HeldFile, Name, named};
+use crate::platform::directory::Directory;
 use crate::report::{self, EventKind};
 
-/// Gives the report in `path` its name, with this ending, where its process was denied that, and gives its
-/// path then; removes one that nothing was written to. One whose process lives, and what is no report, is
-/// left alone.
-pub(super) fn settle(path: &Path, ending: &str) -> io::Result<Option<PathBuf>> {
-    let file = descriptors::open_file(path, libc::O_RDWR)?;
-    if !platform::descriptors::try_lock(&file) {
+/// Gives the report in the file `name` the name that it was denied, with this ending, and gives that name; removes one
+/// that nothing was written to. One whose process lives, that has more than `most` bytes, or that is no report, is left
+/// alone.
+pub(super) fn settle(
+    folder: &Directory,
+    name: &str,
+    ending: &str,
+    most: u64,
+) -> io::Result<Option<String>> {
+    let Some(held) = HeldFile::open(folder, name, most)? else {
+        return Ok(None);
+    };
+    if held.bytes.is_empty() || !held.is_own() {
+        held.remove_if_empty(folder, name)?;
         return Ok(None);
     }
-    let bytes = descriptors::read(path)?;
-    if bytes.is_empty() {
-        // A young one may not be locked yet.
-        if is_old(&file) {
-            std::fs::remove_file(path)?;
-        }
-        return Ok(None);
-    }
-    if !is_own_content(&bytes) {
-        return Ok(None);
-    }
-    let Some(origin) = report::edit::origin(&bytes) else {
-        std::fs::rename(path, path.with_extension(DAMAGED))?;
+    let Some(origin) = report::edit::origin(&held.bytes) else {
+        folder.rename(name, &named(name, DAMAGED))?;
         return Ok(None);
     };
     let kind = origin.kind.unwrap_or(EventKind::Crash);
-    let name = Name::new(origin.time, kind.as_str(), &origin.id, ending);
-    let named = path.with_file_name(name.as_str());
-    std::fs::rename(path, &named)?;
-    Ok(Some(named))
+    let fresh = Name::new(origin.time, kind.as_str(), &origin.id, ending);
+    folder.rename(name, fresh.as_str())?;
+    Ok(Some(fresh.as_str().to_owned()))
 }

@@ -1,16 +1,19 @@
 //! How earlier launches ended, read from their records.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::SystemTime;
 
 use super::{ENDING, FIRST_WORDS, MAGIC, NO_STATUS, NOT_COUNTED, at, ended as stored};
+use crate::platform::directory::Directory;
+use crate::platform::vitals;
 use crate::platform::vitals::MemoryGroup;
-use crate::platform::{self, descriptors, vitals};
+use crate::report::limits;
 use crate::report::name::is_short_id;
 use crate::report::time::wall;
-use crate::store;
+use crate::store::left::Effort;
 use crate::store::out_of_memory::{Now, Was, by_use_alone, out_of_memory};
+use crate::store::{self, HeldFile};
 
 /// How a launch ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -103,12 +106,15 @@ pub struct EndedLaunch {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn launches(directory: impl AsRef<Path>) -> io::Result<Vec<EndedLaunch>> {
-    ended(&store::list(directory.as_ref())?, false)
+    let Some(folder) = store::open(directory.as_ref())? else {
+        return Ok(Vec::new());
+    };
+    Ok(ended(&folder, &store::list(&folder)?, Effort::all(), false))
 }
 
-/// Those of these records that are over, oldest first; removes them.
-pub(crate) fn take(records: &[PathBuf]) -> io::Result<Vec<EndedLaunch>> {
-    ended(records, true)
+/// The last of these records that are over, oldest first; removes them.
+pub(crate) fn take(folder: &Directory, records: &[String], effort: Effort) -> Vec<EndedLaunch> {
+    ended(folder, records, effort, true)
 }
 
 /// The ending, where a name is one of a record.
@@ -122,39 +128,39 @@ pub(in crate::store) fn ending_of(name: &str) -> Option<&str> {
     is_ours.then_some(ending)
 }
 
-fn ended(records: &[PathBuf], remove: bool) -> io::Result<Vec<EndedLaunch>> {
+fn ended(folder: &Directory, records: &[String], effort: Effort, remove: bool) -> Vec<EndedLaunch> {
     let boot = vitals::boot_id();
     let now = Now {
         kills: vitals::oom_kills(),
         group: vitals::memory_group(),
     };
     let mut found = Vec::new();
-    for path in records {
-        if store::ending(path) != Some(ENDING) {
-            continue;
+    let is_record = |name: &&String| store::ending(name) == Some(ENDING);
+    for (done, name) in records.iter().rev().filter(is_record).enumerate() {
+        if effort.is_spent(done) {
+            break;
         }
         // One that cannot be read, or whose process is alive, counts for nothing.
-        let Ok(file) = descriptors::open_file(path, libc::O_RDONLY) else {
+        let Ok(Some(record)) = HeldFile::open(folder, name, limits::LAUNCH_BYTES) else {
             continue;
         };
-        if !platform::descriptors::try_lock(&file) {
-            continue;
-        }
-        let bytes = descriptors::read(path).unwrap_or_default();
-        let words: Vec<u64> = bytes
+        let words: Vec<u64> = record
+            .bytes
             .chunks_exact(8)
             .filter_map(|word| word.try_into().ok().map(u64::from_ne_bytes))
             .collect();
         let ended = read(&words, boot, &now);
-        // One that was never written to has nothing to keep.
-        let is_ours = ended.is_some() || bytes.is_empty() && store::is_old(&file);
-        found.extend(ended);
-        if remove && is_ours {
-            // One that stays is read once more.
-            let _ = std::fs::remove_file(path);
+        if remove {
+            // One that stays is read once more; one that was never written to has nothing to keep.
+            let _ = match ended {
+                Some(_) => folder.remove(name),
+                None => record.remove_if_empty(folder, name),
+            };
         }
+        found.extend(ended);
     }
-    Ok(found)
+    found.reverse();
+    found
 }
 
 fn read(words: &[u64], boot: Option<u128>, now: &Now) -> Option<EndedLaunch> {

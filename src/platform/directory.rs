@@ -1,0 +1,157 @@
+//! A folder by its descriptor: files in it are made anew, or opened where they are this user's own.
+//!
+//! Whoever can write in a folder can put links, pipes and devices there. So no link is followed, nothing is waited
+//! for, and a file that was there before is looked at once it is open: one that is not regular, that another user
+//! owns or that has a second name is not ours.
+
+use std::ffi::{CStr, CString};
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::Path;
+
+use super::descriptors::{self, Opened};
+use super::errno;
+use super::kept::{FileFacts, Kept};
+
+pub use super::kept::Others;
+
+/// A folder that stays the same one whatever takes its name.
+#[derive(Debug)]
+pub struct Directory {
+    pub(super) fd: Kept,
+}
+
+impl Directory {
+    /// Opens one that is there.
+    pub fn open(path: &Path) -> io::Result<Directory> {
+        let fd = descriptors::open_owned(path, libc::O_RDONLY | libc::O_DIRECTORY)?;
+        Ok(Directory {
+            fd: Kept::new(fd).map_err(io::Error::from_raw_os_error)?,
+        })
+    }
+
+    /// Opens one, making it and its parents where they are missing, for this user alone (mode 0700).
+    pub fn make(path: &Path) -> io::Result<Directory> {
+        let mut maker = std::fs::DirBuilder::new();
+        let made = maker.recursive(true).mode(0o700).create(path);
+        made.map_err(|error| match error.kind() {
+            // A file, or a link to nothing.
+            io::ErrorKind::AlreadyExists => io::Error::from_raw_os_error(libc::ENOTDIR),
+            _ => error,
+        })?;
+        Directory::open(path)
+    }
+
+    /// Who else may write in it, or change what its path leads to.
+    pub fn others(&self, path: &Path) -> io::Result<Option<Others>> {
+        let facts = self.fd.get().and_then(FileFacts::of);
+        let others = facts.map_err(io::Error::from_raw_os_error)?.others();
+        let named = std::fs::symlink_metadata(path)?;
+        let is_trusted = !named.is_symlink() || [0, super::user()].contains(&named.uid());
+        Ok(others.or((!is_trusted).then_some(Others::Link)))
+    }
+
+    /// Opens a file of our own, with the flags of `open(2)`.
+    pub fn open_own(&self, name: &str, flags: i32) -> io::Result<Opened> {
+        let name = CString::new(name)?;
+        let folder = self.fd.get().map_err(io::Error::from_raw_os_error)?;
+        let own = |facts: Result<FileFacts, i32>| match facts {
+            Ok(facts) if facts.is_own() => Ok(()),
+            Ok(_) => Err(io::ErrorKind::PermissionDenied.into()),
+            Err(error) => Err(io::Error::from_raw_os_error(error)),
+        };
+        // To open a device may do something by itself.
+        own(FileFacts::at(folder, &name))?;
+        let flags = flags | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+        let file = open(folder, &name, flags)?;
+        own(FileFacts::of(file.as_raw_fd()))?;
+        Ok(file.into())
+    }
+
+    /// Makes a file for this user alone (mode 0600), which must not be there; with more flags of `open(2)`.
+    pub fn create(&self, name: &str, flags: i32) -> io::Result<Opened> {
+        let folder = self.fd.get().map_err(io::Error::from_raw_os_error)?;
+        let flags = flags | libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
+        Ok(open(folder, &CString::new(name)?, flags)?.into())
+    }
+
+    /// How long a file of our own is, bytes; `None` where there is none.
+    pub fn own_length(&self, name: &str) -> Option<u64> {
+        let name = CString::new(name).ok()?;
+        let facts = FileFacts::at(self.fd.get().ok()?, &name).ok()?;
+        facts.is_own().then_some(facts.length)
+    }
+
+    /// Whether this name is that of an open file still.
+    pub fn is_at(&self, name: &str, file: &Opened) -> bool {
+        let facts = CString::new(name).map_err(|_| libc::EINVAL);
+        let facts = facts.and_then(|name| FileFacts::at(self.fd.get()?, &name));
+        let open = FileFacts::of(file.as_raw_fd());
+        matches!((facts, open), (Ok(one), Ok(other)) if one.is_same(&other))
+    }
+
+    /// Writes a new file of this name, in the place of one of our own.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        if self.own_length(name).is_some() {
+            self.remove(name)?;
+        }
+        self.create(name, 0)?.write_all(bytes)
+    }
+
+    /// Gives a file another name, which is free.
+    pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.rename_where(from, to, |_| false)
+    }
+
+    /// Puts a file in the place of one of our own, or of none.
+    pub fn replace(&self, from: &str, to: &str) -> io::Result<()> {
+        self.rename_where(from, to, |there| there.is_own())
+    }
+
+    fn rename_where(&self, from: &str, to: &str, may_go: fn(&FileFacts) -> bool) -> io::Result<()> {
+        let (from, into) = (CString::new(from)?, CString::new(to)?);
+        let folder = self.fd.get().map_err(io::Error::from_raw_os_error)?;
+        if FileFacts::at(folder, &into).is_ok_and(|there| !may_go(&there)) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        // SAFETY: C strings, and an open descriptor.
+        done(unsafe { libc::renameat(folder, from.as_ptr(), folder, into.as_ptr()) })
+    }
+
+    /// Removes a file.
+    pub fn remove(&self, name: &str) -> io::Result<()> {
+        let name = CString::new(name)?;
+        let folder = self.fd.get().map_err(io::Error::from_raw_os_error)?;
+        // SAFETY: a C string, and an open descriptor.
+        done(unsafe { libc::unlinkat(folder, name.as_ptr(), 0) })
+    }
+
+    /// Calls `each` with the names of its regular files that are text, in no order; of so many entries at most.
+    pub fn list(&self, most: usize, mut each: impl FnMut(&str)) -> io::Result<()> {
+        let folder = self.fd.get().map_err(io::Error::from_raw_os_error)?;
+        let fd = open(folder, c".", libc::O_RDONLY | libc::O_DIRECTORY)?;
+        descriptors::list_open(fd, most, |name, is_file| {
+            if let Ok(name) = std::str::from_utf8(name.as_bytes())
+                && is_file
+            {
+                each(name);
+            }
+        })
+    }
+}
+
+fn open(folder: RawFd, name: &CStr, flags: i32) -> io::Result<OwnedFd> {
+    let fd = descriptors::open_at(folder, name, flags, 0o600);
+    done(fd.min(0))?;
+    // SAFETY: just opened, and it has no other owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn done(result: libc::c_int) -> io::Result<()> {
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::from_raw_os_error(errno())),
+    }
+}

@@ -1,0 +1,408 @@
+//! Folders that anybody may have written in: `install` returns in time, touches nothing outside and nothing of
+//! another user's, and each whole report is found. `WEDJAT_FOLDERS` sets how many random folders are made (300).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use wedjat::report::{self, Report};
+use wedjat::store::{self, Answer};
+use wedjat::{Crash, InstallError, Monitor};
+
+/// Random numbers: splitmix64 (Steele, Lea, Flood 2014).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut value = self.0;
+        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        value ^ (value >> 31)
+    }
+
+    /// Less than `count`.
+    fn below(&mut self, count: usize) -> usize {
+        (self.next() % count as u64) as usize
+    }
+
+    fn id(&mut self) -> u128 {
+        u128::from(self.next()) << 64 | u128::from(self.next())
+    }
+}
+
+/// One monitor a process.
+static ONE: Mutex<()> = Mutex::new(());
+/// What takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Another user.
+const STRANGER: u32 = 65_534;
+
+fn is_root() -> bool {
+    // SAFETY: takes nothing, changes nothing.
+    unsafe { libc::geteuid() == 0 }
+}
+
+fn path_of(path: &Path) -> std::ffi::CString {
+    std::ffi::CString::new(path.as_os_str().as_bytes()).unwrap()
+}
+
+fn fifo(path: &Path) {
+    // SAFETY: a C string.
+    assert_eq!(unsafe { libc::mkfifo(path_of(path).as_ptr(), 0o600) }, 0);
+}
+
+fn device(path: &Path) {
+    // SAFETY: a C string. That of /dev/null.
+    unsafe {
+        libc::mknod(
+            path_of(path).as_ptr(),
+            libc::S_IFCHR | 0o600,
+            libc::makedev(1, 3),
+        )
+    };
+}
+
+fn sparse(path: &Path) {
+    let file = fs::File::create(path).unwrap();
+    file.set_len(8 << 30).unwrap();
+}
+
+/// A whole report.
+fn whole(id: u128) -> Vec<u8> {
+    let mut report = Report::default();
+    report.head.id = id.to_be_bytes();
+    report.head.launch = (id ^ 1).to_be_bytes();
+    report::to_bytes(&report)
+}
+
+/// Ends the test program where what is done takes too long.
+fn in_time<T>(what: &str, done: impl FnOnce() -> T) -> T {
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            let begun = Instant::now();
+            while !is_done.load(Ordering::Acquire) {
+                if begun.elapsed() > PATIENCE {
+                    eprintln!("{what}: it hangs");
+                    std::process::abort();
+                }
+                std::thread::park_timeout(Duration::from_millis(200));
+            }
+        });
+        let result = done();
+        is_done.store(true, Ordering::Release);
+        waits.thread().unpark();
+        result
+    })
+}
+
+fn install(folder: &Path, shared: bool, crash: bool) -> Result<Monitor, InstallError> {
+    let mut builder = Monitor::builder("hostile", "1")
+        .directory(folder)
+        .shared_directory(shared);
+    if crash {
+        builder = builder.crash(Crash::default());
+    }
+    in_time("install", || builder.install())
+}
+
+/// What is told from other files, with its time of change.
+fn facts(path: &Path) -> Option<(u32, u64, i64, i64, u64, Vec<u8>)> {
+    let data = fs::symlink_metadata(path).ok()?;
+    let bytes = match data.is_file() && data.len() < 1 << 20 {
+        true => fs::read(path).ok()?,
+        false => Vec::new(),
+    };
+    let time = (data.mtime(), data.mtime_nsec());
+    Some((data.mode(), data.ino(), time.0, time.1, data.len(), bytes))
+}
+
+const STEMS: [&str; 3] = [
+    "2024-02-29T23-59-59.987Z-crash-0a1b2c3d",
+    "2024-03-01T00-00-00.000Z-stall-11223344",
+    "2024-03-01T00-00-00.001Z-panic-55667788",
+];
+const ENDINGS: [&str; 9] = [
+    "partial",
+    "beside",
+    "spare",
+    "spare-beside",
+    "wedjat",
+    "damaged",
+    "refused",
+    "joined",
+    "fatal",
+];
+
+fn any_name(random: &mut Random) -> String {
+    match random.below(12) {
+        0 => ".unfinished".into(),
+        1 | 2 => format!(
+            "{}-0a1b2c3d.launch",
+            1_700_000_000_000_000_000 + random.below(5)
+        ),
+        3 => format!(".probe-{}", std::process::id()),
+        4 => format!(".reserve-{}", std::process::id()),
+        _ => {
+            let stem = STEMS[random.below(STEMS.len())];
+            format!("{stem}.{}", ENDINGS[random.below(ENDINGS.len())])
+        }
+    }
+}
+
+fn any_bytes(random: &mut Random, outside: &Path) -> Vec<u8> {
+    let mut bytes = match random.below(7) {
+        0 => Vec::new(),
+        1 | 2 => whole(random.id()),
+        3 => {
+            let mut list = b"wedjat: files that were begun here\n".to_vec();
+            for _ in 0..random.below(20) {
+                let name = any_name(random);
+                list.extend(match random.below(3) {
+                    0 => format!("{}/{name}\n", outside.display()).into_bytes(),
+                    1 => format!("../outside/{name}\n").into_bytes(),
+                    _ => format!("{name}\n").into_bytes(),
+                });
+            }
+            return list;
+        }
+        4 => b"wedjatL1"
+            .iter()
+            .rev()
+            .copied()
+            .chain((0..312).map(|_| random.next() as u8))
+            .collect(),
+        _ => (0..random.below(400))
+            .map(|_| random.next() as u8)
+            .collect(),
+    };
+    if random.below(3) == 0 {
+        bytes.truncate(random.below(bytes.len() + 1));
+    }
+    bytes
+}
+
+#[test]
+fn random_folders_are_survived() {
+    let _one = ONE.lock().unwrap();
+    let count = std::env::var("WEDJAT_FOLDERS").map_or(300, |count| count.parse().unwrap());
+    let slowest = AtomicU64::new(0);
+    for seed in 0..count {
+        random_folder(seed, &slowest);
+    }
+    println!(
+        "{count} folders; the slowest install took {} us",
+        slowest.load(Ordering::Relaxed)
+    );
+}
+
+fn random_folder(seed: u64, slowest: &AtomicU64) {
+    let random = &mut Random(seed);
+    let temporary = tempfile::tempdir().unwrap();
+    let (outside, folder) = (
+        temporary.path().join("outside"),
+        temporary.path().join("reports"),
+    );
+    fs::create_dir(&outside).unwrap();
+    fs::create_dir(&folder).unwrap();
+    let is_shared = random.below(2) == 0;
+    let mode = if is_shared { 0o777 } else { 0o700 };
+    fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+    // Beside the folder, names of ours among them: what may lie there must stay.
+    let mut untouched: Vec<PathBuf> = Vec::new();
+    for number in 0..6 {
+        let path = outside.join(if number < 3 {
+            any_name(random)
+        } else {
+            format!("file-{number}")
+        });
+        fs::write(&path, any_bytes(random, &outside)).unwrap();
+        untouched.push(path);
+    }
+    let mut expected: Vec<u128> = Vec::new();
+    for _ in 0..random.below(24) {
+        let path = folder.join(any_name(random));
+        if fs::symlink_metadata(&path).is_ok() {
+            continue;
+        }
+        let target = untouched[random.below(6)].clone();
+        match random.below(16) {
+            0 => fifo(&path),
+            1 => drop(std::os::unix::net::UnixListener::bind(&path).unwrap()),
+            2 => symlink(&target, &path).unwrap(),
+            3 => symlink(&path, &path).unwrap(),
+            4 => symlink("none", &path).unwrap(),
+            5 if target.exists() => fs::hard_link(&target, &path).unwrap(),
+            6 => fs::create_dir(&path).unwrap(),
+            7 => sparse(&path),
+            8 if is_root() => device(&path),
+            9 | 10 if is_root() => {
+                fs::write(&path, any_bytes(random, &outside)).unwrap();
+                std::os::unix::fs::chown(&path, Some(STRANGER), Some(STRANGER)).unwrap();
+            }
+            11 | 12 => {
+                let id = random.id();
+                fs::write(&path, whole(id)).unwrap();
+                if path.extension().is_some_and(|ending| ending == "wedjat") {
+                    expected.push(id);
+                }
+                continue;
+            }
+            _ => {
+                fs::write(&path, any_bytes(random, &outside)).unwrap();
+                continue;
+            }
+        }
+        untouched.push(path);
+    }
+    if random.below(8) == 0 && is_root() {
+        // Old enough that what is empty has no writer.
+        let long_ago = std::time::SystemTime::now() - Duration::from_secs(1 << 20);
+        for path in fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+        {
+            if path.is_file() {
+                let _ = fs::File::open(&path).and_then(|file| file.set_modified(long_ago));
+            }
+        }
+    }
+    let before: BTreeMap<_, _> = untouched
+        .iter()
+        .map(|path| (path.clone(), facts(path)))
+        .collect();
+    let begun = Instant::now();
+    let monitor = install(&folder, is_shared, random.below(10) == 0).unwrap();
+    slowest.fetch_max(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
+    let found = in_time("reports", || {
+        store::launches(&folder).unwrap();
+        let sent = store::send(&folder, |_| Answer::Later).unwrap();
+        assert!(sent.refused.is_empty());
+        store::reports(&folder).unwrap()
+    });
+    let ids: Vec<u128> = found
+        .iter()
+        .filter_map(|stored| Some(u128::from_be_bytes(stored.read().ok()?.report.head.id)))
+        .collect();
+    for id in expected {
+        assert!(ids.contains(&id), "seed {seed}: {id:032x} is lost");
+    }
+    in_time("drop", || drop(monitor));
+    for (path, before) in before {
+        assert!(
+            facts(&path) == before,
+            "seed {seed}: {} was touched",
+            path.display()
+        );
+    }
+}
+
+/// As anybody can prepare it who may write where the folder is.
+#[test]
+fn a_fallback_files_link_is_not_written_through() {
+    let _one = ONE.lock().unwrap();
+    let temporary = tempfile::tempdir().unwrap();
+    let (precious, folder) = (
+        temporary.path().join("precious"),
+        temporary.path().join("reports"),
+    );
+    fs::write(&precious, "mine").unwrap();
+    fs::create_dir(&folder).unwrap();
+    for ending in ["partial", "beside"] {
+        fs::write(folder.join(format!("{}.{ending}", STEMS[0])), whole(7)).unwrap();
+    }
+    symlink(&precious, folder.join(format!("{}.joined", STEMS[0]))).unwrap();
+    drop(install(&folder, true, false).unwrap());
+    assert_eq!(fs::read(&precious).unwrap(), b"mine");
+}
+
+#[test]
+fn pipes_and_sparse_files_hold_nothing_up() {
+    let _one = ONE.lock().unwrap();
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = temporary.path().join("list");
+    fs::create_dir(&folder).unwrap();
+    fifo(&folder.join(".unfinished"));
+    drop(install(&folder, false, false).unwrap());
+    let folder = temporary.path().join("sparse");
+    fs::create_dir(&folder).unwrap();
+    let name = format!("{}.partial", STEMS[0]);
+    fs::write(
+        folder.join(".unfinished"),
+        format!("wedjat: files that were begun here\n{name}\n"),
+    )
+    .unwrap();
+    fifo(&folder.join(format!("{}.partial", STEMS[1])));
+    sparse(&folder.join(&name));
+    sparse(&folder.join("1700000000000000000-0a1b2c3d.launch"));
+    let begun = Instant::now();
+    let monitor = install(&folder, false, false).unwrap();
+    assert!(
+        begun.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        begun.elapsed()
+    );
+    let end = Instant::now() + PATIENCE;
+    while monitor.stats().oversized != 2 {
+        assert!(Instant::now() < end, "{:?}", monitor.stats());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(fs::metadata(folder.join(&name)).unwrap().len(), 8 << 30);
+}
+
+#[test]
+fn a_folder_is_made_for_its_user_alone_and_a_shared_one_is_refused() {
+    let _one = ONE.lock().unwrap();
+    let temporary = tempfile::tempdir().unwrap();
+    let made = temporary.path().join("state").join("it's here");
+    drop(install(&made, false, false).unwrap());
+    let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+    assert_eq!((mode(&made), mode(made.parent().unwrap())), (0o700, 0o700));
+    for wide in [0o770, 0o702] {
+        fs::set_permissions(&made, fs::Permissions::from_mode(wide)).unwrap();
+        let error = install(&made, false, false).unwrap_err();
+        assert_eq!(
+            fs::read_dir(&made)
+                .unwrap()
+                .filter(|entry| {
+                    entry
+                        .as_ref()
+                        .unwrap()
+                        .file_name()
+                        .as_bytes()
+                        .starts_with(b".probe")
+                })
+                .count(),
+            0
+        );
+        let InstallError::SharedDirectory { mend, .. } = &error else {
+            panic!("{error}")
+        };
+        assert!(error.to_string().contains(mend), "{error}");
+        drop(install(&made, true, false).unwrap());
+        // The command that is named mends it.
+        let status = std::process::Command::new("sh").args(["-c", mend]).status();
+        assert!(status.unwrap().success());
+        drop(install(&made, false, false).unwrap());
+    }
+    if !is_root() {
+        return;
+    }
+    std::os::unix::fs::chown(&made, Some(STRANGER), None).unwrap();
+    let error = install(&made, false, false).unwrap_err();
+    assert!(error.to_string().contains("chown 0 '"), "{error}");
+    std::os::unix::fs::chown(&made, Some(0), None).unwrap();
+    // A link of another's may lead anywhere.
+    let link = temporary.path().join("link");
+    symlink(&made, &link).unwrap();
+    drop(install(&link, false, false).unwrap());
+    std::os::unix::fs::lchown(&link, Some(STRANGER), None).unwrap();
+    let error = install(&link, false, false).unwrap_err();
+    assert!(error.to_string().contains("chown -h 0 '"), "{error}");
+}
