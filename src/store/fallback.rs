@@ -13,7 +13,7 @@ use crate::report::{self, edit, limits};
 /// being written.
 pub(super) fn join(folder: &Directory, name: &str, most: u64) -> io::Result<bool> {
     let whole = named(name, WHOLE);
-    let Some(rest) = HeldFile::open(folder, name, most)?.filter(HeldFile::is_own) else {
+    let Some(rest) = HeldFile::hold(folder, name, most)?.filter(HeldFile::is_own) else {
         return Ok(false);
     };
     let firsts = [named(name, PARTIAL), whole.clone()];
@@ -25,7 +25,7 @@ pub(super) fn join(folder: &Directory, name: &str, most: u64) -> io::Result<bool
         folder.rename(name, &named(name, ending))?;
         return Ok(true);
     };
-    let Some(found) = HeldFile::open(folder, &first, most)?.filter(HeldFile::is_own) else {
+    let Some(found) = HeldFile::hold(folder, &first, most)?.filter(HeldFile::is_own) else {
         return Ok(false);
     };
     match [&found, &rest].map(|held| Some(edit::origin(&held.bytes)?.id)) {
@@ -61,7 +61,7 @@ fn remove_joined(
     parts: [&str; 2],
 ) -> io::Result<bool> {
     let id = |held: &HeldFile| Some(edit::origin(&held.bytes)?.id);
-    let joined = HeldFile::open(folder, whole, limits::REPORT_BYTES as u64)?;
+    let joined = HeldFile::hold(folder, whole, limits::REPORT_BYTES as u64)?;
     let is_joined = joined
         .is_some_and(|joined| id(&joined) == id(found) && report::survey(&joined.bytes).is_closed);
     if is_joined {

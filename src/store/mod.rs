@@ -236,7 +236,7 @@ struct HeldFile {
 
 impl HeldFile {
     /// `None` while it is written, where it was removed or renamed meanwhile, and where it has more than `most` bytes.
-    fn open(folder: &Directory, name: &str, most: u64) -> io::Result<Option<HeldFile>> {
+    fn hold(folder: &Directory, name: &str, most: u64) -> io::Result<Option<HeldFile>> {
         let mut file = folder.open_own(name, O_RDWR)?;
         if !is_within(&file, most) || !descriptors::try_lock(&file) || !folder.is_at(name, &file) {
             return Ok(None);
@@ -282,7 +282,7 @@ fn read_all(file: &mut Opened, most: u64) -> io::Result<Vec<u8>> {
 
 fn close_partial(folder: &Directory, name: &str, most: u64) -> io::Result<bool> {
     use std::io::{Seek, Write};
-    let Some(mut held) = HeldFile::open(folder, name, most)? else {
+    let Some(mut held) = HeldFile::hold(folder, name, most)? else {
         return Ok(false);
     };
     if held.bytes.is_empty() || !held.is_own() {

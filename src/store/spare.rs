@@ -15,7 +15,7 @@ pub(super) fn settle(
     ending: &str,
     most: u64,
 ) -> io::Result<Option<String>> {
-    let Some(held) = HeldFile::open(folder, name, most)? else {
+    let Some(held) = HeldFile::hold(folder, name, most)? else {
         return Ok(None);
     };
     if held.bytes.is_empty() || !held.is_own() {

@@ -141,7 +141,7 @@ fn ended(folder: &Directory, records: &[String], effort: Effort, remove: bool) -
             break;
         }
         // One that cannot be read, or whose process is alive, counts for nothing.
-        let Ok(Some(record)) = HeldFile::open(folder, name, limits::LAUNCH_BYTES) else {
+        let Ok(Some(record)) = HeldFile::hold(folder, name, limits::LAUNCH_BYTES) else {
             continue;
         };
         let words: Vec<u64> = record
