@@ -174,7 +174,7 @@ pub(super) fn list_open(
             continue;
         }
         let is_file = match kind {
-            libc::DT_UNKNOWN => FileFacts::at(fd, name).is_ok_and(|facts| facts.is_file()),
+            libc::DT_UNKNOWN => FileFacts::at(fd, name).is_ok_and(|facts| facts.is_file),
             kind => kind == libc::DT_REG,
         };
         left -= 1;
@@ -234,7 +234,7 @@ mod tests {
         for (name, expected) in [(c"file-0", true), (c"folder", false), (c"link", false)] {
             let open = open_file(folder.path(), libc::O_RDONLY).unwrap();
             let facts = FileFacts::at(open.as_raw_fd(), name).unwrap();
-            assert_eq!(facts.is_file(), expected);
+            assert_eq!(facts.is_file, expected);
         }
     }
 }

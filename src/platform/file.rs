@@ -64,17 +64,17 @@ impl Folder {
     /// A file system that cannot do that keeps none.
     #[must_use]
     pub fn with_reserve(mut self, bytes: u32) -> Folder {
-        if let Ok(name) = passing_name(".reserve") {
-            if let Ok(file) = self.create(&name) {
-                let _ = self.remove(&name);
-                // A copy outlives `file`, and needs no lock.
-                self.reserve = file
-                    .fd
-                    .get()
-                    .ok()
-                    .filter(|&fd| allocate(fd, bytes))
-                    .and_then(|_| file.fd.duplicate().ok());
-            }
+        if let Ok(name) = passing_name(".reserve")
+            && let Ok(file) = self.create(&name)
+        {
+            let _ = self.remove(&name);
+            // A copy outlives `file`, and needs no lock.
+            self.reserve = file
+                .fd
+                .get()
+                .ok()
+                .filter(|&fd| allocate(fd, bytes))
+                .and_then(|_| file.fd.duplicate().ok());
         }
         self
     }

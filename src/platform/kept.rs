@@ -89,8 +89,10 @@ pub(super) struct FileFacts {
     pub length: u64,
     /// Names that it has.
     links: u64,
-    /// Its kind, and who may do what.
-    pub mode: u32,
+    /// Whether it is a regular file.
+    pub is_file: bool,
+    /// Whether those of its group or all may write in it.
+    is_wide: bool,
     /// The user that it belongs to.
     pub owner: u32,
 }
@@ -125,25 +127,21 @@ impl FileFacts {
             inode: facts.st_ino as u64,
             length: u64::try_from(facts.st_size).unwrap_or(0),
             links: facts.st_nlink as u64,
-            mode: facts.st_mode as u32,
+            is_file: facts.st_mode & libc::S_IFMT == libc::S_IFREG,
+            is_wide: facts.st_mode & 0o022 != 0,
             owner: facts.st_uid,
         })
     }
 
-    /// Whether it is a regular file. Signal-safe.
-    pub fn is_file(&self) -> bool {
-        self.mode & u32::from(libc::S_IFMT) == u32::from(libc::S_IFREG)
-    }
-
     /// Whether it is a regular file of this process' user with one name. Signal-safe.
     pub fn is_own(&self) -> bool {
-        self.is_file() && self.links == 1 && self.owner == super::user()
+        self.is_file && self.links == 1 && self.owner == super::user()
     }
 
     /// Who beside this process' user may change this folder. Root may anyway. Signal-safe.
     pub fn others(&self) -> Option<Others> {
         match self.owner {
-            _ if self.mode & 0o022 != 0 => Some(Others::Write),
+            _ if self.is_wide => Some(Others::Write),
             owner if owner == 0 || owner == super::user() => None,
             _ => Some(Others::Own),
         }
