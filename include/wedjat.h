@@ -552,8 +552,8 @@ bool wedjat_record(const wedjat_monitor *monitor,
 
 /*
  Captures the stacks of `threads` (of `wedjat_threads`) now and writes them to `room` as text: one frame a line,
- innermost first. A text longer than `size` is cut; a zero byte always ends it. Gives the length of the whole text in
- bytes, without the zero byte, or -1 on failure.
+ innermost first. A text that does not fit into `size` bytes is cut; a zero byte ends it. Nothing is written if `room`
+ is null or `size` is 0. Gives the length of the whole text in bytes, without the zero byte, or -1 on failure.
  */
 ptrdiff_t wedjat_stacks(const wedjat_monitor *monitor,
                         int threads,

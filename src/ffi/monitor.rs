@@ -178,8 +178,8 @@ pub unsafe extern "C" fn wedjat_record(
 }
 
 /// Captures the stacks of `threads` (of `wedjat_threads`) now and writes them to `room` as text: one frame a line,
-/// innermost first. A text longer than `size` is cut; a zero byte always ends it. Gives the length of the whole text in
-/// bytes, without the zero byte, or -1 on failure.
+/// innermost first. A text that does not fit into `size` bytes is cut; a zero byte ends it. Nothing is written if `room`
+/// is null or `size` is 0. Gives the length of the whole text in bytes, without the zero byte, or -1 on failure.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_stacks(
     monitor: *const wedjat_monitor,
