@@ -190,7 +190,7 @@ impl Making<'_> {
 }
 
 /// Gives the code of a function and of those inlined into it that has no row, as symbolic reads one sequence
-/// for each function, the rows of the others, and where there are none a row of no file. Without one
+/// for each function, the rows of the others or, without such rows, a row of no file. Without one
 /// symbolic leaves the inlined function out there, and what is its caller's has the row before.
 fn fill<'a>(function: &mut Function<'a>, addr2line: &'a Addr2Line, base: u64) {
     let rows = function.lines.iter();
@@ -276,7 +276,7 @@ fn pieces(symbols: &ObjectSymbols, start: u64, end: u64) -> Vec<(u64, u64, Optio
     pieces
 }
 
-/// Whether a language mangles the names of its functions. In C and assembly a plain name is all of it.
+/// Returns true if a language mangles the names of its functions. In C and assembly a plain name is all of it.
 fn mangles(language: Language) -> bool {
     !matches!(language, Language::C | Language::ObjC)
 }

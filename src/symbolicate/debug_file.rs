@@ -45,27 +45,27 @@ pub(crate) struct DebugFileOptions {
     pub cache: Option<Cache>,
 }
 
-/// What was read of the DWARF so far.
+/// The DWARF as far as it was read.
 #[derive(Default)]
 struct DwarfState {
     began: bool,
     sections: Option<Arc<DwarfSections>>,
     direct: Option<Direct>,
-    /// How many addresses were looked up in it so far.
+    /// Count of addresses looked up in it so far.
     answers: u32,
-    /// What looking up in it has taken so far.
+    /// CPU time that these look-ups have taken so far.
     spent: Duration,
-    /// Whether the table of the whole file was begun, or cannot be made.
+    /// True once the table of the whole file was begun, or cannot be made.
     settled: bool,
-    /// How many answers needed symbols.
+    /// Count of answers that needed symbols.
     near: u32,
 }
 
-/// So many answers read no more of the symbol table than they need; then all of it is read.
+/// Answers that read no more of the symbol table than they need; after them all of it is read.
 const SINGLE_ANSWERS: u32 = 2;
 /// Runs of no more look-ups than this begin no second thread, however small the file and slow the machine.
 const FEW_ANSWERS: u32 = 8;
-/// What the table of a whole file takes to make, for each byte of its `.debug_info`. Once looking up
+/// Time to make the table of a whole file, for each byte of its `.debug_info`. Once looking up
 /// has taken as long, the table is worth it.
 const MAKING_PER_BYTE: Duration = Duration::from_nanos(20);
 /// The thread that makes it has a stack for entries as deep as the guard lets them be.
@@ -105,7 +105,7 @@ impl DebugFile {
         &self.inner.object
     }
 
-    /// Whether a part of its debug information lies in a `.dwo` or `.dwp` file that a look-up needed, and
+    /// Returns true if a part of its debug information lies in a `.dwo` or `.dwp` file that a look-up needed, and
     /// is not there.
     pub(crate) fn is_missing_a_part(&self) -> bool {
         let dwarf = lock(&self.inner.dwarf);
@@ -234,7 +234,7 @@ impl Inner {
 
     fn answer(&self, dwarf: &mut DwarfState, svma: u64) -> Option<Resolved> {
         let found = dwarf.direct.as_mut().and_then(|direct| direct.lookup(svma));
-        // What the linker threw away lies at nought, or at the top.
+        // Code that the linker threw away lies at 0, or at the top.
         let is_code = |entry: u64| self.object.code_end(entry).is_some();
         let Some(found) = found.filter(|found| found.entry.is_none_or(is_code)) else {
             return self.answer_by_symbol(dwarf, svma);
@@ -293,13 +293,14 @@ impl Inner {
     }
 }
 
-/// Whether the table of a file with so many bytes of `.debug_info` costs no more than its look-ups have so far.
+/// Returns true if the table of a file with `info_len` bytes of `.debug_info` costs no more than its look-ups have so
+/// far.
 fn is_table_worth_it(answers: u32, spent: Duration, info_len: usize) -> bool {
     let bytes = u32::try_from(info_len).unwrap_or(u32::MAX);
     answers > FEW_ANSWERS && spent > MAKING_PER_BYTE * bytes
 }
 
-/// What this thread has taken so far: on a busy machine the clock on the wall says more.
+/// CPU time that this thread has used so far: on a busy machine the wall clock counts more.
 fn cpu_time() -> Duration {
     use rustix::time::{ClockId, clock_gettime};
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()

@@ -19,7 +19,7 @@ pub(crate) struct Direct {
     units: Units,
     /// `None` until an address needs it; within, `None` where the headers are damaged.
     addr2line: Option<Option<Addr2Line>>,
-    /// Whether dwz took a part of it out, or some units lie in other files: symbolic reads neither.
+    /// True if dwz took a part of it out, or some units lie in other files: symbolic reads neither.
     pub is_partial: bool,
     /// The object's own, next to which `.dwo` and `.dwp` files are looked for.
     path: PathBuf,
@@ -29,7 +29,7 @@ pub(crate) struct Direct {
     folds: Option<Vec<(u64, u64)>>,
     /// Count of units with damaged lines, once one of them was read, and all were mended.
     damaged: Option<usize>,
-    /// What all of the above reads; dropped last.
+    /// The sections that all of the above read; dropped last.
     sections: Vec<Arc<DwarfSections>>,
 }
 
@@ -46,9 +46,9 @@ pub(crate) struct Addr2Line {
 pub(crate) struct DwarfAnswer {
     /// Innermost first.
     pub frames: Vec<DwarfFrame>,
-    /// Where the range of the outermost function begins that holds the address.
+    /// First address of the outermost function's range that holds the address.
     pub entry: Option<u64>,
-    /// Whether the outermost function's language mangles names, so that a plain name is half of one.
+    /// True if the outermost function's language mangles names, so that a plain name is half of one.
     pub mangles: bool,
 }
 
@@ -98,7 +98,7 @@ impl Direct {
         }
     }
 
-    /// What addr2line makes of the units; `None` where their headers are damaged.
+    /// Returns addr2line's context of the units; `None` if their headers are damaged.
     pub(crate) fn read(&mut self) -> Option<&mut Addr2Line> {
         let read = || Addr2Line::new(&self.path, self.own, self.shared);
         self.addr2line.get_or_insert_with(read).as_mut()
@@ -109,14 +109,15 @@ impl Direct {
         self.damaged.unwrap_or(0)
     }
 
-    /// Whether a part of the debug information lies in a `.dwo` or `.dwp` file that is not there, as
+    /// Returns true if a part of the debug information lies in a `.dwo` or `.dwp` file that is not there, as
     /// far as look-ups needed it.
     pub(crate) fn is_missing_a_part(&self) -> bool {
         let addr2line = self.addr2line.iter().flatten().next();
         addr2line.is_some_and(|addr2line| addr2line.split.is_missing)
     }
 
-    /// What may be read for `svma`; `None` where no unit claims it, or one that does is not sound.
+    /// Returns the context in which `svma` may be looked up; `None` if no unit claims it, or one that does is not
+    /// sound.
     fn read_for(&mut self, svma: u64) -> Option<&mut Addr2Line> {
         let units = self.units.at(svma, || self.own.view(self.shared));
         if units.is_empty() {
@@ -148,7 +149,7 @@ impl Direct {
         self.addr2line = None;
     }
 
-    /// What DWARF knows of a link-time address; `None` where that is nothing, or not sound.
+    /// Looks up a link-time address in DWARF; `None` if nothing is known of it, or a unit is not sound.
     pub(crate) fn lookup(&mut self, svma: u64) -> Option<DwarfAnswer> {
         // addr2line looks at the address behind it, too.
         svma.checked_add(1)?;
@@ -179,8 +180,8 @@ impl Direct {
         self.replace(self.own.without_lines(&lines));
     }
 
-    /// Where the linker folded functions of one unit into that which begins at `begin`: the name of the
-    /// one that `line`, the first there, is of.
+    /// Returns the name of the one function, of those of one unit that the linker folded into that at `begin`, to which
+    /// `line`, the first there, belongs.
     pub(crate) fn unfolded(&mut self, begin: u64, line: u32) -> Option<String> {
         self.read_for(begin)?.unfolded(begin, line)
     }
@@ -268,9 +269,9 @@ impl Addr2Line {
         })
     }
 
-    /// Where the linker folded functions of one unit into that which begins at `begin`: the name of the
-    /// one that `line`, the first there, is of, so that name and line are those of one; the last, where
-    /// no line tells them apart, as of aliases in assembly.
+    /// Returns the name of the one function, of those of one unit that the linker folded into that at `begin`, to which
+    /// `line`, the first there, belongs, so that name and line are those of one function; the last one if no line tells
+    /// them apart, as of aliases in assembly.
     fn unfolded(&self, begin: u64, line: u32) -> Option<String> {
         let entries = self.guard.folded(begin).iter();
         let described = entries.filter_map(|&(unit, entry)| {
@@ -315,7 +316,7 @@ impl Addr2Line {
     }
 }
 
-/// Whether a bitcode build put a number in place of this name.
+/// Returns true if a bitcode build put a number in place of this name.
 pub(crate) fn is_hidden(name: &str) -> bool {
     name.starts_with("__hidden#")
 }
@@ -326,7 +327,7 @@ pub(crate) fn is_hidden_file(path: &str) -> bool {
     is_hidden(name)
 }
 
-/// Whether a language mangles the names of its functions. In C and assembly a plain name is all of it.
+/// Returns true if a language mangles the names of its functions. In C and assembly a plain name is all of it.
 fn mangles(language: Option<gimli::DwLang>) -> bool {
     !matches!(
         language,

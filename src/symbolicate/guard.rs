@@ -1,4 +1,4 @@
-//! What is checked of DWARF before addr2line and symbolic read it: both recurse into nested functions,
+//! Checks of DWARF before addr2line and symbolic read it: both recurse into nested functions,
 //! symbolic also along references, and both copy a list of ranges for each function that names it.
 
 use addr2line::gimli::{self, Dwarf, Reader as _, Section as _, Unit, UnitOffset, UnitRef};
@@ -12,7 +12,7 @@ use super::roots::{self, MOST_READS};
 pub(crate) const DEEPEST: usize = 250;
 /// References from one entry to the next in a row; DWARF of compilers has three.
 const LONGEST: usize = 16;
-/// So many ranges in all, for each byte of the unit that has them: an entry with a list takes some bytes,
+/// Most ranges in all, for each byte of the unit that has them: an entry with a list takes some bytes,
 /// and most lists have a handful.
 const RANGES_PER_BYTE: usize = 16;
 /// symbolic tries every sequence of a unit's lines for every function of it: so many tries, over all
@@ -22,10 +22,10 @@ const MOST_TRIES: u64 = 1 << 34;
 /// A function's entry: the offset of its unit, and that in the unit.
 pub(crate) type FunctionEntry = (usize, UnitOffset);
 
-/// Which of the units that addr2line may read were found sound.
+/// The units that addr2line may read, as far as they were checked.
 #[derive(Default)]
 pub(crate) struct Guard {
-    /// How many bytes the lines of the units checked have.
+    /// Bytes of the lines of all checked units.
     lines: usize,
     checked: FxHashMap<usize, bool>,
     /// True once the lines of one of them were found damaged.
@@ -36,7 +36,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Whether all of `units`, by their offsets, are sound.
+    /// Returns true if all of `units`, by their offsets, are sound.
     pub(crate) fn allows(&mut self, dwarf: &Dwarf<R<'_>>, units: &[usize]) -> bool {
         units.iter().all(|&offset| {
             let known = self.checked.get(&offset).copied();
@@ -122,7 +122,7 @@ pub(crate) fn view_all<'a>(
     sections.view_all(sup, tables_are_bounded)
 }
 
-/// Whether all tables of abbreviations can be read within bounds: they may lie within one another.
+/// Returns true if all tables of abbreviations can be read within bounds: they may lie within one another.
 pub(crate) fn tables_are_bounded(dwarf: &Dwarf<R<'_>>) -> bool {
     let section = *dwarf.debug_abbrev.reader();
     let mut left = MOST_READS.saturating_mul(section.len());
@@ -149,7 +149,7 @@ pub(crate) fn functions(
     scan(dwarf, unit, 0, &mut Links::default())
 }
 
-/// Whether symbolic can read all units within bounds.
+/// Returns true if symbolic can read all units within bounds.
 pub(crate) fn all_sound(dwarf: &Dwarf<R<'_>>) -> bool {
     let (mut links, mut tries, mut sound) = (Links::default(), 0u64, true);
     for_each_unit(dwarf, |offset, unit| {
@@ -174,7 +174,7 @@ struct Links {
 }
 
 impl Links {
-    /// Whether none of them leads on for long, or in a circle.
+    /// Returns true if none of them leads on for long, or in a circle.
     fn end(&self) -> bool {
         let of_targets = self.from_to.iter().filter(|l| self.targets.contains(&l.0));
         let next: FxHashMap<usize, usize> = of_targets.copied().collect();
@@ -285,10 +285,10 @@ mod tests {
     use super::*;
     use addr2line::gimli::{EndianSlice, RunTimeEndian, SectionId};
 
-    /// Where the first entry below the root stands in `.debug_info`.
+    /// Offset in `.debug_info` of the first entry below the root.
     const FIRST: u32 = 12;
 
-    /// Whether a unit with these entries below its root is sound. Entries of kind 2 are functions with
+    /// Returns true if a unit with these entries below its root is sound. Entries of kind 2 are functions with
     /// children, those of kind 3 have none and refer to an abstract origin.
     fn is_sound(entries: &[u8]) -> bool {
         let abbreviations = [

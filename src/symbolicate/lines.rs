@@ -25,7 +25,7 @@ pub(crate) fn damage(dwarf: &Dwarf<R<'_>>, unit: &Unit<R<'_>>) -> Vec<Range<usiz
     let all = header.raw_program_buf();
     let base = all.offset_from(*dwarf.debug_line.reader());
     let mut row = LineRow::new(&header);
-    // Where the last instructions begin, of which those that end the program may have to give room.
+    // Offsets of the last instructions, of which those that end the program may have to give room.
     let mut begins = [0; END.len()];
     let (mut rest, mut is_open) = (all, false);
     while !rest.is_empty() {
@@ -58,8 +58,8 @@ pub(crate) fn damage(dwarf: &Dwarf<R<'_>>, unit: &Unit<R<'_>>) -> Vec<Range<usiz
     damage
 }
 
-/// Returns where the next sequence begins behind a damage at `at`: behind an end of a sequence, and with its address;
-/// the end of the program where there is none.
+/// Returns the start of the next sequence behind a damage at `at`: behind an end of a sequence, and with its address;
+/// the end of the program if no sequence follows.
 fn next_sequence(header: &LineProgramHeader<R<'_>>, all: R<'_>, at: usize) -> usize {
     let ends = memchr::memmem::find_iter(&all.slice()[at..], &END);
     let mut behind = ends.map(|end| at + end + END.len());

@@ -17,7 +17,7 @@ pub(crate) fn demangle(name: &str) -> Cow<'_, str> {
     demangled.map_or(Cow::Borrowed(name), Cow::Owned)
 }
 
-/// Whether a name shows that it is mangled.
+/// Returns true if a name shows that it is mangled.
 pub(crate) fn is_mangled(name: &str) -> bool {
     mangling(name).is_some()
 }
@@ -47,7 +47,7 @@ pub(crate) fn in_full<'s>(symbols: &'s ObjectSymbols, entry: u64, plain: &str) -
     at_entry.find(|symbol| plain.is_empty() || (*symbol != plain && agree(symbol, plain)))
 }
 
-/// Whether a mangled symbol and the plain name that debug information gives may be one function:
+/// Returns true if a mangled symbol and the plain name that debug information gives may be one function:
 /// the last part of the symbol's path is that name.
 pub(crate) fn agree(symbol: &str, plain: &str) -> bool {
     if symbol == plain {
@@ -64,7 +64,7 @@ pub(crate) fn agree(symbol: &str, plain: &str) -> bool {
         || (other.starts_with("operator") && is_operator(one, other))
 }
 
-/// Whether the Swift function `full`, with its module, type and arguments, is called `plain`: for
+/// Returns true if the Swift function `full`, with its module, type and arguments, is called `plain`: for
 /// `app.Store.init(name: Swift.String) -> app.Store` that is `init`, or `init(name:)`.
 fn is_in_swift(full: &str, plain: &str) -> bool {
     let plain = plain.split('(').next().unwrap_or(plain);
@@ -76,7 +76,7 @@ fn is_in_swift(full: &str, plain: &str) -> bool {
         })
 }
 
-/// Whether `full`, with arguments, is the operator `plain`, without.
+/// Returns true if `full`, with arguments, is the operator `plain`, without.
 fn is_operator(full: &str, plain: &str) -> bool {
     // `operator< <int>` and `operator<<int>` are one.
     let (full, plain) = (full.replace(' ', ""), plain.replace(' ', ""));

@@ -41,11 +41,11 @@ pub(crate) struct Roots<'d, 'a> {
     pub attributes: Attributes<'a>,
     /// Its tag.
     pub tag: gimli::DwTag,
-    /// Where its abbreviation names `DW_AT_stmt_list`, in `.debug_abbrev`.
+    /// Offset in `.debug_abbrev` at which its abbreviation names `DW_AT_stmt_list`.
     pub names_lines_at: Option<usize>,
-    /// Where abbreviations stand, by their table and code, and their tags.
+    /// Offsets of abbreviations, by their table and code, and their tags.
     found: FxHashMap<(usize, u64), (usize, gimli::DwTag)>,
-    /// So many bytes of abbreviations may still be looked through.
+    /// Bytes of abbreviations that may still be read.
     left: usize,
     none: Arc<Abbreviations>,
 }
@@ -63,7 +63,7 @@ impl<'d, 'a> Roots<'d, 'a> {
         }
     }
 
-    /// Whether units share tables of abbreviations beyond measure; what was read last is then not all.
+    /// Returns true if units share tables of abbreviations beyond measure; the last read is incomplete then.
     pub(crate) fn are_too_long(&self) -> bool {
         self.left == 0
     }
@@ -185,7 +185,7 @@ fn next_abbreviation(
     Ok(None)
 }
 
-/// How many bytes the table of abbreviations that `specs` begins with has, as far as it can be read.
+/// Length in bytes of the table of abbreviations with which `specs` begins, as far as it can be read.
 pub(crate) fn table_len(mut specs: R<'_>) -> usize {
     let begin = specs.len();
     while next_abbreviation(&mut specs, None).is_ok() {}

@@ -10,7 +10,7 @@ use crate::functions::{self, Symbol, tables};
 /// The functions of a symbol table.
 pub(crate) type ObjectSymbols = functions::Symbols<SharedBytes>;
 
-/// So many symbols before an address are kept while the nearest is looked for: some of them are labels.
+/// Symbols before an address that are kept while the nearest is looked for: some of them are labels.
 const NEAREST: usize = 512;
 
 /// All of an object's.
@@ -71,8 +71,8 @@ pub(crate) fn read_near(object: &ObjectFile, address: u64) -> Option<ObjectSymbo
     ))
 }
 
-/// As [`read_near`], of ELF: the function whose size reaches over `address`, and what begins with it or
-/// later; `None` where that is none, or something without a size may be another function.
+/// Works as [`read_near`], for ELF: reads the function whose size reaches over `address`, and the symbols that begin
+/// with it or later; `None` if no function does, or something without a size may be another function.
 fn read_sized(object: &ObjectFile, file: &object::File<'_>, address: u64) -> Option<ObjectSymbols> {
     let all = || {
         tables(file)

@@ -12,10 +12,10 @@ use super::lock;
 
 /// Longer chains of inlined functions are damage that runs in a circle.
 const MAX_CHAIN: usize = 512;
-/// So many names are kept as frames have them; a name is some hundred bytes.
+/// Most names that are kept as frames have them; a name is some hundred bytes.
 const NAMES_KEPT: usize = 1 << 17;
 
-/// So many paths are kept: a large app has some ten thousand source files.
+/// Most paths that are kept: a large app has some ten thousand source files.
 const PATHS_KEPT: usize = 1 << 15;
 
 /// A frame with a name and nothing else, and a symbol's relative address.
@@ -28,7 +28,7 @@ pub(crate) struct FullTable {
     pub damaged: usize,
     base: u64,
     texts: Mutex<SharedTexts>,
-    /// What `cache` reads; dropped last.
+    /// The bytes that `cache` reads; dropped last.
     _bytes: SharedBytes,
 }
 
@@ -119,7 +119,7 @@ impl SharedTexts {
         Some(path)
     }
 
-    /// What stands for a name as it is stored.
+    /// Restores a name from the form in which it is stored.
     fn named(&mut self, text: &str) -> NamedFrame {
         let key = text.as_ptr() as usize;
         if self.names.len() >= NAMES_KEPT {

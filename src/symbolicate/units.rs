@@ -8,7 +8,7 @@ use addr2line::gimli::{
 use super::dwarf::R;
 use super::roots::{Attributes, MOST_READS, Roots};
 
-/// Which units addr2line may read for an address: those, and a few that it does not read.
+/// The units that addr2line may read for an address: those that claim it, and a few that it does not read.
 pub(crate) struct Units {
     /// start, end, unit; by start.
     ranges: Vec<(u64, u64, usize)>,
@@ -17,13 +17,13 @@ pub(crate) struct Units {
     /// Units that state no addresses, and whose lines name none in the code: the linker threw away what
     /// they are of. addr2line reads their rows all the same.
     void: Vec<(usize, DebugLineOffset, u8)>,
-    /// Where abbreviations of partial units of DWARF 4 and before name `DW_AT_stmt_list`: dwz leaves it to them
-    /// for the files of their declarations. addr2line knows such units by the header of DWARF 5 alone, and
+    /// Offsets in abbreviations of partial units of DWARF 4 and before at which they name `DW_AT_stmt_list`: dwz leaves
+    /// it to them for the files of their declarations. addr2line knows such units by the header of DWARF 5 alone, and
     /// takes their lines for code of theirs.
     pub lines_of_partial: Vec<usize>,
     /// True if the lines of one that states no addresses are damaged.
     pub has_damaged_lines: bool,
-    /// Whether symbolic cannot read them: the entries of some lie in another file, or they share more
+    /// True if symbolic cannot read them: the entries of some lie in another file, or they share more
     /// than can be read for each.
     pub is_partial: bool,
 }
@@ -49,7 +49,7 @@ impl Units {
             let Some(offset) = header.debug_info_offset() else {
                 continue;
             };
-            // What cannot be read addr2line cannot read either.
+            // A root that cannot be read here addr2line cannot read either.
             let root = roots.unit(header);
             if roots.are_too_long() {
                 return Units::none();
@@ -183,7 +183,7 @@ fn program_at<'a>(dwarf: &Dwarf<R<'a>>, lines: DebugLineOffset) -> Option<R<'a>>
     Some(program)
 }
 
-/// Whether a sequence of a line program begins in `code`, by the instructions alone that set the address:
+/// Returns true if a sequence of a line program begins in `code`, by the instructions alone that set the address:
 /// no row is read for it.
 fn begins_in(code: &[(u64, u64)], program: R<'_>, address_size: u8) -> bool {
     let set_address = set_address(address_size);
@@ -191,12 +191,12 @@ fn begins_in(code: &[(u64, u64)], program: R<'_>, address_size: u8) -> bool {
     addresses.any(|(_, address)| is_in(code, address))
 }
 
-/// The instruction of a line program that sets the address, but for its operand of `size` bytes.
+/// The instruction of a line program that sets the address, without its operand of `size` bytes.
 pub(super) fn set_address(size: u8) -> [u8; 3] {
     [0, size.wrapping_add(1), gimli::DW_LNE_set_address.0]
 }
 
-/// What looks like [`set_address`]: where its operand of `size` bytes stands in `program`, and the address.
+/// Finds bytes that look like [`set_address`]: the offset in `program` of the operand of `size` bytes, and the address.
 pub(super) fn set_addresses<'p>(
     program: R<'p>,
     set_address: &'p [u8; 3],
@@ -211,7 +211,7 @@ pub(super) fn set_addresses<'p>(
     })
 }
 
-/// Whether one of the ranges of `code`, which are in order, holds the address.
+/// Returns true if one of the ranges of `code`, which are in order, holds the address.
 pub(super) fn is_in(code: &[(u64, u64)], address: u64) -> bool {
     let after = code.partition_point(|&(start, _)| start <= address);
     after > 0 && address < code[after - 1].1
@@ -376,7 +376,7 @@ mod tests {
                 .unwrap()
             };
             let mut units = Units::new(&view(), &[(0x1000, 0x2000)]);
-            // What the linker threw away claims no code on its own, however long it was.
+            // A unit that the linker threw away claims no code on its own, however long it was.
             assert!(units.at(0x1700, view).is_empty(), "{others}");
             // addr2line reads it where another claims the address, so that it is checked as well.
             let mut both = units.at(0x1008, view);

@@ -73,7 +73,8 @@ impl Stopper {
     ///
     /// `known` is where the thread's own stack lies, if that is known for certain: a stack pointer
     /// within it is copied from plainly and never past its end, any other by checked reads.
-    /// Signal-safe, but for the thread to be stopped.
+    /// within it is copied from plainly and never past its end, any other by checked reads. Signal-safe, except for the
+    /// thread to be stopped.
     pub fn stop(
         &mut self,
         thread: Thread,

@@ -105,7 +105,7 @@ pub(super) fn of_file(file: &str) -> Owner {
     if LIBRARY.iter().any(|part| from_root.contains(part)) || from_root.starts_with("/checkouts/") {
         return Owner::Library;
     }
-    // Where all that stands before a package was cut off, what is left begins with its name and version. The app's own
+    // A path whose front was cut off before a package begins with the package's name and version. The app's own
     // paths begin in its workspace; but cargo's `trim-paths` spells dependencies given by a path so, below `.`.
     let first = from_root.trim_start_matches('/').split('/').next();
     let first = first.filter(|_| !file.starts_with("./"));
@@ -119,8 +119,8 @@ pub(super) fn of_file(file: &str) -> Owner {
     Owner::App
 }
 
-/// Whether a function's crate lies in a folder of its name and version, `…/serde-1.0.219/src/…`: all before it was cut
-/// off, and the compiler has put the workspace there. An app may lie in such a folder itself.
+/// Returns true if a function's crate lies in a folder of its name and version, `…/serde-1.0.219/src/…`: all before it
+/// was cut off, and the compiler has put the workspace there. An app may lie in such a folder itself.
 pub(super) fn is_package(
     of: &Symbolicated,
     physical: &PhysicalFrame,
@@ -150,7 +150,7 @@ pub(super) fn is_package(
         && !apps.into_iter().flatten().any(is_apps)
 }
 
-/// What is left of cargo's copy of a package where all before it was trimmed: `/gimli-8f1c2b3d4e5f6a7b/53c1b1b/src/…`
+/// Returns true for cargo's copy of a package with all before it trimmed: `/gimli-8f1c2b3d4e5f6a7b/53c1b1b/src/…`
 /// of a git repository, `/index.crates.io-1949cf8c6b5b557f/serde-1.0.219/src/…` of a registry.
 fn is_cargos_copy(from_root: &str) -> bool {
     let mut folders = from_root.trim_start_matches('/').split('/');
@@ -198,7 +198,7 @@ fn is_rust_library(file: &str) -> bool {
     (front.is_empty() || front.ends_with("/rust/")) && CRATES.contains(&name) && src == Some("src")
 }
 
-/// Whether a file is one of this recorder's.
+/// Returns true if a file is one of this recorder's.
 fn is_recorders(file: &str) -> bool {
     // `wedjat/src/…`, `wedjat-0.1.0/src/…`, and `wedjat-<hash>/<revision>/src/…`.
     let mut folders = file.split('/').peekable();

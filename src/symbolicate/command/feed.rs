@@ -1,4 +1,4 @@
-//! What there is to do: the reports that the arguments name, in batches, one after the other.
+//! The work of a run: the reports that the arguments name, in batches, one after the other.
 
 use super::output::{Target, refusal};
 use super::walk::walk;
@@ -25,9 +25,9 @@ pub(super) enum Item {
     Read(Arc<str>, Box<Result<Reading, ReadError>>),
     /// Bytes of a layout that is still to be found.
     Bytes(Arc<str>, Vec<u8>),
-    /// What people should know.
+    /// A warning for people.
     Warning(String),
-    /// What could not be read, and why.
+    /// The input that could not be read, and the reason.
     Error(String),
     /// Why nothing may be written: this is an input, and the output as well.
     Refused(String),
@@ -38,7 +38,7 @@ pub(super) struct Feed<'a> {
     pass: &'a mut dyn FnMut(Vec<Item>) -> bool,
     batch: Vec<Item>,
     target: &'a Target,
-    /// Whether more is wanted.
+    /// True while more is wanted.
     goes_on: bool,
 }
 

@@ -1,4 +1,4 @@
-//! How downloads from debuginfod servers go, on standard error.
+//! Progress of downloads from debuginfod servers, on standard error.
 //!
 //! On a terminal one line that changes; elsewhere two lines a file, if `DEBUGINFOD_PROGRESS` is set, as
 //! elfutils has it. A server that cannot be reached is reported in any case.
@@ -14,7 +14,7 @@ use crate::symbolicate::lock;
 /// The line changes no more often than this.
 const REDRAW: Duration = Duration::from_millis(100);
 
-/// What to call while something is fetched.
+/// Returns the function to call while something is fetched.
 pub(super) fn watch() -> impl Fn(&Fetching<'_>) + Send + Sync + 'static {
     let terminal = io::stderr().is_terminal();
     let lines = std::env::var_os("DEBUGINFOD_PROGRESS").is_some();

@@ -1,4 +1,4 @@
-//! `--inspect`: what a debug file or a report holds.
+//! `--inspect`: the contents of a debug file or a report.
 
 use std::fmt::Write;
 use std::io::Read;
@@ -14,11 +14,11 @@ use crate::symbolicate::object_file::{self, ObjectFile};
 use crate::symbolicate::symbols;
 use crate::symbolicate::{Error, id_text, import};
 
-/// What a file or a folder holds, in words.
+/// The contents of a file or a folder, in words.
 #[derive(Default)]
 pub(super) struct Inspected {
     pub text: String,
-    /// Whether a report in it is damaged.
+    /// True if a report in it is damaged.
     pub damaged: bool,
 }
 

@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use signal_hook::consts::{SIGBUS, SIGHUP, SIGINT, SIGTERM};
 
-/// Whether an [`Interrupt`] says what the signals do.
+/// True while an [`Interrupt`] decides what the signals do.
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 
-/// What ends the command early: Ctrl-C, the end of its terminal or session, SIGTERM.
+/// Signals that end the command early: Ctrl-C, the end of its terminal or session, SIGTERM.
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 /// Those of them that do end it: what is ignored, as nohup(1) has it for SIGHUP, stays so.
@@ -30,7 +30,7 @@ fn is_ignored(signal: i32) -> bool {
     }
 }
 
-/// Whether one of these signals came.
+/// A flag that is set once one of these signals came.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Interrupt(Arc<AtomicBool>);
 

@@ -1,4 +1,4 @@
-//! Where results go: standard output, or a file that is put in place once it is whole.
+//! The destination of results: standard output, or a file that is put in place once it is whole.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
@@ -41,7 +41,7 @@ impl Output {
     fn open_path(path: &Path) -> io::Result<Output> {
         match Destination::of(path) {
             Destination::Descriptor(1, _) => Ok(Output::stream(io::stdout().lock())),
-            // What is there already stays.
+            // The descriptor's earlier contents stay.
             Destination::Descriptor(_, path) => {
                 Ok(Output::stream(File::options().append(true).open(path)?))
             }
@@ -57,7 +57,7 @@ impl Output {
     }
 
     fn temporary(path: PathBuf) -> io::Result<Output> {
-        // What may not be written to is not replaced either.
+        // A file that may not be written to is not replaced either.
         let before = match File::options().write(true).open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             before => Some(before?.metadata()?),
@@ -75,7 +75,7 @@ impl Output {
             options.open(path).inspect_err(|_| interrupt::keep_at_end())
         })?;
         if let Some(before) = before {
-            // Where the owner cannot be kept, the file is the writing user's.
+            // If the owner cannot be kept, the file is the writing user's.
             let _ = fchown(file.as_file(), Some(before.uid()), Some(before.gid()));
             file.as_file().set_permissions(before.permissions())?;
         }
@@ -122,7 +122,7 @@ impl Write for Output {
     }
 }
 
-/// What a path leads to.
+/// The target of a path.
 enum Destination {
     /// An open descriptor of this process, and a name of it.
     Descriptor(u32, PathBuf),
@@ -171,12 +171,12 @@ impl Target {
         }
     }
 
-    /// Whether a path leads to it.
+    /// Returns true if a path leads to it.
     pub fn is(&self, path: &Path) -> bool {
         self.0.is_some() && identity(path) == self.0
     }
 
-    /// Whether one of these is it.
+    /// Returns true if one of these is it.
     pub fn is_among(&self, others: &[Identity]) -> bool {
         self.0
             .as_ref()

@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_millis(700);
 pub(super) struct Progress {
     bar: Option<ProgressBar>,
     begun: Instant,
-    /// How many reports there are, as soon as that is known.
+    /// Count of all reports, as soon as that is known.
     total: Arc<AtomicU64>,
     counting: Option<(Vec<PathBuf>, Interrupt)>,
 }
@@ -45,7 +45,7 @@ impl Progress {
         }
     }
 
-    /// So many more reports are done.
+    /// Adds to the count of reports that are done.
     pub fn add(&mut self, reports: u64) {
         let Some(bar) = &self.bar else {
             return;

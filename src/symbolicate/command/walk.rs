@@ -98,7 +98,7 @@ fn next_names(
     Ok(names)
 }
 
-/// What a name may end in for its file to be looked at.
+/// Returns true if a name has an ending for which its file is examined.
 fn has_known_ending(path: &Path) -> bool {
     matches!(ending(path), Some("json" | "txt")) || has_report_ending(path)
 }
@@ -110,15 +110,15 @@ fn has_report_ending(path: &Path) -> bool {
     ending(path).is_some_and(|ending| ENDINGS.contains(&ending))
 }
 
-/// By its name; JSON and plain text also by what they hold. What this command printed of reports is none: it
-/// lies in their folder after `symbolicate . > all.txt`, and they are there, too.
+/// Recognises a report by its name; JSON and plain text also by their contents. Output of this command is not a report:
+/// it lies in the reports' folder after `symbolicate . > all.txt`, and they are there, too.
 fn is_report(path: &Path) -> bool {
     has_report_ending(path)
         || SharedBytes::read(path, limits::REPORT_BYTES as u64)
             .is_ok_and(|bytes| import::detect(&bytes).is_some() && !is_result(&bytes))
 }
 
-/// Whether this command printed it, as `--format text`, `json` or `ndjson`.
+/// Returns true if this command printed it, as `--format text`, `json` or `ndjson`.
 fn is_result(bytes: &[u8]) -> bool {
     // Behind a path and a name, which a report may have long.
     let front = &bytes[..bytes.len().min(1 << 16)];
@@ -143,8 +143,8 @@ fn ending(path: &Path) -> Option<&str> {
     path.extension().and_then(|ending| ending.to_str())
 }
 
-/// How many reports there are below the folders among `paths`, and files among them; for a progress
-/// bar, so JSON and text files count as reports whatever they hold.
+/// Counts the reports below the folders among `paths`, and files among them; for a progress bar, so JSON and text files
+/// count as reports whatever they hold.
 pub(super) fn count(paths: &[PathBuf], stop: &dyn Fn() -> bool) -> u64 {
     let below = paths.iter().flat_map(WalkDir::new);
     let found = below.take_while(|_| !stop()).flatten();

@@ -41,7 +41,7 @@ pub(crate) fn restored(text: &str) -> (&str, &str, Option<u64>) {
     (name, demangled.unwrap_or(name), entry.and_then(Result::ok))
 }
 
-/// What is stored of names and of paths: the latter joined as the compiler meant them.
+/// Texts as they are stored: names, and paths joined as the compiler meant them.
 #[derive(Default)]
 pub(super) struct Texts {
     names: FxHashMap<Box<str>, Box<str>>,
@@ -72,7 +72,7 @@ impl transform::Transformer for Texts {
         let file = &mut location.file;
         let (base, folder) = (file.comp_dir.take(), file.directory.take());
         let parts = [base.as_ref(), folder.as_ref(), Some(&file.name)];
-        // What is no UTF-8 stands in memory of its own, of which another text may take the place.
+        // Text that is not UTF-8 is in memory of its own, of which another text may take the place.
         let kept = |part: &Option<&Cow<'_, str>>| !matches!(part, Some(Cow::Owned(_)));
         let [base, folder, name] = parts.map(|part| part.map_or("", |part| &**part));
         if parts.iter().all(kept) {

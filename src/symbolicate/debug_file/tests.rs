@@ -18,7 +18,7 @@ fn a_table_is_made_after_some_look_ups_that_took_as_long() {
     }
 }
 
-/// Where the two ways differ, and how many addresses are known.
+/// Returns the differences between the two ways, and the count of known addresses.
 fn differences(path: &str) -> (Vec<String>, usize) {
     let work = Arc::new(DebugFileOptions {
         jobs: 1,

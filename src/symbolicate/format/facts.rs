@@ -1,4 +1,4 @@
-//! What a report knows besides its stacks, in words: the same for every format made for people.
+//! Facts of a report besides its stacks, in words: the same for every format made for people.
 
 use super::json::value_json;
 use super::units::{bytes, count, duration};
@@ -148,7 +148,7 @@ pub(super) fn app_state(report: &Report) -> AppState {
     }
 }
 
-/// What was not reported since launch, and what the report cost.
+/// Events that were not reported since launch, and the cost of the report.
 pub(super) fn recorder(report: &Report) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     if let Some(capture) = &report.capture {

@@ -80,7 +80,7 @@ pub trait Format {
     }
 }
 
-/// What formats have in common.
+/// Options that formats have in common.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Style {

@@ -294,7 +294,7 @@ fn failed(error: ParquetError) -> io::Error {
     io::Error::other(error)
 }
 
-/// What the writer wrote and the output has not taken yet.
+/// Bytes of the writer that the output has not taken yet.
 #[derive(Clone, Default)]
 struct SharedOutput(Arc<Mutex<Vec<u8>>>);
 

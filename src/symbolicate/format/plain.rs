@@ -23,7 +23,7 @@ pub fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Whether a terminal (or what lays out text) would obey `c` rather than show it.
+/// Returns true if a terminal (or a text layout) would obey `c` rather than show it.
 pub(crate) fn is_command(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{fffe}' | '\u{ffff}' | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')

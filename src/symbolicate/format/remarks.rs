@@ -7,7 +7,7 @@ use crate::report::model::Event;
 use crate::symbolicate::Missing;
 use crate::symbolicate::frame::{id_text, image_file_name};
 
-/// So many of the system's images are named.
+/// Most images of the system that are named.
 const NAMED: usize = 3;
 
 /// Lines about missing debug files: one for each, and one for all images of the operating system that
@@ -61,7 +61,7 @@ pub(crate) fn missing_text(missing: &Missing) -> String {
     plain(&text).into_owned()
 }
 
-/// What happened, in a few words.
+/// The event in a few words.
 pub(super) fn kind_text(event: &Event) -> String {
     let class = event
         .class

@@ -118,7 +118,7 @@ impl Format for Speedscope {
 }
 
 impl Speedscope {
-    /// Where the frame stands in the shared table.
+    /// Returns the index of the frame in the shared table; adds it if it is new.
     fn index(&mut self, frame: FrameKey) -> usize {
         if let Some(index) = self.indices.get(&frame) {
             return *index;

@@ -1,4 +1,4 @@
-//! Which stacks of a report a picture shows, how heavy each is, and what its frames are called.
+//! Stacks of a report for a picture: their weights, and the names of their frames.
 
 use crate::report::time::nanos;
 use rustc_hash::FxHashMap;
@@ -13,7 +13,7 @@ pub(super) struct Weighed<'a> {
     pub stack: &'a Stack,
     /// Index of its thread.
     pub thread: Option<usize>,
-    /// How often it was seen.
+    /// Times that it was seen.
     pub count: u64,
     /// Since the stall began, nanoseconds.
     pub at: u64,
@@ -51,8 +51,8 @@ pub(super) fn weighed(of: &Symbolicated) -> Vec<Weighed<'_>> {
         .collect()
 }
 
-/// Where the line of time of a report's samples ends, nanoseconds from the stall's beginning: with the
-/// stall; where that is not known, the last sample is as long as those before it.
+/// Returns the end of the time line of a report's samples, nanoseconds from the stall's beginning: the end of the
+/// stall; if that is not known, the last sample is as long as those before it.
 pub(super) fn end_of_samples(of: &Symbolicated) -> u64 {
     let samples = &of.report.samples;
     let last = samples

@@ -169,7 +169,7 @@ pub(super) fn frame(pc: u64, image: Option<u32>, name: Option<String>) -> Frame 
     }
 }
 
-/// What single frames had left over: kept by the thread, as an object for each frame that had some.
+/// Keeps the fields of single frames that were not taken: in the thread, as an object for each frame that had some.
 pub(super) fn keep_frames(thread: &mut Thread, left: Vec<(usize, Fields)>) {
     let kept: Vec<Value> = left
         .into_iter()

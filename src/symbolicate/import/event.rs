@@ -61,8 +61,8 @@ pub(super) fn read(mut event: Fields) -> Reading {
     draft.finish(Layout::Event, event)
 }
 
-/// Adds a thread. Where its registers say that it stood elsewhere, its first frame is a caller's, too: that which
-/// the link register names.
+/// Adds a thread. If its registers say that it stood elsewhere, its first frame is a caller's, too: the one
+/// that the link register names.
 fn add(draft: &mut Draft, thread: Thread) {
     let is_pc = |name: &str| matches!(name, "pc" | "rip" | "eip");
     let pc = thread.registers.iter().find(|(name, _)| is_pc(name));
@@ -76,7 +76,7 @@ fn add(draft: &mut Draft, thread: Thread) {
     }
 }
 
-/// Where no context names the app: the program's file, else the front of `release`, which is
+/// Names the app if no context does: by the program's file, else by the front of `release`, which is
 /// `com.example.app@2.1+77`.
 fn name(draft: &mut Draft, event: &mut Fields) {
     let release = event.text("release");

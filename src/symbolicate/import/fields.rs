@@ -22,7 +22,7 @@ impl Fields {
         Fields(entries.into_iter().map(|(k, v)| (key(k), v)).collect())
     }
 
-    /// What was not understood of a text: its labels, other lines, and the header in front of it.
+    /// The parts of a text that were not understood: its labels, other lines, and the header in front of it.
     pub fn of_text(labels: Vec<(String, String)>, rest: Vec<String>, header: Fields) -> Fields {
         let text = |(key, value)| (key, Value::Text(value));
         let mut left = Fields(labels.into_iter().map(text).collect());
@@ -109,7 +109,7 @@ impl Fields {
         self.0.is_empty()
     }
 
-    /// What was not taken.
+    /// The fields that were not taken.
     pub fn into_extra(self) -> Extra {
         self.0
             .into_iter()
@@ -122,7 +122,7 @@ impl Fields {
         Fields(vec![(key.to_owned(), value)])
     }
 
-    /// What was not taken, as an object.
+    /// The fields that were not taken, as an object.
     pub fn into_value(self) -> Value {
         let entries = self.into_extra().into_iter();
         Value::Map(entries.map(|(k, v)| (Value::Text(k), v)).collect())

@@ -8,13 +8,13 @@ use crate::report::Value;
 /// Deeper nesting is refused: 1,000 nested frames of MetricKit.
 const DEPTH: usize = 2048;
 
-/// What could be read of one document.
+/// A document, as far as it could be read.
 #[derive(Debug)]
 pub(super) struct Document {
     pub value: Value,
     /// The first byte behind it.
     pub end: usize,
-    /// Where reading stopped early, and why.
+    /// Offset at which reading stopped early, and the reason.
     pub damage: Option<(usize, &'static str)>,
 }
 
@@ -35,7 +35,7 @@ pub(super) fn read(bytes: &[u8], start: usize) -> Option<Document> {
             }
         }
     }
-    // What is still open is closed where reading stopped.
+    // Containers that are still open are closed where reading stopped.
     while let Some(container) = open.pop() {
         let value = container.close();
         match open.last_mut() {

@@ -6,7 +6,7 @@ use super::fields::Fields;
 use super::{Layout, stackshot, values};
 use crate::report::{DamageKind, EventKind, Image, Reading, Thread, Value, limits};
 
-/// Whether the body of an `.ips` is one.
+/// Returns true if the body of an `.ips` is one.
 pub(super) fn is_one(body: &Fields) -> bool {
     body.has("panicString") || body.has("string")
 }
@@ -16,7 +16,7 @@ pub(super) fn read(mut header: Fields, mut body: Fields) -> Reading {
     let words = body.text("panicString").or_else(|| body.text("string"));
     let words = words.unwrap_or_default();
     for (index, image) in body.list("binaryImages").into_iter().enumerate() {
-        // Which program is whose, the list does not say.
+        // The list does not say to which program an image belongs.
         let image = stackshot::image_of(image, index, "");
         draft.image(image);
     }
@@ -109,7 +109,7 @@ fn panicked_thread(draft: &mut Draft, words: &str) {
     if addresses.is_empty() {
         return;
     }
-    // Where the kernel lay: `Kernel text base`, or `Kernel slide` and its own UUID.
+    // The kernel's address: `Kernel text base`, or `Kernel slide` and its own UUID.
     let behind = |label: &str| {
         Some(
             words

@@ -50,7 +50,7 @@ use memchr::memmem;
 use self::fields::Fields;
 use crate::report::{Damage, DamageKind, Found, Reading, limits};
 
-/// How a frame was found, where the report does not say; it is taken for a return address.
+/// The method of finding a frame if the report does not say; it is taken for a return address.
 pub const UNSAID: Found = Found::Other(u8::MAX);
 
 /// Name of the thread that stands for the stack of an uncaught exception: where it was thrown, rather
@@ -103,16 +103,16 @@ pub enum Error {
     Unknown,
     /// More bytes than a report may have.
     TooLong {
-        /// How many there are.
+        /// Length in bytes.
         bytes: u64,
     },
     /// The layout is known, but there is nothing in it.
     Nothing {
         /// The layout.
         layout: Layout,
-        /// Where, in bytes from the start of the file.
+        /// Offset from the start of the file, in bytes.
         offset: u64,
-        /// What is wrong there.
+        /// Description of the fault there.
         what: &'static str,
     },
 }
@@ -184,7 +184,7 @@ fn read_text(file: &[u8], text: &[u8], header: Fields) -> Option<Reading> {
 /// Reads every report in `bytes`: MetricKit puts several into one file.
 ///
 /// # Errors
-/// If the layout is none of the known ones, or holds nothing.
+/// If the layout is not a known one, or holds nothing.
 pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, Error> {
     let layout = detect(bytes).ok_or(Error::Unknown)?;
     if bytes.len() > limits::REPORT_BYTES {
@@ -297,11 +297,11 @@ fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
 }
 
-/// Where the lines of a text lie in the file that ends with it.
+/// Finds the numbers of a text's lines in the file that ends with it.
 #[derive(Debug, Clone, Copy)]
 struct LineNumbers<'a> {
     file: &'a [u8],
-    /// How many lines of the file end before the text.
+    /// Count of lines of the file that end before the text.
     above: usize,
 }
 

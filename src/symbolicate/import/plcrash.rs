@@ -205,7 +205,7 @@ fn processor(part: &[u8]) -> Option<&'static str> {
     values::mach_arch(cpu, subtype)
 }
 
-/// Whether the app requested the report.
+/// Reads the report's own facts; returns true if the app requested it.
 fn info(draft: &mut Draft, part: &[u8]) -> bool {
     let mut requested = false;
     for (number, value) in Message::new(part) {

@@ -39,7 +39,7 @@ use super::samples::{Node, put_heaviest, stacks};
 use super::{Layout, LineNumbers, values};
 use crate::report::{DamageKind, EventKind, Reading, Thread, Value, limits};
 
-/// Whether the text looks like one.
+/// Returns true if the text looks like one.
 pub(super) fn is_one(text: &[u8]) -> bool {
     let front = &text[..text.len().min(1 << 16)];
     let has = |label: &[u8]| {
@@ -109,7 +109,7 @@ struct Spindump {
     in_thread: bool,
     /// In the list of the heaviest stack's frames.
     in_heaviest: bool,
-    /// Whether it is a report of load: with the heaviest stack, and trees of processes.
+    /// True for a report of load: with the heaviest stack, and trees of processes.
     is_load: bool,
     /// Numbers of lines that should be frames.
     unread: Vec<usize>,
@@ -217,7 +217,7 @@ impl Spindump {
         (self.in_thread, self.in_images) = (true, false);
     }
 
-    /// Whether `kiosk [77]` is the process that the report is about.
+    /// Returns true if `kiosk [77]` is the process that the report is about.
     fn is_target(&self, of: &str) -> bool {
         let (name, pid) = of.trim().rsplit_once(" [").unwrap_or((of.trim(), ""));
         match self.labels.get("PID").filter(|_| !pid.is_empty()) {
@@ -241,7 +241,7 @@ impl Spindump {
         nodes.push(node);
     }
 
-    /// Where no thread is the main one, the first stands for it.
+    /// Marks the first thread as the main one if no thread is.
     fn close(&mut self) {
         if self.threads.iter().all(|(thread, _)| !thread.main)
             && let Some((first, _)) = self.threads.first_mut()
@@ -279,7 +279,7 @@ impl Spindump {
         if !what.is_empty() {
             event.extra.push(("event".into(), Value::Text(what)));
         }
-        // What the limit was, and by how much it was passed.
+        // The limit, and by how much it was passed.
         event.message = labels.take_one(&["CPU", "Writes", "Wakeups"]);
         event.reason = labels.take("Action taken");
         let is_live = event.kind == EventKind::Live;
@@ -290,8 +290,8 @@ impl Spindump {
     }
 }
 
-/// `  15  main + 32 (kiosk.c:26 in kiosk + 1372) [0x104c3c55c] 1-15`, and the column of its count.
-/// Frames of the kernel, behind a `*`, are none of the app's.
+/// `  15  main + 32 (kiosk.c:26 in kiosk + 1372) [0x104c3c55c] 1-15`, and the column of its count. Frames of the
+/// kernel, behind a `*`, are left out.
 fn node(line: &str) -> Option<(usize, Node)> {
     let start = line.trim_start();
     let column = line.len() - start.len();
@@ -324,7 +324,7 @@ fn node(line: &str) -> Option<(usize, Node)> {
     ))
 }
 
-/// A count and a name, as frames of a tree have them; kernel frames, behind a `*`, are none of the app's.
+/// A count and a name, as frames of a tree have them; kernel frames, behind a `*`, don't count.
 fn looks_like_a_node(line: &str) -> bool {
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
     digits > 0 && line[digits..].starts_with(' ') && line.contains(" (") && line.contains(" + ")

@@ -8,7 +8,7 @@ use super::{Layout, values};
 use crate::report::time::wall;
 use crate::report::{EventKind, Image, Reading, Thread, Value};
 
-/// Whether the body of an `.ips` is one.
+/// Returns true if the body of an `.ips` is one.
 pub(super) fn is_one(body: &Fields) -> bool {
     body.has("processByPid")
 }

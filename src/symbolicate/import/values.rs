@@ -1,4 +1,4 @@
-//! How other recorders write numbers, ids, times, processors and signals.
+//! Numbers, ids, times, processors and signals as other recorders write them.
 
 use crate::report::Os;
 
@@ -11,7 +11,7 @@ pub(super) fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// A UUID, with hyphens or without; empty where the text is none or all zeros.
+/// A UUID, with hyphens or without; empty if the text is not one or all zeros.
 pub(super) fn id(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text
         .bytes()

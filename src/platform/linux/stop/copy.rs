@@ -12,10 +12,10 @@ use crate::platform::linux::{context, memory};
 /// for x86-64, 3.2.2; the Arm ABI has none).
 const RED_ZONE: u64 = if cfg!(target_arch = "x86_64") { 128 } else { 0 };
 
-/// How large a thread's own stack may be thought, where only its top is known.
+/// Size that a thread's own stack may have if only its top is known.
 const OWN_STACK: u64 = 64 << 20;
 
-/// How much is copied between two looks at the clock.
+/// Bytes copied between two looks at the clock.
 const CHUNK: usize = 64 << 10;
 
 /// Copies the stack of the interrupted thread, which is the calling one, into `request`; where that
@@ -62,14 +62,14 @@ pub(super) unsafe fn stack(
     }
 }
 
-/// Where the copy of a stack begins: at the red zone.
+/// First address of the copy of a stack: at the red zone.
 fn lowest(sp: u64, mapped: bool) -> u64 {
     let red = sp.saturating_sub(RED_ZONE);
     let red = if mapped { red } else { red.max(sp & !4095) };
     red & !7
 }
 
-/// Where the alternate stack lies that was set when the handler was entered; empty without one.
+/// Address range of the alternate stack that was set when the handler was entered; empty without one.
 ///
 /// # Safety
 /// - As for [`stack`].
@@ -83,7 +83,7 @@ unsafe fn alternate(context: *const libc::ucontext_t) -> Range<u64> {
     }
 }
 
-/// How far below the end of an alternate stack the kernel's frame is looked for, bytes: the state of
+/// Distance below the end of an alternate stack within which the kernel's frame is searched for, bytes: the state of
 /// the vector registers lies between (11 KiB with AMX).
 const FRAME_WITHIN: usize = 32 << 10;
 

@@ -62,7 +62,7 @@ pub(super) fn send(signal: i32, thread: Thread) -> Result<(), StopError> {
     outcome("tgkill", failed)
 }
 
-/// Whether a sandbox denies the call as such. Signal-safe.
+/// Returns true if a sandbox denies the call as such. Signal-safe.
 pub(super) fn is_denied(error: &SystemError) -> bool {
     let code = error.source.raw_os_error();
     [libc::EPERM, libc::EACCES, libc::ENOSYS]

@@ -81,7 +81,7 @@ pub(super) fn in_place() -> Result<i32, StopError> {
             source: Error::from_raw_os_error(libc::EBUSY),
         })
     })?;
-    // Of two that come at once the first one's counts.
+    // If two come at once the first one's counts.
     let stored = SIGNAL.compare_exchange(signal, free, Ordering::AcqRel, Ordering::Acquire);
     Ok(stored.map_or_else(|first| first, |_| free))
 }
@@ -104,18 +104,18 @@ fn first_free() -> Option<i32> {
     (libc::SIGRTMIN() + 4..=libc::SIGRTMAX()).find(|&signal| is_default(signal))
 }
 
-/// Returns true if our handler stands for `signal`, after putting it where there is none. Signal-safe.
+/// Returns true if our handler stands for `signal`, after putting it where no handler is. Signal-safe.
 fn is_ours(signal: i32) -> bool {
     let is_ours = |action: usize| action == answer as *const () as usize;
     let is_free = |action: usize| matches!(action, libc::SIG_DFL | libc::SIG_IGN);
     match action(signal) {
-        // Where a sandbox denies the look, nobody can have changed it.
+        // A sandbox that denies the look lets nobody change it either.
         None => return true,
         Some(now) if is_ours(now) => return true,
         Some(now) if is_free(now) => {}
         Some(_) => return false,
     }
-    // What is taken in the very moment is given back.
+    // A handler that was put there in this very moment is put back.
     match exchange(signal, &ours()) {
         Ok(before) if is_ours(before.sa_sigaction) || is_free(before.sa_sigaction) => true,
         Ok(before) => {

@@ -1,4 +1,4 @@
-//! Where a stopper and a handler meet: a request, handed back and forth by one atomic word.
+//! The slot in which a stopper and a handler meet: a request, handed back and forth by one atomic word.
 
 use std::cell::UnsafeCell;
 use std::ops::Range;
@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicI32, AtomicU64};
 
 use super::super::context::REGISTERS;
 
-/// How many stoppers a process can have at a time.
+/// Most stoppers of a process at a time.
 pub const SLOTS: usize = 32;
 
 /// A piece of a stack that was copied.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StackPart {
-    /// How far into the request's memory it was put.
+    /// Offset in the request's memory.
     pub(super) at: usize,
-    /// Where it lay.
+    /// Address of these bytes in memory.
     pub(super) base: u64,
     pub(super) bytes: usize,
 }
@@ -27,7 +27,7 @@ impl StackPart {
     };
 }
 
-/// What a handler fills in: for it alone while the slot is `COPYING`, else for the stopper alone.
+/// The memory that a handler fills in: for it alone while the slot is `COPYING`, else for the stopper alone.
 pub(super) struct CaptureRequest {
     pub(super) into: *mut u8,
     pub(super) room: usize,

@@ -72,16 +72,16 @@ pub(super) fn wait(state: &AtomicU64, patience: u64, hopeless: impl Fn() -> bool
     }
 }
 
-/// How long an answer is waited for without letting go of the core, nanoseconds.
+/// Time for which an answer is awaited without letting go of the core, nanoseconds.
 const SPIN: u64 = 5_000;
 
-/// How long it is waited for without being woken by it, nanoseconds.
+/// Time for which the waiter then looks now and then without being woken by the handler, nanoseconds.
 const DOZE: u64 = 2_000_000;
 
-/// How often the kernel is queried whether there can be an answer at all, nanoseconds.
+/// Time between two queries of the kernel if there can be an answer at all, nanoseconds.
 const POLL: u64 = 4_000_000;
 
-/// How long a handler that has begun to copy is waited for beyond the budget, nanoseconds.
+/// Time beyond the budget for which a handler that has begun to copy is awaited, nanoseconds.
 const GRACE: u64 = 50_000_000;
 
 /// The low half of a state, as futexes are 32 bits wide.

@@ -171,7 +171,7 @@ impl Format for Firefox {
 }
 
 impl Firefox {
-    /// Where the library stands in the shared table.
+    /// Returns the index of the library in the shared table; adds it if it is new.
     fn lib(&mut self, [name, path, id, arch]: &[String; 4]) -> usize {
         let next = self.libs.len();
         let key = (path.clone(), id.clone());

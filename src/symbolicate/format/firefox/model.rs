@@ -1,4 +1,4 @@
-//! What of a report becomes a process of the profile.
+//! The processes of a profile, made from reports.
 
 /// One report as a process.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub(super) struct ProfileFrame {
     pub(super) address: Option<u64>,
     /// Index into [`Process::libs`].
     pub(super) lib: Option<usize>,
-    /// How many functions it is inlined into.
+    /// Count of the functions into which it is inlined.
     pub(super) depth: u64,
     pub(super) own: bool,
 }

@@ -49,7 +49,7 @@ pub(super) fn flame(page: &mut String, style: &Style, of: &Symbolicated) {
     page.push_str("</div>\n");
 }
 
-/// What a node calls, side by side.
+/// Draws the callees of a node, side by side.
 fn boxes(page: &mut String, node: &FlameNode, total: u64) {
     let share = |weight: u64, of: u64| weight as f64 / of.max(1) as f64;
     let wide = node

@@ -16,7 +16,7 @@ use crate::symbolicate::format::units::{date_time, duration};
 use crate::symbolicate::frame::{Symbolicated, id_text, image_file_name};
 use crate::symbolicate::group::{Member, key_text, thread_in_question};
 
-/// What happened, in one line.
+/// Summary of the event, in one line.
 pub(super) fn title(of: &Symbolicated, member: &Member) -> String {
     let app = &of.report.head.app;
     let event = of.report.event.as_ref();

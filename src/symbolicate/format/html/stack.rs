@@ -13,7 +13,7 @@ use crate::symbolicate::frame::{Frame, Stack, Symbolicated, image_file_name};
 const SHOWN: usize = 8;
 /// Lines before and behind that of a frame.
 const AROUND: u32 = 4;
-/// So many frames in a row that are not the app's are folded.
+/// Frames in a row that are not the app's and are folded.
 const FOLD: usize = 3;
 
 /// `with_source` says whether source code is to be shown, where the style has any.
@@ -81,7 +81,7 @@ struct Rows<'a> {
     style: &'a Style,
     of: &'a Symbolicated,
     stack: &'a Stack,
-    /// How many frames have shown their source code.
+    /// Count of frames that have shown their source code.
     shown: usize,
 }
 

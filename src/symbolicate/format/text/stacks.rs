@@ -55,7 +55,7 @@ impl TextPage<'_> {
         }
     }
 
-    /// How many of the innermost source frames say nothing: those of Rust and of the recorder that stand
+    /// Count of the innermost source frames that are folded: those of Rust and of the recorder that stand
     /// above the frame that panicked.
     fn folded(&self, index: usize, stack: &Stack) -> usize {
         let event = self.report().event.as_ref();

@@ -1,4 +1,4 @@
-//! What the labels at the beginning of a crash report say of what happened.
+//! The event of a crash report, from the labels at its beginning.
 
 use super::CrashText;
 use crate::report::{EventKind, Signal, Value};

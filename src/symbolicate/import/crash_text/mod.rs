@@ -14,7 +14,7 @@ use super::labels::Labels;
 use super::{Layout, LineNumbers, values};
 use crate::report::{DamageKind, EventKind, Frame, Image, Reading, Thread, limits};
 
-/// Whether the text looks like one: two of its labels at the beginning of lines.
+/// Returns true if the text looks like one: two of its labels at the beginning of lines.
 pub(super) fn is_one(text: &[u8]) -> bool {
     const LABELS: [&[u8]; 11] = [
         b"Incident Identifier:",
@@ -63,7 +63,7 @@ pub(super) fn read(text: &[u8], mut header: Fields, lines: LineNumbers<'_>) -> R
     draft.finish(Layout::CrashText, left)
 }
 
-/// Where in the text we are.
+/// The part of the text that is being read.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 enum TextState {
     #[default]
@@ -84,7 +84,7 @@ struct CrashText {
     rest: Vec<String>,
     state: TextState,
     exception: Vec<Frame>,
-    /// Where each number stands in `threads`.
+    /// Index in `threads` of each thread number.
     by_number: BTreeMap<u64, usize>,
     /// Images as frames tell of them: by base, the name and the highest address seen in it.
     bases: BTreeMap<u64, (String, u64)>,

@@ -254,7 +254,7 @@ fn images<'a>(draft: &mut Draft, nodes: impl Iterator<Item = &'a TreeNode>) -> B
     images
 }
 
-/// Where an image was loaded, from its frames' `address` and `offsetIntoBinaryTextSegment`.
+/// Returns the base at which an image was loaded, from its frames' `address` and `offsetIntoBinaryTextSegment`.
 ///
 /// If the second is an offset, the base is their difference; if it is the load address, it is the base
 /// itself. Whichever makes all of the image's frames agree on one base is right; a single frame is

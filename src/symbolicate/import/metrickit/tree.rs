@@ -75,7 +75,7 @@ pub(super) fn paths(nodes: &[TreeNode], innermost_first: bool) -> Vec<(Vec<usize
     paths
 }
 
-/// Whether the outermost object is the innermost frame.
+/// Returns true if the outermost object is the innermost frame.
 ///
 /// A branching tree grows from its outermost frame. In a chain, the images at its ends tell: threads
 /// begin in `dyld` or `libsystem_pthread`, and wait in `libsystem_kernel`. Else, stacks by thread are
