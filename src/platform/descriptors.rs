@@ -1,9 +1,8 @@
 //! Files are opened above the standard descriptors: 0, 1 and 2 are the app's, open or closed.
 //!
-//! Where the app has closed one of them, the system gives its number to the next file that is
-//! opened, and what the app prints then lands in it. So whatever gets such a number here is moved
-//! above 2 at once. No descriptor of the recorder's is opened in another way, but for what libc
-//! opens and closes again within one call of its own.
+//! If the app has closed one of them, the system gives its number to the next file that is opened, and the app's output
+//! then lands in it. Therefore a file that gets such a number here is moved above 2 at once. No descriptor of the
+//! recorder's is opened in another way, except those that libc opens and closes again within one call of its own.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
@@ -47,8 +46,8 @@ pub fn open_at(folder: RawFd, path: &CStr, flags: i32, mode: u16) -> RawFd {
     moved
 }
 
-/// Moves a descriptor of ours above 2, and closes the old one; -1 and `errno` where that fails.
-/// One that lies there already, or is none, stays. Signal-safe.
+/// Moves a descriptor of ours above 2, and closes the old one; -1 and `errno` if that fails. A descriptor that is above
+/// 2 already, or invalid, stays. Signal-safe.
 fn above_standard(fd: RawFd) -> RawFd {
     if !(0..LOWEST).contains(&fd) {
         return fd;

@@ -77,14 +77,14 @@ impl Directory {
         Ok(open(folder, &CString::new(name)?, flags)?.into())
     }
 
-    /// How long a file of our own is, bytes; `None` where there is none.
+    /// Returns the length in bytes of a file of our own; `None` if there is no such file.
     pub fn own_length(&self, name: &str) -> Option<u64> {
         let name = CString::new(name).ok()?;
         let facts = FileFacts::at(self.fd.get().ok()?, &name).ok()?;
         facts.is_own().then_some(facts.length)
     }
 
-    /// Whether this name is that of an open file still.
+    /// Returns true if this name is still that of an open file.
     pub fn is_at(&self, name: &str, file: &Opened) -> bool {
         let facts = CString::new(name).map_err(|_| libc::EINVAL);
         let facts = facts.and_then(|name| FileFacts::at(self.fd.get()?, &name));

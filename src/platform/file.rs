@@ -18,9 +18,9 @@ use super::{descriptors, errno, forked, signals};
 #[derive(Debug)]
 pub struct Folder {
     directory: Directory,
-    /// Whether others may write in it, which the app has allowed.
+    /// True if others may write in it, which the app has allowed.
     is_shared: bool,
-    /// Where it was, to be made again if it is removed.
+    /// Its path, to make it again if it is removed.
     path: CString,
     spares: Spares,
     /// A file without a name that only takes up room, to be given up when the disk is full.
@@ -30,7 +30,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// That of a directory at `path`, of which is proven that a file can be created, written and removed in it.
+    /// The folder of a directory at `path`, once a file was created, written and removed in it.
     pub fn new(directory: Directory, path: &Path) -> io::Result<Folder> {
         let is_shared = directory.others(path)?.is_some();
         let spares = Spares::of(directory.fd.known());
@@ -188,7 +188,7 @@ impl Folder {
             OwnedFd::from_raw_fd(new)
         };
         if !self.is_shared && FileFacts::of(new.as_raw_fd())?.others().is_some() {
-            // What was put in its place is not what was looked at.
+            // Another file may have been put in its place since the look.
             return Err(libc::EACCES);
         }
         self.directory.fd.replace(new)
@@ -222,7 +222,7 @@ fn passing_name(front: &str) -> io::Result<CString> {
     Ok(CString::new(format!("{front}-{id:032x}"))?)
 }
 
-/// How often the lock of a new file is tried.
+/// Times that the lock of a new file is tried.
 const LOCK_TRIES: u32 = 20;
 
 /// An open report file, locked against the next launch while it is open. Its folder must outlive
@@ -230,7 +230,7 @@ const LOCK_TRIES: u32 = 20;
 #[derive(Debug)]
 pub struct File {
     fd: KnownDescriptor,
-    /// Whether it is closed with this value.
+    /// True if it is closed with this value.
     is_owner: bool,
     /// The folder's.
     reserve: Option<KnownDescriptor>,
@@ -281,12 +281,12 @@ impl File {
         Ok(())
     }
 
-    /// How long it is, bytes. Signal-safe.
+    /// Length in bytes. Signal-safe.
     pub fn length(&self) -> Result<u64, i32> {
         Ok(self.fd.length()?.0)
     }
 
-    /// Whether nothing has been written to it, and it has a name still. Signal-safe.
+    /// Returns true if nothing has been written to it, and it still has a name. Signal-safe.
     pub(super) fn is_unused(&self) -> bool {
         self.fd.length() == Ok((0, true))
     }
@@ -299,7 +299,7 @@ impl File {
         }
     }
 
-    /// Whether it has this name in `folder`. Signal-safe.
+    /// Returns true if it has this name in `folder`. Signal-safe.
     pub(super) fn has_name(&self, folder: &Folder, name: &CStr) -> bool {
         let named = folder.directory.fd.get();
         let named = named.and_then(|folder| FileFacts::at(folder, name));

@@ -20,7 +20,7 @@ pub(super) struct KnownDescriptor {
 }
 
 impl KnownDescriptor {
-    /// What a descriptor is open on now; an `errno` where it is none. Signal-safe.
+    /// Identifies the file that a descriptor is open on now; an `errno` if it is invalid. Signal-safe.
     pub fn of(number: RawFd) -> Result<KnownDescriptor, i32> {
         let FileFacts { device, inode, .. } = FileFacts::of(number)?;
         Ok(KnownDescriptor {
@@ -38,7 +38,7 @@ impl KnownDescriptor {
         }
     }
 
-    /// How long the file is, bytes, and whether it has a name still. Signal-safe.
+    /// Returns the length of the file in bytes, and true if it still has a name. Signal-safe.
     pub fn length(&self) -> Result<(u64, bool), i32> {
         let now = FileFacts::of(self.number)?;
         match (now.device, now.inode) == (self.device, self.inode) {
@@ -80,7 +80,7 @@ pub enum Others {
     Write,
 }
 
-/// What the system knows of a file.
+/// The system's facts of a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FileFacts {
     device: u64,
@@ -89,9 +89,9 @@ pub(super) struct FileFacts {
     pub length: u64,
     /// Names that it has.
     links: u64,
-    /// Whether it is a regular file.
+    /// True for a regular file.
     pub is_file: bool,
-    /// Whether those of its group or all may write in it.
+    /// True if its group or all may write in it.
     is_wide: bool,
     /// The user that it belongs to.
     pub owner: u32,
@@ -133,7 +133,7 @@ impl FileFacts {
         })
     }
 
-    /// Whether it is a regular file of this process' user with one name. Signal-safe.
+    /// Returns true if it is a regular file of this process' user with one name. Signal-safe.
     pub fn is_own(&self) -> bool {
         self.is_file && self.links == 1 && self.owner == super::user()
     }
@@ -147,7 +147,7 @@ impl FileFacts {
         }
     }
 
-    /// Whether both are of one file. Signal-safe.
+    /// Returns true if both are of one file. Signal-safe.
     pub fn is_same(&self, other: &FileFacts) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }
@@ -191,7 +191,7 @@ impl Kept {
         self.known().get()
     }
 
-    /// What it is open on. Signal-safe.
+    /// The file that it is open on. Signal-safe.
     pub fn known(&self) -> KnownDescriptor {
         KnownDescriptor {
             number: self.number.load(Ordering::Acquire),

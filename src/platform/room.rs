@@ -26,7 +26,7 @@ pub(super) fn allocate(fd: RawFd, bytes: u32) -> bool {
     done
 }
 
-/// How a full disk is made to take more: first the reserve's room is given up, then the file system commits that.
+/// Makes a full disk take more: first the reserve's room is given up, then the file system commits that.
 pub(super) struct Room {
     reserve: Option<KnownDescriptor>,
     tried: u8,
@@ -37,7 +37,7 @@ impl Room {
         Room { reserve, tried: 0 }
     }
 
-    /// Whether a call that ended with this `errno`, on a file of this one's file system, is to be tried again.
+    /// Returns true if a call that ended with this `errno`, on a file of this one's file system, is to be tried again.
     /// Signal-safe.
     pub fn make(&mut self, error: i32, file: KnownDescriptor) -> bool {
         let (libc::ENOSPC | libc::EDQUOT, Some(reserve)) = (error, self.reserve) else {

@@ -10,7 +10,7 @@ use super::process_id;
 pub struct Spare {
     file: File,
     name: CString,
-    /// That made it.
+    /// Id of the process that made it.
     process: u32,
 }
 
@@ -50,7 +50,7 @@ impl Spare {
     /// Removes it, unless it has become a report. Signal-safe.
     pub fn remove(&self, folder: &Folder) {
         if self.take().is_some() && self.file.has_name(folder, &self.name) {
-            // What cannot be removed now the next launch removes.
+            // A file that cannot be removed now is removed by the next launch.
             let _ = folder.remove(&self.name);
         }
     }

@@ -28,7 +28,7 @@ const FIRST_WORDS: usize = 32;
 /// `wedjatL1`.
 const MAGIC: u64 = u64::from_be_bytes(*b"wedjatL1");
 
-/// What stands where.
+/// Indices of the record's words.
 mod at {
     pub const MAGIC: usize = 0;
     pub const PID: usize = 1;
@@ -55,7 +55,7 @@ mod at {
     pub const GROUP_ALONE: usize = 36;
 }
 
-/// What is stored as the end.
+/// Values of the word that holds the end.
 mod ended {
     pub const EXIT: u64 = 1;
     pub const UNINSTALLED: u64 = 2;
@@ -77,18 +77,18 @@ pub(crate) struct LaunchRecord(());
 
 /// Its words.
 static NOW: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
-/// Where they are written to; null without a record.
+/// The file that they are written to; null without a record.
 static FILE: AtomicPtr<File> = AtomicPtr::new(std::ptr::null_mut());
-/// How many threads look at the file just now.
+/// Count of threads that use the file at this moment.
 static INSIDE: AtomicU32 = AtomicU32::new(0);
-/// Whether words have changed that are not written yet.
+/// True if words have changed that are not written yet.
 static CHANGED: AtomicBool = AtomicBool::new(false);
-/// Whether a thread is writing what has changed.
+/// True while a thread writes changed words.
 static WRITING: AtomicBool = AtomicBool::new(false);
 /// Letting a record go waits at most so often, a millisecond each, for a thread that writes to it.
 const WAITS: u32 = 100;
 
-/// Whether the record is this process', and no parent's of a child of `fork`. Signal-safe.
+/// Returns true if the record is this process', and not a parent's in a child of `fork`. Signal-safe.
 fn is_ours() -> bool {
     NOW[at::PID].load(Ordering::Relaxed) == u64::from(process_id())
 }
@@ -126,8 +126,8 @@ fn write_from(first: usize) {
     INSIDE.fetch_sub(1, Ordering::SeqCst);
 }
 
-/// Writes what has changed, if anything has; but for the end, which the thread that ends the process
-/// writes. Where another thread is at it, that one writes it. Signal-safe.
+/// Writes the words that have changed, except for the end, which the thread that ends the process writes. If another
+/// thread is writing, that one writes them. Signal-safe.
 pub(crate) fn write_changes() {
     while CHANGED.load(Ordering::Acquire) && !WRITING.swap(true, Ordering::AcqRel) {
         while CHANGED.swap(false, Ordering::AcqRel) {
@@ -210,7 +210,7 @@ pub(crate) fn let_go() {
     }
 }
 
-/// Whether a panic has dropped this process' monitor, and none was installed since.
+/// Returns true if a panic has dropped this process' monitor, and none was installed since.
 pub(crate) fn is_unwound() -> bool {
     is_ours() && NOW[at::ENDED].load(Ordering::Relaxed) == ended::UNWOUND
 }
@@ -275,7 +275,7 @@ pub(crate) fn stalled(now: bool) {
     write_changes();
 }
 
-/// Whether the app is in the foreground. [`write_changes`] has yet to write it. Signal-safe.
+/// Records if the app is in the foreground. [`write_changes`] has yet to write it. Signal-safe.
 pub(crate) fn foreground(now: bool) {
     store(at::BACKGROUND, u64::from(!now));
     CHANGED.store(true, Ordering::Release);

@@ -1,8 +1,8 @@
-//! What earlier launches left unfinished: found at install without a look at the whole folder.
+//! Unfinished files of earlier launches, found at install without a look at the whole folder.
 //!
-//! The names stand in a list that every process adds to (`platform/unfinished.rs`). Beside those, the
-//! first entries of the folder are looked at: all of them in a folder of usual size. What is in neither,
-//! and what is more than `MOST`, is left to the helper thread, which looks at the whole folder.
+//! The names stand in a list that every process adds to (`platform/unfinished.rs`). Beside those, the first entries of
+//! the folder are examined: all of them in a folder of usual size. A file that is in neither, or beyond `MOST`, is left
+//! to the helper thread, which looks at the whole folder.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,7 +13,7 @@ use super::{FALLBACK, PARTIAL, SPARE, SPARE_FALLBACK, ending, fallback, launch, 
 use crate::platform::directory::Directory;
 use crate::report::limits;
 
-/// So many entries of the folder are read at most.
+/// Most entries of the folder that are read.
 const MOST_ENTRIES: usize = 1_000;
 /// Reports that are closed, and records of launches that are read, the last ones first.
 const MOST: usize = 32;
@@ -21,7 +21,7 @@ const MOST: usize = 32;
 /// The endings of files that are not finished.
 const UNFINISHED: [&str; 5] = [PARTIAL, FALLBACK, SPARE, SPARE_FALLBACK, launch::ENDING];
 
-/// How much is done at once.
+/// Bounds on the work that is done at once.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Effort {
     /// Files.
@@ -32,7 +32,7 @@ pub(crate) struct Effort {
 }
 
 impl Effort {
-    /// What an app may wait for that is about to start: bounded in files, bytes and time.
+    /// The work for which an app that is about to start may wait: bounded in files, bytes and time.
     pub fn at_install() -> Effort {
         Effort {
             most: MOST,
@@ -50,7 +50,7 @@ impl Effort {
         }
     }
 
-    /// Whether no more is to be done, after so many files.
+    /// Returns true if no more is to be done, after `done` files.
     pub(super) fn is_spent(&self, done: usize) -> bool {
         let is_late = || self.until.is_some_and(|until| Instant::now() > until);
         done >= self.most || done > 0 && is_late()
@@ -70,7 +70,7 @@ pub(crate) fn left(folder: &Directory) -> io::Result<Vec<String>> {
     Ok(found.into_iter().collect())
 }
 
-/// Whether it is a name that we give a file which is not finished; no path is.
+/// Returns true if it is a name that we give an unfinished file; a path is not.
 fn is_unfinished(name: &str) -> bool {
     ending(name).is_some_and(|ending| UNFINISHED.contains(&ending))
 }
@@ -142,7 +142,7 @@ mod tests {
         assert!(descriptors::ENTRIES.get() - before <= MOST_ENTRIES);
         let expected = names.map(|name| name.to_str().unwrap());
         assert_eq!(found, expected);
-        // What is finished stands on the list no longer.
+        // A finished file is no longer on the list.
         std::fs::remove_file(path.join(expected[2])).unwrap();
         shorten_list(directory);
         assert_eq!(left(directory).unwrap(), &expected[..2]);

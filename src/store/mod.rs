@@ -122,7 +122,7 @@ impl AsRef<Path> for StoredReport {
 }
 
 impl StoredReport {
-    /// Where it lies.
+    /// Path of the report.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -171,7 +171,7 @@ impl StoredReport {
     }
 }
 
-/// How much a folder of reports may hold; the oldest go first, soon after a monitor is installed or a report
+/// Limits of a folder of reports; the oldest are removed first, soon after a monitor is installed or a report
 /// was written.
 ///
 /// ```
@@ -245,7 +245,7 @@ impl HeldFile {
         Ok(Some(HeldFile { bytes, file }))
     }
 
-    /// Whether it begins as reports do.
+    /// Returns true if it begins as reports do.
     fn is_own(&self) -> bool {
         is_own_content(&self.bytes)
     }
@@ -262,7 +262,7 @@ impl HeldFile {
     }
 }
 
-/// Whether a file is no larger than this.
+/// Returns true if a file has at most `most` bytes.
 fn is_within(file: &Opened, most: u64) -> bool {
     file.metadata().is_ok_and(|data| data.len() <= most)
 }
@@ -319,16 +319,16 @@ fn ending(name: &str) -> Option<&str> {
     report::name::ending_of(name).or_else(|| launch::ending_of(name))
 }
 
-/// How every report begins: the array of two of its first section, and that section's kind.
+/// First bytes of every report: the array of two of its first section, and that section's kind.
 const FRONT: &[u8] = b"\x92\xa4head";
 
-/// Whether it begins as reports do, or the system has lost what it was: then there are zeros.
+/// Returns true if it begins as reports do, or the system has lost its contents and left zeros.
 fn is_own_content(bytes: &[u8]) -> bool {
     let front = bytes.get(..FRONT.len()).unwrap_or(bytes);
     FRONT.starts_with(front) || bytes.iter().all(|&byte| byte == 0)
 }
 
-/// Whether the file `name`, which is one that we give, holds a report.
+/// Returns true if the file `name`, which is one that we give, holds a report.
 fn is_own_file(folder: &Directory, name: &str) -> bool {
     use std::io::Read;
     let mut front = Vec::new();
@@ -337,7 +337,7 @@ fn is_own_file(folder: &Directory, name: &str) -> bool {
     read.is_ok() && is_own_content(&front)
 }
 
-/// A folder of reports; `None` where there is none.
+/// Opens a folder of reports; `None` if it does not exist.
 fn open(directory: &Path) -> io::Result<Option<Directory>> {
     match Directory::open(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

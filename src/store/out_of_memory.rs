@@ -1,8 +1,8 @@
-//! Whether a launch ended for want of memory: its record, held against what is counted now.
+//! Decides if a launch ended because memory ran out: its record, compared with the counts of now.
 
 use crate::platform::vitals::MemoryGroup;
 
-/// How it was when the launch was last seen. Memory in bytes, 0 where it is not known.
+/// The state at which the launch was last seen. Memory in bytes, 0 if it is not known.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Was {
     /// Its own memory.
@@ -17,7 +17,7 @@ pub(super) struct Was {
     pub group: Option<MemoryGroup>,
 }
 
-/// What is counted now.
+/// The counts of now.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Now {
     /// Processes that the kernel has killed on this machine.
@@ -26,8 +26,8 @@ pub(super) struct Now {
     pub group: Option<MemoryGroup>,
 }
 
-/// Whether the launch, of which no end was noted, was killed for want of memory: something was, memory was near its
-/// limit, and this launch had a share of it by which it was the one.
+/// Returns true if the launch, of which no end was noted, was killed because memory ran out: a process was killed,
+/// memory was near its limit, and this launch had such a share of it that it must have been the one.
 ///
 /// A group that outlives its processes counts exactly those of them that were killed; of another group, or where it was
 /// made anew, the machine's counter is all there is. Where the launch was alone in its group, what the group had was
@@ -62,7 +62,7 @@ pub(super) fn out_of_memory(was: &Was, now: &Now) -> bool {
     killed && near && (alone || own >= limit / 4)
 }
 
-/// As [`out_of_memory`], for systems that count none of those whom they kill: by what the launch used, alone. A guess.
+/// Works as [`out_of_memory`], for systems that count no kills: by the memory that the launch used, alone. A guess.
 pub(super) fn by_use_alone(was: &Was) -> bool {
     let Some(total) = known(was.total) else {
         return false;
@@ -99,7 +99,7 @@ mod tests {
         }
     }
 
-    /// What is counted after so many more were killed in the group, which had so much at most.
+    /// The counts after `killed` more were killed in the group, which had at most `peak` bytes.
     fn now(killed: u64, peak: u64) -> Now {
         let group = MemoryGroup {
             kills: Some(3 + killed),

@@ -9,7 +9,7 @@ use super::{REFUSED, StoredReport, reports};
 use crate::platform::descriptors;
 use crate::platform::directory::Directory;
 
-/// What became of a report that was to be sent, see [`send`].
+/// The fate of a report that was to be sent, see [`send`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Answer {
@@ -24,13 +24,13 @@ pub enum Answer {
     Stop,
 }
 
-/// What [`send`] did.
+/// The result of [`send`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Sent {
     /// Reports that were accepted and removed.
     pub accepted: usize,
-    /// Where those lie now that were set aside.
+    /// Paths of the reports that were set aside.
     pub refused: Vec<PathBuf>,
     /// Reports that stay for another time.
     pub left: usize,
@@ -162,7 +162,7 @@ mod tests {
         let aside = [damaged, refused].map(|path| path.with_extension("refused"));
         assert_eq!(sent.refused, aside);
         assert!(aside.iter().all(|path| path.exists()) && !good.exists());
-        // What was set aside is tried no more.
+        // A report that was set aside is not tried again.
         let mut tried = 0;
         let again = send(folder, |_| {
             tried += 1;

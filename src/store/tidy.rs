@@ -21,7 +21,7 @@ const STEP: usize = 64;
 #[derive(Debug)]
 pub(super) struct Listing {
     names: HashSet<String>,
-    /// Whether one of them would have been removed.
+    /// True if one of them would have been removed.
     spared: AtomicBool,
 }
 
@@ -40,7 +40,7 @@ static AGAIN: OnceLock<fn()> = OnceLock::new();
 
 static LISTINGS: ForkLock<Vec<Weak<Listing>>> = ForkLock::new(Vec::new());
 
-/// What `listed` gives is not removed while one of the reports lives.
+/// Lists reports by `listed`, none of which is removed while one of the results lives.
 pub(super) fn hold(
     directory: &Path,
     listed: impl FnOnce() -> io::Result<Vec<String>>,
@@ -85,7 +85,7 @@ fn remove(folder: &Directory, name: &str) {
 /// alone.
 pub(crate) static OVERSIZED: AtomicU64 = AtomicU64::new(0);
 
-/// How large a file with this ending may be.
+/// Most bytes of a file with this ending.
 fn most_bytes(ending: &str) -> u64 {
     match ending {
         launch::ENDING => limits::LAUNCH_BYTES,
@@ -93,7 +93,7 @@ fn most_bytes(ending: &str) -> u64 {
     }
 }
 
-/// What is to be removed.
+/// Files that are to be removed.
 #[derive(Debug)]
 pub(crate) struct Tidying {
     folder: Arc<Folder>,

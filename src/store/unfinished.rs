@@ -15,11 +15,11 @@ use crate::report::limits;
 
 const NAME: &str = ".unfinished";
 const HEAD: &[u8] = b"wedjat: files that were begun here\n";
-/// So many bytes at its end are looked at: some 500 names.
+/// Most bytes at its end that are read: some 500 names.
 const MOST: u64 = 32 << 10;
 
-/// Opens the list, to be added to; makes it where there is none, and anew where it is longer than one of ours can be.
-/// `None` where that fails, or a file of that name is something else.
+/// Opens the list, to be added to; makes it if it is missing, and anew if it is longer than one of ours can be. `None`
+/// if that fails, or a file of that name is something else.
 pub(crate) fn open(folder: &Directory) -> Option<Opened> {
     let mut file = match folder.open_own(NAME, libc::O_RDWR | libc::O_APPEND) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -38,7 +38,7 @@ pub(crate) fn open(folder: &Directory) -> Option<Opened> {
     }
 }
 
-/// Whether it is a list of ours; one that is empty becomes one.
+/// Returns true if it is a list of ours; an empty file becomes one.
 fn is_list(file: &mut std::fs::File) -> Option<bool> {
     if file.metadata().ok()?.len() == 0 {
         file.write_all(HEAD).ok()?;
@@ -83,7 +83,7 @@ pub(super) fn keep(folder: &Directory, mut is_left: impl FnMut(&str) -> bool) ->
         }
     }
     let before = text.len() as u64;
-    // What is added between these two is lost to the list, and found by a look at all files.
+    // A name that is added between these two is lost to the list, and found by a look at all files.
     if left.len() as u64 == before || file.metadata()?.len() != before {
         return Ok(());
     }

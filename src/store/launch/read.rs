@@ -1,4 +1,4 @@
-//! How earlier launches ended, read from their records.
+//! The ends of earlier launches, read from their records.
 
 use std::io;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::store::left::Effort;
 use crate::store::out_of_memory::{Now, Was, by_use_alone, out_of_memory};
 use crate::store::{self, HeldFile};
 
-/// How a launch ended.
+/// The end of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum HowEnded {
@@ -30,10 +30,10 @@ pub enum HowEnded {
     Panic,
     /// It was killed in the middle of a stall: by an impatient user, or a watchdog.
     Stalled,
-    /// It was killed, most likely for want of memory: since it was last seen the kernel has counted such an end
-    /// in its control group (or on the machine, where there is no such counter), memory was near its limit, and the
-    /// process was alone in its group or had a good part of that memory. On Apple platforms, where such ends
-    /// are not counted, it is a guess by what was used. `docs/endings.md` lists what cannot be distinguished.
+    /// It was killed, most likely because memory ran out: since it was last seen the kernel has counted such an end in
+    /// its control group (or on the machine, if there is no such counter), memory was near its limit, and the process
+    /// was alone in its group or had a good part of that memory. On Apple platforms, which don't count such ends, it is
+    /// a guess by the memory that was used. `docs/endings.md` lists what cannot be distinguished.
     OutOfMemory,
     /// The machine was started anew: a loss of power, a kernel's panic, a restart.
     Reboot,
@@ -58,7 +58,7 @@ impl HowEnded {
         }
     }
 
-    /// Whether the app itself wanted it.
+    /// Returns true if the app itself wanted the end.
     pub fn is_clean(self) -> bool {
         matches!(self, HowEnded::Exit | HowEnded::Uninstalled)
     }
@@ -74,7 +74,7 @@ pub struct EndedLaunch {
     pub app_version: String,
     /// The process' id then.
     pub pid: u64,
-    /// How it ended.
+    /// The way it ended.
     pub how: HowEnded,
     /// The exit status, where it ended by one and libc gives it (glibc does).
     pub status: Option<i32>,
@@ -86,7 +86,7 @@ pub struct EndedLaunch {
     pub footprint: Option<u64>,
     /// Free memory of the machine then, bytes.
     pub device_free: Option<u64>,
-    /// Whether it was in the foreground, by its own word.
+    /// True if the app last said that it was in the foreground.
     pub foreground: bool,
 }
 
@@ -204,7 +204,7 @@ fn read(words: &[u64], boot: Option<u128>, now: &Now) -> Option<EndedLaunch> {
     })
 }
 
-/// Whether it was most likely killed for want of memory.
+/// Returns true if it was most likely killed because memory ran out.
 fn killed_for_memory(word: &dyn Fn(usize) -> u64, now: &Now) -> bool {
     let known = |at: usize| Some(word(at)).filter(|&value| value != 0);
     let counted = |at: usize| Some(word(at)).filter(|&count| count != NOT_COUNTED);
@@ -235,7 +235,7 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    /// How a small process ended, before which 3 were killed.
+    /// Returns the end of a small process, before which 3 were killed.
     fn how(change: impl Fn(&mut [u64]), boot: u128, kills: u64) -> HowEnded {
         let mut words = [0u64; WORDS];
         words[at::MAGIC] = MAGIC;
