@@ -1,8 +1,8 @@
-//! Which writer writes which part of a crash report: each part is claimed by compare-and-swap.
+//! Claims on the parts of a crash report: each part is claimed by compare-and-swap, by one of two writers.
 //!
-//! The writer thread, a thread that was made at install, and the dying thread may both be at it, when the
-//! writer thread has not got on in time. A part that is claimed is never written by the other at the same
-//! time: the words here are all that the two have in common.
+//! The writer thread, a thread that was made at install, and the dying thread may both write, when the writer thread
+//! has not got on in time. A part that is claimed is never written by the other at the same time: the words here are
+//! the only state that the two share.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -20,19 +20,19 @@ pub(crate) enum CrashPart {
     Vitals,
     /// All other threads.
     Threads,
-    /// What it cost, what was lost, `end`, the file's final name.
+    /// The cost, the losses, `end`, and the file's final name.
     Close,
 }
 
 const COUNT: usize = 5;
 
-/// Which of the two writers.
+/// The two writers of a crash report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum WriterRole {
     /// The thread that was made at install.
     WriterThread = 1,
-    /// The thread that crashed (on Apple, that which answers its exception).
+    /// The thread that crashed (on Apple, the thread that answers its exception).
     Dying = 2,
 }
 
@@ -87,14 +87,14 @@ impl Claims {
         PART_STATES.done(self, part)
     }
 
-    /// Whether the part is still to be had. Signal-safe.
+    /// Returns true if this writer may still claim `part`. Signal-safe.
     fn is_left(&self, part: CrashPart) -> bool {
         let state = self.state(part);
         state == Some(FREE)
             || state == Some(WriterRole::WriterThread as u32) && self.may_take_over(part)
     }
 
-    /// Whether this writer could claim any of the parts between `head` and the last. Signal-safe.
+    /// Returns true if this writer could claim any of the parts between `head` and the last. Signal-safe.
     pub fn is_any_left(&self) -> bool {
         let parts = [
             CrashPart::Begin,
@@ -105,18 +105,18 @@ impl Claims {
         parts.into_iter().any(|part| self.is_left(part))
     }
 
-    /// Whether either writer has claimed it, or has written it. Signal-safe.
+    /// Returns true if either writer has claimed it, or has written it. Signal-safe.
     pub fn is_touched(&self, part: CrashPart) -> bool {
         self.state(part) != Some(FREE)
     }
 
-    /// How many parts are written. Signal-safe.
+    /// Count of the parts that are written. Signal-safe.
     pub fn written(&self) -> usize {
         PART_STATES.written(self.crash)
     }
 
-    /// What the writer thread is stuck in is written by the dying thread; what it died of only where there
-    /// would be no report without.
+    /// Returns true if the dying thread may take over `part` from the writer thread: any part in which that is stuck;
+    /// if it crashed, only the beginning, without which there would be no report.
     fn may_take_over(&self, part: CrashPart) -> bool {
         self.role == WriterRole::Dying && (!self.writer_thread_died || part == CrashPart::Begin)
     }
@@ -230,7 +230,7 @@ mod tests {
         assert!(!writer_thread.done(CrashPart::Begin) && dying.done(CrashPart::Begin));
         assert!(!writer_thread.claim(CrashPart::Begin) && !dying.claim(CrashPart::Begin));
 
-        // What the writer thread died of is left alone, but for the beginning.
+        // A part in which the writer thread crashed is left alone, except for the beginning.
         dying.writer_thread_died = true;
         assert!(writer_thread.claim(CrashPart::Thread));
         assert!(!dying.is_left(CrashPart::Thread) && !dying.claim(CrashPart::Thread));

@@ -50,8 +50,8 @@ pub(super) fn note(thread: Thread, registers: Registers) {
     }
 }
 
-/// Where `thread` crashed, if it did so while another thread's crash was being reported and waits
-/// for that. Signal-safe.
+/// Returns the registers at which `thread` crashed, if it did so while another thread's crash was being reported and
+/// waits for that. Signal-safe.
 pub(crate) fn crashed_too(thread: Thread) -> Option<Registers> {
     let slot = SLOT
         .iter()

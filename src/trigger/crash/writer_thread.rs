@@ -28,7 +28,7 @@ const DIED: u32 = 4;
 
 static STATE: AtomicU32 = AtomicU32::new(GONE);
 static STOP: AtomicBool = AtomicBool::new(false);
-/// Whether it has crashed in this report.
+/// True if it has crashed in this report.
 static CRASHED: AtomicBool = AtomicBool::new(false);
 /// The thread's id, for as long as it lives.
 static THREAD: AtomicU64 = AtomicU64::new(0);
@@ -40,7 +40,7 @@ static WAKE_UP: Semaphore = Semaphore::new();
 static ANSWER: Semaphore = Semaphore::new();
 static STACK: AtomicPtr<CrashStack> = AtomicPtr::new(std::ptr::null_mut());
 
-/// What the dying thread hands over. It is a copy: the dying thread may go on without the writer thread.
+/// The request that the dying thread hands over. It is a copy: the dying thread may go on without the writer thread.
 struct WriteRequest(UnsafeCell<Option<(&'static CrashWriter, Crashed)>>);
 
 // SAFETY: written only by the thread that owns the crash while STATE is IDLE, and read only by the
@@ -59,7 +59,7 @@ const BEGINS_WITHIN: u64 = 200_000_000;
 const BLOCKED_FOR: u64 = 2_000_000_000;
 /// One that has not finished a part after this long never will, nanoseconds.
 const AT_MOST: u64 = 10_000_000_000;
-/// How often the dying thread looks how the writer thread gets on, nanoseconds.
+/// Time between two looks of the dying thread at the writer thread's progress, nanoseconds.
 const POLL: u64 = 20_000_000;
 
 /// The running thread; dropping it stops it.
@@ -150,7 +150,7 @@ extern "C" fn body(_: *mut c_void) {
     (writer.write)(&crashed);
 }
 
-/// What came of handing over.
+/// The result of handing over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Handed {
     /// The report is written.
@@ -173,7 +173,7 @@ pub(super) fn write(writer: &'static CrashWriter, crashed: &Crashed) -> Handed {
     }
     // SAFETY: IDLE, and only the owner of the crash writes here: it is not read now.
     unsafe { *REQUEST.0.get() = Some((writer, *crashed)) };
-    // What is left of an answer that was not waited for.
+    // An answer that was not waited for may be left.
     while ANSWER.wait_until(0) {}
     if STATE
         .compare_exchange(IDLE, REQUESTED, Ordering::AcqRel, Ordering::Acquire)
@@ -225,17 +225,17 @@ fn wait(writer_thread: Thread, claims: &Claims) -> Handed {
     }
 }
 
-/// Whether the calling thread waits for the writer thread. Signal-safe.
+/// Returns true if the calling thread waits for the writer thread. Signal-safe.
 pub(super) fn is_waited_for_by(thread: Thread) -> bool {
     WAITS.load(Ordering::Acquire) == thread.id()
 }
 
-/// Whether the calling thread is the writer thread, in the middle of a report. Signal-safe.
+/// Returns true if the calling thread is the writer thread, in the middle of a report. Signal-safe.
 pub(super) fn is_writing(thread: Thread) -> bool {
     THREAD.load(Ordering::Acquire) == thread.id() && STATE.load(Ordering::Acquire) == WRITING
 }
 
-/// Whether it is in no report, and looks at nothing that the writer needs. Signal-safe.
+/// Returns true if it is in no report, and looks at nothing that the writer needs. Signal-safe.
 pub(super) fn is_idle() -> bool {
     [GONE, IDLE].contains(&STATE.load(Ordering::Acquire))
 }
