@@ -39,7 +39,7 @@ pub(crate) const LAUNCH_BYTES: u64 = 4 << 10;
 /// Bytes of the list of files begun, some 20,000 names.
 pub(crate) const LIST_BYTES: u64 = 1 << 20;
 
-/// How long `install` closes reports and reads records that earlier launches left; what is left then is left to a
+/// Time that `install` spends on closing reports and reading records that earlier launches left; the rest is left to a
 /// thread of the monitor's, and records to the next launch.
 pub(crate) const INSTALL_TIME: std::time::Duration = std::time::Duration::from_millis(2);
 
