@@ -313,6 +313,11 @@ typedef struct {
    Given to `on_stall`.
    */
   void *on_stall_data;
+  /*
+   Take the folder even where others may write in it, which is an error otherwise: they can then remove reports,
+   and forge how the last launch ended.
+   */
+  bool shared_directory;
 } wedjat_options;
 
 /*
@@ -382,6 +387,10 @@ typedef struct {
    True while a stall lasts.
    */
   bool stalled;
+  /*
+   Files in the folder that have names of ours and are larger than any of ours: they are left alone.
+   */
+  uint64_t oversized;
 } wedjat_stats;
 
 /*

@@ -70,6 +70,8 @@ pub struct wedjat_stats {
     pub lost: u64,
     /// True while a stall lasts.
     pub stalled: bool,
+    /// Files in the folder that have names of ours and are larger than any of ours: they are left alone.
+    pub oversized: u64,
 }
 
 /// The library's version, as "0.1.0".
@@ -230,6 +232,7 @@ pub unsafe extern "C" fn wedjat_get_stats(
         watchdog_cpu: nanos(now.watchdog),
         lost: now.losses.iter().map(|(_, count)| count).sum(),
         stalled: now.stalled,
+        oversized: now.oversized,
     };
     // SAFETY: as the caller promises.
     unsafe { fill(stats, value) }

@@ -101,6 +101,10 @@ pub struct wedjat_options {
     pub on_stall: wedjat_stall_function,
     /// Given to `on_stall`.
     pub on_stall_data: *mut c_void,
+
+    /// Take the folder even where others may write in it, which is an error otherwise: they can then remove reports,
+    /// and forge how the last launch ended.
+    pub shared_directory: bool,
 }
 
 /// Installs the monitor. Call it early, on the thread to be watched. There is one monitor at a time.
@@ -146,7 +150,9 @@ unsafe fn install(options: *const wedjat_options) -> Result<Monitor, String> {
         )
     };
     let mut builder = triggers(
-        Monitor::builder(name, version).directory(directory),
+        Monitor::builder(name, version)
+            .directory(directory)
+            .shared_directory(options.shared_directory),
         &options,
     );
     builder = limits(builder, &options);

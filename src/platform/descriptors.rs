@@ -103,11 +103,12 @@ impl Drop for Opened {
 
 /// Opens a file by its path, with the flags of `open(2)`. A file that is made is the user's own
 /// (mode 0600).
+#[cfg(any(target_os = "linux", test))]
 pub fn open_file(path: &Path, flags: i32) -> io::Result<Opened> {
     open_owned(path, flags).map(Opened::from)
 }
 
-/// As [`open_file`].
+/// As `open_file`.
 pub fn open_owned(path: &Path, flags: i32) -> io::Result<OwnedFd> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let fd = open_at(libc::AT_FDCWD, &path, flags, 0o600);

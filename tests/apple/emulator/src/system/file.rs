@@ -40,6 +40,7 @@ fn flags(darwin: u64) -> i32 {
         (0x4, libc::O_NONBLOCK),
         (0x8, libc::O_APPEND),
         (0x100, libc::O_NOFOLLOW),
+        (0x2_0000, libc::O_NOCTTY),
         (0x200, libc::O_CREAT),
         (0x400, libc::O_TRUNC),
         (0x800, libc::O_EXCL),
@@ -149,7 +150,13 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
             }
             "fstatat" => {
                 let mut host = std::mem::zeroed::<libc::stat>();
-                let done = libc::fstatat(folder(a[0]), path(m, a[1]).as_ptr(), &mut host, 0);
+                // Darwin's AT_SYMLINK_NOFOLLOW.
+                let how = if a[3] & 0x20 != 0 {
+                    libc::AT_SYMLINK_NOFOLLOW
+                } else {
+                    0
+                };
+                let done = libc::fstatat(folder(a[0]), path(m, a[1]).as_ptr(), &mut host, how);
                 if done == 0 {
                     m.write(a[2], &darwin_stat(&host));
                 }
@@ -183,7 +190,10 @@ fn darwin_stat(host: &libc::stat) -> Vec<u8> {
     put(4, &(host.st_mode as u16).to_le_bytes());
     put(6, &(host.st_nlink as u16).to_le_bytes());
     put(8, &host.st_ino.to_le_bytes());
-    put(16, &host.st_uid.to_le_bytes());
+    // Who runs the machine is the guest's user, see `geteuid`.
+    // SAFETY: no arguments, always succeeds.
+    let own = host.st_uid == unsafe { libc::geteuid() };
+    put(16, &if own { 501 } else { host.st_uid }.to_le_bytes());
     put(20, &host.st_gid.to_le_bytes());
     for (at, seconds) in [
         (32, host.st_atime),
