@@ -109,6 +109,45 @@ fn builds_depths_and_system_frames_do_not_tell_faults_apart() {
     assert_eq!(top[0].stack, ["decode", "draw"]);
 }
 
+/// The key of a report of this app in which `name`, of this file, was called by `main`.
+fn key_of(app: &str, name: &str, file: Option<&str>) -> u128 {
+    let mut report = stall("1.0", 1000, &[name, "main"]).report;
+    report.head.app.name = app.into();
+    let fields = [("frame", wedjat::report::Value::Unsigned(0))];
+    let file = file.map(|file| ("sourceFile", wedjat::report::Value::Text(file.into())));
+    let fields = fields.into_iter().chain(file);
+    let fields = fields.map(|(key, value)| (wedjat::report::Value::Text(key.into()), value));
+    let fields = wedjat::report::Value::Map(fields.collect());
+    let list = wedjat::report::Value::Array(vec![fields]);
+    report.threads[0].extra.push(("frame_fields".into(), list));
+    Groups::new().add(
+        "",
+        &Symbolicator::new(DebugFiles::new().system(false)).symbolicate(report),
+    )
+}
+
+#[test]
+fn an_apps_name_and_the_file_of_a_nameless_function_tell_groups_apart() {
+    // Of two apps, whose only own function is `main`.
+    assert_ne!(key_of("till", "main", None), key_of("kiosk", "main", None));
+    // As other recorders write it.
+    assert_eq!(
+        key_of("com.example.My-Till", "open", None),
+        key_of("My Till", "open", None)
+    );
+    // Inlined async functions, as line tables alone name them.
+    let (get, set) = ("/src/cmd/get.rs", "/src/cmd/set.rs");
+    let key = |file| key_of("redis", "{async_block#0}", Some(file));
+    assert_ne!(key(get), key(set));
+    assert_eq!(
+        key(get),
+        key_of("redis", "{async_block#1}", Some("/elsewhere/cmd/get.rs"))
+    );
+    // A name that says something needs no file.
+    let key = |file| key_of("redis", "redis::open", Some(file));
+    assert_eq!(key(get), key(set));
+}
+
 #[test]
 fn the_samples_outweigh_the_moment_of_detection() {
     let mut report = stall("1.0", 1000, &["innocent", "draw", "main"]).report;

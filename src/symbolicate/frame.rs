@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use super::blame::Owner;
 use crate::report::model::{Found, IdText, Image, Omitted, Report};
 
 /// One frame as the source code has it: a function, or an inlined copy of one.
@@ -138,8 +139,8 @@ pub struct Symbolicated {
 /// Facts that are found once for all frames of a report; `blame` fills them in.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KnownOwners {
-    /// True for each image that is the app's own.
-    pub images: OnceLock<Vec<bool>>,
+    /// Whose code each image holds.
+    pub images: OnceLock<Vec<Owner>>,
     /// Folders of this recorder's sources.
     pub folders: OnceLock<Vec<String>>,
 }

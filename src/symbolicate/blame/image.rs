@@ -1,11 +1,34 @@
-//! Whether an image is the app's own.
+//! Whose code an image holds.
 
+use super::Owner;
 use crate::report::Image;
 use crate::symbolicate::frame::{Symbolicated, image_file_name};
 use crate::symbolicate::symbolicator::is_system;
 
+/// Whose code an image holds, as far as the image alone says so. The app's may hold a library's, too.
+pub(super) fn of_image(of: &Symbolicated, image: &Image) -> Owner {
+    let name = image_file_name(&image.name);
+    // Apps that run on systems without Swift bring its runtime along; sanitizers come with the compiler.
+    let runtime = ["libswift", "libclang_rt.", "libc++", "libstdc++", "libstd-"];
+    let is_library = name.contains(".dylib") || name.contains(".so");
+    let recorder = [
+        "KSCrash",
+        "CrashReporter",
+        "Crashlytics",
+        "FirebaseCrashlytics",
+    ];
+    match is_apps(of, image) {
+        false => Owner::System,
+        true if is_library && runtime.iter().any(|start| name.starts_with(start)) => {
+            Owner::Language
+        }
+        true if recorder.iter().any(|start| name.starts_with(start)) => Owner::Recorder,
+        true => Owner::App,
+    }
+}
+
 /// Whether an image is the app's own, rather than the system's.
-pub(super) fn is_apps(of: &Symbolicated, image: &Image) -> bool {
+fn is_apps(of: &Symbolicated, image: &Image) -> bool {
     let name = image.name.as_str();
     let app = &of.report.head.app.name;
     if name.starts_with('[') || name.is_empty() {

@@ -11,7 +11,7 @@ mod name;
 use super::frame::{Frame, KnownOwners, PhysicalFrame, Stack, Symbolicated, image_file_name};
 use crate::report::EventKind;
 use file::{is_made_up, is_package, kept_of_file, of_file};
-use image::is_apps;
+use image::of_image;
 use name::of_name;
 
 /// Whose code a frame is.
@@ -24,7 +24,7 @@ pub enum Owner {
     Library,
     /// The library and runtime of a programming language.
     Language,
-    /// This recorder.
+    /// This recorder, or another one.
     Recorder,
     /// The operating system.
     System,
@@ -94,12 +94,13 @@ pub(crate) fn each(stack: &Stack) -> impl Iterator<Item = Blamed<'_>> {
 
 /// Whose code a source frame is.
 pub(crate) fn owner(of: &Symbolicated, physical: &PhysicalFrame, frame: Option<&Frame>) -> Owner {
-    if !of.known_owners.is_apps(of, physical) {
-        return Owner::System;
+    let image = of.known_owners.of_image(of, physical);
+    if image != Owner::App {
+        return image;
     }
     let by_name = || match frame.and_then(|frame| frame.function.as_deref()) {
-        Some(name) => of_name(name),
-        None => Owner::App,
+        Some(name) if !is_named_like_the_app(of, name) => of_name(name),
+        _ => Owner::App,
     };
     match frame.and_then(|frame| frame.file.as_ref()) {
         Some(file) if !is_made_up(file) => match kept_of_file(file) {
@@ -110,6 +111,13 @@ pub(crate) fn owner(of: &Symbolicated, physical: &PhysicalFrame, frame: Option<&
         },
         _ => by_name(),
     }
+}
+
+/// Returns true if the function is of a crate or module with the app's own name, as `gimli::main` of the app gimli.
+fn is_named_like_the_app(of: &Symbolicated, name: &str) -> bool {
+    let app = &of.report.head.app.name;
+    let word = name.trim_start_matches('<').split("::").next();
+    !app.is_empty() && word.is_some_and(|word| word == app || word == app.replace('-', "_"))
 }
 
 /// Whether a frame is the app's.
@@ -139,11 +147,12 @@ impl Symbolicated {
 }
 
 impl KnownOwners {
-    fn is_apps(&self, of: &Symbolicated, physical: &PhysicalFrame) -> bool {
-        let find = || of.images().iter().map(|image| is_apps(of, image)).collect();
-        let images: &Vec<bool> = self.images.get_or_init(find);
+    fn of_image(&self, of: &Symbolicated, physical: &PhysicalFrame) -> Owner {
+        let images = of.images().iter();
+        let find = || images.map(|image| of_image(of, image)).collect();
+        let images: &Vec<Owner> = self.images.get_or_init(find);
         let known = physical.image.and_then(|at| images.get(at as usize));
-        known.is_some_and(|is_apps| *is_apps)
+        known.copied().unwrap_or(Owner::System)
     }
 
     fn is_recorders(&self, of: &Symbolicated, file: &str) -> bool {
@@ -190,6 +199,33 @@ mod tests {
     use crate::report::model::Found;
     use crate::report::{Image, Report};
     use crate::symbolicate::{DebugFiles, Symbolicator};
+
+    #[test]
+    fn a_runtime_that_the_app_brings_along_is_not_the_apps() {
+        let mut of = Symbolicator::new(DebugFiles::new()).symbolicate(Report::default());
+        let folder = "/private/var/containers/Bundle/Application/1/till.app";
+        for name in [
+            "Frameworks/libswiftCore.dylib",
+            "Frameworks/KSCrash.framework/KSCrash",
+            "till",
+        ] {
+            of.report.images.push(Image {
+                name: format!("{folder}/{name}"),
+                ..Image::default()
+            });
+        }
+        let frames = (0..3).map(|at| PhysicalFrame::bare(1, Found::UnwindInfo, Some(at)));
+        let stack = Stack {
+            frames: frames.collect(),
+            omitted: None,
+        };
+        use Owner::{App, Language, Recorder};
+        let owners: Vec<Owner> = each(&stack)
+            .map(|frame| owner(&of, frame.physical, frame.frame))
+            .collect();
+        assert_eq!(owners, [Language, Recorder, App]);
+        assert_eq!(blamed(&of, &stack).unwrap().name(&of), "till");
+    }
 
     #[test]
     fn a_checkout_in_a_folder_of_any_name_is_the_recorders() {

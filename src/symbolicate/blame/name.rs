@@ -3,14 +3,59 @@
 use super::Owner;
 use crate::symbolicate::group::within;
 
+/// Recorders that an app links in, by how the names of their functions begin: KSCrash and its copies, PLCrashReporter,
+/// Crashlytics.
+const RECORDERS: [&str; 27] = [
+    "kscrash",
+    "kscm_",
+    "ksmc_",
+    "ksmach_",
+    "ksmachexc_",
+    "kssc_",
+    "ksbt_",
+    "kscpu_",
+    "ksdl_",
+    "ksid_",
+    "ksmem_",
+    "ksobjc_",
+    "kssignal_",
+    "ksthread_",
+    "ksdebug_",
+    "ksjson",
+    "ksfu_",
+    "kslog_",
+    "kssymbolicator",
+    "kssysctl_",
+    "KSCrash",
+    "KSStackCursor",
+    "CPPExceptionTerminate",
+    "sentrycrash",
+    "plcrash_",
+    "PLCrash",
+    "FIRCLS",
+];
+
+/// React Native and what it brings along.
+const LIBRARIES: [&str; 4] = ["facebook::", "folly::", "hermes::", "RCT"];
+
 /// Whose code a function of the app's image is, by its name alone.
 pub(super) fn of_name(name: &str) -> Owner {
-    const LANGUAGE: [&str; 22] = [
+    const LANGUAGE: [&str; 32] = [
         "std::",
         "core::",
         "alloc::",
         "panic_unwind::",
         "panic_abort::",
+        // What Rust's library was built with; it brings no lines.
+        "addr2line::",
+        "adler2::",
+        "compiler_builtins::",
+        "gimli::",
+        "hashbrown::",
+        "miniz_oxide::",
+        "object::read::",
+        "rustc_demangle::",
+        "std_detect::",
         "__gnu_cxx::",
         "_rdl_",
         "_rg_",
@@ -24,6 +69,7 @@ pub(super) fn of_name(name: &str) -> Owner {
         "__libc_",
         "_Unwind_",
         "Swift.",
+        "kfun:kotlin.",
         "generic specialization <",
         "thunk for ",
         "partial apply for",
@@ -32,6 +78,16 @@ pub(super) fn of_name(name: &str) -> Owner {
     let starts = |name: &str| LANGUAGE.iter().any(|prefix| name.starts_with(prefix));
     if name.starts_with("__CFRUNLOOP_IS_") {
         return Owner::System;
+    }
+    // `-[KSCrash reportUserException:…]`, `__45-[KSCrash …]_block_invoke`.
+    let class = name.split_once("-[").or_else(|| name.split_once("+["));
+    let own = class.map_or(name, |(_, class)| class);
+    let own = own.trim_start_matches('_');
+    if RECORDERS.iter().any(|prefix| own.starts_with(prefix)) {
+        return Owner::Recorder;
+    }
+    if LIBRARIES.iter().any(|prefix| own.starts_with(prefix)) {
+        return Owner::Library;
     }
     // `<X as Trait>::method` is its type's or its trait's.
     if name.starts_with('<') {
@@ -73,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_frame_without_a_file_goes_by_its_name() {
-        use Owner::{App, Language, Recorder, System};
+        use Owner::{App, Language, Library, Recorder, System};
         for (name, owner) in [
             ("core::ops::function::FnOnce::call_once", Language),
             (
@@ -111,6 +167,22 @@ mod tests {
                 System,
             ),
             ("-[Till parse:]", App),
+            ("-[KSCrash reportUserException:reason:]", Recorder),
+            (
+                "__40-[KSCrash sendAllReportsWithCompletion:]_block_invoke",
+                Recorder,
+            ),
+            ("kscm_handleException", Recorder),
+            ("kicks_", App),
+            ("facebook::react::Instance::callJSFunction()", Library),
+            ("-[RCTBridge dispatchBlock:queue:]", Library),
+            ("kfun:kotlin.collections.List#get", Language),
+            ("kfun:till.Shop#open", App),
+            ("miniz_oxide::inflate::core::decompress", Language),
+            (
+                "<gimli::read::line::LineRows<R> as core::fmt::Debug>::fmt",
+                Language,
+            ),
             (
                 "partial apply for closure #1 () -> () in main.foo() -> ()",
                 Language,

@@ -94,7 +94,7 @@ impl Member {
         let stack = normalised(symbolicated);
         let device = report.head.device.as_deref();
         Member {
-            key: key_of(kind, &stack),
+            key: key_of(kind, &app_word(&report.head.app.name), &stack),
             kind,
             stack,
             origin: origin.to_owned(),
@@ -203,12 +203,21 @@ pub fn key_text(key: u128) -> String {
 }
 
 /// Version of the recipe by which keys are made. Keys of different recipes are never the same.
-pub const RECIPE: u32 = 2;
+pub const RECIPE: u32 = 3;
+
+/// The app's name as every recorder writes it: `com.example.My-Kiosk`, `My Kiosk` and `mykiosk` are one.
+fn app_word(name: &str) -> String {
+    let is_bundle = name.split('.').count() > 2 && !name.contains(' ');
+    let last = name.rsplit('.').next().filter(|_| is_bundle);
+    let letters = last.unwrap_or(name).chars();
+    let letters = letters.filter(|c| c.is_alphanumeric());
+    letters.flat_map(char::to_lowercase).collect()
+}
 
 /// FNV-1a of 128 bits: for a hash that must never change, simple enough to be written in any language.
-fn key_of(kind: EventKind, stack: &[String]) -> u128 {
+fn key_of(kind: EventKind, app: &str, stack: &[String]) -> u128 {
     let recipe = RECIPE.to_string();
-    let front = [recipe.as_str(), kind.as_str()];
+    let front = [recipe.as_str(), kind.as_str(), app];
     let words = front.into_iter().chain(stack.iter().map(String::as_str));
     let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     for byte in words.flat_map(|word| word.bytes().chain([0])) {

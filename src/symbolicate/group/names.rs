@@ -12,6 +12,19 @@ pub(super) fn is_entry(name: &str) -> bool {
         .any(|end| name.ends_with(end))
 }
 
+/// Returns true if a [`plain_name`] is one that functions of any kind share: `{async_block}`, `{closure}`, `{lambda}`,
+/// `operator()`, `invoke`.
+pub(super) fn says_nothing(name: &str) -> bool {
+    let mut parts = name.split("::");
+    parts.all(|part| {
+        part.starts_with('{') && part.ends_with('}')
+            || matches!(
+                part,
+                "operator()" | "__invoke" | "invoke" | "lambda" | "<anonymous>" | "anonymous"
+            )
+    })
+}
+
 /// The name as the source code has it, whichever compiler, build or mangling it went through:
 ///
 /// - without marks of clones and parts (`.llvm.123`, `.cold`, `.isra.0`, ` [clone …]`), hashes and crate
@@ -20,8 +33,11 @@ pub(super) fn is_entry(name: &str) -> bool {
 /// - closures, lambdas, blocks and local functions without their numbers;
 /// - Rust's methods the same in both manglings: `<app::Shop>::open` and `app::Shop::open` are one.
 pub(super) fn plain_name(name: &str) -> Cow<'_, str> {
-    let is_plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b':' | b'$');
-    let name = without_clones(name);
+    let is_plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b':');
+    let name = without_resumption(without_clones(name));
+    if let Some(name) = kotlin(name) {
+        return Cow::Owned(name);
+    }
     if name.bytes().all(is_plain) {
         return match block(without_hash(name)) {
             Some(front) => Cow::Owned(front),
@@ -36,6 +52,32 @@ pub(super) fn plain_name(name: &str) -> Cow<'_, str> {
         return Cow::Owned(front);
     }
     Cow::Owned(bare(without_hash(name), 0))
+}
+
+/// Swift's async functions come in parts: `(3) suspend resume partial function for till.load() async -> ()`, by their
+/// symbols `…TQ2_` and `…TY3_`.
+fn without_resumption(name: &str) -> &str {
+    let whole = name.split_once(" resume partial function for ");
+    let whole = whole.filter(|(front, _)| front.starts_with('('));
+    whole.map_or(name, |(_, of)| of)
+}
+
+/// `kfun:till.Shop#open(kotlin.Int){}kotlin.Unit`, `kfun:till.Shop.open$lambda$0#internal`: Kotlin/Native.
+fn kotlin(name: &str) -> Option<String> {
+    let name = name.strip_prefix("kfun:")?;
+    let name = name.split(['(', '{']).next().unwrap_or(name);
+    let name = name.strip_suffix("#internal").unwrap_or(name);
+    let mut parts = name.split('$').map(|part| {
+        let lambda = part.strip_prefix("lambda-").map(|_| "lambda");
+        lambda.unwrap_or(part)
+    });
+    let mut out = parts.next()?.to_owned();
+    let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|c| c.is_ascii_digit());
+    for part in parts.filter(|part| !is_number(part)) {
+        out.push('$');
+        out.push_str(part);
+    }
+    Some(out)
 }
 
 /// `foo.llvm.123`, `foo.isra.0.cold`, `foo.1`, `foo [clone .part.0]`, `foo() (.llvm.123)`.
@@ -131,8 +173,10 @@ fn bare(name: &str, depth: usize) -> String {
                 && !rest[8..].starts_with(|c: char| c.is_alphanumeric() || c == '_') =>
             {
                 // What follows is its name, up to the parameters.
-                let from = if rest[8..].starts_with("()") { 10 } else { 8 };
-                let to = rest[from..].find('(').map_or(rest.len(), |at| from + at);
+                let to = match rest[8..].starts_with("()") {
+                    true => 10,
+                    false => rest[8..].find('(').map_or(rest.len(), |at| 8 + at),
+                };
                 out.push_str(rest[..to].trim_end());
                 // A return type stood before; what stands behind are parameters.
                 return last_word(out.split("operator").next().unwrap_or(""), &out);
@@ -168,7 +212,7 @@ fn bare(name: &str, depth: usize) -> String {
             }
             b'(' if !begins => {
                 i += within(rest).len() + 2;
-                for qualifier in [" const", " volatile", " &&", " &", " throws", " async"] {
+                for qualifier in [" const", " volatile", " &&", " &", " async", " throws"] {
                     i += name
                         .get(i..)
                         .filter(|rest| rest.starts_with(qualifier))
@@ -188,6 +232,13 @@ fn bare(name: &str, depth: usize) -> String {
                 out.push('{');
                 out.push_str(word);
                 out.push('}');
+                continue;
+            }
+            // Clang's lambdas have no name but a number.
+            b'$' if begins && rest.starts_with("$_") => {
+                let digits = rest[2..].bytes().take_while(u8::is_ascii_digit);
+                i += 2 + digits.count();
+                out.push_str("{lambda}");
                 continue;
             }
             b'\'' if rest.starts_with("'lambda") => {
@@ -359,6 +410,42 @@ mod tests {
                 ],
                 "app::run::{lambda}::operator()",
             ),
+            (
+                &[
+                    "app::run()::$_0::operator()(int) const",
+                    "app::run()::$_12::operator()() const",
+                    "auto app::run()::$_1::operator()<int>(int) const",
+                ],
+                "app::run::{lambda}::operator()",
+            ),
+            (
+                &[
+                    "(3) suspend resume partial function for till.load() async throws -> ()",
+                    "(1) await resume partial function for till.load() async throws -> ()",
+                    "till.load() async throws -> ()",
+                ],
+                "till.load",
+            ),
+            (
+                &[
+                    "(1) await resume partial function for closure #2 () async -> () in till.load() -> ()",
+                ],
+                "closure in till.load",
+            ),
+            (
+                &[
+                    "kfun:till.Shop#open(kotlin.Int){}kotlin.Unit",
+                    "kfun:till.Shop#open",
+                ],
+                "till.Shop#open",
+            ),
+            (
+                &[
+                    "kfun:till.open$lambda$0#internal",
+                    "kfun:till.open$lambda$12(kotlin.Int){}",
+                ],
+                "till.open$lambda",
+            ),
             (&["ns::operator<<(std::ostream&, int)"], "ns::operator<<"),
             (
                 &["till.load(from: Swift.String) -> ()", "till.load"],
@@ -383,6 +470,27 @@ mod tests {
             for name in names {
                 assert_eq!(plain_name(name), plain, "{name}");
             }
+        }
+    }
+
+    #[test]
+    fn names_that_functions_of_any_kind_share_say_nothing() {
+        for name in [
+            "{async_block#0}",
+            "{async_fn#0}",
+            "{{closure}}",
+            "{closure_env#3}",
+            "operator()",
+        ] {
+            assert!(says_nothing(&plain_name(name)), "{name}");
+        }
+        for name in [
+            "app::run::{closure#0}",
+            "closure #1 () -> () in till.load() -> ()",
+            "poll",
+            "{impl#3}::run",
+        ] {
+            assert!(!says_nothing(&plain_name(name)), "{name}");
         }
     }
 

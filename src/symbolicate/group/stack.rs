@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::names::{is_entry, plain_name};
+use super::names::{is_entry, plain_name, says_nothing};
 use crate::report::{EventKind, Report};
 use crate::symbolicate::blame::{Blamed, Owner, each, handling, owner};
 use crate::symbolicate::frame::{Stack, Symbolicated};
@@ -164,7 +164,7 @@ fn names(report: &Symbolicated, stack: &Stack, owners: Option<&[Owner]>) -> Vec<
                 if owners.is_some() && names.is_empty() && is_entry(&name) {
                     entry = Some(name.into_owned());
                 } else {
-                    names.push(name.into_owned());
+                    names.push(with_file(name.into_owned(), &frame));
                 }
             }
             // An address holds for one build: it counts only where there is nothing else.
@@ -175,6 +175,27 @@ fn names(report: &Symbolicated, stack: &Stack, owners: Option<&[Owner]>) -> Vec<
         names.extend(entry);
     }
     names
+}
+
+/// The name, and the file where the name alone says nothing: inlined closures and async functions have no path in
+/// their names where the debug information holds line tables alone.
+fn with_file(name: String, frame: &Blamed<'_>) -> String {
+    let file = frame.frame.and_then(|frame| frame.file.as_deref());
+    match file.filter(|_| says_nothing(&name)) {
+        Some(file) => format!("{name} ({})", file_words(file)),
+        None => name,
+    }
+}
+
+/// `get.rs`; of a file that many folders have, the folder too: `cmd/mod.rs`.
+fn file_words(path: &str) -> &str {
+    const COMMON: [&str; 4] = ["mod.rs", "lib.rs", "main.rs", "index.js"];
+    let slash = |path: &str| path.rfind(['/', '\\']).map_or(0, |at| at + 1);
+    let at = slash(path);
+    if at > 0 && COMMON.contains(&&path[at..]) {
+        return &path[slash(&path[..at - 1])..];
+    }
+    &path[at..]
 }
 
 fn unnamed(report: &Symbolicated, frame: &Blamed<'_>, with_offset: bool) -> String {
@@ -190,6 +211,14 @@ fn unnamed(report: &Symbolicated, frame: &Blamed<'_>, with_offset: bool) -> Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_that_many_folders_have_stand_with_their_folder() {
+        assert_eq!(file_words("/Users/ann/redis/src/cmd/get.rs"), "get.rs");
+        assert_eq!(file_words("/Users/ann/redis/src/cmd/mod.rs"), "cmd/mod.rs");
+        assert_eq!(file_words("src\\main.rs"), "src\\main.rs");
+        assert_eq!(file_words("main.rs"), "main.rs");
+    }
 
     #[test]
     fn the_majority_of_the_samples_decides() {
