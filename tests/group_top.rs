@@ -232,3 +232,105 @@ fn the_command_groups_layouts_together() {
     let out = run(&["--top", "1", "--format", "folded", folder]);
     assert_eq!(out.status.code(), Some(2));
 }
+
+/// A report of this type; `samples` nanoseconds lie between its first and its last sample.
+fn event(kind: EventKind, fatal: bool, end: Option<u64>, samples: u64, name: &str) -> Report {
+    let mut report = stall("1.0", 1000, &[name, "main"]).report;
+    let event = report.event.as_mut().unwrap();
+    (event.kind, event.fatal) = (kind, fatal);
+    let duration = |nanoseconds| StallEnd {
+        duration: Duration::from_nanos(nanoseconds),
+        how: "recovered".into(),
+        ..StallEnd::default()
+    };
+    report.stall_end = end.map(duration);
+    report.samples = [0, samples]
+        .map(|at| Sample {
+            at: Duration::from_nanos(at),
+            count: 1,
+            frames: frames(1000, &[name, "main"]),
+            ..Sample::default()
+        })
+        .into();
+    report
+}
+
+#[test]
+fn what_ends_launches_comes_before_hiccups() {
+    let mut groups = Groups::new();
+    let symbolicator = Symbolicator::new(DebugFiles::new().system(false));
+    let mut reports = Vec::new();
+    reports.push(event(
+        EventKind::Stall,
+        false,
+        Some(390_000_000),
+        300_000_000,
+        "hiccup",
+    ));
+    reports.extend((0..4).map(|_| event(EventKind::Crash, true, None, 0, "crash")));
+    reports.extend((0..5).map(|_| event(EventKind::Stall, false, None, 3_000_000_000, "freeze")));
+    for (mut report, launch) in reports.into_iter().zip(1_u8..) {
+        // Two freezes in a launch are hardly possible; two reports of other kinds are.
+        report.head.launch = [launch.min(9); 16];
+        groups.add("a", &symbolicator.symbolicate(report));
+    }
+    let top = groups.top(10);
+    let seen: Vec<_> = top
+        .iter()
+        .map(|g| (g.stack[0].as_str(), g.ended, g.launches()))
+        .collect();
+    assert_eq!(seen, [("freeze", 5, 4), ("crash", 4, 4), ("hiccup", 0, 1)]);
+    assert_eq!(
+        (top[0].total, top[0].at_least),
+        (Duration::from_secs(15), true)
+    );
+    assert_eq!(top[0].endings["never seen to end"], 5);
+    assert_eq!((top[2].at_least, top[2].endings["recovered"]), (false, 1));
+}
+
+#[test]
+fn the_command_selects_by_type_time_and_version() {
+    let folder = testdata("foreign");
+    let reports = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_symbolicate"));
+        command
+            .args(["--no-cache", "--top", "--format", "json"])
+            .args(args)
+            .arg(&folder);
+        let out = command.output().unwrap();
+        assert_eq!(
+            out.status.code(),
+            Some(0),
+            "{}",
+            String::from_utf8_lossy(&out.stderr)
+        );
+        let top: Value = serde_json::from_slice(&out.stdout).unwrap();
+        top["reports"].as_u64().unwrap()
+    };
+    assert_eq!(reports(&[]), 16);
+    let (crashes, stalls) = (reports(&["--type", "crash"]), reports(&["--type", "stall"]));
+    assert_eq!(reports(&["--type", "crash,stall"]), crashes + stalls);
+    assert!(crashes >= 7 && stalls > 0);
+    assert_eq!(reports(&["--version-is", "0.1"]), 0);
+    let before = reports(&["--until", "2024-04-30"]);
+    let behind = reports(&["--since", "2024-05-01"]);
+    assert!(behind >= 7 && before + behind <= 16, "{before} {behind}");
+    assert_eq!(
+        reports(&[
+            "--since",
+            "2024-05-01",
+            "--until",
+            "2024-05-01",
+            "--version-is",
+            "2.1"
+        ]),
+        reports(&[
+            "--since",
+            "2024-05-01",
+            "--until",
+            "2024-05-01",
+            "--version-is",
+            "2.1 (77)"
+        ])
+    );
+}

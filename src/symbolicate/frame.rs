@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::blame::Owner;
+use super::owner::Owner;
 use crate::report::model::{Found, IdText, Image, Omitted, Report};
 
 /// One frame as the source code has it: a function, or an inlined copy of one.

@@ -54,6 +54,7 @@ pub mod import;
 mod lines;
 mod names;
 mod object_file;
+mod owner;
 mod pc;
 mod recorded;
 mod redact;
@@ -69,7 +70,6 @@ mod units;
 mod walk;
 
 pub use addresses::{Addresses, Ambiguous};
-pub use blame::Owner;
 pub use cache::Cache;
 pub use debug_files::{Added, DebugFiles};
 #[cfg(feature = "debuginfod")]
@@ -78,6 +78,7 @@ pub use error::Error;
 pub use frame::{
     Frame, Missing, PhysicalFrame, Source, Stack, Symbolicated, id_text, image_file_name,
 };
+pub use owner::Owner;
 pub use pc::Pc;
 pub use redact::redact;
 pub use symbolicator::Symbolicator;

@@ -9,26 +9,11 @@ mod image;
 mod name;
 
 use super::frame::{Frame, KnownOwners, PhysicalFrame, Stack, Symbolicated, image_file_name};
+pub(crate) use super::owner::Owner;
 use crate::report::EventKind;
 use file::{is_made_up, is_package, kept_of_file, of_file};
 use image::of_image;
 use name::of_name;
-
-/// Whose code a frame is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Owner {
-    /// The app's own: its workspace, and dependencies given by a path.
-    App,
-    /// A dependency from a registry, a git checkout, a vendored folder, a package manager.
-    Library,
-    /// The library and runtime of a programming language.
-    Language,
-    /// This recorder, or another one.
-    Recorder,
-    /// The operating system.
-    System,
-}
 
 /// A source frame, and the physical frame that it is of.
 #[derive(Debug, Clone, Copy)]

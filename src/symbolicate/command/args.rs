@@ -102,8 +102,12 @@ pub struct Args {
     #[arg(long, value_name = "PATTERN", requires = "scrub")]
     pub scrub_key: Vec<String>,
 
-    /// Print the N groups of reports that cost most [default: 10]
+    #[command(flatten)]
+    pub select: super::select::Select,
+
+    /// Print the N groups of reports that hurt users most [default: 10]
     ///
+    /// First those that ended launches: crashes, and stalls that were never seen to end; then by time, then by number.
     /// Reports are of one group if the app's frames of their heaviest stack are the same, whatever the build. As text,
     /// json, ndjson or html.
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "10",

@@ -10,6 +10,7 @@ mod interrupt;
 mod output;
 mod progress;
 mod reports;
+mod select;
 mod tally;
 mod walk;
 

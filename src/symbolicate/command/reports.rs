@@ -316,6 +316,10 @@ impl Job<'_> {
 
     fn reading<F: Format>(&self, origin: &str, reading: Reading, batch: &mut Batch<F::Part>) {
         batch.tally.seen += 1;
+        if !self.args.select.wants(&reading.report) {
+            batch.tally.unwanted += 1;
+            return;
+        }
         batch.tally.damaged += u64::from(!reading.damage.is_empty());
         for damage in &reading.damage {
             let text = format!("{origin}: {damage}");

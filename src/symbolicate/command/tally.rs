@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::args::Args;
 use super::{DAMAGED, DONE, Messages, NOTHING};
 use crate::symbolicate::format::missing_lines;
+use crate::symbolicate::format::units::count;
 use crate::symbolicate::frame::image_file_name;
 use crate::symbolicate::{Missing, Symbolicated};
 
@@ -18,6 +19,8 @@ const MISSING: usize = 1 << 14;
 pub(super) struct Tally {
     /// Reports of which something could be read.
     pub seen: u64,
+    /// Those that were not asked for.
+    pub unwanted: u64,
     pub damaged: u64,
     pub missing: BTreeMap<(String, Vec<u8>), Missing>,
 }
@@ -25,6 +28,7 @@ pub(super) struct Tally {
 impl Tally {
     pub fn add(&mut self, other: Tally) {
         self.seen += other.seen;
+        self.unwanted += other.unwanted;
         self.damaged += other.damaged;
         for (key, missing) in other.missing {
             if self.missing.len() < MISSING {
@@ -44,6 +48,12 @@ impl Tally {
 
     /// Prints the summary, and returns the exit code.
     pub fn conclude(&self, args: &Args, messages: &mut Messages<'_>) -> u8 {
+        if self.seen > 0 && self.unwanted == self.seen {
+            let all = count(self.seen, "report");
+            messages.warning(&format!(
+                "{all} read, but not one of the type, time and version asked for"
+            ));
+        }
         // The system's own libraries are known to lack debug files: `--list-missing` has them.
         let missing: Vec<&Missing> = self
             .missing

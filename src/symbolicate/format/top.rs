@@ -1,10 +1,11 @@
-//! `--top`: the groups that cost most.
+//! `--top`: the groups that hurt users most.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use serde_json::json;
 
-use super::units::count;
+use super::units::{count, date_time, duration};
 use super::{Format, PlainJson, Style, plain};
 use crate::report::time::nanos;
 use crate::symbolicate::frame::Symbolicated;
@@ -95,23 +96,39 @@ impl Top {
             count(reports, "report"),
             count(self.groups.len() as u64, "group"),
         );
-        writeln!(out, "{all} in {groups}; those that cost most:")?;
+        writeln!(out, "{all} in {groups}; those that hurt users most:")?;
+        writeln!(
+            out,
+            "\n     launches  ended by it  reports        time  what"
+        )?;
         for (rank, group) in top.iter().enumerate() {
-            let what = group.stack.first().map_or("(no stack)", String::as_str);
-            let kind = group.kind.as_str();
             writeln!(
                 out,
-                "\n{bold}{:>3}. {kind} in {}{reset}",
+                "{:>3}. {:>8}  {:>11}  {:>7}  {:>10}  {}",
                 rank + 1,
-                plain(what)
+                group.launches(),
+                group.ended,
+                group.count,
+                time(group, group.total),
+                plain(&what(group)),
             )?;
+        }
+        for (rank, group) in top.iter().enumerate() {
             let share = 100.0 * group.count as f64 / reports.max(1) as f64;
+            writeln!(
+                out,
+                "\n{bold}{:>3}. {}{reset}",
+                rank + 1,
+                plain(&what(group))
+            )?;
             write!(out, "     {} ({share:.1} %)", count(group.count, "report"))?;
             if !group.total.is_zero() {
-                let (total, worst) = (group.total.as_secs_f64(), group.worst.as_secs_f64());
-                write!(out, ", {total:.1} s in all, at worst {worst:.2} s")?;
+                let (total, worst) = (time(group, group.total), time(group, group.worst));
+                write!(out, ", {total} in all, at worst {worst}")?;
             }
             writeln!(out, "; group {}", key_text(group.key))?;
+            writeln!(out, "     ended:    {}", plain(&counted(&group.endings)))?;
+            writeln!(out, "     seen:     {}", seen(group))?;
             writeln!(out, "     versions: {}", plain(&counted(&group.versions)))?;
             writeln!(out, "     devices:  {}", plain(&counted(&group.devices)))?;
             writeln!(out, "     example:  {}", plain(&group.example))?;
@@ -130,6 +147,31 @@ impl Top {
             )?;
         }
         Ok(())
+    }
+}
+
+/// `stall in till::parse`.
+pub(super) fn what(group: &Group) -> String {
+    let name = group.stack.first().map_or("(no stack)", String::as_str);
+    format!("{} in {name}", group.kind.as_str())
+}
+
+/// `≥ 12.0 s` where a stall was never seen to end; `-` where there are no stalls.
+pub(super) fn time(group: &Group, time: Duration) -> String {
+    match (group.at_least, time.is_zero()) {
+        (_, true) => "-".to_owned(),
+        (true, false) => format!("≥ {}", duration(nanos(time))),
+        (false, false) => duration(nanos(time)),
+    }
+}
+
+/// Days of the first and the last report.
+pub(super) fn seen(group: &Group) -> String {
+    let day = |at: u64| date_time(at)[..10].to_owned();
+    match (group.first.map(day), group.last.map(day)) {
+        (Some(first), Some(last)) if first != last => format!("{first} to {last}"),
+        (Some(first), _) => first,
+        _ => "at unknown times".to_owned(),
     }
 }
 
@@ -156,8 +198,14 @@ fn group_json(group: &Group) -> serde_json::Value {
         "type": group.kind.as_str(),
         "stack": group.stack,
         "count": group.count,
+        "launches": group.launches(),
+        "ended": group.ended,
         "total": nanos(group.total),
         "worst": nanos(group.worst),
+        "at_least": group.at_least,
+        "first": group.first,
+        "last": group.last,
+        "endings": group.endings,
         "example": group.example,
         "versions": group.versions,
         "devices": group.devices,

@@ -15,6 +15,8 @@
 //! of the thread in question. A frame without a name counts by its image; where no frame has a name, by
 //! its offset in it, too, which holds for one build alone: for groups across builds, give the debug files.
 
+mod launches;
+mod member;
 mod names;
 mod stack;
 
@@ -23,6 +25,8 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
+use self::launches::Launches;
+pub use self::member::{Member, RECIPE, key_text};
 pub(crate) use self::names::within;
 pub use self::stack::{normalised, thread_in_question};
 use super::frame::Symbolicated;
@@ -53,58 +57,36 @@ pub struct Group {
     pub stack: Vec<String>,
     /// How many reports.
     pub count: u64,
+    /// How many of them ended their launch: crashes, and stalls that were never seen to end.
+    pub ended: u64,
     /// Sum of the stalls' durations.
     pub total: Duration,
     /// The longest.
     pub worst: Duration,
+    /// Whether a stall among them was never seen to end: it counts to its last sample, and lasted longer.
+    pub at_least: bool,
+    /// Time of the first report, in nanoseconds since the epoch; `None` where no report has one.
+    pub first: Option<u64>,
+    /// Time of the last.
+    pub last: Option<u64>,
+    /// Reports by how they ended, as `SIGSEGV`, `recovered`, [`NO_END`].
+    pub endings: BTreeMap<String, u64>,
     /// Where the report with the longest came from; the first, where none has a duration.
     pub example: String,
     /// Reports by version of the app.
     pub versions: BTreeMap<String, u64>,
     /// Reports by device.
     pub devices: BTreeMap<String, u64>,
+    launches: Launches,
 }
 
-/// What of a report counts in its group. Made on any thread; cheap to keep.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct Member {
-    /// The group's [`key`](Group::key).
-    pub key: u128,
-    /// What happened.
-    pub kind: EventKind,
-    /// The [`normalised`] stack, innermost first.
-    pub stack: Vec<String>,
-    /// Where the report comes from.
-    pub origin: String,
-    /// How long the stall took; zero where that is unknown, or for no stall.
-    pub duration: Duration,
-    /// Version of the app.
-    pub version: String,
-    /// The device.
-    pub device: String,
-}
+/// How a stall ended that was never seen to end: the app was killed in it, or died otherwise.
+pub const NO_END: &str = "never seen to end";
 
-impl Member {
-    /// What of this report counts. `origin` says where it comes from.
-    pub fn new(origin: &str, symbolicated: &Symbolicated) -> Member {
-        let report = &symbolicated.report;
-        let event = report.event.as_ref();
-        let kind = event.map_or(EventKind::Other, |event| event.kind);
-        let stack = normalised(symbolicated);
-        let device = report.head.device.as_deref();
-        Member {
-            key: key_of(kind, &app_word(&report.head.app.name), &stack),
-            kind,
-            stack,
-            origin: origin.to_owned(),
-            duration: report
-                .stall_end
-                .as_ref()
-                .map_or(Duration::ZERO, |end| end.duration),
-            version: report.head.app.version.clone(),
-            device: device.unwrap_or("unknown").to_owned(),
-        }
+impl Group {
+    /// How many launches have such reports; of more than a hundred or so an estimate, to some 10 %.
+    pub fn launches(&self) -> u64 {
+        self.launches.count()
     }
 }
 
@@ -131,13 +113,25 @@ impl Groups {
             kind: member.kind,
             stack: member.stack,
             count: 0,
+            ended: 0,
             total: Duration::ZERO,
             worst: Duration::ZERO,
+            at_least: false,
+            first: None,
+            last: None,
+            endings: BTreeMap::new(),
             example: member.origin.clone(),
             versions: BTreeMap::new(),
             devices: BTreeMap::new(),
+            launches: Launches::default(),
         });
         group.count += 1;
+        group.ended += u64::from(member.ended);
+        group.at_least |= member.at_least;
+        group.first = group.first.into_iter().chain(member.time).min();
+        group.last = group.last.max(member.time);
+        group.launches.add(&member.launch, self.reports);
+        tally(&mut group.endings, member.ending);
         group.total = group.total.saturating_add(member.duration);
         if member.duration > group.worst {
             group.worst = member.duration;
@@ -168,10 +162,11 @@ impl Groups {
         self.groups.is_empty()
     }
 
-    /// The `n` groups that cost most: by total duration, then by count.
+    /// The `n` groups that hurt users most: by the launches that they ended, then by total duration, then by count.
     pub fn top(&self, n: usize) -> Vec<&Group> {
         let mut groups: Vec<&Group> = self.groups.values().collect();
-        groups.sort_unstable_by(|a, b| (b.total, b.count, a.key).cmp(&(a.total, a.count, b.key)));
+        let cost = |group: &Group| (group.ended, group.total, group.count);
+        groups.sort_unstable_by(|a, b| cost(b).cmp(&cost(a)).then(a.key.cmp(&b.key)));
         groups.truncate(n);
         groups
     }
@@ -195,33 +190,4 @@ fn tally(counts: &mut BTreeMap<String, u64>, what: String) {
     } else {
         *counts.entry("others".to_owned()).or_default() += 1;
     }
-}
-
-/// A group's key as every output has it: 32 hexadecimal digits.
-pub fn key_text(key: u128) -> String {
-    format!("{key:032x}")
-}
-
-/// Version of the recipe by which keys are made. Keys of different recipes are never the same.
-pub const RECIPE: u32 = 3;
-
-/// The app's name as every recorder writes it: `com.example.My-Kiosk`, `My Kiosk` and `mykiosk` are one.
-fn app_word(name: &str) -> String {
-    let is_bundle = name.split('.').count() > 2 && !name.contains(' ');
-    let last = name.rsplit('.').next().filter(|_| is_bundle);
-    let letters = last.unwrap_or(name).chars();
-    let letters = letters.filter(|c| c.is_alphanumeric());
-    letters.flat_map(char::to_lowercase).collect()
-}
-
-/// FNV-1a of 128 bits: for a hash that must never change, simple enough to be written in any language.
-fn key_of(kind: EventKind, app: &str, stack: &[String]) -> u128 {
-    let recipe = RECIPE.to_string();
-    let front = [recipe.as_str(), kind.as_str(), app];
-    let words = front.into_iter().chain(stack.iter().map(String::as_str));
-    let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-    for byte in words.flat_map(|word| word.bytes().chain([0])) {
-        hash = (hash ^ u128::from(byte)).wrapping_mul(0x0100_0000_0000_0000_0000_013b);
-    }
-    hash
 }

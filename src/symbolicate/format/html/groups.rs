@@ -1,11 +1,10 @@
-//! The groups that cost most, on a page.
+//! The groups that hurt users most, on a page.
 
 use std::fmt::Write as _;
 
 use super::markup::escape;
-use crate::report::time::nanos;
-use crate::symbolicate::format::top::counted;
-use crate::symbolicate::format::units::{count, duration};
+use crate::symbolicate::format::top::{counted, seen, time, what};
+use crate::symbolicate::format::units::count;
 use crate::symbolicate::group::{Group, Groups, key_text};
 
 /// Frames of a group's stack that are shown.
@@ -17,10 +16,10 @@ pub(super) fn body(groups: &Groups, n: usize) -> String {
     let found = count(groups.len() as u64, "group");
     let _ = writeln!(page, "<h1>{} in {found}</h1>", count(reports, "report"));
     let top = groups.top(n);
-    let whole = top.iter().map(|group| nanos(group.total)).max();
-    let whole = whole.unwrap_or_default().max(1);
+    table(&mut page, &top);
+    let most = top.iter().map(|group| group.count).max().unwrap_or(1);
     for (rank, group) in top.iter().enumerate() {
-        one(&mut page, rank + 1, group, reports, whole);
+        one(&mut page, rank + 1, group, reports, most);
     }
     if groups.dropped() > 0 {
         let dropped = groups.dropped();
@@ -32,23 +31,48 @@ pub(super) fn body(groups: &Groups, n: usize) -> String {
     page
 }
 
-fn one(page: &mut String, rank: usize, group: &Group, reports: u64, whole: u64) {
-    let what = group.stack.first().map_or("(no stack)", String::as_str);
+/// What to fix first, at a glance.
+fn table(page: &mut String, top: &[&Group]) {
+    page.push_str(
+        "<div class=\"wide\"><table><tr><th></th><th>Launches</th><th>Ended by it</th><th>Reports</th><th>Time</th>\
+         <th>Versions</th><th>Seen</th><th>What</th></tr>\n",
+    );
+    for (rank, group) in top.iter().enumerate() {
+        let _ = writeln!(
+            page,
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
+             <td><a href=\"#group{0}\">{}</a></td></tr>",
+            rank + 1,
+            group.launches(),
+            group.ended,
+            group.count,
+            time(group, group.total),
+            group.versions.len(),
+            seen(group),
+            escape(&what(group)),
+        );
+    }
+    page.push_str("</table></div>\n");
+}
+
+/// The bar is as long as the group has reports; those that ended their launch are red.
+fn one(page: &mut String, rank: usize, group: &Group, reports: u64, most: u64) {
     let share = 100.0 * group.count as f64 / reports.max(1) as f64;
-    let time = if !group.total.is_zero() {
-        let (total, worst) = (duration(nanos(group.total)), duration(nanos(group.worst)));
+    let lasted = if !group.total.is_zero() {
+        let (total, worst) = (time(group, group.total), time(group, group.worst));
         format!(", {total} in all, at worst {worst}")
     } else {
         String::new()
     };
-    let width = 100.0 * nanos(group.total) as f64 / whole as f64;
+    let part = |count: u64| 100.0 * count as f64 / most.max(1) as f64;
+    let (width, ended) = (part(group.count), part(group.ended));
     let _ = writeln!(
         page,
-        "<section class=\"group\">\n<h2>{rank}. {} in {}</h2>\n\
-         <svg class=\"bar\" viewBox=\"0 0 100 1\" preserveAspectRatio=\"none\"><rect class=\"c0\" width=\"{width:.1}\" height=\"1\"/></svg>\n\
-         <p>{} ({share:.1} %){time}</p>\n<ol class=\"names\">",
-        group.kind.as_str(),
-        escape(what),
+        "<section class=\"group\" id=\"group{rank}\">\n<h2>{rank}. {}</h2>\n\
+         <svg class=\"bar\" viewBox=\"0 0 100 1\" preserveAspectRatio=\"none\"><rect class=\"c0\" width=\"{width:.1}\" height=\"1\"/>\
+         <rect class=\"c3\" width=\"{ended:.1}\" height=\"1\"/></svg>\n\
+         <p>{} ({share:.1} %){lasted}</p>\n<ol class=\"names\">",
+        escape(&what(group)),
         count(group.count, "report"),
     );
     for name in group.stack.iter().take(FRAMES) {
@@ -56,6 +80,8 @@ fn one(page: &mut String, rank: usize, group: &Group, reports: u64, whole: u64) 
     }
     page.push_str("</ol>\n<dl class=\"facts\">\n");
     for (label, value) in [
+        ("Ended", counted(&group.endings)),
+        ("Seen", seen(group)),
         ("Versions", counted(&group.versions)),
         ("Devices", counted(&group.devices)),
         ("Example", group.example.clone()),

@@ -1,0 +1,106 @@
+//! `--type`, `--since`, `--until`, `--version-is`: which reports are wanted.
+
+use crate::report::time::since_epoch;
+use crate::report::{EventKind, Report};
+
+/// What a report must be to be wanted; what is not set, any report is.
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "Which reports")]
+pub struct Select {
+    /// Only reports of this type; may be given more than once, or as a list with commas
+    #[arg(short = 't', long = "type", value_name = "TYPE", value_delimiter = ',',
+          value_parser = clap::builder::PossibleValuesParser::new(words()))]
+    kinds: Vec<String>,
+
+    /// Only reports from then on: a date, a time, or how long ago, as 2026-11-21, 2026-11-21T10:00:00Z, 7d, 12h
+    ///
+    /// Dates and times without a zone are UTC's.
+    #[arg(long, value_name = "TIME", value_parser = since)]
+    since: Option<u64>,
+
+    /// Only reports up to then; a date is meant with all of its day
+    #[arg(long, value_name = "TIME", value_parser = until)]
+    until: Option<u64>,
+
+    /// Only reports of this version of the app; 2.1 is any build of it, as 2.1 (77)
+    #[arg(long, value_name = "VERSION")]
+    version_is: Vec<String>,
+}
+
+impl Select {
+    /// Returns true if the report is wanted. One without a time is not, where times are limited.
+    pub(super) fn wants(&self, report: &Report) -> bool {
+        let word = report
+            .event
+            .as_ref()
+            .map_or("other", |event| match event.kind {
+                EventKind::Other => "other",
+                kind => kind.as_str(),
+            });
+        let at = since_epoch(report.head.time);
+        let version = report.head.app.version.as_str();
+        let number = version.split(" (").next().unwrap_or(version);
+        let is_version = |wanted: &String| wanted == version || wanted == number;
+        (self.kinds.is_empty() || self.kinds.iter().any(|kind| kind == word))
+            && self.since.is_none_or(|since| at > 0 && at >= since)
+            && self.until.is_none_or(|until| at > 0 && at < until)
+            && (self.version_is.is_empty() || self.version_is.iter().any(is_version))
+    }
+}
+
+fn words() -> impl Iterator<Item = &'static str> {
+    let known = EventKind::KNOWN.into_iter().map(EventKind::as_str);
+    known.chain(["other"])
+}
+
+fn since(text: &str) -> Result<u64, String> {
+    instant(text, 0)
+}
+
+fn until(text: &str) -> Result<u64, String> {
+    instant(text, 1)
+}
+
+/// Nanoseconds since the epoch; of a day the beginning, so many `days` later.
+fn instant(text: &str, days: i64) -> Result<u64, String> {
+    use jiff::{Span, Timestamp, ToSpan as _, civil, tz::TimeZone};
+    let utc = |at: civil::DateTime| at.to_zoned(TimeZone::UTC).map(|at| at.timestamp());
+    let at = if let Ok(at) = text.parse::<Timestamp>() {
+        Ok(at)
+    } else if text.len() <= 10
+        && let Ok(day) = text.parse::<civil::Date>()
+    {
+        utc(day.saturating_add(days.days()).at(0, 0, 0, 0))
+    } else if let Ok(at) = text.parse::<civil::DateTime>() {
+        utc(at)
+    } else if let Ok(ago) = text.parse::<Span>() {
+        let now = Timestamp::now().to_zoned(TimeZone::UTC);
+        now.checked_sub(ago.abs()).map(|at| at.timestamp())
+    } else {
+        return Err("neither a date, nor a time, nor how long ago (7d, 12h)".into());
+    };
+    let at = at.map_err(|error| error.to_string())?;
+    u64::try_from(at.as_nanosecond()).map_err(|_| "before 1970".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_dates_times_or_ago() {
+        // `date -u -d '2026-11-21' +%s`
+        let day = 1_795_219_200_000_000_000;
+        assert_eq!(since("2026-11-21"), Ok(day));
+        assert_eq!(until("2026-11-21"), Ok(day + 86_400_000_000_000));
+        assert_eq!(until("2026-11-21T00:00:00"), Ok(day));
+        assert_eq!(since("2026-11-21T01:00:00+01:00"), Ok(day));
+        let now = since_epoch(std::time::SystemTime::now());
+        let week = now - since("7d").unwrap();
+        assert!(
+            week.abs_diff(7 * 86_400_000_000_000) < 60_000_000_000,
+            "{week}"
+        );
+        assert!(since("soon").is_err());
+    }
+}

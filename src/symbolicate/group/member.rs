@@ -1,0 +1,125 @@
+//! What of a report counts in its group, and the group's key.
+
+use std::time::Duration;
+
+use super::{NO_END, normalised};
+use crate::report::time::since_epoch;
+use crate::report::{EventKind, Report};
+use crate::symbolicate::frame::Symbolicated;
+
+/// What of a report counts in its group. Made on any thread; cheap to keep.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Member {
+    /// The group's [`key`](Group::key).
+    pub key: u128,
+    /// What happened.
+    pub kind: EventKind,
+    /// The [`normalised`] stack, innermost first.
+    pub stack: Vec<String>,
+    /// Where the report comes from.
+    pub origin: String,
+    /// How long the stall took; zero where that is unknown, or for no stall.
+    pub duration: Duration,
+    /// Whether the stall was never seen to end: `duration` is up to its last sample.
+    pub at_least: bool,
+    /// Whether the launch ended by it.
+    pub ended: bool,
+    /// How it ended: the signal, `panic`, the word of a stall's end, [`NO_END`](super::NO_END).
+    pub ending: String,
+    /// When, in nanoseconds since the epoch; `None` where the report has no time.
+    pub time: Option<u64>,
+    /// Id of the launch; of a report without one, the report's own.
+    pub launch: [u8; 16],
+    /// Version of the app.
+    pub version: String,
+    /// The device.
+    pub device: String,
+}
+
+impl Member {
+    /// What of this report counts. `origin` says where it comes from.
+    pub fn new(origin: &str, symbolicated: &Symbolicated) -> Member {
+        let report = &symbolicated.report;
+        let event = report.event.as_ref();
+        let kind = event.map_or(EventKind::Other, |event| event.kind);
+        let stack = normalised(symbolicated);
+        let device = report.head.device.as_deref();
+        let (duration, at_least) = lasted(report);
+        let fatal = event.is_some_and(|event| event.fatal);
+        let signal = event.and_then(|event| event.signal.as_ref());
+        let ending = match (&report.stall_end, signal) {
+            (_, Some(signal)) => signal.name.clone(),
+            (Some(end), _) => end.how.clone(),
+            _ if at_least => NO_END.to_owned(),
+            _ if fatal => event.map_or("", |event| event.word()).to_owned(),
+            _ => "went on".to_owned(),
+        };
+        let head = &report.head;
+        let launch = if head.launch == [0; 16] {
+            head.id
+        } else {
+            head.launch
+        };
+        Member {
+            key: key_of(kind, &app_word(&report.head.app.name), &stack),
+            kind,
+            stack,
+            origin: origin.to_owned(),
+            duration,
+            at_least,
+            ended: fatal || at_least,
+            ending,
+            time: Some(since_epoch(head.time)).filter(|time| *time > 0),
+            launch,
+            version: report.head.app.version.clone(),
+            device: device.unwrap_or("unknown").to_owned(),
+        }
+    }
+}
+
+/// How long a report's stall took, and whether at least so long: one that was never seen to end was the last thing that
+/// its launch did, and lasted to its last sample.
+fn lasted(report: &Report) -> (Duration, bool) {
+    let is_stall = report
+        .event
+        .as_ref()
+        .is_some_and(|event| event.kind == EventKind::Stall);
+    match &report.stall_end {
+        Some(end) => (end.duration, false),
+        None if is_stall => {
+            let samples = report.samples.iter().map(|sample| sample.at);
+            (samples.max().unwrap_or_default(), true)
+        }
+        None => (Duration::ZERO, false),
+    }
+}
+
+/// A group's key as every output has it: 32 hexadecimal digits.
+pub fn key_text(key: u128) -> String {
+    format!("{key:032x}")
+}
+
+/// Version of the recipe by which keys are made. Keys of different recipes are never the same.
+pub const RECIPE: u32 = 3;
+
+/// The app's name as every recorder writes it: `com.example.My-Kiosk`, `My Kiosk` and `mykiosk` are one.
+fn app_word(name: &str) -> String {
+    let is_bundle = name.split('.').count() > 2 && !name.contains(' ');
+    let last = name.rsplit('.').next().filter(|_| is_bundle);
+    let letters = last.unwrap_or(name).chars();
+    let letters = letters.filter(|c| c.is_alphanumeric());
+    letters.flat_map(char::to_lowercase).collect()
+}
+
+/// FNV-1a of 128 bits: for a hash that must never change, simple enough to be written in any language.
+fn key_of(kind: EventKind, app: &str, stack: &[String]) -> u128 {
+    let recipe = RECIPE.to_string();
+    let front = [recipe.as_str(), kind.as_str(), app];
+    let words = front.into_iter().chain(stack.iter().map(String::as_str));
+    let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    for byte in words.flat_map(|word| word.bytes().chain([0])) {
+        hash = (hash ^ u128::from(byte)).wrapping_mul(0x0100_0000_0000_0000_0000_013b);
+    }
+    hash
+}
