@@ -160,6 +160,7 @@ fn files_of_the_repository_that_pages_name_are_there() {
         "tests/apple",
         "tests/builds",
         "tests/neighbours",
+        "tests/hosts",
         "examples/loops",
         "fuzz",
     ];
