@@ -18,6 +18,8 @@ mod earlier;
 mod endings;
 #[path = "crash/first.rs"]
 mod first;
+#[path = "crash/first_process.rs"]
+mod first_process;
 #[path = "crash/held.rs"]
 mod held;
 #[path = "crash/leader.rs"]
@@ -40,6 +42,8 @@ mod signals;
 mod stacks;
 #[path = "crash/taken.rs"]
 mod taken;
+#[path = "crash/undecided.rs"]
+mod undecided;
 #[path = "crash/within.rs"]
 mod within;
 #[path = "crash/writer_thread.rs"]
@@ -69,6 +73,7 @@ fn main() {
         .chain(calls_made::trials())
         .chain(endings::trials())
         .chain(first::trials())
+        .chain(first_process::trials())
         .chain(held::trials())
         .chain(leader::trials())
         .chain(memory::trials())
@@ -77,6 +82,7 @@ fn main() {
         .chain(panics::trials())
         .chain(writer_thread::trials())
         .chain(taken::trials())
+        .chain(undecided::trials())
         .chain(within::trials())
         .map(|(name, test)| trial(&name, test))
         .collect();
@@ -89,7 +95,9 @@ fn main() {
 fn trial(name: &str, test: impl Fn() + Send + 'static) -> Trial {
     let impossible = name == c::EXECUTE_ONLY && !c::has_protection_keys()
         || name == disk::FULL && !disk::may_mount();
-    let lacks = taken::lacks(name).or_else(|| memory::lacks(name).map(Into::into));
+    let lacks = taken::lacks(name)
+        .or_else(|| memory::lacks(name).map(Into::into))
+        .or_else(|| first_process::lacks(name).map(Into::into));
     if let Some(lacks) = &lacks {
         eprintln!("{name}: ignored, {lacks}");
     }
@@ -129,6 +137,7 @@ fn roles(role: &str, folder: &Path) {
             || malloc::role(role, folder)
             || memory::role(role, folder)
             || first::role(role, folder)
+            || first_process::role(role, folder)
             || held::role(role, folder)
             || leader::role(role, folder)
             || near::role(role, folder)
@@ -136,6 +145,7 @@ fn roles(role: &str, folder: &Path) {
             || panics::role(role, folder)
             || writer_thread::role(role, folder)
             || taken::role(role, folder)
+            || undecided::role(role, folder)
             || within::role(role, folder) => {}
         _ => {
             let _monitor = install(folder);

@@ -10,7 +10,7 @@ use crate::platform::forked::{self, First, ForkLock};
 use crate::recorder::{Helper, LiveRecorder};
 use crate::report::name::Name;
 use crate::store::{self, launch};
-use crate::trigger::panic;
+use crate::trigger::{crash, panic};
 
 /// The app's callback for reports.
 pub(super) type OnReport = Arc<Mutex<dyn FnMut(&Path) + Send>>;
@@ -82,6 +82,7 @@ fn leaving(leaving: Leaving) {
         return;
     };
     let panicked = panic::ends_process(status, launch::is_unwound());
+    crash::ends_in_order();
     launch::exits(status, panicked);
     if panicked
         && let Some(name) = panic::last_report()

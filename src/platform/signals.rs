@@ -1,33 +1,20 @@
 //! Fatal signals: install, read what arrived, put back the previous handler, and die as the process would have.
 
-use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::io;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::errno;
 use super::os::send;
+use super::{errno, process_id};
 
 /// The highest signal number that a handler can be kept for.
 const MAX_SIGNAL: usize = 64;
 
-/// The handler of a signal before us.
-struct PreviousHandler {
-    kept: AtomicBool,
-    action: UnsafeCell<MaybeUninit<libc::sigaction>>,
-}
-
-// SAFETY: `action` is written only by `install` (which runs once at a time, under the monitor's
-// claim, and before `kept` is released) and read only after `kept` was acquired.
-unsafe impl Sync for PreviousHandler {}
-
-static PREVIOUS: [PreviousHandler; MAX_SIGNAL + 1] = [const {
-    PreviousHandler {
-        kept: AtomicBool::new(false),
-        action: UnsafeCell::new(MaybeUninit::uninit()),
-    }
-}; MAX_SIGNAL + 1];
+/// The handler of each signal before us; null where none was kept. What is stored here is never freed nor changed: a
+/// handler may look at it while another install stores the next one.
+static PREVIOUS: [AtomicPtr<libc::sigaction>; MAX_SIGNAL + 1] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_SIGNAL + 1];
 
 /// What a signal handler is given.
 pub type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void);
@@ -48,26 +35,40 @@ pub fn install(signals: &[i32], handler: Handler) -> Result<(), (i32, io::Error)
 }
 
 fn install_one(signal: i32, handler: Handler) -> io::Result<()> {
-    let before = slot(signal).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
-    let action = ours(handler);
-    // SAFETY: the structures outlive the calls; the slot is not read until `kept` is set
-    // below.
-    unsafe {
-        if libc::sigaction(
-            signal,
-            std::ptr::null(),
-            (*before.action.get()).as_mut_ptr(),
-        ) != 0
-        {
-            return Err(io::Error::from_raw_os_error(errno()));
-        }
-        before.kept.store(true, Ordering::Release);
-        if libc::sigaction(signal, &action, std::ptr::null_mut()) != 0 {
-            before.kept.store(false, Ordering::Release);
-            return Err(io::Error::from_raw_os_error(errno()));
-        }
+    let failed = || io::Error::from_raw_os_error(errno());
+    let place = slot(signal).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
+    let before = disposition(signal).ok_or_else(failed)?;
+    // Ours, where another handler has put it back: what is kept is what was before that.
+    let is_kept = before.sa_sigaction == handler as usize
+        || kept(signal).is_some_and(|kept| is_same(kept, &before));
+    if !is_kept {
+        place.store(Box::into_raw(Box::new(before)), Ordering::Release);
     }
-    Ok(())
+    match take_again(signal, handler) {
+        true => Ok(()),
+        false => Err(failed()),
+    }
+}
+
+fn is_same(one: &libc::sigaction, other: &libc::sigaction) -> bool {
+    let masks = [&raw const one.sa_mask, &raw const other.sa_mask];
+    // SAFETY: both are so many bytes.
+    let same = unsafe {
+        libc::memcmp(
+            masks[0].cast(),
+            masks[1].cast(),
+            size_of::<libc::sigset_t>(),
+        )
+    } == 0;
+    same && one.sa_sigaction == other.sa_sigaction && one.sa_flags == other.sa_flags
+}
+
+/// Puts `handler` in place, whatever is there; `false` where that fails.
+///
+/// Signal-safe.
+pub fn take_again(signal: i32, handler: Handler) -> bool {
+    // SAFETY: the structure outlives the call.
+    unsafe { libc::sigaction(signal, &ours(handler), std::ptr::null_mut()) == 0 }
 }
 
 fn ours(handler: Handler) -> libc::sigaction {
@@ -123,29 +124,23 @@ pub fn set_default(signal: i32) {
     }
 }
 
-/// Puts back the handler of each signal for which one was kept.
+/// Puts back the handler before of each signal for which `handler` is in place.
 ///
 /// Signal-safe.
-pub fn restore_all() {
+pub fn restore_all(handler: Handler) {
     for signal in 1..=MAX_SIGNAL as i32 {
-        if kept(signal).is_some() {
-            restore(signal);
-        }
+        restore_if_ours(signal, handler);
     }
 }
 
 /// Puts back the handler of `signal` before, but only if `handler` is still the one in place: a
-/// handler that was installed over ours stays, and the one before us is still kept for
-/// it. Gives whether ours was still there.
-pub fn restore_if_ours(signal: i32, handler: Handler) -> bool {
-    let ours = is_in_place(signal, handler);
-    if ours {
+/// handler that was installed over ours stays, and the one before us is still kept for it.
+///
+/// Signal-safe.
+pub fn restore_if_ours(signal: i32, handler: Handler) {
+    if is_in_place(signal, handler) {
         restore(signal);
-        if let Some(before) = slot(signal) {
-            before.kept.store(false, Ordering::Release);
-        }
     }
-    ours
 }
 
 /// Whether `handler` is what is called now when `signal` comes.
@@ -155,7 +150,12 @@ pub fn is_in_place(signal: i32, handler: Handler) -> bool {
     disposition(signal).is_some_and(|now| now.sa_sigaction == handler as usize)
 }
 
-fn slot(signal: i32) -> Option<&'static PreviousHandler> {
+/// Whether the default action is what happens when `signal` comes. Signal-safe.
+pub fn is_default(signal: i32) -> bool {
+    disposition(signal).is_none_or(|now| now.sa_sigaction == libc::SIG_DFL)
+}
+
+fn slot(signal: i32) -> Option<&'static AtomicPtr<libc::sigaction>> {
     PREVIOUS.get(usize::try_from(signal).ok()?)
 }
 
@@ -182,9 +182,8 @@ pub fn previous(signal: i32) -> Previous {
 }
 
 fn kept(signal: i32) -> Option<&'static libc::sigaction> {
-    let before = slot(signal).filter(|before| before.kept.load(Ordering::Acquire))?;
-    // SAFETY: `kept` was set, so `install` has filled the action in, and it is not written now.
-    Some(unsafe { (*before.action.get()).assume_init_ref() })
+    // SAFETY: null, or what `install` has stored, which is never freed.
+    unsafe { slot(signal)?.load(Ordering::Acquire).as_ref() }
 }
 
 /// Calls the handler that was there before, as the kernel would have, but with the mask of ours: what its
@@ -234,40 +233,69 @@ pub unsafe fn call_previous(signal: i32, info: *mut libc::siginfo_t, context: *m
 /// # Safety
 /// - `info` is what the kernel gave a handler for `signal`.
 pub unsafe fn comes_again(signal: i32, info: *const libc::siginfo_t) -> bool {
+    let faults = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
+    // SAFETY: the caller vouches for `info`.
+    faults.contains(&signal) && !unsafe { is_sent_or_late(signal, info) }
+}
+
+/// # Safety
+/// - `info` is what the kernel gave a handler for `signal`.
+unsafe fn is_sent_or_late(signal: i32, info: *const libc::siginfo_t) -> bool {
     // SAFETY: the caller vouches for `info`.
     let code = unsafe { (*info).si_code };
     // BUS_MCEERR_AO, memory that failed and that no instruction used; SEGV_MTEAERR (sigaction(2)).
     let is_late = cfg!(target_os = "linux")
         && matches!((signal, code), (libc::SIGBUS, 5) | (libc::SIGSEGV, 8));
-    !send::is_sent(code)
-        && !is_late
-        && matches!(
-            signal,
-            libc::SIGSEGV | libc::SIGBUS | libc::SIGFPE | libc::SIGILL
-        )
+    send::is_sent(code) || is_late
 }
 
-/// Makes the process die of `signal`, if its default action is in place, as if we had never been
-/// in the way: call it last in a handler, and then return.
+/// Whether the kernel drops signals of this process that have the default action, unless an instruction raises them: it
+/// is the first one of its namespace (pid_namespaces(7)).
 ///
-/// A fault comes again by itself. Anything else is queued again for this thread with the same
-/// facts, and stays blocked until the handler has returned, so that a core dump shows the code that
-/// was hit and not us.
+/// Signal-safe.
+pub fn is_first_process() -> bool {
+    cfg!(target_os = "linux") && process_id() == 1
+}
+
+/// Whether `signal` with these facts has no effect where it has the default action.
 ///
 /// Signal-safe.
 ///
 /// # Safety
-/// - `info` is what the kernel gave the handler that calls this, for `signal`.
-pub unsafe fn deliver_again(signal: i32, info: *mut libc::siginfo_t) {
+/// - `info` is what the kernel gave a handler for `signal`.
+pub unsafe fn is_dropped(signal: i32, info: *const libc::siginfo_t) -> bool {
     // SAFETY: the caller vouches for `info`.
-    let by_itself = unsafe { comes_again(signal, info) };
-    let is_default = disposition(signal).is_none_or(|now| now.sa_sigaction == libc::SIG_DFL);
-    if by_itself || !is_default {
-        return;
-    }
-    // SAFETY: plain system calls on this process and thread; the set is initialised by sigemptyset
-    // before use, and `info` is valid by the caller's word.
+    is_first_process() && unsafe { is_sent_or_late(signal, info) }
+}
+
+/// Makes the process die of `signal`, whose default action is in place, as if we had never been
+/// in the way: call it last in a handler, and then return.
+///
+/// A fault comes again by itself. Anything else is queued again for this thread with the same
+/// facts, and stays blocked until the handler has returned, so that a core dump shows the code that
+/// was hit and not us. In the first process of a namespace, where that would be dropped, the instruction is run again.
+///
+/// Signal-safe.
+///
+/// # Safety
+/// - `info` and `context` are what the kernel gave the handler that calls this, for `signal`.
+pub unsafe fn deliver_again(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the caller vouches for both. The set is initialised by sigemptyset before use; the rest are plain system
+    // calls on this process and thread.
     unsafe {
+        if comes_again(signal, info) {
+            return;
+        }
+        #[cfg(target_os = "linux")]
+        if is_first_process() {
+            if !super::context::step_back(signal, context.cast()) {
+                // As a shell has it that saw a process die of the signal.
+                libc::_exit(128 + signal);
+            }
+            return;
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = context;
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         libc::sigemptyset(set.as_mut_ptr());
         libc::sigaddset(set.as_mut_ptr(), signal);

@@ -69,21 +69,29 @@ pub fn with_alternate_stack(size: usize, work: impl FnOnce()) {
     work();
 }
 
-/// Runs `work`, which stands on another stack, with none for signals: what comes meanwhile is handled on the stack
-/// that `work` runs on. Where `work` does not return, the thread stays without one. Signal-safe.
+/// Runs `work`, which stands on another stack, with `stack` for signals: without one, what comes meanwhile is handled on
+/// the stack that `work` runs on. Where `work` does not return, the thread keeps that. Signal-safe.
 ///
 /// Source: sigaltstack(2): it may be changed while the stack pointer is not on it. On Apple platforms it may not
 /// before the handler returns, and need not: a signal that comes until then stays on the stack that it finds.
-pub fn without_alternate_stack(work: impl FnOnce()) {
-    let none = libc::stack_t {
-        ss_sp: std::ptr::null_mut(),
-        ss_flags: libc::SS_DISABLE,
-        ss_size: 0,
+pub fn with_stack_for_signals(stack: Option<&CrashStack>, work: impl FnOnce()) {
+    let now = match stack {
+        Some(stack) => libc::stack_t {
+            ss_sp: stack.top.wrapping_sub(stack.size).cast(),
+            ss_flags: 0,
+            ss_size: stack.size,
+        },
+        None => libc::stack_t {
+            ss_sp: std::ptr::null_mut(),
+            ss_flags: libc::SS_DISABLE,
+            ss_size: 0,
+        },
     };
     let mut before = MaybeUninit::<libc::stack_t>::uninit();
-    // SAFETY: the structures outlive the calls, and `before` is read only where the first one filled it in.
+    // SAFETY: the structures outlive the calls, and `before` is read only where the first one filled it in; the memory
+    // of a crash stack is never unmapped.
     unsafe {
-        let left = libc::sigaltstack(&none, before.as_mut_ptr()) == 0;
+        let left = libc::sigaltstack(&now, before.as_mut_ptr()) == 0;
         work();
         if left {
             libc::sigaltstack(before.as_ptr(), std::ptr::null_mut());

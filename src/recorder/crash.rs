@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use cause::Cause;
 
 use super::work::Work;
-use super::{Facts, Recording, ReportBuffers};
+use super::{Facts, Helper, Recording, ReportBuffers};
 use crate::capture::{CaptureLimits, ImageTable};
 use crate::platform::spare::Spare;
 use crate::platform::{clock, file};
@@ -188,6 +188,8 @@ fn write(crashed: &Crashed) {
     };
     work.recording = Some(begun);
     launch::crashes(kind == EventKind::Panic);
+    // It looks whether the process lives on.
+    Helper::wake();
     if begin.event {
         crashed.phase(Phase::Event);
         work.event(&cause, crashed);
@@ -216,7 +218,7 @@ fn write(crashed: &Crashed) {
 /// The `cut` of the dying thread's own file where the writer thread has not written all.
 const STUCK: &str = "the writer thread stood still";
 
-/// Takes the report of this stamp back: the process goes on. Signal-safe.
+/// Takes the report of this stamp back: the process lives on. Signal-safe.
 fn retract(stamp: Stamp) {
     launch::goes_on();
     // SAFETY: as in `write`.

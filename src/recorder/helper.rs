@@ -12,6 +12,7 @@ use crate::platform::forked::{ForkLock, around_forks};
 use crate::platform::{Semaphore, clock, vitals};
 use crate::store::Tidying;
 use crate::store::launch;
+use crate::trigger::crash::LifeWatch;
 use crate::trigger::terminate;
 use crate::vitals::GAUGES;
 
@@ -68,7 +69,8 @@ impl Helper {
         ticket
     }
 
-    /// Wakes the helper to write the changes in the launch's record. Signal-safe.
+    /// Wakes the helper to write the changes in the launch's record, and to look whether a crash was survived.
+    /// Signal-safe.
     pub fn wake() {
         WAKE_UP.post();
     }
@@ -202,6 +204,7 @@ impl Counts {
 fn run(done: impl Fn(PathBuf), tidy: impl Fn() -> Option<Tidying>) {
     let mut counts = Counts::new(clock::process_cpu(), clock::monotonic());
     let mut tidying = None;
+    let mut life = LifeWatch::default();
     loop {
         // First: the loader may keep us waiting.
         launch::write_changes();
@@ -236,15 +239,13 @@ fn run(done: impl Fn(PathBuf), tidy: impl Fn() -> Option<Tidying>) {
         if is_more {
             continue;
         }
-        if !vitals::OOM_KILLS_ARE_COUNTED {
-            WAKE_UP.wait();
-            continue;
-        }
-        let wait = counts.wait(clock::process_cpu(), clock::monotonic());
-        if wait == 0 {
-            launch::count(&GAUGES.memory());
-        } else {
-            WAKE_UP.wait_timeout(wait);
+        let look = life.look(clock::monotonic());
+        let count = vitals::OOM_KILLS_ARE_COUNTED
+            .then(|| counts.wait(clock::process_cpu(), clock::monotonic()));
+        match look.into_iter().chain(count).min() {
+            None => WAKE_UP.wait(),
+            Some(0) => launch::count(&GAUGES.memory()),
+            Some(wait) => drop(WAKE_UP.wait_timeout(wait)),
         }
     }
 }

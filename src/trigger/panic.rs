@@ -282,6 +282,11 @@ impl PanicNote {
     }
 }
 
+/// Whether the calling thread has panicked, as far as the hook has seen. Signal-safe.
+pub(crate) fn has_panicked() -> bool {
+    slot_of(Thread::current()).is_some()
+}
+
 /// The calling thread's note. Signal-safe.
 fn own_note() -> Option<&'static mut PanicNote> {
     let slot = slot_of(Thread::current())?;

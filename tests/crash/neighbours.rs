@@ -100,8 +100,8 @@ static JUMP: AtomicPtr<[u64; 64]> = AtomicPtr::new(std::ptr::null_mut());
 
 unsafe extern "C" {
     #[link_name = "__sigsetjmp"]
-    fn sigsetjmp(buffer: *mut [u64; 64], mask: i32) -> i32;
-    fn siglongjmp(buffer: *mut [u64; 64], value: i32) -> !;
+    pub fn sigsetjmp(buffer: *mut [u64; 64], mask: i32) -> i32;
+    pub fn siglongjmp(buffer: *mut [u64; 64], value: i32) -> !;
 }
 
 extern "C" fn jumps(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {

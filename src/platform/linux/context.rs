@@ -51,6 +51,42 @@ pub unsafe fn registers(context: *const libc::ucontext_t) -> [u64; REGISTERS] {
     file
 }
 
+/// Sets the pc back to the instruction that raised `signal`, which is behind it: a breakpoint or a system call. `false`
+/// where there is none. Signal-safe.
+///
+/// # Safety
+/// - `context` is the third argument of a handler that was installed with `SA_SIGINFO`, and that
+///   handler has not returned.
+pub unsafe fn step_back(signal: libc::c_int, context: *mut libc::ucontext_t) -> bool {
+    // SAFETY: the caller vouches for the context.
+    let machine = unsafe { &mut (*context).uc_mcontext };
+    #[cfg(target_arch = "x86_64")]
+    {
+        let Some(pc) = machine.gregs.get_mut(libc::REG_RIP as usize) else {
+            return false;
+        };
+        let mut code = [0; 2];
+        let is_read = super::memory::read((*pc as u64).wrapping_sub(2), &mut code) == 2;
+        // int3; int 3; what seccomp has trapped, whose number and arguments are as they were.
+        let length = match (signal, code) {
+            _ if !is_read => return false,
+            (libc::SIGTRAP, [_, 0xcc]) => 1,
+            (libc::SIGTRAP, [0xcd, 0x03]) | (libc::SIGSYS, [0x0f, 0x05]) => 2,
+            _ => return false,
+        };
+        *pc -= length;
+        true
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        // The pc of a breakpoint is its own.
+        if signal == libc::SIGSYS {
+            machine.pc -= 4;
+        }
+        matches!(signal, libc::SIGSYS | libc::SIGTRAP)
+    }
+}
+
 /// The calling thread's thread pointer: where its control block lies. Signal-safe.
 ///
 /// Source: ELF Handling For Thread-Local Storage, 3.4.2 (x86-64: `%fs:0` holds its own address);

@@ -1,47 +1,45 @@
 //! The handler of fatal signals: which thread writes, which wait, and what becomes of the process.
 //!
-//! One thread claims the report ([`OWNER`]) and writes it; others that crash meanwhile wait. Then
-//! the handler of the signal before us is called. If that handler deals with the fault (it returns
-//! and leaves the handler in place, or jumps out of it), the process lives on: the report is taken back,
-//! and we stay installed for the next one. Else the process dies as it would have without us.
+//! One thread claims the report ([`STATE`]) and writes it; others that crash meanwhile wait. Then the handler of the
+//! signal before us is called. If that handler deals with the fault (it returns and leaves the handler in place, or
+//! jumps out of it), the report is undecided, and we stay installed for the next one. Else the process dies as it
+//! would have without us.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[cfg(target_os = "linux")]
 use super::WriterRole;
-use super::previous::{ROOM_FOR_ANOTHER, jumped_out, went_on};
+use super::life;
+use super::previous::ROOM_FOR_ANOTHER;
 use super::state::{
-    Arrived, DEALS_WITH_IT, DEALT_WITH, DONE, FIRST_SIGNAL, FOLLOWED, INSIDE, LEAVE_TO_DEBUGGER,
-    OWNER, PASSING, PROCESS, STACK, WRITER, WRITES_FOR_IT, in_progress, inside,
+    self, Arrived, FIRST_SIGNAL, LEAVE_TO_DEBUGGER, Owner, SALVAGE_STACK, STACK, STATE, Seen,
+    State, WRITER,
 };
+use super::waiting::{self, Waited};
 #[cfg(target_os = "linux")]
 use super::writer_thread;
 #[cfg(target_os = "linux")]
 use super::writing::closes;
 use super::writing::{salvage, write};
-use super::{Crash, CrashWriter, waiting, witness};
+use super::{Crash, CrashWriter, witness};
 use crate::capture::Registers;
 use crate::platform::signals::{self, Previous, SignalFacts};
 use crate::platform::stacks::{self, CrashStack};
 use crate::platform::{Thread, context, errno, is_debugged, process_id, provide_stacks, set_errno};
 
-/// A stack of its own for [`CrashWriter::salvage`]: what is left of the alternate one may be little.
-static SALVAGE_STACK: AtomicPtr<CrashStack> = AtomicPtr::new(std::ptr::null_mut());
-
 /// The handler's own needs: unwinding, formatting and a section's making, in debug builds too.
 const CRASH_STACK: usize = 512 << 10;
-const SALVAGE_STACK_SIZE: usize = 64 << 10;
+/// For signals that come while a report is written, and for closing it then.
+const SALVAGE_STACK_SIZE: usize = 128 << 10;
 /// What the installing thread is given, if it has no alternate stack or a smaller one.
 const ALTERNATE_STACK: usize = 64 << 10;
 /// Taking the handlers back waits so many steps at most for a report that is being written.
 const WAIT_STEPS: u32 = 500;
 /// Nanoseconds.
 const WAIT_STEP: i64 = 10_000_000;
-/// More passes at a time than any chain of handlers has: they call each other in a ring.
-const MOST_PASSES: u32 = 32;
-/// A death is followed by one more signal (a previous handler that aborts), or two.
-const MOST_FOLLOWING: u32 = 3;
+/// A previous handler that has dealt with so many faults is called first from then on.
+pub(super) const DEALS_WITH_IT: u64 = 8;
 
 /// Installs the handlers. `writer` is called by the dying thread, once for the process.
 pub(crate) fn install(
@@ -59,9 +57,9 @@ pub(crate) fn install(
     provide_stacks();
     LEAVE_TO_DEBUGGER.store(!crash.debugged, Ordering::Relaxed);
     WRITER.store(std::ptr::from_ref(writer).cast_mut(), Ordering::Release);
-    PROCESS.store(process_id(), Ordering::SeqCst);
+    STATE.install(process_id());
     signals::install(crash.signals(), handle).map_err(|(signal, error)| {
-        PROCESS.store(0, Ordering::SeqCst);
+        let _ = STATE.uninstall(state::now());
         (Some(signal), error)
     })?;
     // Where the system does not let us, signals come all the same.
@@ -75,23 +73,25 @@ pub(crate) fn install(
 ///
 /// `true` when no handler can look any more at what the writer needs.
 pub(crate) fn uninstall(crash: &Crash) -> bool {
-    let owner = OWNER.load(Ordering::Acquire);
-    if owner == Thread::current().id() {
-        let marker = 0u8;
-        if jumped_out(&raw const marker as usize) {
-            went_on(0);
+    life::ends_in_order();
+    let here = Owner::current();
+    for _ in 0..WAIT_STEPS {
+        match state::now().state {
+            State::Writing(owner) | State::Closing(owner) | State::Retracting(owner)
+                if owner != here =>
+            {
+                signals::pause(WAIT_STEP);
+            }
+            _ => break,
         }
-    } else if owner != 0 {
-        wait_for_the_report();
     }
     #[cfg(target_vendor = "apple")]
     super::mach::uninstall();
     for &signal in crash.signals() {
         signals::restore_if_ours(signal, handle);
     }
-    PROCESS.store(0, Ordering::SeqCst);
-    // A handler that comes later finds PROCESS changed; one that came before is counted.
-    INSIDE.load(Ordering::SeqCst) == 0 && !in_progress() && is_writer_thread_idle()
+    life::ends_in_order();
+    is_writer_thread_idle() && STATE.uninstall(state::now()).is_some()
 }
 
 /// Whether the writer thread is in no report, perhaps one that its thread has not waited for.
@@ -107,15 +107,6 @@ pub(crate) fn replaced(crash: &Crash) -> Vec<i32> {
     let all = crash.signals().iter().copied();
     all.filter(|&signal| !signals::is_in_place(signal, handle))
         .collect()
-}
-
-fn wait_for_the_report() {
-    for _ in 0..WAIT_STEPS {
-        if DONE.load(Ordering::Acquire) || !in_progress() {
-            break;
-        }
-        signals::pause(WAIT_STEP);
-    }
 }
 
 /// What becomes of a signal once we are through with it.
@@ -142,134 +133,162 @@ pub(super) extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, frame: 
     };
     // SAFETY: info and context are what the kernel gave for this signal.
     unsafe {
-        let then = inside(|| arrived.report()).unwrap_or_else(pass_on);
-        let again = match then {
-            Then::Nothing => false,
-            Then::Decided => true,
+        let then = match is_ring(arrived.here) {
+            true => Then::Default,
+            false => arrived.report(),
+        };
+        match then {
+            Then::Nothing => {}
+            Then::Previous => arrived.decide(),
+            Then::Decided => arrived.die_or_go_on(false),
             Then::Default => {
                 signals::set_default(signal);
-                true
+                arrived.die_or_go_on(false);
             }
-            Then::Previous => arrived.decide(),
-        };
-        if again {
-            signals::deliver_again(signal, info);
         }
     }
+    RING.store(0, Ordering::Relaxed);
     set_errno(errno);
 }
 
-/// A signal that is not reported goes to the previous handler; a handler over ours may be among
-/// those, and pass it on to us again without end.
-fn pass_on() -> Then {
-    if PASSING.load(Ordering::Relaxed) < MOST_PASSES {
-        Then::Previous
-    } else {
-        Then::Default
-    }
+/// Handlers that are called within each other: where on its stack the last one stands, and in the lowest 8 bits how
+/// many there are. Threads that crash at once begin the count anew.
+static RING: AtomicUsize = AtomicUsize::new(0);
+/// More than any chain of handlers has: they call each other in a ring.
+const MOST_IN_CHAIN: usize = 32;
+/// Bytes of stack that a handler of a chain takes at most.
+const NEAR: usize = 64 << 10;
+
+/// Whether handlers call each other without end: one that was there before, or came over ours, passes on to us.
+fn is_ring(here: usize) -> bool {
+    let last = RING.load(Ordering::Relaxed);
+    let is_within = (1..NEAR).contains(&(last >> 8).saturating_sub(here));
+    let count = if is_within { (last & 0xff) + 1 } else { 1 };
+    RING.store(here << 8 | count, Ordering::Relaxed);
+    count > MOST_IN_CHAIN
 }
 
 impl Arrived {
     /// # Safety
     /// - All fields are what the kernel gave the handler for the signal.
     unsafe fn report(&self) -> Then {
+        if state::now().state == State::Off {
+            return Then::Previous;
+        }
         let thread = Thread::current();
+        let here = Owner::of(thread);
         // SAFETY: the caller vouches for info.
-        let facts = unsafe { signals::facts(self.signal, self.info) };
+        let (facts, is_dropped) = unsafe {
+            (
+                signals::facts(self.signal, self.info),
+                signals::is_dropped(self.signal, self.info),
+            )
+        };
         let before = signals::previous(self.signal);
-        if facts.sender.is_some() && before == Previous::Ignored {
+        let is_ignored = facts.sender.is_some() && before == Previous::Ignored;
+        // abort(3) ends the process even so.
+        let aborts = self.signal == libc::SIGABRT && facts.sender == Some(process_id());
+        if is_ignored || is_dropped && before == Previous::Default && !aborts {
             // The process does not die of it.
             return Then::Nothing;
         }
         if LEAVE_TO_DEBUGGER.load(Ordering::Relaxed) && is_debugged() {
-            return pass_on();
-        }
-        if WRITES_FOR_IT.load(Ordering::Acquire) == thread.id() {
-            return self.crashed_while_writing(&facts);
+            return Then::Previous;
         }
         #[cfg(target_os = "linux")]
         if writer_thread::is_writing(thread) {
             return self.writer_thread_crashed(&facts);
         }
         let mut then = Then::Previous;
-        if before == Previous::Handler
-            && DEALT_WITH.load(Ordering::Relaxed) >= DEALS_WITH_IT
-            && OWNER.load(Ordering::Acquire) == 0
-            // SAFETY: the caller vouches for the context.
-            && unsafe { signals::room_left(self.frame) } >= ROOM_FOR_ANOTHER
-        {
-            // SAFETY: the caller vouches for what arrived.
-            if unsafe { signals::call_previous(self.signal, self.info, self.frame) } {
-                return Then::Nothing;
-            }
-            // It has decided: what it has put in place is what the signal goes to.
-            then = Then::Decided;
-        }
         // A few rounds: a report that is waited for may turn out to be about no death.
         for _ in 0..8 {
-            let claimed =
-                OWNER.compare_exchange(0, thread.id(), Ordering::AcqRel, Ordering::Acquire);
-            match claimed {
-                Ok(_) => {
-                    // SAFETY: the caller vouches for what arrived, and OWNER is this thread now.
-                    unsafe { self.write(thread, facts) };
-                    return then;
-                }
-                Err(owner) if owner == thread.id() => {
-                    if !DONE.load(Ordering::Acquire) {
-                        return self.crashed_while_writing(&facts);
-                    }
-                    if self.was_jumped_out_of() {
-                        went_on(0);
+            let seen = state::now();
+            match seen.state {
+                State::Off => return Then::Previous,
+                State::Idle => {
+                    if before == Previous::Handler
+                        && seen.survived() >= DEALS_WITH_IT
+                        && matches!(then, Then::Previous)
+                        // SAFETY: the caller vouches for the context.
+                        && unsafe { signals::room_left(self.frame) } >= ROOM_FOR_ANOTHER
+                    {
+                        // SAFETY: the caller vouches for what arrived.
+                        if unsafe { signals::call_previous(self.signal, self.info, self.frame) } {
+                            return Then::Nothing;
+                        }
+                        // It has decided: what it has put in place is what the signal goes to.
+                        then = Then::Decided;
                         continue;
                     }
-                    // One death, one report: this one follows of it (Rust aborts after a stack
-                    // overflow). A previous handler that calls us again makes a ring.
-                    return if FOLLOWED.fetch_add(1, Ordering::Relaxed) < MOST_FOLLOWING {
-                        Then::Previous
-                    } else {
-                        Then::Default
-                    };
-                }
-                Err(owner) => {
-                    // Another thread is at it, and the process will die of that: wait for it.
-                    // SAFETY: the caller vouches for the context.
-                    let registers = unsafe { context::registers(self.frame.cast()) };
-                    witness::note(thread, Registers::native(registers));
-                    waiting::for_the_death_of(owner);
-                    let still = OWNER.load(Ordering::Acquire) == owner;
-                    if still && Thread::from_id(owner).is_alive() {
-                        return pass_on();
+                    if STATE.claim(seen, here).is_some() {
+                        // SAFETY: the caller vouches for what arrived, and this thread is writing.
+                        unsafe { self.write(thread, facts) };
+                        return then;
                     }
-                    witness::leave(thread);
-                    if still {
-                        // It has jumped out of its handler and ended since.
-                        let _ = OWNER.compare_exchange(
-                            owner,
-                            thread.id(),
-                            Ordering::AcqRel,
-                            Ordering::Acquire,
-                        );
-                        if OWNER.load(Ordering::Acquire) == thread.id() {
-                            went_on(0);
-                        }
+                }
+                State::Writing(owner) if owner == here => {
+                    return self.crashed_while_writing(seen, &facts);
+                }
+                State::Closing(owner) | State::Retracting(owner) if owner == here => {
+                    return Then::Default;
+                }
+                // One death, one report: this one follows of it (Rust aborts after a stack overflow).
+                State::Dying(owner) if owner == here => return Then::Previous,
+                State::Asking(owner) if owner == here && life::is_in_handler(self.here) => {
+                    return Then::Previous;
+                }
+                // The first process of a container dies of what abort(3) does after its signal.
+                State::Answered(owner) if owner == here && self.follows_an_abort() => {
+                    return Then::Previous;
+                }
+                State::Answered(_) => drop(life::goes_on(seen)),
+                State::Asking(owner) if owner == here => drop(life::goes_on(seen)),
+                _ => {
+                    // Another thread is at it, and the process will die of that: wait for it.
+                    // SAFETY: the caller vouches for what arrived.
+                    unsafe { self.note(thread) };
+                    let waited = waiting::for_the_end_of(seen);
+                    if !matches!(state::now().state, State::Writing(_) | State::Closing(_)) {
+                        witness::leave(thread);
+                    }
+                    match waited {
+                        Waited::Over => {}
+                        Waited::LivesOn(seen) => drop(life::goes_on(seen)),
+                        Waited::TooLong => return Then::Previous,
                     }
                 }
             }
         }
-        pass_on()
+        Then::Previous
+    }
+
+    // The alternate stack may have 8 KiB, from Rust: these two leave nothing of theirs on it.
+    /// # Safety
+    /// - All fields are what the kernel gave the handler for the signal, and this thread is writing.
+    #[inline(never)]
+    unsafe fn write(&self, thread: Thread, facts: SignalFacts) {
+        // SAFETY: the caller vouches for both.
+        unsafe {
+            let registers = context::registers(self.frame.cast());
+            write(thread, facts, Registers::native(registers), None);
+        }
     }
 
     /// # Safety
-    /// - All fields are what the kernel gave the handler for the signal, and OWNER is this thread.
-    unsafe fn write(&self, thread: Thread, facts: SignalFacts) {
+    /// - All fields are what the kernel gave the handler for the signal.
+    #[inline(never)]
+    unsafe fn note(&self, thread: Thread) {
         // SAFETY: the caller vouches for the context.
         let registers = unsafe { context::registers(self.frame.cast()) };
-        // SAFETY: the caller vouches for OWNER.
-        unsafe { write(thread, facts, Registers::native(registers), None) };
+        witness::note(thread, Registers::native(registers));
     }
 
-    fn crashed_while_writing(&self, facts: &SignalFacts) -> Then {
+    fn follows_an_abort(&self) -> bool {
+        let first = FIRST_SIGNAL.load(Ordering::Acquire) as i32;
+        first == libc::SIGABRT && self.signal != first && signals::is_first_process()
+    }
+
+    fn crashed_while_writing(&self, seen: Seen, facts: &SignalFacts) -> Then {
         // Darwin gives a general protection fault the code of what is sent, and no sender.
         let is_unknown = |sender: u32| cfg!(target_vendor = "apple") && sender == 0;
         let is_other = |sender| sender != process_id() && !is_unknown(sender);
@@ -281,16 +300,21 @@ impl Arrived {
         if facts.sender.is_some() && writer_thread::is_waited_for_by(Thread::current()) {
             return Then::Nothing;
         }
-        DONE.store(true, Ordering::Release);
+        if STATE.crashes(seen).is_none() {
+            return Then::Default;
+        }
         // A fault in our own writing: keep what there is, then die of the first signal, as the
         // process would have.
         // SAFETY: only `install` stores here, references that live for ever.
-        if let Some(stack) = unsafe { SALVAGE_STACK.load(Ordering::Acquire).as_ref() } {
-            // SAFETY: DONE lets one thread come here, once; `salvage` cannot unwind.
-            unsafe { stack.run(salvage, std::ptr::null_mut()) };
+        match unsafe { SALVAGE_STACK.load(Ordering::Acquire).as_ref() } {
+            Some(stack) if !stack.contains(self.here) => {
+                // SAFETY: one thread comes here, which is not on that stack; `salvage` cannot unwind.
+                unsafe { stack.run(salvage, std::ptr::null_mut()) };
+            }
+            _ => salvage(std::ptr::null_mut()),
         }
         let first = FIRST_SIGNAL.load(Ordering::Acquire) as i32;
-        signals::restore_all();
+        signals::restore_all(handle);
         signals::raise_here(first);
         // The previous handler expected that the first one would come again.
         signals::set_default(first);
@@ -309,11 +333,5 @@ impl Arrived {
             closes(WriterRole::WriterThread);
         }
         writer_thread::has_died()
-    }
-
-    /// Whether the previous handler has jumped away, instead of returning, before this
-    /// signal came to the same thread.
-    fn was_jumped_out_of(&self) -> bool {
-        jumped_out(self.here)
     }
 }

@@ -1,6 +1,7 @@
 //! Crashes that come as Mach exceptions: the thread that faulted stands still, and another writes.
 
-use super::{previous, writing};
+use super::state::{self, Owner, State};
+use super::{life, writing};
 use crate::capture::Registers;
 use crate::platform::exceptions::{self, MachException, Server};
 
@@ -24,5 +25,8 @@ fn report(exception: &MachException) -> bool {
 }
 
 fn went_on(exception: &MachException) {
-    previous::went_on(exception.signal().number);
+    let seen = state::now();
+    if seen.state == State::Dying(Owner::of(exception.thread)) {
+        life::goes_on(seen);
+    }
 }

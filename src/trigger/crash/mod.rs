@@ -9,6 +9,7 @@
 
 mod claims;
 mod handler;
+mod life;
 #[cfg(target_vendor = "apple")]
 mod mach;
 mod previous;
@@ -23,6 +24,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 pub(crate) use claims::{CrashPart, WriterRole};
 pub(crate) use handler::{install, replaced, uninstall};
+pub(crate) use life::{LifeWatch, ends_in_order};
 pub(crate) use state::in_progress;
 pub(crate) use witness::crashed_too;
 #[cfg(target_os = "linux")]

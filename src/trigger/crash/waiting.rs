@@ -2,11 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use super::previous::jumped_out;
-use super::state::{DONE, OWNER};
+use super::life::has_left;
+use super::state::{self, HERE, Seen, State};
 use crate::platform::clock::{monotonic, thread_cpu};
-use crate::platform::gauge::Blocked;
-use crate::platform::{Thread, signals};
+use crate::platform::signals;
 
 /// How often they look, nanoseconds.
 const POLL: u64 = 10_000_000;
@@ -20,35 +19,73 @@ const JUMPED: u64 = 200_000_000;
 /// Behind its report, it runs for at most so long.
 const RUNS: u64 = 1_000_000_000;
 
-/// Returns where the process lives on after what happened to `owner` after all, where that thread has ended, or where
-/// it takes too long. Signal-safe.
-pub(super) fn for_the_death_of(owner: u64) {
-    let first = Thread::from_id(owner);
+/// What became of the first thread's report.
+pub(super) enum Waited {
+    /// It is out of the way.
+    Over,
+    /// Its thread lives on.
+    LivesOn(Seen),
+    TooLong,
+}
+
+/// Waits for the end of what was seen of another thread. Signal-safe.
+pub(super) fn for_the_end_of(first: Seen) -> Waited {
     let start = monotonic();
     let mut last = start;
     let mut blocked = 0u64;
     let mut cpu_then = None;
-    while OWNER.load(Ordering::Acquire) == owner && first.is_alive() {
+    let mut before = first;
+    loop {
+        let seen = state::now();
+        let owner = match seen.state {
+            State::Off | State::Idle | State::Answered(_) => return Waited::Over,
+            State::Writing(owner) | State::Closing(owner) | State::Retracting(owner) => owner,
+            State::Asking(owner) | State::Dying(owner) => owner,
+        };
+        let is_written = matches!(seen.state, State::Asking(_) | State::Dying(_));
+        let thread = owner.thread();
+        let is_asking = matches!(seen.state, State::Asking(_));
+        if !thread.is_alive() {
+            return match is_written {
+                true => Waited::LivesOn(seen),
+                false => Waited::TooLong,
+            };
+        }
+        if seen != before {
+            (before, blocked, cpu_then) = (seen, 0, None);
+        }
         signals::pause(POLL as i64);
         let now = monotonic();
         if now.saturating_sub(start) >= AT_MOST {
-            return;
+            return Waited::TooLong;
         }
         let since = now.saturating_sub(std::mem::replace(&mut last, now));
-        if !DONE.load(Ordering::Acquire) {
+        if !is_written {
             continue;
         }
-        let cpu = thread_cpu(first.tid());
+        let cpu = thread_cpu(thread.tid());
         if cpu.saturating_sub(*cpu_then.get_or_insert(cpu)) >= RUNS {
-            return;
+            // It computes: more likely elsewhere than in a handler. One that may be on the stack on which the next
+            // report is to be written is left alone.
+            return match is_asking && !is_on_our_stack() {
+                true => Waited::LivesOn(seen),
+                false => Waited::TooLong,
+            };
         }
-        if first.progress().is_some_and(|now| now.running) {
+        if thread.progress().is_some_and(|now| now.running) {
             continue;
         }
         blocked = blocked.saturating_add(since);
-        let jumped = Blocked::of(first).is_some_and(|at| jumped_out(at.sp as usize));
-        if blocked >= if jumped { JUMPED } else { BLOCKED } {
-            return;
+        if is_asking && blocked >= JUMPED && has_left(owner) == Some(true) {
+            return Waited::LivesOn(seen);
+        }
+        if blocked >= BLOCKED {
+            return Waited::TooLong;
         }
     }
+}
+
+/// Whether the handler that the owner has called was called on the stack on which reports are written.
+fn is_on_our_stack() -> bool {
+    HERE.load(Ordering::Acquire) & 1 == 1
 }

@@ -6,8 +6,12 @@ use std::sync::atomic::Ordering;
 
 use super::claims::Claims;
 #[cfg(target_vendor = "apple")]
-use super::state::{DEALS_WITH_IT, DEALT_WITH, LEAVE_TO_DEBUGGER, OWNER, WRITES_FOR_IT, inside};
-use super::state::{DONE, FIRST_SIGNAL, STACK, WRITER};
+use super::handler::DEALS_WITH_IT;
+#[cfg(target_vendor = "apple")]
+use super::life;
+#[cfg(target_vendor = "apple")]
+use super::state::{self, LEAVE_TO_DEBUGGER, Owner, STATE, State};
+use super::state::{FIRST_SIGNAL, SALVAGE_STACK, STACK, WRITER};
 #[cfg(target_os = "linux")]
 use super::writer_thread;
 use super::{CrashWriter, Crashed, Phase, Stamp, WriterRole};
@@ -17,12 +21,14 @@ use crate::platform::is_debugged;
 use crate::platform::signals::SignalFacts;
 #[cfg(target_vendor = "apple")]
 use crate::platform::signals::{self, Previous};
-use crate::platform::{Thread, ThreadName};
+use crate::platform::{Thread, ThreadName, stacks};
+use crate::trigger::panic;
 
-/// Has the report written, on the stack that is kept for it.
+/// Has the report written, on the stack that is kept for it. Signals that come meanwhile have a stack of their own:
+/// the alternate one, on which the handler's own frame lies, looks unused to the kernel.
 ///
 /// # Safety
-/// - OWNER is `thread`, and was set by the caller.
+/// - The calling thread is the one in `State::Writing`.
 pub(super) unsafe fn write(
     thread: Thread,
     signal: SignalFacts,
@@ -45,10 +51,9 @@ pub(super) unsafe fn write(
             registers,
             exception,
         };
-        // SAFETY: OWNER lets one thread come here, once; `body` cannot unwind, being `extern "C"`.
+        // SAFETY: one thread at a time is writing; `body` cannot unwind, being `extern "C"`.
         unsafe { stack.run(body, std::ptr::from_mut(&mut call).cast()) };
     }
-    DONE.store(true, Ordering::Release);
 }
 
 /// Writes the report of `thread`, which stands still with these registers, on the calling one.
@@ -60,23 +65,22 @@ pub(super) fn write_for(
     registers: Registers,
     exception: &'static str,
 ) -> bool {
-    let written = inside(|| {
-        let handled = signals::previous(signal.number) == Previous::Handler
-            && DEALT_WITH.load(Ordering::Relaxed) >= DEALS_WITH_IT;
-        if handled || (LEAVE_TO_DEBUGGER.load(Ordering::Relaxed) && is_debugged()) {
-            return false;
-        }
-        let claimed = OWNER.compare_exchange(0, thread.id(), Ordering::AcqRel, Ordering::Acquire);
-        if claimed.is_err() {
-            return false;
-        }
-        WRITES_FOR_IT.store(Thread::current().id(), Ordering::Release);
-        // SAFETY: OWNER is that thread, since just now.
-        unsafe { write(thread, signal, registers, Some(exception)) };
-        WRITES_FOR_IT.store(0, Ordering::Release);
-        true
-    });
-    written == Some(true)
+    let seen = state::now();
+    if matches!(seen.state, State::Answered(_)) {
+        life::goes_on(seen);
+    }
+    let seen = state::now();
+    let handled =
+        signals::previous(signal.number) == Previous::Handler && seen.survived() >= DEALS_WITH_IT;
+    if handled || (LEAVE_TO_DEBUGGER.load(Ordering::Relaxed) && is_debugged()) {
+        return false;
+    }
+    let Some(writing) = STATE.claim(seen, Owner::current()) else {
+        return false;
+    };
+    // SAFETY: claimed just now.
+    unsafe { write(thread, signal, registers, Some(exception)) };
+    STATE.dies(writing, Owner::of(thread)).is_some()
 }
 
 /// What the handler hands to its body on the crash stack.
@@ -91,6 +95,12 @@ struct Arguments {
 extern "C" fn body(argument: *mut c_void) {
     // SAFETY: `write` passes a pointer to `Arguments` that outlives this run.
     let call = unsafe { &*argument.cast::<Arguments>() };
+    // SAFETY: only `install` stores here, references that live for ever.
+    let stack = unsafe { SALVAGE_STACK.load(Ordering::Acquire).as_ref() };
+    stacks::with_stack_for_signals(stack, || write_here(call));
+}
+
+fn write_here(call: &Arguments) {
     #[cfg_attr(
         not(target_os = "linux"),
         allow(unused_mut, reason = "it has no writer thread")
@@ -100,7 +110,10 @@ extern "C" fn body(argument: *mut c_void) {
         signal: call.signal,
         registers: call.registers,
         exception: call.exception,
-        panicking: call.thread == Thread::current() && std::thread::panicking(),
+        // Only a thread that has panicked has its counter: asking makes one, by malloc in a library.
+        panicking: call.thread == Thread::current()
+            && panic::has_panicked()
+            && std::thread::panicking(),
         name: ThreadName::of(call.thread),
         stamp: Stamp::fresh(),
         claims: Claims::fresh(),

@@ -1,0 +1,111 @@
+//! Signs that a process lives on after a crash that was reported: then the report is taken back.
+
+use std::sync::atomic::Ordering;
+
+use super::Stamp;
+use super::state::{self, FIRST_SIGNAL, HERE, Owner, STACK, STATE, Seen, State, WRITER};
+use crate::platform::gauge::Blocked;
+
+/// A handler of ours so near below another on the stack was called while that one ran.
+const NEAR: usize = 64 << 10;
+/// How often [`LifeWatch`] looks, nanoseconds.
+const POLL: u64 = 100_000_000;
+/// A process has survived a fault so long after the handler of that was left, nanoseconds.
+const LIVES_ON: u64 = 2_000_000_000;
+/// So long after a fault whose thread runs, perhaps in that handler.
+const RUNS_ON: u64 = 10_000_000_000;
+
+/// Whether the owner's code that stands at `sp` on its stack runs within the handler that it has called. Signal-safe.
+pub(super) fn is_in_handler(sp: usize) -> bool {
+    let here = HERE.load(Ordering::Acquire);
+    // SAFETY: only `install` stores here, references that live for ever.
+    let stack = unsafe { STACK.load(Ordering::Acquire).as_ref() };
+    let is_below = (1..NEAR).contains(&here.saturating_sub(sp));
+    is_below || stack.is_some_and(|stack| stack.contains(sp))
+}
+
+/// Whether the owner has left the handler that it has called; `None` where it runs, or cannot be looked at. Signal-safe.
+pub(super) fn has_left(owner: Owner) -> Option<bool> {
+    let thread = owner.thread();
+    if !thread.is_alive() {
+        return Some(true);
+    }
+    Blocked::of(thread).map(|at| !is_in_handler(at.sp as usize))
+}
+
+/// The process lives on after what was reported. `false` where another thread has noticed first. Signal-safe.
+pub(super) fn goes_on(seen: Seen) -> bool {
+    let retract = || {
+        // A process that is to end, and has a handler for that, will.
+        if FIRST_SIGNAL.load(Ordering::Acquire) == libc::SIGTERM as u32 {
+            return;
+        }
+        // SAFETY: only `install` stores here, references that live for ever.
+        if let Some(writer) = unsafe { WRITER.load(Ordering::Acquire).as_ref() } {
+            (writer.retract)(Stamp::last());
+        }
+    };
+    let goes_on = STATE.survives(seen, Owner::current(), retract).is_some();
+    #[cfg(target_vendor = "apple")]
+    if goes_on {
+        crate::platform::exceptions::install_again();
+    }
+    goes_on
+}
+
+/// The app ends in order, or takes us out: what it was asked about before was no death. Signal-safe.
+pub(crate) fn ends_in_order() {
+    let marker = 0u8;
+    let seen = state::now();
+    let is_over = match seen.state {
+        State::Answered(_) => true,
+        // A handler may exit.
+        State::Asking(owner) if owner == Owner::current() => {
+            !is_in_handler(&raw const marker as usize)
+        }
+        State::Asking(owner) => has_left(owner) != Some(false),
+        _ => false,
+    };
+    if is_over {
+        goes_on(seen);
+    }
+}
+
+/// What the helper thread knows of an undecided report.
+#[derive(Debug, Default)]
+pub(crate) struct LifeWatch {
+    since: Option<(Seen, u64)>,
+}
+
+impl LifeWatch {
+    /// Takes the report back once the process has lived on for a while. Gives the nanoseconds to the next look; `None`
+    /// where there is no crash.
+    pub fn look(&mut self, now: u64) -> Option<u64> {
+        let seen = state::now();
+        let left = match seen.state {
+            State::Off | State::Idle => {
+                self.since = None;
+                return None;
+            }
+            State::Answered(_) => Some(true),
+            State::Asking(owner) => has_left(owner),
+            _ => return Some(POLL),
+        };
+        let since = match self.since {
+            Some((before, since)) if before == seen => since,
+            _ => {
+                self.since = Some((seen, now));
+                now
+            }
+        };
+        let enough = match left {
+            Some(true) => LIVES_ON,
+            None => RUNS_ON,
+            Some(false) => u64::MAX,
+        };
+        if now.saturating_sub(since) >= enough {
+            goes_on(seen);
+        }
+        Some(POLL)
+    }
+}
