@@ -13,8 +13,8 @@ use super::WriterRole;
 use super::life;
 use super::previous::ROOM_FOR_ANOTHER;
 use super::state::{
-    self, Arrived, FIRST_SIGNAL, LEAVE_TO_DEBUGGER, Owner, SALVAGE_STACK, STACK, STATE, Seen,
-    State, WRITER,
+    self, Arrived, CrashOwner, CrashStage, DEALS_WITH_IT, FIRST_SIGNAL, LEAVE_TO_DEBUGGER,
+    SALVAGE_STACK, STACK, STATE, SeenState, WRITER,
 };
 use super::waiting::{self, Waited};
 #[cfg(target_os = "linux")]
@@ -38,8 +38,6 @@ const ALTERNATE_STACK: usize = 64 << 10;
 const WAIT_STEPS: u32 = 500;
 /// Nanoseconds.
 const WAIT_STEP: i64 = 10_000_000;
-/// A previous handler that has dealt with so many faults is called first from then on.
-pub(super) const DEALS_WITH_IT: u64 = 8;
 
 /// Installs the handlers. `writer` is called by the dying thread, once for the process.
 pub(crate) fn install(
@@ -74,10 +72,12 @@ pub(crate) fn install(
 /// `true` when no handler can look any more at what the writer needs.
 pub(crate) fn uninstall(crash: &Crash) -> bool {
     life::ends_in_order();
-    let here = Owner::current();
+    let here = CrashOwner::current();
     for _ in 0..WAIT_STEPS {
         match state::now().state {
-            State::Writing(owner) | State::Closing(owner) | State::Retracting(owner)
+            CrashStage::Writing(owner)
+            | CrashStage::Closing(owner)
+            | CrashStage::Retracting(owner)
                 if owner != here =>
             {
                 signals::pause(WAIT_STEP);
@@ -130,6 +130,7 @@ pub(super) extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, frame: 
         info,
         frame,
         here: &raw const marker as usize,
+        handler: handle,
     };
     // SAFETY: info and context are what the kernel gave for this signal.
     unsafe {
@@ -172,11 +173,11 @@ impl Arrived {
     /// # Safety
     /// - All fields are what the kernel gave the handler for the signal.
     unsafe fn report(&self) -> Then {
-        if state::now().state == State::Off {
+        if state::now().state == CrashStage::Off {
             return Then::Previous;
         }
         let thread = Thread::current();
-        let here = Owner::of(thread);
+        let here = CrashOwner::of(thread);
         // SAFETY: the caller vouches for info.
         let (facts, is_dropped) = unsafe {
             (
@@ -204,8 +205,8 @@ impl Arrived {
         for _ in 0..8 {
             let seen = state::now();
             match seen.state {
-                State::Off => return Then::Previous,
-                State::Idle => {
+                CrashStage::Off => return Then::Previous,
+                CrashStage::Idle => {
                     if before == Previous::Handler
                         && seen.survived() >= DEALS_WITH_IT
                         && matches!(then, Then::Previous)
@@ -226,29 +227,32 @@ impl Arrived {
                         return then;
                     }
                 }
-                State::Writing(owner) if owner == here => {
+                CrashStage::Writing(owner) if owner == here => {
                     return self.crashed_while_writing(seen, &facts);
                 }
-                State::Closing(owner) | State::Retracting(owner) if owner == here => {
+                CrashStage::Closing(owner) | CrashStage::Retracting(owner) if owner == here => {
                     return Then::Default;
                 }
                 // One death, one report: this one follows of it (Rust aborts after a stack overflow).
-                State::Dying(owner) if owner == here => return Then::Previous,
-                State::Asking(owner) if owner == here && life::is_in_handler(self.here) => {
+                CrashStage::Dying(owner) if owner == here => return Then::Previous,
+                CrashStage::Asking(owner) if owner == here && life::is_in_handler(self.here) => {
                     return Then::Previous;
                 }
                 // The first process of a container dies of what abort(3) does after its signal.
-                State::Answered(owner) if owner == here && self.follows_an_abort() => {
+                CrashStage::Answered(owner) if owner == here && self.follows_an_abort() => {
                     return Then::Previous;
                 }
-                State::Answered(_) => drop(life::goes_on(seen)),
-                State::Asking(owner) if owner == here => drop(life::goes_on(seen)),
+                CrashStage::Answered(_) => drop(life::goes_on(seen)),
+                CrashStage::Asking(owner) if owner == here => drop(life::goes_on(seen)),
                 _ => {
                     // Another thread is at it, and the process will die of that: wait for it.
                     // SAFETY: the caller vouches for what arrived.
                     unsafe { self.note(thread) };
                     let waited = waiting::for_the_end_of(seen);
-                    if !matches!(state::now().state, State::Writing(_) | State::Closing(_)) {
+                    if !matches!(
+                        state::now().state,
+                        CrashStage::Writing(_) | CrashStage::Closing(_)
+                    ) {
                         witness::leave(thread);
                     }
                     match waited {
@@ -288,7 +292,7 @@ impl Arrived {
         first == libc::SIGABRT && self.signal != first && signals::is_first_process()
     }
 
-    fn crashed_while_writing(&self, seen: Seen, facts: &SignalFacts) -> Then {
+    fn crashed_while_writing(&self, seen: SeenState, facts: &SignalFacts) -> Then {
         // Darwin gives a general protection fault the code of what is sent, and no sender.
         let is_unknown = |sender: u32| cfg!(target_vendor = "apple") && sender == 0;
         let is_other = |sender| sender != process_id() && !is_unknown(sender);

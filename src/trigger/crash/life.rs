@@ -3,7 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use super::Stamp;
-use super::state::{self, FIRST_SIGNAL, HERE, Owner, STACK, STATE, Seen, State, WRITER};
+use super::state::{
+    self, CrashOwner, CrashStage, FIRST_SIGNAL, HERE, STACK, STATE, SeenState, WRITER,
+};
 use crate::platform::gauge::Blocked;
 
 /// A handler of ours so near below another on the stack was called while that one ran.
@@ -25,7 +27,7 @@ pub(super) fn is_in_handler(sp: usize) -> bool {
 }
 
 /// Whether the owner has left the handler that it has called; `None` where it runs, or cannot be looked at. Signal-safe.
-pub(super) fn has_left(owner: Owner) -> Option<bool> {
+pub(super) fn has_left(owner: CrashOwner) -> Option<bool> {
     let thread = owner.thread();
     if !thread.is_alive() {
         return Some(true);
@@ -34,7 +36,7 @@ pub(super) fn has_left(owner: Owner) -> Option<bool> {
 }
 
 /// The process lives on after what was reported. `false` where another thread has noticed first. Signal-safe.
-pub(super) fn goes_on(seen: Seen) -> bool {
+pub(super) fn goes_on(seen: SeenState) -> bool {
     let retract = || {
         // A process that is to end, and has a handler for that, will.
         if FIRST_SIGNAL.load(Ordering::Acquire) == libc::SIGTERM as u32 {
@@ -45,7 +47,9 @@ pub(super) fn goes_on(seen: Seen) -> bool {
             (writer.retract)(Stamp::last());
         }
     };
-    let goes_on = STATE.survives(seen, Owner::current(), retract).is_some();
+    let goes_on = STATE
+        .survives(seen, CrashOwner::current(), retract)
+        .is_some();
     #[cfg(target_vendor = "apple")]
     if goes_on {
         crate::platform::exceptions::install_again();
@@ -58,12 +62,12 @@ pub(crate) fn ends_in_order() {
     let marker = 0u8;
     let seen = state::now();
     let is_over = match seen.state {
-        State::Answered(_) => true,
+        CrashStage::Answered(_) => true,
         // A handler may exit.
-        State::Asking(owner) if owner == Owner::current() => {
+        CrashStage::Asking(owner) if owner == CrashOwner::current() => {
             !is_in_handler(&raw const marker as usize)
         }
-        State::Asking(owner) => has_left(owner) != Some(false),
+        CrashStage::Asking(owner) => has_left(owner) != Some(false),
         _ => false,
     };
     if is_over {
@@ -74,7 +78,7 @@ pub(crate) fn ends_in_order() {
 /// What the helper thread knows of an undecided report.
 #[derive(Debug, Default)]
 pub(crate) struct LifeWatch {
-    since: Option<(Seen, u64)>,
+    since: Option<(SeenState, u64)>,
 }
 
 impl LifeWatch {
@@ -83,12 +87,12 @@ impl LifeWatch {
     pub fn look(&mut self, now: u64) -> Option<u64> {
         let seen = state::now();
         let left = match seen.state {
-            State::Off | State::Idle => {
+            CrashStage::Off | CrashStage::Idle => {
                 self.since = None;
                 return None;
             }
-            State::Answered(_) => Some(true),
-            State::Asking(owner) => has_left(owner),
+            CrashStage::Answered(_) => Some(true),
+            CrashStage::Asking(owner) => has_left(owner),
             _ => return Some(POLL),
         };
         let since = match self.since {

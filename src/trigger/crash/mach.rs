@@ -1,6 +1,6 @@
 //! Crashes that come as Mach exceptions: the thread that faulted stands still, and another writes.
 
-use super::state::{self, Owner, State};
+use super::state::{self, CrashOwner, CrashStage};
 use super::{life, writing};
 use crate::capture::Registers;
 use crate::platform::exceptions::{self, MachException, Server};
@@ -26,7 +26,7 @@ fn report(exception: &MachException) -> bool {
 
 fn went_on(exception: &MachException) {
     let seen = state::now();
-    if seen.state == State::Dying(Owner::of(exception.thread)) {
+    if seen.state == CrashStage::Dying(CrashOwner::of(exception.thread)) {
         life::goes_on(seen);
     }
 }

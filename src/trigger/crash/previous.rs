@@ -4,8 +4,7 @@
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 
-use super::handler::handle;
-use super::state::{self, Arrived, HERE, Owner, STACK, STATE, Seen, State};
+use super::state::{self, Arrived, CrashOwner, CrashStage, HERE, STACK, STATE, SeenState};
 use crate::platform::signals::{self, Previous};
 use crate::platform::stacks;
 
@@ -19,7 +18,7 @@ impl Arrived {
     /// # Safety
     /// - All fields are what the kernel gave the handler for the signal.
     pub(super) unsafe fn decide(&self) {
-        let nested = own().is_some_and(|(seen, _)| matches!(seen.state, State::Asking(_)));
+        let nested = own().is_some_and(|(seen, _)| matches!(seen.state, CrashStage::Asking(_)));
         match signals::previous(self.signal) {
             // SAFETY: the caller vouches for info.
             Previous::Default if !unsafe { signals::is_dropped(self.signal, self.info) } => {
@@ -60,7 +59,7 @@ impl Arrived {
         }
         if is_dropped {
             // It has no effect: the next one is to be reported.
-            signals::take_again(self.signal, handle);
+            signals::take_again(self.signal, self.handler);
             return answered(nested);
         }
         if let Some((seen, owner)) = own() {
@@ -77,7 +76,7 @@ impl Arrived {
     unsafe fn call(&self) -> bool {
         // SAFETY: the caller vouches for the context.
         let scarce = unsafe { signals::room_left(self.frame) } < ROOM_FOR_ANOTHER;
-        let asks = own().filter(|(seen, _)| !matches!(seen.state, State::Asking(_)));
+        let asks = own().filter(|(seen, _)| !matches!(seen.state, CrashStage::Asking(_)));
         let asks = asks.is_some_and(|(seen, _)| {
             HERE.store(self.here & !1 | usize::from(scarce), Ordering::Release);
             STATE.asks(seen).is_some()
@@ -99,10 +98,12 @@ impl Arrived {
 }
 
 /// The state, where the calling thread is the owner of a report that stands.
-fn own() -> Option<(Seen, Owner)> {
-    let (seen, here) = (state::now(), Owner::current());
+fn own() -> Option<(SeenState, CrashOwner)> {
+    let (seen, here) = (state::now(), CrashOwner::current());
     match seen.state {
-        State::Writing(owner) | State::Asking(owner) | State::Dying(owner) if owner == here => {
+        CrashStage::Writing(owner) | CrashStage::Asking(owner) | CrashStage::Dying(owner)
+            if owner == here =>
+        {
             Some((seen, owner))
         }
         _ => None,

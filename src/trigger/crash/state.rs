@@ -11,48 +11,49 @@
 //! `Asking` and `Answered` are undecided: if the process ends, the report was that of its death; if it lives on,
 //! [`CrashState::survives`] takes the report back, on whatever thread that is noticed. They hinder nothing.
 //!
-//! The word holds the process too: in a child of `fork` its parent's state is [`State::Off`].
+//! The word holds the process too: in a child of `fork` its parent's state is [`CrashStage::Off`].
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use super::CrashWriter;
 use crate::platform::atomic::Atomic;
+use crate::platform::signals::Handler;
 use crate::platform::stacks::CrashStack;
 use crate::platform::{Thread, process_id};
 
 /// Where a crash is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum CrashStage {
     /// Nothing is installed in this process.
     Off,
     /// No crash.
     Idle,
     /// This thread writes the report, or has another one write it.
-    Writing(Owner),
+    Writing(CrashOwner),
     /// This thread has crashed in the writing, and closes what stands.
-    Closing(Owner),
+    Closing(CrashOwner),
     /// The report stands, and this thread is in the handler from before us, or has jumped out of it.
-    Asking(Owner),
+    Asking(CrashOwner),
     /// The report stands, and that handler has returned to this thread as if it had dealt with the fault.
-    Answered(Owner),
+    Answered(CrashOwner),
     /// The report stands, and the process dies of it.
-    Dying(Owner),
+    Dying(CrashOwner),
     /// This thread takes the report back.
-    Retracting(Owner),
+    Retracting(CrashOwner),
 }
 
 /// A thread: the lower 32 bits of its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Owner(u32);
+pub(super) struct CrashOwner(u32);
 
-impl Owner {
-    pub fn current() -> Owner {
-        Owner::of(Thread::current())
+impl CrashOwner {
+    pub fn current() -> CrashOwner {
+        CrashOwner::of(Thread::current())
     }
 
-    pub fn of(thread: Thread) -> Owner {
-        Owner(thread.id() as u32)
+    pub fn of(thread: Thread) -> CrashOwner {
+        CrashOwner(thread.id() as u32)
     }
 
     pub fn thread(self) -> Thread {
@@ -62,8 +63,8 @@ impl Owner {
 
 /// A state, and the word that stood for it: one thread makes a transition from it, once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Seen {
-    pub state: State,
+pub(super) struct SeenState {
+    pub state: CrashStage,
     word: u64,
 }
 
@@ -81,53 +82,53 @@ pub(super) struct CrashState<A = AtomicU64>(A);
 /// That of this process.
 pub(super) static STATE: CrashState = CrashState(AtomicU64::new(0));
 
-fn decode(word: u64, process: u32) -> State {
-    let owner = Owner(word as u32);
+fn decode(word: u64, process: u32) -> CrashStage {
+    let owner = CrashOwner(word as u32);
     if word >> PROCESS & PROCESS_BITS != u64::from(process) & PROCESS_BITS {
-        return State::Off;
+        return CrashStage::Off;
     }
     match word >> PHASE & 7 {
-        0 => State::Off,
-        1 => State::Idle,
-        2 => State::Writing(owner),
-        3 => State::Closing(owner),
-        4 => State::Asking(owner),
-        5 => State::Answered(owner),
-        6 => State::Dying(owner),
-        _ => State::Retracting(owner),
+        0 => CrashStage::Off,
+        1 => CrashStage::Idle,
+        2 => CrashStage::Writing(owner),
+        3 => CrashStage::Closing(owner),
+        4 => CrashStage::Asking(owner),
+        5 => CrashStage::Answered(owner),
+        6 => CrashStage::Dying(owner),
+        _ => CrashStage::Retracting(owner),
     }
 }
 
-impl Seen {
+impl SeenState {
     /// How many reports were taken back.
     pub fn survived(self) -> u64 {
         self.word >> SURVIVED
     }
 
     /// The same process and count in another state.
-    fn to(self, state: State) -> Seen {
+    fn to(self, state: CrashStage) -> SeenState {
         let (phase, owner) = match state {
-            State::Off => (0, Owner(0)),
-            State::Idle => (1, Owner(0)),
-            State::Writing(owner) => (2, owner),
-            State::Closing(owner) => (3, owner),
-            State::Asking(owner) => (4, owner),
-            State::Answered(owner) => (5, owner),
-            State::Dying(owner) => (6, owner),
-            State::Retracting(owner) => (7, owner),
+            CrashStage::Off => (0, CrashOwner(0)),
+            CrashStage::Idle => (1, CrashOwner(0)),
+            CrashStage::Writing(owner) => (2, owner),
+            CrashStage::Closing(owner) => (3, owner),
+            CrashStage::Asking(owner) => (4, owner),
+            CrashStage::Answered(owner) => (5, owner),
+            CrashStage::Dying(owner) => (6, owner),
+            CrashStage::Retracting(owner) => (7, owner),
         };
         let kept = self.word >> PROCESS << PROCESS;
         let word = kept | phase << PHASE | u64::from(owner.0);
-        Seen { state, word }
+        SeenState { state, word }
     }
 
-    fn counted(self) -> Seen {
+    fn counted(self) -> SeenState {
         let survived = match self.survived() {
             MOST_COUNTED => MOST_COUNTED / 2 + 1,
             fewer => fewer + 1,
         };
         let kept = self.word & ((1 << SURVIVED) - 1);
-        Seen {
+        SeenState {
             word: kept | survived << SURVIVED,
             ..self
         }
@@ -137,13 +138,13 @@ impl Seen {
 /// All of these are signal-safe, and a transition gives `None` where it is not to be made from there, or where
 /// another thread has made one meanwhile.
 impl<A: Atomic<Value = u64>> CrashState<A> {
-    pub fn now(&self, process: u32) -> Seen {
+    pub fn now(&self, process: u32) -> SeenState {
         let word = self.0.load(Ordering::SeqCst);
         let state = decode(word, process);
-        Seen { state, word }
+        SeenState { state, word }
     }
 
-    fn go(&self, from: Seen, to: Seen) -> Option<Seen> {
+    fn go(&self, from: SeenState, to: SeenState) -> Option<SeenState> {
         let order = Ordering::SeqCst;
         let gone = self.0.compare_exchange(from.word, to.word, order, order);
         gone.is_ok().then_some(to)
@@ -155,90 +156,102 @@ impl<A: Atomic<Value = u64>> CrashState<A> {
         loop {
             let seen = self.now(process);
             let from = match seen.state {
-                State::Off => Seen {
+                CrashStage::Off => SeenState {
                     word: (u64::from(process) & PROCESS_BITS) << PROCESS,
                     ..seen
                 },
                 // A handler that comes back finds another count.
-                State::Idle | State::Asking(_) | State::Answered(_) => seen.counted(),
-                State::Writing(_) | State::Closing(_) | State::Dying(_) | State::Retracting(_) => {
+                CrashStage::Idle | CrashStage::Asking(_) | CrashStage::Answered(_) => {
+                    seen.counted()
+                }
+                CrashStage::Writing(_)
+                | CrashStage::Closing(_)
+                | CrashStage::Dying(_)
+                | CrashStage::Retracting(_) => {
                     return;
                 }
             };
-            if self.go(seen, from.to(State::Idle)).is_some() {
+            if self.go(seen, from.to(CrashStage::Idle)).is_some() {
                 return;
             }
         }
     }
 
     /// No thread looks any more at what the writer needs, and none will; `None` while one may.
-    pub fn uninstall(&self, seen: Seen) -> Option<Seen> {
+    pub fn uninstall(&self, seen: SeenState) -> Option<SeenState> {
         match seen.state {
-            State::Off => Some(seen),
-            State::Idle => self.go(seen, seen.to(State::Off)),
+            CrashStage::Off => Some(seen),
+            CrashStage::Idle => self.go(seen, seen.to(CrashStage::Off)),
             _ => None,
         }
     }
 
     /// `owner` is to write the report.
-    pub fn claim(&self, seen: Seen, owner: Owner) -> Option<Seen> {
+    pub fn claim(&self, seen: SeenState, owner: CrashOwner) -> Option<SeenState> {
         match seen.state {
-            State::Idle => self.go(seen, seen.to(State::Writing(owner))),
+            CrashStage::Idle => self.go(seen, seen.to(CrashStage::Writing(owner))),
             _ => None,
         }
     }
 
     /// The writer has crashed itself, and is to close what stands.
-    pub fn crashes(&self, seen: Seen) -> Option<Seen> {
+    pub fn crashes(&self, seen: SeenState) -> Option<SeenState> {
         match seen.state {
-            State::Writing(owner) => self.go(seen, seen.to(State::Closing(owner))),
+            CrashStage::Writing(owner) => self.go(seen, seen.to(CrashStage::Closing(owner))),
             _ => None,
         }
     }
 
     /// The report stands, and its owner is about to call the handler from before us.
-    pub fn asks(&self, seen: Seen) -> Option<Seen> {
+    pub fn asks(&self, seen: SeenState) -> Option<SeenState> {
         match seen.state {
-            State::Writing(owner) | State::Dying(owner) => {
-                self.go(seen, seen.to(State::Asking(owner)))
+            CrashStage::Writing(owner) | CrashStage::Dying(owner) => {
+                self.go(seen, seen.to(CrashStage::Asking(owner)))
             }
             _ => None,
         }
     }
 
     /// The process goes on, as far as the owner's handler can say.
-    pub fn answers(&self, seen: Seen) -> Option<Seen> {
+    pub fn answers(&self, seen: SeenState) -> Option<SeenState> {
         match seen.state {
-            State::Writing(owner) | State::Asking(owner) | State::Dying(owner) => {
-                self.go(seen, seen.to(State::Answered(owner)))
+            CrashStage::Writing(owner) | CrashStage::Asking(owner) | CrashStage::Dying(owner) => {
+                self.go(seen, seen.to(CrashStage::Answered(owner)))
             }
             _ => None,
         }
     }
 
     /// The process dies of what was reported: `owner`'s signal comes (again).
-    pub fn dies(&self, seen: Seen, owner: Owner) -> Option<Seen> {
+    pub fn dies(&self, seen: SeenState, owner: CrashOwner) -> Option<SeenState> {
         match seen.state {
-            State::Writing(_) | State::Asking(_) => self.go(seen, seen.to(State::Dying(owner))),
+            CrashStage::Writing(_) | CrashStage::Asking(_) => {
+                self.go(seen, seen.to(CrashStage::Dying(owner)))
+            }
             _ => None,
         }
     }
 
     /// The process lives on after what was reported: has `retract` take the report back, and the next one may come.
-    pub fn survives(&self, seen: Seen, noticed_by: Owner, retract: impl FnOnce()) -> Option<Seen> {
+    pub fn survives(
+        &self,
+        seen: SeenState,
+        noticed_by: CrashOwner,
+        retract: impl FnOnce(),
+    ) -> Option<SeenState> {
         let retracting = match seen.state {
-            State::Asking(_) | State::Answered(_) | State::Dying(_) => {
-                self.go(seen, seen.counted().to(State::Retracting(noticed_by)))?
+            CrashStage::Asking(_) | CrashStage::Answered(_) | CrashStage::Dying(_) => {
+                self.go(seen, seen.counted().to(CrashStage::Retracting(noticed_by)))?
             }
             _ => return None,
         };
         retract();
-        self.go(retracting, retracting.to(State::Idle))
+        self.go(retracting, retracting.to(CrashStage::Idle))
     }
 }
 
 /// The state of this process now. Signal-safe.
-pub(super) fn now() -> Seen {
+pub(super) fn now() -> SeenState {
     STATE.now(process_id())
 }
 
@@ -247,13 +260,13 @@ pub(super) fn now() -> Seen {
 pub(crate) fn in_progress() -> bool {
     matches!(
         now().state,
-        State::Writing(_) | State::Closing(_) | State::Dying(_)
+        CrashStage::Writing(_) | CrashStage::Closing(_) | CrashStage::Dying(_)
     )
 }
 
 /// The signal of the last report.
 pub(super) static FIRST_SIGNAL: AtomicU32 = AtomicU32::new(0);
-/// Where the owner's handler stands on its stack in [`State::Asking`]; the lowest bit is set where the handler from
+/// Where the owner's handler stands on its stack in [`CrashStage::Asking`]; the lowest bit is set where the handler from
 /// before us was called on [`STACK`].
 pub(super) static HERE: AtomicUsize = AtomicUsize::new(0);
 /// Whether nothing is reported while a debugger is attached.
@@ -264,6 +277,9 @@ pub(super) static STACK: AtomicPtr<CrashStack> = AtomicPtr::new(std::ptr::null_m
 /// For signals that come meanwhile.
 pub(super) static SALVAGE_STACK: AtomicPtr<CrashStack> = AtomicPtr::new(std::ptr::null_mut());
 
+/// A previous handler that has dealt with so many faults is called first from then on.
+pub(super) const DEALS_WITH_IT: u64 = 8;
+
 /// A signal, as the kernel gave it to the handler.
 #[derive(Clone, Copy)]
 pub(super) struct Arrived {
@@ -272,6 +288,8 @@ pub(super) struct Arrived {
     pub frame: *mut c_void,
     /// Where the handler stands on its stack.
     pub here: usize,
+    /// The handler itself.
+    pub handler: Handler,
 }
 
 /// `RUSTFLAGS="--cfg loom" cargo test --lib model`
@@ -291,7 +309,7 @@ mod model {
         JumpsAway,
     }
 
-    struct Shared {
+    struct ModelledCrash {
         state: CrashState<Word>,
         /// Threads that look at what the writer needs, or at its stack.
         inside: Count,
@@ -300,12 +318,12 @@ mod model {
         freed: Count,
     }
 
-    impl Shared {
-        fn new() -> Arc<Shared> {
+    impl ModelledCrash {
+        fn new() -> Arc<ModelledCrash> {
             let count = || Count::new(0);
             let state = CrashState(Word::new(0));
             state.install(PROCESS);
-            Arc::new(Shared {
+            Arc::new(ModelledCrash {
                 state,
                 inside: count(),
                 reports: count(),
@@ -328,11 +346,11 @@ mod model {
         }
 
         /// A handler of ours: whether the report is this thread's.
-        fn crash(&self, owner: Owner, does: Does) -> bool {
+        fn crash(&self, owner: CrashOwner, does: Does) -> bool {
             for _ in 0..8 {
                 let seen = self.state.now(PROCESS);
                 match seen.state {
-                    State::Idle => {
+                    CrashStage::Idle => {
                         let Some(mine) = self.state.claim(seen, owner) else {
                             continue;
                         };
@@ -349,10 +367,10 @@ mod model {
                         return true;
                     }
                     // As if it were known that its handler is left.
-                    State::Asking(_) | State::Answered(_) => {
+                    CrashStage::Asking(_) | CrashStage::Answered(_) => {
                         let _ = self.state.survives(seen, owner, || self.retract());
                     }
-                    State::Off | State::Dying(_) => return false,
+                    CrashStage::Off | CrashStage::Dying(_) => return false,
                     _ => loom::thread::yield_now(),
                 }
             }
@@ -362,8 +380,8 @@ mod model {
         fn uninstall(&self) {
             let seen = self.state.now(PROCESS);
             let seen = match seen.state {
-                State::Asking(_) | State::Answered(_) => {
-                    self.state.survives(seen, Owner(9), || self.retract())
+                CrashStage::Asking(_) | CrashStage::Answered(_) => {
+                    self.state.survives(seen, CrashOwner(9), || self.retract())
                 }
                 _ => Some(seen),
             };
@@ -389,21 +407,21 @@ mod model {
     #[test]
     fn model_two_threads_that_crash_leave_one_report() {
         all(|first, second| {
-            let shared = Shared::new();
+            let shared = ModelledCrash::new();
             let other = {
                 let shared = shared.clone();
-                loom::thread::spawn(move || shared.crash(Owner(2), second))
+                loom::thread::spawn(move || shared.crash(CrashOwner(2), second))
             };
-            let mine = shared.crash(Owner(1), first);
+            let mine = shared.crash(CrashOwner(1), first);
             let theirs = other.join().unwrap();
             assert!(mine || theirs);
             assert_eq!(shared.reports.load(Ordering::SeqCst), 1);
-            let owner = |owner| owner == Owner(1) && mine || owner == Owner(2) && theirs;
+            let owner = |owner| owner == CrashOwner(1) && mine || owner == CrashOwner(2) && theirs;
             assert!(match shared.state.now(PROCESS).state {
-                State::Asking(by) => owner(by),
-                State::Answered(by) =>
+                CrashStage::Asking(by) => owner(by),
+                CrashStage::Answered(by) =>
                     owner(by) && (first, second) != (Does::JumpsAway, Does::JumpsAway),
-                State::Dying(by) =>
+                CrashStage::Dying(by) =>
                     owner(by) && (first == Does::GivesWay || second == Does::GivesWay),
                 _ => false,
             });
@@ -414,19 +432,19 @@ mod model {
     #[test]
     fn model_nothing_is_freed_under_a_crash() {
         all(|first, _| {
-            let shared = Shared::new();
+            let shared = ModelledCrash::new();
             let other = {
                 let shared = shared.clone();
-                loom::thread::spawn(move || shared.crash(Owner(2), first))
+                loom::thread::spawn(move || shared.crash(CrashOwner(2), first))
             };
             shared.uninstall();
             if shared.freed.load(Ordering::SeqCst) == 1 {
-                assert_eq!(shared.state.now(PROCESS).state, State::Off);
+                assert_eq!(shared.state.now(PROCESS).state, CrashStage::Off);
                 other.join().unwrap();
                 shared.freed.store(0, Ordering::SeqCst);
                 shared.state.install(PROCESS);
                 shared.reports.store(0, Ordering::SeqCst);
-                assert!(shared.crash(Owner(3), Does::Returns));
+                assert!(shared.crash(CrashOwner(3), Does::Returns));
             } else {
                 other.join().unwrap();
             }
@@ -437,17 +455,17 @@ mod model {
     #[test]
     fn model_a_child_of_fork_is_off() {
         all(|first, _| {
-            let shared = Shared::new();
+            let shared = ModelledCrash::new();
             let other = {
                 let shared = shared.clone();
-                loom::thread::spawn(move || shared.crash(Owner(2), first))
+                loom::thread::spawn(move || shared.crash(CrashOwner(2), first))
             };
             let child = shared.state.now(PROCESS + 1);
-            assert_eq!(child.state, State::Off);
+            assert_eq!(child.state, CrashStage::Off);
             let own = CrashState(Word::new(child.word));
             own.install(PROCESS + 1);
-            assert_eq!(own.now(PROCESS + 1).state, State::Idle);
-            assert_eq!(own.now(PROCESS).state, State::Off);
+            assert_eq!(own.now(PROCESS + 1).state, CrashStage::Idle);
+            assert_eq!(own.now(PROCESS).state, CrashStage::Off);
             other.join().unwrap();
         });
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::life::has_left;
-use super::state::{self, HERE, Seen, State};
+use super::state::{self, CrashStage, HERE, SeenState};
 use crate::platform::clock::{monotonic, thread_cpu};
 use crate::platform::signals;
 
@@ -24,12 +24,12 @@ pub(super) enum Waited {
     /// It is out of the way.
     Over,
     /// Its thread lives on.
-    LivesOn(Seen),
+    LivesOn(SeenState),
     TooLong,
 }
 
 /// Waits for the end of what was seen of another thread. Signal-safe.
-pub(super) fn for_the_end_of(first: Seen) -> Waited {
+pub(super) fn for_the_end_of(first: SeenState) -> Waited {
     let start = monotonic();
     let mut last = start;
     let mut blocked = 0u64;
@@ -38,13 +38,15 @@ pub(super) fn for_the_end_of(first: Seen) -> Waited {
     loop {
         let seen = state::now();
         let owner = match seen.state {
-            State::Off | State::Idle | State::Answered(_) => return Waited::Over,
-            State::Writing(owner) | State::Closing(owner) | State::Retracting(owner) => owner,
-            State::Asking(owner) | State::Dying(owner) => owner,
+            CrashStage::Off | CrashStage::Idle | CrashStage::Answered(_) => return Waited::Over,
+            CrashStage::Writing(owner)
+            | CrashStage::Closing(owner)
+            | CrashStage::Retracting(owner) => owner,
+            CrashStage::Asking(owner) | CrashStage::Dying(owner) => owner,
         };
-        let is_written = matches!(seen.state, State::Asking(_) | State::Dying(_));
+        let is_written = matches!(seen.state, CrashStage::Asking(_) | CrashStage::Dying(_));
         let thread = owner.thread();
-        let is_asking = matches!(seen.state, State::Asking(_));
+        let is_asking = matches!(seen.state, CrashStage::Asking(_));
         if !thread.is_alive() {
             return match is_written {
                 true => Waited::LivesOn(seen),

@@ -6,11 +6,9 @@ use std::sync::atomic::Ordering;
 
 use super::claims::Claims;
 #[cfg(target_vendor = "apple")]
-use super::handler::DEALS_WITH_IT;
-#[cfg(target_vendor = "apple")]
 use super::life;
 #[cfg(target_vendor = "apple")]
-use super::state::{self, LEAVE_TO_DEBUGGER, Owner, STATE, State};
+use super::state::{self, CrashOwner, CrashStage, DEALS_WITH_IT, LEAVE_TO_DEBUGGER, STATE};
 use super::state::{FIRST_SIGNAL, SALVAGE_STACK, STACK, WRITER};
 #[cfg(target_os = "linux")]
 use super::writer_thread;
@@ -28,7 +26,7 @@ use crate::trigger::panic;
 /// the alternate one, on which the handler's own frame lies, looks unused to the kernel.
 ///
 /// # Safety
-/// - The calling thread is the one in `State::Writing`.
+/// - The calling thread is the one in `CrashStage::Writing`.
 pub(super) unsafe fn write(
     thread: Thread,
     signal: SignalFacts,
@@ -66,7 +64,7 @@ pub(super) fn write_for(
     exception: &'static str,
 ) -> bool {
     let seen = state::now();
-    if matches!(seen.state, State::Answered(_)) {
+    if matches!(seen.state, CrashStage::Answered(_)) {
         life::goes_on(seen);
     }
     let seen = state::now();
@@ -75,12 +73,12 @@ pub(super) fn write_for(
     if handled || (LEAVE_TO_DEBUGGER.load(Ordering::Relaxed) && is_debugged()) {
         return false;
     }
-    let Some(writing) = STATE.claim(seen, Owner::current()) else {
+    let Some(writing) = STATE.claim(seen, CrashOwner::current()) else {
         return false;
     };
     // SAFETY: claimed just now.
     unsafe { write(thread, signal, registers, Some(exception)) };
-    STATE.dies(writing, Owner::of(thread)).is_some()
+    STATE.dies(writing, CrashOwner::of(thread)).is_some()
 }
 
 /// What the handler hands to its body on the crash stack.
