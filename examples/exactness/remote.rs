@@ -109,6 +109,14 @@ impl Mapped {
             return;
         }
         self.names.clear();
+        // AT_ENTRY and AT_BASE: where the kernel enters the process.
+        let auxiliary = std::fs::read(format!("/proc/{}/auxv", remote.pid)).unwrap_or_default();
+        let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
+        let entered: Vec<u64> = auxiliary
+            .chunks_exact(16)
+            .filter(|pair| [7, 9].contains(&number(&pair[..8])))
+            .map(|pair| number(&pair[8..]))
+            .collect();
         let mut bases: HashMap<String, u64> = HashMap::new();
         let mut loaded = Vec::new();
         self.framehop = UnwinderX86_64::new();
@@ -134,7 +142,13 @@ impl Mapped {
                         std::fs::read(&name).unwrap_or_default()
                     })
                 });
-                loaded.extend(load(&name, base, data.clone(), &mut self.framehop));
+                loaded.extend(load(
+                    &name,
+                    base,
+                    data.clone(),
+                    &entered,
+                    &mut self.framehop,
+                ));
             }
         }
         self.images = Images::new(loaded);
@@ -146,6 +160,7 @@ fn load(
     name: &str,
     base: u64,
     data: Arc<Vec<u8>>,
+    entered: &[u64],
     framehop: &mut UnwinderX86_64<Bytes, MustNotAllocateDuringUnwind>,
 ) -> Option<LoadedImage> {
     let all = Bytes::new(data.clone());
@@ -173,9 +188,10 @@ fn load(
         .filter(|section| section.kind() == object::SectionKind::Text)
         .map(|section| section.address()..section.address() + section.size())
         .collect();
-    let mut image = LoadedImage::new(name, base, stated, end - stated)
-        .with_code(code)
-        .with_entry(file.entry());
+    let mut image = LoadedImage::new(name, base, stated, end - stated).with_code(code);
+    if entered.iter().any(|at| image.contains(*at)) {
+        image = image.with_entry(file.entry());
+    }
     for name in [".text", ".plt", ".plt.sec", ".plt.got", ".init", ".fini"] {
         if let Some(text) = section(name) {
             image = image.with_text(text);

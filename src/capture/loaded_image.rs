@@ -46,7 +46,7 @@ pub struct LoadedImage {
     /// Instructions, svma; empty where that is not known: then all of it.
     code: Vec<Range<u64>>,
     text: Vec<Section>,
-    entry: Option<u64>,
+    pub(super) entry: Option<u64>,
     pub(crate) cfi: Option<Cfi>,
     compact: Option<compact::CompactTable>,
     mach_o: bool,
@@ -345,10 +345,23 @@ impl LoadedImage {
     }
 
     /// The entry point (svma), if an address (svma) lies in its own code: a few dozen bytes of
-    /// assembly.
+    /// assembly. What it calls is another function, also where that stands directly behind it. Signal-safe.
     pub(crate) fn entry_at(&self, svma: u64) -> Option<u64> {
-        self.entry
-            .filter(|entry| svma.checked_sub(*entry).is_some_and(|past| past < 80))
+        const LONGEST: u64 = 80;
+        let entry = self.entry?;
+        svma.checked_sub(entry).filter(|past| *past < LONGEST)?;
+        let part = self
+            .text
+            .iter()
+            .find_map(|part| part.at(entry, LONGEST as usize));
+        let bytes = part.unwrap_or_default();
+        let code = Code {
+            arch: self.arch,
+            start: entry,
+            bytes,
+            around: (entry, bytes),
+        };
+        (!flow::calls_before(code, svma)).then_some(entry)
     }
 
     /// The instruction bytes from this avma on, as far as they are known.
@@ -357,5 +370,43 @@ impl LoadedImage {
         self.text
             .iter()
             .find_map(|section| section.at(svma, length).filter(|part| !part.is_empty()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_that_the_entry_calls_is_not_the_entry() {
+        // xor %rbp,%rbp; mov %rsp,%rdi; and $-16,%rsp; call 0x110 or 0x90; nop...
+        let image = |distance: i32| {
+            let mut code = vec![
+                0x48, 0x31, 0xed, 0x48, 0x89, 0xe7, 0x48, 0x83, 0xe4, 0xf0, 0xe8,
+            ];
+            code.extend(distance.to_le_bytes());
+            code.extend([0x90; 0x100]);
+            let text = Section {
+                svma: 0x100,
+                bytes: code.into(),
+            };
+            LoadedImage::new("entry", 0, 0, 0x1000)
+                .with_arch(Arch::X86_64)
+                .with_text(text)
+                .with_entry(0x100)
+        };
+        let found = |distance, svma| image(distance).entry_at(svma);
+        // musl's `_start_c` stands behind `_start`, which calls it.
+        assert_eq!(
+            (found(1, 0x10a), found(1, 0x10f)),
+            (Some(0x100), Some(0x100))
+        );
+        assert_eq!((found(1, 0x110), found(1, 0x120)), (None, None));
+        // The code of glibc's loader goes on behind the call.
+        assert_eq!(
+            (found(-0x7f, 0x10f), found(-0x7f, 0x14f)),
+            (Some(0x100), Some(0x100))
+        );
+        assert_eq!(found(-0x7f, 0x150), None);
     }
 }

@@ -277,7 +277,7 @@ fn loaded(facts: ImageFacts) -> LoadedImage {
         .filter(|header| header.bytes.starts_with(b"\x7fELF"))
         .and_then(|header| header.bytes.get(24..32)?.try_into().ok())
         .map(u64::from_le_bytes);
-    if let Some(entry) = header_entry {
+    if let Some(entry) = header_entry.filter(|_| facts.entered) {
         image = image.with_entry(entry);
     }
     for code in &facts.code {
@@ -386,5 +386,32 @@ mod tests {
         }
         assert_eq!(guard.find(here), Some(image));
         assert!(!guard.images()[image as usize].name.is_empty());
+    }
+
+    /// The C library states an entry point, too: it can be run.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_kernel_enters_the_executable_and_its_interpreter_alone() {
+        let mut entries = Vec::new();
+        for facts in crate::platform::images::list(&mut |_, _| false) {
+            let image = loaded(facts);
+            if let Some(entry) = image.entry {
+                entries.push((image.main, image.avma(entry)));
+            }
+        }
+        // SAFETY: it reads what the kernel gave the process.
+        let (base, entry) = unsafe {
+            (
+                libc::getauxval(libc::AT_BASE),
+                libc::getauxval(libc::AT_ENTRY),
+            )
+        };
+        assert!(entries.contains(&(true, entry)), "{entries:x?}");
+        let others: Vec<_> = entries.iter().filter(|(main, _)| !main).collect();
+        assert_eq!(others.len(), usize::from(base != 0), "{entries:x?}");
+        assert!(
+            others.iter().all(|(_, entry)| *entry > base),
+            "{entries:x?}"
+        );
     }
 }

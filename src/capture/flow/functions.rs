@@ -304,7 +304,8 @@ fn word(bytes: &[u8]) -> u32 {
     word.map_or(0, u32::from_le_bytes)
 }
 
-fn callee(arch: Arch, bytes: &[u8], at: u64) -> Option<u64> {
+/// Returns the target of a direct call.
+pub(super) fn callee(arch: Arch, bytes: &[u8], at: u64) -> Option<u64> {
     match (arch, bytes) {
         (Arch::Arm64, _) => arm64::callee(word(bytes), at),
         (Arch::X86_64, [0xe8, distance @ ..]) => {

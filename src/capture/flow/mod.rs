@@ -24,7 +24,7 @@ use frame::FrameState;
 pub(crate) use functions::{EntryConfidence, functions};
 pub(crate) use jump::jump_target;
 pub(crate) use labels::{falls_in, gives_link_back};
-pub(crate) use straight::{any_return, behind_epilogue, moves, moves_with};
+pub(crate) use straight::{any_return, behind_epilogue, calls_before, moves, moves_with};
 use straight::{is_return, last_block, loses_stack, straight};
 
 /// The instruction that runs next.

@@ -1,6 +1,7 @@
 //! Code read in one go, from one address to the next: branches are not taken.
 
 use super::frame::FrameState;
+use super::functions::callee;
 use super::{Code, REACH, Successor, follow, jump};
 use crate::capture::registers::Arch;
 use crate::capture::rule::{Base, Rule};
@@ -90,6 +91,22 @@ pub(crate) fn any_return(code: Code<'_>, wrong: &mut dyn FnMut(u64) -> bool) -> 
         let is_return = is_return(code.arch, bytes);
         found += usize::from(is_return);
         if is_return && wrong(at) {
+            return true;
+        }
+        match follow(code.arch, bytes, at, &mut ignored) {
+            Some((length, _)) => at += length,
+            None => return false,
+        }
+    }
+    false
+}
+
+/// Returns true if code calls a function that begins behind its start, and not behind `pc`. Signal-safe.
+pub(crate) fn calls_before(code: Code<'_>, pc: u64) -> bool {
+    let mut ignored = FrameState::entered(code.arch);
+    let mut at = code.start;
+    while let Some(bytes) = code.at(at).filter(|_| at < pc) {
+        if callee(code.arch, bytes, at).is_some_and(|to| code.start < to && to <= pc) {
             return true;
         }
         match follow(code.arch, bytes, at, &mut ignored) {

@@ -31,6 +31,9 @@ pub struct ImageFacts {
     pub contents: Contents,
     /// True for the executable.
     pub main: bool,
+    /// True where the kernel enters the process: in the executable and in its interpreter (AT_ENTRY and AT_BASE of
+    /// getauxval(3)). Other images state an entry point at which nothing begins.
+    pub entered: bool,
 }
 
 /// A copy of what an image holds, by svma.
@@ -207,6 +210,11 @@ fn read_image(
     } else {
         path.to_string_lossy().into_owned()
     };
+    let base = slide.wrapping_add(start);
+    // SAFETY: it reads what the kernel gave the process.
+    let [entry, interpreter] =
+        [libc::AT_ENTRY, libc::AT_BASE].map(|kind| unsafe { libc::getauxval(kind) });
+    let entered = base == interpreter || (base..slide.wrapping_add(end)).contains(&entry);
     Some(ImageFacts {
         name,
         slide,
@@ -217,6 +225,7 @@ fn read_image(
         eh_frame_hdr,
         contents,
         main,
+        entered,
     })
 }
 
