@@ -158,7 +158,11 @@ impl MonitorBuilder {
         let (in_helper, keep) = (folder.clone(), self.limits);
         // A folder that cannot be tidied up now can be at the next report.
         let tidy = move || Tidying::begin(in_helper.clone(), keep, Helper::tidy_soon).ok();
-        let helper = Helper::spawn(move |path| call(&on_report, &path), tidy).map_err(thread)?;
+        let report = move |path: std::path::PathBuf| {
+            trace_report(&path);
+            call(&on_report, &path);
+        };
+        let helper = Helper::spawn(report, tidy).map_err(thread)?;
         let heartbeat = HEARTBEAT.install();
         let mut monitor = Monitor {
             heartbeat,

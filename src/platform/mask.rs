@@ -4,7 +4,6 @@ use super::signals::FAULTS;
 
 /// While it lives, the calling thread takes no signals; threads that it starts take none for good. Signals that
 /// it had blocked stay so.
-#[derive(Debug)]
 pub struct SignalMask {
     before: libc::sigset_t,
     // The mask is the calling thread's: it must be set back there.

@@ -4,6 +4,10 @@ use super::memory;
 use super::threads::Thread;
 use crate::platform::surface::{Futex, Holder};
 
+/// The bits of a futex that has its owner in its word (include/uapi/linux/futex.h): older versions of libc have none.
+const FUTEX_WAITERS: u32 = 0x8000_0000;
+const FUTEX_TID_MASK: u32 = 0x3fff_ffff;
+
 impl Futex {
     /// The holder of the lock of this futex; `None` if it is no lock. Signal-safe.
     pub fn holder(self) -> Option<Holder> {
@@ -30,7 +34,6 @@ impl Futex {
 /// (`lowlevellock.h`); a robust or priority-inheriting one has the owner in the word itself. Rust's
 /// standard library waits by FUTEX_WAIT_BITSET. Only what fits in every field is believed.
 fn owner(operation: i32, value: u32, words: Option<[u32; 5]>) -> Option<Option<u32>> {
-    const WAITERS: u32 = libc::FUTEX_WAITERS;
     let operation = operation & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
     let [word, _, owner, users, kind] = words.unwrap_or_default();
     // PTHREAD_MUTEX_ELISION_NP and PTHREAD_MUTEX_NO_ELISION_NP: pthread_mutexattr_settype sets the second
@@ -39,8 +42,8 @@ fn owner(operation: i32, value: u32, words: Option<[u32; 5]>) -> Option<Option<u
     // PTHREAD_MUTEX_ROBUST_NORMAL_NP and PTHREAD_MUTEX_PRIO_INHERIT_NP of the `__kind`.
     let (robust, inherits) = (kind & 16 != 0, kind & 32 != 0);
     let owner = match operation {
-        libc::FUTEX_LOCK_PI | libc::FUTEX_LOCK_PI2 if inherits => Some(word & libc::FUTEX_TID_MASK),
-        libc::FUTEX_WAIT if robust && value & WAITERS != 0 => Some(word & libc::FUTEX_TID_MASK),
+        libc::FUTEX_LOCK_PI | libc::FUTEX_LOCK_PI2 if inherits => Some(word & FUTEX_TID_MASK),
+        libc::FUTEX_WAIT if robust && value & FUTEX_WAITERS != 0 => Some(word & FUTEX_TID_MASK),
         libc::FUTEX_WAIT if value == 2 && word == 2 && users >= 1 && kind <= 3 => Some(owner),
         libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET | libc::FUTEX_LOCK_PI | libc::FUTEX_LOCK_PI2 => {
             None
@@ -61,7 +64,7 @@ mod tests {
         const TIMED: i32 = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG;
         const PI: i32 = libc::FUTEX_LOCK_PI | libc::FUTEX_PRIVATE_FLAG;
         const WAKE: i32 = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-        let waited = libc::FUTEX_WAITERS | 77;
+        let waited = FUTEX_WAITERS | 77;
         for (what, operation, value, words, expected) in [
             ("a mutex", WAIT, 2, Some([2, 0, 77, 1, 0]), Some(Some(77))),
             (

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::copy;
+use super::queue::{SI_QUEUE, SI_TKILL};
 use super::slot::{
     COPYING, CaptureSlot, DONE, GENERATION, GENERATIONS, PHASE, REQUESTED, SLOT, StackPart, WAITING,
 };
@@ -30,15 +31,15 @@ pub(super) extern "C" fn answer(
     // SAFETY: the kernel gives a valid siginfo; a queued signal carries a value.
     let (code, value) = unsafe { ((*info).si_code, (*info).si_value().sival_ptr as u64) };
     let slot = match code {
-        libc::SI_QUEUE => {
+        SI_QUEUE => {
             let slot = SLOT.get((value >> 56) as usize);
             slot.map(|slot| (slot, value & GENERATIONS))
         }
-        libc::SI_TKILL => request_without_value(),
+        SI_TKILL => request_without_value(),
         _ => None,
     };
     #[cfg(feature = "thread-stacks")]
-    if value >> 56 == STACK_OFFER && code == libc::SI_QUEUE {
+    if value >> 56 == STACK_OFFER && code == SI_QUEUE {
         // SAFETY: the context that the kernel gave to this handler.
         unsafe { linux::thread_stacks::take(value & GENERATIONS, context.cast()) };
     }

@@ -3,6 +3,10 @@
 use super::StopError;
 use crate::platform::{SystemError, Thread, linux};
 
+/// Codes of signals that a process sent (include/uapi/asm-generic/siginfo.h): older versions of libc have none.
+pub(super) const SI_QUEUE: i32 = -1;
+pub(super) const SI_TKILL: i32 = -6;
+
 /// `siginfo_t` as the kernel takes it for a queued signal (include/uapi/asm-generic/siginfo.h).
 #[repr(C)]
 struct QueueInfo {
@@ -29,7 +33,7 @@ pub(super) fn queue(
     let info = QueueInfo {
         signal,
         errno: 0,
-        code: libc::SI_QUEUE,
+        code: SI_QUEUE,
         pad: 0,
         pid,
         uid,

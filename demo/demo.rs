@@ -1,7 +1,7 @@
 //! The whole way in one run: an app with a run loop freezes, a child of it crashes, and both
 //! reports are turned into functions, files and lines.
 //!
-//! `cargo run --release --example demo`
+//! `cargo run --package demo --profile demo`
 
 use std::error::Error;
 use std::path::Path;
