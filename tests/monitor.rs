@@ -297,6 +297,8 @@ fn roles(role: &str, folder: &Path) {
                 let set = unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) };
                 assert_eq!(set, 0);
             };
+            // A thread that is only beginning takes memory for itself, and ends the process without.
+            std::thread::sleep(Duration::from_millis(300));
             limit(0);
             let recorded = monitor.record("without memory");
             let stacks = monitor.stacks(wedjat::Threads::All);

@@ -62,7 +62,7 @@ impl LiveRecorder {
             Some(_) => NEEDS_AGAIN,
             None => NEEDS,
         };
-        Vec::<u8>::new().try_reserve_exact(needs)?;
+        work::memory_left(needs)?;
         match work {
             Some(work) => Ok(work),
             None => Ok(work.insert(Work::new(&self.limits, self.facts.threads)?)),

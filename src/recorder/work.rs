@@ -91,3 +91,15 @@ pub(super) fn cost(captured: &Captured<'_>) -> CaptureView<'static> {
         ..CaptureView::default()
     }
 }
+
+/// Returns an error where `bytes` cannot be allocated at this moment: what allocates after this would end the app.
+///
+/// # Errors
+/// [`io::ErrorKind::OutOfMemory`].
+pub(super) fn memory_left(bytes: usize) -> io::Result<()> {
+    let mut room = Vec::<u8>::new();
+    room.try_reserve_exact(bytes)?;
+    // An allocation that nothing looks at may be left out by the compiler.
+    std::hint::black_box(room.as_ptr());
+    Ok(())
+}

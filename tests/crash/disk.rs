@@ -92,7 +92,7 @@ fn small_disk(folder: &Path) {
             none.cast(),
         );
         let tmpfs = c"tmpfs".as_ptr();
-        let size = c"size=1m".as_ptr().cast();
+        let size = c"size=1m,mode=700".as_ptr().cast();
         let mounted = libc::mount(tmpfs, path.as_ptr(), tmpfs, 0, size);
         assert_eq!(mounted, 0, "{}", std::io::Error::last_os_error());
     }

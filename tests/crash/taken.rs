@@ -323,7 +323,10 @@ fn mount(kind: &str, at: &Path, image: &Path) {
     run("mount", &["--make-rprivate", "/"]);
     let (at, path) = (at.to_str().unwrap(), image.to_str().unwrap());
     if kind == "tmpfs" {
-        return run("mount", &["-t", "tmpfs", "-o", "size=2m", "none", at]);
+        return run(
+            "mount",
+            &["-t", "tmpfs", "-o", "size=2m,mode=700", "none", at],
+        );
     }
     let file = std::fs::File::create(image).unwrap();
     file.set_len(128 << 20).unwrap();
