@@ -300,6 +300,32 @@ fn every_file_says_its_one_job_in_its_first_line() {
     }
 }
 
+/// A doc block begins with a verb or with the name of the thing: at most one in a hundred with a question's word.
+#[test]
+fn doc_blocks_say_the_thing_first() {
+    const QUESTIONS: [&str; 7] = ["What", "Whether", "Where", "How", "Which", "That", "So"];
+    let (mut blocks, mut found) = (0, Vec::new());
+    for file in sources() {
+        let mut within = false;
+        for (index, line) in std::fs::read_to_string(&file).unwrap().lines().enumerate() {
+            let line = line.trim_start();
+            let text = line
+                .strip_prefix("///")
+                .or_else(|| line.strip_prefix("//!"));
+            if let Some(text) = text.filter(|_| !within) {
+                blocks += 1;
+                let first = text.split_whitespace().next().unwrap_or_default();
+                if QUESTIONS.contains(&first) {
+                    found.push(format!("{}:{}:{text}", file.display(), index + 1));
+                }
+            }
+            within = text.is_some();
+        }
+    }
+    assert!(blocks > 4_000, "{blocks}");
+    assert!(found.len() * 100 <= blocks, "{found:#?}");
+}
+
 /// Who reads a type's name knows which one it is: no two share one, but for those that both systems have.
 #[test]
 fn a_type_s_name_means_one_thing() {

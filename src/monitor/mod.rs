@@ -205,10 +205,11 @@ impl Monitor {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn replaced_signals(&self) -> Vec<i32> {
-        let mut replaced = self.crash.as_ref().map(crash::replaced).unwrap_or_default();
+        let replaced = self.crash.as_ref().map(crash::replaced);
+        let replaced = replaced.unwrap_or_default().into_iter();
         #[cfg(target_os = "linux")]
-        replaced.extend(crate::platform::stop::taken());
-        replaced
+        let replaced = replaced.chain(crate::platform::stop::taken());
+        replaced.collect()
     }
 
     /// A frame is shown: call it for each one. The frame rate stands in the vitals of every report, and

@@ -16,7 +16,7 @@ const MAX_SIGNAL: usize = 64;
 static PREVIOUS: [AtomicPtr<libc::sigaction>; MAX_SIGNAL + 1] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_SIGNAL + 1];
 
-/// What a signal handler is given.
+/// The type of a signal handler.
 pub type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void);
 
 /// Installs `handler` for each of `signals`, on the alternate stack, and keeps the previous handlers.
@@ -143,14 +143,14 @@ pub fn restore_if_ours(signal: i32, handler: Handler) {
     }
 }
 
-/// Whether `handler` is what is called now when `signal` comes.
+/// Returns true if `handler` is the one that is called now when `signal` comes.
 ///
 /// Signal-safe.
 pub fn is_in_place(signal: i32, handler: Handler) -> bool {
     disposition(signal).is_some_and(|now| now.sa_sigaction == handler as usize)
 }
 
-/// Whether the default action is what happens when `signal` comes. Signal-safe.
+/// Returns true if `signal` has the default action. Signal-safe.
 pub fn is_default(signal: i32) -> bool {
     disposition(signal).is_none_or(|now| now.sa_sigaction == libc::SIG_DFL)
 }
@@ -159,7 +159,7 @@ fn slot(signal: i32) -> Option<&'static AtomicPtr<libc::sigaction>> {
     PREVIOUS.get(usize::try_from(signal).ok()?)
 }
 
-/// How a signal was handled before [`install`].
+/// The disposition of a signal before [`install`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Previous {
     /// By none: the process dies of it.
@@ -170,7 +170,7 @@ pub enum Previous {
     Handler,
 }
 
-/// How `signal` was handled before [`install`].
+/// The disposition of `signal` before [`install`].
 ///
 /// Signal-safe.
 pub fn previous(signal: i32) -> Previous {
@@ -224,9 +224,9 @@ pub unsafe fn call_previous(signal: i32, info: *mut libc::siginfo_t, context: *m
     !dies && disposition(signal).map(|then| then.sa_sigaction) == now
 }
 
-/// Whether `signal` with these facts is a fault, which comes again by itself when its handler
-/// returns. What was sent by `kill`, `raise` or `abort`, SIGTRAP and SIGSYS (whose pc lies behind the
-/// instruction), and what Linux reports later than it happened, does not.
+/// Returns true if `signal` with these facts is a fault, which comes again by itself when its handler returns. A signal
+/// sent by `kill`, `raise` or `abort`, SIGTRAP and SIGSYS (whose pc lies behind the instruction), and one that Linux
+/// reports later than it happened, does not.
 ///
 /// Signal-safe.
 ///
@@ -249,15 +249,15 @@ unsafe fn is_sent_or_late(signal: i32, info: *const libc::siginfo_t) -> bool {
     send::is_sent(code) || is_late
 }
 
-/// Whether the kernel drops signals of this process that have the default action, unless an instruction raises them: it
-/// is the first one of its namespace (pid_namespaces(7)).
+/// Returns true if this process is the first one of its namespace (pid_namespaces(7)): the kernel drops its signals
+/// that have the default action, unless an instruction raises them.
 ///
 /// Signal-safe.
 pub fn is_first_process() -> bool {
     cfg!(target_os = "linux") && process_id() == 1
 }
 
-/// Whether `signal` with these facts has no effect where it has the default action.
+/// Returns true if `signal` with these facts has no effect where it has the default action.
 ///
 /// Signal-safe.
 ///
@@ -304,8 +304,8 @@ pub unsafe fn deliver_again(signal: i32, info: *mut libc::siginfo_t, context: *m
     }
 }
 
-/// How much of the alternate stack that the calling handler runs on is left, bytes; all there is
-/// where it runs on another stack, of which nothing is known.
+/// Returns the bytes left of the alternate stack that the calling handler runs on; `usize::MAX` if it runs on another
+/// stack, of which nothing is known.
 ///
 /// Signal-safe.
 ///
@@ -320,7 +320,7 @@ pub unsafe fn room_left(context: *const c_void) -> usize {
         .unwrap_or(usize::MAX)
 }
 
-/// What happens now when `signal` comes. Signal-safe.
+/// The present disposition of `signal`. Signal-safe.
 fn disposition(signal: i32) -> Option<libc::sigaction> {
     let mut now = MaybeUninit::<libc::sigaction>::uninit();
     // SAFETY: the structure outlives the call, which fills it in when it returns 0.

@@ -282,7 +282,7 @@ impl PanicNote {
     }
 }
 
-/// Whether the calling thread has panicked, as far as the hook has seen. Signal-safe.
+/// Returns true if the calling thread has panicked, as far as the hook has seen. Signal-safe.
 pub(crate) fn has_panicked() -> bool {
     slot_of(Thread::current()).is_some()
 }

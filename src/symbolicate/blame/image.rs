@@ -27,7 +27,7 @@ pub(super) fn of_image(of: &Symbolicated, image: &Image) -> Owner {
     }
 }
 
-/// Whether an image is the app's own, rather than the system's.
+/// Returns true if an image is the app's own, rather than the system's.
 fn is_apps(of: &Symbolicated, image: &Image) -> bool {
     let name = image.name.as_str();
     let app = &of.report.head.app.name;

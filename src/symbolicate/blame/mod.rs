@@ -48,7 +48,7 @@ pub(crate) fn blamed<'a>(of: &'a Symbolicated, stack: &'a Stack) -> Option<Blame
     each(stack).skip(handling(of, stack)).min_by_key(worth)
 }
 
-/// How many of the innermost source frames are a panic's own handling: hooks of any crate, up to the function
+/// Count of the innermost source frames that are a panic's own handling: hooks of any crate, up to the function
 /// with which Rust's library begins it. 0 unless the report is of a panic.
 pub(crate) fn handling(of: &Symbolicated, stack: &Stack) -> usize {
     let event = of.report.event.as_ref();
@@ -105,7 +105,7 @@ fn is_named_like_the_app(of: &Symbolicated, name: &str) -> bool {
     !app.is_empty() && word.is_some_and(|word| word == app || word == app.replace('-', "_"))
 }
 
-/// Whether a frame is the app's.
+/// Returns true if a frame is the app's.
 pub(crate) fn is_own(of: &Symbolicated, physical: &PhysicalFrame, frame: Option<&Frame>) -> bool {
     owner(of, physical, frame) == Owner::App
 }

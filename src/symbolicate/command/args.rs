@@ -199,7 +199,7 @@ pub enum FormatName {
     Parquet,
 }
 
-/// What `--generate` prints.
+/// The choices of `--generate`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Generate {
     /// The man page
@@ -221,7 +221,7 @@ impl Args {
         }
     }
 
-    /// What is wrong with a folder that must be there.
+    /// Returns what is wrong with a folder that must be there.
     pub(super) fn wrong_folder(&self) -> Option<String> {
         self.source.iter().find_map(|folder| {
             let error = std::fs::read_dir(folder).err()?;
@@ -290,7 +290,7 @@ pub(super) fn parse(args: impl Iterator<Item = OsString>) -> Result<Args, clap::
     Ok(parsed)
 }
 
-/// Whether the format is one that other builds have.
+/// Returns true if the format is one that other builds have.
 fn is_missing_format(error: &clap::Error) -> bool {
     use clap::error::{ContextKind, ContextValue};
     let value = error.get(ContextKind::InvalidValue);

@@ -61,7 +61,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Args, clap::Error> 
     args::parse(args)
 }
 
-/// What `--address -` answers to the addresses that `input` holds, one a line.
+/// Answers `--address -`: looks up the addresses that `input` holds, one a line.
 ///
 /// # Errors
 /// Those of `input` and `out`.

@@ -28,7 +28,7 @@ use crate::symbolicate::{Symbolicator, redact};
 
 /// Batches that are worked on or wait for their turn, for each worker.
 const AHEAD: usize = 4;
-/// How often a waiting thread looks for an interrupt.
+/// Time between two looks of a waiting thread for an interrupt.
 const TICK: Duration = Duration::from_millis(100);
 
 pub(super) fn run(
@@ -79,19 +79,19 @@ pub(super) fn run(
     }
 }
 
-/// What is to be done with every report.
+/// The work to do with every report.
 struct Job<'a> {
     args: &'a Args,
     symbolicator: &'a Symbolicator,
     style: Style,
-    /// What to take out of every report.
+    /// Data to take out of every report.
     redact: Option<Redact>,
     /// The file that is to be written.
     target: &'a Target,
     interrupt: Interrupt,
 }
 
-/// What came of a batch.
+/// The result of a batch.
 struct Batch<P> {
     /// Parts of the output and messages, in the order of the reports.
     outcomes: Vec<Outcome<P>>,
@@ -227,7 +227,7 @@ impl Job<'_> {
         code
     }
 
-    /// Whether a file that was shown as source code is the one to be written.
+    /// Refuses if the file to be written was shown as source code; `None` if it was not.
     fn refused_source(&self) -> Option<String> {
         let sources = self.style.sources.as_ref()?;
         let is_read = self.target.is_among(&sources.files_read());

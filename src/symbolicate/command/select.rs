@@ -3,7 +3,7 @@
 use crate::report::time::since_epoch;
 use crate::report::{EventKind, Report};
 
-/// What a report must be to be wanted; what is not set, any report is.
+/// The selection of reports. An option that is not set selects all.
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Which reports")]
 pub struct Select {

@@ -106,7 +106,7 @@ impl Quiet {
         !self.verbose && self.messages > MESSAGES
     }
 
-    /// How many were not printed.
+    /// Count of the messages that were not printed; `None` if all were.
     pub fn more(&self) -> Option<u64> {
         let more = self.messages.saturating_sub(MESSAGES);
         (!self.verbose && more > 0).then_some(more)

@@ -14,7 +14,7 @@ use crate::symbolicate::group::{Group, Groups, Member, RECIPE, key_text};
 /// Versions and devices that are shown.
 const KINDS: usize = 6;
 
-/// How groups are printed.
+/// The layout in which groups are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TopLayout {

@@ -1,4 +1,4 @@
-//! How many launches a group's reports are of, in memory that does not grow with them.
+//! Counts the launches of a group's reports, in memory that does not grow with them.
 
 use std::collections::BTreeSet;
 

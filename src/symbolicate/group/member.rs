@@ -1,4 +1,4 @@
-//! What of a report counts in its group, and the group's key.
+//! The facts of a report that count in its group, and the group's key.
 
 use std::time::Duration;
 
@@ -7,25 +7,25 @@ use crate::report::time::since_epoch;
 use crate::report::{EventKind, Report};
 use crate::symbolicate::frame::Symbolicated;
 
-/// What of a report counts in its group. Made on any thread; cheap to keep.
+/// The facts of a report that count in its group. Made on any thread; cheap to keep.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Member {
     /// The group's [`key`](Group::key).
     pub key: u128,
-    /// What happened.
+    /// The kind of event.
     pub kind: EventKind,
     /// The [`normalised`] stack, innermost first.
     pub stack: Vec<String>,
-    /// Where the report comes from.
+    /// The report's file or source.
     pub origin: String,
-    /// How long the stall took; zero where that is unknown, or for no stall.
+    /// Duration of the stall; zero where it is unknown, or where the report is of no stall.
     pub duration: Duration,
-    /// Whether the stall was never seen to end: `duration` is up to its last sample.
+    /// True if the stall was never seen to end: `duration` is up to its last sample.
     pub at_least: bool,
-    /// Whether the launch ended by it.
+    /// True if the launch ended by it.
     pub ended: bool,
-    /// How it ended: the signal, `panic`, the word of a stall's end, [`NO_END`](super::NO_END).
+    /// The way it ended: the signal, `panic`, the word of a stall's end, [`NO_END`](super::NO_END).
     pub ending: String,
     /// When, in nanoseconds since the epoch; `None` where the report has no time.
     pub time: Option<u64>,
@@ -38,7 +38,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// What of this report counts. `origin` says where it comes from.
+    /// Takes the facts that count from a report. `origin` is its file or source.
     pub fn new(origin: &str, symbolicated: &Symbolicated) -> Member {
         let report = &symbolicated.report;
         let event = report.event.as_ref();
@@ -78,8 +78,8 @@ impl Member {
     }
 }
 
-/// How long a report's stall took, and whether at least so long: one that was never seen to end was the last thing that
-/// its launch did, and lasted to its last sample.
+/// Returns the duration of a report's stall, and true if it lasted longer: a stall that was never seen to end was the
+/// last thing that its launch did, and lasted at least to its last sample.
 fn lasted(report: &Report) -> (Duration, bool) {
     let is_stall = report
         .event

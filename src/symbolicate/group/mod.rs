@@ -1,4 +1,4 @@
-//! Which reports are the same stall: by the heaviest stack of each, normalised.
+//! Groups reports of the same stall, by the heaviest stack of each, normalised.
 //!
 //! A stack is normalised so that builds, compilers and depths of recursion don't tell two reports of
 //! one fault apart ([`RECIPE`], `docs/groups.md`):
@@ -51,19 +51,19 @@ pub struct Groups {
 pub struct Group {
     /// Of kind and stack: the same on every machine, for every order of the reports.
     pub key: u128,
-    /// What happened.
+    /// The kind of event.
     pub kind: EventKind,
     /// The normalised stack, innermost first.
     pub stack: Vec<String>,
-    /// How many reports.
+    /// Number of reports.
     pub count: u64,
-    /// How many of them ended their launch: crashes, and stalls that were never seen to end.
+    /// Number of them that ended their launch: crashes, and stalls that were never seen to end.
     pub ended: u64,
     /// Sum of the stalls' durations.
     pub total: Duration,
     /// The longest.
     pub worst: Duration,
-    /// Whether a stall among them was never seen to end: it counts to its last sample, and lasted longer.
+    /// True if a stall among them was never seen to end: it counts to its last sample, and lasted longer.
     pub at_least: bool,
     /// Time of the first report, in nanoseconds since the epoch; `None` where no report has one.
     pub first: Option<u64>,
@@ -71,7 +71,7 @@ pub struct Group {
     pub last: Option<u64>,
     /// Reports by how they ended, as `SIGSEGV`, `recovered`, [`NO_END`].
     pub endings: BTreeMap<String, u64>,
-    /// Where the report with the longest came from; the first, where none has a duration.
+    /// File or source of the report with the longest duration; of the first report, where none has a duration.
     pub example: String,
     /// Reports by version of the app.
     pub versions: BTreeMap<String, u64>,
@@ -80,11 +80,11 @@ pub struct Group {
     launches: Launches,
 }
 
-/// How a stall ended that was never seen to end: the app was killed in it, or died otherwise.
+/// The ending of a stall that was never seen to end: the app was killed in it, or died otherwise.
 pub const NO_END: &str = "never seen to end";
 
 impl Group {
-    /// How many launches have such reports; of more than a hundred or so an estimate, to some 10 %.
+    /// Number of launches that have such reports; above a hundred or so an estimate, to some 10 %.
     pub fn launches(&self) -> u64 {
         self.launches.count()
     }
@@ -142,22 +142,22 @@ impl Groups {
         key
     }
 
-    /// How many reports were counted.
+    /// Number of reports that were counted.
     pub fn reports(&self) -> u64 {
         self.reports
     }
 
-    /// How many of them were in groups too rare to be kept.
+    /// Number of reports in groups too rare to be kept.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// How many groups there are.
+    /// Number of groups.
     pub fn len(&self) -> usize {
         self.groups.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no groups.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// Whether a function, by its [`plain_name`], is where a program begins.
+/// Returns true if a function, by its [`plain_name`], is the entry point of a program.
 pub(super) fn is_entry(name: &str) -> bool {
     matches!(
         name,
@@ -266,7 +266,7 @@ fn bare(name: &str, depth: usize) -> String {
     last_word(out, out)
 }
 
-/// What of `name` begins behind the last space of its front `front`: return types, `static` and the like
+/// Returns the part of `name` behind the last space of its front `front`: return types, `static` and the like
 /// stand before.
 fn last_word(front: &str, name: &str) -> String {
     let at = front.rfind(' ').map_or(0, |at| at + 1);
@@ -285,14 +285,14 @@ fn last_word(front: &str, name: &str) -> String {
     }
 }
 
-/// What stands between the bracket that `text` begins with and the one that closes it.
+/// Returns the text between the bracket that `text` begins with and the one that closes it.
 pub(crate) fn within(text: &str) -> &str {
     let end = depths(text).find(|(_, depth)| *depth == 0);
     // Where nothing closes it: callers skip both brackets, which is past the end here.
     &text[1..end.map_or(text.len(), |(at, _)| at)]
 }
 
-/// Where `what` stands outside of all brackets.
+/// Returns the offset of `what` outside of all brackets.
 fn top_level(text: &str, what: &str) -> Option<usize> {
     let begins = |at: usize| text.as_bytes()[at..].starts_with(what.as_bytes());
     let found = depths(text).find(|&(at, depth)| depth == 0 && begins(at));

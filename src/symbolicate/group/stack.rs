@@ -91,7 +91,7 @@ fn shared(stacks: &[(Vec<String>, u64)]) -> Vec<String> {
     path
 }
 
-/// Where no way is clear, the one that more samples went than any other, if all of them went on by the same
+/// Returns the branch that most samples took, if all of these went on by the same
 /// [`LONG`] frames: samples of one stall do not part so far from its end by chance, those of another stall do.
 fn long_way<'a>(
     ways: &[(Option<&'a str>, u128)],

@@ -32,7 +32,7 @@ use crate::platform::{Thread, context, errno, is_debugged, process_id, provide_s
 const CRASH_STACK: usize = 512 << 10;
 /// For signals that come while a report is written, and for closing it then.
 const SALVAGE_STACK_SIZE: usize = 128 << 10;
-/// What the installing thread is given, if it has no alternate stack or a smaller one.
+/// Size of the alternate stack that the installing thread is given if it has none or a smaller one.
 const ALTERNATE_STACK: usize = 64 << 10;
 /// Taking the handlers back waits so many steps at most for a report that is being written.
 const WAIT_STEPS: u32 = 500;
@@ -60,7 +60,7 @@ pub(crate) fn install(
         let _ = STATE.uninstall(state::now());
         (Some(signal), error)
     })?;
-    // Where the system does not let us, signals come all the same.
+    // Without the ports, crashes still come as signals.
     #[cfg(target_vendor = "apple")]
     super::mach::install();
     Ok(())
@@ -94,7 +94,7 @@ pub(crate) fn uninstall(crash: &Crash) -> bool {
     is_writer_thread_idle() && STATE.uninstall(state::now()).is_some()
 }
 
-/// Whether the writer thread is in no report, perhaps one that its thread has not waited for.
+/// Returns true if the writer thread is in no report, perhaps one that its thread has not waited for.
 fn is_writer_thread_idle() -> bool {
     #[cfg(target_os = "linux")]
     return writer_thread::is_idle();
@@ -109,7 +109,7 @@ pub(crate) fn replaced(crash: &Crash) -> Vec<i32> {
         .collect()
 }
 
-/// What becomes of a signal once we are through with it.
+/// Disposition of a signal after the report.
 enum Then {
     /// The previous handler decides.
     Previous,
@@ -160,7 +160,7 @@ const MOST_IN_CHAIN: usize = 32;
 /// Bytes of stack that a handler of a chain takes at most.
 const NEAR: usize = 64 << 10;
 
-/// Whether handlers call each other without end: one that was there before, or came over ours, passes on to us.
+/// Returns true if handlers call each other without end: one that was there before, or came over ours, passes on to us.
 fn is_ring(here: usize) -> bool {
     let last = RING.load(Ordering::Relaxed);
     let is_within = (1..NEAR).contains(&(last >> 8).saturating_sub(here));

@@ -10,14 +10,15 @@ use crate::platform::gauge::Blocked;
 
 /// A handler of ours so near below another on the stack was called while that one ran.
 const NEAR: usize = 64 << 10;
-/// How often [`LifeWatch`] looks, nanoseconds.
+/// Period of the looks of [`LifeWatch`], nanoseconds.
 const POLL: u64 = 100_000_000;
 /// A process has survived a fault so long after the handler of that was left, nanoseconds.
 const LIVES_ON: u64 = 2_000_000_000;
-/// So long after a fault whose thread runs, perhaps in that handler.
+/// Time after which a fault whose thread runs, perhaps in that handler, counts as survived, nanoseconds.
 const RUNS_ON: u64 = 10_000_000_000;
 
-/// Whether the owner's code that stands at `sp` on its stack runs within the handler that it has called. Signal-safe.
+/// Returns true if the owner's code that stands at `sp` on its stack runs within the handler that it has called.
+/// Signal-safe.
 pub(super) fn is_in_handler(sp: usize) -> bool {
     let here = HERE.load(Ordering::Acquire);
     // SAFETY: only `install` stores here, references that live for ever.
@@ -26,7 +27,8 @@ pub(super) fn is_in_handler(sp: usize) -> bool {
     is_below || stack.is_some_and(|stack| stack.contains(sp))
 }
 
-/// Whether the owner has left the handler that it has called; `None` where it runs, or cannot be looked at. Signal-safe.
+/// Returns true if the owner has left the handler that it has called; `None` where it runs, or cannot be looked at.
+/// Signal-safe.
 pub(super) fn has_left(owner: CrashOwner) -> Option<bool> {
     let thread = owner.thread();
     if !thread.is_alive() {
@@ -75,7 +77,7 @@ pub(crate) fn ends_in_order() {
     }
 }
 
-/// What the helper thread knows of an undecided report.
+/// Observations of the helper thread on an undecided report.
 #[derive(Debug, Default)]
 pub(crate) struct LifeWatch {
     since: Option<(SeenState, u64)>,

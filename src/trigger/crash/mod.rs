@@ -36,7 +36,7 @@ use crate::capture::Registers;
 use crate::platform::signals::{FAULTS, SignalFacts};
 use crate::platform::{Thread, ThreadName, clock, random};
 
-/// Which deaths are reported.
+/// The kinds of death that are reported.
 ///
 /// ```
 /// let crash = wedjat::Crash::default().sigterm(true).panics(false);
@@ -119,35 +119,35 @@ pub(crate) struct Crashed {
     /// The Mach exception that it came by, where it came by one: the calling thread is another
     /// one then, and the one that crashed stands still.
     pub exception: Option<&'static str>,
-    /// Whether that thread is in the middle of a Rust panic.
+    /// True if that thread is in the middle of a Rust panic.
     pub panicking: bool,
     /// The name of that thread, read by that thread itself where it writes no report: no other thread can
     /// read it where no file can be opened any more.
     pub name: ThreadName,
-    /// What its files are named by.
+    /// The time and id by which its files are named.
     pub stamp: Stamp,
-    /// Which parts of the report are the writer's.
+    /// This writer's claims on the parts of the report.
     claims: Claims,
 }
 
-/// What a writer begins with.
+/// The state in which a writer begins.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Begin {
-    /// Whether the event is this writer's to write.
+    /// True if this writer writes the event.
     pub event: bool,
-    /// Whether the other writer has begun a file of this report: this one's is the fallback file.
+    /// True if the other writer has begun a file of this report: this one's is the fallback file.
     pub fallback: bool,
-    /// Whether that writer still stands in its part, rather than having crashed in it.
+    /// True if that writer is still in its part, rather than having crashed in it.
     pub writer_thread_is_stuck: bool,
 }
 
 impl Crashed {
-    /// Which of the two writers this is. Signal-safe.
+    /// The role of this writer. Signal-safe.
     pub fn role(&self) -> WriterRole {
         self.claims.role
     }
 
-    /// Whether any part is left for this writer. Signal-safe.
+    /// Returns true if any part is left for this writer. Signal-safe.
     pub fn is_any_left(&self) -> bool {
         self.claims.is_any_left()
     }
@@ -235,7 +235,7 @@ mod hook {
     }
 }
 
-/// How far the writing of a crash report has come.
+/// Progress of the writing of a crash report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Phase {
@@ -283,7 +283,7 @@ impl Phase {
     }
 }
 
-/// What the files of one report have in common: when it was begun, and its id.
+/// The time and id that the files of one report share: when it was begun, and its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
     /// Nanoseconds since the Unix epoch.
@@ -310,7 +310,7 @@ impl Stamp {
         stamp
     }
 
-    /// That of the last crash. Signal-safe.
+    /// The stamp of the last crash. Signal-safe.
     fn last() -> Stamp {
         let [time, high, low] = STAMP.each_ref().map(|word| word.load(Ordering::Relaxed));
         Stamp {
@@ -320,7 +320,7 @@ impl Stamp {
     }
 }
 
-/// What writes the report, and what keeps what is there if that crashes too.
+/// The functions that write the report, and keep what is there if writing crashes too.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CrashWriter {
     /// Writes those parts of the report that it can claim. Must be signal-safe.

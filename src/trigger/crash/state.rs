@@ -22,7 +22,7 @@ use crate::platform::signals::Handler;
 use crate::platform::stacks::CrashStack;
 use crate::platform::{Thread, process_id};
 
-/// Where a crash is.
+/// Stage of a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CrashStage {
     /// Nothing is installed in this process.
@@ -79,7 +79,7 @@ const MOST_COUNTED: u64 = (1 << (64 - SURVIVED)) - 1;
 #[derive(Debug)]
 pub(super) struct CrashState<A = AtomicU64>(A);
 
-/// That of this process.
+/// The state of this process.
 pub(super) static STATE: CrashState = CrashState(AtomicU64::new(0));
 
 fn decode(word: u64, process: u32) -> CrashStage {
@@ -100,7 +100,7 @@ fn decode(word: u64, process: u32) -> CrashStage {
 }
 
 impl SeenState {
-    /// How many reports were taken back.
+    /// Number of reports that were taken back.
     pub fn survived(self) -> u64 {
         self.word >> SURVIVED
     }
@@ -255,7 +255,7 @@ pub(super) fn now() -> SeenState {
     STATE.now(process_id())
 }
 
-/// Whether a crash is being reported that the process is about to die of, as far as is known: other triggers do
+/// Returns true while a crash is reported that the process is about to die of, as far as is known: other triggers do
 /// nothing then. Signal-safe.
 pub(crate) fn in_progress() -> bool {
     matches!(
@@ -266,10 +266,10 @@ pub(crate) fn in_progress() -> bool {
 
 /// The signal of the last report.
 pub(super) static FIRST_SIGNAL: AtomicU32 = AtomicU32::new(0);
-/// Where the owner's handler stands on its stack in [`CrashStage::Asking`]; the lowest bit is set where the handler from
+/// Stack address of the owner's handler in [`CrashStage::Asking`]; the lowest bit is set where the handler from
 /// before us was called on [`STACK`].
 pub(super) static HERE: AtomicUsize = AtomicUsize::new(0);
-/// Whether nothing is reported while a debugger is attached.
+/// True if nothing is reported while a debugger is attached.
 pub(super) static LEAVE_TO_DEBUGGER: AtomicBool = AtomicBool::new(false);
 pub(super) static WRITER: AtomicPtr<CrashWriter> = AtomicPtr::new(std::ptr::null_mut());
 /// On which a report is written.
@@ -286,7 +286,7 @@ pub(super) struct Arrived {
     pub signal: i32,
     pub info: *mut libc::siginfo_t,
     pub frame: *mut c_void,
-    /// Where the handler stands on its stack.
+    /// Address of the handler's frame on its stack.
     pub here: usize,
     /// The handler itself.
     pub handler: Handler,
@@ -301,7 +301,7 @@ mod model {
 
     const PROCESS: u32 = 7;
 
-    /// What the handler from before us does.
+    /// Behaviour of the handler from before us.
     #[derive(Clone, Copy, PartialEq)]
     enum Does {
         Returns,

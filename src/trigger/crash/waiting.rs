@@ -7,7 +7,7 @@ use super::state::{self, CrashStage, HERE, SeenState};
 use crate::platform::clock::{monotonic, thread_cpu};
 use crate::platform::signals;
 
-/// How often they look, nanoseconds.
+/// Time between two looks, nanoseconds.
 const POLL: u64 = 10_000_000;
 /// While the report is written, or the first thread is ready to run and has no CPU, at most so long, nanoseconds.
 const AT_MOST: u64 = 60_000_000_000;
@@ -19,7 +19,7 @@ const JUMPED: u64 = 200_000_000;
 /// Behind its report, it runs for at most so long.
 const RUNS: u64 = 1_000_000_000;
 
-/// What became of the first thread's report.
+/// Outcome of a wait for the first thread's report.
 pub(super) enum Waited {
     /// It is out of the way.
     Over,
@@ -87,7 +87,7 @@ pub(super) fn for_the_end_of(first: SeenState) -> Waited {
     }
 }
 
-/// Whether the handler that the owner has called was called on the stack on which reports are written.
+/// Returns true if the owner called its previous handler on the stack on which reports are written.
 fn is_on_our_stack() -> bool {
     HERE.load(Ordering::Acquire) & 1 == 1
 }

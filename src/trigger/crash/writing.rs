@@ -81,7 +81,7 @@ pub(super) fn write_for(
     STATE.dies(writing, CrashOwner::of(thread)).is_some()
 }
 
-/// What the handler hands to its body on the crash stack.
+/// Arguments of the handler's body on the crash stack.
 struct Arguments {
     writer: &'static CrashWriter,
     thread: Thread,

@@ -31,7 +31,7 @@ pub(super) fn body(groups: &Groups, n: usize) -> String {
     page
 }
 
-/// What to fix first, at a glance.
+/// Writes the table of the groups to fix first.
 fn table(page: &mut String, top: &[&Group]) {
     page.push_str(
         "<div class=\"wide\"><table><tr><th></th><th>Launches</th><th>Ended by it</th><th>Reports</th><th>Time</th>\
