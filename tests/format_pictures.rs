@@ -253,7 +253,7 @@ fn a_page_of_many_begins_with_their_groups() {
     assert!(page.contains("<h1>16 reports in 4 groups</h1>"));
     assert_eq!(page.matches("<details class=\"report\">").count(), 16);
     let page = text(&["--format", "html", "--top", "2"], "foreign");
-    assert_eq!(page.matches("<section class=\"group\">").count(), 2);
+    assert_eq!(page.matches("<section class=\"group\" id=").count(), 2);
     assert!(!page.contains("<details class=\"report\">"));
 }
 
