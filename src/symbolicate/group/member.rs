@@ -11,7 +11,7 @@ use crate::symbolicate::frame::Symbolicated;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Member {
-    /// The group's [`key`](Group::key).
+    /// The group's [`key`](super::Group::key).
     pub key: u128,
     /// The kind of event.
     pub kind: EventKind,
