@@ -125,6 +125,7 @@ fn install(folder: &Path) -> Monitor {
     monitor
 }
 
+#[inline(never)]
 fn roles(role: &str, folder: &Path) {
     match role {
         _ if all_threads::role(role, folder)
