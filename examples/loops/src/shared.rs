@@ -6,7 +6,9 @@ use wedjat::{Monitor, Stall};
 
 /// Reports go to the folder that the environment names (`REPORTS`), and their paths to standard output.
 pub fn install() -> Monitor {
-    let folder = std::env::var_os("REPORTS").map_or_else(std::env::temp_dir, Into::into);
+    // The temporary folder itself is everybody's, which `install` refuses.
+    let own = || std::env::temp_dir().join("wedjat-loops");
+    let folder = std::env::var_os("REPORTS").map_or_else(own, Into::into);
     Monitor::builder("loops", "1")
         .directory(folder)
         .stall(Stall::default())
