@@ -86,10 +86,13 @@ impl Directory {
 
     /// Returns true if this name is still that of an open file.
     pub fn is_at(&self, name: &str, file: &Opened) -> bool {
-        let facts = CString::new(name).map_err(|_| libc::EINVAL);
-        let facts = facts.and_then(|name| FileFacts::at(self.fd.get()?, &name));
-        let open = FileFacts::of(file.as_raw_fd());
-        matches!((facts, open), (Ok(one), Ok(other)) if one.is_same(&other))
+        CString::new(name).is_ok_and(|name| self.names(&name, file.as_raw_fd()))
+    }
+
+    /// Returns true if this name is that of the open file `fd`. Signal-safe.
+    pub(super) fn names(&self, name: &CStr, fd: RawFd) -> bool {
+        let named = self.fd.get().and_then(|folder| FileFacts::at(folder, name));
+        matches!((named, FileFacts::of(fd)), (Ok(one), Ok(other)) if one.is_same(&other))
     }
 
     /// Writes a new file of this name, in the place of one of our own.

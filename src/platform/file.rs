@@ -301,10 +301,7 @@ impl File {
 
     /// Returns true if it has this name in `folder`. Signal-safe.
     pub(super) fn has_name(&self, folder: &Folder, name: &CStr) -> bool {
-        let named = folder.directory.fd.get();
-        let named = named.and_then(|folder| FileFacts::at(folder, name));
-        let open = FileFacts::of(self.fd.number);
-        matches!((named, open), (Ok(one), Ok(other)) if one.is_same(&other))
+        folder.directory.names(name, self.fd.number)
     }
 
     /// Cuts the file to `len` bytes and goes on writing there. The error is an `errno`.

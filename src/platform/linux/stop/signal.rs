@@ -25,7 +25,7 @@ pub fn install(wanted: Option<i32>) -> Result<i32, SystemError> {
         return Ok(installed);
     }
     let signal = wanted
-        .or_else(first_free)
+        .or_else(|| free().next())
         .unwrap_or_else(|| libc::SIGRTMAX());
     exchange(signal, &ours())?;
     // Two that come at once may have taken a signal each: the handler is the same, and the first one's
@@ -73,9 +73,7 @@ pub(super) fn in_place() -> Result<i32, StopError> {
     if let Some(bit) = 1u64.checked_shl(signal as u32 - 1) {
         TAKEN.fetch_or(bit, Ordering::Relaxed);
     }
-    let free =
-        (libc::SIGRTMIN() + 4..=libc::SIGRTMAX()).find(|&free| is_default(free) && is_ours(free));
-    let free = free.ok_or_else(|| {
+    let free = free().find(|&free| is_ours(free)).ok_or_else(|| {
         StopError::System(SystemError {
             call: "finding a free real-time signal",
             source: Error::from_raw_os_error(libc::EBUSY),
@@ -100,8 +98,9 @@ pub fn taken() -> Vec<i32> {
         .collect()
 }
 
-fn first_free() -> Option<i32> {
-    (libc::SIGRTMIN() + 4..=libc::SIGRTMAX()).find(|&signal| is_default(signal))
+/// The real-time signals without a handler, from `SIGRTMIN + 4` on. Signal-safe.
+fn free() -> impl Iterator<Item = i32> {
+    (libc::SIGRTMIN() + 4..=libc::SIGRTMAX()).filter(|&signal| is_default(signal))
 }
 
 /// Returns true if our handler stands for `signal`, after putting it where no handler is. Signal-safe.
