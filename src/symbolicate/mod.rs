@@ -63,6 +63,7 @@ mod samples;
 mod search;
 mod split;
 mod survey;
+mod swift3;
 mod symbolicator;
 mod symbols;
 mod symcache;

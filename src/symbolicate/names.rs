@@ -5,10 +5,14 @@ use std::borrow::Cow;
 use symbolic::common::{Language, Name, NameMangling};
 use symbolic::demangle::{Demangle, DemangleOptions};
 
+use super::swift3;
 use super::symbols::ObjectSymbols;
 
 /// A mangled Rust, C++ or Swift name in its source form; any other name as it is.
 pub(crate) fn demangle(name: &str) -> Cow<'_, str> {
+    if let Some(name) = old_swift(name) {
+        return Cow::Owned(name);
+    }
     let Some(language) = mangling(name) else {
         return Cow::Borrowed(name);
     };
@@ -22,10 +26,16 @@ pub(crate) fn is_mangled(name: &str) -> bool {
     mangling(name).is_some()
 }
 
+/// A name of Swift 3 and before, demangled: symbolic's demangler leaves that mangling out.
+fn old_swift(name: &str) -> Option<String> {
+    let is_old = name.starts_with("_T") && !name.starts_with("_T0");
+    is_old.then(|| swift3::demangle(name))?
+}
+
 /// The language whose mangling a name shows; `Unknown` leaves it to the demangler.
 fn mangling(name: &str) -> Option<Language> {
     let swift = ["$s", "$S", "_$s", "_$S", "_T0", "@__swiftmacro_"];
-    if swift.iter().any(|prefix| name.starts_with(prefix)) {
+    if swift.iter().any(|prefix| name.starts_with(prefix)) || old_swift(name).is_some() {
         return Some(Language::Swift);
     }
     // Its path begins with one of these letters: `_Rb_tree` is of C++'s library, and as plain as can be.
@@ -184,20 +194,12 @@ mod tests {
         );
     }
 
-    /// The mangling that Swift 4 gave up: symbolic's demangler leaves its reader out.
     #[test]
-    fn names_of_swift_3_stay_as_they_are_stored() {
-        for mangled in [
-            "_TF8manglingoi2qqFTSiSi_T_",
-            "_TFC3red11BaseClassEHcfzT1aSi_S0_",
-            "_TTRXFo_iT__iT_zoPs5Error__XFo__dT_zoPS___",
-        ] {
-            assert_eq!(demangle(mangled), mangled);
-            let name = Name::new(mangled, NameMangling::Mangled, Language::Swift);
-            let theirs = name.demangle(DemangleOptions::complete());
-            assert!(theirs.is_none_or(|name| name == mangled));
-            assert!(!agree(mangled, "init") && !is_mangled(mangled));
-        }
+    fn names_of_swift_3_have_their_context() {
+        let mangled = "_TFC3red11BaseClassEHcfzT1aSi_S0_";
+        assert_eq!(demangle(mangled), "red.BaseClassEH.init");
+        assert!(agree(mangled, "init") && !agree(mangled, "BaseClassEH"));
+        assert!(is_mangled(mangled) && !is_mangled("_TIFFOpen") && !is_mangled("_Thread"));
     }
 
     #[test]
