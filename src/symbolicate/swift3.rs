@@ -10,7 +10,7 @@ const LONGEST: usize = 4096;
 
 /// `_TFC4till4Shop4openfT_T_`: `till.Shop.open`. `None` where the name is not of that mangling.
 pub(super) fn demangle(symbol: &str) -> Option<String> {
-    let mut reader = Reader {
+    let mut reader = OldName {
         rest: symbol.strip_prefix("_T")?,
         known: Vec::new(),
         depth: 0,
@@ -20,7 +20,7 @@ pub(super) fn demangle(symbol: &str) -> Option<String> {
 
 /// A module, a type, or a function with what it stands in.
 #[derive(Clone, Default)]
-struct Path {
+struct Place {
     text: String,
     /// Types one within the other: each has a list of generic arguments.
     types: usize,
@@ -32,53 +32,53 @@ struct Path {
     has_type: bool,
 }
 
-impl Path {
-    fn named(&self, name: &str) -> Path {
+impl Place {
+    fn named(&self, name: &str) -> Place {
         let text = match self.is_local {
             true => format!("{name} in {}", self.text),
             false => format!("{}.{name}", self.text),
         };
         let is_local = self.is_local;
-        Path {
+        Place {
             text,
             is_local,
-            ..Path::default()
+            ..Place::default()
         }
     }
 
-    fn of(what: String, path: &Path) -> Path {
+    fn of(what: String, path: &Place) -> Place {
         let text = format!("{what} {}", path.text);
-        Path {
+        Place {
             text,
             is_local: true,
-            ..Path::default()
+            ..Place::default()
         }
     }
 
-    fn swift(name: &str) -> Path {
-        Path {
+    fn swift(name: &str) -> Place {
+        Place {
             text: format!("Swift.{name}"),
             types: 1,
-            ..Path::default()
+            ..Place::default()
         }
     }
 
-    fn module(name: &str) -> Path {
-        Path {
+    fn module(name: &str) -> Place {
+        Place {
             text: name.to_owned(),
-            ..Path::default()
+            ..Place::default()
         }
     }
 }
 
-struct Reader<'a> {
+struct OldName<'a> {
     rest: &'a str,
     /// What `S_`, `S0_`, … stand for.
-    known: Vec<Path>,
+    known: Vec<Place>,
     depth: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> OldName<'a> {
     fn global(&mut self) -> Option<String> {
         const THUNKS: [(&str, &str); 4] = [
             ("To", "@objc "),
@@ -143,7 +143,7 @@ impl<'a> Reader<'a> {
         Some(conforming)
     }
 
-    fn entity(&mut self) -> Option<Path> {
+    fn entity(&mut self) -> Option<Place> {
         self.within(|reader| {
             let is_static = reader.takes("Z");
             if !["F", "v", "I", "i"].iter().any(|kind| reader.takes(kind)) {
@@ -158,7 +158,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn member(&mut self, context: &Path) -> Option<Path> {
+    fn member(&mut self, context: &Place) -> Option<Place> {
         const BARE: [(&str, &str, bool); 6] = [
             ("D", "__deallocating_deinit", false),
             ("d", "deinit", false),
@@ -192,25 +192,25 @@ impl<'a> Reader<'a> {
         for (mark, what) in [("U", "closure"), ("u", "implicit closure")] {
             if self.takes(mark) {
                 let number = self.index()? + 1;
-                let mut path = Path::of(format!("{what} #{number} in"), context);
+                let mut path = Place::of(format!("{what} #{number} in"), context);
                 path.has_type = true;
                 return Some(path);
             }
         }
         if self.takes("A") {
             let what = format!("default argument {} of", self.index()?);
-            return Some(Path::of(what, context));
+            return Some(Place::of(what, context));
         }
         if self.takes("i") {
             let what = "variable initialization expression of".to_owned();
-            return Some(Path::of(what, context));
+            return Some(Place::of(what, context));
         }
         let accessor = ACCESSORS.into_iter().find(|(mark, _)| self.takes(mark));
         let mut path = self.declared(context)?;
         if let Some((_, accessor)) = accessor {
             path = match path.is_local {
                 true => path.named(accessor),
-                false => Path {
+                false => Place {
                     text: format!("{}.{accessor}", path.text),
                     ..path
                 },
@@ -220,7 +220,7 @@ impl<'a> Reader<'a> {
         Some(path)
     }
 
-    fn context(&mut self) -> Option<Path> {
+    fn context(&mut self) -> Option<Place> {
         self.within(|reader| {
             if reader.takes("E") {
                 let module = reader.module()?;
@@ -251,24 +251,24 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn module(&mut self) -> Option<Path> {
+    fn module(&mut self) -> Option<Place> {
         if self.takes("s") {
-            return Some(Path::module("Swift"));
+            return Some(Place::module("Swift"));
         }
         if self.takes("S") {
             return self.substitution();
         }
-        let module = Path::module(&self.identifier()?);
+        let module = Place::module(&self.identifier()?);
         self.known.push(module.clone());
         Some(module)
     }
 
     /// The name of what is declared in a context: local, private or plain.
-    fn declared(&mut self, context: &Path) -> Option<Path> {
+    fn declared(&mut self, context: &Place) -> Option<Place> {
         if self.takes("L") {
             let number = self.index()? + 1;
             let name = self.identifier()?;
-            return Some(Path::of(format!("{name} #{number} in"), context));
+            return Some(Place::of(format!("{name} #{number} in"), context));
         }
         if self.takes("P") {
             let (file, name) = (self.identifier()?, self.identifier()?);
@@ -277,7 +277,7 @@ impl<'a> Reader<'a> {
         Some(context.named(&self.identifier()?))
     }
 
-    fn nominal(&mut self) -> Option<Path> {
+    fn nominal(&mut self) -> Option<Place> {
         if self.takes("S") {
             return self.substitution();
         }
@@ -290,14 +290,14 @@ impl<'a> Reader<'a> {
         Some(path.clone())
     }
 
-    fn type_in(&mut self, context: &Path) -> Option<Path> {
+    fn type_in(&mut self, context: &Place) -> Option<Place> {
         let mut path = self.declared(context)?;
         path.types = context.types + 1;
         self.known.push(path.clone());
         Some(path)
     }
 
-    fn protocol(&mut self) -> Option<Path> {
+    fn protocol(&mut self) -> Option<Place> {
         let context = self.context()?;
         // A substitution may be that of the protocol itself.
         match context.types {
@@ -307,14 +307,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn bound(&mut self) -> Option<Path> {
+    fn bound(&mut self) -> Option<Place> {
         let path = self.nominal()?;
         (0..path.types).try_for_each(|_| self.until_end(|reader| reader.type_().map(drop)))?;
         Some(path)
     }
 
     /// Passes over a type; its name, if it has one.
-    fn type_(&mut self) -> Option<Path> {
+    fn type_(&mut self) -> Option<Place> {
         self.within(|reader| {
             if reader.rest.starts_with(['C', 'V', 'O', 'S', 'a']) {
                 return reader.nominal();
@@ -351,7 +351,7 @@ impl<'a> Reader<'a> {
                 'B' => reader.builtin()?,
                 _ => return None,
             }
-            Some(Path::default())
+            Some(Place::default())
         })
     }
 
@@ -384,7 +384,7 @@ impl<'a> Reader<'a> {
         }
         match kind {
             'w' => self.associated(),
-            'W' => self.until_end(Reader::associated),
+            'W' => self.until_end(OldName::associated),
             _ => Some(()),
         }
     }
@@ -396,7 +396,7 @@ impl<'a> Reader<'a> {
         if self.takes("P") {
             self.protocol()?;
         }
-        let name = Path::module(&self.identifier()?);
+        let name = Place::module(&self.identifier()?);
         self.known.push(name);
         Some(())
     }
@@ -427,7 +427,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Behind `S`.
-    fn substitution(&mut self) -> Option<Path> {
+    fn substitution(&mut self) -> Option<Place> {
         const KNOWN: [(&str, &str); 15] = [
             ("a", "Array"),
             ("b", "Bool"),
@@ -446,13 +446,13 @@ impl<'a> Reader<'a> {
             ("u", "UInt"),
         ];
         if let Some((_, name)) = KNOWN.into_iter().find(|(mark, _)| self.takes(mark)) {
-            return Some(Path::swift(name));
+            return Some(Place::swift(name));
         }
         if self.takes("o") {
-            return Some(Path::module("__C"));
+            return Some(Place::module("__C"));
         }
         if self.takes("C") {
-            return Some(Path::module("__C_Synthesized"));
+            return Some(Place::module("__C_Synthesized"));
         }
         let index = self.index()?;
         self.known.get(index).cloned()
@@ -505,7 +505,7 @@ impl<'a> Reader<'a> {
     }
 
     /// One level deeper; `None` where that is too deep, or the name too long.
-    fn within(&mut self, read: impl FnOnce(&mut Self) -> Option<Path>) -> Option<Path> {
+    fn within(&mut self, read: impl FnOnce(&mut Self) -> Option<Place>) -> Option<Place> {
         self.depth += 1;
         let path = (self.depth < DEPTH).then(|| read(self))?;
         self.depth -= 1;
@@ -514,9 +514,9 @@ impl<'a> Reader<'a> {
 }
 
 /// A type that a module extends.
-fn extended(module: &Path, path: Path) -> Path {
+fn extended(module: &Place, path: Place) -> Place {
     let text = format!("(extension in {}):{}", module.text, path.text);
-    Path { text, ..path }
+    Place { text, ..path }
 }
 
 #[cfg(test)]
