@@ -16,6 +16,7 @@ pub(super) fn follow(code: &[u8], at: u64, frame: &mut FrameState) -> Option<(u6
         Successor::Behind => {
             load_or_store(word, frame);
             arithmetic(word, frame);
+            note_number(word, frame);
             move_link(word, frame);
             // cmp sp, x9
             let compared = frame
@@ -23,7 +24,10 @@ pub(super) fn follow(code: &[u8], at: u64, frame: &mut FrameState) -> Option<(u6
                 .is_some_and(|(register, _)| word == 0xeb20_63ff | u32::from(register) << 16);
             frame.at_bound = compared;
         }
-        Successor::BehindCall => frame.link_lost |= frame.return_address.is_none(),
+        Successor::BehindCall => {
+            frame.link_lost |= frame.return_address.is_none();
+            frame.number = None;
+        }
         // b.ne
         Successor::Branch(target) => {
             frame.leave_loop(at, target, word & 0xff00_001f == 0x5400_0001)
@@ -31,6 +35,31 @@ pub(super) fn follow(code: &[u8], at: u64, frame: &mut FrameState) -> Option<(u6
         _ => {}
     }
     Some((4, next))
+}
+
+/// `mov x12, #imm`, by which GCC moves sp where a frame is large, and whatever else writes that register.
+fn note_number(word: u32, frame: &mut FrameState) {
+    let register = (word & 31) as u8;
+    let half = u64::from(word >> 5 & 0xffff) << (16 * (word >> 21 & 3));
+    let before = frame.number.filter(|known| known.0 == register);
+    let value = match word >> 23 {
+        // movz
+        0xa5 | 0x1a5 => Some(half),
+        // movk, into the upper half
+        0x1e5 if word >> 21 & 3 == 1 => {
+            before.map(|(_, value)| u64::from(value as u32 & 0xffff) | half)
+        }
+        // orr of a run of ones
+        0x164 if word & 0xffc0_03e0 == 0xb240_03e0 => {
+            let ones = u64::MAX >> (63 - (word >> 10 & 63));
+            Some(ones.rotate_right(word >> 16 & 63))
+        }
+        _ => None,
+    };
+    let value = value.and_then(|value| i32::try_from(value).ok());
+    if value.is_some() || before.is_some() && writes(word, register.into()) {
+        frame.number = value.map(|value| (register, value));
+    }
 }
 
 /// Returns the target of a branch whose distance has `bits` bits, the lowest of them at bit `low`.
@@ -333,6 +362,13 @@ fn arithmetic(word: u32, frame: &mut FrameState) {
     // add and sub (extended register), and (immediate): the forms that may write sp
     let writes_sp = word & 0xbfe0_0000 == 0x8b20_0000 || word & 0xff80_0000 == 0x9200_0000;
     if to == SP && writes_sp {
-        frame.sp = None;
+        let number = frame
+            .number
+            .filter(|known| u32::from(known.0) == word >> 16 & 31);
+        match (number, word & 0xffe0_ffff) {
+            (Some((_, up)), 0x8b20_63ff) => frame.move_sp(-up),
+            (Some((_, down)), 0xcb20_63ff) => frame.move_sp(down),
+            _ => frame.sp = None,
+        }
     }
 }

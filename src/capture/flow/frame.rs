@@ -15,8 +15,8 @@ pub(super) struct FrameState {
     pub(super) return_address: Option<i32>,
     /// Place of the caller's frame pointer; `None` while fp still holds it.
     pub(super) saved_fp: Option<i32>,
-    /// Value of x86_64's eax, if it is known, for `sub %rax, %rsp`.
-    pub(super) eax: Option<i32>,
+    /// A register whose value is known, and that: for `sub %rax, %rsp`, `add sp, sp, x12`.
+    pub(super) number: Option<(u8, i32)>,
     /// A register that points below sp, and CFA - that: how far a loop will move sp down, page by
     /// page, so that no guard page is passed over.
     pub(super) bound: Option<(u8, i32)>,

@@ -134,7 +134,7 @@ fn effect(i: &Instruction, frame: &mut FrameState) {
             frame.sp = frame.fp.and_then(|fp| fp.checked_sub(8));
             (frame.saved_fp, frame.fp, frame.left) = (None, None, true);
         }
-        0xb8 if number == 0 => frame.eax = immediate,
+        0xb8 if number == 0 => frame.number = immediate.map(|value| (0, value)),
         0x81 | 0x83 if in_register(RSP) => match (group, immediate) {
             (Some(0), Some(up)) => frame.move_sp(up.wrapping_neg()),
             (Some(5), Some(down)) => frame.move_sp(down),
@@ -203,8 +203,8 @@ fn effect(i: &Instruction, frame: &mut FrameState) {
                 frame.fp = sum;
             }
         }
-        0x29 if in_register(RSP) && to == Some(0) => match frame.eax {
-            Some(down) => frame.move_sp(down),
+        0x29 if in_register(RSP) && to == Some(0) => match frame.number {
+            Some((_, down)) => frame.move_sp(down),
             None => frame.sp = None,
         },
         // other sums into rsp

@@ -162,3 +162,43 @@ fn a_frame_pointer_that_is_saved_without_a_push_is_found_there() {
         ]
     );
 }
+
+/// The code that GCC 12 makes for arm64 of a function with 16,400 bytes of its own.
+#[test]
+fn a_frame_that_is_moved_by_a_register_is_as_large_as_its_number() {
+    // mov x12, #0x4030; sub sp, sp, x12; stp x29, x30, [sp]; mov x29, sp; stp x19, x20, [sp, #16];
+    // mov w19, w0; bl; ldp x29, x30, [sp]; mov x12, #0x4030; ldp x19, x20, [sp, #16]; add sp, sp, x12; ret
+    let words = [
+        0xd288_060cu32,
+        0xcb2c_63ff,
+        0xa900_7bfd,
+        0x9100_03fd,
+        0xa901_53f3,
+        0x2a00_03f3,
+        0x9400_1000,
+        0xa940_7bfd,
+        0xd288_060c,
+        0xa941_53f3,
+        0x8b2c_63ff,
+        0xd65f_03c0,
+    ];
+    let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let entered = Rule::frame(Base::Sp, 0, None, None);
+    let down = Rule::frame(Base::Sp, 0x4030, None, None);
+    let body = Rule::frame(Base::Fp, 0x4030, Some(-0x4028), Some(-0x4030));
+    assert_eq!(
+        rules(Arch::Arm64, &code, &[4, 8, 16, 28, 32, 36, 40, 44]),
+        [entered, down, body, body, down, down, down, entered]
+    );
+    // mov x12, #imm in its other forms: movk, a run of ones; another value is none.
+    let of = |before: &[u32]| {
+        let words = [before, &[0xcb2c_63ff, 0xd503_201f]].concat();
+        let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        rules(Arch::Arm64, &code, &[words.len() as u64 * 4 - 4])[0]
+    };
+    let below = |size| Rule::frame(Base::Sp, size, None, None);
+    assert_eq!(of(&[0xd288_060c, 0xf2a0_002c]), below(0x1_4030));
+    assert_eq!(of(&[0xb27c_33ec]), below(0x1_fff0));
+    // mov x12, x0
+    assert_eq!(of(&[0xd288_060c, 0xaa00_03ec]), None);
+}
