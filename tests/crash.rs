@@ -35,6 +35,8 @@ mod near;
 mod neighbours;
 #[path = "crash/panics.rs"]
 mod panics;
+#[path = "crash/parts.rs"]
+mod parts;
 mod seccomp;
 #[path = "crash/signals.rs"]
 mod signals;
@@ -46,8 +48,6 @@ mod taken;
 mod undecided;
 #[path = "crash/within.rs"]
 mod within;
-#[path = "crash/writer_thread.rs"]
-mod writer_thread;
 
 use std::path::Path;
 
@@ -80,7 +80,7 @@ fn main() {
         .chain(near::trials())
         .chain(neighbours::trials())
         .chain(panics::trials())
-        .chain(writer_thread::trials())
+        .chain(parts::trials())
         .chain(taken::trials())
         .chain(undecided::trials())
         .chain(within::trials())
@@ -144,7 +144,7 @@ fn roles(role: &str, folder: &Path) {
             || near::role(role, folder)
             || neighbours::role(role, folder)
             || panics::role(role, folder)
-            || writer_thread::role(role, folder)
+            || parts::role(role, folder)
             || taken::role(role, folder)
             || undecided::role(role, folder)
             || within::role(role, folder) => {}

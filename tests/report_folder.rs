@@ -187,16 +187,7 @@ fn other_files() {
         file("empty".into(), b""),
     ]
     .into();
-    for ending in [
-        "partial",
-        "beside",
-        "spare",
-        "spare-beside",
-        "wedjat",
-        "damaged",
-        "launch",
-        "joined",
-    ] {
+    for ending in ["partial", "spare", "wedjat", "damaged", "launch"] {
         // Our endings; our names, but not what is in it; and what is in ours under another name.
         theirs.extend([
             file(format!("film.{ending}"), b"film"),
@@ -211,7 +202,7 @@ fn other_files() {
             b"wedjat, a diary",
         ),
         file(
-            "2000-02-03T04-05-06.789Z-live-0a1b2c3d.beside".into(),
+            "2000-02-03T04-05-06.789Z-live-0a1b2c3d.spare".into(),
             b"another diary",
         ),
         file(".probe-mine".into(), b"wedjat"),

@@ -178,8 +178,6 @@ impl MonitorBuilder {
             #[cfg(target_vendor = "apple")]
             run_loop: None,
             watchdog: None,
-            #[cfg(target_os = "linux")]
-            writer_thread: None,
             helper: Some(helper),
             _folder: folder.clone(),
             _record: record,
@@ -196,10 +194,6 @@ impl MonitorBuilder {
             let folder = open()?.with_reserve(CRASH_RESERVE);
             let recorder = CrashRecorder::new(facts.clone(), folder, &limits, wanted.near_memory);
             prepare_crash(recorder.map_err(memory)?);
-            #[cfg(target_os = "linux")]
-            {
-                monitor.writer_thread = Some(crash::WriterThread::spawn().map_err(thread)?);
-            }
             abort::install();
             terminate::install();
             TERMINATE.store(true, Ordering::SeqCst);

@@ -74,9 +74,6 @@ pub struct Monitor {
     run_loop: Option<crate::trigger::run_loop::RunLoop>,
     load: Option<LoadWatch>,
     watchdog: Option<Watchdog>,
-    /// Writes crash reports.
-    #[cfg(target_os = "linux")]
-    writer_thread: Option<crash::WriterThread>,
     helper: Option<Helper>,
     _folder: Arc<Folder>,
     // After the threads: its last word is that the monitor was uninstalled.
@@ -365,8 +362,6 @@ impl Drop for Monitor {
                 self.helper.take(),
             );
             std::mem::forget(threads);
-            #[cfg(target_os = "linux")]
-            std::mem::forget(self.writer_thread.take());
             #[cfg(target_vendor = "apple")]
             std::mem::forget(run_loop);
             return;
@@ -375,10 +370,6 @@ impl Drop for Monitor {
         self.load = None;
         self.watchdog = None;
         GAUGES.set_watchdog(0);
-        #[cfg(target_os = "linux")]
-        {
-            self.writer_thread = None;
-        }
         self.helper = None;
         store::set_launch(None);
     }

@@ -15,6 +15,7 @@ pub mod directory;
 pub mod exit;
 pub mod file;
 pub(crate) mod forked;
+pub(crate) mod guarded;
 mod kept;
 #[cfg(target_os = "linux")]
 mod linux;

@@ -124,15 +124,6 @@ pub fn set_default(signal: i32) {
     }
 }
 
-/// Puts back the handler before of each signal for which `handler` is in place.
-///
-/// Signal-safe.
-pub fn restore_all(handler: Handler) {
-    for signal in 1..=MAX_SIGNAL as i32 {
-        restore_if_ours(signal, handler);
-    }
-}
-
 /// Puts back the handler of `signal` before, but only if `handler` is still the one in place: a
 /// handler that was installed over ours stays, and the one before us is still kept for it.
 ///
@@ -377,16 +368,8 @@ pub fn pause(nanoseconds: i64) {
     unsafe { libc::nanosleep(&time, std::ptr::null_mut()) };
 }
 
-/// Sends `signal` to the calling thread, unblocked, so that it acts at once.
-///
-/// Signal-safe.
-pub fn raise_here(signal: i32) {
-    // SAFETY: plain system calls on this thread; the set is initialised before use.
-    unsafe {
-        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-        libc::sigemptyset(set.as_mut_ptr());
-        libc::sigaddset(set.as_mut_ptr(), signal);
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), std::ptr::null_mut());
-    }
-    send::to_self(signal);
+/// Sends `signal` to a thread of this process. Signal-safe.
+#[cfg(target_os = "linux")]
+pub fn send(thread: super::Thread, signal: i32) {
+    send::to(thread, signal);
 }

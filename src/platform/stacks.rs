@@ -33,42 +33,6 @@ pub fn ensure_alternate_stack(size: usize, touched: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Runs `work` with an alternate signal stack of `size` bytes, all there at once, and a guard page below;
-/// then the thread has the one it had before, and the memory is given back. Where it cannot be had, `work`
-/// runs without.
-#[cfg(target_os = "linux")]
-pub fn with_alternate_stack(size: usize, work: impl FnOnce()) {
-    struct Restore(Option<(libc::stack_t, *mut u8, usize)>);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            if let Some((before, memory, size)) = self.0.take() {
-                // SAFETY: the thread's stack of before, which is still there; ours is unmapped only once no
-                // handler can be started on it, and none is running, since this runs on the thread itself.
-                unsafe {
-                    if libc::sigaltstack(&before, std::ptr::null_mut()) == 0 {
-                        let page = libc::sysconf(libc::_SC_PAGESIZE) as usize;
-                        libc::munmap(memory.sub(page).cast(), size + page);
-                    }
-                }
-            }
-        }
-    }
-    let mut before = MaybeUninit::<libc::stack_t>::uninit();
-    let restore = map_stack(size, size).ok().and_then(|memory| {
-        let stack = libc::stack_t {
-            ss_sp: memory.cast(),
-            ss_flags: 0,
-            ss_size: size,
-        };
-        // SAFETY: the structures outlive the call, which fills `before` where it succeeds.
-        let set = unsafe { libc::sigaltstack(&stack, before.as_mut_ptr()) } == 0;
-        // SAFETY: as above.
-        set.then(|| (unsafe { before.assume_init() }, memory, size))
-    });
-    let _restore = Restore(restore);
-    work();
-}
-
 /// Runs `work`, which stands on another stack, with `stack` for signals: without one, what comes meanwhile is handled on
 /// the stack that `work` runs on. Where `work` does not return, the thread keeps that. Signal-safe.
 ///

@@ -11,15 +11,9 @@ pub const WHOLE: &str = "wedjat";
 pub const DAMAGED: &str = "damaged";
 /// Ending of a report that will never be sent.
 pub const REFUSED: &str = "refused";
-/// The ending of what a second thread had to write of the same report: the next launch puts the two
-/// together.
-pub const FALLBACK: &str = "beside";
-
 /// The ending of an empty file that is kept open for the next crash: no report before its first byte.
 /// Behind that, where it could not be given another name, the next launch does it.
 pub const SPARE: &str = "spare";
-/// The same for what a second thread may have to write.
-pub const SPARE_FALLBACK: &str = "spare-beside";
 
 /// A file name without heap: a C string in place, at most 95 bytes long.
 #[derive(Debug, Clone, Copy)]
@@ -166,8 +160,8 @@ mod tests {
 
     #[test]
     fn our_own_names_are_known_and_no_others() {
-        let name = Name::new(1_709_251_199_987_654_321, "slow_frames", &ID, FALLBACK);
-        assert_eq!(ending_of(name.as_str()), Some(FALLBACK));
+        let name = Name::new(1_709_251_199_987_654_321, "slow_frames", &ID, REFUSED);
+        assert_eq!(ending_of(name.as_str()), Some(REFUSED));
         for other in [
             "",
             "film.partial",

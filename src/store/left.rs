@@ -9,7 +9,7 @@ use std::io;
 use std::time::Instant;
 
 use super::unfinished;
-use super::{FALLBACK, PARTIAL, SPARE, SPARE_FALLBACK, ending, fallback, launch, named, spare};
+use super::{PARTIAL, SPARE, ending, launch, spare};
 use crate::platform::directory::Directory;
 use crate::report::limits;
 
@@ -19,7 +19,7 @@ const MOST_ENTRIES: usize = 1_000;
 const MOST: usize = 32;
 
 /// The endings of files that are not finished.
-const UNFINISHED: [&str; 5] = [PARTIAL, FALLBACK, SPARE, SPARE_FALLBACK, launch::ENDING];
+const UNFINISHED: [&str; 3] = [PARTIAL, SPARE, launch::ENDING];
 
 /// Bounds on the work that is done at once.
 #[derive(Debug, Clone, Copy)]
@@ -80,25 +80,18 @@ pub(crate) fn close(folder: &Directory, left: &[String], effort: Effort) {
     let mut reports = BTreeSet::new();
     for (done, name) in left.iter().rev().enumerate() {
         // One that cannot be named now stays for a later launch.
-        let settled = |then| match effort.is_spent(done) {
-            true => None,
-            false => spare::settle(folder, name, then, effort.bytes).ok()?,
-        };
-        let report = match ending(name) {
-            Some(PARTIAL | FALLBACK) => Some(name.clone()),
-            Some(SPARE) => settled(PARTIAL),
-            Some(SPARE_FALLBACK) => settled(FALLBACK),
+        let settled = || spare::settle(folder, name, effort.bytes).unwrap_or(None);
+        reports.extend(match ending(name) {
+            Some(PARTIAL) => Some(name.clone()),
+            Some(SPARE) if !effort.is_spent(done) => settled(),
             _ => None,
-        };
-        reports.extend(report.map(|name| named(&name, PARTIAL)));
+        });
     }
     for (done, partial) in reports.iter().rev().enumerate() {
         if effort.is_spent(done) {
             break;
         }
-        // First its fallback file: half of it must not be taken for the whole. One that cannot be closed
-        // now (gone, or not ours to write) stays for a later launch.
-        let _ = fallback::join(folder, &named(partial, FALLBACK), effort.bytes);
+        // One that cannot be closed now (gone, or not ours to write) stays for a later launch.
         let _ = super::close_partial(folder, partial, effort.bytes);
     }
 }
@@ -130,7 +123,7 @@ mod tests {
         let folder = Folder::new(directory, path).unwrap().with_list(list);
         let names = [
             c"1700000000123456789-0a1b2c3d.launch",
-            c"2024-02-29T23-59-59.987Z-crash-0a1b2c3d.beside",
+            c"2024-02-29T23-59-59.987Z-crash-0a1b2c3d.spare",
             c"2024-02-29T23-59-59.987Z-stall-0a1b2c3d.partial",
         ];
         for name in names {

@@ -5,19 +5,16 @@
 //! `.partial` that is not locked was left by a process that is gone: [`reports`] cuts it to its last
 //! whole section, closes it with `closed_by: next_launch` and renames it.
 //!
-//! A running process that reports crashes keeps up to two empty files there, `.spare` and
-//! `.spare-beside`, for a crash in which it can open none any more. They are no reports, for readers and
-//! for limits alike, before something is written to them; where the process was denied to rename them
-//! then, [`reports`] does it.
+//! A running process that reports crashes keeps an empty file there, `.spare`, for a crash in which it can open none any
+//! more. It is no report, for readers and for limits alike, before something is written to it; where the process was
+//! denied to rename it then, [`reports`] does it.
 //!
 //! A report that is never to be sent again lies there as `.refused`, one of which nothing could be read as `.damaged`.
-//! `.beside` is the dying thread's part of a crash report, which the next launch joins; `.launch` a launch's record;
-//! `.unfinished` the list of files begun.
+//! `.launch` is a launch's record, `.unfinished` the list of files begun.
 //!
 //! Whatever else lies in the folder is left alone: what is renamed, cut or removed has a name that only
 //! this crate gives, and begins as such a file does.
 
-mod fallback;
 pub(crate) mod launch;
 pub(crate) mod left;
 mod out_of_memory;
@@ -42,9 +39,7 @@ pub use launch::{EndedLaunch, HowEnded, launches};
 pub use send::{Answer, Sent, send};
 pub(crate) use tidy::{OVERSIZED, Tidying};
 
-pub(crate) use crate::report::name::{
-    DAMAGED, FALLBACK, Name, PARTIAL, REFUSED, SPARE, SPARE_FALLBACK, WHOLE,
-};
+pub(crate) use crate::report::name::{DAMAGED, Name, PARTIAL, REFUSED, SPARE, WHOLE};
 
 /// The launch id of the monitor that runs in this process, in two halves; 0 where none does.
 static LAUNCH: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];

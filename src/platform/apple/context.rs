@@ -43,6 +43,25 @@ pub unsafe fn registers(context: *const libc::ucontext_t) -> [u64; REGISTERS] {
     from_state(state)
 }
 
+/// Has the thread go on at `pc` with the stack pointer `sp`, once the handler returns. Signal-safe.
+///
+/// # Safety
+/// - `context` is the third argument of a handler that was installed with `SA_SIGINFO`, and that
+///   handler has not returned.
+/// - The code there expects that.
+pub unsafe fn go_on_at(context: *mut libc::ucontext_t, pc: usize, sp: usize) {
+    let (at_sp, at_pc) = match cfg!(target_arch = "aarch64") {
+        true => (31, 32),
+        false => (7, 16),
+    };
+    // SAFETY: as in `registers`.
+    unsafe {
+        let state = (*context).uc_mcontext.cast::<u64>().add(2);
+        state.add(at_sp).write(sp as u64);
+        state.add(at_pc).write(pc as u64);
+    }
+}
+
 /// The registers of the thread whose port has this name; `None` where the kernel does not give them. Signal-safe.
 pub(super) fn of_thread(port: u32) -> Option<[u64; REGISTERS]> {
     let mut state = [0u64; STATE_WORDS];

@@ -51,6 +51,27 @@ pub unsafe fn registers(context: *const libc::ucontext_t) -> [u64; REGISTERS] {
     file
 }
 
+/// Has the thread go on at `pc` with the stack pointer `sp`, once the handler returns. Signal-safe.
+///
+/// # Safety
+/// - `context` is the third argument of a handler that was installed with `SA_SIGINFO`, and that
+///   handler has not returned.
+/// - The code there expects that.
+pub unsafe fn go_on_at(context: *mut libc::ucontext_t, pc: usize, sp: usize) {
+    // SAFETY: the caller vouches for the context.
+    let machine = unsafe { &mut (*context).uc_mcontext };
+    #[cfg(target_arch = "x86_64")]
+    for (register, value) in [(libc::REG_RIP, pc), (libc::REG_RSP, sp)] {
+        if let Some(slot) = machine.gregs.get_mut(register as usize) {
+            *slot = value as i64;
+        }
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        (machine.pc, machine.sp) = (pc as u64, sp as u64);
+    }
+}
+
 /// Sets the pc back to the instruction that raised `signal`, which is behind it: a breakpoint or a system call. `false`
 /// where there is none. Signal-safe.
 ///

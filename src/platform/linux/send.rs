@@ -1,6 +1,7 @@
 //! Sending a signal to the calling thread, and the sender of one.
 
 use super::{errno, set_errno};
+use crate::platform::Thread;
 
 /// Queues `signal` again for the calling thread, with the facts that it came with. Signal-safe.
 ///
@@ -22,11 +23,13 @@ pub unsafe fn again(signal: i32, info: *mut libc::siginfo_t) {
 
 /// Sends `signal` to the calling thread. Signal-safe.
 pub fn to_self(signal: i32) {
-    // SAFETY: plain system calls on this process and thread.
-    unsafe {
-        let thread = libc::syscall(libc::SYS_gettid);
-        libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, signal);
-    }
+    to(Thread::current(), signal);
+}
+
+/// Sends `signal` to a thread of this process. Signal-safe.
+pub fn to(thread: Thread, signal: i32) {
+    // SAFETY: a plain system call.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread.tid(), signal) };
 }
 
 /// Returns true if a process sent the signal that has this `si_code`. Source: sigaction(2).

@@ -1,29 +1,116 @@
-//! The parts of a crash report: what stands in each, and in which order one writer writes those that it can claim.
+//! The parts of a crash report: what stands in each, and what becomes of a report of which one was cut off.
 //!
 //! Signal-safe throughout.
 
 use std::time::Duration;
 
-use super::{Cause, CrashRecorder, CrashWork, REFRESH_WAIT};
+use super::cause::Cause;
+use super::{CrashRecorder, CrashWork};
 use crate::capture::{ImageTable, ImagesGuard};
 use crate::platform::{Thread, ThreadName};
 use crate::recorder::helper::{Helper, Renewals};
 use crate::recorder::work::{self, Work, view};
 use crate::recorder::{Recording, ReportBuffers};
-use crate::report::{CaptureView, EventView, Found, RawFrame, SignalView, ThreadView};
+use crate::report::{CaptureView, EventKind, EventView, Found, RawFrame, SignalView, ThreadView};
+use crate::store::launch;
 use crate::trigger::crash::{CrashPart, Crashed};
 use crate::trigger::panic::Pending;
 use crate::trigger::signal_names::{code_name, signal_name};
 use crate::trigger::terminate::Exception;
 
-impl CrashWork {
-    /// Writes `event`. Signal-safe.
-    pub fn event(&mut self, cause: &Cause, crashed: &Crashed) {
-        let Some(recording) = &mut self.recording else {
+/// A crash in unknown code waits at most so long for a fresh image table, nanoseconds.
+const REFRESH_WAIT: u64 = 50_000_000;
+
+/// A report while it is written.
+pub(super) struct CrashReport<'a> {
+    recorder: &'a CrashRecorder,
+    work: &'a mut CrashWork,
+    crashed: &'a Crashed,
+    cause: Option<Cause>,
+    images: ImagesGuard,
+    cost: CaptureView<'static>,
+    /// Where the first part that was cut off stood.
+    cut: Option<&'static str>,
+}
+
+impl<'a> CrashReport<'a> {
+    pub fn new(
+        recorder: &'a CrashRecorder,
+        work: &'a mut CrashWork,
+        crashed: &'a Crashed,
+    ) -> CrashReport<'a> {
+        CrashReport {
+            recorder,
+            work,
+            crashed,
+            cause: None,
+            images: ImageTable::enter(),
+            cost: CaptureView::default(),
+            cut: None,
+        }
+    }
+
+    /// Writes it. A part that is cut off before any of it stands is tried a second time.
+    pub fn write(&mut self) {
+        for part in CrashPart::ALL {
+            let before = self.length();
+            for _ in 0..2 {
+                let Some(cut) = part.write(&mut || self.part(part)) else {
+                    break;
+                };
+                self.cut = self.cut.or(Some(cut));
+                if let Some(recording) = &mut self.work.recording {
+                    // A section may be in the file that was not counted yet.
+                    recording.settle();
+                }
+                if self.length() != before {
+                    break;
+                }
+            }
+        }
+        // Where that is cut off, too, the next launch closes what stands.
+        self.close();
+    }
+
+    fn length(&self) -> u64 {
+        self.work.recording.as_ref().map_or(0, Recording::length)
+    }
+
+    fn part(&mut self, part: CrashPart) {
+        match part {
+            CrashPart::Open => self.open(),
+            CrashPart::Event => self.event(),
+            CrashPart::Thread => self.thread(),
+            CrashPart::Vitals => self.vitals(),
+            CrashPart::Threads => self.threads(),
+            CrashPart::Close => self.close(),
+        }
+    }
+
+    fn open(&mut self) {
+        let cause = self.cause.insert(Cause::of(self.crashed));
+        let CrashRecorder {
+            facts,
+            folder,
+            spare,
+            ..
+        } = self.recorder;
+        let (kind, buffers) = (cause.kind(), &mut self.work.work.buffers);
+        let stamp = self.crashed.stamp;
+        // Without a file nothing more is written.
+        let begun = Recording::begin_as(folder, facts, kind, buffers, stamp, spare.as_ref());
+        self.work.recording = begun.ok();
+        if self.work.recording.is_some() {
+            launch::crashes(kind == EventKind::Panic);
+        }
+    }
+
+    fn event(&mut self) {
+        let (Some(recording), Some(cause)) = (&mut self.work.recording, &self.cause) else {
             return;
         };
-        let signal = &crashed.signal;
-        let thread = ThreadName::of(crashed.thread);
+        let signal = &self.crashed.signal;
+        let thread = ThreadName::of(self.crashed.thread);
         let panicking = cause.panic.as_ref().and_then(|_| thread.as_str());
         let view = EventView {
             kind: cause.kind(),
@@ -36,67 +123,85 @@ impl CrashWork {
                 address: signal.address,
                 ..SignalView::default()
             }),
-            reason: crashed.exception,
+            reason: self.crashed.exception,
             name: cause.exception.as_ref().map(Exception::name).or(panicking),
             message: cause.message(),
             location: cause.panic.as_ref().map(Pending::location),
             ..EventView::default()
         };
-        recording.event(&mut self.work.buffers, &view);
+        recording.event(&mut self.work.work.buffers, &view);
     }
 
-    /// Writes the parts between the event and the end, and gives what they cost; `None` where another
-    /// writer has taken one over. Signal-safe.
-    pub fn parts(
-        &mut self,
-        recorder: &CrashRecorder,
-        cause: &Cause,
-        crashed: &Crashed,
-    ) -> Option<CaptureView<'static>> {
-        let (recording, work) = (self.recording.as_mut()?, &mut self.work);
-        let mut cost = CaptureView::default();
-        let mut images = ImageTable::enter();
-        if crashed.claim(CrashPart::Thread) {
-            if images.find(crashed.registers.pc()).is_none() {
-                // A library that was loaded since? The helper thread may call the loader, this one may not.
-                drop(images);
-                Helper::refresh_within(REFRESH_WAIT);
-                images = ImageTable::enter();
-            }
-            cost = thread(recording, work, &images, crashed);
-            if let Some(exception) = &cause.exception {
-                let buffers = &mut work.buffers;
-                thrown(recording, buffers, &mut self.thrown, &images, exception);
-            }
-            crashed.done(CrashPart::Thread)?;
-        }
-        if crashed.claim(CrashPart::Vitals) {
-            recording.vitals_and_context(&mut work.buffers);
-            if recorder.near_memory {
-                let address = crashed.signal.address;
-                super::near::write(recording, &mut work.buffers, &crashed.registers, address);
-            }
-            crashed.done(CrashPart::Vitals)?;
-        }
-        if crashed.claim(CrashPart::Threads) {
-            let done = [crashed.thread, Thread::current()];
-            let others = |thread| !done.contains(&thread);
-            let tally = work.write_threads(recording, &mut images, Renewals::none(), others);
-            tally.put_into(&mut cost);
-            crashed.done(CrashPart::Threads)?;
-        }
-        Some(cost)
-    }
-
-    /// Writes the end and gives the file its name: whether it is whole. Signal-safe.
-    pub fn close(&mut self, recorder: &CrashRecorder, cost: &CaptureView<'_>) -> bool {
-        let Some(mut recording) = self.recording.take() else {
-            return false;
+    fn thread(&mut self) {
+        let CrashWork {
+            work,
+            thrown: frames,
+            recording: Some(recording),
+        } = &mut *self.work
+        else {
+            return;
         };
-        let buffers = &mut self.work.buffers;
-        recording.cost(buffers, cost);
+        if self.images.find(self.crashed.registers.pc()).is_none() {
+            // A library that was loaded since? The helper thread may call the loader, this one may not.
+            Helper::refresh_within(REFRESH_WAIT);
+            self.images = ImageTable::enter();
+        }
+        self.cost = thread(recording, work, &self.images, self.crashed);
+        if let Some(exception) = self
+            .cause
+            .as_ref()
+            .and_then(|cause| cause.exception.as_ref())
+        {
+            let buffers = &mut work.buffers;
+            thrown(recording, buffers, frames, &self.images, exception);
+        }
+    }
+
+    fn vitals(&mut self) {
+        let Some(recording) = &mut self.work.recording else {
+            return;
+        };
+        let buffers = &mut self.work.work.buffers;
+        recording.vitals_and_context(buffers);
+        if self.recorder.near_memory {
+            let Crashed {
+                signal, registers, ..
+            } = self.crashed;
+            super::near::write(recording, buffers, registers, signal.address);
+        }
+    }
+
+    fn threads(&mut self) {
+        let Some(recording) = &mut self.work.recording else {
+            return;
+        };
+        let done = [self.crashed.thread, Thread::current()];
+        let others = |thread| !done.contains(&thread);
+        let (work, images) = (&mut self.work.work, &mut self.images);
+        let tally = work.write_threads(recording, images, Renewals::none(), others);
+        tally.put_into(&mut self.cost);
+    }
+
+    /// Writes the end and gives the file its name.
+    fn close(&mut self) {
+        let Some(mut recording) = self.work.recording.take() else {
+            return;
+        };
+        let buffers = &mut self.work.work.buffers;
+        if self.cut.is_some() {
+            // Frames that stand may name images that do not yet.
+            recording.images(buffers, &self.images);
+        }
+        let cut = self.cut.or(self.cost.cut);
+        recording.cost(buffers, &CaptureView { cut, ..self.cost });
         recording.loss(buffers);
-        recording.finish(&recorder.folder, buffers).is_ok()
+        let is_whole = recording.finish(&self.recorder.folder, buffers).is_ok();
+        if let Some(pending) = self.cause.as_ref().and_then(|cause| cause.panic.as_ref())
+            && is_whole
+        {
+            // One death, one report: what the panic hook wrote is part of this one.
+            pending.remove_files(&self.recorder.folder);
+        }
     }
 }
 
@@ -110,11 +215,12 @@ fn thread(
     let mut named = [("", 0); 40];
     let slots = crashed.registers.named().zip(&mut named);
     let count = slots.map(|(one, slot)| *slot = one).count();
+    let name = ThreadName::of(crashed.thread);
     let thread = ThreadView {
         crashed: true,
         cpu: (crashed.thread.progress()).map(|now| Duration::from_nanos(now.cpu)),
         registers: named.get(..count).unwrap_or_default(),
-        ..view(crashed.thread, &crashed.name)
+        ..view(crashed.thread, &name)
     };
     let captured = work.capturer.capture_context(&crashed.registers, images);
     let cost = work::cost(&captured);

@@ -17,7 +17,7 @@ use crate::report::{
     AppView, CaptureView, ClosedBy, EventKind, EventView, HeadView, LossView, OsView, ReportWriter,
     Sink, SinkError, StallEndView,
 };
-use crate::store::{FALLBACK, Name, PARTIAL, WHOLE, fresh_id};
+use crate::store::{Name, PARTIAL, WHOLE, fresh_id};
 use crate::trigger::crash::Stamp;
 use crate::trigger::loss::{self, LOSSES, LossReason};
 use crate::vitals::GAUGES;
@@ -48,8 +48,6 @@ pub(crate) struct Recording {
     torn: bool,
     /// True if sections are missing, and the file does not say so.
     is_missing_unsaid: bool,
-    /// Ending of its name while it is written.
-    ending: &'static str,
     /// The name that it has instead, where it was made beforehand and could not be renamed.
     misnamed: Option<Name>,
     /// True if it holds images that no frame points into.
@@ -71,7 +69,7 @@ impl Recording {
             time: clock::realtime(),
             id: fresh_id(),
         };
-        let begun = Recording::begin_as(folder, facts, event.kind, buffers, stamp, PARTIAL, None);
+        let begun = Recording::begin_as(folder, facts, event.kind, buffers, stamp, None);
         let mut recording = begun.inspect_err(|_| LOSSES.count(LossReason::Unwritten))?;
         recording.names = facts.names.then(Names::default);
         recording.event(buffers, event);
@@ -79,19 +77,18 @@ impl Recording {
     }
 
     /// Creates the file and writes `head`: by a name that is known before, and in a file that was made before
-    /// where there is one. One that ends in [`FALLBACK`] keeps it. Signal-safe.
+    /// where there is one. Signal-safe.
     pub fn begin_as(
         folder: &file::Folder,
         facts: &Facts,
         kind: EventKind,
         buffers: &mut ReportBuffers,
         Stamp { time, id }: Stamp,
-        ending: &'static str,
         spare: Option<&Spare>,
     ) -> Result<Recording, i32> {
         buffers.forget_images();
         let monotonic = clock::monotonic();
-        let name = Name::new(time, kind.as_str(), &id, ending);
+        let name = Name::new(time, kind.as_str(), &id, PARTIAL);
         let made = spare.and_then(|spare| Some((spare.take()?, Name::of(spare.name()))));
         let (file, misnamed) = match made {
             Some((file, name)) => {
@@ -111,7 +108,6 @@ impl Recording {
             failed: None,
             torn: false,
             is_missing_unsaid: false,
-            ending,
             misnamed,
             all_images: facts.all_images,
             names: None,
@@ -280,9 +276,6 @@ impl Recording {
         if self.misnamed.is_some() {
             return Err(libc::EACCES);
         }
-        if self.ending == FALLBACK {
-            return Ok(self.name());
-        }
         let whole = Name::new(self.time, self.kind.as_str(), &self.id, WHOLE);
         folder.rename(self.name().as_c_str(), whole.as_c_str())?;
         Ok(whole)
@@ -295,6 +288,6 @@ impl Recording {
 
     /// Its present name. Signal-safe.
     pub fn name(&self) -> Name {
-        Name::new(self.time, self.kind.as_str(), &self.id, self.ending)
+        Name::new(self.time, self.kind.as_str(), &self.id, PARTIAL)
     }
 }

@@ -3,19 +3,15 @@
 //! This is what a launch needs of the reports that earlier ones left; an app that only records links no more of
 //! reading than this.
 
-mod join;
-
 use super::checksum::crc32;
 use super::limits;
 use super::lookup;
-use super::model::{End, Event, EventKind, Head, Image, VERSION};
+use super::model::{End, Event, EventKind, Head, VERSION};
 use super::read::checks_of;
 use super::section::{Piece, Pieces, SectionAt, check_of};
 use super::token::Token;
 use super::wire::section::{WriteSection as _, is_known};
 use super::write::{ClosedBy, ReportWriter};
-
-pub(crate) use join::join;
 
 /// The origin of a report: the launch, the id and the time in its `head`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,31 +72,21 @@ pub(crate) fn fatal(bytes: &[u8]) -> Option<Vec<u8>> {
 
 /// The sections of a report, as a reader takes them.
 struct ReportSections<'a> {
-    bytes: &'a [u8],
     all: Vec<SectionAt<'a>>,
-    /// True if bytes were skipped before an image: images may be missing there.
-    misplaced_images: bool,
 }
 
 impl<'a> ReportSections<'a> {
     /// `None` where a reader finds no report.
     fn of(bytes: &'a [u8]) -> Option<ReportSections<'a>> {
-        let mut sections = ReportSections {
-            bytes,
-            all: Vec::new(),
-            misplaced_images: false,
-        };
-        let mut has_gap = false;
+        let mut sections = ReportSections { all: Vec::new() };
         for piece in Pieces::new(bytes, checks_of(bytes)) {
             let Piece::Section(section) = piece else {
-                has_gap = true;
                 continue;
             };
             let is_next = section.kind == <Head>::KIND && !sections.all.is_empty();
             if is_next || sections.all.len() as u64 >= limits::SECTIONS {
                 break;
             }
-            sections.misplaced_images |= has_gap && section.kind == <Image>::KIND;
             sections.all.push(section);
             if section.kind == <End>::KIND {
                 break;
@@ -116,16 +102,10 @@ impl<'a> ReportSections<'a> {
         is_report.then_some(sections)
     }
 
-    fn kind(&self, kind: &'static str) -> impl Iterator<Item = SectionAt<'a>> {
-        self.all
-            .iter()
-            .copied()
-            .filter(move |section| section.kind == kind)
-    }
-
     /// The last section of this kind: the one that counts.
     fn last(&self, kind: &'static str) -> Option<SectionAt<'a>> {
-        self.kind(kind).last()
+        let of_kind = |section: &&SectionAt<'_>| section.kind == kind;
+        self.all.iter().rfind(of_kind).copied()
     }
 }
 

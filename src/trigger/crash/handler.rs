@@ -8,20 +8,15 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-#[cfg(target_os = "linux")]
-use super::WriterRole;
 use super::life;
+use super::part;
 use super::previous::ROOM_FOR_ANOTHER;
 use super::state::{
     self, Arrived, CrashOwner, CrashStage, DEALS_WITH_IT, FIRST_SIGNAL, LEAVE_TO_DEBUGGER,
-    SALVAGE_STACK, STACK, STATE, SeenState, WRITER,
+    SALVAGE_STACK, STACK, STATE, WRITER,
 };
 use super::waiting::{self, Waited};
-#[cfg(target_os = "linux")]
-use super::writer_thread;
-#[cfg(target_os = "linux")]
-use super::writing::closes;
-use super::writing::{salvage, write};
+use super::writing::write;
 use super::{Crash, CrashWriter, witness};
 use crate::capture::Registers;
 use crate::platform::signals::{self, Previous, SignalFacts};
@@ -75,11 +70,7 @@ pub(crate) fn uninstall(crash: &Crash) -> bool {
     let here = CrashOwner::current();
     for _ in 0..WAIT_STEPS {
         match state::now().state {
-            CrashStage::Writing(owner)
-            | CrashStage::Closing(owner)
-            | CrashStage::Retracting(owner)
-                if owner != here =>
-            {
+            CrashStage::Writing(owner) | CrashStage::Retracting(owner) if owner != here => {
                 signals::pause(WAIT_STEP);
             }
             _ => break,
@@ -91,15 +82,7 @@ pub(crate) fn uninstall(crash: &Crash) -> bool {
         signals::restore_if_ours(signal, handle);
     }
     life::ends_in_order();
-    is_writer_thread_idle() && STATE.uninstall(state::now()).is_some()
-}
-
-/// Returns true if the writer thread is in no report, perhaps one that its thread has not waited for.
-fn is_writer_thread_idle() -> bool {
-    #[cfg(target_os = "linux")]
-    return writer_thread::is_idle();
-    #[cfg(not(target_os = "linux"))]
-    true
+    STATE.uninstall(state::now()).is_some()
 }
 
 /// The reported signals whose handler is not ours any more.
@@ -196,9 +179,10 @@ impl Arrived {
         if LEAVE_TO_DEBUGGER.load(Ordering::Relaxed) && is_debugged() {
             return Then::Previous;
         }
-        #[cfg(target_os = "linux")]
-        if writer_thread::is_writing(thread) {
-            return self.writer_thread_crashed(&facts);
+        let is_nudge = part::is_nudge(&facts, thread);
+        if is_nudge && state::now().state != CrashStage::Writing(here) {
+            // It has come too late.
+            return Then::Nothing;
         }
         let mut then = Then::Previous;
         // A few rounds: a report that is waited for may turn out to be about no death.
@@ -228,11 +212,10 @@ impl Arrived {
                     }
                 }
                 CrashStage::Writing(owner) if owner == here => {
-                    return self.crashed_while_writing(seen, &facts);
+                    // SAFETY: the caller vouches for what arrived, and this thread is writing.
+                    return unsafe { self.crashed_while_writing(&facts, is_nudge) };
                 }
-                CrashStage::Closing(owner) | CrashStage::Retracting(owner) if owner == here => {
-                    return Then::Default;
-                }
+                CrashStage::Retracting(owner) if owner == here => return Then::Default,
                 // One death, one report: this one follows of it (Rust aborts after a stack overflow).
                 CrashStage::Dying(owner) if owner == here => return Then::Previous,
                 CrashStage::Asking(owner) if owner == here && life::is_in_handler(self.here) => {
@@ -249,10 +232,7 @@ impl Arrived {
                     // SAFETY: the caller vouches for what arrived.
                     unsafe { self.note(thread) };
                     let waited = waiting::for_the_end_of(seen);
-                    if !matches!(
-                        state::now().state,
-                        CrashStage::Writing(_) | CrashStage::Closing(_)
-                    ) {
+                    if !matches!(state::now().state, CrashStage::Writing(_)) {
                         witness::leave(thread);
                     }
                     match waited {
@@ -292,50 +272,23 @@ impl Arrived {
         first == libc::SIGABRT && self.signal != first && signals::is_first_process()
     }
 
-    fn crashed_while_writing(&self, seen: SeenState, facts: &SignalFacts) -> Then {
+    /// A signal while the report is written: a fault of ours costs the part that it comes in.
+    ///
+    /// # Safety
+    /// - All fields are what the kernel gave the handler for the signal, and this thread is writing.
+    unsafe fn crashed_while_writing(&self, facts: &SignalFacts, is_nudge: bool) -> Then {
         // Darwin gives a general protection fault the code of what is sent, and no sender.
         let is_unknown = |sender: u32| cfg!(target_vendor = "apple") && sender == 0;
         let is_other = |sender| sender != process_id() && !is_unknown(sender);
-        if facts.sender.is_some_and(is_other) {
-            // A signal from outside is no crash of ours: the report goes on.
+        let is_sent_to_all = cfg!(target_os = "linux") && facts.code == libc::SI_USER;
+        if facts.sender.is_some_and(is_other) || is_sent_to_all {
+            // A signal from elsewhere is no crash of ours: the report goes on.
             return Then::Nothing;
         }
-        #[cfg(target_os = "linux")]
-        if facts.sender.is_some() && writer_thread::is_waited_for_by(Thread::current()) {
-            return Then::Nothing;
+        // SAFETY: the caller vouches for the context.
+        match unsafe { part::cut_off(self.frame, is_nudge) } {
+            true => Then::Nothing,
+            false => Then::Default,
         }
-        if STATE.crashes(seen).is_none() {
-            return Then::Default;
-        }
-        // A fault in our own writing: keep what there is, then die of the first signal, as the
-        // process would have.
-        // SAFETY: only `install` stores here, references that live for ever.
-        match unsafe { SALVAGE_STACK.load(Ordering::Acquire).as_ref() } {
-            Some(stack) if !stack.contains(self.here) => {
-                // SAFETY: one thread comes here, which is not on that stack; `salvage` cannot unwind.
-                unsafe { stack.run(salvage, std::ptr::null_mut()) };
-            }
-            _ => salvage(std::ptr::null_mut()),
-        }
-        let first = FIRST_SIGNAL.load(Ordering::Acquire) as i32;
-        signals::restore_all(handle);
-        signals::raise_here(first);
-        // The previous handler expected that the first one would come again.
-        signals::set_default(first);
-        signals::raise_here(first);
-        Then::Default
-    }
-
-    /// A fault in the writer thread's writing: what it has written is kept, and the dying thread goes on.
-    #[cfg(target_os = "linux")]
-    fn writer_thread_crashed(&self, facts: &SignalFacts) -> Then {
-        if facts.sender.is_some_and(|sender| sender != process_id()) {
-            return Then::Nothing;
-        }
-        if writer_thread::first_crash() {
-            // Its alternate stack has room for that.
-            closes(WriterRole::WriterThread);
-        }
-        writer_thread::has_died()
     }
 }

@@ -3,6 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use super::Stamp;
+#[cfg(target_os = "linux")]
+use super::part::PartWatch;
 use super::state::{
     self, CrashOwner, CrashStage, FIRST_SIGNAL, HERE, STACK, STATE, SeenState, WRITER,
 };
@@ -77,10 +79,12 @@ pub(crate) fn ends_in_order() {
     }
 }
 
-/// Observations of the helper thread on an undecided report.
+/// Observations of the helper thread on a report that is written, or undecided.
 #[derive(Debug, Default)]
 pub(crate) struct LifeWatch {
     since: Option<(SeenState, u64)>,
+    #[cfg(target_os = "linux")]
+    part: PartWatch,
 }
 
 impl LifeWatch {
@@ -95,6 +99,11 @@ impl LifeWatch {
             }
             CrashStage::Answered(_) => Some(true),
             CrashStage::Asking(owner) => has_left(owner),
+            #[cfg(target_os = "linux")]
+            CrashStage::Writing(owner) => {
+                self.part.look(owner.thread(), now);
+                return Some(POLL);
+            }
             _ => return Some(POLL),
         };
         let since = match self.since {

@@ -1,9 +1,9 @@
 //! The state of a crash: one enum in one atomic word, and every change of it.
 //!
 //! ```text
-//! Off <-> Idle -> Writing -> Dying            the process ends
-//!                   |   \      ^
-//!                Closing  -> Asking -> Answered       a handler from before us decides
+//! Off <-> Idle -> Writing -> Dying                   the process ends
+//!                        \      ^
+//!                          -> Asking -> Answered      a handler from before us decides
 //!                              \         /
 //!                               Retracting -> Idle    the process lives on
 //! ```
@@ -29,10 +29,8 @@ pub(super) enum CrashStage {
     Off,
     /// No crash.
     Idle,
-    /// This thread writes the report, or has another one write it.
+    /// This thread writes the report.
     Writing(CrashOwner),
-    /// This thread has crashed in the writing, and closes what stands.
-    Closing(CrashOwner),
     /// The report stands, and this thread is in the handler from before us, or has jumped out of it.
     Asking(CrashOwner),
     /// The report stands, and that handler has returned to this thread as if it had dealt with the fault.
@@ -91,10 +89,9 @@ fn decode(word: u64, process: u32) -> CrashStage {
         0 => CrashStage::Off,
         1 => CrashStage::Idle,
         2 => CrashStage::Writing(owner),
-        3 => CrashStage::Closing(owner),
-        4 => CrashStage::Asking(owner),
-        5 => CrashStage::Answered(owner),
-        6 => CrashStage::Dying(owner),
+        3 => CrashStage::Asking(owner),
+        4 => CrashStage::Answered(owner),
+        5 => CrashStage::Dying(owner),
         _ => CrashStage::Retracting(owner),
     }
 }
@@ -111,11 +108,10 @@ impl SeenState {
             CrashStage::Off => (0, CrashOwner(0)),
             CrashStage::Idle => (1, CrashOwner(0)),
             CrashStage::Writing(owner) => (2, owner),
-            CrashStage::Closing(owner) => (3, owner),
-            CrashStage::Asking(owner) => (4, owner),
-            CrashStage::Answered(owner) => (5, owner),
-            CrashStage::Dying(owner) => (6, owner),
-            CrashStage::Retracting(owner) => (7, owner),
+            CrashStage::Asking(owner) => (3, owner),
+            CrashStage::Answered(owner) => (4, owner),
+            CrashStage::Dying(owner) => (5, owner),
+            CrashStage::Retracting(owner) => (6, owner),
         };
         let kept = self.word >> PROCESS << PROCESS;
         let word = kept | phase << PHASE | u64::from(owner.0);
@@ -164,10 +160,7 @@ impl<A: Atomic<Value = u64>> CrashState<A> {
                 CrashStage::Idle | CrashStage::Asking(_) | CrashStage::Answered(_) => {
                     seen.counted()
                 }
-                CrashStage::Writing(_)
-                | CrashStage::Closing(_)
-                | CrashStage::Dying(_)
-                | CrashStage::Retracting(_) => {
+                CrashStage::Writing(_) | CrashStage::Dying(_) | CrashStage::Retracting(_) => {
                     return;
                 }
             };
@@ -190,14 +183,6 @@ impl<A: Atomic<Value = u64>> CrashState<A> {
     pub fn claim(&self, seen: SeenState, owner: CrashOwner) -> Option<SeenState> {
         match seen.state {
             CrashStage::Idle => self.go(seen, seen.to(CrashStage::Writing(owner))),
-            _ => None,
-        }
-    }
-
-    /// The writer has crashed itself, and is to close what stands.
-    pub fn crashes(&self, seen: SeenState) -> Option<SeenState> {
-        match seen.state {
-            CrashStage::Writing(owner) => self.go(seen, seen.to(CrashStage::Closing(owner))),
             _ => None,
         }
     }
@@ -258,10 +243,7 @@ pub(super) fn now() -> SeenState {
 /// Returns true while a crash is reported that the process is about to die of, as far as is known: other triggers do
 /// nothing then. Signal-safe.
 pub(crate) fn in_progress() -> bool {
-    matches!(
-        now().state,
-        CrashStage::Writing(_) | CrashStage::Closing(_) | CrashStage::Dying(_)
-    )
+    matches!(now().state, CrashStage::Writing(_) | CrashStage::Dying(_))
 }
 
 /// The signal of the last report.

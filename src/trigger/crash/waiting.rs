@@ -39,9 +39,7 @@ pub(super) fn for_the_end_of(first: SeenState) -> Waited {
         let seen = state::now();
         let owner = match seen.state {
             CrashStage::Off | CrashStage::Idle | CrashStage::Answered(_) => return Waited::Over,
-            CrashStage::Writing(owner)
-            | CrashStage::Closing(owner)
-            | CrashStage::Retracting(owner) => owner,
+            CrashStage::Writing(owner) | CrashStage::Retracting(owner) => owner,
             CrashStage::Asking(owner) | CrashStage::Dying(owner) => owner,
         };
         let is_written = matches!(seen.state, CrashStage::Asking(_) | CrashStage::Dying(_));

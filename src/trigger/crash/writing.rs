@@ -1,25 +1,22 @@
-//! Has a crash report written: by the writer thread, and on the stack that is kept for it where the writer thread does
-//! not.
+//! Has a crash report written, on the stack that is kept for it.
 
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 
-use super::claims::Claims;
 #[cfg(target_vendor = "apple")]
 use super::life;
+use super::part;
 #[cfg(target_vendor = "apple")]
 use super::state::{self, CrashOwner, CrashStage, DEALS_WITH_IT, LEAVE_TO_DEBUGGER, STATE};
 use super::state::{FIRST_SIGNAL, SALVAGE_STACK, STACK, WRITER};
-#[cfg(target_os = "linux")]
-use super::writer_thread;
-use super::{CrashWriter, Crashed, Phase, Stamp, WriterRole};
+use super::{CrashWriter, Crashed, Stamp};
 use crate::capture::Registers;
 #[cfg(target_vendor = "apple")]
 use crate::platform::is_debugged;
 use crate::platform::signals::SignalFacts;
 #[cfg(target_vendor = "apple")]
 use crate::platform::signals::{self, Previous};
-use crate::platform::{Thread, ThreadName, stacks};
+use crate::platform::{Thread, stacks};
 use crate::trigger::panic;
 
 /// Has the report written, on the stack that is kept for it. Signals that come meanwhile have a stack of their own:
@@ -99,40 +96,17 @@ extern "C" fn body(argument: *mut c_void) {
 }
 
 fn write_here(call: &Arguments) {
-    #[cfg_attr(
-        not(target_os = "linux"),
-        allow(unused_mut, reason = "it has no writer thread")
-    )]
-    let mut crashed = Crashed {
-        thread: call.thread,
-        signal: call.signal,
-        registers: call.registers,
-        exception: call.exception,
-        // Only a thread that has panicked has its counter: asking makes one, by malloc in a library.
-        panicking: call.thread == Thread::current()
-            && panic::has_panicked()
-            && std::thread::panicking(),
-        name: ThreadName::of(call.thread),
-        stamp: Stamp::fresh(),
-        claims: Claims::fresh(),
-    };
-    #[cfg(target_os = "linux")]
-    match writer_thread::write(call.writer, &crashed) {
-        writer_thread::Handed::Complete => return,
-        writer_thread::Handed::Died => crashed.claims.writer_thread_died = true,
-        writer_thread::Handed::Not | writer_thread::Handed::Stuck => {}
-    }
-    (call.writer.write)(&crashed);
-}
-
-pub(super) extern "C" fn salvage(_: *mut c_void) {
-    closes(WriterRole::Dying);
-}
-
-/// Has what this writer has written closed, after a crash in its writing.
-pub(super) fn closes(role: WriterRole) {
-    // SAFETY: only `install` stores here, references that live for ever.
-    if let Some(writer) = unsafe { WRITER.load(Ordering::Acquire).as_ref() } {
-        (writer.salvage)(role, Phase::now(role));
-    }
+    part::all(&mut || {
+        (call.writer.write)(&Crashed {
+            thread: call.thread,
+            signal: call.signal,
+            registers: call.registers,
+            exception: call.exception,
+            // Only a thread that has panicked has its counter: asking makes one, by malloc in a library.
+            panicking: call.thread == Thread::current()
+                && panic::has_panicked()
+                && std::thread::panicking(),
+            stamp: Stamp::fresh(),
+        });
+    });
 }

@@ -1,0 +1,111 @@
+//! Work that may fault: the handler of that fault goes on behind the work.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::context;
+
+/// Place behind the innermost work that runs now.
+#[derive(Debug)]
+pub struct Guarded {
+    /// pc and sp there; zeros where there is no such work.
+    behind: [AtomicUsize; 2],
+}
+
+impl Guarded {
+    pub const fn new() -> Guarded {
+        Guarded {
+            behind: [const { AtomicUsize::new(0) }; 2],
+        }
+    }
+
+    /// Runs `work`, on one thread at a time; within it, perhaps again. `false` where [`Guarded::leave`] has cut it off:
+    /// what it holds is not dropped then.
+    ///
+    /// Signal-safe, as far as `work` is.
+    pub fn run(&self, mut work: &mut dyn FnMut()) -> bool {
+        let before = self
+            .behind
+            .each_ref()
+            .map(|word| word.load(Ordering::Relaxed));
+        let argument = (&raw mut work).cast::<c_void>();
+        let behind = self.behind.as_ptr();
+        let is_whole: usize;
+        // SAFETY: `body` gets what it takes, and cannot unwind. Where it does not return, the handler's context goes on
+        // at 2 with the stack pointer that is stored here, in a frame that is still there: the registers that calls
+        // preserve are on the stack, or declared as written.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            std::arch::asm!(
+                "push rbx",
+                "push rbp",
+                "lea rax, [rip + 2f]",
+                "mov [rdx], rax",
+                "mov [rdx + 8], rsp",
+                "call {body}",
+                "mov eax, 1",
+                "jmp 3f",
+                "2:",
+                "cld",
+                "xor eax, eax",
+                "3:",
+                "pop rbp",
+                "pop rbx",
+                body = sym body,
+                in("rdi") argument,
+                in("rdx") behind,
+                lateout("rax") is_whole,
+                out("r12") _, out("r13") _, out("r14") _, out("r15") _,
+                clobber_abi("C"),
+            );
+            #[cfg(target_arch = "aarch64")]
+            std::arch::asm!(
+                "stp x19, x29, [sp, #-16]!",
+                "adr x9, 2f",
+                "mov x10, sp",
+                "stp x9, x10, [x1]",
+                "bl {body}",
+                "mov x0, #1",
+                "b 3f",
+                "2:",
+                "mov x0, #0",
+                "3:",
+                "ldp x19, x29, [sp], #16",
+                body = sym body,
+                inlateout("x0") argument => is_whole,
+                in("x1") behind,
+                out("x20") _, out("x21") _, out("x22") _, out("x23") _, out("x24") _,
+                out("x25") _, out("x26") _, out("x27") _, out("x28") _,
+                out("v8") _, out("v9") _, out("v10") _, out("v11") _,
+                out("v12") _, out("v13") _, out("v14") _, out("v15") _,
+                clobber_abi("C"),
+            );
+        }
+        for (word, before) in self.behind.iter().zip(before) {
+            word.store(before, Ordering::Relaxed);
+        }
+        is_whole == 1
+    }
+
+    /// Has the handler return to behind the work that runs; `false` where there is none. Signal-safe.
+    ///
+    /// # Safety
+    /// - `context` is what the kernel gave the handler that calls this, on the thread that is in [`Guarded::run`].
+    pub unsafe fn leave(&self, context: *mut c_void) -> bool {
+        let [pc, sp] = self
+            .behind
+            .each_ref()
+            .map(|word| word.load(Ordering::Relaxed));
+        if pc != 0 {
+            // SAFETY: the caller vouches for the context; the frame of `run` lies above `sp`.
+            unsafe { context::go_on_at(context.cast(), pc, sp) };
+        }
+        pc != 0
+    }
+}
+
+extern "C" fn body(argument: *mut c_void) {
+    // SAFETY: `Guarded::run` passes a pointer to such a reference that outlives this run.
+    let work = unsafe { &mut *argument.cast::<&mut dyn FnMut()>() };
+    work();
+}
