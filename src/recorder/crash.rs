@@ -123,11 +123,11 @@ fn write(crashed: &Crashed) {
 
 /// Takes the report of this stamp back: the process lives on. Signal-safe.
 fn retract(stamp: Stamp) {
-    launch::goes_on();
     // SAFETY: as in `write`.
     let Some(recorder) = (unsafe { RECORDER.load(Ordering::Acquire).as_ref() }) else {
         return;
     };
+    launch::goes_on(&recorder.folder);
     let take_back = |name: &CStr| {
         if let Some(spare) = &recorder.spare {
             spare.take_back(&recorder.folder, name);

@@ -7,11 +7,13 @@
 //! What the app sets about itself is written by a thread of the monitor's; an end by the thread that
 //! ends the process.
 
+use std::fmt::Write as _;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::platform::file::{File, Folder};
 use crate::platform::{clock, process_id, signals, vitals};
+use crate::report::name::Name;
 
 mod read;
 
@@ -101,29 +103,39 @@ fn store(at: usize, value: u64) {
     }
 }
 
-/// Writes all words from this one on. What cannot be written is not known to the next launch.
-/// Signal-safe.
-fn write_from(first: usize) {
+/// Writes all words from this one on; `None` where that fails, and the next launch does not know them. Signal-safe.
+fn write_from(first: usize) -> Option<()> {
     if !is_ours() {
-        return;
+        return None;
     }
     INSIDE.fetch_add(1, Ordering::SeqCst);
     // SAFETY: null, or a file that is not freed while INSIDE counts this thread.
-    if let Some(file) = unsafe { FILE.load(Ordering::SeqCst).as_ref() } {
+    let file = unsafe { FILE.load(Ordering::SeqCst).as_ref() };
+    let written = file.and_then(|file| {
         // Of a file that was cut, nothing is left.
-        let whole = (WORDS * 8) as u64;
-        let first = match file.length() {
-            Ok(length) if length >= whole => first,
-            _ => 0,
-        };
-        let mut bytes = [0; WORDS * 8];
-        for (into, word) in bytes.chunks_exact_mut(8).zip(&NOW) {
-            into.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
-        }
-        let bytes = bytes.get(first * 8..).unwrap_or_default();
-        let _ = file.write_at(first as u64 * 8, bytes);
-    }
+        let is_cut = file.length().ok()? < (WORDS * 8) as u64;
+        write(file, if is_cut { 0 } else { first })
+    });
     INSIDE.fetch_sub(1, Ordering::SeqCst);
+    written
+}
+
+/// Writes all words from this one on to `file`. Signal-safe.
+fn write(file: &File, first: usize) -> Option<()> {
+    let mut bytes = [0; WORDS * 8];
+    for (into, word) in bytes.chunks_exact_mut(8).zip(&NOW) {
+        into.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+    }
+    file.write_at(first as u64 * 8, bytes.get(first * 8..)?)
+        .ok()
+}
+
+/// The record's name. Signal-safe.
+fn name(started: u64, launch: u64) -> Name {
+    let mut name = Name::of(c"");
+    // It has room for this.
+    let _ = write!(name, "{started}-{:08x}.{ENDING}", launch >> 32);
+    name
 }
 
 /// Writes the words that have changed, except for the end, which the thread that ends the process writes. If another
@@ -147,9 +159,10 @@ impl LaunchRecord {
     ) -> io::Result<LaunchRecord> {
         let started = clock::realtime();
         let id = u128::from_be_bytes(*launch);
-        let name = format!("{started}-{:08x}.{ENDING}", (id >> 96) as u32);
-        let name = std::ffi::CString::new(name)?;
-        let file = folder.create(&name).map_err(io::Error::from_raw_os_error)?;
+        let name = name(started, (id >> 64) as u64);
+        let file = folder
+            .create(name.as_c_str())
+            .map_err(io::Error::from_raw_os_error)?;
         if !is_ours() {
             // In a child of `fork`, a thread that it has not may have been at it.
             INSIDE.store(0, Ordering::SeqCst);
@@ -288,18 +301,30 @@ pub(crate) fn exits(status: Option<i32>, panicked: bool) {
     ends(if panicked { ended::PANIC } else { ended::EXIT });
 }
 
-/// A report of a crash is begun, or of a panic that aborts. Signal-safe.
-pub(crate) fn crashes(panicked: bool) {
+/// A report of a crash is begun in this folder, or of a panic that aborts. Signal-safe.
+pub(crate) fn crashes(folder: &Folder, panicked: bool) {
     store(at::STATUS, NO_STATUS);
-    ends(if panicked { ended::PANIC } else { ended::CRASH });
+    ends_in(folder, if panicked { ended::PANIC } else { ended::CRASH });
 }
 
 /// The process lives on after what was reported as a crash. Signal-safe.
-pub(crate) fn goes_on() {
-    ends(0);
+pub(crate) fn goes_on(folder: &Folder) {
+    ends_in(folder, 0);
 }
 
-fn ends(how: u64) {
+/// Where the app has closed the record, as it closes all descriptors, another one takes its place: it agrees with the
+/// report.
+fn ends_in(folder: &Folder, how: u64) {
+    if ends(how).is_none() && is_ours() {
+        let [started, launch] = [at::STARTED, at::LAUNCH].map(|at| NOW[at].load(Ordering::Relaxed));
+        let name = name(started, launch);
+        let _ = folder.remove(name.as_c_str());
+        let file = folder.create(name.as_c_str());
+        let _ = file.ok().and_then(|file| write(&file, 0));
+    }
+}
+
+fn ends(how: u64) -> Option<()> {
     store(at::ENDED, how);
-    write_from(0);
+    write_from(0)
 }

@@ -401,6 +401,14 @@ fn both_crash() {
 fn all_closed() {
     let ended = play("all_closed");
     assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    let launches = store::launches(&ended.folder.0).unwrap();
+    assert!(
+        launches
+            .iter()
+            .all(|launch| launch.how == store::HowEnded::Crash)
+            && launches.len() == 1,
+        "{launches:?}"
+    );
     for file in files(&ended.folder.0.join("theirs")) {
         assert_eq!(std::fs::read(file).unwrap(), vec![7; 300]);
     }

@@ -19,6 +19,10 @@ pub fn trials() -> Tests {
             unseen,
         ),
         ("what_leaves_no_word_is_abrupt", abrupt),
+        (
+            "a_destructor_that_crashes_behind_the_exit_is_a_crash",
+            destructor,
+        ),
     ])
 }
 
@@ -33,6 +37,13 @@ pub fn role(role: &str, folder: &Path) -> bool {
         });
         return caught.is_err();
     }
+    if way == "destructor" {
+        extern "C" fn crashes() {
+            outer(Way::Null);
+        }
+        // SAFETY: a function without arguments, there to the end.
+        unsafe { libc::atexit(crashes) };
+    }
     let monitor = install(folder);
     match way {
         "return" => return true,
@@ -40,6 +51,11 @@ pub fn role(role: &str, folder: &Path) -> bool {
             // As one in a static is.
             std::mem::forget(monitor);
             return true;
+        }
+        "destructor" => {
+            // Behind ours, since it was there before.
+            std::mem::forget(monitor);
+            std::process::exit(0);
         }
         "panic" => panic!("out of main"),
         "panic_for_ever" => {
@@ -138,6 +154,13 @@ fn unseen() {
     assert_eq!((event.kind, event.fatal), (EventKind::Panic, true));
     assert!(event.message.unwrap().contains("hook"));
     assert_eq!(event.location, None);
+}
+
+fn destructor() {
+    let ended = play("ending_destructor");
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    assert_eq!(how(&ended), (HowEnded::Crash, None));
+    assert!(ended.report().event.unwrap().fatal);
 }
 
 fn abrupt() {

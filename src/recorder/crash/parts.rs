@@ -101,7 +101,7 @@ impl<'a> CrashReport<'a> {
         let begun = Recording::begin_as(folder, facts, kind, buffers, stamp, spare.as_ref());
         self.work.recording = begun.ok();
         if self.work.recording.is_some() {
-            launch::crashes(kind == EventKind::Panic);
+            launch::crashes(folder, kind == EventKind::Panic);
         }
     }
 

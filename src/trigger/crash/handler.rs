@@ -280,8 +280,12 @@ impl Arrived {
         // Darwin gives a general protection fault the code of what is sent, and no sender.
         let is_unknown = |sender: u32| cfg!(target_vendor = "apple") && sender == 0;
         let is_other = |sender| sender != process_id() && !is_unknown(sender);
-        let is_sent_to_all = cfg!(target_os = "linux") && facts.code == libc::SI_USER;
-        if facts.sender.is_some_and(is_other) || is_sent_to_all {
+        // By kill(2) (SI_USER): to any thread of the process.
+        let is_for_all = cfg!(target_os = "linux") && facts.code == 0;
+        if facts
+            .sender
+            .is_some_and(|sender| is_other(sender) || is_for_all)
+        {
             // A signal from elsewhere is no crash of ours: the report goes on.
             return Then::Nothing;
         }
