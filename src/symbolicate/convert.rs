@@ -214,13 +214,26 @@ fn fill<'a>(function: &mut Function<'a>, addr2line: &'a Addr2Line, base: u64) {
         function.lines.extend(rows);
         function.lines.sort_by_key(|row| row.address);
     }
-    // Behind the end of what reaches out of its caller symbolic knows nothing of that.
-    let is_within =
-        |inlined: &Function<'_>| start <= inlined.address && inlined.end_address() <= end;
-    function.inlinees.retain(is_within);
     for inlined in &mut function.inlinees {
+        hold(inlined, start, end);
         fill(inlined, addr2line, base);
     }
+    function.inlinees.retain(|inlined| inlined.size > 0);
+}
+
+/// Cuts off what reaches out of `start..end`, those of the caller: behind that symbolic knows nothing of the caller.
+fn hold(inlined: &mut Function<'_>, start: u64, end: u64) {
+    let (from, to) = (inlined.address.max(start), inlined.end_address().min(end));
+    if (from, to) == (inlined.address, inlined.end_address()) {
+        return;
+    }
+    (inlined.address, inlined.size) = (from, to.saturating_sub(from));
+    for row in &mut inlined.lines {
+        let stop = (row.address + row.size.unwrap_or(1)).min(to);
+        row.address = row.address.max(from);
+        row.size = Some(stop.saturating_sub(row.address));
+    }
+    inlined.lines.retain(|row| row.size != Some(0));
 }
 
 /// The same ranges in order, those that touch or overlap as one.
