@@ -233,6 +233,32 @@ fn text_and_pages_show_all_of_a_report_in_the_order_of_the_app() {
     }
 }
 
+/// `till::count` calls itself 34 times by one call.
+#[test]
+fn equal_frames_in_a_row_are_folded() {
+    let mut report = full();
+    let frame = report.threads[0].frames[0].clone();
+    report.samples.clear();
+    let innermost = std::iter::repeat_n(frame, 34);
+    report.threads[0].frames.splice(..1, innermost);
+    let report = named(report);
+    let mut verbose = Style::default();
+    verbose.verbose = true;
+    let text = text_of(Text::new(), &Style::default(), &report);
+    let thread = &text[text.find("Thread 0:").unwrap()..];
+    assert_eq!(thread.matches("till::parse").count(), 1, "{thread}");
+    assert!(thread.contains("(the same 33 times more; --verbose shows them)\n34  till"));
+    let text = text_of(Text::new(), &verbose, &report);
+    let thread = &text[text.find("Thread 0:").unwrap()..];
+    assert_eq!(thread.matches("till::parse").count(), 34);
+    let page = text_of(Html::new(), &Style::default(), &report);
+    let fold = "<details class=\"fold\"><summary>the same 33 times more</summary>";
+    let (_, folded) = page.split_once(fold).unwrap();
+    let (folded, rest) = folded.split_once("</details>").unwrap();
+    assert_eq!(folded.matches("<div class=\"frame").count(), 33);
+    assert!(rest.contains("<i>34</i><b>till::load"));
+}
+
 #[test]
 fn firefox_profiles_have_markers_at_their_times() {
     let report = named(full());

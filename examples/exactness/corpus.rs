@@ -14,6 +14,8 @@ pub struct Corpus {
     pub in_table: bool,
     compiler: &'static str,
     source: &'static str,
+    /// A library that it calls: its source, and how that is built.
+    library: Option<(&'static str, &'static [&'static str])>,
     options: &'static [&'static [&'static str]],
 }
 
@@ -32,6 +34,7 @@ pub fn all() -> Vec<Corpus> {
             in_table: true,
             compiler: "gcc",
             source: "hand.s",
+            library: None,
             options: &[&[]],
         },
         Corpus {
@@ -40,6 +43,7 @@ pub fn all() -> Vec<Corpus> {
             in_table: true,
             compiler: "gcc",
             source: "plain.c",
+            library: None,
             options: &[
                 &["-O0", KEEP],
                 &["-O0", OMIT],
@@ -57,6 +61,7 @@ pub fn all() -> Vec<Corpus> {
             in_table: true,
             compiler: "g++",
             source: "plain.cpp",
+            library: None,
             options: &[&["-O2"]],
         },
         Corpus {
@@ -65,6 +70,7 @@ pub fn all() -> Vec<Corpus> {
             in_table: true,
             compiler: "rustc",
             source: "plain.rs",
+            library: None,
             options: &[&["-O"], &["-Copt-level=0"], &["-Copt-level=s"]],
         },
         Corpus {
@@ -73,6 +79,7 @@ pub fn all() -> Vec<Corpus> {
             in_table: true,
             compiler: "gcc",
             source: "signals.c",
+            library: None,
             options: &[&["-O2"]],
         },
         Corpus {
@@ -81,6 +88,7 @@ pub fn all() -> Vec<Corpus> {
             in_table: true,
             compiler: "g++",
             source: "plain.cpp",
+            library: None,
             options: &[
                 &["-O2", OMIT, "-static-libstdc++", "-static-libgcc"],
                 &["-O0", KEEP, "-static-libstdc++", "-static-libgcc"],
@@ -89,11 +97,46 @@ pub fn all() -> Vec<Corpus> {
             ],
         },
         Corpus {
+            name: "Fortran",
+            checked: 1,
+            in_table: true,
+            compiler: "gfortran",
+            source: "plain.f90",
+            library: None,
+            options: &[
+                &["-O2", OMIT],
+                &["-O0", KEEP],
+                &["-O3", OMIT, "-fstack-arrays"],
+                &["-Os", OMIT, "-fmax-stack-var-size=1000000"],
+            ],
+        },
+        Corpus {
+            name: "library entries",
+            checked: 2,
+            in_table: true,
+            compiler: "gcc",
+            source: "enters.c",
+            library: Some((
+                "entry.c",
+                &[
+                    "-O2",
+                    "-shared",
+                    "-fPIC",
+                    "-fno-toplevel-reorder",
+                    "-fno-asynchronous-unwind-tables",
+                    "-nostartfiles",
+                    "-Wl,-e,first",
+                ],
+            )),
+            options: &[&["-O2", OMIT], &["-O0", KEEP]],
+        },
+        Corpus {
             name: "shapes",
             checked: 1,
             in_table: false,
             compiler: "gcc",
             source: "shapes.c",
+            library: None,
             options: &[
                 &["-O2", OMIT],
                 &["-O0", KEEP],
@@ -138,6 +181,7 @@ pub fn all() -> Vec<Corpus> {
             in_table: true,
             compiler: "gcc",
             source: "libc.c",
+            library: None,
             options: &[&["-O2", "-Wl,-z,lazy"], &["-O2", "-Wl,-z,now", "-fno-plt"]],
         },
     ]
@@ -163,12 +207,25 @@ impl Corpus {
             if self.compiler != "rustc" {
                 command.args(["-g", "-lm", "-pthread"]);
             }
-            if !command.status()?.success() {
-                return Err(format!("{command:?} failed").into());
+            if let Some((source_of, options)) = self.library {
+                let library = program.with_extension("so");
+                let mut first = Command::new(self.compiler);
+                first.args(options).arg(source.join(source_of));
+                succeeds(first.arg("-o").arg(&library))?;
+                let folder = format!("-Wl,-rpath,{}", folder.display());
+                command.arg(library).arg(folder);
             }
+            succeeds(&mut command)?;
             let what = format!("{} {} {}", self.compiler, options.join(" "), self.source);
             builds.push(Build { what, program });
         }
         Ok(builds)
+    }
+}
+
+fn succeeds(command: &mut Command) -> Result<(), Error> {
+    match command.status()?.success() {
+        true => Ok(()),
+        false => Err(format!("{command:?} failed").into()),
     }
 }

@@ -4,7 +4,7 @@
 //! `cargo run --release --example exactness` writes the table into `docs/exactness.md`; with
 //! `--check` it runs the small corpora alone and fails where they miss what the table promises; with
 //! `--command -- PROGRAM ARGUMENTS` it runs any program, and prints its rows.
-//! It needs `gcc`, `g++` and `rustc`, Linux, and x86_64.
+//! It needs `gcc`, `g++`, `gfortran` and `rustc`, Linux, and x86_64.
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod corpus;

@@ -66,6 +66,27 @@ pub(super) fn end_of_samples(of: &Symbolicated) -> u64 {
     }
 }
 
+/// Equal frames in a row that are folded behind the first: as many or more.
+const REPEATED: usize = 4;
+
+/// Returns the number of frames behind the one at `index` that are the same, where it is the first of them and they are
+/// enough to be folded: recursion by one call.
+pub(super) fn repeated(stack: &Stack, index: usize) -> usize {
+    let Some(first) = stack.frames.get(index) else {
+        return 0;
+    };
+    let is_same = |other: &PhysicalFrame| (other.image, other.pc) == (first.image, first.pc);
+    let follows = index > 0 && stack.frames.get(index - 1).is_some_and(is_same);
+    if follows || first.frames.len() > 1 {
+        return 0;
+    }
+    let gap = stack.omitted.map_or(usize::MAX, |gap| gap.at as usize);
+    let end = stack.frames.len().min(gap.max(index + 1));
+    let rest = stack.frames[index + 1..end].iter();
+    let count = rest.take_while(|other| is_same(other)).count();
+    if count < REPEATED { 0 } else { count }
+}
+
 /// Every source frame of a stack, outermost first, with its name.
 pub(super) fn outermost<'a>(
     of: &'a Symbolicated,

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use super::markup::escape;
 use crate::symbolicate::blame::{Blamed, Owner, each, owner};
+use crate::symbolicate::format::stacks::repeated;
 use crate::symbolicate::format::units::count;
 use crate::symbolicate::format::{Excerpt, Style};
 use crate::symbolicate::frame::{Frame, Stack, Symbolicated, image_file_name};
@@ -53,9 +54,24 @@ pub(super) fn stack(
                 "<details class=\"fold\"><summary>{frames}: {owners}</summary>"
             );
         }
+        let mut again = 0;
         for (frame, owner) in run {
-            rows.row(number, frame, *owner == Owner::App);
+            let index = rows.row(number, frame, *owner == Owner::App);
             number += 1;
+            if again > 0 {
+                again -= 1;
+                rows.page
+                    .push_str(if again == 0 { "</details>\n" } else { "" });
+            } else if !style.verbose
+                && let more @ 1.. = index.map_or(0, |index| repeated(stack, index))
+            {
+                again = more;
+                let times = count(more as u64, "time");
+                let _ = writeln!(
+                    rows.page,
+                    "<details class=\"fold\"><summary>the same {times} more</summary>"
+                );
+            }
         }
         if is_folded {
             rows.page.push_str("</details>\n");
@@ -96,7 +112,8 @@ impl Rows<'_> {
         }
     }
 
-    fn row(&mut self, number: usize, frame: &Blamed<'_>, own: bool) {
+    /// Writes a row; the index of its frame in the stack.
+    fn row(&mut self, number: usize, frame: &Blamed<'_>, own: bool) -> Option<usize> {
         let physical = self
             .stack
             .frames
@@ -117,6 +134,7 @@ impl Rows<'_> {
             self.shown += 1;
             source(self.page, frame, &excerpt);
         }
+        physical
     }
 
     fn line(&mut self, number: usize, blamed: &Blamed<'_>, own: bool) {

@@ -9,7 +9,7 @@ use super::TextPage;
 use crate::report::model::{EventKind, Thread};
 use crate::symbolicate::blame::{Owner, each, handling, is_own, owner};
 use crate::symbolicate::format::plain;
-use crate::symbolicate::format::stacks::heaviest;
+use crate::symbolicate::format::stacks::{heaviest, repeated};
 use crate::symbolicate::format::units::{count, duration};
 use crate::symbolicate::frame::{Frame, PhysicalFrame, Stack, image_file_name};
 use crate::symbolicate::group::thread_in_question;
@@ -81,7 +81,12 @@ impl TextPage<'_> {
         let mut number = 0;
         let gap = stack.omitted.map(|gap| (gap.at, gap.count));
         let missing = |count| format!("    ({count} frames are missing here)");
+        let mut again = 0;
         for (index, physical) in stack.frames.iter().enumerate() {
+            if again > 0 {
+                (again, number) = (again - 1, number + 1);
+                continue;
+            }
             if let Some((_, count)) = gap.filter(|(at, _)| *at == index as u64) {
                 self.line(&missing(count));
             }
@@ -91,6 +96,15 @@ impl TextPage<'_> {
                     self.frame(number, physical, frame);
                 }
                 number += 1;
+            }
+            if number > folded && !self.style.verbose {
+                again = repeated(stack, index);
+            }
+            if again > 0 {
+                let times = count(again as u64, "time");
+                self.line(&format!(
+                    "    (the same {times} more; --verbose shows them)"
+                ));
             }
         }
         if let Some((_, count)) = gap.filter(|(at, _)| *at >= stack.frames.len() as u64) {
