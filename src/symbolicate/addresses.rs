@@ -82,6 +82,16 @@ impl Addresses {
         image_file_name(&self.name)
     }
 
+    /// Returns the numbers of units with damaged lines and of those not read, as far as look-ups led there.
+    pub(crate) fn unread(&self) -> (usize, usize) {
+        (self.files.damaged_units(), self.files.refused_units())
+    }
+
+    /// True if there is debug information, and not symbols alone.
+    pub(crate) fn has_debug_info(&self) -> bool {
+        self.files.has_debug_info()
+    }
+
     /// The frames at an address, innermost first, as it is given: no subtraction. Empty where the
     /// truth is unknown.
     pub fn frames(&self, address: u64) -> Arc<[Frame]> {

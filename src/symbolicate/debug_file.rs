@@ -121,6 +121,12 @@ impl DebugFile {
         dwarf.direct.as_ref().map_or(0, Direct::damaged)
     }
 
+    /// Returns the number of its units that are not read, as far as look-ups needed them.
+    pub(crate) fn refused_units(&self) -> usize {
+        let dwarf = lock(&self.inner.dwarf);
+        dwarf.direct.as_ref().map_or(0, Direct::refused)
+    }
+
     /// The answer for a link-time address; `None` where the truth is unknown.
     pub(crate) fn lookup(&self, svma: u64) -> Option<Resolved> {
         let inner = &self.inner;

@@ -109,6 +109,17 @@ impl Direct {
         self.damaged.unwrap_or(0)
     }
 
+    /// Returns the number of units that are not read, as far as look-ups needed them; damage that leaves all of them
+    /// unread counts as one.
+    pub(crate) fn refused(&self) -> usize {
+        let of_all = match &self.addr2line {
+            Some(Some(addr2line)) => addr2line.guard.refused(),
+            Some(None) => 1,
+            None => 0,
+        };
+        of_all + usize::from(self.units.is_too_long) + self.own.unread
+    }
+
     /// Returns true if a part of the debug information lies in a `.dwo` or `.dwp` file that is not there, as
     /// far as look-ups needed it.
     pub(crate) fn is_missing_a_part(&self) -> bool {

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use addr2line::gimli::{self, EndianSlice, RunTimeEndian, SectionId};
+use object::Object as _;
 use symbolic::debuginfo::dwarf::{self as symbolic_dwarf, DwarfSection};
 
 use super::bytes::SharedBytes;
@@ -46,6 +47,8 @@ const UNREAD: u8 = gimli::DW_AT_visibility.0 as u8;
 pub(crate) struct DwarfSections {
     little: bool,
     parts: Vec<(SectionId, SharedBytes)>,
+    /// Sections that are there and cannot be read: packed in an unknown way, or cut off.
+    pub unread: usize,
 }
 
 impl DwarfSections {
@@ -68,11 +71,14 @@ impl DwarfSections {
         name: impl Fn(SectionId) -> Option<&'static str>,
     ) -> DwarfSections {
         let load = |&id: &SectionId| Some((id, object.section(name(id)?)?));
+        let parts: Vec<_> = wanted.iter().filter_map(load).collect();
+        let file = object.parse();
+        let is_there = |&id: &SectionId| file.as_ref()?.section_by_name(name(id)?).map(drop);
+        let there = wanted.iter().filter_map(is_there).count();
         DwarfSections {
-            little: object
-                .parse()
-                .is_none_or(|file| object::Object::is_little_endian(&file)),
-            parts: wanted.iter().filter_map(load).collect(),
+            little: file.as_ref().is_none_or(|file| file.is_little_endian()),
+            unread: there.saturating_sub(parts.len()),
+            parts,
         }
     }
 
@@ -134,6 +140,7 @@ impl DwarfSections {
         parts.push((id, bytes.into()));
         DwarfSections {
             little: self.little,
+            unread: self.unread,
             parts,
         }
     }

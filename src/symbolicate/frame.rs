@@ -174,6 +174,9 @@ pub struct Missing {
     /// Units of its debug information with damaged lines, of which those before and behind the damage
     /// are read: as far as frames led there, of a table from the cache all.
     pub damaged: usize,
+    /// Units and sections of its debug information that are not read, since they are damaged or too large: as far as frames led
+    /// there. Functions of theirs are named by the symbol table.
+    pub refused: usize,
     /// True if it belongs to the operating system: its debug files are not the app's to keep.
     pub system: bool,
     /// Other versions of it that were found, by UUID or build id.

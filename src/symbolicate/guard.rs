@@ -50,6 +50,11 @@ impl Guard {
         self.folded.get(&address).map_or(&[], Vec::as_slice)
     }
 
+    /// Returns the number of units, of those checked so far, that are not read.
+    pub(crate) fn refused(&self) -> usize {
+        self.checked.values().filter(|is_sound| !**is_sound).count()
+    }
+
     fn check(&mut self, dwarf: &Dwarf<R<'_>>, offset: usize) -> bool {
         let header = dwarf.unit_header(gimli::DebugInfoOffset(offset));
         let unit = header.and_then(|header| dwarf.unit(header)).ok();

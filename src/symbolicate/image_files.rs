@@ -118,6 +118,11 @@ impl ImageFiles {
     pub(crate) fn damaged_units(&self) -> usize {
         self.files.iter().map(DebugFile::damaged_units).sum()
     }
+
+    /// Returns the number of units that are not read: see [`DebugFile::refused_units`].
+    pub(crate) fn refused_units(&self) -> usize {
+        self.files.iter().map(DebugFile::refused_units).sum()
+    }
 }
 
 /// Returns true if one of `files` has debug information.

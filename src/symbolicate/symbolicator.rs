@@ -203,7 +203,8 @@ impl ReportRun<'_> {
                 .as_ref()
                 .is_some_and(|files| files.is_missing_a_part());
             let damaged = files.as_ref().map_or(0, |files| files.damaged_units());
-            if has_debug_info && !is_missing_a_part && damaged == 0 {
+            let refused = files.as_ref().map_or(0, |files| files.refused_units());
+            if has_debug_info && !is_missing_a_part && damaged + refused == 0 {
                 continue;
             }
             let Some(image) = self.report.images.get(*index as usize) else {
@@ -223,6 +224,7 @@ impl ReportRun<'_> {
                 symbols: files.is_some(),
                 split: is_missing_a_part,
                 damaged,
+                refused,
                 system: is_system(&image.name),
                 others: self
                     .symbolicator

@@ -23,6 +23,8 @@ pub(crate) struct Units {
     pub lines_of_partial: Vec<usize>,
     /// True if the lines of one that states no addresses are damaged.
     pub has_damaged_lines: bool,
+    /// True if they share more than can be read for each, so that not one is read.
+    pub is_too_long: bool,
     /// True if symbolic cannot read them: the entries of some lie in another file, or they share more
     /// than can be read for each.
     pub is_partial: bool,
@@ -41,6 +43,7 @@ impl Units {
             void: Vec::new(),
             lines_of_partial: Vec::new(),
             has_damaged_lines: false,
+            is_too_long: false,
             is_partial: false,
         };
         let mut lines_left = MOST_READS.saturating_mul(dwarf.debug_line.reader().len());
@@ -104,6 +107,7 @@ impl Units {
             void: Vec::new(),
             lines_of_partial: Vec::new(),
             has_damaged_lines: false,
+            is_too_long: true,
             is_partial: true,
         }
     }

@@ -123,3 +123,56 @@ fn a_hundred_thousand_addresses() {
         }
     }
 }
+
+/// A section that lies behind the end of its file.
+#[test]
+fn what_is_not_read_in_whole_is_said_in_text_and_in_a_field() {
+    use object::{Object as _, ObjectSection as _};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kiosk");
+    let mut bytes = std::fs::read(fixture(DSYM).join("Contents/Resources/DWARF/kiosk")).unwrap();
+    let (address, _) = golden_row();
+    let address = format!("{address:#x}");
+    let range = {
+        let file = object::File::parse(&*bytes).unwrap();
+        let lines = file.section_by_name("__debug_ranges").unwrap();
+        lines.file_range().unwrap()
+    };
+    let command = |format: &str| {
+        let path = path.to_str().unwrap();
+        symbolicate(&[
+            "--debug",
+            path,
+            "-v",
+            "--format",
+            format,
+            "--address",
+            &address,
+        ])
+    };
+    std::fs::write(&path, &bytes).unwrap();
+    let whole = command("ndjson");
+    assert!(
+        !text(&whole.stdout).contains("refused"),
+        "{}",
+        text(&whole.stdout)
+    );
+    let said = text(&whole.stderr);
+    let expected = "kiosk: 1 address(es), 0 of them unknown; named by debug information";
+    assert!(said.contains(expected), "{said}");
+    // The section's header says that it lies behind the end of the file.
+    let header = bytes
+        .windows(range.1.to_le_bytes().len() + 4)
+        .position(|at| {
+            at[..8] == range.1.to_le_bytes() && at[8..12] == (range.0 as u32).to_le_bytes()
+        })
+        .unwrap();
+    bytes[header + 8..header + 12].copy_from_slice(&0x7fff_0000_u32.to_le_bytes());
+    std::fs::write(&path, &bytes).unwrap();
+    let damaged = command("ndjson");
+    let answer: Value = serde_json::from_str(text(&damaged.stdout).trim()).unwrap();
+    assert_eq!(answer["refused"], 1, "{answer}");
+    let said = command("text");
+    let said = text(&said.stderr);
+    assert!(said.contains("kiosk  (1 of its units"), "{said}");
+}

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::args::{Args, FormatName, parse_address};
 use super::output::Output;
 use super::{Messages, NOTHING, USAGE, done};
-use crate::symbolicate::format::{FrameJson, PlainJson, Style, plain};
+use crate::symbolicate::format::{FrameJson, PlainJson, Style, plain, unread_text};
 use crate::symbolicate::{Addresses, DebugFiles, image_file_name};
 
 pub(super) fn run(
@@ -49,6 +49,22 @@ pub(super) fn run(
             text => lines.write(text, &mut out),
         });
     let code = done(result.and_then(|()| out.finish()), messages);
+    let (damaged, refused) = addresses.unread();
+    let unread = unread_text(damaged, refused);
+    if !unread.is_empty() {
+        messages.warning(&format!("{}{unread}", addresses.image()));
+    }
+    if args.verbose {
+        let of = match addresses.has_debug_info() {
+            true => "debug information",
+            false => "its symbol table alone",
+        };
+        let (count, unknown) = (lines.count, lines.unknown);
+        let image = addresses.image();
+        messages.note(&format!(
+            "{image}: {count} address(es), {unknown} of them unknown; named by {of}"
+        ));
+    }
     if let Some((first, error)) = &lines.first_bad {
         let count = lines.bad;
         messages.warning(&format!(
@@ -115,6 +131,9 @@ struct AddressLines<'a> {
     line: Vec<u8>,
     /// Texts that were no addresses; the first of them, and why.
     bad: u64,
+    /// Addresses, and those of which nothing is known.
+    count: u64,
+    unknown: u64,
     first_bad: Option<(String, String)>,
 }
 
@@ -132,6 +151,8 @@ impl<'a> AddressLines<'a> {
             first: true,
             line: Vec::new(),
             bad: 0,
+            count: 0,
+            unknown: 0,
             first_bad: None,
         }
     }
@@ -160,6 +181,8 @@ impl AddressLines<'_> {
         match parse_address(text) {
             Ok(address) => {
                 let (frames, _) = self.addresses.answer(address);
+                self.count += 1;
+                self.unknown += u64::from(frames.is_empty());
                 write!(line, "{{\"address\":\"{address:#x}\",\"frames\":[")?;
                 for (index, frame) in frames.iter().enumerate() {
                     if index > 0 {
@@ -170,7 +193,13 @@ impl AddressLines<'_> {
                         &FrameJson::new(frame, &self.style),
                     )?;
                 }
-                line.extend(b"]}");
+                line.push(b']');
+                if let (damaged, refused) = self.addresses.unread()
+                    && damaged + refused > 0
+                {
+                    write!(line, ",\"damaged\":{damaged},\"refused\":{refused}")?;
+                }
+                line.push(b'}');
             }
             Err(error) => serde_json::to_writer(
                 PlainJson(&mut *line),
@@ -189,6 +218,8 @@ impl AddressLines<'_> {
         };
         let image = &self.image;
         let (frames, offset) = self.addresses.answer(address);
+        self.count += 1;
+        self.unknown += u64::from(frames.is_empty());
         if frames.is_empty() {
             return writeln!(line, "{address:#x} (in {image})");
         }

@@ -117,8 +117,8 @@ pub struct Args {
     /// Print every message about reports, and frames that are otherwise folded
     ///
     /// Without it, after the first messages only their number is printed, and text leaves out the frames
-    /// of a panic's own handling.
-    #[arg(short, long, conflicts_with_all = ["address", "inspect"])]
+    /// of a panic's own handling. With --address: how many addresses were looked up, and in what.
+    #[arg(short, long, conflicts_with = "inspect")]
     pub verbose: bool,
 
     /// Print only which debug files to look for

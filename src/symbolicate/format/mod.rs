@@ -32,7 +32,7 @@ pub use json::{FrameJson, Json, Ndjson};
 pub use parquet::Parquet;
 pub use plain::plain;
 pub(crate) use plain_json::PlainJson;
-pub(crate) use remarks::{missing_lines, missing_text};
+pub(crate) use remarks::{missing_lines, missing_text, unread_text};
 pub use source::{Excerpt, Sources};
 pub use speedscope::Speedscope;
 pub use text::Text;

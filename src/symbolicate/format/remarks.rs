@@ -47,18 +47,30 @@ pub(crate) fn missing_text(missing: &Missing) -> String {
     } else if missing.symbols {
         text.push_str("  (named by its symbol table alone)");
     }
-    if missing.damaged > 0 {
-        let count = missing.damaged;
-        let _ = write!(
-            text,
-            "  (lines damaged in {count} of its units; those around are read)"
-        );
-    }
+    text.push_str(&unread_text(missing.damaged, missing.refused));
     if !missing.others.is_empty() {
         let others: Vec<String> = missing.others.iter().map(|id| id_text(id)).collect();
         let _ = write!(text, "  (found only {})", others.join(", "));
     }
     plain(&text).into_owned()
+}
+
+/// Damage of a debug file in words, if it was not read in whole: its units with damaged lines, and those not read.
+pub(crate) fn unread_text(damaged: usize, refused: usize) -> String {
+    let mut text = String::new();
+    if damaged > 0 {
+        let _ = write!(
+            text,
+            "  (lines damaged in {damaged} of its units; those around are read)"
+        );
+    }
+    if refused > 0 {
+        let _ = write!(
+            text,
+            "  ({refused} of its units or sections not read: damaged, or too large)"
+        );
+    }
+    text
 }
 
 /// The event in a few words.

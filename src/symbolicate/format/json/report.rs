@@ -43,6 +43,7 @@ pub(super) fn report_json(origin: &str, symbolicated: &Symbolicated, style: &Sty
             "symbols": missing.symbols,
             "split": missing.split,
             "damaged": missing.damaged,
+            "refused": missing.refused,
             "system": missing.system,
             "others": missing.others.iter().map(|id| id_text(id)).collect::<Vec<_>>(),
         })
