@@ -12,9 +12,10 @@ fn root() -> &'static Path {
 /// Each page with its text.
 fn pages() -> Vec<(PathBuf, String)> {
     let mut paths = vec![root().join("README.md"), root().join("CONTRIBUTING.md")];
-    for entry in std::fs::read_dir(root().join("docs")).unwrap() {
-        let path = entry.unwrap().path();
-        paths.extend((path.extension() == Some("md".as_ref())).then_some(path));
+    for folder in ["docs", "docs/measured"] {
+        let entries = std::fs::read_dir(root().join(folder)).unwrap();
+        let of_folder = entries.map(|entry| entry.unwrap().path());
+        paths.extend(of_folder.filter(|path| path.extension() == Some("md".as_ref())));
     }
     paths.sort();
     assert!(paths.len() > 10);

@@ -1,7 +1,7 @@
 //! How exact the unwinder is: programs stopped after every instruction, their true chain of callers
 //! known from the calls and returns that were seen.
 //!
-//! `cargo run --release --example exactness` writes the table into `docs/exactness.md`; with
+//! `cargo run --release --example exactness` writes the table into `docs/measured/exactness.md`; with
 //! `--check` it runs the small corpora alone and fails where they miss what the table promises; with
 //! `--command -- PROGRAM ARGUMENTS` it runs any program, and prints its rows.
 //! It needs `gcc`, `g++`, `gfortran` and `rustc`, Linux, and x86_64.
@@ -47,7 +47,7 @@ fn main() -> std::process::ExitCode {
 }
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/exactness.md");
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/measured/exactness.md");
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn run(check: bool, verbose: bool, only: &[&str]) -> Result<bool, Box<dyn std::error::Error>> {

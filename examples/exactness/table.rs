@@ -1,4 +1,4 @@
-//! What was counted, as the table of `docs/exactness.md`.
+//! What was counted, as the table of `docs/measured/exactness.md`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;

@@ -21,4 +21,4 @@ if len(found) != 24:
 for key, now in found.items():
     before = stated.get(key)
     if before is None or any(abs(a - b) > 0.01 for a, b in zip(now, before)):
-        sys.exit(f"docs/exactness-apple.md is stale: {key} is {now}, not {before}; run tests/apple/exactness")
+        sys.exit(f"docs/measured/exactness-apple.md is stale: {key} is {now}, not {before}; run tests/apple/exactness")
