@@ -16,8 +16,8 @@ const MAX_SIGNAL: usize = 64;
 static PREVIOUS: [AtomicPtr<libc::sigaction>; MAX_SIGNAL + 1] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_SIGNAL + 1];
 
-/// The type of a signal handler.
-pub type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void);
+/// The type of a signal handler. A runtime's may raise an exception, which goes through ours.
+pub type Handler = extern "C-unwind" fn(i32, *mut libc::siginfo_t, *mut c_void);
 
 /// Installs `handler` for each of `signals`, on the alternate stack, and keeps the previous handlers.
 ///
@@ -207,7 +207,7 @@ pub unsafe fn call_previous(signal: i32, info: *mut libc::siginfo_t, context: *m
         if action.sa_flags & libc::SA_SIGINFO != 0 {
             std::mem::transmute::<usize, Handler>(action.sa_sigaction)(signal, info, context);
         } else {
-            std::mem::transmute::<usize, extern "C" fn(i32)>(action.sa_sigaction)(signal);
+            std::mem::transmute::<usize, extern "C-unwind" fn(i32)>(action.sa_sigaction)(signal);
         }
     }
     // SAFETY: the caller vouches for `info`.
@@ -372,4 +372,26 @@ pub fn pause(nanoseconds: i64) {
 #[cfg(target_os = "linux")]
 pub fn send(thread: super::Thread, signal: i32) {
     send::to(thread, signal);
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// What a handler looks at stays as it is while a second install keeps another one.
+    #[test]
+    fn a_kept_action_outlives_the_next_install() {
+        extern "C-unwind" fn ours(_: i32, _: *mut libc::siginfo_t, _: *mut c_void) {}
+        let before = |action| {
+            // SAFETY: ignored or default, of a signal that nothing here sends.
+            unsafe { libc::signal(libc::SIGURG, action) };
+            install(&[libc::SIGURG], ours).unwrap();
+            kept(libc::SIGURG).unwrap()
+        };
+        let first = before(libc::SIG_IGN);
+        let second = before(libc::SIG_DFL);
+        assert_eq!(first.sa_sigaction, libc::SIG_IGN);
+        assert_eq!(second.sa_sigaction, libc::SIG_DFL);
+        restore(libc::SIGURG);
+    }
 }

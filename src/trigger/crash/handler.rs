@@ -105,7 +105,11 @@ enum Then {
 }
 
 /// The handler. Signal-safe: everything here and below it.
-pub(super) extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, frame: *mut c_void) {
+pub(super) extern "C-unwind" fn handle(
+    signal: i32,
+    info: *mut libc::siginfo_t,
+    frame: *mut c_void,
+) {
     let marker = 0u8;
     let errno = errno();
     let arrived = Arrived {

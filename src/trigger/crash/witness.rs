@@ -70,3 +70,20 @@ pub(super) fn leave(thread: Thread) {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Slots that are left are free again, for more threads than there are slots.
+    #[test]
+    fn a_slot_that_is_left_is_free() {
+        for id in 1..=3 * SLOTS as u64 {
+            let thread = Thread::from_id(id);
+            note(thread, Registers::native(crate::platform::context::here()));
+            assert!(crashed_too(thread).is_some(), "{id}");
+            leave(thread);
+            assert!(crashed_too(thread).is_none(), "{id}");
+        }
+    }
+}
