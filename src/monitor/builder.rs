@@ -121,9 +121,9 @@ impl MonitorBuilder {
         self
     }
 
-    /// Frames get names from the images' own symbol and export tables, in reports of a process that
-    /// goes on. They are looked up after the thread runs again. This allocates: while the watched
-    /// thread stands still for ever inside the allocator, with its lock, so does the watchdog.
+    /// Names frames in the app, from the images' own symbol and export tables, in reports of a process that goes on.
+    /// The names are looked up after the thread runs again. This allocates: if the watched thread hangs inside the
+    /// allocator with its lock, the watchdog waits for that lock too.
     pub fn names(mut self, names: bool) -> MonitorBuilder {
         self.names = names;
         self
@@ -149,28 +149,26 @@ impl MonitorBuilder {
         self
     }
 
-    /// A capture stops a thread for at most about so long, 1 ms unless this is set: a copy of its
-    /// stack that takes longer is cut short, and `capture.cut` is set. On Apple platforms too; a crash
-    /// is not bound by it.
+    /// Bounds the time for which a capture stops a thread, about 1 ms by default. A copy of the stack that takes longer
+    /// is cut short, and the report says so (`capture.cut`). Crash reports are not bound by it.
     pub fn stop_budget(mut self, budget: Duration) -> MonitorBuilder {
         self.stop_budget = budget;
         self
     }
 
-    /// On Linux, captures stop threads by this real-time signal (`SIGRTMIN` to `SIGRTMAX`); unless this
-    /// is set, by the first one from `SIGRTMIN + 4` on without a handler. Its handler stays for
-    /// the rest of the process: an answer may come at any time later. Elsewhere this does nothing.
+    /// Sets the real-time signal (`SIGRTMIN` to `SIGRTMAX`) by which captures stop threads on Linux. The default is the
+    /// first one from `SIGRTMIN + 4` on without a handler. Its handler stays until the process ends: an answer may come
+    /// late. On other systems this does nothing.
     ///
-    /// [`install`](MonitorBuilder::install) fails where it is no real-time signal, where it has
-    /// a handler already, and where an earlier monitor of this process took another one.
+    /// [`install`](MonitorBuilder::install) fails if it is no real-time signal, if it has a handler already, or if an
+    /// earlier monitor of this process took another one.
     pub fn capture_signal(mut self, signal: i32) -> MonitorBuilder {
         self.capture_signal = Some(signal);
         self
     }
 
-    /// Reports hold at most so many threads besides the one in question, 1024 unless this is set:
-    /// the main thread first, then those that the system lists first. How many were left out shows in
-    /// `capture.cut`, which is `limit` then.
+    /// Bounds how many threads a report holds besides the one in question, 1024 by default. The main thread comes
+    /// first, then the others in the system's order. If some were left out, `capture.cut` is `limit`.
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("wedjat-threads-{}", std::process::id()));
@@ -188,8 +186,8 @@ impl MonitorBuilder {
         self
     }
 
-    /// Called when a stall is certain and when it is over, on the watchdog's thread; of those too that
-    /// the rate limit keeps from being reported. Don't block: nothing is watched meanwhile.
+    /// Calls `callback` on the watchdog's thread when a stall is certain, and again when it is over. It is called for
+    /// stalls that the rate limit leaves unreported, too. Don't block in it: nothing is watched meanwhile.
     pub fn on_stall(
         mut self,
         callback: impl FnMut(&StallEvent<'_>) + Send + 'static,
@@ -198,19 +196,18 @@ impl MonitorBuilder {
         self
     }
 
-    /// Limits of how much is recorded: equal stalls ever more rarely, and only so many reports, bytes and captures an
-    /// hour.
+    /// Limits how much is recorded: equal stalls are reported ever more rarely, and an hour has only so many reports,
+    /// bytes and captures.
     pub fn rate_limit(mut self, rate_limit: RateLimit) -> MonitorBuilder {
         self.rate_limit = rate_limit;
         self
     }
 
-    /// Called with the path of each report of a stall, of load (CPU, memory, slow frames) or of a caught panic
-    /// once it is whole, on a thread of the monitor's. A report of a crash is found by [`store::reports`](crate::store::reports) at the next
-    /// launch; that of [`Monitor::record`](crate::Monitor::record) is its result.
+    /// Calls `callback` with the path of each finished report of a stall, of load (CPU, memory, slow frames) or of a
+    /// caught panic, on a thread of the monitor's. Reports of crashes are found at the next launch, by
+    /// [`store::reports`](crate::store::reports); [`Monitor::record`](crate::Monitor::record) returns the path of its own.
     ///
-    /// One that panics is called again for the next report. It may drop the monitor: the thread that it
-    /// runs on then ends once it has returned.
+    /// A callback that panics is called again for the next report. It may drop the monitor.
     pub fn on_report(mut self, callback: impl FnMut(&Path) + Send + 'static) -> MonitorBuilder {
         self.on_report = Some(Arc::new(Mutex::new(callback)));
         self

@@ -19,7 +19,7 @@ pub enum InstallError {
         /// The system's error.
         source: io::Error,
     },
-    /// Others may write in the folder, who could have this process and later launches read and remove what they like.
+    /// Others may write in the folder. They could make this process and later launches read and remove what they like.
     /// See [`MonitorBuilder::shared_directory`](super::MonitorBuilder::shared_directory).
     SharedDirectory {
         /// The folder.

@@ -99,9 +99,8 @@ impl Monitor {
     /// answer is listed without a stack. Not for signal handlers.
     ///
     /// # Errors
-    /// When the report cannot be written: the folder is gone, the disk is full. Whatever got
-    /// through is kept there as a `.partial` file, which the next launch closes. And in a child of
-    /// `fork`, where the monitor is its parent's.
+    /// If the report cannot be written: the folder is gone, or the disk is full. What was written stays there as a
+    /// `.partial` file, which the next launch closes. Also in a child of `fork`: the monitor is its parent's.
     pub fn record(&self, reason: &str) -> io::Result<PathBuf> {
         self.not_forked()?;
         // Libraries that were loaded since; a loader that is stuck must not hold us.

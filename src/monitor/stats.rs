@@ -12,28 +12,28 @@ use crate::vitals::FRAMES;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Turns of the watched run loop that have ended, nested ones among them.
+    /// Turns of the watched run loop that have ended, nested ones included.
     pub turns: u64,
-    /// Frames.
+    /// Frames that the app told of by [`Monitor::frame`](super::Monitor::frame).
     pub frames: u64,
-    /// Stalls, reported or not; one that lasts among them.
+    /// Stalls, reported or not. One that still lasts counts.
     pub stalls: u64,
     /// True while a stall lasts.
     pub stalled: bool,
-    /// Time in those that are over.
+    /// Sum of the lengths of the stalls that are over.
     pub stalled_time: Duration,
-    /// The longest of them.
+    /// Length of the longest stall that is over.
     pub longest: Duration,
-    /// Whole reports of this launch.
+    /// Reports that this launch finished. A stall is finished once the thread moves again.
     pub reports: u64,
-    /// Their bytes.
+    /// Bytes of those reports.
     pub bytes: u64,
-    /// Stacks taken of the watched thread; those that could not be are losses (`unanswered`, `unsent`).
+    /// Stacks taken of the watched thread. Those that could not be taken are in `losses` (`unanswered`, `unsent`).
     pub captures: u64,
     /// CPU time of the watchdog's thread.
     pub watchdog: Duration,
-    /// Files in the folder that have names of ours and are larger than any of ours: they are left alone. As the last
-    /// look at the folder has found, which a thread of the monitor's takes soon after `install` and after each report.
+    /// Files in the folder that are named as reports and larger than any report. They are left alone. Counted soon
+    /// after `install` and after each report.
     pub oversized: u64,
     /// Counts of events that were not reported, by reason, as in the `loss` section; zeros are left out.
     pub losses: Vec<(&'static str, u64)>,

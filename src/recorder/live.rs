@@ -187,8 +187,7 @@ impl LiveRecorder {
         }
         recording.cost(&mut work.buffers, &cost);
         recording.loss(&mut work.buffers);
-        let bytes = recording.length();
-        let name = recording.finish(folder, &mut work.buffers).map_err(from)?;
+        let (name, bytes) = recording.finish(folder, &mut work.buffers).map_err(from)?;
         COUNTERS.reported(bytes);
         Ok(name)
     }

@@ -61,8 +61,7 @@ impl Shared {
     /// Ends a report, counts it, and hands its name on.
     pub(super) fn finish(&self, mut recording: Recording, work: &mut Work) -> Result<(), i32> {
         recording.loss(&mut work.buffers);
-        let bytes = recording.length();
-        let name = recording.finish(&self.folder, &mut work.buffers)?;
+        let (name, bytes) = recording.finish(&self.folder, &mut work.buffers)?;
         self.limiter().wrote(bytes);
         COUNTERS.reported(bytes);
         (self.done)(name);

@@ -94,8 +94,8 @@ pub fn reports(directory: impl AsRef<Path>) -> io::Result<Vec<StoredReport>> {
     Ok(found)
 }
 
-/// A report that an earlier launch left. While the app has one of those that [`reports`] gave it, this
-/// process removes none of them to keep to its [`Limits`]; it does once the app has let go of them all.
+/// A report that an earlier launch left. While the app holds one of those that [`reports`] returned, this process
+/// removes none of them for its [`Limits`].
 #[derive(Debug, Clone)]
 pub struct StoredReport {
     path: PathBuf,

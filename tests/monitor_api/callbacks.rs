@@ -42,7 +42,8 @@ fn a_stall_is_reported_as_it_comes_and_goes_and_is_counted() {
         assert!(stats.longest >= 500 * MS && stats.captures >= 1 && stats.reports == 0);
         assert_eq!(stats.losses, [("quota", 1)]);
         // It stands in every later report, not only in those of stalls.
-        monitor.record("now").unwrap();
+        let path = monitor.record("now").unwrap();
+        assert_eq!(monitor.stats().bytes, path.metadata().unwrap().len());
         drop(monitor);
         assert_eq!(*events.lock().unwrap(), ["began true", "ended recovered"]);
         return;

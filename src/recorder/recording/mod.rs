@@ -11,8 +11,9 @@ use super::{Facts, ReportBuffers};
 
 use crate::capture::ImagesGuard;
 use crate::context::CONTEXT;
+use crate::platform::clock;
+use crate::platform::file::{self, Folder};
 use crate::platform::spare::Spare;
-use crate::platform::{clock, file};
 use crate::report::{
     AppView, CaptureView, ClosedBy, EventKind, EventView, HeadView, LossView, OsView, ReportWriter,
     Sink, SinkError, StallEndView,
@@ -60,7 +61,7 @@ impl Recording {
     /// Creates the file and writes `head` and `event`. Frames get the names of their functions where the app
     /// wants them: writing them allocates.
     pub fn begin(
-        folder: &file::Folder,
+        folder: &Folder,
         facts: &Facts,
         event: &EventView<'_>,
         buffers: &mut ReportBuffers,
@@ -79,7 +80,7 @@ impl Recording {
     /// Creates the file and writes `head`: by a name that is known before, and in a file that was made before
     /// where there is one. Signal-safe.
     pub fn begin_as(
-        folder: &file::Folder,
+        folder: &Folder,
         facts: &Facts,
         kind: EventKind,
         buffers: &mut ReportBuffers,
@@ -152,7 +153,7 @@ impl Recording {
 
     /// Gives a file that was made beforehand its report's name; where that is denied, the next launch
     /// does it. Signal-safe.
-    fn name_it(&mut self, folder: &file::Folder) {
+    fn name_it(&mut self, folder: &Folder) {
         let name = self.name();
         let may = |from: &Name| folder.rename(from.as_c_str(), name.as_c_str()).is_ok();
         if self.misnamed.as_ref().is_some_and(may) {
@@ -256,14 +257,14 @@ impl Recording {
         self.failed = self.failed.or(before);
     }
 
-    /// Writes `end` and gives the file its final name. Where that fails the file stays as it is,
-    /// for the next launch to close. Signal-safe.
-    pub fn finish(self, folder: &file::Folder, buffers: &mut ReportBuffers) -> Result<Name, i32> {
+    /// Writes `end` and gives the file its final name; returns that and the file's bytes. Where that fails the file
+    /// stays as it is, for the next launch to close. Signal-safe.
+    pub fn finish(self, folder: &Folder, buffers: &mut ReportBuffers) -> Result<(Name, u64), i32> {
         let closed = self.close(folder, buffers);
         closed.inspect_err(|_| LOSSES.count(LossReason::Unwritten))
     }
 
-    fn close(mut self, folder: &file::Folder, buffers: &mut ReportBuffers) -> Result<Name, i32> {
+    fn close(mut self, folder: &Folder, buffers: &mut ReportBuffers) -> Result<(Name, u64), i32> {
         if self.torn || self.is_missing_unsaid {
             return Err(self.failed.map_or(libc::EIO, |error| error.errno));
         }
@@ -277,8 +278,9 @@ impl Recording {
             return Err(libc::EACCES);
         }
         let whole = Name::new(self.time, self.kind.as_str(), &self.id, WHOLE);
+        let bytes = self.file.length()?;
         folder.rename(self.name().as_c_str(), whole.as_c_str())?;
-        Ok(whole)
+        Ok((whole, bytes))
     }
 
     /// Bytes of whole sections so far. Signal-safe.
