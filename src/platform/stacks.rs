@@ -4,6 +4,17 @@ use std::ffi::c_void;
 use std::io;
 use std::mem::MaybeUninit;
 
+#[cfg(not(target_os = "tvos"))]
+use libc::sigaltstack;
+
+/// Nothing: tvOS has no alternate signal stacks, and handlers stay on the stack that they find.
+///
+/// Source: the header, `sigaltstack` of <signal.h>: `__TVOS_PROHIBITED`.
+#[cfg(target_os = "tvos")]
+unsafe fn sigaltstack(_new: *const libc::stack_t, _before: *mut libc::stack_t) -> libc::c_int {
+    -1
+}
+
 /// Gives the calling thread an alternate signal stack of `size` bytes, with a guard page below, if
 /// it has none or a smaller one; the memory is never given back, since the thread may use it until
 /// it ends. The upper `touched` bytes are there at once.
@@ -11,7 +22,10 @@ pub fn ensure_alternate_stack(size: usize, touched: usize) -> io::Result<()> {
     // SAFETY: the structures outlive the calls; the mapping is new, of the size given, and leaked.
     unsafe {
         let mut now = MaybeUninit::<libc::stack_t>::uninit();
-        if libc::sigaltstack(std::ptr::null(), now.as_mut_ptr()) != 0 {
+        if cfg!(target_os = "tvos") {
+            return Ok(());
+        }
+        if sigaltstack(std::ptr::null(), now.as_mut_ptr()) != 0 {
             return Err(io::Error::last_os_error());
         }
         let now = now.assume_init();
@@ -26,7 +40,7 @@ pub fn ensure_alternate_stack(size: usize, touched: usize) -> io::Result<()> {
             ss_flags: 0,
             ss_size: size,
         };
-        if libc::sigaltstack(&stack, std::ptr::null_mut()) != 0 {
+        if sigaltstack(&stack, std::ptr::null_mut()) != 0 {
             return Err(io::Error::last_os_error());
         }
     }
@@ -55,10 +69,10 @@ pub fn with_stack_for_signals(stack: Option<&CrashStack>, work: impl FnOnce()) {
     // SAFETY: the structures outlive the calls, and `before` is read only where the first one filled it in; the memory
     // of a crash stack is never unmapped.
     unsafe {
-        let left = libc::sigaltstack(&now, before.as_mut_ptr()) == 0;
+        let left = sigaltstack(&now, before.as_mut_ptr()) == 0;
         work();
         if left {
-            libc::sigaltstack(before.as_ptr(), std::ptr::null_mut());
+            sigaltstack(before.as_ptr(), std::ptr::null_mut());
         }
     }
 }
@@ -108,9 +122,9 @@ impl AlternateStack {
         let mut now = MaybeUninit::<libc::stack_t>::uninit();
         // SAFETY: the structures outlive the calls, and the memory is there until it is taken back.
         unsafe {
-            libc::sigaltstack(std::ptr::null(), now.as_mut_ptr()) == 0
+            sigaltstack(std::ptr::null(), now.as_mut_ptr()) == 0
                 && now.assume_init().ss_flags & libc::SS_DISABLE != 0
-                && libc::sigaltstack(&stack, std::ptr::null_mut()) == 0
+                && sigaltstack(&stack, std::ptr::null_mut()) == 0
         }
     }
 
@@ -124,10 +138,10 @@ impl AlternateStack {
         let mut now = MaybeUninit::<libc::stack_t>::uninit();
         // SAFETY: the structures outlive the calls.
         unsafe {
-            if libc::sigaltstack(std::ptr::null(), now.as_mut_ptr()) == 0
+            if sigaltstack(std::ptr::null(), now.as_mut_ptr()) == 0
                 && now.assume_init().ss_sp == self.start.cast()
             {
-                libc::sigaltstack(&none, std::ptr::null_mut());
+                sigaltstack(&none, std::ptr::null_mut());
             }
         }
     }
