@@ -127,10 +127,10 @@ int main(int argc, char **words) {
   puts(pings > 1 ? "pinged" : "not pinged");
   wedjat_uninstall(monitor);
 
-  // Installed again: what the first install left is there to be sent. The launch is the same.
+  // Installed again: what the first install left is there to be sent.
   monitor = install(folder);
   if (!monitor) return 1;
-  expect(!wedjat_previous_launch(monitor, &before), "the launch before");
+  expect(wedjat_previous_launch(monitor, &before) && before.how == WEDJAT_ENDED_UNINSTALLED, "the launch before");
   int listed = 0, given = 0;
   expect(wedjat_reports(folder, count, &listed) == listed, "reports");
   wedjat_sent sent = {.size = sizeof sent};

@@ -100,7 +100,11 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
                 let Some(bytes) = m.read(a[1], a[2]) else {
                     return Some(error(m, 14));
                 };
-                libc::write(fd, bytes.as_ptr().cast(), bytes.len()) as i64
+                let bytes = (bytes.as_ptr().cast(), bytes.len());
+                match name {
+                    "write" => libc::write(fd, bytes.0, bytes.1) as i64,
+                    _ => libc::pwrite(fd, bytes.0, bytes.1, a[3] as i64) as i64,
+                }
             }
             "writev" => {
                 let mut bytes = vec![];
