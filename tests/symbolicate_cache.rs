@@ -174,9 +174,9 @@ fn a_table_that_others_may_write_is_made_anew() {
     assert_eq!(mode(), 0o600, "another file stands there now");
 }
 
-/// So could who owns it, whatever its mode is.
+/// So could who owns it, whatever its mode is. It stays as it is.
 #[test]
-fn a_table_of_another_owner_is_made_anew() {
+fn a_table_of_another_owner_is_not_read() {
     use std::os::unix::fs::{MetadataExt, chown};
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::new(folder.path());
@@ -188,11 +188,118 @@ fn a_table_of_another_owner_is_made_anew() {
         eprintln!("NOT TESTED: only root can give a file away ({error})");
         return;
     }
-    let given = path.metadata().unwrap().ino();
+    let facts = || {
+        let meta = path.metadata().unwrap();
+        (meta.uid(), meta.ino(), meta.atime_nsec(), meta.mtime_nsec())
+    };
+    let given = facts();
     assert_eq!(answers(&symbolicator(Some(cache)), &all), truth);
-    let now = path.metadata().unwrap();
-    assert_eq!(now.uid(), own, "another file stands there now");
-    assert_ne!(now.ino(), given);
+    assert_eq!(facts(), given);
+}
+
+/// Each kind of thing under each name that the cache gives: nothing waits, no answer changes, and they stay.
+#[test]
+fn what_others_put_into_the_folder_is_not_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    let cache = Cache::new(folder.path());
+    let all = addresses(300);
+    let truth = answers(&symbolicator(Some(cache.clone())), &all);
+    let name = table(folder.path());
+    let whole = std::fs::read(&name).unwrap();
+    let precious = outside.path().join("precious");
+    for name in [name, folder.path().join("CACHEDIR.TAG")] {
+        let before = std::fs::read(&name).unwrap();
+        for kind in 0..4 {
+            std::fs::remove_file(&name).unwrap();
+            std::fs::write(&precious, &whole).unwrap();
+            match kind {
+                0 => assert!(
+                    Command::new("mkfifo")
+                        .arg(&name)
+                        .status()
+                        .unwrap()
+                        .success()
+                ),
+                1 => symlink(&precious, &name).unwrap(),
+                2 => std::fs::hard_link(&precious, &name).unwrap(),
+                _ => drop(std::os::unix::net::UnixListener::bind(&name).unwrap()),
+            }
+            let kinds = || std::fs::symlink_metadata(&name).unwrap().file_type();
+            let given = kinds();
+            let cache = Cache::new(folder.path());
+            assert_eq!(answers(&symbolicator(Some(cache)), &all), truth, "{kind}");
+            assert_eq!(kinds(), given, "{kind}");
+            assert_eq!(std::fs::read(&precious).unwrap(), whole, "{kind}");
+            std::fs::remove_file(&name).unwrap();
+            std::fs::write(&name, &before).unwrap();
+            let _ = std::fs::remove_dir_all(folder.path().join("wedjat-cache"));
+        }
+    }
+}
+
+#[test]
+fn a_folder_that_others_may_write_in_is_done_without() {
+    use std::os::unix::fs::{PermissionsExt, chown, lchown};
+    let outer = tempfile::tempdir().unwrap();
+    let folder = outer.path().join("it's shared");
+    let used = |folder: &Path| {
+        let output = Command::new(env!("CARGO_BIN_EXE_symbolicate"))
+            .arg("--cache")
+            .arg(folder)
+            .arg("--debug")
+            .arg(program())
+            .args(
+                addresses(100)
+                    .iter()
+                    .flat_map(|at| ["--address".into(), format!("{at:#x}")]),
+            )
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert_eq!(used(&folder), "");
+    let mode = std::fs::metadata(&folder).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+    std::fs::remove_dir_all(&folder).unwrap();
+    for wide in [0o770, 0o1777] {
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::set_permissions(&folder, PermissionsExt::from_mode(wide)).unwrap();
+        let words = used(&folder);
+        assert!(words.contains("may be written by others"), "{words}");
+        assert!(words.contains("going on without"), "{words}");
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+        // The command that is named mends it.
+        let mend = words
+            .split(&['(', ')'])
+            .nth(1)
+            .unwrap()
+            .split(" mends")
+            .next()
+            .unwrap();
+        assert!(
+            Command::new("sh")
+                .args(["-c", mend])
+                .status()
+                .unwrap()
+                .success()
+        );
+        assert_eq!(used(&folder), "");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+    std::fs::create_dir(&folder).unwrap();
+    let link = outer.path().join("link");
+    symlink(&folder, &link).unwrap();
+    if chown(&folder, Some(65_534), None).is_err() {
+        eprintln!("NOT TESTED: only root can give a folder away");
+        return;
+    }
+    assert!(used(&folder).contains("belongs to another user"));
+    chown(&folder, Some(0), None).unwrap();
+    lchown(&link, Some(65_534), None).unwrap();
+    assert!(used(&link).contains("another user's link"));
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
 }
 
 #[test]

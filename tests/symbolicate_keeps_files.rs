@@ -376,3 +376,35 @@ fn a_command_that_ignores_the_end_of_its_terminal_goes_on() {
     assert_eq!(ended.status.code(), Some(0));
     assert!(std::fs::metadata(&page).unwrap().len() > 1000);
 }
+
+/// A link, a pipe or a file of another user's where the output is to be is refused, and stays.
+#[test]
+fn an_output_of_another_user_is_refused() {
+    use std::os::unix::fs::{MetadataExt, lchown};
+    let home = Home::new();
+    let report = home.path("a.wedjat");
+    let folder = tempfile::tempdir().unwrap();
+    let [file, link, pipe, mine] =
+        ["file", "link", "pipe", "mine"].map(|name| folder.path().join(name));
+    std::fs::write(&file, "theirs").unwrap();
+    std::fs::write(&mine, "mine").unwrap();
+    symlink(&mine, &link).unwrap();
+    home.shop.run(&format!("mkfifo {}", pipe.display()));
+    for path in [&file, &link, &pipe] {
+        if lchown(path, Some(65_534), None).is_err() {
+            eprintln!("NOT TESTED: only root can give a file away");
+            return;
+        }
+        let before = std::fs::symlink_metadata(path).unwrap();
+        let output = run(&["--no-cache", "--output", path.to_str().unwrap(), &report]);
+        assert_eq!(output.status.code(), Some(2), "{}", printed(&output));
+        assert!(
+            printed(&output).contains("another user"),
+            "{}",
+            printed(&output)
+        );
+        assert_eq!(std::fs::symlink_metadata(path).unwrap().ino(), before.ino());
+    }
+    assert_eq!(std::fs::read(&mine).unwrap(), b"mine");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 4);
+}

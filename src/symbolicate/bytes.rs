@@ -39,10 +39,15 @@ impl SharedBytes {
         if len == 0 {
             return Err(Error::bad_file(path, "the file is empty"));
         }
+        SharedBytes::map_open(&file, path)
+    }
+
+    /// The same of one that is open, and has this path.
+    pub(crate) fn map_open(file: &File, path: &Path) -> Result<SharedBytes, Error> {
         // SAFETY: the mapping is private and read-only. What it cannot rule out is that someone
         // truncates the file while it is mapped; debug files and caches are replaced by rename,
         // which leaves the mapped inode as it was, and this is what every symbolizer relies on.
-        let map = unsafe { Mmap::map(&file) }.map_err(|e| Error::io(path, e))?;
+        let map = unsafe { Mmap::map(file) }.map_err(|e| Error::io(path, e))?;
         let range = 0..map.len();
         Ok(SharedBytes {
             owner: Backing::Mapped(Arc::new(map)),

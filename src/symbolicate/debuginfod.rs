@@ -186,7 +186,8 @@ impl Debuginfod {
             }
         }
         // A file that is there and is not a debug file of that build is not ours to empty.
-        let is_free = fs::metadata(&path).map_or(true, |meta| meta.len() == 0);
+        let is_free = fs::symlink_metadata(&path)
+            .map_or(true, |meta| super::own::is_own(&meta) && meta.len() == 0);
         if all_answered && is_free && fs::create_dir_all(&folder).is_ok() {
             let miss = fs::File::options().append(true).create(true).open(&path);
             let _ = miss.and_then(|file| file.set_modified(SystemTime::now()));
@@ -225,7 +226,7 @@ impl Debuginfod {
         let temporary = folder.join(format!("debuginfo.{}-{count}.new", std::process::id()));
         let result = (|| {
             let mut body = response.body_mut().with_config().limit(u64::MAX).reader();
-            let mut file = fs::File::create(&temporary)?;
+            let mut file = fs::File::create_new(&temporary)?;
             let mut buffer = vec![0; 1 << 16];
             let mut bytes: u64 = 0;
             loop {

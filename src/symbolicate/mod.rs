@@ -54,6 +54,7 @@ pub mod import;
 mod lines;
 mod names;
 mod object_file;
+mod own;
 mod owner;
 mod pc;
 mod recorded;

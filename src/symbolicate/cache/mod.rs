@@ -6,14 +6,15 @@
 //! and the version of the format: whatever changes, another file is looked for. One that belongs to
 //! another user, or that others may write, is not read.
 //!
-//! Nothing is removed or replaced but regular files that have such a name and begin as such files do, in a
-//! folder that is marked (see `place.rs`).
+//! Nothing is removed or replaced but regular files of this user that have such a name and begin as such files do, in a
+//! folder that is marked and that no other may write in (see `place.rs`).
 
 mod place;
 
 use std::fs;
 use std::hash::Hasher;
 use std::io::{Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
@@ -23,6 +24,7 @@ use rustc_hash::FxHasher;
 use super::bytes::SharedBytes;
 use super::frame::hex;
 use super::object_file::ObjectFile;
+use super::own;
 
 /// First bytes of a folder's memory.
 const MAGIC: &[u8; 8] = b"wdjcache";
@@ -42,6 +44,8 @@ const LIMIT: u64 = 2 << 30;
 const STALE: Duration = Duration::from_secs(24 * 3600);
 /// A table in use is marked as used once in this time.
 const TOUCH_EVERY: Duration = Duration::from_secs(3600);
+/// Most bytes that are read of a folder's memory.
+const MEMORY: u64 = 64 << 20;
 /// Debug files smaller than this are read faster than a cache is looked for.
 const WORTH_IT: usize = 1 << 20;
 
@@ -104,12 +108,14 @@ impl Cache {
     /// The table of `object`, if it is there, whole, and this user's alone.
     pub(crate) fn load(&self, object: &ObjectFile) -> Option<SharedBytes> {
         let path = self.find()?.join(name(object, "table")?);
-        if !is_own_alone(&path) {
+        let file = own::open(&path).ok()?;
+        let meta = file.metadata().ok()?;
+        // Its content is used as it stands.
+        if meta.mode() & 0o022 != 0 {
             return None;
         }
-        let bytes = SharedBytes::map(&path).ok()?;
-        let table = open(&bytes)?;
-        self.touch(&path);
+        let table = open(&SharedBytes::map_open(&file, &path).ok()?)?;
+        touch(&file, &meta);
         Some(table)
     }
 
@@ -125,7 +131,10 @@ impl Cache {
 
     /// A small file of this name, if it is there.
     pub(crate) fn read(&self, name: &str) -> Option<Vec<u8>> {
-        let bytes = fs::read(self.find()?.join(name)).ok()?;
+        let mut bytes = Vec::new();
+        let file = own::open(&self.find()?.join(name)).ok()?;
+        // A larger one, cut here, is not whole.
+        file.take(MEMORY).read_to_end(&mut bytes).ok()?;
         Some(bytes.strip_prefix(MAGIC)?.to_vec())
     }
 
@@ -162,7 +171,7 @@ impl Cache {
             return;
         };
         let path = place.join(name);
-        if path.exists() && !is_own(&path) {
+        if fs::symlink_metadata(&path).is_ok() && !is_own(&path) {
             return;
         }
         let written = tempfile::Builder::new()
@@ -214,16 +223,16 @@ impl Cache {
             }
         }
     }
+}
 
-    /// Marks a table as used.
-    fn touch(&self, path: &Path) {
-        let now = SystemTime::now();
-        let modified = fs::metadata(path).and_then(|meta| meta.modified());
-        let old =
-            modified.is_ok_and(|at| now.duration_since(at).is_ok_and(|age| age > TOUCH_EVERY));
-        if old && let Ok(file) = fs::File::options().append(true).open(path) {
-            let _ = file.set_modified(now);
-        }
+/// Marks a table as used.
+fn touch(file: &fs::File, meta: &fs::Metadata) {
+    let now = SystemTime::now();
+    let age = meta
+        .modified()
+        .and_then(|at| now.duration_since(at).map_err(std::io::Error::other));
+    if age.is_ok_and(|age| age > TOUCH_EVERY) {
+        let _ = file.set_modified(now);
     }
 }
 
@@ -266,14 +275,11 @@ fn kind(name: &str) -> Option<Kind> {
     })
 }
 
-/// Returns true if a regular file begins as ours do.
+/// Returns true if a file of this user begins as ours do.
 fn is_own(path: &Path) -> bool {
     let mut front = [0; MAGIC.len()];
-    fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file())
-        && fs::File::open(path)
-            .and_then(|mut file| file.read_exact(&mut front))
-            .is_ok()
-        && [MAGIC, TABLE, OLD_TABLE].contains(&&front)
+    let read = own::open(path).and_then(|mut file| file.read_exact(&mut front));
+    read.is_ok() && [MAGIC, TABLE, OLD_TABLE].contains(&&front)
 }
 
 /// Removes a file of ours; false if it is not ours, or stays.
@@ -291,14 +297,6 @@ fn name(object: &ObjectFile, ending: &str) -> Option<String> {
     Some(format!("{id}-{size:x}-v{VERSION}.{ending}"))
 }
 
-/// Returns true if a file is this user's, and no other may write it: its content is used as it stands.
-fn is_own_alone(path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let own = rustix::process::geteuid().as_raw();
-    fs::symlink_metadata(path)
-        .is_ok_and(|meta| meta.is_file() && meta.uid() == own && meta.mode() & 0o022 == 0)
-}
-
 /// Checksum of a block that follows others with the checksum `before`. It does not detect forgery, but disks that lose
 /// data.
 fn checksum(before: u64, block: &[u8]) -> u64 {
@@ -311,6 +309,10 @@ fn checksum(before: u64, block: &[u8]) -> u64 {
 fn open(bytes: &SharedBytes) -> Option<SharedBytes> {
     let (header, table) = bytes.split_at_checked(HEADER)?;
     let (magic, numbers) = header.split_at_checked(TABLE.len())?;
+    // Of one that was cut or made longer, no byte is read.
+    if !numbers.starts_with(&(table.len() as u64).to_le_bytes()) {
+        return None;
+    }
     let expected = [table.len() as u64, {
         let blocks = table.chunks(BLOCK).enumerate();
         blocks.fold(0, |before, (index, block)| {

@@ -1,12 +1,16 @@
 //! The folder of the tables: one that is marked as the cache's own.
 //!
 //! The mark is a cache directory tag (<https://bford.info/cachedir/>), by which backups skip the folder, with words of
-//! ours. A folder that is not marked and not empty is the user's: the tables go to a folder within it.
+//! ours. A folder that is not marked and not empty is the user's: the tables go to a folder within it. One that others
+//! may write in is not used.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+
+use crate::symbolicate::own;
 
 const TAG: &str = "CACHEDIR.TAG";
 const MARK: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55\n\
@@ -21,19 +25,30 @@ pub(super) fn find(folder: &Path) -> Option<PathBuf> {
     [folder.to_owned(), within]
         .into_iter()
         .find(|folder| is_marked(folder))
+        .filter(|found| check(folder, found).is_ok())
+}
+
+/// Fails where others may write in the folder that was named, or in the one of the tables.
+fn check(folder: &Path, place: &Path) -> io::Result<()> {
+    own::check_folder(folder)?;
+    own::check_folder(place)
+}
+
+fn make_folder(folder: &Path) -> io::Result<()> {
+    let mut maker = fs::DirBuilder::new();
+    maker.recursive(true).mode(0o700).create(folder)
 }
 
 /// The folder for a cache in `folder`; made and marked if it is missing.
 pub(super) fn make(folder: &Path) -> io::Result<PathBuf> {
-    fs::create_dir_all(folder)?;
+    make_folder(folder)?;
+    own::check_folder(folder)?;
     if mark(folder)? {
         return Ok(folder.to_owned());
     }
     let within = folder.join(WITHIN);
-    match fs::create_dir(&within) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        made => made?,
-    }
+    make_folder(&within)?;
+    check(folder, &within)?;
     if mark(&within)? {
         return Ok(within);
     }
@@ -43,7 +58,7 @@ pub(super) fn make(folder: &Path) -> io::Result<PathBuf> {
 
 fn is_marked(folder: &Path) -> bool {
     let mut found = Vec::new();
-    let read = fs::File::open(folder.join(TAG))
+    let read = own::open(&folder.join(TAG))
         .and_then(|tag| tag.take(MARK.len() as u64 + 1).read_to_end(&mut found));
     read.is_ok() && found == MARK
 }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
-use std::os::unix::fs::{MetadataExt, fchown};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -12,8 +12,11 @@ use super::interrupt;
 use crate::symbolicate::error::plain_words;
 use crate::symbolicate::identity::{Identity, descriptor, identity, identity_of_stream};
 use crate::symbolicate::object_file::looks_like_object;
+use crate::symbolicate::own;
 
 const BUFFER: usize = 1 << 16;
+/// As many links as the system follows.
+const LINKS: usize = 40;
 
 /// Takes the results. What goes to a file is in another next to it until [`Output::finish`]; dropped before, it leaves
 /// nothing.
@@ -136,8 +139,7 @@ impl Destination {
     /// Follows links: it is the file that is replaced, not the link to it.
     fn of(path: &Path) -> Destination {
         let mut path = path.to_owned();
-        // As many links as the system follows.
-        for _ in 0..40 {
+        for _ in 0..LINKS {
             if let Some(number) = descriptor(&path) {
                 return Destination::Descriptor(number, path);
             }
@@ -185,6 +187,10 @@ impl Target {
 
     /// Why the output cannot be what it is, if that is known before anything is read.
     pub fn refusal(&self, args: &Args) -> Option<String> {
+        if let Some(path) = args.output.as_ref().filter(|path| is_strangers(path)) {
+            let path = path.display();
+            return Some(format!("--output {path}: it belongs to another user"));
+        }
         self.0.as_ref()?;
         let named = args.reports.iter().chain(&args.debug);
         if let Some(input) = { named }.find(|input| self.is(input)) {
@@ -206,6 +212,29 @@ impl Target {
             )
         })
     }
+}
+
+/// Returns true if a path leads through another user's link, or to another user's file or pipe. Terminals and other
+/// devices are anyone's.
+fn is_strangers(path: &Path) -> bool {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS {
+        let Ok(meta) = fs::symlink_metadata(&path) else {
+            return false;
+        };
+        // The system's own, of open descriptors, belong to whoever runs the process.
+        if descriptor(&path).is_some() || meta.file_type().is_char_device() {
+            return false;
+        }
+        if own::is_strangers(&meta) {
+            return true;
+        }
+        match fs::read_link(&path) {
+            Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
+            Err(_) => return false,
+        }
+    }
+    false
 }
 
 /// The message about an input that the output would take the place of.
