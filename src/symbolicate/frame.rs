@@ -84,6 +84,13 @@ pub struct PhysicalFrame {
     pub frames: Arc<[Frame]>,
 }
 
+/// Frames at one address are mostly one frame.
+impl std::hash::Hash for PhysicalFrame {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.pc.hash(state);
+    }
+}
+
 impl PhysicalFrame {
     /// A frame of which nothing but the address is known.
     pub fn bare(pc: u64, found: Found, image: Option<u32>) -> PhysicalFrame {

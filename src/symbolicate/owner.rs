@@ -15,3 +15,16 @@ pub enum Owner {
     /// The operating system.
     System,
 }
+
+impl Owner {
+    /// The word in machine-readable output.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Owner::App => "app",
+            Owner::Library => "library",
+            Owner::Language => "language",
+            Owner::Recorder => "recorder",
+            Owner::System => "system",
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! Symbolicated reports as people and programs want them: one file per format.
 
 mod facts;
+mod findings;
 mod firefox;
 mod flamegraph;
 mod folded;

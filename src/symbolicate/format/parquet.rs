@@ -1,39 +1,33 @@
 //! A Parquet file for data warehouses: a row a report, written in groups of rows as they come.
 
-use crate::report::time::{nanos, since_epoch};
+use crate::report::time::nanos;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use arrow_array::builder::{
-    BooleanBuilder, ListBuilder, StringBuilder, StructBuilder, TimestampNanosecondBuilder,
+    BooleanBuilder, Float64Builder, ListBuilder, MapBuilder, StringBuilder, StructBuilder,
     UInt32Builder, UInt64Builder,
 };
-use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::{DataType, Field, Fields, Schema};
+use arrow_array::{
+    ArrayRef, BooleanArray, RecordBatch, StringArray, TimestampMicrosecondArray, UInt64Array,
+};
+use arrow_schema::{DataType, Field, Fields};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
+use super::facts::value_text;
+use super::findings::{Findings, owner_word};
 use super::{Format, Style};
 use crate::symbolicate::frame::{Symbolicated, id_text};
-use crate::symbolicate::group::{Member, key_text, thread_in_question};
+use crate::symbolicate::group::key_text;
 use crate::symbolicate::lock;
 
 /// Rows that go out together.
 const ROWS: usize = 4096;
 
-/// The file being written.
-///
-/// | column | what |
-/// | --- | --- |
-/// | `report`, `id`, `launch`, `time`, `app`, `version`, `os`, `os_version`, `device`, `arch`, `pid` | where it comes from, as in `head` |
-/// | `type`, `fatal`, `class`, `signal`, `exception`, `message`, `reason` | what happened; null where unknown |
-/// | `duration`, `how` | how a stall ended, nanoseconds |
-/// | `group`, `stack` | the group's key and its normalised stack, innermost first |
-/// | `frames` | every source frame of the thread in question, innermost first: `function`, `file`, `line`, `inlined`, `image`, `pc` |
-/// | `samples` | how many samples were taken |
-/// | `damage` | what the reader found damaged |
+/// The file being written; `docs/tables.md` has its columns.
 #[derive(Default)]
 pub struct Parquet {
     rows: Vec<Row>,
@@ -46,12 +40,11 @@ pub struct Parquet {
 pub struct Row {
     texts: [Option<String>; TEXTS.len()],
     time: Option<i64>,
-    pid: u64,
-    fatal: Option<bool>,
-    duration: Option<u64>,
-    samples: u64,
-    stack: Vec<String>,
-    damage: Vec<String>,
+    numbers: [Option<u64>; NUMBERS.len()],
+    flags: [Option<bool>; FLAGS.len()],
+    lists: [Vec<String>; LISTS.len()],
+    context: Vec<(String, String)>,
+    gauges: Vec<(String, f64)>,
     frames: Vec<ParquetFrame>,
 }
 
@@ -63,10 +56,11 @@ struct ParquetFrame {
     inlined: bool,
     image: Option<String>,
     pc: u64,
+    owner: &'static str,
 }
 
 /// Columns of text, in order.
-const TEXTS: [&str; 18] = [
+const TEXTS: [&str; 21] = [
     "report",
     "id",
     "launch",
@@ -85,7 +79,14 @@ const TEXTS: [&str; 18] = [
     "how",
     "group",
     "os_build",
+    "title",
+    "blame",
+    "ending",
 ];
+
+const NUMBERS: [&str; 3] = ["pid", "duration", "samples"];
+const FLAGS: [&str; 3] = ["fatal", "ended", "at_least"];
+const LISTS: [&str; 3] = ["stack", "damage", "breadcrumbs"];
 
 impl Parquet {
     /// An empty file.
@@ -108,8 +109,10 @@ impl Format for Parquet {
     fn part(style: &Style, origin: &str, of: &Symbolicated) -> Row {
         let report = &of.report;
         let (head, event) = (&report.head, report.event.as_ref());
-        let member = Member::new(origin, of);
-        let about = thread_in_question(report).and_then(|at| of.threads.get(at));
+        let found = Findings::new(origin, of);
+        let member = found.member;
+        let about = found.thread.and_then(|at| of.threads.get(at));
+        let context = report.context.as_ref();
         let mut frames = Vec::new();
         for physical in about.iter().flat_map(|stack| &stack.frames) {
             let image = of.image(physical).map(|image| image.name.clone());
@@ -120,6 +123,7 @@ impl Format for Parquet {
                 inlined: false,
                 image: image.clone(),
                 pc: physical.pc,
+                owner: owner_word(of, physical, None),
             };
             frames.extend(physical.frames.is_empty().then_some(bare));
             frames.extend(physical.frames.iter().map(|frame| ParquetFrame {
@@ -129,6 +133,7 @@ impl Format for Parquet {
                 inlined: frame.inlined,
                 image: image.clone(),
                 pc: physical.pc,
+                owner: owner_word(of, physical, Some(frame)),
             }));
         }
         Row {
@@ -151,18 +156,42 @@ impl Format for Parquet {
                 report.stall_end.as_ref().map(|end| end.how.clone()),
                 Some(key_text(member.key)),
                 head.os.build.clone(),
+                Some(found.title),
+                found.blame,
+                Some(member.ending),
             ],
-            time: i64::try_from(since_epoch(head.time)).ok(),
-            pid: head.pid,
-            fatal: event.map(|event| event.fatal),
-            duration: report.stall_end.as_ref().map(|end| nanos(end.duration)),
-            samples: report
-                .samples
-                .iter()
-                .map(|sample| sample.count.max(1))
-                .sum(),
-            stack: member.stack,
-            damage: of.damage.clone(),
+            // Spark reads no finer ones.
+            time: member.time.and_then(|time| i64::try_from(time / 1000).ok()),
+            numbers: [
+                Some(head.pid),
+                Some(nanos(member.duration)).filter(|duration| *duration > 0),
+                Some(
+                    report
+                        .samples
+                        .iter()
+                        .map(|sample| sample.count.max(1))
+                        .fold(0, u64::saturating_add),
+                ),
+            ],
+            flags: [
+                event.map(|event| event.fatal),
+                Some(member.ended),
+                Some(member.at_least),
+            ],
+            lists: [
+                member.stack,
+                of.damage.clone(),
+                context.map_or(Vec::new(), |context| {
+                    let texts = context.breadcrumbs.iter();
+                    texts.map(|(_, text)| text.clone()).collect()
+                }),
+            ],
+            context: context.map_or(Vec::new(), |context| {
+                let keys = context.keys.iter();
+                keys.map(|(key, value)| (key.clone(), value_text(value)))
+                    .collect()
+            }),
+            gauges: context.map_or(Vec::new(), |context| context.gauges.clone()),
             frames,
         }
     }
@@ -210,48 +239,53 @@ impl Parquet {
 fn batch(rows: &[Row]) -> io::Result<RecordBatch> {
     let mut columns: Vec<(&str, ArrayRef)> = Vec::new();
     for (at, name) in TEXTS.into_iter().enumerate() {
-        let mut column = StringBuilder::new();
+        let column: StringArray = rows.iter().map(|row| row.texts[at].as_deref()).collect();
+        columns.push((name, Arc::new(column)));
+    }
+    let time: TimestampMicrosecondArray = rows.iter().map(|row| row.time).collect();
+    columns.push(("time", Arc::new(time.with_timezone("UTC"))));
+    for (at, name) in NUMBERS.into_iter().enumerate() {
+        let column: UInt64Array = rows.iter().map(|row| row.numbers[at]).collect();
+        columns.push((name, Arc::new(column)));
+    }
+    for (at, name) in FLAGS.into_iter().enumerate() {
+        let column: BooleanArray = rows.iter().map(|row| row.flags[at]).collect();
+        columns.push((name, Arc::new(column)));
+    }
+    for (at, name) in LISTS.into_iter().enumerate() {
+        let mut column = ListBuilder::new(StringBuilder::new());
         rows.iter()
-            .for_each(|row| column.append_option(row.texts[at].as_deref()));
+            .for_each(|row| column.append_value(row.lists[at].iter().map(Some)));
         columns.push((name, Arc::new(column.finish())));
     }
-    let mut time = TimestampNanosecondBuilder::new().with_timezone("UTC");
-    let (mut pid, mut duration, mut samples) = (
-        UInt64Builder::new(),
-        UInt64Builder::new(),
-        UInt64Builder::new(),
-    );
-    let mut fatal = BooleanBuilder::new();
-    let mut stack = ListBuilder::new(StringBuilder::new());
-    let mut damage = ListBuilder::new(StringBuilder::new());
+    let mut context = MapBuilder::new(None, StringBuilder::new(), StringBuilder::new());
+    let mut gauges = MapBuilder::new(None, StringBuilder::new(), Float64Builder::new());
     let mut frames = ListBuilder::new(StructBuilder::from_fields(frame_fields(), 0));
     for row in rows {
-        time.append_option(row.time);
-        pid.append_value(row.pid);
-        fatal.append_option(row.fatal);
-        duration.append_option(row.duration);
-        samples.append_value(row.samples);
-        stack.append_value(row.stack.iter().map(Some));
-        damage.append_value(row.damage.iter().map(Some));
+        for (key, value) in &row.context {
+            context.keys().append_value(key);
+            context.values().append_value(value);
+        }
+        context.append(true).map_err(io::Error::other)?;
+        for (name, value) in &row.gauges {
+            gauges.keys().append_value(name);
+            gauges.values().append_value(*value);
+        }
+        gauges.append(true).map_err(io::Error::other)?;
         for frame in &row.frames {
             put(frames.values(), frame)?;
         }
         frames.append(true);
     }
-    columns.push(("time", Arc::new(time.finish())));
-    columns.push(("pid", Arc::new(pid.finish())));
-    columns.push(("fatal", Arc::new(fatal.finish())));
-    columns.push(("duration", Arc::new(duration.finish())));
-    columns.push(("samples", Arc::new(samples.finish())));
-    columns.push(("stack", Arc::new(stack.finish())));
-    columns.push(("damage", Arc::new(damage.finish())));
+    columns.push(("context", Arc::new(context.finish())));
+    columns.push(("gauges", Arc::new(gauges.finish())));
     columns.push(("frames", Arc::new(frames.finish())));
-    let fields: Vec<Field> = columns
-        .iter()
-        .map(|(name, column)| Field::new(*name, column.data_type().clone(), true))
-        .collect();
-    let columns = columns.into_iter().map(|(_, column)| column).collect();
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(io::Error::other)
+    RecordBatch::try_from_iter_with_nullable(
+        columns
+            .into_iter()
+            .map(|(name, column)| (name, column, true)),
+    )
+    .map_err(io::Error::other)
 }
 
 fn frame_fields() -> Fields {
@@ -262,6 +296,7 @@ fn frame_fields() -> Fields {
         ("inlined", DataType::Boolean),
         ("image", DataType::Utf8),
         ("pc", DataType::UInt64),
+        ("owner", DataType::Utf8),
     ];
     fields
         .into_iter()
@@ -286,6 +321,9 @@ fn put(row: &mut StructBuilder, frame: &ParquetFrame) -> io::Result<()> {
     row.field_builder::<UInt64Builder>(5)
         .ok_or_else(wrong)?
         .append_value(frame.pc);
+    row.field_builder::<StringBuilder>(6)
+        .ok_or_else(wrong)?
+        .append_value(frame.owner);
     row.append(true);
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::findings::what;
 use super::units::{count, date_time, duration};
 use super::{Format, PlainJson, Style, plain};
 use crate::report::time::nanos;
@@ -150,12 +151,6 @@ impl Top {
     }
 }
 
-/// `stall in till::parse`.
-pub(super) fn what(group: &Group) -> String {
-    let name = group.stack.first().map_or("(no stack)", String::as_str);
-    format!("{} in {name}", group.kind.as_str())
-}
-
 /// `≥ 12.0 s` where a stall was never seen to end; `-` where there are no stalls.
 pub(super) fn time(group: &Group, time: Duration) -> String {
     match (group.at_least, time.is_zero()) {
@@ -196,6 +191,7 @@ fn group_json(group: &Group) -> serde_json::Value {
         "group": key_text(group.key),
         "group_recipe": RECIPE,
         "type": group.kind.as_str(),
+        "title": what(group),
         "stack": group.stack,
         "count": group.count,
         "launches": group.launches(),

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::markup::escape;
-use crate::symbolicate::format::top::{counted, seen, time, what};
+use crate::symbolicate::format::findings::what;
+use crate::symbolicate::format::top::{counted, seen, time};
 use crate::symbolicate::format::units::count;
 use crate::symbolicate::group::{Group, Groups, key_text};
 

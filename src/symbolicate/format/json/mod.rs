@@ -120,6 +120,9 @@ pub struct FrameJson<'a> {
     line: Option<u32>,
     inlined: bool,
     source: &'static str,
+    /// Of a report's frame.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) owner: Option<&'static str>,
 }
 
 impl<'a> FrameJson<'a> {
@@ -132,6 +135,7 @@ impl<'a> FrameJson<'a> {
             line: frame.line,
             inlined: frame.inlined,
             source: frame.source.as_str(),
+            owner: None,
         }
     }
 }

@@ -3,14 +3,12 @@
 use super::TextPage;
 use crate::report::model::{EventKind, Image};
 use crate::report::time::{nanos, since_epoch};
-use crate::symbolicate::blame::blamed;
 use crate::symbolicate::format::facts::{app_state, recorder, vitals};
+use crate::symbolicate::format::findings::to_blame;
 use crate::symbolicate::format::plain;
 use crate::symbolicate::format::remarks::{kind_text, missing_lines};
-use crate::symbolicate::format::stacks::heaviest;
 use crate::symbolicate::format::units::{date_time, duration};
 use crate::symbolicate::frame::{hex, id_text, image_file_name};
-use crate::symbolicate::group::thread_in_question;
 
 impl TextPage<'_> {
     pub(super) fn head(&mut self) {
@@ -126,13 +124,7 @@ impl TextPage<'_> {
 
     /// The frame to blame, and where it lies.
     pub(super) fn blame(&mut self) {
-        let about = thread_in_question(&self.of.report);
-        let thread = || self.of.threads.get(about?);
-        let sample = heaviest(self.of).and_then(|(index, ..)| self.of.samples.get(index));
-        let Some(found) = sample
-            .or_else(thread)
-            .and_then(|stack| blamed(self.of, stack))
-        else {
+        let Some(found) = to_blame(self.of) else {
             return;
         };
         let mut what = found
