@@ -82,7 +82,10 @@ pub fn symbolicate<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Ran {
 /// Waits for the end; panics where it does not come.
 #[track_caller]
 pub fn finish(child: Child) -> Ran {
-    let text = |bytes| String::from_utf8(bytes).expect("all output is UTF-8");
+    let text = |bytes: Vec<u8>| match bytes.starts_with(b"PAR1") {
+        true => String::from_utf8_lossy(&bytes).into_owned(), // Parquet: its texts stand in it as they are
+        false => String::from_utf8(bytes).expect("all other output is UTF-8"),
+    };
     let ended = end(child, PATIENCE);
     Ran {
         code: ended.status.code(),
