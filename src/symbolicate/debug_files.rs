@@ -6,13 +6,15 @@ use std::sync::{Arc, Mutex};
 use rustc_hash::FxHashMap;
 
 use super::Error;
-use super::bytes::SharedBytes;
-use super::cache::Cache;
-use super::debug_file::{DebugFile, DebugFileOptions};
+use super::debug_info::debug_file::{DebugFile, DebugFileOptions};
+use super::files::bytes::SharedBytes;
+use super::files::cache::Cache;
+use super::files::dyld_cache;
+use super::files::object_file::{self, ObjectFile};
+use super::files::search;
+use super::files::walk::{self, ObjectSummary};
 use super::image_files::{ImageFiles, has_dwarf};
-use super::object_file::{self, ObjectFile};
-use super::walk::{self, ObjectSummary};
-use super::{dyld_cache, lock, search};
+use super::lock;
 use crate::report::model::Image;
 
 /// Images that are kept open by default.

@@ -5,7 +5,7 @@ use std::sync::{Mutex, OnceLock};
 
 use rustc_hash::FxHashMap;
 
-use super::debug_file::DebugFile;
+use super::debug_info::debug_file::DebugFile;
 use super::frame::Resolved;
 use super::lock;
 

@@ -30,57 +30,32 @@
 
 mod addresses;
 mod blame;
-mod bytes;
-mod cache;
 #[doc(hidden)]
 pub mod command;
-mod convert;
-mod debug_file;
 mod debug_files;
-#[cfg(feature = "debuginfod")]
-mod debuginfod;
-mod direct;
-mod dwarf;
-mod dyld_cache;
+mod debug_info;
 mod error;
-mod folded;
+mod files;
 pub mod format;
 mod frame;
 pub mod group;
-mod guard;
-mod identity;
 mod image_files;
 pub mod import;
-mod lines;
-mod names;
-mod object_file;
-mod own;
-mod owner;
 mod pc;
 mod recorded;
 mod redact;
-mod roots;
 mod samples;
-mod search;
-mod split;
-mod survey;
-mod swift3;
 mod symbolicator;
-mod symbols;
-mod symcache;
-mod units;
-mod walk;
 
 pub use addresses::{Addresses, Ambiguous};
-pub use cache::Cache;
 pub use debug_files::{Added, DebugFiles};
-#[cfg(feature = "debuginfod")]
-pub use debuginfod::{Debuginfod, Fetching};
 pub use error::Error;
+pub use files::cache::Cache;
+#[cfg(feature = "debuginfod")]
+pub use files::debuginfod::{Debuginfod, Fetching};
 pub use frame::{
-    Frame, Missing, PhysicalFrame, Source, Stack, Symbolicated, id_text, image_file_name,
+    Frame, Missing, Owner, PhysicalFrame, Source, Stack, Symbolicated, id_text, image_file_name,
 };
-pub use owner::Owner;
 pub use pc::Pc;
 pub use redact::redact;
 pub use symbolicator::Symbolicator;

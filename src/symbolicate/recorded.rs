@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::debug_info::names::demangle;
 use super::frame::{Frame, Source};
-use super::names::demangle;
 use crate::report::Value;
 use crate::report::model::Thread;
 

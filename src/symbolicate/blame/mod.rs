@@ -8,8 +8,8 @@ mod file;
 mod image;
 mod name;
 
+pub(crate) use super::frame::Owner;
 use super::frame::{Frame, KnownOwners, PhysicalFrame, Stack, Symbolicated, image_file_name};
-pub(crate) use super::owner::Owner;
 use crate::report::EventKind;
 use file::{is_made_up, is_package, kept_of_file, of_file};
 use image::of_image;

@@ -4,7 +4,7 @@ use super::output::{Target, refusal};
 use super::walk::walk;
 use crate::report::{ReadError, Reading, ReportReader, limits};
 use crate::symbolicate::error::plain_words;
-use crate::symbolicate::identity::descriptor;
+use crate::symbolicate::files::own::descriptor;
 use crate::symbolicate::import;
 use std::cell::RefCell;
 use std::fs::File;

@@ -8,10 +8,10 @@ use walkdir::WalkDir;
 
 use crate::functions::ImageFile as _;
 use crate::report::{self, limits};
-use crate::symbolicate::bytes::SharedBytes;
+use crate::symbolicate::debug_info::symbols;
+use crate::symbolicate::files::bytes::SharedBytes;
+use crate::symbolicate::files::object_file::{self, ObjectFile};
 use crate::symbolicate::format::plain;
-use crate::symbolicate::object_file::{self, ObjectFile};
-use crate::symbolicate::symbols;
 use crate::symbolicate::{Error, id_text, import};
 
 /// The contents of a file or a folder, in words.
@@ -117,7 +117,7 @@ fn describe(object: &ObjectFile, text: &mut String) {
     for (start, end) in &object.code {
         let _ = writeln!(text, "    code: {start:#x} - {end:#x}");
     }
-    match crate::symbolicate::survey::survey(object) {
+    match crate::symbolicate::debug_info::survey::survey(object) {
         Some(survey) => {
             let versions: Vec<String> = survey.versions.iter().map(ToString::to_string).collect();
             let _ = writeln!(

@@ -10,9 +10,9 @@ use tempfile::NamedTempFile;
 use super::args::Args;
 use super::interrupt;
 use crate::symbolicate::error::plain_words;
-use crate::symbolicate::identity::{Identity, descriptor, identity, identity_of_stream};
-use crate::symbolicate::object_file::looks_like_object;
-use crate::symbolicate::own;
+use crate::symbolicate::files::object_file::looks_like_object;
+use crate::symbolicate::files::own;
+use crate::symbolicate::files::own::{Identity, descriptor, identity, identity_of_stream};
 
 const BUFFER: usize = 1 << 16;
 /// As many links as the system follows.

@@ -17,7 +17,7 @@ use super::progress::Progress;
 use super::tally::{Quiet, Tally};
 use super::{DONE, INTERRUPTED, Messages, USAGE, done};
 use crate::report::{self, ReadError, Reading, Redact, ReportReader, limits};
-use crate::symbolicate::bytes::SharedBytes;
+use crate::symbolicate::files::bytes::SharedBytes;
 use crate::symbolicate::format::units::count;
 use crate::symbolicate::format::{
     Firefox, FlameGraph, Folded, Format, Html, Json, Ndjson, Sources, Speedscope, Style, Text, Top,

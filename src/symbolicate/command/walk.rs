@@ -10,7 +10,7 @@ use memchr::memmem;
 use walkdir::{DirEntry, WalkDir};
 
 use crate::report::limits;
-use crate::symbolicate::bytes::SharedBytes;
+use crate::symbolicate::files::bytes::SharedBytes;
 use crate::symbolicate::import;
 
 /// Names of one folder held at a time. A folder with more of them is read again for each further so

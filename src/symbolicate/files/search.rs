@@ -2,15 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use super::frame::{hex, image_file_name};
 use super::object_file::{self, ObjectFile};
 use crate::report::crc32;
+use crate::symbolicate::frame::{hex, image_file_name};
 
 /// The folder in which distributions put debug files.
-pub(super) const SYSTEM: &str = "/usr/lib/debug";
+pub(in crate::symbolicate) const SYSTEM: &str = "/usr/lib/debug";
 
 /// `/usr/lib/debug/.build-id/ab/cdef.debug`
-pub(super) fn build_id_path(root: &Path, id: &[u8]) -> PathBuf {
+pub(in crate::symbolicate) fn build_id_path(root: &Path, id: &[u8]) -> PathBuf {
     let hex = hex(id);
     let (first, rest) = hex.split_at(hex.len().min(2));
     root.join(".build-id")
@@ -20,7 +20,7 @@ pub(super) fn build_id_path(root: &Path, id: &[u8]) -> PathBuf {
 
 /// Returns the debug file that `object`'s debuginfo link means, the best one first: next to it, in `.debug`, and below
 /// the system's folder. It has the same build id or, without one, the CRC-32 that the link states.
-pub(super) fn linked(object: &ObjectFile) -> Option<ObjectFile> {
+pub(in crate::symbolicate) fn linked(object: &ObjectFile) -> Option<ObjectFile> {
     let ((link, crc), folder) = (object.debuglink.as_ref()?, object.path.parent()?);
     // gdb follows links of the image's path, too: /lib may be /usr/lib.
     let real = object.path.canonicalize().ok();
@@ -41,7 +41,10 @@ pub(super) fn linked(object: &ObjectFile) -> Option<ObjectFile> {
 
 /// The dwz file that a debug file shares with others: the path in its link, next to it, and in the tree
 /// that both were unpacked to; `more` are places to look at besides.
-pub(super) fn dwz_file(object: &ObjectFile, more: Vec<PathBuf>) -> Option<ObjectFile> {
+pub(in crate::symbolicate) fn dwz_file(
+    object: &ObjectFile,
+    more: Vec<PathBuf>,
+) -> Option<ObjectFile> {
     let (name, id) = object.altlink.as_ref()?;
     let mut places = vec![PathBuf::from(name)];
     if let Some(folder) = object.path.parent() {

@@ -10,9 +10,9 @@ use addr2line::{Context, LookupContinuation, LookupResult};
 use super::dwarf::{DwarfSections, Slice, forever};
 use super::folded;
 use super::guard::{self, Guard};
-use super::object_file::ObjectFile;
 use super::split::Split;
 use super::units::Units;
+use crate::symbolicate::files::object_file::ObjectFile;
 
 /// One object's DWARF: which units claim an address, and, once one does, all of them at work.
 pub(crate) struct Direct {

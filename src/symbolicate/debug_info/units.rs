@@ -196,12 +196,12 @@ fn begins_in(code: &[(u64, u64)], program: R<'_>, address_size: u8) -> bool {
 }
 
 /// The instruction of a line program that sets the address, without its operand of `size` bytes.
-pub(super) fn set_address(size: u8) -> [u8; 3] {
+pub(in crate::symbolicate) fn set_address(size: u8) -> [u8; 3] {
     [0, size.wrapping_add(1), gimli::DW_LNE_set_address.0]
 }
 
 /// Finds bytes that look like [`set_address`]: the offset in `program` of the operand of `size` bytes, and the address.
-pub(super) fn set_addresses<'p>(
+pub(in crate::symbolicate) fn set_addresses<'p>(
     program: R<'p>,
     set_address: &'p [u8; 3],
     size: u8,
@@ -216,7 +216,7 @@ pub(super) fn set_addresses<'p>(
 }
 
 /// Returns true if one of the ranges of `code`, which are in order, holds the address.
-pub(super) fn is_in(code: &[(u64, u64)], address: u64) -> bool {
+pub(in crate::symbolicate) fn is_in(code: &[(u64, u64)], address: u64) -> bool {
     let after = code.partition_point(|&(start, _)| start <= address);
     after > 0 && address < code[after - 1].1
 }
@@ -293,8 +293,8 @@ fn stated_ranges(
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use crate::symbolicate::dwarf::DwarfSections;
-    use crate::symbolicate::object_file;
+    use crate::symbolicate::debug_info::dwarf::DwarfSections;
+    use crate::symbolicate::files::object_file;
     use addr2line::{Context, LookupResult};
 
     /// This very program: some of its units state ranges, some have empty lists, some declare alone.

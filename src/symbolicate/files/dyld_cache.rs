@@ -11,10 +11,10 @@ use object::LittleEndian as Little;
 use object::macho::{DyldCacheHeader, LinkeditDataCommand, MachHeader64, Nlist64, SymtabCommand};
 use object::read::macho::{DyldCache, MachHeader, Nlist, SymbolTable};
 
-use super::Error;
 use super::bytes::SharedBytes;
 use super::object_file::{self, ObjectFile};
 use crate::functions::MOST_SYMBOLS;
+use crate::symbolicate::Error;
 
 /// `dyld_cache_image_text_info`: UUID, address (`u64`), size of `__TEXT` (`u32`), where the path stands (`u32`).
 const TEXT_INFO: usize = 32;
@@ -75,7 +75,7 @@ pub(crate) fn image(
         .last()
         .filter(|_| further.last().is_some_and(has_symbols));
     let Some(taken) = taken_out(&cache, address, apart.unwrap_or(&data)) else {
-        let uuid = super::id_text(id);
+        let uuid = crate::symbolicate::id_text(id);
         return Err(damaged(
             path,
             format_args!("its image {uuid} cannot be read"),

@@ -6,16 +6,17 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::bytes::SharedBytes;
-use super::cache::Cache;
 use super::convert::convert;
 use super::direct::Direct;
 use super::dwarf::DwarfSections;
-use super::frame::{Frame, Resolved, Source};
-use super::object_file::ObjectFile;
+use super::names;
 use super::symbols::{self, ObjectSymbols};
 use super::symcache::FullTable;
-use super::{lock, names};
+use crate::symbolicate::files::bytes::SharedBytes;
+use crate::symbolicate::files::cache::Cache;
+use crate::symbolicate::files::object_file::ObjectFile;
+use crate::symbolicate::frame::{Frame, Resolved, Source};
+use crate::symbolicate::lock;
 
 /// An object with what was read of it. Shared between threads.
 pub(crate) struct DebugFile {

@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use super::frame::hex;
-use super::{lock, object_file};
+use super::object_file;
+use crate::symbolicate::frame::hex;
+use crate::symbolicate::lock;
 
 /// Larger answers are no debug files.
 const MAX_SIZE: u64 = 8 << 30;
@@ -273,7 +274,7 @@ impl Debuginfod {
 /// Fails unless the file at `path` is one of the build `id`.
 fn check(path: &Path, id: &[u8]) -> io::Result<()> {
     let objects = object_file::open(path).map_err(|error| match error {
-        super::Error::BadFile { what, .. } => {
+        crate::symbolicate::Error::BadFile { what, .. } => {
             io::Error::other(format!("what it gave is no debug file: {what}"))
         }
         other => io::Error::other(other),

@@ -9,21 +9,21 @@ use addr2line::gimli::{self, Dwarf, DwarfPackage, EndianSlice, Reader as _, Sect
 
 use super::dwarf::{DwarfSections, Slice, forever};
 use super::guard;
-use super::object_file;
+use crate::symbolicate::files::object_file;
 
 /// Finds the other halves of skeleton units.
-pub(super) struct Split {
+pub(in crate::symbolicate) struct Split {
     /// The package next to the object, once it was looked for.
     package: Option<Option<DwarfPackage<Slice>>>,
     path: PathBuf,
     sections: Vec<Arc<DwarfSections>>,
     /// True once one was needed that is not there, or not sound.
-    pub(super) is_missing: bool,
+    pub(in crate::symbolicate) is_missing: bool,
 }
 
 impl Split {
     /// For the units of the object at `path`.
-    pub(super) fn new(path: &Path) -> Split {
+    pub(in crate::symbolicate) fn new(path: &Path) -> Split {
         Split {
             package: None,
             path: path.to_owned(),
@@ -33,7 +33,10 @@ impl Split {
     }
 
     /// The other half of a unit, if it is there and sound.
-    pub(super) fn load(&mut self, load: &SplitDwarfLoad<Slice>) -> Option<Arc<Dwarf<Slice>>> {
+    pub(in crate::symbolicate) fn load(
+        &mut self,
+        load: &SplitDwarfLoad<Slice>,
+    ) -> Option<Arc<Dwarf<Slice>>> {
         let found = self.find(load);
         self.is_missing |= found.is_none();
         let dwarf = found.filter(guard::tables_are_bounded)?;

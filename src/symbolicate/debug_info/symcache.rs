@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use rustc_hash::FxHashMap;
 use symbolic::symcache::{Function, SymCache};
 
-use super::bytes::SharedBytes;
 use super::convert::{restored, restored_path};
-use super::frame::{Frame, Resolved, Source};
-use super::lock;
+use crate::symbolicate::files::bytes::SharedBytes;
+use crate::symbolicate::frame::{Frame, Resolved, Source};
+use crate::symbolicate::lock;
 
 /// Longer chains of inlined functions are damage that runs in a circle.
 const MAX_CHAIN: usize = 512;

@@ -3,7 +3,7 @@
 use object::{Object as _, ObjectSection as _};
 
 use super::*;
-use crate::symbolicate::object_file;
+use crate::symbolicate::files::object_file;
 
 /// Addresses with a line in one engine alone: straight from DWARF, and in the table.
 #[derive(Debug, Default, PartialEq)]

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use addr2line::gimli;
 
 use super::dwarf::DwarfSections;
-use super::object_file::ObjectFile;
-use super::{guard, search};
+use super::guard;
+use crate::symbolicate::files::object_file::ObjectFile;
+use crate::symbolicate::files::search;
 
 /// Counts and names from the units of an object.
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! When a whole table is made, and that it answers as the debug information does.
 
 use super::*;
-use crate::symbolicate::object_file;
+use crate::symbolicate::files::object_file;
 
 #[test]
 fn a_table_is_made_after_some_look_ups_that_took_as_long() {

@@ -1,4 +1,5 @@
-//! Files and folders of this user alone: what another has put in their place is neither read nor written.
+//! Files and folders of this user alone, and which file a path or a descriptor is: what another user has put in their
+//! place is neither read nor written.
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -54,4 +55,35 @@ pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
         }
         () => Ok(()),
     }
+}
+
+/// The device and number of a file or folder, which no other shares.
+pub(crate) type Identity = (u64, u64);
+
+pub(crate) fn identity(path: &Path) -> Option<Identity> {
+    Some(identity_in(&fs::metadata(path).ok()?))
+}
+
+fn identity_in(meta: &Metadata) -> Identity {
+    (meta.dev(), meta.ino())
+}
+
+/// The identity of standard input or output, if it is a regular file.
+pub(crate) fn identity_of_stream(stream: impl std::os::fd::AsFd) -> Option<Identity> {
+    let file: File = stream.as_fd().try_clone_to_owned().ok()?.into();
+    let meta = file.metadata().ok().filter(Metadata::is_file)?;
+    Some(identity_in(&meta))
+}
+
+/// The number of the open descriptor that a path is a name of.
+pub(crate) fn descriptor(path: &Path) -> Option<u32> {
+    let path = path.to_str()?;
+    let standard = ["/dev/stdin", "/dev/stdout", "/dev/stderr"];
+    if let Some(number) = standard.iter().position(|name| *name == path) {
+        return u32::try_from(number).ok();
+    }
+    let number = path
+        .strip_prefix("/dev/fd/")
+        .or_else(|| path.strip_prefix("/proc/self/fd/"))?;
+    number.parse().ok()
 }

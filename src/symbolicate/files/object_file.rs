@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use object::read::macho::FatArch;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 
-use super::Error;
 use super::bytes::SharedBytes;
 use crate::functions::{self, MOST_SYMBOLS};
 use crate::report::text_hash;
+use crate::symbolicate::Error;
 
 /// Most times its packed size that a section may unpack to. Debug information packs to a third or a tenth.
 const MOST_UNPACKED: u64 = 100;

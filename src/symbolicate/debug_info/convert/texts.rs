@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use rustc_hash::FxHashMap;
 use symbolic::symcache::transform;
 
-use crate::symbolicate::direct::{is_hidden, is_hidden_file};
-use crate::symbolicate::names;
-use crate::symbolicate::symbols::Named;
+use crate::symbolicate::debug_info::direct::{is_hidden, is_hidden_file};
+use crate::symbolicate::debug_info::names;
+use crate::symbolicate::debug_info::symbols::Named;
 
 /// A symbol's name with the mark that [`stored`] knows it by, and its relative address.
 pub(super) fn marked(symbol: &Named<'_>, base: u64) -> String {

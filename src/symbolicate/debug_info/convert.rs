@@ -19,8 +19,8 @@ use super::dwarf::DwarfSections;
 use super::folded;
 use super::guard;
 use super::names;
-use super::object_file::ObjectFile;
 use super::symbols::{Named, ObjectSymbols};
+use crate::symbolicate::files::object_file::ObjectFile;
 
 /// Makes it; `None` where symbolic cannot read all of the DWARF: damage, entries that nest without end,
 /// and what lies in other files; where code lies further than 4 GiB from the base, as a SymCache has 32 bits

@@ -10,7 +10,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use crate::symbolicate::own;
+use crate::symbolicate::files::own;
 
 const TAG: &str = "CACHEDIR.TAG";
 const MARK: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55\n\

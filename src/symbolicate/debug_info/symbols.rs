@@ -2,10 +2,10 @@
 
 use object::{Object, ObjectSymbol};
 
-use super::bytes::SharedBytes;
-use super::object_file::ObjectFile;
 pub(crate) use crate::functions::Named;
 use crate::functions::{self, Symbol, tables};
+use crate::symbolicate::files::bytes::SharedBytes;
+use crate::symbolicate::files::object_file::ObjectFile;
 
 /// The functions of a symbol table.
 pub(crate) type ObjectSymbols = functions::Symbols<SharedBytes>;
@@ -113,7 +113,7 @@ fn read_sized(object: &ObjectFile, file: &object::File<'_>, address: u64) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::symbolicate::object_file;
+    use crate::symbolicate::files::object_file;
 
     #[test]
     fn the_nearest_symbols_say_what_all_of_them_say() {

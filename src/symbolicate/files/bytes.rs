@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use memmap2::Mmap;
 
-use super::Error;
+use crate::symbolicate::Error;
 
 /// A shared, read-only run of bytes.
 #[derive(Clone)]

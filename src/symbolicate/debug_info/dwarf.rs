@@ -7,14 +7,14 @@ use addr2line::gimli::{self, EndianSlice, RunTimeEndian, SectionId};
 use object::Object as _;
 use symbolic::debuginfo::dwarf::{self as symbolic_dwarf, DwarfSection};
 
-use super::bytes::SharedBytes;
-use super::object_file::ObjectFile;
+use crate::symbolicate::files::bytes::SharedBytes;
+use crate::symbolicate::files::object_file::ObjectFile;
 
 /// The reader that gimli uses here: slices of sections that outlive it.
 pub(crate) type R<'a> = EndianSlice<'a, RunTimeEndian>;
 
 /// A reader of sections that are held for as long as they are read.
-pub(super) type Slice = R<'static>;
+pub(in crate::symbolicate) type Slice = R<'static>;
 
 /// The sections that lead from an address to names and lines; the others are never touched.
 const WANTED: [SectionId; 10] = [
@@ -195,7 +195,9 @@ impl DwarfSections {
 
 /// # Safety
 /// What is read of the result must not outlive `sections`.
-pub(super) unsafe fn forever(sections: &Arc<DwarfSections>) -> &'static DwarfSections {
+pub(in crate::symbolicate) unsafe fn forever(
+    sections: &Arc<DwarfSections>,
+) -> &'static DwarfSections {
     // SAFETY: as this function's own; an `Arc` never moves what it holds.
     unsafe { &*Arc::as_ptr(sections) }
 }

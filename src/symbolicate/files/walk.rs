@@ -15,14 +15,14 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use walkdir::{DirEntry, WalkDir};
 
-use super::Error;
 use super::bytes::SharedBytes;
 use super::cache::Cache;
 use super::dyld_cache;
-use super::identity::identity;
-use super::lock;
 use super::object_file::{self, ObjectFile};
+use super::own::identity;
 use crate::report::crc32;
+use crate::symbolicate::Error;
+use crate::symbolicate::lock;
 
 /// Folders nest no deeper than this.
 const MAX_DEPTH: usize = 64;
@@ -35,7 +35,7 @@ const VERSION: u32 = 2;
 
 /// An object in a file, by what its headers say.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct ObjectSummary {
+pub(in crate::symbolicate) struct ObjectSummary {
     /// UUID or build id; may be empty.
     pub id: Vec<u8>,
     pub arch: String,
@@ -45,7 +45,7 @@ pub(super) struct ObjectSummary {
 }
 
 impl ObjectSummary {
-    pub(super) fn of(object: &ObjectFile) -> ObjectSummary {
+    pub(in crate::symbolicate) fn of(object: &ObjectFile) -> ObjectSummary {
         ObjectSummary {
             id: object.id.clone(),
             arch: object.arch.clone(),
@@ -58,7 +58,7 @@ impl ObjectSummary {
 
 /// A file that was looked into.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Looked {
+pub(in crate::symbolicate) struct Looked {
     pub path: PathBuf,
     size: u64,
     /// Nanoseconds since the epoch.
@@ -68,7 +68,11 @@ pub(super) struct Looked {
 }
 
 /// All files below `folder`, in order of path, on `jobs` threads. What cannot be read is passed over.
-pub(super) fn walk(folder: &Path, jobs: usize, cache: Option<&Cache>) -> Vec<Looked> {
+pub(in crate::symbolicate) fn walk(
+    folder: &Path,
+    jobs: usize,
+    cache: Option<&Cache>,
+) -> Vec<Looked> {
     let root = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let known = cache
         .and_then(|cache| remembered(cache, &root))
@@ -142,7 +146,7 @@ fn look(path: &Path) -> Result<Vec<ObjectSummary>, String> {
 }
 
 /// The objects in a file, a dyld shared cache among them.
-pub(super) fn objects(path: &Path) -> Result<Vec<ObjectSummary>, Error> {
+pub(in crate::symbolicate) fn objects(path: &Path) -> Result<Vec<ObjectSummary>, Error> {
     let bytes = SharedBytes::map(path)?;
     if !object_file::is_shared_cache(&bytes) {
         let objects = object_file::open_bytes(path, bytes)?;

@@ -9,7 +9,7 @@ const DEPTH: usize = 48;
 const LONGEST: usize = 4096;
 
 /// `_TFC4till4Shop4openfT_T_`: `till.Shop.open`. `None` where the name is not of that mangling.
-pub(super) fn demangle(symbol: &str) -> Option<String> {
+pub(in crate::symbolicate) fn demangle(symbol: &str) -> Option<String> {
     let mut reader = OldName {
         rest: symbol.strip_prefix("_T")?,
         known: Vec::new(),

@@ -22,9 +22,9 @@ use std::time::{Duration, SystemTime};
 use rustc_hash::FxHasher;
 
 use super::bytes::SharedBytes;
-use super::frame::hex;
 use super::object_file::ObjectFile;
 use super::own;
+use crate::symbolicate::frame::hex;
 
 /// First bytes of a folder's memory.
 const MAGIC: &[u8; 8] = b"wdjcache";

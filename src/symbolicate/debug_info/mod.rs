@@ -1,0 +1,17 @@
+//! Reads DWARF, SymCaches and symbols of one debug file: an address becomes functions, files and lines.
+
+pub(super) mod convert;
+pub(super) mod debug_file;
+pub(super) mod direct;
+pub(super) mod dwarf;
+pub(super) mod folded;
+pub(super) mod guard;
+pub(super) mod lines;
+pub(super) mod names;
+pub(super) mod roots;
+pub(super) mod split;
+pub(super) mod survey;
+pub(super) mod swift3;
+pub(super) mod symbols;
+pub(super) mod symcache;
+pub(super) mod units;

@@ -1,0 +1,11 @@
+//! Finds debug files by id, in folders, caches and servers, and reads their bytes as object files.
+
+pub(super) mod bytes;
+pub(super) mod cache;
+#[cfg(feature = "debuginfod")]
+pub(super) mod debuginfod;
+pub(super) mod dyld_cache;
+pub(super) mod object_file;
+pub(super) mod own;
+pub(super) mod search;
+pub(super) mod walk;
