@@ -9,8 +9,8 @@ use std::process::Command;
 
 use object::{Object, ObjectSymbol};
 
-use crate::random::Random;
-use crate::stalls::World;
+use super::random::Random;
+use super::stalls::World;
 
 /// The versions, and how many of the fleet run each.
 pub const VERSIONS: [(&str, f64); 5] = [

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::random::Random;
+use super::random::Random;
 
 /// How many stalls there are.
 pub const STALLS: usize = 300;

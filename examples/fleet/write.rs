@@ -12,9 +12,9 @@ use wedjat::report::{
     ReportWriter, SampleView, StallEndView, ThreadView, ThresholdsView, WalkEnd,
 };
 
-use crate::app::{App, BASE, VERSIONS};
-use crate::random::Random;
-use crate::stalls::{STALLS, World};
+use super::app::{App, BASE, VERSIONS};
+use super::random::Random;
+use super::stalls::{STALLS, World};
 
 const DEVICES: [&str; 12] = [
     "ThinkPad X1",

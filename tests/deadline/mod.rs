@@ -27,7 +27,7 @@ pub fn as_at_a_terminal(command: &mut Command) {
 pub const PATIENCE: Duration = Duration::from_secs(240);
 
 /// The same for a whole test program.
-pub const PROGRAM: Duration = Duration::from_secs(900);
+pub const PROGRAM: Duration = Duration::from_secs(1800);
 
 /// This test program, to run one of its tests by itself in another process.
 pub fn one_test(name: &str) -> Command {

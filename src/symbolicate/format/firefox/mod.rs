@@ -6,7 +6,7 @@
 //!
 //! The crate `fxprof-processed-profile` (0.8) writes the same format for profiles that the viewer is to symbolicate. It
 //! cannot write this one: it leaves `line`, `fileName` and `inlineDepth` empty, a frame has either a name of its own or
-//! an image and an address, and two functions of one name in different files are one. `tests/format_pictures.rs` holds
+//! an image and an address, and two functions of one name in different files are one. `tests/symbolicate/format_pictures.rs` holds
 //! what is written here against what the crate writes: version, keys, columns.
 
 mod model;

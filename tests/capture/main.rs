@@ -1,0 +1,30 @@
+//! Captures of threads, and walks over what is damaged or random. A module a subject, so that the crate is linked once:
+//! `cargo test --test capture thread::` runs one of them. Tests that count allocations are `capture_allocations`.
+
+#[path = "../deadline/mod.rs"]
+mod deadline;
+#[cfg(target_os = "linux")]
+#[path = "../library/mod.rs"]
+mod library;
+#[cfg(target_os = "linux")]
+#[path = "../seccomp/mod.rs"]
+mod seccomp;
+#[cfg(target_os = "linux")]
+#[path = "../capture_support/mod.rs"]
+mod support;
+
+mod damaged;
+#[cfg(target_os = "linux")]
+mod jumps;
+#[cfg(target_os = "linux")]
+mod loaded;
+mod random;
+#[cfg(target_os = "linux")]
+mod soak;
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+mod syscalls;
+#[cfg(target_os = "linux")]
+mod thread;

@@ -1,0 +1,21 @@
+//! Stalls, found and not invented, on simulated and on real clocks. A module a subject, so that the crate is linked once:
+//! `cargo test --test stall locks::` runs one of them.
+
+#[path = "../simulated/mod.rs"]
+mod simulated;
+#[cfg(target_os = "linux")]
+#[path = "../stall_support/mod.rs"]
+mod stall_support;
+
+#[cfg(target_os = "linux")]
+mod blocked;
+#[cfg(target_os = "linux")]
+mod false_alarms;
+mod fleet;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod locks;
+#[cfg(target_os = "linux")]
+mod ping;
+mod timelines;
+#[cfg(target_os = "linux")]
+mod watchdog;

@@ -1,0 +1,357 @@
+//! Debug files from servers that do what servers do on bad days, and what they do when they are not
+//! meant well: redirects, errors, answers cut short, of another build, without an end, or of no sense.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use object::Object;
+use wedjat::report::model::{Found, Frame, Image, Report, Thread};
+use wedjat::symbolicate::{DebugFiles, Debuginfod, Fetching, Symbolicator};
+
+/// Answers each request with whatever `answer` writes; gives its own URL, and the paths of the requests.
+fn server(
+    answer: impl Fn(&str, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static,
+) -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let requests: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (log, answer) = (requests.clone(), Arc::new(answer));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, log, answer) = (stream.unwrap(), log.clone(), answer.clone());
+            std::thread::spawn(move || {
+                let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+                let request = lines.next().unwrap().unwrap();
+                while lines.next().is_some_and(|line| !line.unwrap().is_empty()) {}
+                let path = request.split(' ').nth(1).unwrap();
+                log.lock().unwrap().push(path.to_owned());
+                let _ = answer(path, &mut stream);
+            });
+        }
+    });
+    (url, requests)
+}
+
+fn ok(stream: &mut TcpStream, body: &[u8]) -> std::io::Result<()> {
+    let length = body.len();
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+    )?;
+    stream.write_all(body)
+}
+
+fn status(stream: &mut TcpStream, line: &str) -> std::io::Result<()> {
+    write!(
+        stream,
+        "HTTP/1.1 {line}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    )
+}
+
+fn run(folder: &Path, program: &str, args: &[&str]) {
+    let output = Command::new(program)
+        .args(args)
+        .current_dir(folder)
+        .output()
+        .unwrap_or_else(|e| panic!("{program} is needed for this test: {e}"));
+    assert!(output.status.success(), "{program} {args:?}: {output:?}");
+}
+
+/// The bytes of a program with debug information, and a report with one frame in its `hidden`.
+fn program(folder: &Path, result: u32) -> (Vec<u8>, Report) {
+    let source = format!(
+        "volatile int sink;\n__attribute__((noinline)) void hidden(int n) {{\n  sink = n;\n}}\nint main(int argc, char **argv) {{ hidden(argc); return {result}; }}\n"
+    );
+    std::fs::write(folder.join("a.c"), source).unwrap();
+    run(
+        folder,
+        "gcc",
+        &["-g", "-O1", "-Wl,--build-id=sha1", "a.c", "-o", "program"],
+    );
+    let bytes = std::fs::read(folder.join("program")).unwrap();
+    let file = object::File::parse(&*bytes).unwrap();
+    use object::ObjectSymbol;
+    let hidden = file.symbols().find(|s| s.name() == Ok("hidden")).unwrap();
+    let mut report = Report::default();
+    report.images.push(Image {
+        name: "/no/such/folder/program".into(),
+        id: file.build_id().unwrap().unwrap().to_vec(),
+        base: 0x10000,
+        size: 0x10000,
+        ..Image::default()
+    });
+    report.threads.push(Thread {
+        frames: vec![Frame {
+            pc: 0x10000 + hidden.address(),
+            found: Found::Context,
+            image: Some(0),
+            ..Frame::default()
+        }],
+        ..Thread::default()
+    });
+    (bytes, report)
+}
+
+struct Outcome {
+    /// What the frame is called.
+    name: Option<String>,
+    /// What is reported of servers that failed.
+    failures: Vec<String>,
+}
+
+fn ask(servers: &[&str], cache: &Path, report: &Report) -> Outcome {
+    ask_with(servers, cache, report, |debuginfod| debuginfod)
+}
+
+fn ask_with(
+    servers: &[&str],
+    cache: &Path,
+    report: &Report,
+    set: impl FnOnce(Debuginfod) -> Debuginfod,
+) -> Outcome {
+    let failures: Arc<Mutex<Vec<String>>> = Arc::default();
+    let log = failures.clone();
+    let servers = servers.iter().map(|&url| url.to_owned()).collect();
+    let debuginfod = Debuginfod::new(servers, cache).watch(move |what| {
+        if let Fetching::Failed { why, .. } = what {
+            log.lock().unwrap().push((*why).to_owned());
+        }
+    });
+    let files = DebugFiles::new().system(false);
+    let symbolicator = Symbolicator::new(files.debuginfod(Some(set(debuginfod))));
+    let result = symbolicator.symbolicate(report.clone());
+    let frame = result.threads[0].frames[0].frames.first();
+    let name = frame.and_then(|frame| frame.function.clone());
+    let failures = failures.lock().unwrap().clone();
+    Outcome {
+        name: name.map(|name| name.to_string()),
+        failures,
+    }
+}
+
+/// Files below the cache folder.
+fn kept(cache: &Path) -> Vec<String> {
+    let mut kept = Vec::new();
+    let mut folders = vec![cache.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => folders.push(path),
+                false => kept.push(path.display().to_string()),
+            }
+        }
+    }
+    kept
+}
+
+/// A server that fails in this way is reported, keeps nothing in the cache, and the next one gets the request.
+#[track_caller]
+fn passed_over(
+    reason: &str,
+    answer: impl Fn(&str, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static,
+) {
+    let folder = tempfile::tempdir().unwrap();
+    let (bytes, report) = program(folder.path(), 0);
+    let (bad, _) = server(answer);
+    let cache = folder.path().join("cache");
+    let alone = ask(&[&bad], &cache, &report);
+    assert_eq!(alone.name, None);
+    assert_eq!(alone.failures.len(), 1, "{:?}", alone.failures);
+    assert!(alone.failures[0].contains(reason), "{:?}", alone.failures);
+    assert_eq!(
+        kept(&cache),
+        Vec::<String>::new(),
+        "nor is a miss remembered"
+    );
+    let (good, _) = server(move |_, stream| ok(stream, &bytes));
+    let both = ask(&[&bad, &good], &cache, &report);
+    assert_eq!(both.name.as_deref(), Some("hidden"), "{:?}", both.failures);
+    assert_eq!(kept(&cache).len(), 1);
+}
+
+#[test]
+fn a_redirect_is_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (bytes, report) = program(folder.path(), 0);
+    let (good, requests) = server(move |_, stream| ok(stream, &bytes));
+    let (first, _) = server(move |path, stream| {
+        write!(
+            stream,
+            "HTTP/1.1 302 Found\r\nLocation: {good}/mirror{path}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        )
+    });
+    let found = ask(&[&first], &folder.path().join("cache"), &report);
+    assert_eq!(
+        found.name.as_deref(),
+        Some("hidden"),
+        "{:?}",
+        found.failures
+    );
+    assert!(requests.lock().unwrap()[0].starts_with("/mirror/buildid/"));
+}
+
+#[test]
+fn redirects_in_a_circle_and_out_of_the_web() {
+    passed_over("redirect", |path, stream| {
+        write!(
+            stream,
+            "HTTP/1.1 302 Found\r\nLocation: {path}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        )
+    });
+    passed_over("", |_, stream| {
+        stream.write_all(b"HTTP/1.1 302 Found\r\nLocation: file:///etc/passwd\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+    });
+}
+
+#[test]
+fn errors_of_servers() {
+    passed_over("it answered 500", |_, s| {
+        status(s, "500 Internal Server Error")
+    });
+    passed_over("it answered 503", |_, s| {
+        status(s, "503 Service Unavailable")
+    });
+    passed_over("it answered 403", |_, s| status(s, "403 Forbidden"));
+}
+
+#[test]
+fn answers_cut_short() {
+    passed_over("", |_, stream| {
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n\x7fELF and no more")
+    });
+    passed_over("", |_, stream| {
+        stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n10\r\n0123456789abcdef\r\n400\r\ncut")
+    });
+    // Without a length nothing shows that this is not all; but it is no debug file.
+    passed_over("no debug file", |_, stream| {
+        stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n\x7fELF and no more")
+    });
+}
+
+#[test]
+fn answers_that_are_something_else() {
+    passed_over("no debug file", |_, stream| {
+        ok(stream, b"<html>Please log in</html>")
+    });
+    passed_over("no debug file", |_, stream| ok(stream, b""));
+    let other = tempfile::tempdir().unwrap();
+    let (bytes, _) = program(other.path(), 7);
+    passed_over("another build", move |_, stream| ok(stream, &bytes));
+}
+
+#[test]
+fn what_is_not_http() {
+    passed_over("", |_, stream| stream.write_all(b"SSH-2.0-OpenSSH_9.2\r\n"));
+    passed_over("", |_, _| Ok(()));
+    passed_over("", |_, stream| {
+        stream.write_all(b"HTTP/1.1 200 OK\r\n")?;
+        loop {
+            stream.write_all(&[b'x'; 1 << 12])?;
+            stream.write_all(b": y\r\n")?;
+        }
+    });
+}
+
+#[test]
+fn more_than_is_taken() {
+    passed_over("is not taken", |_, stream| {
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999\r\n\r\n\x7fELF")
+    });
+    // One that never ends.
+    let folder = tempfile::tempdir().unwrap();
+    let (_, report) = program(folder.path(), 0);
+    let (endless, _) = server(|_, stream| {
+        stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+        let chunk = [b'x'; 1 << 16];
+        loop {
+            stream.write_all(b"10000\r\n")?;
+            stream.write_all(&chunk)?;
+            stream.write_all(b"\r\n")?;
+        }
+    });
+    let cache = folder.path().join("cache");
+    let outcome = ask_with(&[&endless], &cache, &report, |d| d.max_size(1 << 20));
+    assert_eq!(outcome.name, None);
+    assert!(
+        outcome.failures[0].contains("1048576 bytes is not taken"),
+        "{:?}",
+        outcome.failures
+    );
+    assert_eq!(kept(&cache), Vec::<String>::new());
+}
+
+/// A byte now and then holds no run up for ever.
+#[test]
+fn a_trickle_is_given_up_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, report) = program(folder.path(), 0);
+    let (trickle, _) = server(|_, stream| {
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")?;
+        loop {
+            stream.write_all(b"x")?;
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let cache = folder.path().join("cache");
+    let short = Duration::from_millis(200);
+    let outcome = ask_with(&[&trickle], &cache, &report, |d| d.timeout(short));
+    assert_eq!(outcome.name, None);
+    assert_eq!(outcome.failures.len(), 1);
+    assert_eq!(kept(&cache), Vec::<String>::new());
+}
+
+/// Of a file in the cache that is cut or of another build, whoever left it there, a whole one is fetched.
+#[test]
+fn a_damaged_file_in_the_cache_is_fetched_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (bytes, report) = program(folder.path(), 0);
+    let whole = bytes.clone();
+    let (good, _) = server(move |_, stream| ok(stream, &bytes));
+    let cache = folder.path().join("cache");
+    assert_eq!(
+        ask(&[&good], &cache, &report).name.as_deref(),
+        Some("hidden")
+    );
+    let file = kept(&cache).remove(0);
+    std::fs::write(&file, &whole[..40]).unwrap();
+    assert_eq!(
+        ask(&[&good], &cache, &report).name.as_deref(),
+        Some("hidden")
+    );
+    assert_eq!(std::fs::read(&file).unwrap(), whole);
+}
+
+/// No server gets a request unless the environment names one: whatever goes to the web goes through this proxy.
+#[test]
+fn no_request_is_made_unless_the_environment_names_a_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, report) = program(folder.path(), 0);
+    let path = folder.path().join("a.wedjat");
+    std::fs::write(&path, wedjat::report::to_bytes(&report)).unwrap();
+    let (proxy, requests) = server(|_, stream| status(stream, "502 Bad Gateway"));
+    let run = |urls: Option<&str>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_symbolicate"));
+        command
+            .arg("--no-cache")
+            .arg(&path)
+            .env("HOME", folder.path());
+        command
+            .env_remove("DEBUGINFOD_URLS")
+            .env("ALL_PROXY", &proxy);
+        command.env_remove("NO_PROXY").env_remove("no_proxy");
+        command.envs(urls.map(|urls| ("DEBUGINFOD_URLS", urls)));
+        let output = command.output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(errors.contains("missing"), "{errors}");
+        std::mem::take(&mut *requests.lock().unwrap()).len()
+    };
+    for urls in [None, Some(""), Some("  "), Some("ima:enforcing")] {
+        assert_eq!(run(urls), 0, "{urls:?}");
+    }
+    assert_eq!(run(Some("http://debuginfod.invalid")), 1);
+}

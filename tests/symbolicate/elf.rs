@@ -1,0 +1,435 @@
+//! ELF programs made by gcc on the spot, in each of the shapes that debug information comes in. What
+//! is expected stands in the C source itself, as comments `// @name`, and in `nm`'s listing.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use wedjat::report::model::{Event, EventKind, Found, Frame, Image, Report, Signal, Thread};
+use wedjat::symbolicate::{Addresses, DebugFiles, Symbolicator};
+
+const SOURCE: &str = r#"
+#include <stdio.h>
+volatile int sink;
+static inline __attribute__((always_inline)) void inner(int n) {
+    sink += n;
+    __asm__ volatile("mark_inner: nop" ::: "memory"); // @inner
+}
+static inline __attribute__((always_inline)) void middle(int n) {
+    inner(n * 2); // @middle
+}
+__attribute__((noinline)) void outer(int n) {
+    middle(n + 1); // @outer
+    sink++;
+}
+__attribute__((noinline)) static void hidden(int n) {
+    sink = n;
+    __asm__ volatile("mark_hidden: nop" ::: "memory"); // @hidden
+}
+int main(int argc, char **argv) {
+    outer(argc); // @call_outer
+    hidden(argc);
+    return 0;
+}
+"#;
+
+fn line_of(mark: &str) -> u32 {
+    let at = SOURCE
+        .lines()
+        .position(|line| line.ends_with(&format!("// @{mark}")))
+        .unwrap();
+    at as u32 + 1
+}
+
+struct Program {
+    folder: tempfile::TempDir,
+}
+
+impl Program {
+    /// Compiles the source with `flags` to `folder/program`.
+    fn new(flags: &[&str]) -> Program {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.c"), SOURCE).unwrap();
+        let program = Program { folder };
+        let mut args = vec!["-O1", "-Wl,--build-id=sha1", "a.c", "-o", "program"];
+        args.extend(flags);
+        program.run("gcc", &args);
+        program
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn run(&self, program: &str, args: &[&str]) -> String {
+        let output = Command::new(program)
+            .args(args)
+            .current_dir(self.folder.path())
+            .output();
+        let output = output.unwrap_or_else(|e| panic!("{program} is needed for this test: {e}"));
+        assert!(
+            output.status.success(),
+            "{program} {args:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The address that `nm` gives for a symbol.
+    fn address(&self, symbol: &str) -> u64 {
+        let listing = self.run("nm", &["program"]);
+        let line = listing
+            .lines()
+            .find(|line| line.ends_with(&format!(" {symbol}")))
+            .unwrap();
+        u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap()
+    }
+
+    /// The chain at the mark in `inner`, from the files in `paths` alone.
+    fn chain(&self, paths: &[&str], address: u64) -> Vec<(String, u32, bool)> {
+        let mut files = DebugFiles::new().system(false);
+        for path in paths {
+            files.add(&self.path(path)).unwrap();
+        }
+        let addresses = Addresses::new(&files, None, None).unwrap();
+        let frames = addresses.frames(address);
+        for frame in frames.iter().filter(|f| f.line.is_some()) {
+            assert_eq!(
+                Path::new(&*frame.file.clone().unwrap())
+                    .file_name()
+                    .unwrap(),
+                "a.c"
+            );
+        }
+        let name = |f: &wedjat::symbolicate::Frame| f.function.as_deref().unwrap_or("").to_owned();
+        frames
+            .iter()
+            .map(|f| (name(f), f.line.unwrap_or(0), f.inlined))
+            .collect()
+    }
+}
+
+fn truth() -> Vec<(String, u32, bool)> {
+    vec![
+        ("inner".into(), line_of("inner"), true),
+        ("middle".into(), line_of("middle"), true),
+        ("outer".into(), line_of("outer"), false),
+    ]
+}
+
+#[track_caller]
+fn assert_inlined_chain(flags: &[&str]) {
+    let program = Program::new(flags);
+    assert_eq!(
+        program.chain(&["program"], program.address("mark_inner")),
+        truth(),
+        "{flags:?}"
+    );
+}
+
+#[test]
+fn every_version_of_dwarf() {
+    for version in ["-gdwarf-2", "-gdwarf-3", "-gdwarf-4", "-gdwarf-5"] {
+        assert_inlined_chain(&["-g", version]);
+    }
+}
+
+#[test]
+fn position_independent_or_not() {
+    assert_inlined_chain(&["-g", "-no-pie"]);
+    assert_inlined_chain(&["-g", "-pie", "-fPIE"]);
+}
+
+#[test]
+fn compressed_debug_sections() {
+    let program = Program::new(&["-g"]);
+    let address = program.address("mark_inner");
+    for kind in ["zlib", "zlib-gnu", "zstd"] {
+        let flag = format!("--compress-debug-sections={kind}");
+        program.run("objcopy", &[&flag, "program", kind]);
+        let sections = program.run("readelf", &["-SW", kind]);
+        assert!(
+            sections.contains(".zdebug_info")
+                || sections
+                    .lines()
+                    .any(|l| l.contains(".debug_info") && l.contains(" C "))
+        );
+        assert_eq!(program.chain(&[kind], address), truth(), "{kind}");
+    }
+}
+
+#[test]
+fn split_dwarf_in_dwo_files() {
+    for version in ["-gdwarf-4", "-gdwarf-5"] {
+        assert_inlined_chain(&["-g", version, "-gsplit-dwarf"]);
+    }
+}
+
+#[test]
+fn split_dwarf_in_a_package() {
+    let program = Program::new(&["-g", "-gdwarf-4", "-gsplit-dwarf"]);
+    // The package alone must be enough: the .dwo files are gone.
+    program.run("dwp", &["-e", "program", "-o", "program.dwp"]);
+    for entry in std::fs::read_dir(program.folder.path()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|ext| ext == "dwo") {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    assert_eq!(
+        program.chain(&["program"], program.address("mark_inner")),
+        truth()
+    );
+}
+
+#[test]
+fn a_stripped_program_beside_its_debug_file() {
+    let program = Program::new(&["-g"]);
+    let address = program.address("mark_inner");
+    program.run(
+        "objcopy",
+        &["--only-keep-debug", "program", "program.debug"],
+    );
+    program.run("objcopy", &["--strip-all", "program", "stripped"]);
+    assert_eq!(program.chain(&["program.debug"], address), truth());
+    assert_eq!(
+        program.chain(&["stripped", "program.debug"], address),
+        truth()
+    );
+}
+
+#[test]
+fn a_debug_link_is_followed_from_the_images_own_path() {
+    let program = Program::new(&["-g"]);
+    let address = program.address("mark_inner");
+    std::fs::create_dir(program.path(".debug")).unwrap();
+    program.run(
+        "objcopy",
+        &["--only-keep-debug", "program", ".debug/linked"],
+    );
+    program.run(
+        "objcopy",
+        &[
+            "--strip-all",
+            "--add-gnu-debuglink=.debug/linked",
+            "program",
+            "stripped",
+        ],
+    );
+    let report = report(
+        &program.path("stripped"),
+        id(&program),
+        &[(address, Found::Context)],
+    );
+    let result = Symbolicator::new(DebugFiles::new()).symbolicate(report);
+    let frames = &result.threads[0].frames[0].frames;
+    let chain: Vec<_> = frames
+        .iter()
+        .map(|f| (f.function.as_deref().unwrap(), f.line.unwrap()))
+        .collect();
+    assert_eq!(
+        chain,
+        [
+            ("inner", line_of("inner")),
+            ("middle", line_of("middle")),
+            ("outer", line_of("outer"))
+        ]
+    );
+    assert!(result.missing.is_empty());
+}
+
+/// Of a stripped program only the exported functions have names; none may lend its own to others.
+#[test]
+fn a_stripped_program_alone_names_what_it_exports_and_nothing_else() {
+    let program = Program::new(&["-g", "-rdynamic"]);
+    let (inner, hidden) = (
+        program.address("mark_inner"),
+        program.address("mark_hidden"),
+    );
+    program.run("objcopy", &["--strip-all", "program", "stripped"]);
+    assert_eq!(
+        program.chain(&["stripped"], inner),
+        [("outer".into(), 0, false)]
+    );
+    assert_eq!(program.chain(&["stripped"], hidden), []);
+}
+
+#[test]
+fn symbols_alone_name_functions_to_their_ends() {
+    let program = Program::new(&[]);
+    assert_eq!(
+        program.chain(&["program"], program.address("mark_inner")),
+        [("outer".into(), 0, false)]
+    );
+    assert_eq!(
+        program.chain(&["program"], program.address("mark_hidden")),
+        [("hidden".into(), 0, false)]
+    );
+    let (main, size) = {
+        let listing = program.run("nm", &["-S", "program"]);
+        let line = listing
+            .lines()
+            .find(|line| line.ends_with(" T main"))
+            .unwrap()
+            .to_owned();
+        let mut words = line
+            .split(' ')
+            .map(|word| u64::from_str_radix(word, 16).unwrap_or(0));
+        (words.next().unwrap(), words.next().unwrap())
+    };
+    assert_eq!(program.chain(&["program"], main + size - 1)[0].0, "main");
+    let behind = program.chain(&["program"], main + size);
+    assert!(behind.is_empty() || behind[0].0 != "main", "{behind:?}");
+}
+
+/// The offset of an image in memory in the tests below.
+const SLIDE: u64 = 0x5555_0000_0000;
+
+fn id(program: &Program) -> Vec<u8> {
+    let notes = program.run("readelf", &["-n", "program"]);
+    let line = notes
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("Build ID: "))
+        .unwrap()
+        .to_owned();
+    (0..line.len() / 2)
+        .map(|i| u8::from_str_radix(&line[2 * i..2 * i + 2], 16).unwrap())
+        .collect()
+}
+
+/// A report of one thread with frames at these stated addresses.
+fn report(path: &Path, id: Vec<u8>, frames: &[(u64, Found)]) -> Report {
+    let mut report = Report::default();
+    report.head.arch = "x86_64".into();
+    let size = std::fs::metadata(path).unwrap().len() + 0x10000;
+    report.images.push(Image {
+        name: path.display().to_string(),
+        id,
+        base: SLIDE,
+        size,
+        ..Image::default()
+    });
+    let frames = frames.iter().map(|&(svma, found)| {
+        let image = (svma != 0).then_some(0);
+        Frame {
+            pc: if svma == 0 { 0 } else { SLIDE + svma },
+            found,
+            image,
+            ..Frame::default()
+        }
+    });
+    report.threads.push(Thread {
+        main: true,
+        crashed: true,
+        frames: frames.collect(),
+        ..Thread::default()
+    });
+    report
+}
+
+/// The return address of the call of `outer` in `main`, by the disassembly.
+fn return_address(program: &Program) -> u64 {
+    let listing = program.run("objdump", &["-d", "--no-show-raw-insn", "program"]);
+    let mut lines = listing
+        .lines()
+        .skip_while(|line| !line.ends_with("<main>:"));
+    lines
+        .find(|line| line.contains("call") && line.contains("<outer>"))
+        .unwrap();
+    let next = lines.next().unwrap();
+    u64::from_str_radix(next.trim().split(':').next().unwrap(), 16).unwrap()
+}
+
+#[test]
+fn a_jump_to_nowhere_is_a_bare_address_and_its_caller_is_right() {
+    let program = Program::new(&["-g"]);
+    let frames = [
+        (0, Found::Context),
+        (return_address(&program), Found::LinkRegister),
+    ];
+    let mut report = report(&program.path("program"), id(&program), &frames);
+    report.event = Some(Event {
+        kind: EventKind::Crash,
+        fatal: true,
+        signal: Some(Signal {
+            number: 11,
+            name: "SIGSEGV".into(),
+            ..Signal::default()
+        }),
+        ..Event::default()
+    });
+    let result = Symbolicator::new(DebugFiles::new()).symbolicate(report);
+    let [nowhere, caller] = &result.threads[0].frames[..] else {
+        panic!("two frames")
+    };
+    assert!(nowhere.frames.is_empty() && nowhere.image.is_none());
+    let frame = &caller.frames[0];
+    assert_eq!(
+        (frame.function.as_deref(), frame.line),
+        (Some("main"), Some(line_of("call_outer")))
+    );
+}
+
+#[test]
+fn a_debug_file_of_another_build_is_not_used_and_reported_as_such() {
+    let program = Program::new(&["-g"]);
+    let address = program.address("mark_inner");
+    let mut other = id(&program);
+    other[0] ^= 1;
+    let mut files = DebugFiles::new().system(false);
+    files.add(&program.path("program")).unwrap();
+    let report = report(
+        &program.path("program"),
+        other.clone(),
+        &[(address, Found::Context)],
+    );
+    let result = Symbolicator::new(files).symbolicate(report);
+    assert!(result.threads[0].frames[0].frames.is_empty());
+    assert_eq!(result.missing.len(), 1);
+    assert_eq!(result.missing[0].id, other);
+    assert_eq!(result.missing[0].others, [id(&program)]);
+}
+
+/// A SymCache has 32 bits for an address: such a file is answered without one.
+#[test]
+fn code_more_than_4_gib_apart_has_its_own_names() {
+    let program = Program::new(&[]);
+    let at = |name: &str| program.path(name);
+    let near = "int near_one(int x) { return x * 3; }\nint near_two(int x) { return x / 3; }\n";
+    std::fs::write(at("near.c"), near).unwrap();
+    let far = ".section .far,\"ax\"\n.globl far\n.type far,%function\nfar: .skip 64\n.size far,64\n\
+               .section .note.GNU-stack,\"\"\n";
+    std::fs::write(at("far.s"), far).unwrap();
+    let script = "PHDRS { a PT_LOAD; b PT_LOAD; n PT_NOTE; } SECTIONS {
+        . = 0x10000; .note.gnu.build-id : { *(.note.gnu.build-id) } :a :n
+        . = 0x11000; .text : { *(.text*) } :a  /DISCARD/ : { *(.eh_frame*) }
+        . = 0x100011002; .far : { *(.far) } :b }";
+    std::fs::write(at("far.ld"), script).unwrap();
+    program.run("gcc", &["-g", "-O1", "-c", "near.c"]);
+    program.run("gcc", &["-c", "far.s"]);
+    let link = [
+        "-T",
+        "far.ld",
+        "--build-id",
+        "near.o",
+        "far.o",
+        "-e",
+        "near_one",
+    ];
+    program.run("ld", &[&link[..], &["-o", "far"]].concat());
+    // After some answers, a table would be made on a second thread.
+    let mut files = DebugFiles::new().system(false);
+    files.add(&at("far")).unwrap();
+    let addresses = Addresses::new(&files, None, None).unwrap();
+    let name = |address| {
+        let frames = addresses.frames(address);
+        frames.last().and_then(|frame| frame.function.clone())
+    };
+    for address in 0x1_0001_1002..0x1_0001_1032 {
+        assert_eq!(name(address).as_deref(), Some("far"), "{address:#x}");
+    }
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    for address in 0x1_0001_1032..0x1_0001_1042 {
+        assert_eq!(name(address).as_deref(), Some("far"), "{address:#x}");
+    }
+    assert_eq!(name(0x11002).as_deref(), Some("near_one"));
+}

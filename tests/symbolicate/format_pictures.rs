@@ -1,0 +1,296 @@
+//! Flame graphs, folded stacks and speedscope profiles of the reports in `testdata/foreign`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn testdata(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("testdata")
+        .join(path)
+}
+
+fn run(args: &[&str], report: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_symbolicate"))
+        .arg("--debug")
+        .arg(testdata("macho/arm64/kiosk.dSYM"))
+        .args(args)
+        .arg(testdata(report))
+        .output()
+        .unwrap()
+}
+
+fn text(args: &[&str], report: &str) -> String {
+    let out = run(args, report);
+    assert!(
+        out.status.success(),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    String::from_utf8(out.stdout).unwrap()
+}
+
+#[test]
+fn samples_are_folded_with_their_counts() {
+    let folded = text(&["--format", "folded"], "foreign/metrickit-offset.json");
+    // The crash once, the hang's 20 samples: one stack.
+    assert_eq!(folded, "dyld+0x18344;main;kiosk_fault 21\n");
+}
+
+#[test]
+fn a_flame_graph_is_one_file_that_needs_nothing_else() {
+    let svg = text(&["--format", "flamegraph"], "foreign/metrickit-offset.json");
+    assert!(svg.starts_with("<?xml") && svg.trim_end().ends_with("</svg>"));
+    assert!(svg.contains("kiosk_fault (21 samples, 100"), "{svg}");
+    for outside in ["src=\"http", "href=\"http", "@import", "url(http"] {
+        assert!(!svg.contains(outside), "{outside}");
+    }
+}
+
+#[test]
+fn a_flame_graph_of_nothing_is_an_error() {
+    let empty = std::env::temp_dir().join(format!("wedjat-empty-{}.json", std::process::id()));
+    std::fs::write(&empty, r#"{"crash":{"threads":[]},"report":{}}"#).unwrap();
+    let out = run(&["--format", "flamegraph"], empty.to_str().unwrap());
+    std::fs::remove_file(&empty).unwrap();
+    assert_eq!(out.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&out.stderr).contains("at least one stack"));
+}
+
+#[test]
+fn speedscope_profiles_keep_to_the_schema() {
+    let document: Value =
+        serde_json::from_str(&text(&["--format", "speedscope"], "foreign")).unwrap();
+    assert_eq!(
+        document["$schema"],
+        "https://www.speedscope.app/file-format-schema.json"
+    );
+    let frames = document["shared"]["frames"].as_array().unwrap();
+    for frame in frames {
+        assert!(frame["name"].is_string());
+        assert!(frame.get("file").is_none_or(Value::is_string));
+        assert!(frame.get("line").is_none_or(Value::is_u64));
+    }
+    let profiles = document["profiles"].as_array().unwrap();
+    assert_eq!(profiles.len(), 16);
+    for profile in profiles {
+        assert_eq!(profile["type"], "sampled");
+        assert!(profile["name"].is_string());
+        // Samples have times, other stacks a weight.
+        assert!(profile["unit"] == "none" || profile["unit"] == "nanoseconds");
+        let samples = profile["samples"].as_array().unwrap();
+        let weights = profile["weights"].as_array().unwrap();
+        assert_eq!(samples.len(), weights.len());
+        let total: u64 = weights.iter().map(|w| w.as_u64().unwrap()).sum();
+        let value = |key: &str| profile[key].as_u64().unwrap();
+        assert_eq!(value("endValue") - value("startValue"), total);
+        for index in samples.iter().flat_map(|s| s.as_array().unwrap()) {
+            assert!((index.as_u64().unwrap() as usize) < frames.len());
+        }
+    }
+}
+
+/// The document of the crate that profilers use to write this format: one thread, one sample.
+fn firefox_reference() -> Value {
+    use fxprof_processed_profile as fx;
+    let time = |ms| fx::Timestamp::from_millis_since_reference(ms);
+    let mut profile = fx::Profile::new(
+        "app",
+        std::time::SystemTime::UNIX_EPOCH.into(),
+        fx::SamplingInterval::from_millis(1),
+    );
+    let process = profile.add_process("app", 1, time(0.0));
+    let lib = profile.add_lib(fx::LibraryInfo {
+        name: "app".into(),
+        debug_name: "app".into(),
+        path: "/app".into(),
+        debug_path: "/app".into(),
+        debug_id: Default::default(),
+        code_id: None,
+        arch: None,
+        symbol_table: None,
+    });
+    profile.add_lib_mapping(process, lib, 0x1000, 0x2000, 0);
+    let thread = profile.add_thread(process, 1, time(0.0), true);
+    let frame = fx::FrameInfo {
+        frame: fx::Frame::InstructionPointer(0x1010),
+        category_pair: fx::CategoryHandle::OTHER.into(),
+        flags: fx::FrameFlags::empty(),
+    };
+    let stack = profile.intern_stack_frames(thread, [frame].into_iter());
+    profile.add_sample(thread, time(1.0), stack, fx::CpuDelta::ZERO, 1);
+    serde_json::to_value(&profile).unwrap()
+}
+
+/// Every key of `reference` is in `found`, with a value of a kind that it may have; arrays by their
+/// first element. Some values may be null.
+fn same_shape(path: &str, reference: &Value, found: &Value) {
+    match (reference, found) {
+        (Value::Object(reference), Value::Object(found)) => {
+            for (key, value) in reference {
+                let path = format!("{path}.{key}");
+                let found = found
+                    .get(key)
+                    .unwrap_or_else(|| panic!("{path} is missing"));
+                same_shape(&path, value, found);
+            }
+        }
+        (Value::Array(reference), Value::Array(found)) => {
+            if let (Some(reference), Some(found)) = (reference.first(), found.first()) {
+                same_shape(path, reference, found);
+            }
+        }
+        (Value::Null, _) | (_, Value::Null) => {}
+        (Value::Number(_), Value::Number(_))
+        | (Value::String(_), Value::String(_))
+        | (Value::Bool(_), Value::Bool(_)) => {}
+        _ => panic!("{path} is {found} where {reference} would be right"),
+    }
+}
+
+#[test]
+fn firefox_profiles_are_shaped_as_other_writers_shape_them() {
+    let document: Value = serde_json::from_str(&text(
+        &["--format", "firefox"],
+        "foreign/metrickit-offset.json",
+    ))
+    .unwrap();
+    let reference = firefox_reference();
+    assert_eq!(
+        document["meta"]["preprocessedProfileVersion"],
+        reference["meta"]["preprocessedProfileVersion"]
+    );
+    same_shape("", &reference, &document);
+    let threads = document["threads"].as_array().unwrap();
+    assert_eq!(threads.len(), 2);
+    let hang = &threads[1];
+    assert_eq!(hang["samples"]["weight"], serde_json::json!([20]));
+    // All columns of a table are as long as it says.
+    for table in [
+        "samples",
+        "stackTable",
+        "frameTable",
+        "funcTable",
+        "resourceTable",
+    ] {
+        let length = hang[table]["length"].as_u64().unwrap() as usize;
+        for (name, column) in hang[table].as_object().unwrap() {
+            let Value::Array(column) = column else {
+                continue;
+            };
+            assert_eq!(column.len(), length, "{table}.{name}");
+        }
+    }
+    // From the sample's stack up to the root, by the tables.
+    let at = |table: &str, column: &str, index: &Value| {
+        hang[table][column][index.as_u64().unwrap() as usize].clone()
+    };
+    let mut stack = hang["samples"]["stack"][0].clone();
+    let mut names = Vec::new();
+    while !stack.is_null() {
+        let frame = at("stackTable", "frame", &stack);
+        let func = at("frameTable", "func", &frame);
+        let name = at("funcTable", "name", &func);
+        let name = hang["stringArray"][name.as_u64().unwrap() as usize]
+            .as_str()
+            .unwrap();
+        let file = at("funcTable", "fileName", &func);
+        let file = file
+            .as_u64()
+            .map(|file| hang["stringArray"][file as usize].clone());
+        names.push((name.to_owned(), file, at("frameTable", "line", &frame)));
+        stack = at("stackTable", "prefix", &stack);
+    }
+    let kiosk = Some(Value::from("/fixture/kiosk.c"));
+    assert_eq!(
+        names[0],
+        ("kiosk_fault".to_owned(), kiosk.clone(), Value::from(7))
+    );
+    assert_eq!(names[1], ("main".to_owned(), kiosk, Value::from(26)));
+    assert_eq!(names[2].0, "dyld+0x18344");
+}
+
+#[test]
+fn a_page_shows_the_stack_with_its_source_and_needs_nothing_else() {
+    let source = testdata("macho/src");
+    let args = ["--format", "html", "--source", source.to_str().unwrap()];
+    let page = text(&args, "foreign/crash.ips");
+    assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
+    for part in [
+        "kiosk_fault",
+        "kiosk.c:7",
+        "SIGSEGV",
+        "0x104c3c554",
+        "prefers-color-scheme: dark",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    let code = "<mark><i>    7</i>    exit((int)(code &amp; 0x7f));</mark>";
+    assert!(page.contains(code), "{page}");
+    for outside in [
+        "src=", "href=", "@import", "url(", "<script", "http://", "https://",
+    ] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    // Without the folder there is no source, and no trace of it.
+    assert!(!text(&["--format", "html"], "foreign/crash.ips").contains("<mark>"));
+    // The samples of a hang on a line of time.
+    let hang = text(&["--format", "html"], "foreign/metrickit-offset.json");
+    assert!(
+        hang.contains("class=\"timeline\"")
+            && hang.contains("<title>0 µs: kiosk_fault (20 ×)</title>"),
+        "{hang}"
+    );
+}
+
+#[test]
+fn a_page_of_many_begins_with_their_groups() {
+    let page = text(&["--format", "html"], "foreign");
+    assert!(page.contains("<h1>16 reports in 4 groups</h1>"));
+    assert_eq!(page.matches("<details class=\"report\">").count(), 16);
+    let page = text(&["--format", "html", "--top", "2"], "foreign");
+    assert_eq!(page.matches("<section class=\"group\" id=").count(), 2);
+    assert!(!page.contains("<details class=\"report\">"));
+}
+
+#[test]
+fn names_of_strangers_are_no_markup() {
+    let mut report = wedjat::report::Report::default();
+    report.head.app.name = "<script>alert(1)</script>".into();
+    report.threads.push(wedjat::report::Thread {
+        name: Some("\"><img src=x onerror=alert(2)>".into()),
+        frames: vec![wedjat::report::Frame {
+            pc: 1,
+            name: Some("operator<<</svg><script>".into()),
+            ..Default::default()
+        }],
+        ..Default::default()
+    });
+    let file = tempfile::NamedTempFile::with_suffix(".wedjat").unwrap();
+    std::fs::write(file.path(), wedjat::report::to_bytes(&report)).unwrap();
+    for format in ["html", "flamegraph"] {
+        let out = run(&["--format", format], file.path().to_str().unwrap());
+        let page = String::from_utf8(out.stdout).unwrap();
+        assert!(page.contains("operator&lt;&lt;"), "{page}");
+        for markup in ["<script>alert", "<img", "<</svg>"] {
+            assert!(!page.contains(markup), "{format}: {markup}");
+        }
+    }
+}
+
+#[test]
+fn text_shows_the_line_of_source_beneath_its_frame() {
+    let source = testdata("macho/src");
+    let page = text(&["--source", source.to_str().unwrap()], "foreign/crash.ips");
+    let lines: Vec<&str> = page.lines().collect();
+    let at = lines
+        .iter()
+        .rposition(|line| line.contains("kiosk_fault"))
+        .unwrap();
+    assert!(
+        lines[at + 1].ends_with("7 |   exit((int)(code & 0x7f));"),
+        "{}",
+        lines[at + 1]
+    );
+}

@@ -1,0 +1,333 @@
+//! `--top`: which reports are the same fault.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+use wedjat::report::{Event, EventKind, Frame, Image, Report, Sample, StallEnd, Thread};
+use wedjat::symbolicate::group::{Groups, normalised};
+use wedjat::symbolicate::{DebugFiles, Symbolicated, Symbolicator};
+
+fn testdata(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("testdata")
+        .join(path)
+}
+
+/// A stall whose stack the recorder named: innermost first, the app's frames and, with `/`, the
+/// system's.
+fn stall(version: &str, base: u64, stack: &[&str]) -> Symbolicated {
+    let mut report = Report::default();
+    report.head.app.name = "app".into();
+    report.head.app.version = version.into();
+    report.event = Some(Event {
+        kind: EventKind::Stall,
+        ..Event::default()
+    });
+    report.stall_end = Some(StallEnd {
+        duration: Duration::from_nanos(base),
+        ..StallEnd::default()
+    });
+    for name in ["/opt/app/app", "/usr/lib/libsystem.so"] {
+        report.images.push(Image {
+            name: name.into(),
+            base,
+            size: 1 << 20,
+            ..Image::default()
+        });
+    }
+    report.threads.push(Thread {
+        main: true,
+        frames: frames(base, stack),
+        ..Thread::default()
+    });
+    Symbolicator::new(DebugFiles::new().system(false)).symbolicate(report)
+}
+
+fn frames(base: u64, stack: &[&str]) -> Vec<Frame> {
+    let frames = stack.iter().zip(0u64..).map(|(name, index)| Frame {
+        pc: base + index,
+        image: Some(u32::from(name.starts_with('/'))),
+        name: Some(name.trim_start_matches('/').to_owned()),
+        ..Frame::default()
+    });
+    frames.collect()
+}
+
+#[test]
+fn builds_depths_and_system_frames_do_not_tell_faults_apart() {
+    let mut groups = Groups::new();
+    let same = [
+        stall(
+            "1.0",
+            1000,
+            &["/read", "decode", "draw", "app::main", "/start"],
+        ),
+        stall(
+            "1.1",
+            9000,
+            &["/futex", "/wait", "decode.llvm.77", "draw", "main"],
+        ),
+        stall(
+            "1.2",
+            5000,
+            &[
+                "decode",
+                "decode",
+                "decode",
+                "draw",
+                "/CFRunLoopRun",
+                "main",
+                "/start",
+            ],
+        ),
+        stall(
+            "1.2",
+            5000,
+            &["std::io::read", "decode", "draw", "draw", "main", "/start"],
+        ),
+    ];
+    let keys: Vec<u128> = same.iter().map(|report| groups.add("a", report)).collect();
+    assert!(
+        keys.iter().all(|key| *key == keys[0]),
+        "{:?}",
+        same.each_ref().map(normalised)
+    );
+    let other = stall("1.0", 1, &["decode", "print", "main"]);
+    assert_ne!(groups.add("b", &other), keys[0]);
+    let top = groups.top(10);
+    assert_eq!(top.len(), 2);
+    assert_eq!(
+        (top[0].count, top[0].total, top[0].worst),
+        (4, Duration::from_micros(20), Duration::from_micros(9))
+    );
+    assert_eq!(top[0].versions["1.2"], 2);
+    assert_eq!(top[0].stack, ["decode", "draw"]);
+}
+
+/// The key of a report of this app in which `name`, of this file, was called by `main`.
+fn key_of(app: &str, name: &str, file: Option<&str>) -> u128 {
+    let mut report = stall("1.0", 1000, &[name, "main"]).report;
+    report.head.app.name = app.into();
+    let fields = [("frame", wedjat::report::Value::Unsigned(0))];
+    let file = file.map(|file| ("sourceFile", wedjat::report::Value::Text(file.into())));
+    let fields = fields.into_iter().chain(file);
+    let fields = fields.map(|(key, value)| (wedjat::report::Value::Text(key.into()), value));
+    let fields = wedjat::report::Value::Map(fields.collect());
+    let list = wedjat::report::Value::Array(vec![fields]);
+    report.threads[0].extra.push(("frame_fields".into(), list));
+    Groups::new().add(
+        "",
+        &Symbolicator::new(DebugFiles::new().system(false)).symbolicate(report),
+    )
+}
+
+#[test]
+fn an_apps_name_and_the_file_of_a_nameless_function_tell_groups_apart() {
+    // Of two apps, whose only own function is `main`.
+    assert_ne!(key_of("till", "main", None), key_of("kiosk", "main", None));
+    // As other recorders write it.
+    assert_eq!(
+        key_of("com.example.My-Till", "open", None),
+        key_of("My Till", "open", None)
+    );
+    // Inlined async functions, as line tables alone name them.
+    let (get, set) = ("/src/cmd/get.rs", "/src/cmd/set.rs");
+    let key = |file| key_of("redis", "{async_block#0}", Some(file));
+    assert_ne!(key(get), key(set));
+    assert_eq!(
+        key(get),
+        key_of("redis", "{async_block#1}", Some("/elsewhere/cmd/get.rs"))
+    );
+    // A name that says something needs no file.
+    let key = |file| key_of("redis", "redis::open", Some(file));
+    assert_eq!(key(get), key(set));
+}
+
+#[test]
+fn the_samples_outweigh_the_moment_of_detection() {
+    let mut report = stall("1.0", 1000, &["innocent", "draw", "main"]).report;
+    let sample = |count, stack: &[&str]| Sample {
+        count,
+        frames: frames(1000, stack),
+        ..Sample::default()
+    };
+    report.samples = vec![
+        sample(1, &["innocent", "draw", "main"]),
+        sample(5, &["guilty", "draw", "main"]),
+        sample(3, &["/memcpy", "guilty", "draw", "main"]),
+    ];
+    let report = Symbolicator::new(DebugFiles::new().system(false)).symbolicate(report);
+    assert_eq!(normalised(&report), ["guilty", "draw"]);
+}
+
+#[test]
+fn groups_are_bounded_and_keep_the_frequent() {
+    let mut groups = Groups::new();
+    let often = stall("1.0", 1, &["often", "main"]);
+    for index in 0..70_000 {
+        if index % 100 == 0 {
+            groups.add("often", &often);
+        }
+        groups.add("rare", &stall("1.0", 1, &[&format!("rare{index}"), "main"]));
+    }
+    assert!(groups.len() <= 1 << 16);
+    assert_eq!(groups.top(1)[0].count, 700);
+    let kept: u64 = groups.top(usize::MAX).iter().map(|group| group.count).sum();
+    assert_eq!(kept + groups.dropped(), groups.reports());
+}
+
+#[test]
+fn the_command_groups_layouts_together() {
+    let run = |args: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_symbolicate"))
+            .arg("--debug")
+            .arg(testdata("macho/arm64/kiosk.dSYM"))
+            .args(args)
+            .output()
+            .unwrap()
+    };
+    let folder = testdata("foreign");
+    let folder = folder.to_str().unwrap();
+    // A bare `--top` does not swallow the report behind it.
+    let out = run(&["--format", "ndjson", "--top", folder]);
+    assert_eq!(
+        out.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    let groups: Vec<Value> = String::from_utf8(out.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    // Seven crashes in seven files of six layouts are one group.
+    let crash = groups
+        .iter()
+        .find(|group| group["type"] == "crash")
+        .unwrap();
+    assert_eq!(crash["count"], 7);
+    assert_eq!(crash["stack"], serde_json::json!(["kiosk_fault"]));
+    assert_eq!(crash["devices"]["iPhone15,2"], 7);
+    assert_eq!(
+        groups
+            .iter()
+            .map(|g| g["count"].as_u64().unwrap())
+            .sum::<u64>(),
+        16
+    );
+    let out = run(&["--top", "1", folder]);
+    assert_eq!(
+        String::from_utf8(out.stdout)
+            .unwrap()
+            .matches("; group ")
+            .count(),
+        1
+    );
+    let out = run(&["--top", "1", "--format", "folded", folder]);
+    assert_eq!(out.status.code(), Some(2));
+}
+
+/// A report of this type; `samples` nanoseconds lie between its first and its last sample.
+fn event(kind: EventKind, fatal: bool, end: Option<u64>, samples: u64, name: &str) -> Report {
+    let mut report = stall("1.0", 1000, &[name, "main"]).report;
+    let event = report.event.as_mut().unwrap();
+    (event.kind, event.fatal) = (kind, fatal);
+    let duration = |nanoseconds| StallEnd {
+        duration: Duration::from_nanos(nanoseconds),
+        how: "recovered".into(),
+        ..StallEnd::default()
+    };
+    report.stall_end = end.map(duration);
+    report.samples = [0, samples]
+        .map(|at| Sample {
+            at: Duration::from_nanos(at),
+            count: 1,
+            frames: frames(1000, &[name, "main"]),
+            ..Sample::default()
+        })
+        .into();
+    report
+}
+
+#[test]
+fn what_ends_launches_comes_before_hiccups() {
+    let mut groups = Groups::new();
+    let symbolicator = Symbolicator::new(DebugFiles::new().system(false));
+    let mut reports = Vec::new();
+    reports.push(event(
+        EventKind::Stall,
+        false,
+        Some(390_000_000),
+        300_000_000,
+        "hiccup",
+    ));
+    reports.extend((0..4).map(|_| event(EventKind::Crash, true, None, 0, "crash")));
+    reports.extend((0..5).map(|_| event(EventKind::Stall, false, None, 3_000_000_000, "freeze")));
+    for (mut report, launch) in reports.into_iter().zip(1_u8..) {
+        // Two freezes in a launch are hardly possible; two reports of other kinds are.
+        report.head.launch = [launch.min(9); 16];
+        groups.add("a", &symbolicator.symbolicate(report));
+    }
+    let top = groups.top(10);
+    let seen: Vec<_> = top
+        .iter()
+        .map(|g| (g.stack[0].as_str(), g.ended, g.launches()))
+        .collect();
+    assert_eq!(seen, [("freeze", 5, 4), ("crash", 4, 4), ("hiccup", 0, 1)]);
+    assert_eq!(
+        (top[0].total, top[0].at_least),
+        (Duration::from_secs(15), true)
+    );
+    assert_eq!(top[0].endings["never seen to end"], 5);
+    assert_eq!((top[2].at_least, top[2].endings["recovered"]), (false, 1));
+}
+
+#[test]
+fn the_command_selects_by_type_time_and_version() {
+    let folder = testdata("foreign");
+    let reports = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_symbolicate"));
+        command
+            .args(["--no-cache", "--top", "--format", "json"])
+            .args(args)
+            .arg(&folder);
+        let out = command.output().unwrap();
+        assert_eq!(
+            out.status.code(),
+            Some(0),
+            "{}",
+            String::from_utf8_lossy(&out.stderr)
+        );
+        let top: Value = serde_json::from_slice(&out.stdout).unwrap();
+        top["reports"].as_u64().unwrap()
+    };
+    assert_eq!(reports(&[]), 16);
+    let (crashes, stalls) = (reports(&["--type", "crash"]), reports(&["--type", "stall"]));
+    assert_eq!(reports(&["--type", "crash,stall"]), crashes + stalls);
+    assert!(crashes >= 7 && stalls > 0);
+    assert_eq!(reports(&["--version-is", "0.1"]), 0);
+    let before = reports(&["--until", "2024-04-30"]);
+    let behind = reports(&["--since", "2024-05-01"]);
+    assert!(behind >= 7 && before + behind <= 16, "{before} {behind}");
+    assert_eq!(
+        reports(&[
+            "--since",
+            "2024-05-01",
+            "--until",
+            "2024-05-01",
+            "--version-is",
+            "2.1"
+        ]),
+        reports(&[
+            "--since",
+            "2024-05-01",
+            "--until",
+            "2024-05-01",
+            "--version-is",
+            "2.1 (77)"
+        ])
+    );
+}

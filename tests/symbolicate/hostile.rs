@@ -1,0 +1,85 @@
+//! What the symbolicator does with files that mean it ill: a clear error, an exit code, no hang, bounded memory.
+
+mod changed;
+mod compressed;
+mod dwarf;
+mod files;
+
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::symbolicate_support::Workshop;
+use wedjat::report::{self, Event, EventKind, Found, Frame, Image, Report, Thread};
+
+const DSYM: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/testdata/macho/arm64/kiosk.dSYM/Contents/Resources/DWARF/kiosk"
+);
+/// Where the code of that file lies.
+const CODE: std::ops::Range<u64> = 0x1_0000_0000..0x1_0000_8000;
+
+/// A live report with a frame in each image.
+fn report_of(images: Vec<Image>) -> Vec<u8> {
+    let mut report = Report::default();
+    report.event = Some(Event {
+        kind: EventKind::Live,
+        ..Event::default()
+    });
+    let frames = images.iter().enumerate().map(|(index, image)| Frame {
+        pc: image.base + 0x10,
+        found: Found::Context,
+        image: Some(index as u32),
+        name: None,
+    });
+    report.threads.push(Thread {
+        frames: frames.collect(),
+        ..Thread::default()
+    });
+    report.images = images;
+    report.end = Some(report::End {
+        closed_by: "writer".to_owned(),
+        ..report::End::default()
+    });
+    report::to_bytes(&report)
+}
+
+fn fifo(path: &Path) {
+    let path = CString::new(path.as_os_str().as_bytes()).unwrap();
+    // SAFETY: `path` ends with a zero and outlives the call.
+    assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+}
+
+/// The library `a.so` with `.debug_*` sections around a function `main`.
+fn assembled(debug: &str) -> Workshop {
+    let source = format!(
+        ".text\n.globl main\n.type main,@function\nmain: nop\n.rept 64\nnop\n.endr\nret\n.Lend:\n.size main,.-main\n{debug}\n.section .note.GNU-stack,\"\",@progbits\n"
+    );
+    let workshop = Workshop::new(&[("a.s", &source)]);
+    workshop.run("gcc -shared -nostdlib -Wl,--build-id=sha1 a.s -o a.so");
+    workshop
+}
+
+/// A DWARF 4 unit with these DIEs behind its root, and these further abbreviations.
+fn unit(abbreviations: &str, dies: &str) -> String {
+    format!(
+        ".section .debug_abbrev,\"\",@progbits
+         .uleb128 1, 0x11
+         .byte 1
+         .uleb128 0x11, 1, 0x12, 7, 0x10, 0x17, 0, 0
+         {abbreviations}
+         .uleb128 0
+         .section .debug_info,\"\",@progbits
+         .Lunit: .long .Lunit_end - .Lversion
+         .Lversion: .value 4
+         .long 0
+         .byte 8
+         .uleb128 1
+         .quad main
+         .quad .Lend - main
+         .long 0
+         {dies}
+         .uleb128 0
+         .Lunit_end:"
+    )
+}

@@ -1,0 +1,291 @@
+//! Kinds of reports that other recorders write, and ways in which they reach people (`testdata/imported`).
+
+use std::path::{Path, PathBuf};
+
+use wedjat::report::EventKind;
+use wedjat::symbolicate::{DebugFiles, Symbolicated, Symbolicator, import};
+
+fn testdata(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("testdata")
+        .join(path)
+}
+
+/// The one report in a file of `testdata/imported`.
+fn imported(name: &str) -> Symbolicated {
+    let bytes = std::fs::read(testdata("imported").join(name)).unwrap();
+    let mut files = DebugFiles::new().system(false);
+    files.add(&testdata("macho/arm64/kiosk.dSYM")).unwrap();
+    let mut readings = import::read(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert_eq!(readings.len(), 1, "{name}");
+    Symbolicator::new(files).symbolicate_reading(readings.remove(0))
+}
+
+fn functions(report: &Symbolicated, thread: usize) -> Vec<&str> {
+    let frames = report.threads[thread].frames.iter();
+    frames
+        .flat_map(|physical| physical.frames.iter())
+        .filter_map(|frame| frame.function.as_deref())
+        .collect()
+}
+
+fn pcs(report: &Symbolicated, thread: usize) -> Vec<u64> {
+    let frames = report.threads[thread].frames.iter();
+    frames.map(|frame| frame.pc).collect()
+}
+
+const STORY: [u64; 3] = [0x104c3c554, 0x104c3c55c, 0x1a0018344];
+
+#[test]
+fn reports_of_load_have_their_heaviest_stack_and_their_trees() {
+    for (name, kind, word, limit) in [
+        ("cpu_resource.ips", EventKind::Cpu, "cpu", "65% cpu average"),
+        (
+            "cpu_usage_fatal.ips",
+            EventKind::Cpu,
+            "cpu",
+            "99% cpu average",
+        ),
+        (
+            "diskwrites_resource.ips",
+            EventKind::Other,
+            "disk writes",
+            "1073.75 MB",
+        ),
+    ] {
+        let found = imported(name);
+        assert_eq!(found.damage, [""; 0], "{name}");
+        let event = found.report.event.as_ref().unwrap();
+        assert_eq!((event.kind, event.word()), (kind, word), "{name}");
+        let message = event.message.as_deref().unwrap_or_default();
+        assert!(message.contains(limit), "{name}: {message}");
+        let head = &found.report.head;
+        assert_eq!((head.app.name.as_str(), head.pid), ("kiosk", 77), "{name}");
+        assert_eq!(pcs(&found, 0), STORY, "{name}");
+        assert_eq!(functions(&found, 0)[..2], ["kiosk_fault", "main"], "{name}");
+        // The tree: of 12 samples 8 in `kiosk_fault`, 2 in `main` elsewhere, 2 in the kernel.
+        let samples = found.report.samples.iter();
+        let mut counts: Vec<(u64, u64)> = samples.map(|s| (s.count, s.frames[0].pc)).collect();
+        counts.sort_unstable();
+        assert_eq!(
+            counts,
+            [(2, 0x104c3c558), (2, 0x1d0000010), (8, 0x104c3c554)],
+            "{name}"
+        );
+        // launchd's stacks are not this process's.
+        assert_eq!(found.report.threads.len(), 2, "{name}");
+    }
+}
+
+#[test]
+fn what_a_simulated_crash_is_attributed_to_is_the_thread_in_question() {
+    let found = imported("simulated.ips");
+    assert_eq!(found.damage, [""; 0]);
+    let at = found
+        .report
+        .threads
+        .iter()
+        .position(|thread| thread.crashed);
+    assert_eq!(at, Some(2));
+    assert_eq!(pcs(&found, 2), STORY);
+}
+
+#[test]
+fn a_kernel_panic_is_no_stall_and_has_all_its_frames() {
+    // Of some years its words have another key.
+    assert_eq!(
+        imported("panic-string.ips").threads,
+        imported("panic-full.ips").threads
+    );
+    let found = imported("panic-full.ips");
+    assert_eq!(found.damage, [""; 0]);
+    let event = found.report.event.as_ref().unwrap();
+    assert_eq!((event.word(), event.fatal), ("kernel panic", true));
+    assert!(
+        event
+            .message
+            .as_deref()
+            .unwrap()
+            .contains("initproc exited")
+    );
+    let head = &found.report.head;
+    assert_eq!((head.app.name.as_str(), head.pid), ("kiosk", 77));
+    // The kernel's own backtrace is the thread in question; then the process that panicked.
+    assert!(found.report.threads[0].crashed);
+    assert_eq!(
+        pcs(&found, 0),
+        [0xfffffff0278d45ec, 0xfffffff0272c78f8, 0xfffffff0278dc8cc]
+    );
+    assert_eq!(
+        found.report.threads[1].name.as_deref(),
+        Some("kiosk [77]: till")
+    );
+    assert_eq!(pcs(&found, 1)[1..], STORY);
+    // Its frames in the kernel are addresses, of no image.
+    assert_eq!(found.threads[1].frames[0].image, None);
+    let mut images = found.images().iter();
+    assert!(images.any(|image| image.name == "[absolute addresses]"));
+    assert_eq!(functions(&found, 1)[..2], ["kiosk_fault", "main"]);
+    let frames: usize = found.threads.iter().map(|thread| thread.frames.len()).sum();
+    assert_eq!(frames, 3 + 4 + 1 + 2);
+}
+
+#[test]
+fn recursion_is_whole_and_inlined_lines_are_one_frame() {
+    for name in ["recursion.crash", "recursion-named.crash"] {
+        let found = imported(name);
+        assert_eq!(found.damage, [""; 0], "{name}");
+        let pcs = pcs(&found, 1);
+        assert_eq!(pcs.len(), 37, "{name}");
+        assert_eq!(
+            pcs.iter().filter(|pc| **pc == 0x104c3c558).count(),
+            34,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn two_crashed_threads_of_one_number_stay_two() {
+    let found = imported("two-crashed.crash");
+    let crashed: Vec<usize> = (0..found.threads.len())
+        .filter(|at| found.report.threads[*at].crashed)
+        .collect();
+    assert_eq!(crashed, [1, 2]);
+    assert_eq!(pcs(&found, 1), STORY);
+    assert_eq!(pcs(&found, 2), [0x104c3c558, 0x1a0018344]);
+    assert_eq!(found.report.threads[1].registers.len(), 2);
+    assert!(found.report.threads[2].registers.is_empty());
+}
+
+#[test]
+fn lists_of_images_may_be_several_and_have_packages() {
+    let found = imported("dpkg.crash");
+    assert_eq!(found.damage, [""; 0]);
+    let names: Vec<&str> = found
+        .images()
+        .iter()
+        .map(|image| image.name.as_str())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "/private/var/containers/Bundle/Application/1/kiosk.app/kiosk",
+            "/usr/lib/dyld"
+        ]
+    );
+    assert_eq!(pcs(&found, 1), STORY);
+    assert_eq!(functions(&found, 1), ["kiosk_fault", "main", "start"]);
+}
+
+#[test]
+fn a_pasted_report_keeps_its_frames() {
+    let found = imported("pasted.crash");
+    assert_eq!(found.damage, [""; 0]);
+    assert_eq!(found.report.head.app.name, "kiosk");
+    assert_eq!(pcs(&found, 1), STORY);
+    assert_eq!(found.report.threads[1].registers.len(), 2);
+}
+
+#[test]
+fn a_frame_that_cannot_be_read_is_named_by_its_line_and_its_byte() {
+    let text = std::fs::read_to_string(testdata("imported/torn.crash")).unwrap();
+    let indented: String = text.lines().map(|line| format!("    {line}\n")).collect();
+    // As it was written; behind the mark of UTF-8; pasted with an indent.
+    for text in [text.clone(), format!("\u{feff}{text}"), indented] {
+        let at = text.find("(cut)").unwrap();
+        let start = text[..at].rfind('\n').unwrap() + 1;
+        let line = 1 + text[..start].matches('\n').count();
+        let readings = import::read(text.as_bytes()).unwrap();
+        let [damage] = &readings[0].damage[..] else {
+            panic!("{:?}", readings[0].damage);
+        };
+        assert!(
+            damage.message.contains(&format!("line {line} ")),
+            "{damage}"
+        );
+        assert_eq!(damage.offset, start as u64, "{damage}");
+    }
+    assert_eq!(pcs(&imported("torn.crash"), 1).len(), 2);
+}
+
+#[test]
+fn an_event_without_its_app_is_named_by_its_program() {
+    let found = imported("event-no-app.json");
+    let app = &found.report.head.app;
+    assert_eq!(
+        (app.name.as_str(), app.version.as_str()),
+        ("kiosk", "2.1 (77)")
+    );
+}
+
+#[test]
+fn lines_and_inlined_functions_of_the_report_itself_are_kept() {
+    let found = imported("inlined.ips");
+    assert_eq!(found.damage, [""; 0]);
+    let frames: Vec<_> = found.threads[1]
+        .frames
+        .iter()
+        .flat_map(|physical| physical.frames.iter())
+        .map(|frame| {
+            let (function, file) = (frame.function.as_deref(), frame.file.as_deref());
+            (function.unwrap(), file, frame.line, frame.inlined)
+        })
+        .collect();
+    assert_eq!(
+        frames,
+        [
+            (
+                "Swift._assertionFailure() -> Never",
+                Some("/<compiler-generated>"),
+                None,
+                true
+            ),
+            ("assertion of price", Some("price.swift"), Some(12), true),
+            ("total(of:)", Some("till.swift"), Some(40), false),
+            ("main", Some("main.swift"), Some(3), false),
+            ("start", None, None, false),
+        ]
+    );
+    assert_eq!(pcs(&found, 1), STORY);
+}
+
+#[test]
+fn names_beside_numbers_are_names() {
+    let found = imported("side-by-side.crash");
+    assert_eq!(found.damage, [""; 0]);
+    assert_eq!(pcs(&found, 1), STORY);
+    assert_eq!(functions(&found, 1), ["-[Till sum:]", "main", "start"]);
+}
+
+#[test]
+fn what_spindump_and_sample_saw_has_its_stacks() {
+    for (name, weights) in [("spindump.txt", [15, 5]), ("sample.txt", [60, 20])] {
+        let found = imported(name);
+        assert_eq!(found.damage, [""; 0], "{name}");
+        let event = found.report.event.as_ref().unwrap();
+        assert_eq!(
+            (event.kind, event.fatal),
+            (EventKind::Live, false),
+            "{name}"
+        );
+        let head = &found.report.head;
+        assert_eq!((head.app.name.as_str(), head.pid), ("kiosk", 77), "{name}");
+        assert_eq!(pcs(&found, 0), STORY, "{name}");
+        assert_eq!(functions(&found, 0)[..2], ["kiosk_fault", "main"], "{name}");
+        let mut counts: Vec<u64> = found.report.samples.iter().map(|s| s.count).collect();
+        counts.sort_by(|a, b| b.cmp(a));
+        assert_eq!(counts, weights, "{name}");
+    }
+    assert_eq!(
+        imported("sample.txt").report.threads[1].name.as_deref(),
+        Some("worker")
+    );
+}
+
+#[test]
+fn what_holds_no_stacks_is_refused() {
+    let bytes = std::fs::read(testdata("imported/jetsam.ips")).unwrap();
+    let error = import::read(&bytes).unwrap_err().to_string();
+    assert!(error.contains("there are no stacks"), "{error}");
+}

@@ -1,0 +1,397 @@
+//! Reports in other recorders' layouts, down to function, file and line (`testdata/foreign`).
+
+use std::time::{Duration, SystemTime};
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use wedjat::report::{EventKind, Report};
+use wedjat::symbolicate::import::{self, Layout};
+use wedjat::symbolicate::{DebugFiles, Symbolicated, Symbolicator};
+
+fn since_epoch(report: &Report) -> Duration {
+    let since = report.head.time.duration_since(SystemTime::UNIX_EPOCH);
+    since.unwrap()
+}
+
+fn testdata(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("testdata")
+        .join(path)
+}
+
+fn bytes(name: &str) -> Vec<u8> {
+    std::fs::read(testdata("foreign").join(name)).unwrap()
+}
+
+fn symbolicated(name: &str) -> Vec<Symbolicated> {
+    let mut files = DebugFiles::new().system(false);
+    files.add(&testdata("macho/arm64/kiosk.dSYM")).unwrap();
+    let symbolicator = Symbolicator::new(files);
+    let readings = import::read(&bytes(name)).unwrap();
+    readings
+        .into_iter()
+        .map(|reading| symbolicator.symbolicate_reading(reading))
+        .collect()
+}
+
+/// `function file:line`, innermost first.
+fn lines(report: &Symbolicated, thread: usize) -> Vec<String> {
+    let frames = report.threads[thread].frames.iter();
+    frames
+        .flat_map(|physical| physical.frames.iter())
+        .map(|frame| {
+            let function = frame.function.as_deref().unwrap_or("?");
+            match (frame.file.as_deref(), frame.line) {
+                (Some(file), Some(line)) => format!("{function} {file}:{line}"),
+                _ => function.to_owned(),
+            }
+        })
+        .collect()
+}
+
+/// The lines that `llvm-dwarfdump` gives for 0x100000554 and for the call before 0x10000055c
+/// (`testdata/macho/golden/arm64.ndjson`).
+const STORY: [&str; 2] = ["kiosk_fault /fixture/kiosk.c:7", "main /fixture/kiosk.c:26"];
+
+const CRASHES: [(&str, Layout); 7] = [
+    ("crash.ips", Layout::Ips),
+    ("crash.crash", Layout::CrashText),
+    ("metrickit-offset.json", Layout::MetricKit),
+    ("metrickit-address.json", Layout::MetricKit),
+    ("kscrash.json", Layout::KsCrash),
+    ("event.json", Layout::Event),
+    ("crash.plcrash", Layout::PlCrash),
+];
+
+#[test]
+fn every_layout_reads_as_the_same_report() {
+    for (name, layout) in CRASHES {
+        assert_eq!(import::detect(&bytes(name)), Some(layout), "{name}");
+        let found = &symbolicated(name)[0];
+        assert_eq!(found.damage, [""; 0], "{name}");
+        let report = &found.report;
+        let crashed = report.threads.iter().position(|t| t.crashed).unwrap();
+        assert_eq!(crashed, 1, "{name}");
+        assert_eq!(lines(found, crashed)[..2], STORY, "{name}");
+        assert_eq!(report.threads[crashed].frames.len(), 3, "{name}");
+        assert_eq!(report.head.app.name, "kiosk", "{name}");
+        assert_eq!(report.head.app.version, "2.1 (77)", "{name}");
+        assert_eq!(report.head.os.version, "17.4", "{name}");
+        assert_eq!(report.head.os.build.as_deref(), Some("21E219"), "{name}");
+        assert_eq!(report.head.device.as_deref(), Some("iPhone15,2"), "{name}");
+        assert_eq!(report.head.arch, "arm64", "{name}");
+        assert_eq!(since_epoch(report).as_secs(), 1_714_557_600, "{name}");
+        let event = report.event.as_ref().unwrap();
+        assert_eq!(
+            (event.kind, event.fatal),
+            (EventKind::Crash, true),
+            "{name}"
+        );
+        let signal = event.signal.as_ref().unwrap();
+        assert_eq!(
+            (signal.number, signal.name.as_str()),
+            (11, "SIGSEGV"),
+            "{name}"
+        );
+        if layout != Layout::Event {
+            assert_eq!(signal.address, Some(16), "{name}");
+        }
+        if layout != Layout::MetricKit {
+            assert_eq!(report.head.id[..2], [0x11, 0x11], "{name}");
+            let registers = &report.threads[crashed].registers;
+            assert!(registers.contains(&("pc".into(), 0x104c3c554)), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_hang_has_its_duration_and_its_samples() {
+    for name in ["metrickit-offset.json", "metrickit-address.json"] {
+        let hang = &symbolicated(name)[1];
+        let report = &hang.report;
+        assert_eq!(report.event.as_ref().unwrap().kind, EventKind::Stall);
+        assert_eq!(
+            report.stall_end.as_ref().unwrap().duration,
+            Duration::from_secs(20)
+        );
+        assert_eq!(report.samples[0].count, 20);
+        assert!(report.threads[0].main);
+        assert_eq!(lines(hang, 0)[..2], STORY, "{name}");
+    }
+    let dead = &symbolicated("kscrash-deadlock.json")[0];
+    assert_eq!(dead.report.event.as_ref().unwrap().kind, EventKind::Stall);
+}
+
+#[test]
+fn hangs_and_spins_have_their_stacks_and_samples() {
+    for name in ["hang.spin", "hang-text.ips", "hang.ips"] {
+        let layout = match name {
+            "hang.spin" => Layout::Spindump,
+            _ => Layout::Ips,
+        };
+        assert_eq!(import::detect(&bytes(name)), Some(layout), "{name}");
+        let found = symbolicated(name);
+        assert_eq!(found.len(), 1, "{name}");
+        let found = &found[0];
+        assert_eq!(found.damage, [""; 0], "{name}");
+        let report = &found.report;
+        let event = report.event.as_ref().unwrap();
+        assert_eq!(
+            (event.kind, event.fatal),
+            (EventKind::Stall, false),
+            "{name}"
+        );
+        assert_eq!(
+            report.stall_end.as_ref().unwrap().duration,
+            Duration::from_millis(4_200),
+            "{name}"
+        );
+        assert_eq!(
+            (report.head.app.name.as_str(), report.head.pid),
+            ("kiosk", 77),
+            "{name}"
+        );
+        assert_eq!(report.head.app.version, "2.1 (77)", "{name}");
+        let time = Duration::from_millis(1_714_557_600_250);
+        assert_eq!(since_epoch(report), time, "{name}");
+        assert_eq!(report.threads.len(), 2, "{name}");
+        assert!(report.threads[0].main && !report.threads[1].main, "{name}");
+        assert_eq!(
+            report.threads[1].name.as_deref(),
+            Some("com.example.worker")
+        );
+        assert_eq!(report.threads[0].frames.len(), 3, "{name}");
+        assert_eq!(lines(found, 0)[..2], STORY, "{name}");
+        let kept = format!("{:?}", report.unknown);
+        assert!(
+            kept.contains("new this year") || kept.contains("somethingNew"),
+            "{name}: {kept}"
+        );
+        if name != "hang.ips" {
+            let samples: Vec<(Duration, u64, u64)> = report
+                .samples
+                .iter()
+                .map(|s| (s.at, s.count, s.frames[0].pc))
+                .collect();
+            assert_eq!(
+                samples,
+                [
+                    (Duration::ZERO, 15, 0x104c3c554),
+                    (Duration::from_millis(1_500), 5, 0x104c3c558)
+                ],
+                "{name}"
+            );
+            assert_eq!(report.head.os.build.as_deref(), Some("23E214"));
+        }
+    }
+}
+
+#[test]
+fn deep_stacks_and_branching_trees_keep_their_order() {
+    let found = symbolicated("metrickit-deep.json");
+    assert_eq!(found[0].report.threads[0].frames.len(), 400);
+    assert_eq!(lines(&found[0], 0)[..2], STORY);
+    assert_eq!(
+        found[0].report.stall_end.as_ref().unwrap().duration,
+        Duration::from_millis(1_500)
+    );
+    // 10 samples in `start`: 7 in `main`, 6 of them in `kiosk_fault`; 3 elsewhere.
+    let tree = &found[1].report;
+    assert_eq!(tree.event.as_ref().unwrap().kind, EventKind::Cpu);
+    let mut counts: Vec<(u64, usize)> = tree
+        .samples
+        .iter()
+        .map(|s| (s.count, s.frames.len()))
+        .collect();
+    counts.sort_unstable();
+    assert_eq!(counts, [(1, 2), (3, 2), (6, 3)]);
+    assert_eq!(lines(&found[1], 0)[..2], STORY);
+}
+
+#[test]
+fn an_uncaught_exception_has_the_stack_that_threw_it() {
+    let found = &symbolicated("exception.ips")[0];
+    let event = found.report.event.as_ref().unwrap();
+    assert_eq!(event.kind, EventKind::Exception);
+    assert_eq!(
+        event.message.as_deref(),
+        Some("*** Terminating app due to uncaught exception")
+    );
+    let last = found.report.threads.len() - 1;
+    assert_eq!(
+        found.report.threads[last].name.as_deref(),
+        Some(import::LAST_EXCEPTION)
+    );
+    // Return addresses all: the first, too, is looked up before itself.
+    assert_eq!(lines(found, last)[0], STORY[1]);
+}
+
+#[test]
+fn what_is_not_understood_is_kept() {
+    let ips = &symbolicated("crash.ips")[0].report;
+    let kept = format!("{:?}", ips.unknown);
+    assert!(
+        kept.contains("somethingNew") && kept.contains("later"),
+        "{kept}"
+    );
+    assert!(format!("{:?}", ips.threads[1].extra).contains("novelty"));
+    let text = format!("{:?}", symbolicated("crash.crash")[0].report.unknown);
+    assert!(text.contains("new this year"), "{text}");
+    let plcrash = format!("{:?}", symbolicated("crash.plcrash")[0].report.unknown);
+    assert!(plcrash.contains("of a later version"), "{plcrash}");
+    assert!(format!("{:?}", symbolicated("kscrash.json")[0].report.unknown).contains("Checkout"));
+}
+
+fn has(bytes: &[u8], what: &[u8]) -> bool {
+    bytes.windows(what.len()).any(|window| window == what)
+}
+
+#[test]
+fn any_prefix_is_read_or_refused_and_says_so() {
+    for (name, _) in CRASHES {
+        let whole = bytes(name);
+        let step = (whole.len() / 400).max(1);
+        for len in (0..whole.len() - 2).step_by(step) {
+            match import::read(&whole[..len]) {
+                Ok(readings) => {
+                    let damaged = readings.iter().any(|reading| !reading.damage.is_empty());
+                    // What is missing at its end can't be known of text, nor of a protocol buffer that
+                    // was cut between two parts behind the last required one.
+                    let open_ended = name.ends_with(".crash")
+                        || (name.ends_with(".plcrash") && has(&whole[..len], b"SEGV_MAPERR"));
+                    assert!(damaged || open_ended, "{name} cut at {len} looks whole");
+                }
+                Err(error) => assert!(!error.to_string().is_empty()),
+            }
+        }
+    }
+}
+
+#[test]
+fn changed_bytes_never_make_it_panic() {
+    let hangs = ["hang.spin", "hang-text.ips", "hang.ips"];
+    for name in CRASHES.map(|(name, _)| name).into_iter().chain(hangs) {
+        let whole = bytes(name);
+        for at in (0..whole.len()).step_by((whole.len() / 300).max(1)) {
+            for flip in [0x01, 0x20, 0x80, 0xff] {
+                let mut changed = whole.clone();
+                changed[at] ^= flip;
+                let _ = import::read(&changed);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_read_goes_back_into_a_report_of_our_own() {
+    for (name, _) in CRASHES {
+        let report = &symbolicated(name)[0].report;
+        let again = wedjat::report::read(&wedjat::report::to_bytes(report))
+            .unwrap()
+            .report;
+        assert_eq!(again.threads, report.threads, "{name}");
+        assert_eq!(again.images, report.images, "{name}");
+    }
+}
+
+#[test]
+fn the_command_takes_them_with_the_same_exit_codes() {
+    let run = |args: &[&std::ffi::OsStr]| {
+        Command::new(env!("CARGO_BIN_EXE_symbolicate"))
+            .args(args)
+            .output()
+            .unwrap()
+    };
+    let debug = testdata("macho/arm64/kiosk.dSYM");
+    for (name, _) in CRASHES {
+        let file = testdata("foreign").join(name);
+        let out = run(&["--debug".as_ref(), debug.as_os_str(), file.as_os_str()]);
+        assert_eq!(out.status.code(), Some(0), "{name}");
+        let text = String::from_utf8(out.stdout).unwrap();
+        assert!(
+            text.contains("kiosk_fault") && text.contains("(kiosk.c:7)"),
+            "{name}: {text}"
+        );
+    }
+    let folder = testdata("foreign");
+    let out = run(&["--format".as_ref(), "ndjson".as_ref(), folder.as_os_str()]);
+    assert_eq!(out.status.code(), Some(0));
+    assert_eq!(String::from_utf8(out.stdout).unwrap().lines().count(), 16);
+    let cut = std::env::temp_dir().join(format!("wedjat-cut-{}.ips", std::process::id()));
+    let whole = bytes("crash.ips");
+    std::fs::write(&cut, &whole[..whole.len() - 300]).unwrap();
+    let out = run(&[cut.as_os_str()]);
+    std::fs::remove_file(&cut).unwrap();
+    assert_eq!(out.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&out.stderr).contains("can't be read on"));
+}
+
+/// Over real reports, whose licences keep them out of the project: `WEDJAT_SAMPLES` names the folder,
+/// and `.ci/run` runs this where it has one.
+#[test]
+#[ignore = "needs the folder of real reports that WEDJAT_SAMPLES names; `.ci/run` runs it"]
+fn real_reports() {
+    let folder =
+        std::env::var("WEDJAT_SAMPLES").expect("WEDJAT_SAMPLES names the folder of samples");
+    let folder = Path::new(&folder).join("reports");
+    let read = |name: &str| {
+        let bytes = std::fs::read(folder.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let mut readings = import::read(&bytes).unwrap();
+        assert_eq!(readings.len(), 1, "{name}");
+        assert!(
+            readings[0].damage.is_empty(),
+            "{name}: {:?}",
+            readings[0].damage
+        );
+        readings.remove(0).report
+    };
+    // One crash in both of Apple's layouts: their stacks agree.
+    let (ips, text) = (read("ios-crash.ips"), read("ios-crash.crash"));
+    assert_eq!(ips.threads.len(), text.threads.len());
+    for (a, b) in ips.threads.iter().zip(&text.threads) {
+        let stack = |thread: &wedjat::report::Thread| -> Vec<(u64, Option<String>)> {
+            thread
+                .frames
+                .iter()
+                .map(|f| (f.pc, f.name.clone()))
+                .collect()
+        };
+        assert_eq!(stack(a), stack(b));
+        assert_eq!(a.crashed, b.crashed);
+    }
+    assert_eq!(ips.head.id, text.head.id);
+    assert_eq!(ips.head.time, text.head.time);
+    let ids = |report: &wedjat::report::Report| -> std::collections::BTreeSet<Vec<u8>> {
+        report
+            .images
+            .iter()
+            .map(|image| image.id.clone())
+            .filter(|id| !id.is_empty())
+            .collect()
+    };
+    assert_eq!(ids(&ips), ids(&text));
+    let frame = &ips.threads[0].frames[2];
+    assert_eq!(frame.pc, 0x1022364bc);
+    assert!(
+        ips.images[frame.image.unwrap() as usize]
+            .name
+            .ends_with("/iOSCrashingTest")
+    );
+
+    let mac = read("macos-crash.txt");
+    let signal = mac.event.as_ref().unwrap().signal.as_ref().unwrap();
+    assert_eq!(
+        (signal.name.as_str(), signal.address),
+        ("SIGSEGV", Some(0x88))
+    );
+    assert_eq!(mac.threads.iter().position(|t| t.crashed), Some(1));
+    assert_eq!(mac.threads[0].frames.len(), 14);
+
+    let event = read("kscrash-null-pointer-arm64.json");
+    assert_eq!(event.images.len(), 327);
+    assert_eq!(event.threads.len(), 11);
+    let crashed = event.threads.iter().find(|t| t.crashed).unwrap();
+    assert_eq!(crashed.frames.len(), 23);
+    assert_eq!(crashed.frames[21].pc, 0x579b0);
+}

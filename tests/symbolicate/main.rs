@@ -1,0 +1,52 @@
+//! The symbolicator: names, files, formats, groups and other recorders' reports. A module a subject, so that the crate is
+//! linked once: `cargo test --test symbolicate cache::` runs one of them.
+#![cfg(feature = "symbolicate")]
+
+#[path = "../deadline/mod.rs"]
+mod deadline;
+#[cfg(target_os = "linux")]
+#[path = "../report_support/mod.rs"]
+mod report_support;
+#[cfg(target_os = "linux")]
+#[path = "../symbolicate_support/mod.rs"]
+mod symbolicate_support;
+
+#[cfg(target_os = "linux")]
+mod cache;
+mod command;
+#[cfg(all(feature = "debuginfod", target_os = "linux"))]
+mod debuginfod;
+#[cfg(all(feature = "debuginfod", target_os = "linux"))]
+mod debuginfod_hostile;
+#[cfg(target_os = "linux")]
+mod elf;
+#[cfg(unix)]
+mod format_many;
+#[cfg(feature = "parquet")]
+mod format_parquet;
+mod format_people;
+mod format_pictures;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod group_fleet;
+mod group_top;
+#[cfg(target_os = "linux")]
+mod hostile;
+mod imported_kinds;
+mod imported_reports;
+#[cfg(target_os = "linux")]
+mod keep_debug_files;
+#[cfg(target_os = "linux")]
+mod keeps_files;
+#[cfg(target_os = "linux")]
+mod library;
+mod macho;
+mod messages;
+#[cfg(target_os = "linux")]
+mod places;
+#[cfg(target_os = "linux")]
+mod redact;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod shapes;
+mod system;
+#[cfg(target_os = "linux")]
+mod terminal;
