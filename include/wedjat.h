@@ -82,7 +82,7 @@ typedef enum {
    */
   WEDJAT_LATER = 2,
   /*
-   It cannot be taken now, and no other either, as without a network: all that is left stays.
+   No report can be taken now, as without a network: this one and all later ones stay.
    */
   WEDJAT_STOP = 3,
 } wedjat_answer;
@@ -151,7 +151,7 @@ typedef void (*wedjat_stall_function)(const wedjat_stall_event *event, void *dat
 
 /*
  Options of a monitor: the triggers, their limits, and the folder of reports. Fill it with zeros, set `size`, then
- what you want: a trigger that is not asked for is off, and a number that is 0 stands for the default named beside
+ the options that you want. A trigger that you do not set is off. A number of 0 stands for the default named beside
  it.
  */
 typedef struct {
@@ -499,10 +499,10 @@ extern "C" {
 /*
  Installs the monitor. Call it early, on the thread to be watched. There is one monitor at a time.
 
- Gives null on failure, and then says why in `error` (at most `error_size` bytes with the zero byte; may be null).
+ Gives null on failure, and writes the reason to `error` (at most `error_size` bytes with the zero byte; may be null).
 
- `options` points at `options->size` bytes, and its strings end with a zero byte; nothing of it is used once this has
- returned. The callbacks may be called on other threads, with their data, until `wedjat_uninstall` has returned.
+ `options` points at `options->size` bytes, and its strings end with a zero byte. You may free it once this returns.
+ The callbacks may be called on other threads, with their data, until `wedjat_uninstall` returns.
  */
 wedjat_monitor *wedjat_install(const wedjat_options *options,
                                char *error,
@@ -514,8 +514,8 @@ wedjat_monitor *wedjat_install(const wedjat_options *options,
 const char *wedjat_version(void);
 
 /*
- Takes back every handler and ends the watch. Heartbeats that are left over do nothing. `monitor` is null, which is
- left alone, or what `wedjat_install` gave, and is not used again.
+ Takes back every handler and ends the watch. Remaining heartbeats do nothing. `monitor` is the result of
+ `wedjat_install`, which you may not use again; null is ignored.
  */
 void wedjat_uninstall(wedjat_monitor *monitor);
 
@@ -535,9 +535,9 @@ void wedjat_begin(wedjat_heartbeat heartbeat);
 void wedjat_end(wedjat_heartbeat heartbeat);
 
 /*
- Watches a run loop that cannot be observed: `post` puts each `beat` into the watched thread's own queue, where it is
- to be called. `post` runs on a thread of the monitor's, with `data`, until `wedjat_uninstall` has returned. Gives
- whether it began: the monitor must watch for stalls, and does this once.
+ Watches a run loop that cannot be observed: `post` puts each `beat` into the watched thread's own queue, which calls
+ it. `post` runs on a thread of the monitor's, with `data`, until `wedjat_uninstall` returns. Gives true if it began.
+ The monitor must watch for stalls, and does this once.
  */
 bool wedjat_watch_by_ping(const wedjat_monitor *monitor,
                           wedjat_post_function post,
@@ -545,14 +545,13 @@ bool wedjat_watch_by_ping(const wedjat_monitor *monitor,
 
 /*
  On Apple platforms: watches the main thread by its dispatch queue, where no run loop works that queue off
- (`dispatch_main`). Gives whether it began; elsewhere it does not.
+ (`dispatch_main`). Gives true if it began, and false on other platforms.
  */
 bool wedjat_watch_main_queue(const wedjat_monitor *monitor);
 
 /*
  Writes a report of all threads, now. `reason` (may be null) stands in it. Its path goes to `path` (at most
- `path_size` bytes with the zero byte; may be null). Gives whether it was written; else `path` has the reason why
- not.
+ `path_size` bytes with the zero byte; may be null). Gives true if it was written; otherwise `path` has the reason.
  */
 bool wedjat_record(const wedjat_monitor *monitor,
                    const char *reason,
@@ -652,9 +651,9 @@ bool wedjat_previous_launch(const wedjat_monitor *monitor,
                             wedjat_launch *launch);
 
 /*
- Calls `each` (may be null) with the path of every report that earlier launches left in `directory`, oldest first;
- none of them is removed meanwhile to keep to the folder's limits. Gives how many there are, or -1 when the folder
- cannot be listed.
+ Calls `each` (may be null) with the path of every report that earlier launches left in `directory`, oldest first.
+ The folder's limits remove none of them during the call. Gives the number of reports, or -1 if the folder cannot be
+ listed.
  */
 ptrdiff_t wedjat_reports(const char *directory,
                          wedjat_report_function each,
@@ -662,9 +661,9 @@ ptrdiff_t wedjat_reports(const char *directory,
 
 /*
  Gives each report that earlier launches left in `directory` to `each`, oldest first, and does with it what the
- answer says. While `each` has a report no other sender has it, in this process or in another. `sent` (may be null;
- set `sent->size`) is filled with what was done. Gives false when the folder cannot be listed, or when a report
- could not be removed or set aside.
+ answer says. While `each` has a report, no other sender gets it, in this process or in another. `sent` (may be null;
+ set `sent->size`) gets the counts. Gives false if the folder cannot be listed, or if a report cannot be removed or
+ set aside.
 
  Not for the watched thread if `each` uses a network.
  */

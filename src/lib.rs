@@ -2,12 +2,12 @@
 //!
 //! wedjat is a recorder for apps and a symbolicator for their developers:
 //!
-//! - [`Monitor`] watches the thread that installs it. On a stall, a fatal signal, a panic, or when
-//!   asked, it writes a report: the threads' registers and stacks, the images (executable and
-//!   libraries) with their ids, vitals and the app's own context.
-//! - [`report`] reads reports back, whatever became of them on the way.
+//! - [`Monitor`] watches the thread that installs it. It writes a report on a stall, a fatal signal,
+//!   a panic, or when you ask. A report has the threads' registers and stacks, the images (executable
+//!   and libraries) with their ids, vitals, and the app's own context.
+//! - [`report`] reads reports, whole or damaged.
 //! - `symbolicate` (feature of the same name, on by default) turns their addresses into functions,
-//!   inlined frames, files and lines; the binary `symbolicate` is its command.
+//!   inlined frames, files and lines. The binary `symbolicate` is its command.
 //! - [`unwind`] is the unwinder alone.
 //!
 //! # The contract
@@ -25,7 +25,7 @@
 //!   the cut;
 //! - lets the process die as it would have died: same exit status, same core dump.
 //!
-//! What it does not do: send reports anywhere, or guess. A frame says how it was found, a walk says
+//! wedjat does not send reports, and it does not guess. A frame says how it was found, a walk says
 //! why it ended, and an address without a known function stays `image + offset`.
 //!
 //! # Example

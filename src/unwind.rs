@@ -1,7 +1,7 @@
 //! The unwinder for tool makers: registers, a stack and images, to the chain of callers.
 //!
-//! It works on any machine for x86_64 and arm64 stacks alike, needs no platform call, and is
-//! signal-safe once made.
+//! It unwinds x86_64 and arm64 stacks on any machine, and makes no platform call. It is signal-safe
+//! once made.
 
 pub use crate::capture::{
     Arch, Bytes, Images, LoadedImage, Memory, Missing, Registers, RuleSource, Section, StackCopy,

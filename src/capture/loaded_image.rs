@@ -149,8 +149,7 @@ impl LoadedImage {
         self
     }
 
-    /// With instructions: they let the unwinder check that a return address stands behind a call
-    /// where nothing else vouches for it.
+    /// With instructions: the unwinder uses them to check that a return address follows a call.
     pub fn with_text(mut self, text: Section) -> LoadedImage {
         self.text.push(text);
         let text = self.text.first();
@@ -158,26 +157,25 @@ impl LoadedImage {
         self
     }
 
-    /// With the svma of its entry point (`e_entry`): code there that has no unwind
-    /// information, as the loader's own has none, is known to have no caller.
+    /// With the svma of its entry point (`e_entry`). Code there has no caller, even if it has no
+    /// unwind information.
     pub fn with_entry(mut self, entry: u64) -> LoadedImage {
         self.entry = Some(entry).filter(|entry| *entry != 0);
         self
     }
 
-    /// With `.eh_frame`, and `.eh_frame_hdr` where there is one; without, or where its table is
-    /// of another shape than linkers make, an index is built here.
+    /// With `.eh_frame`, and `.eh_frame_hdr` if the image has it. This builds an index if the image
+    /// has no usable table.
     pub fn with_eh_frame(mut self, eh_frame: Section, header: Option<Section>) -> LoadedImage {
         self.cfi = Cfi::new(eh_frame, header, &self.code);
         self
     }
 
-    /// With Apple's `__unwind_info`; where that leaves a function to `__eh_frame`, and where both
-    /// know it, [`LoadedImage::with_eh_frame`] has the word.
+    /// With Apple's `__unwind_info`. Where both sections describe a function,
+    /// [`LoadedImage::with_eh_frame`] decides.
     ///
-    /// It holds in the bodies of functions; what holds in their prologues and epilogues is found
-    /// from the instructions, given by [`LoadedImage::with_text`] and
-    /// [`LoadedImage::with_function_starts`].
+    /// `__unwind_info` is true in the bodies of functions. Prologues and epilogues are read from the
+    /// instructions: see [`LoadedImage::with_text`] and [`LoadedImage::with_function_starts`].
     pub fn with_unwind_info(mut self, unwind_info: Section) -> LoadedImage {
         let text = self.text.first();
         self.compact = Some(compact::CompactTable::new(
@@ -189,11 +187,11 @@ impl LoadedImage {
         self
     }
 
-    /// With what `LC_FUNCTION_STARTS` points to (mach-o/loader.h): the table of a Mach-O image that
-    /// has where its functions begin.
+    /// With the table that `LC_FUNCTION_STARTS` of a Mach-O image points to (mach-o/loader.h): the
+    /// addresses at which its functions begin.
     ///
-    /// Of an image that has none (`-no_function_starts`) give an empty one, after all that is
-    /// else known of it: then that is gathered from its entries, its calls and its instructions.
+    /// Give an empty table if the image has no such command (`-no_function_starts`). Call this last then:
+    /// the addresses are gathered from the image's entries, calls and instructions.
     pub fn with_function_starts(mut self, table: &[u8]) -> LoadedImage {
         self.mach_o = true;
         self.starts = FunctionStarts::new(table);
@@ -243,8 +241,8 @@ impl LoadedImage {
         uncertain.map_or(EntryConfidence::All, |function| function.1)
     }
 
-    /// With the svma of the function that Darwin's kernel calls signal handlers by
-    /// (`_sigtramp`): the caller of that is what the signal interrupted.
+    /// With the svma of the function by which Darwin's kernel calls signal handlers (`_sigtramp`).
+    /// Its caller is the code that the signal interrupted.
     pub fn with_signal_trampoline(mut self, svma: u64) -> LoadedImage {
         self.signal_trampoline = Some(svma);
         self

@@ -63,9 +63,9 @@ pub(crate) const COUNT: usize = 34;
 
 /// The general registers of one thread, by DWARF number.
 ///
-/// Numbers are those of DWARF (System V psABI for x86-64, figure 3.36; DWARF for the Arm 64-bit
-/// Architecture, table 4.1), with the program counter and the flags behind: x86_64 has 0 to 15,
-/// 16 = `rip`, 17 = `rflags`; arm64 has 0 to 30, 31 = `sp`, 32 = `pc`, 33 = `cpsr`.
+/// Numbers are those of DWARF, with the program counter and the flags behind. x86_64 has 0 to 15,
+/// 16 = `rip`, 17 = `rflags` (System V psABI for x86-64, figure 3.36). arm64 has 0 to 30, 31 = `sp`,
+/// 32 = `pc`, 33 = `cpsr` (DWARF for the Arm 64-bit Architecture, table 4.1).
 ///
 /// ```
 /// use wedjat::unwind::Registers;
@@ -89,14 +89,14 @@ impl Registers {
         }
     }
 
-    /// An x86_64 thread of which only the three registers are known that most frames need.
+    /// An x86_64 thread with only the three registers that most frames need.
     pub fn x86_64(rip: u64, rsp: u64, rbp: u64) -> Registers {
         let mut registers = Registers::new(Arch::X86_64);
         registers.set_frame(rip, rsp, rbp);
         registers
     }
 
-    /// An arm64 thread of which only the four registers are known that most frames need.
+    /// An arm64 thread with only the four registers that most frames need.
     pub fn arm64(pc: u64, sp: u64, fp: u64, lr: u64) -> Registers {
         let mut registers = Registers::new(Arch::Arm64);
         registers.set_frame(pc, sp, fp);

@@ -68,7 +68,7 @@ pub enum wedjat_answer {
     WEDJAT_REFUSED = 1,
     /// It cannot be taken now: it stays, and the next one is tried.
     WEDJAT_LATER = 2,
-    /// It cannot be taken now, and no other either, as without a network: all that is left stays.
+    /// No report can be taken now, as without a network: this one and all later ones stay.
     WEDJAT_STOP = 3,
 }
 
@@ -144,9 +144,9 @@ fn view(ended: &EndedLaunch) -> wedjat_launch {
     }
 }
 
-/// Calls `each` (may be null) with the path of every report that earlier launches left in `directory`, oldest first;
-/// none of them is removed meanwhile to keep to the folder's limits. Gives how many there are, or -1 when the folder
-/// cannot be listed.
+/// Calls `each` (may be null) with the path of every report that earlier launches left in `directory`, oldest first.
+/// The folder's limits remove none of them during the call. Gives the number of reports, or -1 if the folder cannot be
+/// listed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_reports(
     directory: *const c_char,
@@ -167,9 +167,9 @@ pub unsafe extern "C" fn wedjat_reports(
 }
 
 /// Gives each report that earlier launches left in `directory` to `each`, oldest first, and does with it what the
-/// answer says. While `each` has a report no other sender has it, in this process or in another. `sent` (may be null;
-/// set `sent->size`) is filled with what was done. Gives false when the folder cannot be listed, or when a report
-/// could not be removed or set aside.
+/// answer says. While `each` has a report, no other sender gets it, in this process or in another. `sent` (may be null;
+/// set `sent->size`) gets the counts. Gives false if the folder cannot be listed, or if a report cannot be removed or
+/// set aside.
 ///
 /// Not for the watched thread if `each` uses a network.
 #[unsafe(no_mangle)]

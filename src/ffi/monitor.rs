@@ -80,8 +80,8 @@ pub extern "C" fn wedjat_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
-/// Takes back every handler and ends the watch. Heartbeats that are left over do nothing. `monitor` is null, which is
-/// left alone, or what `wedjat_install` gave, and is not used again.
+/// Takes back every handler and ends the watch. Remaining heartbeats do nothing. `monitor` is the result of
+/// `wedjat_install`, which you may not use again; null is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_uninstall(monitor: *mut wedjat_monitor) {
     if !monitor.is_null() {
@@ -111,9 +111,9 @@ pub extern "C" fn wedjat_end(heartbeat: wedjat_heartbeat) {
     Heartbeat::of(heartbeat.install).end();
 }
 
-/// Watches a run loop that cannot be observed: `post` puts each `beat` into the watched thread's own queue, where it is
-/// to be called. `post` runs on a thread of the monitor's, with `data`, until `wedjat_uninstall` has returned. Gives
-/// whether it began: the monitor must watch for stalls, and does this once.
+/// Watches a run loop that cannot be observed: `post` puts each `beat` into the watched thread's own queue, which calls
+/// it. `post` runs on a thread of the monitor's, with `data`, until `wedjat_uninstall` returns. Gives true if it began.
+/// The monitor must watch for stalls, and does this once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_watch_by_ping(
     monitor: *const wedjat_monitor,
@@ -137,7 +137,7 @@ extern "C" fn answer() {
 }
 
 /// On Apple platforms: watches the main thread by its dispatch queue, where no run loop works that queue off
-/// (`dispatch_main`). Gives whether it began; elsewhere it does not.
+/// (`dispatch_main`). Gives true if it began, and false on other platforms.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_watch_main_queue(monitor: *const wedjat_monitor) -> bool {
     // SAFETY: as the caller promises.
@@ -152,8 +152,7 @@ pub unsafe extern "C" fn wedjat_watch_main_queue(monitor: *const wedjat_monitor)
 }
 
 /// Writes a report of all threads, now. `reason` (may be null) stands in it. Its path goes to `path` (at most
-/// `path_size` bytes with the zero byte; may be null). Gives whether it was written; else `path` has the reason why
-/// not.
+/// `path_size` bytes with the zero byte; may be null). Gives true if it was written; otherwise `path` has the reason.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_record(
     monitor: *const wedjat_monitor,

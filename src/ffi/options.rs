@@ -11,7 +11,7 @@ use crate::store::Limits;
 use crate::{Crash, Monitor, MonitorBuilder, RateLimit, Stall};
 
 /// Options of a monitor: the triggers, their limits, and the folder of reports. Fill it with zeros, set `size`, then
-/// what you want: a trigger that is not asked for is off, and a number that is 0 stands for the default named beside
+/// the options that you want. A trigger that you do not set is off. A number of 0 stands for the default named beside
 /// it.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -109,10 +109,10 @@ pub struct wedjat_options {
 
 /// Installs the monitor. Call it early, on the thread to be watched. There is one monitor at a time.
 ///
-/// Gives null on failure, and then says why in `error` (at most `error_size` bytes with the zero byte; may be null).
+/// Gives null on failure, and writes the reason to `error` (at most `error_size` bytes with the zero byte; may be null).
 ///
-/// `options` points at `options->size` bytes, and its strings end with a zero byte; nothing of it is used once this has
-/// returned. The callbacks may be called on other threads, with their data, until `wedjat_uninstall` has returned.
+/// `options` points at `options->size` bytes, and its strings end with a zero byte. You may free it once this returns.
+/// The callbacks may be called on other threads, with their data, until `wedjat_uninstall` returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_install(
     options: *const wedjat_options,

@@ -67,16 +67,16 @@ impl MonitorBuilder {
         }
     }
 
-    /// Folder of the reports, of the user's own, as `~/.local/state/myapp/reports` on Linux. It is made if it is
-    /// missing, for this user alone (mode 0700), and kept open.
+    /// Sets the folder of the reports, such as `~/.local/state/myapp/reports` on Linux. `install` makes it if it is
+    /// missing, for this user alone (mode 0700), and keeps it open.
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> MonitorBuilder {
         self.directory = Some(directory.into());
         self
     }
 
-    /// Takes the folder even where others may write in it (its group, all users, or another user who owns it), which
-    /// is otherwise an error, [`InstallError::SharedDirectory`](crate::InstallError). They can then remove reports,
-    /// and forge how the last launch ended. Links, and files of other users, are not touched in any case.
+    /// Accepts a folder in which others may write: its group, all users, or another user who owns it. Without this it
+    /// is an error, [`InstallError::SharedDirectory`](crate::InstallError). Others can then remove reports, and forge
+    /// how the last launch ended. wedjat never touches links and files of other users.
     pub fn shared_directory(mut self, shared: bool) -> MonitorBuilder {
         self.shared_directory = shared;
         self
@@ -129,8 +129,8 @@ impl MonitorBuilder {
         self
     }
 
-    /// Reports list all images of the process, not only those that frames point into and the main one:
-    /// for tools that look at addresses of their own, at some 100 bytes an image.
+    /// Lists all images of the process in each report, not only the main one and those that frames point
+    /// into. An image takes some 100 bytes. Tools with addresses of their own need it.
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("wedjat-images-{}", std::process::id()));

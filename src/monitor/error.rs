@@ -49,7 +49,7 @@ impl fmt::Display for InstallError {
             InstallError::AlreadyInstalled => {
                 write!(
                     f,
-                    "a monitor is installed already: there is one a process; drop it first"
+                    "this process has a monitor already: drop it before you install another"
                 )
             }
             InstallError::NoDirectory => {
@@ -68,7 +68,7 @@ impl fmt::Display for InstallError {
             InstallError::SharedDirectory { path, mend } => {
                 write!(
                     f,
-                    "others may write in {}, the folder of reports: run `{mend}`, name a folder of the user's own, or allow it (shared_directory)",
+                    "other users may write in the folder of reports, {}: run `{mend}`, choose a folder that only this user can write in, or allow it (shared_directory)",
                     path.display()
                 )
             }
@@ -130,11 +130,11 @@ impl fmt::Display for Misuse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Misuse::NoStall => {
-                "pings find stalls: install the monitor with `.stall(Stall::default())`"
+                "watching by ping needs `.stall(Stall::default())` when the monitor is installed"
             }
             Misuse::WatchedAlready => "this monitor watches by ping already",
             Misuse::Forked => {
-                "a child of `fork` records nothing with its parent's monitor: drop it, and install one"
+                "a child of `fork` cannot use its parent's monitor: drop it and install another"
             }
         })
     }

@@ -90,11 +90,11 @@ fn mend(others: Others, path: &Path) -> String {
 impl MonitorBuilder {
     /// Installs the monitor. Call it on the thread to be watched, early.
     ///
-    /// Reports that earlier launches were in the middle of are closed on the way, the last 32 of them;
-    /// older ones, and what is beyond the limits of the folder, are left to a thread of the monitor's.
+    /// This closes the last 32 reports that earlier launches began and did not finish. A thread of the monitor's
+    /// closes older ones, and removes what is beyond the limits of the folder.
     ///
     /// # Errors
-    /// [`InstallError`]; nothing stays installed then.
+    /// [`InstallError`]. Nothing stays installed then.
     pub fn install(self) -> Result<Monitor, InstallError> {
         let installed = Claim::take()?;
         #[cfg(target_os = "linux")]

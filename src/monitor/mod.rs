@@ -113,10 +113,9 @@ impl Monitor {
     /// Watches a run loop that cannot be observed: `post` puts each beat into the watched thread's
     /// own queue, and the loop is alive while they come back. In place of [`Monitor::heartbeat`].
     ///
-    /// A beat is a `fn()`, to be called on the watched thread. There is one under way at a time,
-    /// one every time-out of [`Stall`](crate::Stall), so that the watched thread is woken 20 times
-    /// a second by default, and never left at rest. `post` is called on a thread of the monitor's;
-    /// where it blocks for ever, so does dropping the monitor.
+    /// A beat is a `fn()`; call it on the watched thread. One beat is under way at a time, one every
+    /// time-out of [`Stall`](crate::Stall). This wakes the watched thread 20 times a second by default.
+    /// `post` is called on a thread of the monitor's. If it blocks for ever, so does dropping the monitor.
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("wedjat-ping-{}", std::process::id()));
@@ -154,10 +153,10 @@ impl Monitor {
     }
 
     /// Watches the main thread by its dispatch queue, as [`Monitor::watch_by_ping`] does with a queue
-    /// of the app's own: for a main thread whose run loop works the queue off but cannot be observed.
-    /// Where it can, [`MonitorBuilder::install`] observes it already. `dispatch_main` ends the main
-    /// thread, and the system works the queue off on threads of its own: then the stack in the report
-    /// of a stall is that of the thread that works it off.
+    /// of the app's own. Use it if the main thread's run loop works the queue off but cannot be observed;
+    /// [`MonitorBuilder::install`] observes all others. `dispatch_main` ends the main thread, and the
+    /// system works the queue off on threads of its own. The report of a stall then has the stack of the
+    /// thread that works it off.
     ///
     /// # Errors
     /// As [`Monitor::watch_by_ping`].
@@ -187,9 +186,9 @@ impl Monitor {
         &CONTEXT
     }
 
-    /// The signals whose handler was replaced since [`MonitorBuilder::install`]: a crash by
-    /// one of them is reported only if that handler passes it on. On Linux the captures' real-time signal is among
-    /// them: another free one has taken its place; where none is free, stacks are lost as `unsent` ([`Stats::losses`]).
+    /// The signals whose handler was replaced since [`MonitorBuilder::install`]. A crash by one of them is reported
+    /// only if that handler passes it on. On Linux this includes the captures' real-time signal: another free signal
+    /// takes its place. If no signal is free, stacks are lost as `unsent` ([`Stats::losses`]).
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("wedjat-replaced-{}", std::process::id()));
@@ -226,9 +225,9 @@ impl Monitor {
         FRAMES.mark(clock::monotonic());
     }
 
-    /// The launch is over: the app can be used. How long that took since the process started stands
-    /// in the vitals of every report, and whether the launch was `cold` (by then the process had a major page
-    /// fault: some page was read from the disk) or `warm`. Only the first call counts.
+    /// The launch is over: the app can be used. The vitals of every report have the time since the process
+    /// started, and the kind of the launch. A launch is `cold` if the process had a major page fault, which reads a
+    /// page from the disk, and `warm` otherwise. Only the first call counts.
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("wedjat-launched-{}", std::process::id()));
@@ -245,11 +244,11 @@ impl Monitor {
         LAUNCHED.mark();
     }
 
-    /// Sets whether the app is in the foreground, as it is taken to be at first: if it is killed, the
-    /// next launch knows ([`Monitor::previous_launch`]).
+    /// Sets whether the app is in the foreground; at first it is. The next launch finds it in
+    /// [`Monitor::previous_launch`].
     ///
-    /// A thread of the monitor's writes it to the disk, as a rule within a millisecond: a kill that comes
-    /// sooner finds what was set before. Signal-safe.
+    /// A thread of the monitor's writes it to the disk, usually within a millisecond. After a kill that comes
+    /// sooner, the disk has the value from before. Signal-safe.
     pub fn set_foreground(&self, foreground: bool) {
         launch::foreground(foreground);
         Helper::wake();

@@ -15,12 +15,12 @@ use crate::platform::directory::Directory;
 pub enum Answer {
     /// It arrived: it is removed.
     Accepted,
-    /// It will never be taken, because it cannot be read or because the receiver wants no such report: it is
-    /// set aside under the ending `.refused`, where it counts toward the folder's limits.
+    /// It will never be taken: it cannot be read, or the receiver wants no such report. It is set aside under the
+    /// ending `.refused`, and counts toward the folder's limits.
     Refused,
-    /// Not now: it stays, and the next one is tried.
+    /// It cannot be taken now: it stays, and the next one is tried.
     Later,
-    /// Not now, and no other either, as without a network: all that is left stays.
+    /// No report can be taken now, as without a network: this one and all later ones stay.
     Stop,
 }
 
@@ -48,7 +48,7 @@ pub struct Sent {
 /// Not for the watched thread if `each` uses a network, and not for signal handlers.
 ///
 /// # Errors
-/// When the folder cannot be listed; where a report cannot be removed or set aside, after the others.
+/// If the folder cannot be listed. If a report cannot be removed or set aside, after the others.
 ///
 /// ```
 /// use wedjat::store::{self, Answer};

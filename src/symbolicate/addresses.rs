@@ -132,7 +132,7 @@ fn known_as(arch: &str) -> &str {
     }
 }
 
-/// The reason why there is not one image to look addresses up in.
+/// The reason why no single image was found.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Ambiguous {

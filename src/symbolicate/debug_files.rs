@@ -80,7 +80,7 @@ impl Default for DebugFiles {
 }
 
 impl DebugFiles {
-    /// None yet, but those of the system: an image's own path, and on Linux `/usr/lib/debug`.
+    /// Only the system's: an image's own path, and on Linux `/usr/lib/debug`.
     pub fn new() -> DebugFiles {
         let open = OpenImages {
             images: FxHashMap::default(),
@@ -110,8 +110,8 @@ impl DebugFiles {
         self
     }
 
-    /// Opens no debug file that has more bytes than this, or whose sections unpack to more; any by default.
-    /// What naming addresses takes in memory grows with it: some three times as much at most.
+    /// Sets the size of the largest debug file to open, also once its sections are unpacked; no limit by
+    /// default. Naming addresses takes at most some three times this much memory.
     #[must_use]
     pub fn max_size(mut self, bytes: u64) -> DebugFiles {
         self.max_size = bytes;

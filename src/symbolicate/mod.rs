@@ -1,10 +1,10 @@
 //! The symbolicator: turns reports into functions, files and lines.
 //!
-//! [`DebugFiles`] knows where debug files are, [`Symbolicator`] names a report's frames by them, and
-//! [`Addresses`] single addresses of one image, in place of `atos`. All three are `Send + Sync`: one
-//! symbolicator serves any number of threads. Debug files are opened when a frame first points into them, and
-//! at most [`limit`](DebugFiles::limit) of them stay open; with a [`Cache`] their lookup tables are
-//! kept on disk, to be mapped the next time.
+//! [`DebugFiles`] knows the debug files. [`Symbolicator`] names a report's frames by them, and
+//! [`Addresses`] looks up single addresses of one image, in place of `atos`. All three are `Send + Sync`: one
+//! symbolicator serves any number of threads. A debug file is opened when a frame first points into it, and
+//! at most [`limit`](DebugFiles::limit) of them stay open. A [`Cache`] keeps their lookup tables on disk,
+//! for the next run.
 //!
 //! ```
 //! use wedjat::report::model::{Found, Frame, Image, Report, Thread};

@@ -6,12 +6,10 @@ use super::frame::{Frame, Symbolicated};
 use super::samples::in_full;
 use crate::report::{Redact, redact_names};
 
-/// As [`report::redact`](crate::report::redact), for a report with names: function names, source files and
-/// addresses are kept in step, and user names are removed from `origin`, too, the path that the report
-/// came from.
+/// Redacts as [`report::redact`](crate::report::redact) does, for a report with names. Function names, source
+/// files and addresses stay in step. User names are also removed from `origin`, the report's path.
 ///
-/// Redaction comes after symbolication, since the image of a redacted report may no longer be found by
-/// its path.
+/// Symbolicate first: the image of a redacted report may no longer be found by its path.
 ///
 /// ```
 /// use wedjat::report::{Report, Redact};

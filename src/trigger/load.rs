@@ -86,8 +86,8 @@ impl MemoryLoad {
     }
 }
 
-/// Reports when the frame rate (of `Monitor::frame`) stays low while the watched thread is busy: an
-/// app that draws nothing because nothing happens is no case of it.
+/// Reports when the frame rate (of `Monitor::frame`) stays low while the watched thread is busy. An
+/// app that draws nothing because nothing happens is not reported.
 ///
 /// ```
 /// use std::time::Duration;

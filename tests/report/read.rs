@@ -417,7 +417,7 @@ fn values_of_a_wrong_type_are_reported_and_the_rest_is_kept() {
         "`id` should be an integer that is not negative and is a string",
         "`name` stands twice",
         "has a key that is no string",
-        "element 1 is no [pc, found, image]",
+        "element 1 is not [pc, found, image]",
         "`registers` should be an integer",
     ]) {
         assert!(message.contains(part), "{message}");

@@ -129,11 +129,11 @@ pub struct Os<H: Hold = Owned> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Format {
-    /// It is one.
+    /// The file is a report.
     #[default]
     #[serde(rename = "wedjat")]
     Wedjat,
-    /// Another word, or none.
+    /// Another word, or no word.
     #[serde(rename = "other", other)]
     Other,
 }

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::{Extra, Found, Frame, RawFrame, Value};
 
-/// The types of what a section holds. A section is one struct for both sides of the format: what was read
-/// is [`Owned`], and what a signal handler writes is [`Borrowed`], of which nothing can be allocated or freed.
+/// The types of a section's contents. A section is one struct for both sides of the format. What was read is
+/// [`Owned`]. What a signal handler writes is [`Borrowed`]: it neither allocates nor frees.
 pub trait Hold {
     /// A text.
     type Text: AsRef<str> + Serialize;

@@ -1,7 +1,7 @@
 //! The contents of a report: one type per section of the format, and the values they are made of.
 //!
-//! Every type is plain data. A field that a report may lack is an `Option` or an empty list; a key
-//! that this version does not know is kept in `extra`, so that reading and writing again loses
+//! Every type is plain data. A field that a report may lack is an `Option` or an empty list. Keys
+//! that this version does not know are kept in `extra`, so that reading and writing again loses
 //! nothing.
 //!
 //! The words in italics are the format's: the meaning of a missing key, and the unit of a number in a file.

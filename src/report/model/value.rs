@@ -10,9 +10,9 @@ use crate::report::wire::fields::{Raw, from_hex};
 
 /// The value of a key that has no field of its own: any MessagePack value.
 ///
-/// In JSON, which has no form for some of them, raw bytes are `{"bytes": "0aff"}`, an extension value is `{"extension":
-/// 5, "bytes": "0aff"}`, and a map with keys other than texts is `{"map": [[key, value], …]}`; NaN and the infinities
-/// are `null`.
+/// JSON has no form for some of them. There raw bytes are `{"bytes": "0aff"}`, and an extension value is
+/// `{"extension": 5, "bytes": "0aff"}`. A map with keys other than texts is `{"map": [[key, value], …]}`. NaN and the
+/// infinities are `null`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Value {
     /// `nil`

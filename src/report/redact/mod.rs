@@ -49,22 +49,21 @@ impl Default for Redact {
 /// The text in place of a value that was removed.
 pub const REMOVED: &str = "(removed)";
 
-/// Removes what tells a user or a machine from others:
+/// Removes what identifies a user or a machine:
 ///
 /// - user names in paths (`/Users/…`, `/home/…`, `C:\Users\…`), in every text of the report, and the
 ///   same names where they stand alone;
-/// - the values of keys of free form (the context's, and those that this version does not know) that fit
+/// - the values of keys of free form (the context's, and those that this version does not know) that match
 ///   a pattern of `rules`, at any depth;
 /// - raw bytes, which may be anything from memory, except ids and hashes of images, and all of the
 ///   memory near a crash;
-/// - the randomised part of addresses: images are laid out anew, frames and registers within them
-///   move along, so that the report can be symbolicated as before; of other addresses only the place
-///   in the page is left, also where they stand in texts as `0x7ffd12345678`, and registers that point
-///   into no image are removed.
+/// - the randomised part of addresses. Images get new addresses, and frames and registers within them
+///   move along, so the report can still be symbolicated. Other addresses keep only their place in the
+///   page, also in texts such as `0x7ffd12345678`. Registers that point into no image are removed.
 ///
-/// Left are: app, system, device, times, ids of report, launch, process and threads, names of threads
-/// and images, messages, breadcrumbs, and values of other context keys. Numbers among those that point
-/// into an image are moved with it; what other numbers mean, the app alone knows.
+/// These stay: app, system, device, times, ids of report, launch, process and threads, names of threads
+/// and images, messages, breadcrumbs, and values of other context keys. Numbers among them that point
+/// into an image move with it. Only the app knows the meaning of other numbers.
 ///
 /// ```
 /// use wedjat::report::{Report, Redact, Value, redact};

@@ -21,7 +21,7 @@ use crate::store::{self, HeldFile};
 pub enum HowEnded {
     /// By `exit`, or by a return of `main`, whatever the status.
     Exit,
-    /// The app dropped its monitor, and what came after is not known: neither of those above.
+    /// The app dropped its monitor, and what came after is not known.
     Uninstalled,
     /// By a crash, of which there is a report.
     Crash,
@@ -30,16 +30,16 @@ pub enum HowEnded {
     Panic,
     /// It was killed in the middle of a stall: by an impatient user, or a watchdog.
     Stalled,
-    /// It was killed, most likely because memory ran out: since it was last seen the kernel has counted such an end in
-    /// its control group (or on the machine, if there is no such counter), memory was near its limit, and the process
-    /// was alone in its group or had a good part of that memory. On Apple platforms, which don't count such ends, it is
-    /// a guess by the memory that was used. `docs/endings.md` lists what cannot be distinguished.
+    /// It was killed, most likely because memory ran out. Since it was last seen, the kernel has counted such an end in
+    /// its control group, or on the machine if the group has no counter. Memory was near its limit, and the process was
+    /// alone in its group or had a large part of that memory. Apple platforms don't count such ends: there it is a guess
+    /// from the memory that was used. `docs/endings.md` lists what cannot be distinguished.
     OutOfMemory,
     /// The machine was started anew: a loss of power, a kernel's panic, a restart.
     Reboot,
-    /// Without a word: it was killed (by SIGKILL, say, by a signal that is not reported, or by a fault on a thread
-    /// that blocks every signal), or it left by `_exit`. Afterwards these cannot be distinguished; whether it was in
-    /// the foreground is in [`EndedLaunch::foreground`].
+    /// It was killed, or it left by `_exit`; these cannot be distinguished afterwards. SIGKILL, a signal that is not
+    /// reported, and a fault on a thread that blocks every signal end it so. [`EndedLaunch::foreground`] says whether
+    /// it was in the foreground.
     Abrupt,
 }
 

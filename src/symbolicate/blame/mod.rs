@@ -77,7 +77,7 @@ pub(crate) fn each(stack: &Stack) -> impl Iterator<Item = Blamed<'_>> {
     })
 }
 
-/// Whose code a source frame is.
+/// The owner of a source frame's code.
 pub(crate) fn owner(of: &Symbolicated, physical: &PhysicalFrame, frame: Option<&Frame>) -> Owner {
     let image = of.known_owners.of_image(of, physical);
     if image != Owner::App {
@@ -111,8 +111,7 @@ pub(crate) fn is_own(of: &Symbolicated, physical: &PhysicalFrame, frame: Option<
 }
 
 impl Symbolicated {
-    /// Whose code a source frame of this report is; `None` stands for a frame of which nothing but the
-    /// address is known.
+    /// The owner of a source frame's code; `None` stands for a frame with nothing but an address.
     ///
     /// ```
     /// use wedjat::symbolicate::{Owner, Symbolicated};

@@ -12,8 +12,8 @@ use clap::{ArgAction, ColorChoice, CommandFactory, Parser, ValueEnum};
 /// Turns crash and stall reports into functions, files and lines.
 ///
 /// Reads reports (files, folders, or - for standard input), looks their addresses up in dSYMs and
-/// ELF debug files with the same UUID or build id, and prints them. A name it prints is the right
-/// one: where the truth is unknown, it says so.
+/// ELF debug files with the same UUID or build id, and prints them. It prints only names that
+/// are certain; any other address stays image + offset.
 #[derive(Debug, Clone, Parser)]
 #[command(
     name = "symbolicate",
@@ -30,15 +30,14 @@ pub struct Args {
     #[arg(value_name = "REPORT", required_unless_present_any = ["address", "inspect", "generate"])]
     pub reports: Vec<PathBuf>,
 
-    /// Where debug files are: a dSYM, an .xcarchive, a Mach-O or ELF file, a dyld shared cache, or a folder
-    /// searched for them
+    /// Debug files: a dSYM, an .xcarchive, a Mach-O or ELF file, a dyld shared cache, or a folder of them
     ///
-    /// May be given more than once. Xcode's DeviceSupport folder names Apple's own libraries. On Linux an image's own
-    /// path and /usr/lib/debug are looked at, too.
+    /// You can give it more than once. Xcode's DeviceSupport folder names Apple's own libraries. On Linux, symbolicate
+    /// also reads the image's own path and /usr/lib/debug.
     #[arg(short, long, visible_alias = "dsym", value_name = "PATH")]
     pub debug: Vec<PathBuf>,
 
-    /// How to print
+    /// The output format
     #[arg(
         short,
         long,
@@ -50,29 +49,29 @@ pub struct Args {
 
     /// Print to a file instead of standard output
     ///
-    /// The file appears once it is whole. One that is an input is refused.
+    /// The file appears once it is complete. It must not be an input.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Where to keep lookup tables of debug files, so that the next answer comes sooner [default: a
-    /// folder of the user's caches]
+    /// The folder for lookup tables of debug files; they make the next run faster [default: a folder in
+    /// the user's cache folder]
     ///
-    /// A folder that holds other things gets a folder wedjat-cache for them; what is not a table is
-    /// never removed.
+    /// If the folder holds other files, the tables go to a folder wedjat-cache in it. symbolicate removes
+    /// only its own tables.
     #[arg(long, value_name = "DIR", conflicts_with = "no_cache")]
     pub cache: Option<PathBuf>,
 
-    /// Neither use nor keep such tables
+    /// Do not read or write lookup tables
     #[arg(long)]
     pub no_cache: bool,
 
     /// Exit with 1 when a debug file is missing
     ///
-    /// Libraries of the operating system don't count as long as their own symbol table is there.
+    /// A library of the operating system counts as missing only if its own symbol table is missing too.
     #[arg(long)]
     pub strict: bool,
 
-    /// How many threads to use [default: one for each core]
+    /// The number of threads [default: one for each core]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
 
@@ -84,21 +83,21 @@ pub struct Args {
     #[arg(long)]
     pub no_demangle: bool,
 
-    /// Where source code is: a folder searched by the files' own paths; shown by text and html
+    /// A folder with source code; text and html show the lines around each frame
     ///
-    /// May be given more than once.
+    /// You can give it more than once. symbolicate searches it by the paths in the debug files.
     #[arg(short, long, value_name = "DIR")]
     pub source: Vec<PathBuf>,
 
-    /// Take out of what is printed what tells a user from others
+    /// Remove what identifies a user from the output
     ///
-    /// User names in paths, values of keys that commonly hold names or secrets, raw bytes, and the
-    /// randomised part of addresses. Messages, breadcrumbs and other keys are left as they are, but for
-    /// the user names in them.
+    /// This removes user names in paths, values of keys that often hold names or secrets, raw bytes, and the
+    /// randomised part of addresses. Messages, breadcrumbs and other keys stay, without the user names in
+    /// them.
     #[arg(long, conflicts_with_all = ["address", "inspect"])]
     pub scrub: bool,
 
-    /// With --scrub, remove the values of keys that fit this, too; * stands for any characters
+    /// With --scrub, also remove the values of keys that match; * stands for any characters
     #[arg(long, value_name = "PATTERN", requires = "scrub")]
     pub scrub_key: Vec<String>,
 
@@ -107,41 +106,41 @@ pub struct Args {
 
     /// Print the N groups of reports that hurt users most [default: 10]
     ///
-    /// First those that ended launches: crashes, and stalls that were never seen to end; then by time, then by number.
-    /// Reports are of one group if the app's frames of their heaviest stack are the same, whatever the build. As text,
-    /// json, ndjson or html.
+    /// Groups that ended launches come first: crashes, and stalls without an end. Then time decides, then the number
+    /// of reports. Two reports are in one group if the app's frames of their heaviest stacks are equal, in any build.
+    /// The formats are text, json, ndjson and html.
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "10",
           value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = ["address", "inspect", "list_missing"])]
     pub top: Option<u32>,
 
-    /// Print every message about reports, and frames that are otherwise folded
+    /// Print every message about reports, and every frame
     ///
-    /// Without it, after the first messages only their number is printed, and text leaves out the frames
-    /// of a panic's own handling. With --address: how many addresses were looked up, and in what.
+    /// Without it, symbolicate counts messages after the first ones, and text omits the frames of a panic's own
+    /// handling. With --address, it prints the number of addresses and the debug file.
     #[arg(short, long, conflicts_with = "inspect")]
     pub verbose: bool,
 
-    /// Print only which debug files to look for
+    /// Print only the debug files that are missing
     #[arg(long, conflicts_with_all = ["address", "inspect"])]
     pub list_missing: bool,
 
-    /// Addresses to look up in the one image that --debug holds; - reads one a line
+    /// Addresses to look up in the one image that --debug holds; - reads one per line
     ///
-    /// Hexadecimal, looked up as they are: of a return address give the one before it. As text, a
-    /// line a frame, innermost first, as atos has it: function (in image) (file.c:42); a blank line
-    /// between addresses. As ndjson, a line an address. What nothing is known of is no failure.
+    /// Addresses are hexadecimal and are not adjusted: for a return address, give the address before it.
+    /// Text has one line per frame, innermost first, as atos prints it: function (in image) (file.c:42).
+    /// A blank line separates addresses. ndjson has one line per address. An unknown address is not a failure.
     #[arg(long, value_name = "ADDR", num_args = 1.., requires = "debug", conflicts_with = "reports")]
     pub address: Vec<String>,
 
-    /// Which image of a universal file, as arm64 or x86_64
+    /// The image of a universal file, such as arm64 or x86_64
     #[arg(long, value_name = "ARCH", requires = "address")]
     pub arch: Option<String>,
 
-    /// Where the image was loaded; without it, addresses are those of the file (svmas)
+    /// The address at which the image was loaded; without it, addresses are those of the file (svmas)
     #[arg(long, value_name = "AVMA", value_parser = parse_address, requires = "address")]
     pub load_address: Option<u64>,
 
-    /// Say what a debug file or a report holds; - for a report on standard input
+    /// Print what a debug file or a report holds; - reads a report from standard input
     #[arg(long, value_name = "FILE", exclusive = true)]
     pub inspect: Option<PathBuf>,
 
@@ -153,20 +152,19 @@ pub struct Args {
 const AFTER_HELP: &str = "\
 Exit status:
   0    done
-  1    a report was damaged (what could be read of it was printed), or under --strict a debug
-       file is missing
+  1    a report is damaged (its readable part is printed), or with --strict a debug file is missing
   2    the command line is wrong, or the output is one of the inputs
   3    nothing could be read
-  130  interrupted by Ctrl-C: what was done until then was printed
+  130  interrupted by Ctrl-C: the reports up to then are printed
 
 Environment:
-  DEBUGINFOD_URLS        servers to ask for debug files that are found nowhere else (Linux);
-                         without it nothing is asked of the network
-  DEBUGINFOD_TIMEOUT     seconds to wait for an answer of theirs [default: 90]
-  DEBUGINFOD_MAXSIZE     the largest file to take from them, in bytes [default: 8 GiB]
-  DEBUGINFOD_CACHE_PATH  where to keep what they gave
-  DEBUGINFOD_PROGRESS    tell of downloads even where standard error is no terminal
-  XDG_CACHE_HOME, HOME   where a user's caches are
+  DEBUGINFOD_URLS        servers to ask for debug files that are missing on this machine (Linux);
+                         without it symbolicate does not use the network
+  DEBUGINFOD_TIMEOUT     seconds to wait for an answer [default: 90]
+  DEBUGINFOD_MAXSIZE     the largest file to download, in bytes [default: 8 GiB]
+  DEBUGINFOD_CACHE_PATH  the folder for downloaded files
+  DEBUGINFOD_PROGRESS    report downloads even if standard error is not a terminal
+  XDG_CACHE_HOME, HOME   the user's cache folder lies there
 
 Examples:
   symbolicate --debug MyApp.xcarchive crash.wedjat
@@ -182,7 +180,7 @@ pub enum FormatName {
     Text,
     /// One JSON document
     Json,
-    /// A JSON object a line
+    /// One JSON object per line
     Ndjson,
     /// Stacks with their counts, for flame graph tools
     Folded,
@@ -194,7 +192,7 @@ pub enum FormatName {
     Firefox,
     /// A page for browsers
     Html,
-    /// A table for data warehouses, a row a report
+    /// A table for data warehouses, one row per report
     #[cfg(feature = "parquet")]
     Parquet,
 }
@@ -266,7 +264,7 @@ pub(super) fn parse(args: impl Iterator<Item = OsString>) -> Result<Args, clap::
     command = command.mut_arg("address", |arg| arg.action(ArgAction::Append));
     let mut matches = match command.clone().try_get_matches_from(with_top(args)) {
         Err(error) if is_missing_format(&error) => {
-            let message = "--format parquet: this build is without it; build symbolicate with \
+            let message = "--format parquet: this build does not have it; build symbolicate with \
                            `--features parquet`";
             return Err(command.error(clap::error::ErrorKind::InvalidValue, message));
         }

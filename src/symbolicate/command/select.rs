@@ -7,22 +7,22 @@ use crate::report::{EventKind, Report};
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Which reports")]
 pub struct Select {
-    /// Only reports of this type; may be given more than once, or as a list with commas
+    /// Only reports of this type; give it more than once, or a list with commas
     #[arg(short = 't', long = "type", value_name = "TYPE", value_delimiter = ',',
           value_parser = clap::builder::PossibleValuesParser::new(words()))]
     kinds: Vec<String>,
 
-    /// Only reports from then on: a date, a time, or how long ago, as 2026-11-21, 2026-11-21T10:00:00Z, 7d, 12h
+    /// Only reports since this date, time or age, such as 2026-11-21, 2026-11-21T10:00:00Z, 7d, 12h
     ///
-    /// Dates and times without a zone are UTC's.
+    /// A date or time without a zone is in UTC.
     #[arg(long, value_name = "TIME", value_parser = since)]
     since: Option<u64>,
 
-    /// Only reports up to then; a date is meant with all of its day
+    /// Only reports until then; a date includes its whole day
     #[arg(long, value_name = "TIME", value_parser = until)]
     until: Option<u64>,
 
-    /// Only reports of this version of the app; 2.1 is any build of it, as 2.1 (77)
+    /// Only reports of this version of the app; 2.1 includes every build, such as 2.1 (77)
     #[arg(long, value_name = "VERSION")]
     version_is: Vec<String>,
 }
@@ -77,7 +77,7 @@ fn instant(text: &str, days: i64) -> Result<u64, String> {
         let now = Timestamp::now().to_zoned(TimeZone::UTC);
         now.checked_sub(ago.abs()).map(|at| at.timestamp())
     } else {
-        return Err("neither a date, nor a time, nor how long ago (7d, 12h)".into());
+        return Err("not a date, a time or an age (7d, 12h)".into());
     };
     let at = at.map_err(|error| error.to_string())?;
     u64::try_from(at.as_nanosecond()).map_err(|_| "before 1970".into())

@@ -51,7 +51,7 @@ impl Tally {
         if self.seen > 0 && self.unwanted == self.seen {
             let all = count(self.seen, "report");
             messages.warning(&format!(
-                "{all} read, but not one of the type, time and version asked for"
+                "{all} read, but none has the type, time and version that you asked for"
             ));
         }
         // The system's own libraries are known to lack debug files: `--list-missing` has them.

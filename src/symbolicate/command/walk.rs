@@ -53,7 +53,7 @@ fn walk_by(
                 })
             } else {
                 let deeper = format!(
-                    "{}: it lies more than {DEPTH} folders deep, and was not looked into: name it",
+                    "{}: it lies more than {DEPTH} folders deep and was not read: name it on the command line",
                     path.display()
                 );
                 wrong.get_or_insert(deeper);

@@ -275,14 +275,14 @@ impl Debuginfod {
 fn check(path: &Path, id: &[u8]) -> io::Result<()> {
     let objects = object_file::open(path).map_err(|error| match error {
         crate::symbolicate::Error::BadFile { what, .. } => {
-            io::Error::other(format!("what it gave is no debug file: {what}"))
+            io::Error::other(format!("it sent a file that is not a debug file: {what}"))
         }
         other => io::Error::other(other),
     })?;
     if objects.iter().any(|object| object.id == id) {
         return Ok(());
     }
-    Err(io::Error::other("what it gave is of another build"))
+    Err(io::Error::other("it sent the file of another build"))
 }
 
 impl fmt::Debug for Debuginfod {

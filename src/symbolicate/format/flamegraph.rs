@@ -44,7 +44,7 @@ impl Format for FlameGraph {
         let lines = self.stacks.lines();
         if lines.is_empty() {
             return Err(io::Error::other(
-                "a flame graph needs at least one stack, and there is none",
+                "a flame graph needs at least one stack, and the reports have no stacks",
             ));
         }
         let lines = lines.iter().map(String::as_str);

@@ -3,9 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// `text` without anything that a terminal would obey: control characters (escape sequences begin
-/// with one), line ends, marks that turn the direction of writing, and what is no character (XML has no way
-/// to write it) are shown as `\u{1b}`.
+/// `text` without anything that a terminal would obey. Control characters, line ends, marks that turn
+/// the direction of writing, and what is not a character (XML cannot write it) become `\u{1b}`.
 pub fn plain(text: &str) -> Cow<'_, str> {
     // Nearly all text is printable ASCII; without an early end this runs many bytes at a time.
     let odd = |odd: bool, byte: u8| odd | !(0x20..0x7f).contains(&byte);

@@ -5,15 +5,16 @@
 //!
 //! - inlined functions count as the frames they are in the source, so that builds which inline
 //!   differently agree;
-//! - only the app's own frames count, by where they were compiled from; where there are none, those of
-//!   its libraries; where there are none of these either, all;
+//! - only the app's own frames count, by the path of their source; without any, its libraries'
+//!   frames count, and without those all frames;
 //! - names are as the source code has them: without generic arguments and parameters, numbers of
 //!   closures, hashes, and marks of clones;
 //! - repeated runs of frames (recursion) stand once.
 //!
-//! Of a stall with samples, the stack is what was on it for most of the samples; of anything else, that
-//! of the thread in question. A frame without a name counts by its image; where no frame has a name, by
-//! its offset in it, too, which holds for one build alone: for groups across builds, give the debug files.
+//! The stack of a stall with samples is what was on it for most of the samples. Any other report has
+//! the stack of the thread in question. A frame without a name counts by its image. If no frame has a
+//! name, the offset counts too, which is the same in one build alone. Give the debug files to group
+//! across builds.
 
 mod launches;
 mod member;

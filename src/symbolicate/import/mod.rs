@@ -1,6 +1,6 @@
 //! Reports that other recorders wrote, read into the same [`Report`](crate::report::Report).
 //!
-//! Which layout it is, the content tells, never the file's name:
+//! The content decides the layout, never the file's name:
 //!
 //! | layout | recognised by |
 //! | --- | --- |
@@ -15,14 +15,13 @@
 //! | an event with `stacktrace` and `debug_meta`, as KSCrash's users send it | those |
 //! | PLCrashReporter's `.plcrash` | its first seven bytes |
 //!
-//! These layouts change every year: fields that are missing are tolerated, fields that are not known
-//! are kept (a thread's and an image's in their `extra`, all others in a section of the layout's
-//! name), and of a file that was cut what stands before the cut. Reading is bounded as that of our own
-//! reports is: time linear in the bytes, and no more nesting, frames or bytes than
-//! [`crate::report::limits`] allows.
+//! These layouts change every year. Missing fields are tolerated. Unknown fields are kept: a thread's and
+//! an image's in their `extra`, all others in a section with the layout's name. A file that was cut is read
+//! up to the cut. Reading has the bounds of our own reports: time linear in the bytes, and no more nesting,
+//! frames or bytes than [`crate::report::limits`] allows.
 //!
 //! A caller's address is a return address in all of them: only the first frame of a thread is looked
-//! up as it is. How the frames were found none of them says: [`UNSAID`].
+//! up as it is. No layout says how a frame was found: [`UNSAID`].
 
 mod crash_text;
 mod draft;
@@ -50,7 +49,7 @@ use memchr::memmem;
 use self::fields::Fields;
 use crate::report::{Damage, DamageKind, Found, Reading, limits};
 
-/// The method of finding a frame if the report does not say; it is taken for a return address.
+/// The method by which a frame was found, if the report does not say. Its address is taken for a return address.
 pub const UNSAID: Found = Found::Other(u8::MAX);
 
 /// Name of the thread that stands for the stack of an uncaught exception: where it was thrown, rather
@@ -99,7 +98,7 @@ impl Layout {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// None of the layouts.
+    /// The layout is not a known one.
     Unknown,
     /// More bytes than a report may have.
     TooLong {
@@ -141,7 +140,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Tells the layout by the content; `None` for reports of our own and for anything else.
+/// Detects the layout by the content; `None` for wedjat's own reports and for anything else.
 ///
 /// ```
 /// use wedjat::symbolicate::import::{Layout, detect};

@@ -39,7 +39,7 @@ pub(super) fn read(text: &[u8], mut header: Fields, lines: LineNumbers<'_>) -> R
     }
     for (number, offset) in lines.places(std::mem::take(&mut page.unread)) {
         let message =
-            format!("line {number} stands in the call graph and is no frame: it is left out");
+            format!("line {number} stands in the call graph but is not a frame: it is left out");
         draft.damage(DamageKind::Section, offset, &message);
     }
     page.labels.head(&mut draft, &mut header);

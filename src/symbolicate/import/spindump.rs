@@ -62,7 +62,7 @@ pub(super) fn read(text: &[u8], mut header: Fields, lines: LineNumbers<'_>) -> R
     let mut draft = Draft::default();
     for (number, offset) in lines.places(std::mem::take(&mut page.unread)) {
         let message =
-            format!("line {number} stands in a tree of stacks and is no frame: it is left out");
+            format!("line {number} stands in a tree of stacks but is not a frame: it is left out");
         draft.damage(DamageKind::Section, offset, &message);
     }
     page.labels.head(&mut draft, &mut header);

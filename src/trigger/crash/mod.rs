@@ -79,8 +79,8 @@ impl Crash {
         self
     }
 
-    /// Sets whether memory near the crash is reported (off by default): bytes around the instruction and the fault
-    /// address, the top of the stack, and the C strings that registers point at. It may hold whatever the app holds.
+    /// Sets whether memory near the crash is reported (off by default). It has the bytes around the instruction and the
+    /// fault address, the top of the stack, and the C strings that registers point at. The app's data may be in it.
     #[must_use]
     pub fn near_memory(mut self, on: bool) -> Crash {
         self.near_memory = on;

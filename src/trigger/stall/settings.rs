@@ -49,25 +49,23 @@ impl Stall {
     /// as any other turn.
     ///
     /// Before the first beat, time counts while the thread computes, waits for a disk, or waits for a
-    /// lock that another thread holds: a thread that waits for anything else may be an app that waits
-    /// for its first event, and is left alone for as long as it does
-    /// ([`launch_waits`](Stall::launch_waits) has it watched). An app that has waited so for a minute is
-    /// watched again from its first beat on.
+    /// lock that another thread holds. A thread that waits for anything else may wait for its first
+    /// event: that time does not count, unless [`launch_waits`](Stall::launch_waits) is set. After a
+    /// minute of such waiting, the app is watched again from its first beat on.
     ///
-    /// They are distinguished by the thread's CPU time, by its state, and by the system call that it sleeps
-    /// in. A disk is an uninterruptible sleep, or a call on a file; a lock is a `pthread_mutex_t`, and on
-    /// Apple platforms also a `pthread_rwlock_t` and an `os_unfair_lock`. Rust's own `Mutex` and
-    /// `RwLock` on Linux, conditions and semaphores look like waiting for an event.
+    /// The thread's CPU time, its state, and the system call that it sleeps in tell these apart. A disk is
+    /// an uninterruptible sleep, or a call on a file. A lock is a `pthread_mutex_t`, and on Apple platforms
+    /// also a `pthread_rwlock_t` and an `os_unfair_lock`. Rust's own `Mutex` and `RwLock` on Linux,
+    /// conditions and semaphores look like waiting for an event.
     #[must_use]
     pub fn launch(mut self, limit: Duration) -> Stall {
         self.launch = Some(limit);
         self
     }
 
-    /// Sets whether all waiting before the first beat counts as part of the launch, whatever it is for (off by
-    /// default). For an app that beats soon after `install`, and whose launch may wait for a lock that does not show
-    /// which thread holds it (Rust's `Mutex`), for another process or for the network; one that is idle before its
-    /// first beat is a stall then.
+    /// Sets whether all waiting before the first beat counts as part of the launch (off by default). Use it if your
+    /// app beats soon after `install`. It finds a launch that waits for another process, for the network, or for a lock
+    /// that does not name its owner (Rust's `Mutex`). An app that is idle before its first beat is then a stall.
     #[must_use]
     pub fn launch_waits(mut self, counts: bool) -> Stall {
         self.launch_waits = counts;

@@ -39,11 +39,11 @@ pub fn install(wanted: Option<i32>) -> Result<i32, SystemError> {
 /// Installs the handler for `signal` and no other.
 ///
 /// # Errors
-/// If it is no real-time signal, if it has a handler, and if the handler stands for another one.
+/// If it is not a real-time signal, if it has a handler, and if the handler stands for another one.
 pub fn claim_signal(signal: i32) -> std::io::Result<()> {
     let (first, last) = (libc::SIGRTMIN(), libc::SIGRTMAX());
     if !(first..=last).contains(&signal) {
-        let why = format!("it is no real-time signal ({first} to {last})");
+        let why = format!("it is not a real-time signal ({first} to {last})");
         return Err(Error::new(ErrorKind::InvalidInput, why));
     }
     let installed = SIGNAL.load(Ordering::Relaxed);

@@ -129,7 +129,7 @@ impl<'a> Deserializer<'a> for &mut Reader<'a, '_> {
             _ => Err(Error::new(
                 start,
                 format!(
-                    "is no array of at least {least} elements, or has an element that is none; it was skipped"
+                    "is not an array of at least {least} elements, or an element has another type; it was skipped"
                 ),
             )),
         }
@@ -276,7 +276,7 @@ impl<'a> SeqAccess<'a> for One<'_, 'a, '_> {
             None => reader.report(start, error),
             Some(index) => {
                 let what =
-                    format_args!("element {index} is no [pc, found, image]; it is shown as a gap");
+                    format_args!("element {index} is not [pc, found, image]; it is shown as a gap");
                 reader.field(start, what);
                 reader.gap(index, 1);
             }

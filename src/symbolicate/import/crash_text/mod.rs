@@ -45,7 +45,8 @@ pub(super) fn read(text: &[u8], mut header: Fields, lines: LineNumbers<'_>) -> R
         page.line(line, number);
     }
     for (number, offset) in lines.places(std::mem::take(&mut page.unread)) {
-        let message = format!("line {number} stands among frames and is none: it is left out");
+        let message =
+            format!("line {number} stands among frames but is not a frame: it is left out");
         draft.damage(DamageKind::Section, offset, &message);
     }
     let had_images = !draft.report.images.is_empty();
