@@ -81,6 +81,13 @@ fn whole(id: u128) -> Vec<u8> {
     report::to_bytes(&report)
 }
 
+/// A launch's record, behind which a report may stand.
+fn record() -> Vec<u8> {
+    let mut record = u64::from_be_bytes(*b"wedjatL1").to_ne_bytes().to_vec();
+    record.resize(320, 0);
+    record
+}
+
 /// Ends the test program where what is done takes too long.
 fn in_time<T>(what: &str, done: impl FnOnce() -> T) -> T {
     let is_done = AtomicBool::new(false);
@@ -162,12 +169,11 @@ fn any_bytes(random: &mut Random, outside: &Path) -> Vec<u8> {
             }
             return list;
         }
-        4 => b"wedjatL1"
-            .iter()
-            .rev()
-            .copied()
-            .chain((0..312).map(|_| random.next() as u8))
-            .collect(),
+        4 => {
+            let mut any = record();
+            any[8..].fill_with(|| random.next() as u8);
+            any
+        }
         _ => (0..random.below(400))
             .map(|_| random.next() as u8)
             .collect(),
@@ -238,8 +244,13 @@ fn random_folder(seed: u64, slowest: &AtomicU64) {
             }
             11 | 12 => {
                 let id = random.id();
-                fs::write(&path, whole(id)).unwrap();
-                if path.extension().is_some_and(|ending| ending == "wedjat") {
+                let ending = path.extension().and_then(|ending| ending.to_str());
+                if ending == Some("launch") {
+                    fs::write(&path, [record(), whole(id)].concat()).unwrap();
+                } else {
+                    fs::write(&path, whole(id)).unwrap();
+                }
+                if ["launch", "wedjat"].contains(&ending.unwrap_or_default()) {
                     expected.push(id);
                 }
                 continue;

@@ -8,7 +8,7 @@ use super::panics::{self, call};
 use super::{InstallError, Monitor, MonitorBuilder};
 use crate::capture::{CaptureLimits, ImageTable};
 use crate::platform::directory::{Directory, Others};
-use crate::platform::file::Folder;
+use crate::platform::folder::Folder;
 use crate::platform::stacks::ensure_alternate_stack;
 use crate::platform::{Thread, abort, open_for_reports, process_id, user};
 use crate::recorder::{
@@ -29,7 +29,7 @@ use crate::trigger::{crash, terminate};
 use crate::vitals::{FRAMES, GAUGES, LAUNCHED};
 
 /// Room on the disk that is kept for the report of a crash, bytes.
-const CRASH_RESERVE: u32 = 256 << 10;
+const CRASH_ROOM: u32 = 256 << 10;
 /// Size of the alternate stack that the watched thread is given if it has none or a smaller one, and how much of it is
 /// touched at install, bytes.
 const ALTERNATE_STACK: usize = 64 << 10;
@@ -58,7 +58,7 @@ impl Drop for Claim {
 }
 
 /// Opens the folder of reports, made for this user alone where it is missing.
-fn open_folder(path: &Path, may_be_shared: bool) -> Result<Folder, InstallError> {
+fn open_folder(path: &Path, may_be_shared: bool, room: u32) -> Result<Folder, InstallError> {
     let in_folder = |source| InstallError::Directory {
         path: path.to_owned(),
         source,
@@ -74,7 +74,7 @@ fn open_folder(path: &Path, may_be_shared: bool) -> Result<Folder, InstallError>
     }
     let list = store::unfinished::open(&directory);
     let folder = Folder::new(directory, path).map_err(in_folder)?;
-    Ok(folder.with_list(list))
+    Ok(folder.with_list(list).with_room(room))
 }
 
 /// The command by which a folder is this user's alone.
@@ -112,8 +112,8 @@ impl MonitorBuilder {
             source,
         };
         let directory = std::path::absolute(&path).map_err(in_folder)?;
-        let open = || open_folder(&directory, self.shared_directory);
-        let folder = Arc::new(open()?);
+        let room = self.crash.map_or(0, |_| CRASH_ROOM);
+        let folder = Arc::new(open_folder(&directory, self.shared_directory, room)?);
         // The record of a monitor that this process had before.
         launch::let_go();
         let in_it = folder.directory();
@@ -191,8 +191,8 @@ impl MonitorBuilder {
                 answer: 50_000_000,
                 ..CaptureLimits::default()
             };
-            let folder = open()?.with_reserve(CRASH_RESERVE);
-            let recorder = CrashRecorder::new(facts.clone(), folder, &limits, wanted.near_memory);
+            let (facts, folder) = (facts.clone(), folder.clone());
+            let recorder = CrashRecorder::new(facts, folder, &limits, wanted.near_memory);
             prepare_crash(recorder.map_err(memory)?);
             abort::install();
             terminate::install();

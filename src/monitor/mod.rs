@@ -17,7 +17,7 @@ pub use stats::Stats;
 pub use crate::recorder::{StallEvent, Threads};
 
 use crate::context::{CONTEXT, Context};
-use crate::platform::file::Folder;
+use crate::platform::folder::Folder;
 use crate::platform::{Thread, clock, process_id};
 use crate::recorder::{Helper, LiveRecorder, retire_crash};
 use crate::store::launch::{self, LaunchRecord};

@@ -78,7 +78,7 @@ pub(super) fn forget_recorder() {
 /// The process exits: a panic that escaped from `main` was fatal, as is known only now. Or our library is unloaded.
 fn leaving(leaving: Leaving) {
     let Leaving::Exits(status) = leaving else {
-        launch::let_go();
+        launch::close();
         return;
     };
     let panicked = panic::ends_process(status, launch::is_unwound());

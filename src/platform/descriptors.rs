@@ -204,6 +204,12 @@ pub(super) fn lock_now(fd: RawFd) -> bool {
     unsafe { libc::flock(fd, libc::LOCK_EX | libc::LOCK_NB) == 0 }
 }
 
+/// Lets it go.
+pub(super) fn unlock(fd: RawFd) {
+    // SAFETY: as above.
+    unsafe { libc::flock(fd, libc::LOCK_UN) };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -95,12 +95,15 @@ impl Directory {
         matches!((named, FileFacts::of(fd)), (Ok(one), Ok(other)) if one.is_same(&other))
     }
 
-    /// Writes a new file of this name, in the place of one of our own.
+    /// Writes a new file of this name, in the place of one of our own; it is locked until it is whole.
     pub fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         if self.own_length(name).is_some() {
             self.remove(name)?;
         }
-        self.create(name, 0)?.write_all(bytes)
+        let mut file = self.create(name, 0)?;
+        descriptors::try_lock(&file);
+        file.write_all(bytes)
+            .inspect_err(|_| drop(self.remove(name)))
     }
 
     /// Gives a file another name, which is free.

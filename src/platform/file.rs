@@ -1,229 +1,10 @@
-//! The report folder kept as a descriptor, and files in it: create, lock, write, rename.
+//! A report file while it is written: by descriptor, with no death by a full disk or by a file's largest size.
 
-use std::ffi::{CStr, CString};
-use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::mem::MaybeUninit;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
-use super::descriptors::Opened;
-use super::directory::Directory;
-use super::kept::{FileFacts, Kept, KnownDescriptor};
-use super::room::{NoSizeSignal, Room, allocate};
-use super::spares::Spares;
-use super::{descriptors, errno, forked, signals};
-
-/// A folder that is written to by descriptor, so that the app may change its working directory, or
-/// its root, without a report going astray.
-#[derive(Debug)]
-pub struct Folder {
-    directory: Directory,
-    /// True if others may write in it, which the app has allowed.
-    is_shared: bool,
-    /// Its path, to make it again if it is removed.
-    path: CString,
-    spares: Spares,
-    /// A file without a name that only takes up room, to be given up when the disk is full.
-    reserve: Option<Kept>,
-    /// The list of files that were begun, open to be added to.
-    list: Option<Kept>,
-}
-
-impl Folder {
-    /// The folder of a directory at `path`, once a file was created, written and removed in it.
-    pub fn new(directory: Directory, path: &Path) -> io::Result<Folder> {
-        let is_shared = directory.others(path)?.is_some();
-        let spares = Spares::of(directory.fd.known());
-        let folder = Folder {
-            directory,
-            is_shared,
-            path: CString::new(path.as_os_str().as_bytes())?,
-            spares,
-            reserve: None,
-            list: None,
-        };
-        forked::install();
-        folder.probe()?;
-        Ok(folder)
-    }
-
-    /// Has the names of files that are begun added to this list.
-    #[must_use]
-    pub fn with_list(mut self, list: Option<Opened>) -> Folder {
-        let list = list.and_then(|list| list.try_clone().ok());
-        self.list = list.and_then(|list| Kept::new(list.into()).ok());
-        self
-    }
-
-    /// The folder itself.
-    pub fn directory(&self) -> &Directory {
-        &self.directory
-    }
-
-    /// Keeps so many bytes of the disk for files of this folder: they are given up when it is full.
-    /// A file system that cannot do that keeps none.
-    #[must_use]
-    pub fn with_reserve(mut self, bytes: u32) -> Folder {
-        if let Ok(name) = passing_name(".reserve")
-            && let Ok(file) = self.create(&name)
-        {
-            let _ = self.remove(&name);
-            // A copy outlives `file`, and needs no lock.
-            self.reserve = file
-                .fd
-                .get()
-                .ok()
-                .filter(|&fd| allocate(fd, bytes))
-                .and_then(|_| file.fd.duplicate().ok());
-        }
-        self
-    }
-
-    fn probe(&self) -> io::Result<()> {
-        let name = passing_name(".probe")?;
-        let from = io::Error::from_raw_os_error;
-        let file = self.create(&name).map_err(from)?;
-        let written = file.write(b"wedjat").map_err(from);
-        drop(file);
-        self.remove(&name).map_err(from)?;
-        written
-    }
-
-    /// Creates `name`, which must not be there, and locks it. The error is an `errno`.
-    ///
-    /// What stands in the way is helped as far as can be: spare descriptors and reserved room are
-    /// given up, a folder that was removed is made again.
-    ///
-    /// Signal-safe.
-    pub fn create(&self, name: &CStr) -> Result<File, i32> {
-        let file = self.create_unlocked(name)?;
-        // A folder on a file system without locks still takes reports. Another launch may hold the
-        // lock for a moment, to see whether the file's writer is gone.
-        for _ in 0..LOCK_TRIES {
-            if file.lock() || errno() != libc::EWOULDBLOCK {
-                break;
-            }
-            signals::pause(1_000_000);
-        }
-        self.note(name);
-        Ok(file)
-    }
-
-    /// Adds to the list that the next launch is to look at this file. Signal-safe.
-    pub fn note(&self, name: &CStr) {
-        let mut line = [b'\n'; 128];
-        let name = name.to_bytes();
-        let room = line.get_mut(..name.len());
-        let Some(room) = room.filter(|room| room.len() < 127) else {
-            return;
-        };
-        room.copy_from_slice(name);
-        if let Some(Ok(fd)) = self.list.as_ref().map(Kept::get) {
-            // SAFETY: an open descriptor, and bytes of that length. One write, so that the lines of two
-            // processes do not mix.
-            unsafe { libc::write(fd, line.as_ptr().cast(), name.len() + 1) };
-        }
-    }
-
-    fn create_unlocked(&self, name: &CStr) -> Result<File, i32> {
-        const FLAGS: i32 = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
-        let open = || {
-            let fd = descriptors::open_at(self.directory.fd.get()?, name, FLAGS, 0o600);
-            if fd < 0 { Err(errno()) } else { Ok(fd) }
-        };
-        let mut room = Room::of(self.reserve());
-        let fd = loop {
-            match open() {
-                Err(error) if room.make(error, self.directory.fd.known()) => {}
-                Err(libc::EMFILE | libc::ENFILE) if self.spares.give_up() => break open()?,
-                Err(libc::ENOENT | libc::EBADF) => {
-                    self.make_again()?;
-                    break open()?;
-                }
-                other => break other?,
-            }
-        };
-        self.spares.leave_room(fd);
-        let fd = KnownDescriptor::of(fd)?;
-        forked::keep_from_children(fd);
-        Ok(File {
-            fd,
-            is_owner: true,
-            reserve: self.reserve(),
-        })
-    }
-
-    /// Gives up the spare descriptors where the process could not open two files more: the writer of a
-    /// report has yet to read of threads and memory. Signal-safe.
-    pub fn leave_room(&self) {
-        if let Ok(fd) = self.directory.fd.get() {
-            self.spares.leave_room(fd);
-        }
-    }
-
-    fn reserve(&self) -> Option<KnownDescriptor> {
-        self.reserve.as_ref().map(Kept::known)
-    }
-
-    /// Makes the folder and its parents where they were when it was opened, unless they are there, and
-    /// from now on means that one.
-    fn make_again(&self) -> Result<(), i32> {
-        let mut part = [0u8; libc::PATH_MAX as usize];
-        let path = self.path.as_bytes();
-        for (at, &byte) in path.iter().enumerate() {
-            if byte == b'/' && at > 0 {
-                // SAFETY: `part` ends with a 0 as long as the path is shorter than it, which the
-                // system saw to when it opened it.
-                unsafe { libc::mkdir(part.as_ptr().cast(), 0o700) };
-            }
-            *part.get_mut(at).ok_or(libc::ENAMETOOLONG)? = byte;
-        }
-        // SAFETY: a C string, and a descriptor that was just opened and has no other owner.
-        let new = unsafe {
-            libc::mkdir(self.path.as_ptr(), 0o700);
-            let new = descriptors::open(&self.path, libc::O_RDONLY | libc::O_DIRECTORY);
-            if new < 0 {
-                return Err(errno());
-            }
-            OwnedFd::from_raw_fd(new)
-        };
-        if !self.is_shared && FileFacts::of(new.as_raw_fd())?.others().is_some() {
-            // Another file may have been put in its place since the look.
-            return Err(libc::EACCES);
-        }
-        self.directory.fd.replace(new)
-    }
-
-    /// Renames `from` to `to`, both in this folder. The error is an `errno`.
-    ///
-    /// Signal-safe.
-    pub fn rename(&self, from: &CStr, to: &CStr) -> Result<(), i32> {
-        let fd = self.directory.fd.get()?;
-        // SAFETY: both names are C strings and the descriptor is open.
-        check(unsafe { libc::renameat(fd, from.as_ptr(), fd, to.as_ptr()) })?;
-        if !to.to_bytes().ends_with(b".wedjat") {
-            self.note(to);
-        }
-        Ok(())
-    }
-
-    /// Removes `name`. The error is an `errno`.
-    ///
-    /// Signal-safe.
-    pub fn remove(&self, name: &CStr) -> Result<(), i32> {
-        // SAFETY: `name` is a C string and the descriptor is open.
-        check(unsafe { libc::unlinkat(self.directory.fd.get()?, name.as_ptr(), 0) })
-    }
-}
-
-/// A name that no other process can have taken before.
-fn passing_name(front: &str) -> io::Result<CString> {
-    let id = u128::from_be_bytes(super::random::id());
-    Ok(CString::new(format!("{front}-{id:032x}"))?)
-}
-
-/// Times that the lock of a new file is tried.
-const LOCK_TRIES: u32 = 20;
+use super::kept::{Kept, KnownDescriptor};
+use super::{descriptors, errno, forked};
 
 /// An open report file, locked against the next launch while it is open. Its folder must outlive
 /// it.
@@ -232,11 +13,52 @@ pub struct File {
     fd: KnownDescriptor,
     /// True if it is closed with this value.
     is_owner: bool,
-    /// The folder's.
-    reserve: Option<KnownDescriptor>,
+    /// A file that is emptied when the disk is full.
+    room: Option<KnownDescriptor>,
 }
 
 impl File {
+    /// Owns this descriptor, and keeps it from children of `fork`. The error is an `errno`. Signal-safe.
+    pub(super) fn new(fd: RawFd, room: Option<KnownDescriptor>) -> Result<File, i32> {
+        let fd = KnownDescriptor::of(fd)?;
+        forked::keep_from_children(fd);
+        Ok(File {
+            fd,
+            is_owner: true,
+            room,
+        })
+    }
+
+    /// A file that stays open when this is dropped. Signal-safe.
+    pub(super) fn borrowed(fd: KnownDescriptor, room: Option<KnownDescriptor>) -> File {
+        File {
+            fd,
+            is_owner: false,
+            room,
+        }
+    }
+
+    /// A file that another owns, as long as it is open on that. Signal-safe.
+    pub fn of(kept: &Kept) -> File {
+        File::borrowed(kept.known(), None)
+    }
+
+    /// Has `kept` own it from now on, in place of what that owned. The error is an `errno`.
+    pub fn replace(self, kept: &Kept) -> Result<(), i32> {
+        forked::no_longer(kept.known());
+        kept.replace(self.into_owned())?;
+        forked::keep_from_children(kept.known());
+        Ok(())
+    }
+
+    /// Its descriptor, which children of `fork` keep.
+    pub(super) fn into_owned(mut self) -> OwnedFd {
+        self.is_owner = false;
+        forked::no_longer(self.fd);
+        // SAFETY: it was this file's, which closes it no more.
+        unsafe { OwnedFd::from_raw_fd(self.fd.number) }
+    }
+
     /// Writes all of `bytes`, or fails with an `errno`; part of them may be written then.
     ///
     /// A file that would become larger than it may is an error, and no death by SIGXFSZ.
@@ -266,7 +88,7 @@ impl File {
     /// Has `write` called with what is left, and how much is not, until nothing is.
     fn put(&self, bytes: &[u8], write: impl Fn(&[u8], usize) -> isize) -> Result<(), i32> {
         let _quiet = NoSizeSignal::begin();
-        let (mut rest, mut room) = (bytes, Room::of(self.reserve));
+        let (mut rest, mut room) = (bytes, Room::of(self.room));
         while !rest.is_empty() {
             match write(rest, bytes.len() - rest.len()) {
                 n if n > 0 => rest = rest.get(n as usize..).unwrap_or_default(),
@@ -286,22 +108,27 @@ impl File {
         Ok(self.fd.length()?.0)
     }
 
-    /// Returns true if nothing has been written to it, and it still has a name. Signal-safe.
-    pub(super) fn is_unused(&self) -> bool {
-        self.fd.length() == Ok((0, true))
-    }
-
-    /// The same file; it and its lock stay open when this is dropped. Signal-safe.
-    pub(super) fn borrowed(&self) -> File {
-        File {
-            is_owner: false,
-            ..*self
-        }
-    }
-
-    /// Returns true if it has this name in `folder`. Signal-safe.
-    pub(super) fn has_name(&self, folder: &Folder, name: &CStr) -> bool {
-        folder.directory.names(name, self.fd.number)
+    /// Takes so much room on the disk, beyond what is in it. False where the file system cannot.
+    pub(super) fn allocate(&self, bytes: u32) -> bool {
+        let Ok(fd) = self.fd.get() else {
+            return false;
+        };
+        #[cfg(target_os = "linux")]
+        // SAFETY: a plain call on an open descriptor.
+        let done = unsafe { libc::fallocate(fd, 0, 0, bytes.into()) } == 0;
+        #[cfg(target_vendor = "apple")]
+        let done = {
+            let mut wanted = libc::fstore_t {
+                fst_flags: libc::F_ALLOCATEALL,
+                fst_posmode: libc::F_PEOFPOSMODE,
+                fst_offset: 0,
+                fst_length: bytes.into(),
+                fst_bytesalloc: 0,
+            };
+            // SAFETY: an open descriptor, and a structure that lives across the call.
+            unsafe { libc::fcntl(fd, libc::F_PREALLOCATE, &raw mut wanted) != -1 }
+        };
+        done
     }
 
     /// Cuts the file to `len` bytes and goes on writing there. The error is an `errno`.
@@ -320,20 +147,126 @@ impl File {
         Ok(())
     }
 
-    fn lock(&self) -> bool {
+    pub(super) fn lock(&self) -> bool {
         self.fd.get().is_ok_and(descriptors::lock_now)
+    }
+
+    /// Lets its lock go.
+    pub fn unlock(&self) {
+        if let Ok(fd) = self.fd.get() {
+            descriptors::unlock(fd);
+        }
+    }
+
+    /// Closes it, whoever owns it.
+    pub fn close(&self) {
+        forked::no_longer(self.fd);
+        self.fd.close();
     }
 }
 
 impl Drop for File {
     fn drop(&mut self) {
         if self.is_owner {
-            forked::no_longer(self.fd);
-            self.fd.close();
+            self.close();
         }
     }
 }
 
-fn check(result: libc::c_int) -> Result<(), i32> {
+/// Makes a full disk take more: first the room that was kept is given up, then the file system commits that.
+pub(super) struct Room {
+    kept: Option<KnownDescriptor>,
+    tried: u8,
+}
+
+impl Room {
+    pub fn of(kept: Option<KnownDescriptor>) -> Room {
+        Room { kept, tried: 0 }
+    }
+
+    /// Returns true if a call that ended with this `errno`, on a file of this one's file system, is to be tried again.
+    /// Signal-safe.
+    pub fn make(&mut self, error: i32, file: KnownDescriptor) -> bool {
+        let (libc::ENOSPC | libc::EDQUOT, Some(kept)) = (error, self.kept) else {
+            return false;
+        };
+        self.tried += 1;
+        match self.tried {
+            // SAFETY: a plain call on a descriptor that is open on it.
+            1 => kept
+                .get()
+                .is_ok_and(|fd| unsafe { libc::ftruncate(fd, 0) } == 0),
+            2 => file.get().map(settle).is_ok(),
+            _ => false,
+        }
+    }
+}
+
+/// Has the file system of `fd` commit what it holds: some free what is given up no earlier (btrfs). Signal-safe: one
+/// system call, which may take as long as the disk does.
+fn settle(fd: RawFd) {
+    #[cfg(target_os = "linux")]
+    // SAFETY: a plain call on a descriptor.
+    let _ = unsafe { libc::syncfs(fd) };
+    #[cfg(target_vendor = "apple")]
+    // SAFETY: as above.
+    let _ = unsafe { libc::fsync(fd) };
+}
+
+pub(super) fn check(result: libc::c_int) -> Result<(), i32> {
     if result == 0 { Ok(()) } else { Err(errno()) }
+}
+
+/// Keeps SIGXFSZ (a write beyond RLIMIT_FSIZE) from the calling thread while it lives.
+struct NoSizeSignal {
+    set: libc::sigset_t,
+    before: libc::sigset_t,
+}
+
+impl NoSizeSignal {
+    fn begin() -> NoSizeSignal {
+        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: the sets are filled in by the calls before they are read.
+        unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            libc::sigaddset(set.as_mut_ptr(), libc::SIGXFSZ);
+            libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), before.as_mut_ptr());
+            NoSizeSignal {
+                set: set.assume_init(),
+                before: before.assume_init(),
+            }
+        }
+    }
+}
+
+impl Drop for NoSizeSignal {
+    fn drop(&mut self) {
+        let error = errno();
+        // SAFETY: the sets and the time live across the calls; the kernel's set has 8 bytes.
+        unsafe {
+            // One that has come meanwhile is taken.
+            #[cfg(target_os = "linux")]
+            {
+                let at_once = libc::timespec {
+                    tv_sec: 0,
+                    tv_nsec: 0,
+                };
+                let none = std::ptr::null_mut::<libc::siginfo_t>();
+                libc::syscall(libc::SYS_rt_sigtimedwait, &self.set, none, &at_once, 8usize);
+            }
+            #[cfg(target_vendor = "apple")]
+            {
+                let mut pending = MaybeUninit::<libc::sigset_t>::uninit();
+                let mut taken = 0;
+                if libc::sigpending(pending.as_mut_ptr()) == 0
+                    && libc::sigismember(pending.as_ptr(), libc::SIGXFSZ) == 1
+                {
+                    libc::sigwait(&self.set, &mut taken);
+                }
+            }
+            libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut());
+        }
+        super::set_errno(error);
+    }
 }

@@ -6,7 +6,7 @@
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use super::errno;
@@ -45,19 +45,6 @@ impl KnownDescriptor {
             true => Ok((now.length, now.links > 0)),
             false => Err(libc::EBADF),
         }
-    }
-
-    /// Another descriptor for the same. The error is an `errno`. Signal-safe.
-    pub fn duplicate(&self) -> Result<Kept, i32> {
-        // SAFETY: a plain call; what it gives is open and has no other owner.
-        let fd = unsafe {
-            let fd = libc::fcntl(self.get()?, libc::F_DUPFD_CLOEXEC, 3);
-            if fd < 0 {
-                return Err(errno());
-            }
-            OwnedFd::from_raw_fd(fd)
-        };
-        Kept::new(fd)
     }
 
     /// Closes it, unless it was closed elsewhere. Signal-safe.
@@ -155,7 +142,7 @@ impl FileFacts {
 
 /// Owns a descriptor; closes it when dropped, unless it was closed elsewhere.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub struct Kept {
     number: AtomicI32,
     device: AtomicU64,
     inode: AtomicU64,
@@ -163,10 +150,6 @@ pub(super) struct Kept {
 
 impl Kept {
     /// Owns none yet.
-    #[cfg_attr(
-        not(target_os = "linux"),
-        allow(dead_code, reason = "there is no /proc")
-    )]
     pub const fn none() -> Kept {
         Kept {
             number: AtomicI32::new(-1),
@@ -192,7 +175,7 @@ impl Kept {
     }
 
     /// The file that it is open on. Signal-safe.
-    pub fn known(&self) -> KnownDescriptor {
+    pub(super) fn known(&self) -> KnownDescriptor {
         KnownDescriptor {
             number: self.number.load(Ordering::Acquire),
             device: self.device.load(Ordering::Relaxed),

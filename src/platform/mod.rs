@@ -14,9 +14,10 @@ pub mod descriptors;
 pub mod directory;
 pub mod exit;
 pub mod file;
+pub mod folder;
 pub(crate) mod forked;
 pub(crate) mod guarded;
-mod kept;
+pub(crate) mod kept;
 #[cfg(target_os = "linux")]
 mod linux;
 mod mapping;
@@ -24,10 +25,7 @@ mod mask;
 pub mod power;
 pub mod random;
 pub mod registers;
-mod room;
 pub mod signals;
-pub mod spare;
-mod spares;
 pub mod stacks;
 mod surface;
 

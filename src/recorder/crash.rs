@@ -5,7 +5,7 @@ mod near;
 mod parts;
 
 use std::cell::UnsafeCell;
-use std::ffi::CStr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use parts::CrashReport;
@@ -13,10 +13,9 @@ use parts::CrashReport;
 use super::work::Work;
 use super::{Facts, Helper, Recording};
 use crate::capture::CaptureLimits;
-use crate::platform::spare::Spare;
-use crate::platform::{clock, file};
+use crate::platform::folder::Folder;
 use crate::report::{EventKind, RawFrame};
-use crate::store::{Name, PARTIAL, SPARE, WHOLE, launch};
+use crate::store::{Name, PARTIAL, WHOLE, launch};
 use crate::trigger::crash::{CrashWriter, Crashed, Stamp};
 use crate::trigger::terminate;
 
@@ -24,13 +23,11 @@ use crate::trigger::terminate;
 #[derive(Debug)]
 pub(crate) struct CrashRecorder {
     pub facts: Facts,
-    pub folder: file::Folder,
+    pub folder: Arc<Folder>,
     /// True if memory near the crash is written.
     near_memory: bool,
     /// The parts that writing changes.
     work: UnsafeCell<CrashWork>,
-    /// The file to write to if the process can open no file any more.
-    spare: Option<Spare>,
 }
 
 #[derive(Debug)]
@@ -50,7 +47,7 @@ impl CrashRecorder {
     /// Reserves all that a crash report needs.
     pub fn new(
         facts: Facts,
-        folder: file::Folder,
+        folder: Arc<Folder>,
         limits: &CaptureLimits,
         near_memory: bool,
     ) -> std::io::Result<CrashRecorder> {
@@ -60,28 +57,12 @@ impl CrashRecorder {
             recording: None,
         };
         Ok(CrashRecorder {
-            spare: spare(&folder, &facts),
             facts,
             folder,
             near_memory,
             work: UnsafeCell::new(work),
         })
     }
-}
-
-impl Drop for CrashRecorder {
-    fn drop(&mut self) {
-        if let Some(spare) = &self.spare {
-            spare.remove(&self.folder);
-        }
-    }
-}
-
-/// A file for the next crash. Where none can be made, one is when the crash comes.
-fn spare(folder: &file::Folder, facts: &Facts) -> Option<Spare> {
-    let kind = EventKind::Crash.as_str();
-    let name = Name::new(clock::realtime(), kind, &facts.launch, SPARE);
-    Spare::new(folder, name.as_c_str().to_owned()).ok()
 }
 
 static RECORDER: AtomicPtr<CrashRecorder> = AtomicPtr::new(std::ptr::null_mut());
@@ -128,19 +109,9 @@ fn retract(stamp: Stamp) {
         return;
     };
     launch::goes_on(&recorder.folder);
-    let take_back = |name: &CStr| {
-        if let Some(spare) = &recorder.spare {
-            spare.take_back(&recorder.folder, name);
-        }
-    };
-    // One that could not be renamed.
-    if let Some(spare) = &recorder.spare {
-        take_back(spare.name());
-    }
     for kind in [EventKind::Crash, EventKind::Panic, EventKind::Exception] {
         for ending in [WHOLE, PARTIAL] {
             let name = Name::new(stamp.time, kind.as_str(), &stamp.id, ending);
-            take_back(name.as_c_str());
             // Most are not there; and one that cannot be removed now cannot later either.
             let _ = recorder.folder.remove(name.as_c_str());
         }

@@ -10,7 +10,7 @@ use super::names::{self, Names};
 use super::work::{self, Work, view};
 use super::{COUNTERS, Facts, Recording};
 use crate::capture::{CaptureLimits, ImageTable};
-use crate::platform::{Thread, ThreadName, file};
+use crate::platform::{Thread, ThreadName, folder};
 use crate::report::name::Name;
 use crate::report::{EventKind, EventView, ThreadView, WalkEnd};
 use crate::trigger::panic::Panic;
@@ -19,7 +19,7 @@ use crate::trigger::panic::Panic;
 #[derive(Debug)]
 pub(crate) struct LiveRecorder {
     facts: Facts,
-    folder: Arc<file::Folder>,
+    folder: Arc<folder::Folder>,
     limits: CaptureLimits,
     /// Made when it is first needed: an app that never calls pays nothing for it.
     work: Mutex<Option<Work>>,
@@ -42,7 +42,7 @@ pub enum Threads {
 }
 
 impl LiveRecorder {
-    pub fn new(facts: Facts, folder: Arc<file::Folder>, limits: &CaptureLimits) -> LiveRecorder {
+    pub fn new(facts: Facts, folder: Arc<folder::Folder>, limits: &CaptureLimits) -> LiveRecorder {
         LiveRecorder {
             facts,
             folder,

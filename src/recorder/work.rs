@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{COUNTERS, Facts, Recording, ReportBuffers, ThreadList};
 use crate::capture::{CaptureLimits, Captured, Capturer};
-use crate::platform::{Thread, ThreadName, clock, file};
+use crate::platform::{Thread, ThreadName, clock, folder};
 use crate::report::{CaptureView, EventView, ThreadView};
 use crate::store::Name;
 use crate::trigger::loss::LOSSES;
@@ -35,7 +35,7 @@ impl Work {
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub facts: Facts,
-    pub folder: Arc<file::Folder>,
+    pub folder: Arc<folder::Folder>,
     /// Decides whether there may be a report.
     pub limiter: Arc<Mutex<RateLimiter>>,
     /// Called with the name of each whole report.

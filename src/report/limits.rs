@@ -33,9 +33,6 @@ pub const DAMAGES: usize = 256;
 /// Bytes of a text as the recorder puts it; longer ones are cut, and counted in `dropped`.
 pub const WRITTEN_TEXT_BYTES: usize = 16 << 10;
 
-/// Bytes of a launch's record; one has 320.
-pub(crate) const LAUNCH_BYTES: u64 = 4 << 10;
-
 /// Bytes of the list of files begun, some 20,000 names.
 pub(crate) const LIST_BYTES: u64 = 1 << 20;
 

@@ -11,10 +11,6 @@ pub const WHOLE: &str = "wedjat";
 pub const DAMAGED: &str = "damaged";
 /// Ending of a report that will never be sent.
 pub const REFUSED: &str = "refused";
-/// The ending of an empty file that is kept open for the next crash: no report before its first byte.
-/// Behind that, where it could not be given another name, the next launch does it.
-pub const SPARE: &str = "spare";
-
 /// A file name without heap: a C string in place, at most 95 bytes long.
 #[derive(Debug, Clone, Copy)]
 pub struct Name {

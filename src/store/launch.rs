@@ -6,25 +6,32 @@
 //! pwrite(2), never through a mapping, which a full disk or a file that is cut turns into SIGBUS.
 //! What the app sets about itself is written by a thread of the monitor's; an end by the thread that
 //! ends the process.
+//!
+//! The report of a crash stands behind the record where the process could make no file for it. The next launch gives
+//! it one of its own.
 
 use std::fmt::Write as _;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::platform::file::{File, Folder};
-use crate::platform::{clock, process_id, signals, vitals};
+use crate::platform::file::File;
+use crate::platform::folder::Folder;
+use crate::platform::kept::Kept;
+use crate::platform::{clock, process_id, vitals};
 use crate::report::name::Name;
 
 mod read;
 
-pub(super) use read::ending_of;
 pub(crate) use read::take;
 pub use read::{EndedLaunch, HowEnded, launches};
+pub(super) use read::{ending_of, part};
 
 /// The ending of its name.
 pub(super) const ENDING: &str = "launch";
 /// Words in the file.
 const WORDS: usize = 40;
+/// Its bytes; behind them may stand a report.
+const BYTES: usize = WORDS * 8;
 /// Words in the file before there were those of the control group.
 const FIRST_WORDS: usize = 32;
 /// `wedjatL1`.
@@ -72,24 +79,18 @@ const NO_STATUS: u64 = u64::MAX;
 /// The value of a counter that cannot be read.
 const NOT_COUNTED: u64 = u64::MAX;
 
-/// This process' record, while its monitor is installed. Behind that it stays open, for an exit that may come, until
-/// [`let_go`].
+/// This process' record, while its monitor is installed. Behind that it stays open, for an exit that may come.
 #[derive(Debug)]
 pub(crate) struct LaunchRecord(());
 
 /// Its words.
 static NOW: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
-/// The file that they are written to; null without a record.
-static FILE: AtomicPtr<File> = AtomicPtr::new(std::ptr::null_mut());
-/// Count of threads that use the file at this moment.
-static INSIDE: AtomicU32 = AtomicU32::new(0);
+/// The file that they are written to. It is closed only when another record takes its place.
+static FILE: Kept = Kept::none();
 /// True if words have changed that are not written yet.
 static CHANGED: AtomicBool = AtomicBool::new(false);
 /// True while a thread writes changed words.
 static WRITING: AtomicBool = AtomicBool::new(false);
-/// Letting a record go waits at most so often, a millisecond each, for a thread that writes to it.
-const WAITS: u32 = 100;
-
 /// Returns true if the record is this process', and not a parent's in a child of `fork`. Signal-safe.
 fn is_ours() -> bool {
     NOW[at::PID].load(Ordering::Relaxed) == u64::from(process_id())
@@ -108,21 +109,15 @@ fn write_from(first: usize) -> Option<()> {
     if !is_ours() {
         return None;
     }
-    INSIDE.fetch_add(1, Ordering::SeqCst);
-    // SAFETY: null, or a file that is not freed while INSIDE counts this thread.
-    let file = unsafe { FILE.load(Ordering::SeqCst).as_ref() };
-    let written = file.and_then(|file| {
-        // Of a file that was cut, nothing is left.
-        let is_cut = file.length().ok()? < (WORDS * 8) as u64;
-        write(file, if is_cut { 0 } else { first })
-    });
-    INSIDE.fetch_sub(1, Ordering::SeqCst);
-    written
+    let file = File::of(&FILE);
+    // Of a file that was cut, nothing is left.
+    let is_cut = file.length().ok()? < BYTES as u64;
+    write(&file, if is_cut { 0 } else { first })
 }
 
 /// Writes all words from this one on to `file`. Signal-safe.
 fn write(file: &File, first: usize) -> Option<()> {
-    let mut bytes = [0; WORDS * 8];
+    let mut bytes = [0; BYTES];
     for (into, word) in bytes.chunks_exact_mut(8).zip(&NOW) {
         into.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
     }
@@ -165,7 +160,6 @@ impl LaunchRecord {
             .map_err(io::Error::from_raw_os_error)?;
         if !is_ours() {
             // In a child of `fork`, a thread that it has not may have been at it.
-            INSIDE.store(0, Ordering::SeqCst);
             WRITING.store(false, Ordering::Release);
         }
         for word in &NOW {
@@ -192,7 +186,7 @@ impl LaunchRecord {
                 .for_each(|(to, from)| *to = *from);
             store(at::VERSION + index, u64::from_ne_bytes(word));
         }
-        FILE.store(Box::into_raw(Box::new(file)), Ordering::SeqCst);
+        file.replace(&FILE).map_err(io::Error::from_raw_os_error)?;
         // Only now is it one.
         write_from(0);
         Ok(LaunchRecord(()))
@@ -208,19 +202,23 @@ impl Drop for LaunchRecord {
     }
 }
 
-/// Closes the record of a monitor that is dropped: how the process ends stands in the next one's. For the install.
+/// Takes the record of a monitor that was dropped for one of an earlier launch: how the process ends stands in the next
+/// one's. For the install.
 pub(crate) fn let_go() {
-    let file = FILE.swap(std::ptr::null_mut(), Ordering::SeqCst);
-    for _ in 0..WAITS {
-        if INSIDE.load(Ordering::SeqCst) == 0 {
-            break;
-        }
-        signals::pause(1_000_000);
-    }
-    if INSIDE.load(Ordering::SeqCst) == 0 && !file.is_null() {
-        // SAFETY: it came out of a box in `begin`, it is not read, and never will be.
-        drop(unsafe { Box::from_raw(file) });
-    }
+    File::of(&FILE).unlock();
+}
+
+/// Closes the record: the library that we are part of is unloaded.
+pub(crate) fn close() {
+    File::of(&FILE).close();
+}
+
+/// The record's file, where the report of a crash may stand behind so many bytes; `None` if this process has none any
+/// more. Signal-safe.
+pub(crate) fn room_behind(folder: &Folder) -> Option<(File, u64)> {
+    let file = folder.reopen_for_crash(&FILE).filter(|_| is_ours())?;
+    file.truncate(BYTES as u64).ok()?;
+    Some((file, BYTES as u64))
 }
 
 /// Returns true if a panic has dropped this process' monitor, and none was installed since.
@@ -301,14 +299,19 @@ pub(crate) fn exits(status: Option<i32>, panicked: bool) {
     ends(if panicked { ended::PANIC } else { ended::EXIT });
 }
 
-/// A report of a crash is begun in this folder, or of a panic that aborts. Signal-safe.
+/// A report of a crash is about to be written, or of a panic that aborts. Signal-safe.
 pub(crate) fn crashes(folder: &Folder, panicked: bool) {
     store(at::STATUS, NO_STATUS);
     ends_in(folder, if panicked { ended::PANIC } else { ended::CRASH });
 }
 
-/// The process lives on after what was reported as a crash. Signal-safe.
+/// The process lives on after what was reported as a crash: a report behind the record is taken back. Signal-safe.
 pub(crate) fn goes_on(folder: &Folder) {
+    let file = File::of(&FILE);
+    if is_ours() && file.length().is_ok_and(|length| length > BYTES as u64) {
+        // One that stays is found by the next launch.
+        let _ = file.truncate(BYTES as u64);
+    }
     ends_in(folder, 0);
 }
 
@@ -318,8 +321,11 @@ fn ends_in(folder: &Folder, how: u64) {
     if ends(how).is_none() && is_ours() {
         let [started, launch] = [at::STARTED, at::LAUNCH].map(|at| NOW[at].load(Ordering::Relaxed));
         let name = name(started, launch);
-        let _ = folder.remove(name.as_c_str());
-        let file = folder.create(name.as_c_str());
+        let create = || folder.create(name.as_c_str());
+        let file = create().or_else(|_| {
+            folder.remove(name.as_c_str())?;
+            create()
+        });
         let _ = file.ok().and_then(|file| write(&file, 0));
     }
 }

@@ -1,6 +1,6 @@
 //! Unfinished files of earlier launches, found at install without a look at the whole folder.
 //!
-//! The names stand in a list that every process adds to (`platform/unfinished.rs`). Beside those, the first entries of
+//! The names stand in a list that every process adds to (`store/unfinished.rs`). Beside those, the first entries of
 //! the folder are examined: all of them in a folder of usual size. A file that is in neither, or beyond `MOST`, is left
 //! to the helper thread, which looks at the whole folder.
 
@@ -9,7 +9,7 @@ use std::io;
 use std::time::Instant;
 
 use super::unfinished;
-use super::{PARTIAL, SPARE, ending, launch, spare};
+use super::{PARTIAL, ending, launch};
 use crate::platform::directory::Directory;
 use crate::report::limits;
 
@@ -19,7 +19,7 @@ const MOST_ENTRIES: usize = 1_000;
 const MOST: usize = 32;
 
 /// The endings of files that are not finished.
-const UNFINISHED: [&str; 3] = [PARTIAL, SPARE, launch::ENDING];
+const UNFINISHED: [&str; 2] = [PARTIAL, launch::ENDING];
 
 /// Bounds on the work that is done at once.
 #[derive(Debug, Clone, Copy)]
@@ -75,24 +75,18 @@ fn is_unfinished(name: &str) -> bool {
     ending(name).is_some_and(|ending| UNFINISHED.contains(&ending))
 }
 
-/// Closes the reports that these files belong to and that are not being written, the last ones first.
+/// Closes the reports among these files that are not being written, the last ones first.
 pub(crate) fn close(folder: &Directory, left: &[String], effort: Effort) {
-    let mut reports = BTreeSet::new();
     for (done, name) in left.iter().rev().enumerate() {
-        // One that cannot be named now stays for a later launch.
-        let settled = || spare::settle(folder, name, effort.bytes).unwrap_or(None);
-        reports.extend(match ending(name) {
-            Some(PARTIAL) => Some(name.clone()),
-            Some(SPARE) if !effort.is_spent(done) => settled(),
-            _ => None,
-        });
-    }
-    for (done, partial) in reports.iter().rev().enumerate() {
         if effort.is_spent(done) {
             break;
         }
         // One that cannot be closed now (gone, or not ours to write) stays for a later launch.
-        let _ = super::close_partial(folder, partial, effort.bytes);
+        let _ = match ending(name) {
+            Some(PARTIAL) => super::close_partial(folder, name, effort.bytes).map(drop),
+            Some(launch::ENDING) => launch::part(folder, name, effort.bytes),
+            _ => Ok(()),
+        };
     }
 }
 
@@ -108,7 +102,7 @@ pub(super) fn shorten_list(folder: &Directory) {
 mod tests {
     use super::*;
     use crate::platform::descriptors;
-    use crate::platform::file::Folder;
+    use crate::platform::folder::Folder;
 
     /// In a folder of many files, few entries are looked at, and what this launch began is found.
     #[test]
@@ -123,7 +117,7 @@ mod tests {
         let folder = Folder::new(directory, path).unwrap().with_list(list);
         let names = [
             c"1700000000123456789-0a1b2c3d.launch",
-            c"2024-02-29T23-59-59.987Z-crash-0a1b2c3d.spare",
+            c"2024-02-29T23-59-59.987Z-crash-0a1b2c3d.partial",
             c"2024-02-29T23-59-59.987Z-stall-0a1b2c3d.partial",
         ];
         for name in names {

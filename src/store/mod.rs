@@ -5,9 +5,8 @@
 //! `.partial` that is not locked was left by a process that is gone: [`reports`] cuts it to its last
 //! whole section, closes it with `closed_by: next_launch` and renames it.
 //!
-//! A running process that reports crashes keeps an empty file there, `.spare`, for a crash in which it can open none any
-//! more. It is no report, for readers and for limits alike, before something is written to it; where the process was
-//! denied to rename it then, [`reports`] does it.
+//! A process that can make no file when it crashes writes the report behind its launch's record; [`reports`] gives it a
+//! file of its own.
 //!
 //! A report that is never to be sent again lies there as `.refused`, one of which nothing could be read as `.damaged`.
 //! `.launch` is a launch's record, `.unfinished` the list of files begun.
@@ -19,7 +18,6 @@ pub(crate) mod launch;
 pub(crate) mod left;
 mod out_of_memory;
 mod send;
-mod spare;
 mod tidy;
 pub(crate) mod unfinished;
 
@@ -39,7 +37,7 @@ pub use launch::{EndedLaunch, HowEnded, launches};
 pub use send::{Answer, Sent, send};
 pub(crate) use tidy::{OVERSIZED, Tidying};
 
-pub(crate) use crate::report::name::{DAMAGED, Name, PARTIAL, REFUSED, SPARE, WHOLE};
+pub(crate) use crate::report::name::{DAMAGED, Name, PARTIAL, REFUSED, WHOLE};
 
 /// The launch id of the monitor that runs in this process, in two halves; 0 where none does.
 static LAUNCH: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use super::left::{self, Effort};
-use super::{DAMAGED, Limits, REFUSED, StoredReport, WHOLE, ending, is_own_file, launch, list};
+use super::{DAMAGED, Limits, REFUSED, StoredReport, WHOLE, ending, is_own_file, list};
 use crate::platform::directory::Directory;
-use crate::platform::file::Folder;
+use crate::platform::folder::Folder;
 use crate::platform::forked::{ForkLock, around_forks};
 use crate::report::limits;
 
@@ -85,14 +85,6 @@ fn remove(folder: &Directory, name: &str) {
 /// alone.
 pub(crate) static OVERSIZED: AtomicU64 = AtomicU64::new(0);
 
-/// Most bytes of a file with this ending.
-fn most_bytes(ending: &str) -> u64 {
-    match ending {
-        launch::ENDING => limits::LAUNCH_BYTES,
-        _ => limits::REPORT_BYTES as u64,
-    }
-}
-
 /// Files that are to be removed.
 #[derive(Debug)]
 pub(crate) struct Tidying {
@@ -114,7 +106,7 @@ impl Tidying {
             let (Some(ending), Some(size)) = (ending(&name), directory.own_length(&name)) else {
                 continue;
             };
-            if size > most_bytes(ending) {
+            if size > limits::REPORT_BYTES as u64 {
                 oversized += 1;
             } else if [WHOLE, DAMAGED, REFUSED].contains(&ending) {
                 reports.push((name, size));

@@ -2,7 +2,7 @@
 //! what was left unfinished without looking at every file of the folder.
 //!
 //! It is text: a first line with its kind, then a name a line. Each process that begins a file adds its name, by one
-//! `write` at the end ([`Folder`](crate::platform::file::Folder) does); only [`keep`] takes one off. It is a shortcut
+//! `write` at the end ([`Folder`](crate::platform::folder::Folder) does); only [`keep`] takes one off. It is a shortcut
 //! and no truth: a name may be missing (the disk was full, or [`keep`] came between), most files that are named are
 //! finished, and who can write in the folder can write anything there.
 
@@ -95,7 +95,7 @@ pub(super) fn keep(folder: &Directory, mut is_left: impl FnMut(&str) -> bool) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::platform::file::Folder;
+    use crate::platform::folder::Folder;
 
     #[test]
     fn what_was_added_is_read_until_it_is_finished() {

@@ -7,7 +7,7 @@ use super::crash;
 use super::loss::{LOSSES, LossReason};
 use super::own_time::OWN_TIME;
 use crate::platform::forked::First;
-use crate::platform::{Thread, file, process_id};
+use crate::platform::{Thread, folder, process_id};
 use crate::report::name::Name;
 
 /// Panics that are kept in mind at once, one a thread.
@@ -334,7 +334,7 @@ impl Pending {
     }
 
     /// Removes the reports that the hook wrote, now that a better one stands. Signal-safe.
-    pub fn remove_files(&self, folder: &file::Folder) {
+    pub fn remove_files(&self, folder: &folder::Folder) {
         let earlier = self.note.earlier_report.filter(|_| self.note.nested);
         for name in [self.note.report, earlier].into_iter().flatten() {
             // Already gone is as good.

@@ -15,9 +15,9 @@ pub fn trials() -> Tests {
     let mut all = tests(&[
         ("a_user_who_may_not_write_there_is_reported", other_user),
         ("a_report_that_could_not_be_named_is_named_later", unnamed),
-        ("an_empty_spare_file_is_no_report", no_report),
+        ("no_empty_file_stays_however_an_app_ends", no_empty_file),
         (
-            "a_spare_file_serves_again_after_a_fault_that_is_dealt_with",
+            "a_record_serves_again_after_a_fault_that_is_dealt_with",
             again,
         ),
         (
@@ -45,6 +45,8 @@ pub fn trials() -> Tests {
     all
 }
 
+/// Bytes of a launch's record.
+const RECORD: u64 = 320;
 /// Calls that open files.
 pub const OPEN: [i64; 4] = [libc::SYS_openat, libc::SYS_openat2, OLD_OPEN, OLD_CREATE];
 #[cfg(target_arch = "x86_64")]
@@ -192,6 +194,15 @@ pub fn role(role: &str, folder: &Path) -> bool {
             std::thread::sleep(deadline::PATIENCE);
         }
         ["installs"] => drop(install(folder)),
+        ["exits"] => {
+            let _monitor = install(folder);
+            std::process::exit(0);
+        }
+        ["exits_beside_a_drop"] => {
+            let monitor = install(folder);
+            std::thread::spawn(|| drop(monitor));
+            std::process::exit(0);
+        }
         ["again", renames] => {
             extern "C" fn deals_with_it(_: i32) {}
             // SAFETY: the handler does nothing.
@@ -212,11 +223,8 @@ pub fn role(role: &str, folder: &Path) -> bool {
             let mut now: Vec<PathBuf> = listed.map(|entry| entry.unwrap().path()).collect();
             now.sort();
             assert_eq!(now, before);
-            for spare in now
-                .iter()
-                .filter(|path| path.to_str().unwrap().contains("spare"))
-            {
-                assert_eq!(std::fs::metadata(spare).unwrap().len(), 0);
+            for record in now.iter().filter(|path| path.extension().is_some()) {
+                assert_eq!(std::fs::metadata(record).unwrap().len(), RECORD);
             }
             crash();
         }
@@ -328,45 +336,49 @@ fn other_user() {
 fn unnamed() {
     let ended = play("unnamed");
     assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
-    assert_eq!(endings(&ended.folder.0), ["launch", "spare"]);
+    // It stands behind the record.
+    let record = || {
+        assert_eq!(endings(&ended.folder.0)[0], "launch");
+        let found = files(&ended.folder.0).into_iter();
+        let mut records = found.filter(|path| path.extension().is_some_and(|it| it == "launch"));
+        std::fs::metadata(records.next().unwrap()).unwrap().len()
+    };
+    assert_eq!(endings(&ended.folder.0), ["launch"]);
+    assert!(record() > RECORD);
+    assert_eq!(store::launches(&ended.folder.0).unwrap().len(), 1);
     is_whole(&ended.report());
     assert_eq!(endings(&ended.folder.0), ["launch", "wedjat"]);
+    assert_eq!(record(), RECORD);
 }
 
-fn no_report() {
-    let folder = Folder::new("no_report");
+fn no_empty_file() {
+    let folder = Folder::new("no_empty_file");
     let mut child = command("waits", &folder.0).spawn().unwrap();
     let ready = folder.0.join("ready");
     deadline::until(&mut child, "it is installed", || ready.exists());
-    let spares = ["launch", "spare"];
-    let count = |endings: Vec<String>| {
-        endings
-            .iter()
-            .filter(|ending| spares.contains(&&***ending))
-            .count()
-    };
     // Not for who reads the folder, while the process lives and behind that.
     assert!(store::reports(&folder.0).unwrap().is_empty());
-    assert_eq!(endings(&folder.0), spares);
+    assert_eq!(endings(&folder.0), ["launch"]);
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(store::reports(&folder.0).unwrap().is_empty());
-    assert_eq!(count(endings(&folder.0)), 2, "they are young");
-    let day_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(86_400);
-    for file in files(&folder.0) {
-        std::fs::File::options()
-            .write(true)
-            .open(file)
-            .unwrap()
-            .set_modified(day_ago)
-            .unwrap();
+    std::fs::remove_file(&ready).unwrap();
+    let sizes = |folder: &Path| -> Vec<u64> {
+        let sizes = files(folder)
+            .into_iter()
+            .map(|file| std::fs::metadata(file));
+        sizes.map(|data| data.unwrap().len()).collect()
+    };
+    assert!(!sizes(&folder.0).contains(&0), "{:?}", files(&folder.0));
+    for role in ["installs", "exits", "exits_beside_a_drop"] {
+        for _ in 0..30 {
+            let ended = deadline::status(&mut command(role, &folder.0));
+            assert!(ended.success(), "{role}: {ended:?}");
+        }
+        // The list of files begun, and the record of the last launch.
+        assert_eq!(files(&folder.0).len(), 2, "{role}: {:?}", files(&folder.0));
+        assert!(!sizes(&folder.0).contains(&0), "{role}");
     }
-    assert!(store::reports(&folder.0).unwrap().is_empty());
-    assert_eq!(endings(&folder.0), ["launch"]);
-    // Who uninstalls leaves none.
-    let ended = play("installs");
-    assert!(ended.status.success(), "{}", ended.stderr);
-    assert_eq!(endings(&ended.folder.0), ["launch"]);
 }
 
 fn again() {

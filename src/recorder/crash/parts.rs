@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::cause::Cause;
 use super::{CrashRecorder, CrashWork};
 use crate::capture::{ImageTable, ImagesGuard};
+use crate::platform::folder::Folder;
 use crate::platform::{Thread, ThreadName};
 use crate::recorder::helper::{Helper, Renewals};
 use crate::recorder::work::{self, Work, view};
@@ -31,6 +32,8 @@ pub(super) struct CrashReport<'a> {
     cost: CaptureView<'static>,
     /// Where the first part that was cut off stood.
     cut: Option<&'static str>,
+    /// True once a file of its own was to be made.
+    has_tried: bool,
 }
 
 impl<'a> CrashReport<'a> {
@@ -47,6 +50,7 @@ impl<'a> CrashReport<'a> {
             images: ImageTable::enter(),
             cost: CaptureView::default(),
             cut: None,
+            has_tried: false,
         }
     }
 
@@ -87,21 +91,23 @@ impl<'a> CrashReport<'a> {
         }
     }
 
+    /// Begins it in a file of its own, or behind the launch's record where none can be made.
     fn open(&mut self) {
-        let cause = self.cause.insert(Cause::of(self.crashed));
-        let CrashRecorder {
-            facts,
-            folder,
-            spare,
-            ..
-        } = self.recorder;
-        let (kind, buffers) = (cause.kind(), &mut self.work.work.buffers);
-        let stamp = self.crashed.stamp;
-        // Without a file nothing more is written.
-        let begun = Recording::begin_as(folder, facts, kind, buffers, stamp, spare.as_ref());
-        self.work.recording = begun.ok();
-        if self.work.recording.is_some() {
-            launch::crashes(folder, kind == EventKind::Panic);
+        let kind = self.cause.insert(Cause::of(self.crashed)).kind();
+        let CrashRecorder { facts, folder, .. } = self.recorder;
+        let (buffers, stamp) = (&mut self.work.work.buffers, self.crashed.stamp);
+        launch::crashes(folder, kind == EventKind::Panic);
+        // A sandbox may answer by a fault.
+        if !std::mem::replace(&mut self.has_tried, true) {
+            let create = Folder::create_for_crash;
+            let begun = Recording::begin_as(folder, create, facts, kind, buffers, stamp);
+            self.work.recording = begun.ok();
+        }
+        if self.work.recording.is_none()
+            && let Some((file, start)) = launch::room_behind(folder)
+        {
+            let begun = Recording::begin_in(file, start, facts, kind, buffers, stamp);
+            self.work.recording = begun.ok();
         }
     }
 

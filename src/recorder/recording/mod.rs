@@ -4,6 +4,7 @@
 
 mod stacks;
 
+use std::ffi::CStr;
 use std::time::Duration;
 
 use super::names::Names;
@@ -12,8 +13,8 @@ use super::{Facts, ReportBuffers};
 use crate::capture::ImagesGuard;
 use crate::context::CONTEXT;
 use crate::platform::clock;
-use crate::platform::file::{self, Folder};
-use crate::platform::spare::Spare;
+use crate::platform::file;
+use crate::platform::folder::Folder;
 use crate::report::{
     AppView, CaptureView, ClosedBy, EventKind, EventView, HeadView, LossView, OsView, ReportWriter,
     Sink, SinkError, StallEndView,
@@ -41,6 +42,8 @@ pub(crate) struct Recording {
     id: [u8; 16],
     crc: u32,
     sections: u64,
+    /// Its first byte in the file: behind the launch's record where it could have no file of its own.
+    start: u64,
     /// Bytes of whole sections.
     length: u64,
     /// The last section that did not get through: the disk is full, say.
@@ -49,8 +52,6 @@ pub(crate) struct Recording {
     torn: bool,
     /// True if sections are missing, and the file does not say so.
     is_missing_unsaid: bool,
-    /// The name that it has instead, where it was made beforehand and could not be renamed.
-    misnamed: Option<Name>,
     /// True if it holds images that no frame points into.
     all_images: bool,
     /// The functions that frames lie in, where their names are wanted: never in the report of a crash.
@@ -70,34 +71,47 @@ impl Recording {
             time: clock::realtime(),
             id: fresh_id(),
         };
-        let begun = Recording::begin_as(folder, facts, event.kind, buffers, stamp, None);
+        let begun = Recording::begin_as(folder, Folder::create, facts, event.kind, buffers, stamp);
         let mut recording = begun.inspect_err(|_| LOSSES.count(LossReason::Unwritten))?;
         recording.names = facts.names.then(Names::default);
         recording.event(buffers, event);
         Ok(recording)
     }
 
-    /// Creates the file and writes `head`: by a name that is known before, and in a file that was made before
-    /// where there is one. Signal-safe.
+    /// Its name until it is whole. Signal-safe.
+    fn name_of(kind: EventKind, Stamp { time, id }: Stamp) -> Name {
+        Name::new(time, kind.as_str(), &id, PARTIAL)
+    }
+
+    /// Creates the file by `create` and writes `head`. Signal-safe.
     pub fn begin_as(
         folder: &Folder,
+        create: fn(&Folder, &CStr) -> Result<file::File, i32>,
+        facts: &Facts,
+        kind: EventKind,
+        buffers: &mut ReportBuffers,
+        stamp: Stamp,
+    ) -> Result<Recording, i32> {
+        let name = Recording::name_of(kind, stamp);
+        let file = create(folder, name.as_c_str())?;
+        let begun = Recording::begin_in(file, 0, facts, kind, buffers, stamp);
+        begun.inspect_err(|_| {
+            // One that stays is removed by a later launch.
+            let _ = folder.remove(name.as_c_str());
+        })
+    }
+
+    /// Writes `head` into `file`, from its byte `start` on. Signal-safe.
+    pub fn begin_in(
+        file: file::File,
+        start: u64,
         facts: &Facts,
         kind: EventKind,
         buffers: &mut ReportBuffers,
         Stamp { time, id }: Stamp,
-        spare: Option<&Spare>,
     ) -> Result<Recording, i32> {
         buffers.forget_images();
         let monotonic = clock::monotonic();
-        let name = Name::new(time, kind.as_str(), &id, PARTIAL);
-        let made = spare.and_then(|spare| Some((spare.take()?, Name::of(spare.name()))));
-        let (file, misnamed) = match made {
-            Some((file, name)) => {
-                folder.leave_room();
-                (file, Some(name))
-            }
-            None => (folder.create(name.as_c_str())?, None),
-        };
         let mut recording = Recording {
             file,
             kind,
@@ -105,11 +119,11 @@ impl Recording {
             id,
             crc: 0,
             sections: 0,
+            start,
             length: 0,
             failed: None,
             torn: false,
             is_missing_unsaid: false,
-            misnamed,
             all_images: facts.all_images,
             names: None,
         };
@@ -137,27 +151,8 @@ impl Recording {
             })
         });
         match recording.failed {
-            Some(error) => {
-                // A file that was made beforehand stays, and is empty again.
-                if recording.misnamed.is_none() {
-                    let _ = folder.remove(recording.name().as_c_str());
-                }
-                Err(error.errno)
-            }
-            None => {
-                recording.name_it(folder);
-                Ok(recording)
-            }
-        }
-    }
-
-    /// Gives a file that was made beforehand its report's name; where that is denied, the next launch
-    /// does it. Signal-safe.
-    fn name_it(&mut self, folder: &Folder) {
-        let name = self.name();
-        let may = |from: &Name| folder.rename(from.as_c_str(), name.as_c_str()).is_ok();
-        if self.misnamed.as_ref().is_some_and(may) {
-            self.misnamed = None;
+            Some(error) => Err(error.errno),
+            None => Ok(recording),
         }
     }
 
@@ -188,7 +183,7 @@ impl Recording {
 
     /// Cuts the file to the whole sections that are counted. Signal-safe.
     pub fn settle(&mut self) {
-        self.torn = self.file.truncate(self.length).is_err();
+        self.torn = self.file.truncate(self.start + self.length).is_err();
     }
 
     /// Writes `event`. Signal-safe.
@@ -273,13 +268,12 @@ impl Recording {
             self.settle();
             return Err(error.errno);
         }
-        self.name_it(folder);
-        if self.misnamed.is_some() {
-            return Err(libc::EACCES);
-        }
         let whole = Name::new(self.time, self.kind.as_str(), &self.id, WHOLE);
-        let bytes = self.file.length()?;
-        folder.rename(self.name().as_c_str(), whole.as_c_str())?;
+        let bytes = self.file.length()?.saturating_sub(self.start);
+        // The next launch names one that stands behind a record.
+        if self.start == 0 {
+            folder.rename(self.name().as_c_str(), whole.as_c_str())?;
+        }
         Ok((whole, bytes))
     }
 
@@ -290,6 +284,7 @@ impl Recording {
 
     /// Its present name. Signal-safe.
     pub fn name(&self) -> Name {
-        Name::new(self.time, self.kind.as_str(), &self.id, PARTIAL)
+        let (time, id) = (self.time, self.id);
+        Recording::name_of(self.kind, Stamp { time, id })
     }
 }

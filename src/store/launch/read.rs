@@ -4,13 +4,13 @@ use std::io;
 use std::path::Path;
 use std::time::SystemTime;
 
-use super::{ENDING, FIRST_WORDS, MAGIC, NO_STATUS, NOT_COUNTED, at, ended as stored};
+use super::{BYTES, ENDING, FIRST_WORDS, MAGIC, NO_STATUS, NOT_COUNTED, at, ended as stored};
 use crate::platform::directory::Directory;
 use crate::platform::vitals;
 use crate::platform::vitals::MemoryGroup;
-use crate::report::limits;
-use crate::report::name::is_short_id;
+use crate::report::name::{Name, PARTIAL, WHOLE, is_short_id};
 use crate::report::time::wall;
+use crate::report::{self, EventKind};
 use crate::store::left::Effort;
 use crate::store::out_of_memory::{Now, Was, by_use_alone, out_of_memory};
 use crate::store::{self, HeldFile};
@@ -141,7 +141,7 @@ fn ended(folder: &Directory, records: &[String], effort: Effort, remove: bool) -
             break;
         }
         // One that cannot be read, or whose process is alive, counts for nothing.
-        let Ok(Some(record)) = HeldFile::hold(folder, name, limits::LAUNCH_BYTES) else {
+        let Ok(Some(record)) = HeldFile::hold(folder, name, effort.bytes) else {
             continue;
         };
         let words: Vec<u64> = record
@@ -150,7 +150,7 @@ fn ended(folder: &Directory, records: &[String], effort: Effort, remove: bool) -
             .filter_map(|word| word.try_into().ok().map(u64::from_ne_bytes))
             .collect();
         let ended = read(&words, boot, &now);
-        if remove {
+        if remove && part_held(folder, &record, effort.bytes).is_ok() {
             // One that stays is read once more; one that was never written to has nothing to keep.
             let _ = match ended {
                 Some(_) => folder.remove(name),
@@ -161,6 +161,32 @@ fn ended(folder: &Directory, records: &[String], effort: Effort, remove: bool) -
     }
     found.reverse();
     found
+}
+
+/// Gives the report behind the record of a launch that is over a file of its own.
+pub(in crate::store) fn part(folder: &Directory, name: &str, most: u64) -> io::Result<()> {
+    match HeldFile::hold(folder, name, most)? {
+        Some(record) => part_held(folder, &record, most),
+        None => Ok(()),
+    }
+}
+
+fn part_held(folder: &Directory, record: &HeldFile, most: u64) -> io::Result<()> {
+    let report = record.bytes.get(BYTES..).unwrap_or_default();
+    let is_ours = record.bytes.starts_with(&MAGIC.to_ne_bytes());
+    let Some(origin) = report::edit::origin(report).filter(|_| is_ours) else {
+        return Ok(());
+    };
+    let kind = origin.kind.unwrap_or(EventKind::Crash).as_str();
+    let name = |ending| Name::new(origin.time, kind, &origin.id, ending);
+    let (partial, whole) = (name(PARTIAL), name(WHOLE));
+    // One that is there was made by a launch that died before the next line.
+    if folder.own_length(whole.as_str()).is_none() {
+        folder.write(partial.as_str(), report)?;
+        // One that cannot be closed now stays for a later launch.
+        let _ = store::close_partial(folder, partial.as_str(), most);
+    }
+    record.file.set_len(BYTES as u64)
 }
 
 fn read(words: &[u64], boot: Option<u128>, now: &Now) -> Option<EndedLaunch> {

@@ -1,0 +1,281 @@
+//! The report folder as it was opened at install, with what is kept there for a process that can open nothing, or write
+//! nothing, when it crashes: descriptors, and room on the disk.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use super::descriptors::{self, Opened};
+use super::directory::Directory;
+use super::file::{File, Room, check};
+use super::kept::{FileFacts, Kept, KnownDescriptor};
+use super::{errno, forked, signals};
+
+/// A folder that is written to by descriptor, so that the app may change its working directory, or
+/// its root, without a report going astray.
+#[derive(Debug)]
+pub struct Folder {
+    directory: Directory,
+    /// True if others may write in it, which the app has allowed.
+    is_shared: bool,
+    /// Its path, to make it again if it is removed.
+    path: CString,
+    spares: Spares,
+    /// A file without a name that only takes up room, to be given up when the disk is full.
+    room: Option<Kept>,
+    /// The list of files that were begun, open to be added to.
+    list: Option<Kept>,
+}
+
+impl Folder {
+    /// The folder of a directory at `path`, once a file was created, written and removed in it.
+    pub fn new(directory: Directory, path: &Path) -> io::Result<Folder> {
+        let is_shared = directory.others(path)?.is_some();
+        let spares = Spares::of(directory.fd.known());
+        let folder = Folder {
+            directory,
+            is_shared,
+            path: CString::new(path.as_os_str().as_bytes())?,
+            spares,
+            room: None,
+            list: None,
+        };
+        forked::install();
+        let from = io::Error::from_raw_os_error;
+        let file = folder.create_unnamed(".probe").map_err(from)?;
+        file.write(b"wedjat").map_err(from)?;
+        Ok(folder)
+    }
+
+    /// Has the names of files that are begun added to this list.
+    #[must_use]
+    pub fn with_list(mut self, list: Option<Opened>) -> Folder {
+        let list = list.and_then(|list| list.try_clone().ok());
+        self.list = list.and_then(|list| Kept::new(list.into()).ok());
+        self
+    }
+
+    /// Keeps so many bytes of the disk for the report of a crash, if the file system can.
+    #[must_use]
+    pub fn with_room(mut self, bytes: u32) -> Folder {
+        if bytes > 0
+            && let Ok(file) = self.create_unnamed(".reserve")
+            && file.allocate(bytes)
+        {
+            self.room = Kept::new(file.into_owned()).ok();
+        }
+        self
+    }
+
+    /// The folder itself.
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// A file that has no name any more.
+    fn create_unnamed(&self, front: &str) -> Result<File, i32> {
+        let id = u128::from_be_bytes(super::random::id());
+        let name = CString::new(format!("{front}-{id:032x}")).map_err(|_| libc::EINVAL)?;
+        let file = self.create_unlocked(&name, None)?;
+        self.remove(&name)?;
+        Ok(file)
+    }
+
+    /// Creates `name`, which must not be there, and locks it. The error is an `errno`.
+    ///
+    /// What stands in the way is helped as far as can be: spare descriptors are given up, a folder that was removed is
+    /// made again.
+    ///
+    /// Signal-safe.
+    pub fn create(&self, name: &CStr) -> Result<File, i32> {
+        self.create_locked(name, None)
+    }
+
+    /// As [`Folder::create`]; the room on the disk that is kept is given up for this file. Signal-safe.
+    pub fn create_for_crash(&self, name: &CStr) -> Result<File, i32> {
+        self.create_locked(name, self.room())
+    }
+
+    /// What `kept` is open on, to be written to as a file of [`Folder::create_for_crash`]; `None` where it was closed or
+    /// has no name any more. Signal-safe.
+    pub fn reopen_for_crash(&self, kept: &Kept) -> Option<File> {
+        let file = kept.known();
+        let (_, has_name) = file.length().ok()?;
+        self.leave_room();
+        has_name.then(|| File::borrowed(file, self.room()))
+    }
+
+    fn create_locked(&self, name: &CStr, room: Option<KnownDescriptor>) -> Result<File, i32> {
+        let file = self.create_unlocked(name, room)?;
+        // A folder on a file system without locks still takes reports. Another launch may hold the
+        // lock for a moment, to see whether the file's writer is gone.
+        for _ in 0..LOCK_TRIES {
+            if file.lock() || errno() != libc::EWOULDBLOCK {
+                break;
+            }
+            signals::pause(1_000_000);
+        }
+        self.note(name);
+        Ok(file)
+    }
+
+    fn create_unlocked(&self, name: &CStr, kept: Option<KnownDescriptor>) -> Result<File, i32> {
+        const FLAGS: i32 = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
+        let open = || {
+            let fd = descriptors::open_at(self.directory.fd.get()?, name, FLAGS, 0o600);
+            if fd < 0 { Err(errno()) } else { Ok(fd) }
+        };
+        let mut room = Room::of(kept);
+        let fd = loop {
+            match open() {
+                Err(error) if room.make(error, self.directory.fd.known()) => {}
+                Err(libc::EMFILE | libc::ENFILE) if self.spares.give_up() => break open()?,
+                Err(libc::ENOENT | libc::EBADF) => {
+                    self.make_again()?;
+                    break open()?;
+                }
+                other => break other?,
+            }
+        };
+        self.spares.leave_room(fd);
+        File::new(fd, kept)
+    }
+
+    /// Gives up the spare descriptors where the process could not open two files more: the writer of a
+    /// report has yet to read of threads and memory. Signal-safe.
+    fn leave_room(&self) {
+        if let Ok(fd) = self.directory.fd.get() {
+            self.spares.leave_room(fd);
+        }
+    }
+
+    fn room(&self) -> Option<KnownDescriptor> {
+        self.room.as_ref().map(Kept::known)
+    }
+
+    /// Adds to the list that the next launch is to look at this file. Signal-safe.
+    pub fn note(&self, name: &CStr) {
+        let mut line = [b'\n'; 128];
+        let name = name.to_bytes();
+        let room = line.get_mut(..name.len());
+        let Some(room) = room.filter(|room| room.len() < 127) else {
+            return;
+        };
+        room.copy_from_slice(name);
+        if let Some(Ok(fd)) = self.list.as_ref().map(Kept::get) {
+            // SAFETY: an open descriptor, and bytes of that length. One write, so that the lines of two
+            // processes do not mix.
+            unsafe { libc::write(fd, line.as_ptr().cast(), name.len() + 1) };
+        }
+    }
+
+    /// Makes the folder and its parents where they were when it was opened, unless they are there, and
+    /// from now on means that one.
+    fn make_again(&self) -> Result<(), i32> {
+        let mut part = [0u8; libc::PATH_MAX as usize];
+        let path = self.path.as_bytes();
+        for (at, &byte) in path.iter().enumerate() {
+            if byte == b'/' && at > 0 {
+                // SAFETY: `part` ends with a 0 as long as the path is shorter than it, which the
+                // system saw to when it opened it.
+                unsafe { libc::mkdir(part.as_ptr().cast(), 0o700) };
+            }
+            *part.get_mut(at).ok_or(libc::ENAMETOOLONG)? = byte;
+        }
+        // SAFETY: a C string, and a descriptor that was just opened and has no other owner.
+        let new = unsafe {
+            libc::mkdir(self.path.as_ptr(), 0o700);
+            let new = descriptors::open(&self.path, libc::O_RDONLY | libc::O_DIRECTORY);
+            if new < 0 {
+                return Err(errno());
+            }
+            OwnedFd::from_raw_fd(new)
+        };
+        if !self.is_shared && FileFacts::of(new.as_raw_fd())?.others().is_some() {
+            // Another file may have been put in its place since the look.
+            return Err(libc::EACCES);
+        }
+        self.directory.fd.replace(new)
+    }
+
+    /// Renames `from` to `to`, both in this folder. The error is an `errno`.
+    ///
+    /// Signal-safe.
+    pub fn rename(&self, from: &CStr, to: &CStr) -> Result<(), i32> {
+        let fd = self.directory.fd.get()?;
+        // SAFETY: both names are C strings and the descriptor is open.
+        check(unsafe { libc::renameat(fd, from.as_ptr(), fd, to.as_ptr()) })?;
+        if !to.to_bytes().ends_with(b".wedjat") {
+            self.note(to);
+        }
+        Ok(())
+    }
+
+    /// Removes `name`. The error is an `errno`.
+    ///
+    /// Signal-safe.
+    pub fn remove(&self, name: &CStr) -> Result<(), i32> {
+        // SAFETY: `name` is a C string and the descriptor is open.
+        check(unsafe { libc::unlinkat(self.directory.fd.get()?, name.as_ptr(), 0) })
+    }
+}
+
+/// Times that the lock of a new file is tried.
+const LOCK_TRIES: u32 = 20;
+
+/// Descriptors that are given up when the process has no other left: one for a report, one each for what its writer, the
+/// helper and the watchdog read meanwhile.
+#[derive(Debug)]
+struct Spares {
+    numbers: [AtomicI32; 4],
+    of: KnownDescriptor,
+}
+
+impl Spares {
+    /// Duplicates of this one: as many as the process may have.
+    fn of(of: KnownDescriptor) -> Spares {
+        Spares {
+            numbers: std::array::from_fn(|_| AtomicI32::new(duplicate(of.number))),
+            of,
+        }
+    }
+
+    /// Gives them up, for good; whether there were any. Signal-safe.
+    fn give_up(&self) -> bool {
+        let mut any = false;
+        for number in &self.numbers {
+            let number = number.swap(-1, Ordering::AcqRel);
+            let spare = KnownDescriptor { number, ..self.of };
+            any |= spare.get().is_ok();
+            spare.close();
+        }
+        any
+    }
+
+    /// Gives them up where the process could not open two files more. `fd` is any that is open. Signal-safe.
+    fn leave_room(&self, fd: RawFd) {
+        let tried = [duplicate(fd), duplicate(fd)];
+        for &number in tried.iter().filter(|&&number| number >= 0) {
+            // SAFETY: one that was just made.
+            unsafe { libc::close(number) };
+        }
+        if tried.contains(&-1) {
+            self.give_up();
+        }
+    }
+}
+
+impl Drop for Spares {
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}
+
+/// Another descriptor for the same; -1 where the process may have no more.
+fn duplicate(fd: RawFd) -> RawFd {
+    // SAFETY: takes no memory; of what is no descriptor there is no duplicate.
+    unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) }
+}
