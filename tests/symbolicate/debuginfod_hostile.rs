@@ -328,6 +328,56 @@ fn a_damaged_file_in_the_cache_is_fetched_again() {
 
 /// No server gets a request unless the environment names one: whatever goes to the web goes through this proxy.
 #[test]
+fn a_folder_that_others_may_write_in_is_not_used() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+    let folder = tempfile::tempdir().unwrap();
+    let (bytes, report) = program(folder.path(), 0);
+    let id: String = report.images[0]
+        .id
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let served = bytes.clone();
+    let (url, requests) = server(move |_, stream| ok(stream, &served));
+    let cache = folder.path().join("it's shared");
+    let mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for inner in [false, true] {
+        let kept = cache.join(&id);
+        std::fs::create_dir_all(&kept).unwrap();
+        // What others have put there would name the frame.
+        std::fs::write(kept.join("debuginfo"), &bytes).unwrap();
+        let wide = if inner { &kept } else { &cache };
+        mode(wide, 0o777);
+        let before = requests.lock().unwrap().len();
+        let outcome = ask(&[&url], &cache, &report);
+        assert_eq!(outcome.name, None);
+        let [why] = &outcome.failures[..] else {
+            panic!("{:?}", outcome.failures)
+        };
+        assert!(
+            why.contains("may be written by others (chmod go-w"),
+            "{why}"
+        );
+        assert_eq!(requests.lock().unwrap().len(), before, "nobody is queried");
+        mode(wide, 0o755);
+        assert!(ask(&[&url], &cache, &report).name.is_some());
+        std::fs::remove_dir_all(&cache).unwrap();
+    }
+    // It is made for this user alone; another user's file in it is fetched anew.
+    assert!(ask(&[&url], &cache, &report).name.is_some());
+    assert_eq!(std::fs::metadata(&cache).unwrap().mode() & 0o777, 0o700);
+    let path = cache.join(&id).join("debuginfo");
+    if chown(&path, Some(65_534), None).is_ok() {
+        let before = requests.lock().unwrap().len();
+        assert!(ask(&[&url], &cache, &report).name.is_some());
+        assert_eq!(requests.lock().unwrap().len(), before + 1);
+        assert_ne!(std::fs::metadata(&path).unwrap().uid(), 65_534);
+    }
+}
+
+#[test]
 fn no_request_is_made_unless_the_environment_names_a_server() {
     let folder = tempfile::tempdir().unwrap();
     let (_, report) = program(folder.path(), 0);

@@ -2,7 +2,8 @@
 //!
 //! The protocol is `GET SERVER/buildid/HEX/debuginfo`, as elfutils' debuginfod(8) has it. Files are
 //! kept in elfutils' own cache folder layout, so that what gdb fetched is not fetched again; as there,
-//! an empty file means that no server had it a short while ago.
+//! an empty file means that no server had it a short while ago. A folder that others may write in is neither read nor
+//! written to: no server is queried then.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use super::object_file;
+use super::{object_file, own};
 use crate::symbolicate::frame::hex;
 use crate::symbolicate::lock;
 
@@ -32,7 +33,7 @@ pub struct Debuginfod {
     timeout: Duration,
     max_size: u64,
     watch: Option<Watch>,
-    /// Servers that could not be reached.
+    /// Servers that could not be reached, and folders that others may write in.
     silent: Arc<Mutex<HashSet<String>>>,
 }
 
@@ -147,7 +148,20 @@ impl Debuginfod {
         let hex = hex(id);
         let folder = self.cache.join(&hex);
         let path = folder.join("debuginfo");
-        if let Ok(meta) = fs::metadata(&path) {
+        let others = [&self.cache, &folder].into_iter().find_map(|folder| {
+            let error = own::check_folder(folder).err()?;
+            (error.kind() != io::ErrorKind::NotFound).then_some(error)
+        });
+        if let Some(error) = others {
+            let why = format!("{error}; no server is queried");
+            if lock(&self.silent).insert(why.clone()) {
+                self.failed("debuginfod", &why);
+            }
+            return None;
+        }
+        let kept = fs::symlink_metadata(&path).ok();
+        let kept = kept.filter(|meta| meta.is_file() && !own::is_strangers(meta));
+        if let Some(meta) = kept {
             // A damaged file, whatever its origin, is fetched again.
             if meta.len() > 0 && check(&path, id).is_ok() {
                 return Some(path);
@@ -187,9 +201,9 @@ impl Debuginfod {
             }
         }
         // A file that is there and is not a debug file of that build is not ours to empty.
-        let is_free = fs::symlink_metadata(&path)
-            .map_or(true, |meta| super::own::is_own(&meta) && meta.len() == 0);
-        if all_answered && is_free && fs::create_dir_all(&folder).is_ok() {
+        let is_free =
+            fs::symlink_metadata(&path).map_or(true, |meta| own::is_own(&meta) && meta.len() == 0);
+        if all_answered && is_free && own::make_folder(&folder).is_ok() {
             let miss = fs::File::options().append(true).create(true).open(&path);
             let _ = miss.and_then(|file| file.set_modified(SystemTime::now()));
         }
@@ -222,7 +236,7 @@ impl Debuginfod {
         if of.is_some_and(|bytes| bytes > self.max_size) {
             return Ok(self.failed(url, &too_large()));
         }
-        fs::create_dir_all(folder)?;
+        own::make_folder(folder)?;
         let count = COUNTER.fetch_add(1, Relaxed);
         let temporary = folder.join(format!("debuginfo.{}-{count}.new", std::process::id()));
         let result = (|| {

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 fn user() -> u32 {
@@ -55,6 +55,12 @@ pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
         }
         () => Ok(()),
     }
+}
+
+/// Makes a folder, and its parents where they are missing, for this user alone.
+pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
+    let mut maker = fs::DirBuilder::new();
+    maker.recursive(true).mode(0o700).create(path)
 }
 
 /// The device and number of a file or folder, which no other shares.

@@ -7,7 +7,6 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use crate::symbolicate::files::own;
@@ -34,20 +33,15 @@ fn check(folder: &Path, place: &Path) -> io::Result<()> {
     own::check_folder(place)
 }
 
-fn make_folder(folder: &Path) -> io::Result<()> {
-    let mut maker = fs::DirBuilder::new();
-    maker.recursive(true).mode(0o700).create(folder)
-}
-
 /// The folder for a cache in `folder`; made and marked if it is missing.
 pub(super) fn make(folder: &Path) -> io::Result<PathBuf> {
-    make_folder(folder)?;
+    own::make_folder(folder)?;
     own::check_folder(folder)?;
     if mark(folder)? {
         return Ok(folder.to_owned());
     }
     let within = folder.join(WITHIN);
-    make_folder(&within)?;
+    own::make_folder(&within)?;
     check(folder, &within)?;
     if mark(&within)? {
         return Ok(within);
