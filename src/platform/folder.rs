@@ -3,10 +3,9 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicI32, Ordering};
 
 use super::descriptors::{self, Opened};
 use super::directory::Directory;
@@ -23,7 +22,9 @@ pub struct Folder {
     is_shared: bool,
     /// Its path, to make it again if it is removed.
     path: CString,
-    spares: Spares,
+    /// Descriptors that are given up when the process has no other left: one for a report, one each for what its writer,
+    /// the helper and the watchdog read meanwhile.
+    spares: [Kept; 4],
     /// A file without a name that only takes up room, to be given up when the disk is full.
     room: Option<Kept>,
     /// The list of files that were begun, open to be added to.
@@ -34,7 +35,7 @@ impl Folder {
     /// The folder of a directory at `path`, once a file was created, written and removed in it.
     pub fn new(directory: Directory, path: &Path) -> io::Result<Folder> {
         let is_shared = directory.others(path)?.is_some();
-        let spares = Spares::of(directory.fd.known());
+        let spares = std::array::from_fn(|_| directory.fd.duplicate());
         let folder = Folder {
             directory,
             is_shared,
@@ -132,7 +133,7 @@ impl Folder {
         let fd = loop {
             match open() {
                 Err(error) if room.make(error, self.directory.fd.known()) => {}
-                Err(libc::EMFILE | libc::ENFILE) if self.spares.give_up() => break open()?,
+                Err(libc::EMFILE | libc::ENFILE) if self.give_up_spares() => break open()?,
                 Err(libc::ENOENT | libc::EBADF) => {
                     self.make_again()?;
                     break open()?;
@@ -140,16 +141,27 @@ impl Folder {
                 other => break other?,
             }
         };
-        self.spares.leave_room(fd);
+        self.leave_room();
         File::new(fd, kept)
     }
 
     /// Gives up the spare descriptors where the process could not open two files more: the writer of a
     /// report has yet to read of threads and memory. Signal-safe.
     fn leave_room(&self) {
-        if let Ok(fd) = self.directory.fd.get() {
-            self.spares.leave_room(fd);
+        let tried = [(); 2].map(|()| self.directory.fd.duplicate());
+        if tried.iter().any(|one| one.get().is_err()) {
+            self.give_up_spares();
         }
+    }
+
+    /// Gives up the spare descriptors, for good; false where there were none. Signal-safe.
+    fn give_up_spares(&self) -> bool {
+        let mut any = false;
+        for spare in self.spares.iter().map(Kept::take) {
+            any |= spare.get().is_ok();
+            spare.close();
+        }
+        any
     }
 
     fn room(&self) -> Option<KnownDescriptor> {
@@ -225,57 +237,3 @@ impl Folder {
 
 /// Times that the lock of a new file is tried.
 const LOCK_TRIES: u32 = 20;
-
-/// Descriptors that are given up when the process has no other left: one for a report, one each for what its writer, the
-/// helper and the watchdog read meanwhile.
-#[derive(Debug)]
-struct Spares {
-    numbers: [AtomicI32; 4],
-    of: KnownDescriptor,
-}
-
-impl Spares {
-    /// Duplicates of this one: as many as the process may have.
-    fn of(of: KnownDescriptor) -> Spares {
-        Spares {
-            numbers: std::array::from_fn(|_| AtomicI32::new(duplicate(of.number))),
-            of,
-        }
-    }
-
-    /// Gives them up, for good; whether there were any. Signal-safe.
-    fn give_up(&self) -> bool {
-        let mut any = false;
-        for number in &self.numbers {
-            let number = number.swap(-1, Ordering::AcqRel);
-            let spare = KnownDescriptor { number, ..self.of };
-            any |= spare.get().is_ok();
-            spare.close();
-        }
-        any
-    }
-
-    /// Gives them up where the process could not open two files more. `fd` is any that is open. Signal-safe.
-    fn leave_room(&self, fd: RawFd) {
-        let tried = [duplicate(fd), duplicate(fd)];
-        for &number in tried.iter().filter(|&&number| number >= 0) {
-            // SAFETY: one that was just made.
-            unsafe { libc::close(number) };
-        }
-        if tried.contains(&-1) {
-            self.give_up();
-        }
-    }
-}
-
-impl Drop for Spares {
-    fn drop(&mut self) {
-        self.give_up();
-    }
-}
-
-/// Another descriptor for the same; -1 where the process may have no more.
-fn duplicate(fd: RawFd) -> RawFd {
-    // SAFETY: takes no memory; of what is no descriptor there is no duplicate.
-    unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) }
-}

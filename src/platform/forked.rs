@@ -3,36 +3,19 @@
 //!
 //! A lock by flock(2) belongs to the open file, which the child shares: while it lived, the next launch would take a
 //! report whose writer was killed for one that is being written. Therefore the child closes each such descriptor;
-//! values that it copied find that it is not theirs any more ([`Kept`](super::kept::Kept)).
+//! values that it copied find that it is not theirs any more ([`Kept`]).
 
 use std::cell::UnsafeCell;
-use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use super::kept::KnownDescriptor;
+use super::kept::{Kept, KnownDescriptor};
 use super::signals;
 
 /// Files that are open at a time, at most: the launch's record, reports of a stall, a crash, a panic and
 /// of load, live ones, and what an install tries. One that finds no place is shared as before.
 const SLOTS: usize = 16;
-const FREE: RawFd = -1;
-/// It is being filled in.
-const TAKEN: RawFd = -2;
-
-struct ForkSlot {
-    number: AtomicI32,
-    device: AtomicU64,
-    inode: AtomicU64,
-}
-
-static OPEN: [ForkSlot; SLOTS] = [const {
-    ForkSlot {
-        number: AtomicI32::new(FREE),
-        device: AtomicU64::new(0),
-        inode: AtomicU64::new(0),
-    }
-}; SLOTS];
+static OPEN: [Kept; SLOTS] = [const { Kept::none() }; SLOTS];
 
 /// Makes children of `fork` give up the descriptors and locks that they must not keep, from now on. Not signal-safe.
 pub fn install() {
@@ -45,39 +28,17 @@ pub fn install() {
 
 /// Keeps this open descriptor from children of `fork` until [`no_longer`]. Signal-safe.
 pub(super) fn keep_from_children(known: KnownDescriptor) {
-    for slot in &OPEN {
-        let free = slot
-            .number
-            .compare_exchange(FREE, TAKEN, Ordering::AcqRel, Ordering::Relaxed);
-        if free.is_ok() {
-            slot.device.store(known.device, Ordering::Relaxed);
-            slot.inode.store(known.inode, Ordering::Relaxed);
-            slot.number.store(known.number, Ordering::Release);
-            return;
-        }
-    }
+    OPEN.iter().any(|slot| slot.claim(known));
 }
 
 /// This descriptor is about to be closed. Signal-safe.
 pub(super) fn no_longer(known: KnownDescriptor) {
-    for slot in &OPEN {
-        let (number, order) = (known.number, Ordering::AcqRel);
-        let _ = slot
-            .number
-            .compare_exchange(number, FREE, order, Ordering::Relaxed);
-    }
+    OPEN.iter().for_each(|slot| slot.release(known.number));
 }
 
 /// Signal-safe.
 extern "C" fn give_up() {
-    for slot in &OPEN {
-        let known = KnownDescriptor {
-            number: slot.number.swap(FREE, Ordering::AcqRel),
-            device: slot.device.load(Ordering::Relaxed),
-            inode: slot.inode.load(Ordering::Relaxed),
-        };
-        known.close();
-    }
+    OPEN.iter().for_each(|slot| slot.take().close());
 }
 
 /// A flag that tells the first caller from all later ones. Unlike `Once`, whose other callers wait, it cannot leave a

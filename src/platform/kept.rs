@@ -140,6 +140,11 @@ impl FileFacts {
     }
 }
 
+/// No descriptor.
+const NONE: RawFd = -1;
+/// One that is being filled in.
+const CLAIMED: RawFd = -2;
+
 /// Owns a descriptor; closes it when dropped, unless it was closed elsewhere.
 #[derive(Debug)]
 pub struct Kept {
@@ -152,7 +157,7 @@ impl Kept {
     /// Owns none yet.
     pub const fn none() -> Kept {
         Kept {
-            number: AtomicI32::new(-1),
+            number: AtomicI32::new(NONE),
             device: AtomicU64::new(0),
             inode: AtomicU64::new(0),
         }
@@ -162,11 +167,43 @@ impl Kept {
     pub fn new(fd: OwnedFd) -> Result<Kept, i32> {
         let known = KnownDescriptor::of(fd.as_raw_fd())?;
         let _ = fd.into_raw_fd();
-        Ok(Kept {
-            number: AtomicI32::new(known.number),
-            device: AtomicU64::new(known.device),
-            inode: AtomicU64::new(known.inode),
-        })
+        let kept = Kept::none();
+        kept.claim(known);
+        Ok(kept)
+    }
+
+    /// Owns another descriptor for the same; none where the process may have no more. Signal-safe.
+    pub(super) fn duplicate(&self) -> Kept {
+        let (kept, mut known) = (Kept::none(), self.known());
+        // SAFETY: takes no memory; of what is no descriptor there is no duplicate.
+        known.number = unsafe { libc::fcntl(known.number, libc::F_DUPFD_CLOEXEC, 3) };
+        kept.claim(known);
+        kept
+    }
+
+    /// Owns this descriptor, if it owns none; false otherwise. Signal-safe.
+    pub(super) fn claim(&self, known: KnownDescriptor) -> bool {
+        let (free, order) = (&self.number, Ordering::AcqRel);
+        let is_free = free.compare_exchange(NONE, CLAIMED, order, Ordering::Relaxed);
+        if is_free.is_ok() {
+            self.device.store(known.device, Ordering::Relaxed);
+            self.inode.store(known.inode, Ordering::Relaxed);
+            self.number.store(known.number, Ordering::Release);
+        }
+        is_free.is_ok()
+    }
+
+    /// Gives up the descriptor of this number, if it owns it. Signal-safe.
+    pub(super) fn release(&self, number: RawFd) {
+        let order = Ordering::AcqRel;
+        let _ = (self.number).compare_exchange(number, NONE, order, Ordering::Relaxed);
+    }
+
+    /// Gives up what it owns. Signal-safe.
+    pub(super) fn take(&self) -> KnownDescriptor {
+        let known = self.known();
+        let number = self.number.swap(NONE, Ordering::AcqRel);
+        KnownDescriptor { number, ..known }
     }
 
     /// Its number; `EBADF` where it was closed elsewhere. Signal-safe.
