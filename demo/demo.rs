@@ -4,7 +4,7 @@
 //! `cargo run --package demo --profile demo`
 
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -22,7 +22,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             .ok_or("--crash needs the folder of the reports")?;
         return crash(directory.as_ref());
     }
-    let directory = std::env::temp_dir().join(format!("wedjat-demo-{}", std::process::id()));
+    // An app's reports stay, as `~/.local/state/myapp/reports`; those of a demo are no longer needed.
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let directory = home.unwrap_or_default().join(".local/state/wedjat-demo");
+    let directory = directory.join(std::process::id().to_string());
     let result = run(&directory);
     std::fs::remove_dir_all(&directory)?;
     result

@@ -90,7 +90,8 @@ fn hex(bytes: &[u8]) -> String {
 
 /// The first process leaves a report; a server is busy once, and takes it then.
 fn show() -> Result<(), Box<dyn Error>> {
-    let folder = std::env::temp_dir().join(format!("wedjat-upload-{}", std::process::id()));
+    let home = std::env::var_os("HOME").map(std::path::PathBuf::from);
+    let folder = home.unwrap_or_default().join(".local/state/wedjat-upload");
     leave_a_report(&folder)?;
     let server = TcpListener::bind("127.0.0.1:0")?;
     let url = format!("http://{}/reports", server.local_addr()?);

@@ -6,6 +6,7 @@
 #include <wedjat.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 static void pause_ms(long ms) {
@@ -26,15 +27,32 @@ static void on_report(const char *path, void *data) {
   printf("a stall was reported: %s\n", path);
 }
 
+/* A folder of the user's own: never the temporary one, in which anybody may put what he likes. */
+static void find_folder(char *folder, size_t size) {
+  const char *home = getenv("HOME"), *state = getenv("XDG_STATE_HOME");
+  if (!home) home = ".";
+#ifdef __APPLE__
+  state = NULL;
+  const char *below = "Library/Application Support";
+#else
+  const char *below = ".local/state";
+#endif
+  if (state && *state)
+    snprintf(folder, size, "%s/app-in-c/reports", state);
+  else
+    snprintf(folder, size, "%s/%s/app-in-c/reports", home, below);
+}
+
 static void reload_catalogue(void) { pause_ms(400); }
 
 int main(void) {
-  char error[256] = "";
+  char error[256] = "", folder[4096];
+  find_folder(folder, sizeof folder);
   wedjat_options options = {0};
   options.size = sizeof options;
   options.name = "AppInC";
   options.version = "1.0";
-  options.directory = "reports";
+  options.directory = folder;
   options.stall = true;
   options.crash = true;
   options.on_report = on_report;
@@ -47,7 +65,7 @@ int main(void) {
   if (wedjat_previous_launch(monitor, &before) && !before.is_clean) {
     printf("version %s did not end well\n", before.app_version);
   }
-  wedjat_send("reports", print_it, NULL, NULL);
+  wedjat_send(folder, print_it, NULL, NULL);
 
   wedjat_heartbeat heart = wedjat_get_heartbeat(monitor);
   wedjat_launched(monitor);

@@ -2,8 +2,10 @@
 #include <wedjat.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <iostream>
 #include <memory>
+#include <string>
 #include <thread>
 
 struct Uninstall {
@@ -24,13 +26,25 @@ private:
 
 static void pause(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
+/// A folder of the user's own: never the temporary one, in which anybody may put what he likes.
+static std::string folder() {
+  const auto variable = [](const char *name) { const char *value = std::getenv(name); return std::string(value ? value : ""); };
+#ifdef __APPLE__
+  return variable("HOME") + "/Library/Application Support/app-in-cpp/reports";
+#else
+  const auto state = variable("XDG_STATE_HOME");
+  return (state.empty() ? variable("HOME") + "/.local/state" : state) + "/app-in-cpp/reports";
+#endif
+}
+
 int main() {
   char error[256] = "";
+  const auto reports = folder();
   wedjat_options options{};
   options.size = sizeof options;
   options.name = "AppInCpp";
   options.version = "1.0";
-  options.directory = "reports";
+  options.directory = reports.c_str();
   options.stall = true;
   options.crash = true;
   options.on_stall = [](const wedjat_stall_event *event, void *) {

@@ -6,8 +6,8 @@ use wedjat::{Monitor, Stall};
 
 /// Reports go to the folder that the environment names (`REPORTS`), and their paths to standard output.
 pub fn install() -> Monitor {
-    // The temporary folder itself is everybody's, which `install` refuses.
-    let own = || std::env::temp_dir().join("wedjat-loops");
+    let home = std::env::var_os("HOME").map(std::path::PathBuf::from);
+    let own = || home.unwrap_or_default().join(".local/state/wedjat-loops");
     let folder = std::env::var_os("REPORTS").map_or_else(own, Into::into);
     Monitor::builder("loops", "1")
         .directory(folder)
