@@ -1,13 +1,12 @@
-//! A report being put together from another layout's parts.
+//! A report being put together from another layout's parts; from a tree of sampled stacks, each path with its share.
 
 use std::time::Duration;
 
 use super::{Fields, LAST_EXCEPTION, Layout, UNSAID};
 use crate::report::{
-    Damage, DamageKind, Event, Found, Frame, Image, Memory, Reading, Report, Sample, StallEnd,
-    Thread, Value, limits,
+    Damage, DamageKind, Event, Found, Frame, Image, Reading, Report, Sample, StallEnd, Thread,
+    limits,
 };
-use crate::symbolicate::recorded::FRAME_FIELDS;
 
 /// No image of which the end is not known is taken to be larger.
 const IMAGE_BYTES: u64 = 256 << 20;
@@ -97,11 +96,10 @@ impl Draft {
 
     /// Adds the stack of the exception that nothing caught: all of its frames are return addresses, the first one
     /// too, since what recorded it had been called.
-    pub fn last_exception(&mut self, frames: Vec<Frame>) {
+    pub fn last_exception(&mut self, thread: Thread) {
         self.thread(Thread {
             name: Some(LAST_EXCEPTION.into()),
-            frames,
-            ..Thread::default()
+            ..thread
         });
         let last = self.report.threads.last_mut();
         if let Some(first) = last.and_then(|thread| thread.frames.first_mut()) {
@@ -118,18 +116,6 @@ impl Draft {
         });
     }
 
-    /// The device's memory, in bytes, as far as it is known.
-    pub fn device_memory(&mut self, total: Option<u64>, free: Option<u64>) {
-        if total.is_some() || free.is_some() {
-            let memory = Memory {
-                device_total: total,
-                device_free: free,
-                ..Memory::default()
-            };
-            self.report.vitals.get_or_insert_default().memory = Some(memory);
-        }
-    }
-
     /// The report; what was not understood goes into a section of the layout's name.
     pub fn finish(mut self, layout: Layout, left: Fields) -> Reading {
         if self.report.event.is_none() {
@@ -137,12 +123,8 @@ impl Draft {
         }
         let left = left.into_value();
         self.report.unknown.push((layout.as_str().to_owned(), left));
-        if self
-            .report
-            .threads
-            .iter()
-            .all(|thread| thread.frames.is_empty())
-        {
+        let mut threads = self.report.threads.iter();
+        if threads.all(|thread| thread.frames.is_empty()) {
             self.damage(DamageKind::Section, 0, "there are no frames in it");
         }
         Reading {
@@ -169,20 +151,54 @@ pub(super) fn frame(pc: u64, image: Option<u32>, name: Option<String>) -> Frame 
     }
 }
 
-/// Keeps the fields of single frames that were not taken: in the thread, as an object for each frame that had some.
-pub(super) fn keep_frames(thread: &mut Thread, left: Vec<(usize, Fields)>) {
-    let kept: Vec<Value> = left
-        .into_iter()
-        .filter(|(_, fields)| !fields.is_empty())
-        .map(|(index, fields)| {
-            let mut entries = vec![(Value::Text("frame".into()), Value::Unsigned(index as u64))];
-            if let Value::Map(rest) = fields.into_value() {
-                entries.extend(rest);
-            }
-            Value::Map(entries)
-        })
-        .collect();
-    if !kept.is_empty() {
-        thread.extra.push((FRAME_FIELDS.into(), Value::Array(kept)));
+/// A node of a tree of sampled stacks; its parent stands before it.
+pub(super) struct Node {
+    pub parent: Option<usize>,
+    /// Samples that went through here.
+    pub count: u64,
+    pub frame: Frame,
+    /// The first of its samples, where the report numbers them.
+    pub first: Option<u64>,
+}
+
+/// The stacks that ended in each node, innermost frame first, and how often. In the order of time,
+/// where the report numbers samples.
+pub(super) fn stacks(nodes: &[Node], interval: u64) -> Vec<Sample> {
+    let mut own: Vec<u64> = nodes.iter().map(|node| node.count).collect();
+    for node in nodes {
+        if let Some(parent) = node.parent {
+            own[parent] = own[parent].saturating_sub(node.count);
+        }
+    }
+    let mut room = limits::FRAMES;
+    let mut samples = Vec::new();
+    for (at, node) in nodes.iter().enumerate().filter(|(at, _)| own[*at] > 0) {
+        let mut frames = Vec::new();
+        let mut next = Some(at);
+        while let Some(at) = next.filter(|_| frames.len() < room) {
+            frames.push(nodes[at].frame.clone());
+            next = nodes[at].parent;
+        }
+        room -= frames.len();
+        if frames.is_empty() {
+            break;
+        }
+        samples.push(Sample {
+            at: Duration::from_nanos(node.first.unwrap_or(0).saturating_mul(interval)),
+            count: own[at],
+            frames,
+            ..Sample::default()
+        });
+    }
+    samples.sort_by_key(|sample| sample.at);
+    samples
+}
+
+/// Gives a thread the stack that was seen most often.
+pub(super) fn put_heaviest(thread: &mut Thread, samples: &[Sample]) {
+    // Of those seen equally often, the first.
+    let heaviest = samples.iter().rev().max_by_key(|sample| sample.count);
+    if let Some(heaviest) = heaviest {
+        thread.frames.clone_from(&heaviest.frames);
     }
 }

@@ -2,68 +2,82 @@
 //! `stacktrace.frames` (outermost first) and `registers`, images in `debug_meta`, the rest in
 //! `contexts`.
 
-use super::draft::{Draft, frame, keep_frames};
+use super::draft::Draft;
 use super::fields::{Fields, unsigned};
-use super::{Layout, UNSAID, values};
-use crate::report::time::wall;
-use crate::report::{EventKind, Image, Reading, Signal, Thread, Value};
+use super::parts::{HeadPaths, ThreadPaths, joined, registers};
+use super::{Layout, UNSAID};
+use crate::report::{EventKind, Image, Reading, Thread, Value};
 use crate::symbolicate::frame::image_file_name;
 use crate::symbolicate::symbolicator::is_system;
 
+const HEAD: HeadPaths = HeadPaths {
+    id: "event_id",
+    time: "timestamp",
+    name: "contexts.app.app_name|contexts.app.app_identifier",
+    version: "contexts.app.app_version",
+    build: "contexts.app.app_build",
+    os_name: "contexts.os.name",
+    os_version: "contexts.os.version",
+    os_build: "contexts.os.build",
+    device: "contexts.device.model",
+    arch: "contexts.device.arch",
+    memory: "contexts.device.memory_size",
+    free_memory: "contexts.device.free_memory",
+    ..HeadPaths::NONE
+};
+
 pub(super) fn read(mut event: Fields) -> Reading {
     let mut draft = Draft::default();
-    head(&mut draft, &mut event);
-    let mut meta = event.object("debug_meta");
-    for image in meta.list("images") {
-        let image = image_of(Fields::of(image));
-        draft.image(image);
-    }
-    event.keep("debug_meta", meta);
-    draft.index_images();
+    draft.head(&mut event, &HEAD);
+    draft.images(event.list("debug_meta.images"));
     name(&mut draft, &mut event);
-    let mut thrown = values_of(&mut event, "exception")
-        .into_iter()
-        .map(Fields::of);
     // Of a chain of exceptions the last is the one that was not caught.
-    let mut exception = thrown.next_back().unwrap_or_default();
+    let mut thrown = event.list("exception.values|exception");
+    let mut exception = Fields::of(thrown.pop().unwrap_or_default());
     what(&mut draft, &mut exception, &mut event);
     let stack = exception.take("stacktrace");
     let thread_id = exception.take("thread_id");
     let mut has_stack = false;
-    for (index, thread) in values_of(&mut event, "threads").into_iter().enumerate() {
+    let threads = event.list("threads.values|threads");
+    for (index, thread) in threads.into_iter().enumerate() {
         let mut fields = Fields::of(thread);
-        let id = fields.take("id").or_else(|| fields.take("uuid"));
-        let mut thread = Thread {
-            id: id.as_ref().and_then(unsigned).unwrap_or(index as u64),
-            name: fields.text("name"),
-            crashed: fields.bool("crashed").unwrap_or(false),
-            main: fields.bool("main").unwrap_or(index == 0),
-            ..Thread::default()
-        };
+        let id = fields.take("id|uuid");
+        let main = fields.bool("main").unwrap_or(index == 0);
         let own = fields.take("stacktrace");
+        let paths = ThreadPaths {
+            name: "name",
+            crashed: "crashed",
+            ..ThreadPaths::default()
+        };
+        let mut thread = draft.thread_of(fields, &paths);
+        thread.id = id.as_ref().and_then(unsigned).unwrap_or(index as u64);
+        thread.main = main;
         let about = thread.crashed || (thread_id.is_some() && id == thread_id);
         let own = own.or_else(|| stack.clone().filter(|_| about));
         has_stack |= about && own.is_some();
-        thread.extra = fields.into_extra();
-        put_stack(&mut thread, own);
-        add(&mut draft, thread);
+        add(&mut draft, thread, own);
     }
     if !has_stack && stack.is_some() {
-        let mut thread = Thread {
+        let thread = Thread {
             crashed: true,
             main: draft.report.threads.is_empty(),
             ..Thread::default()
         };
-        put_stack(&mut thread, stack);
-        add(&mut draft, thread);
+        add(&mut draft, thread, stack);
     }
     event.keep("exception", exception);
     draft.finish(Layout::Event, event)
 }
 
-/// Adds a thread. If its registers say that it stood elsewhere, its first frame is a caller's, too: the one
-/// that the link register names.
-fn add(draft: &mut Draft, thread: Thread) {
+/// Adds a thread with its stack. If its registers say that it stood elsewhere, its first frame is a caller's, too: the
+/// one that the link register names.
+fn add(draft: &mut Draft, mut thread: Thread, stack: Option<Value>) {
+    let mut stack = Fields::of(stack.unwrap_or_default());
+    let frames = stack.list("frames");
+    thread.registers = registers(stack.object("registers"));
+    thread.extra.extend(stack.into_extra());
+    // Outermost first in these.
+    draft.put_frames(&mut thread, frames.into_iter().rev());
     let is_pc = |name: &str| matches!(name, "pc" | "rip" | "eip");
     let pc = thread.registers.iter().find(|(name, _)| is_pc(name));
     let pc = pc.map(|(_, pc)| *pc);
@@ -100,64 +114,25 @@ fn name(draft: &mut Draft, event: &mut Fields) {
         && let Some((_, version)) = parts
     {
         let (version, build) = version.split_once('+').unwrap_or((version, version));
-        app.version = super::ips::joined(Some(version.to_owned()), Some(build.to_owned()));
+        app.version = joined(Some(version.to_owned()), Some(build.to_owned()));
     }
     if let Some(release) = release {
         app.extra.push(("release".into(), Value::Text(release)));
     }
 }
 
-/// `{"values": […]}`, or the array alone.
-fn values_of(event: &mut Fields, key: &str) -> Vec<Value> {
-    match event.take(key) {
-        Some(Value::Array(values)) => values,
-        Some(value) => Fields::of(value).list("values"),
-        None => Vec::new(),
-    }
-}
-
-fn head(draft: &mut Draft, event: &mut Fields) {
-    let mut contexts = event.object("contexts");
-    let (mut os, mut device) = (contexts.object("os"), contexts.object("device"));
-    let mut app = contexts.object("app");
-    let head = &mut draft.report.head;
-    head.id = values::report_id(&event.text("event_id").unwrap_or_default());
-    head.time = wall(match event.take("timestamp") {
-        Some(Value::Text(text)) => values::time(&text).unwrap_or(0),
-        Some(Value::Unsigned(n)) => n.saturating_mul(1_000_000_000),
-        Some(Value::Float(f)) if f >= 0.0 => (f * 1e9) as u64,
-        _ => 0,
-    });
-    let name = app.text("app_name").or_else(|| app.text("app_identifier"));
-    head.app.name = name.unwrap_or_default();
-    head.app.version = super::ips::joined(app.text("app_version"), app.text("app_build"));
-    head.os.name = os.text("name").unwrap_or_default();
-    head.os.version = os.text("version").unwrap_or_default();
-    head.os.build = os.text("build");
-    head.device = device.text("model");
-    head.arch = values::arch(&device.text("arch").unwrap_or_default());
-    draft.device_memory(
-        device.unsigned("memory_size"),
-        device.unsigned("free_memory"),
-    );
-    contexts.keep("os", os);
-    contexts.keep("device", device);
-    contexts.keep("app", app);
-    event.keep("contexts", contexts);
-}
-
 fn what(draft: &mut Draft, exception: &mut Fields, event: &mut Fields) {
-    let mut mechanism = exception.object("mechanism");
-    // Newer ones put these under `meta`, with other names.
-    let mut meta = mechanism.object("meta");
-    let mut posix = mechanism.object("posix_signal");
-    if posix.is_empty() {
-        posix = meta.object("signal");
-    }
     let kind = exception.text("type");
-    let level = event.text("level");
-    let fault = mechanism.unsigned("relevant_address");
-    let handled = mechanism.bool("handled");
+    // Newer ones put these under `meta`, with other names.
+    let posix = |key| format!("mechanism.posix_signal.{key}|mechanism.meta.signal.{key}");
+    let number = exception.unsigned(&posix("signal"));
+    let number = number.or_else(|| exception.unsigned(&posix("number")));
+    let name = exception.text(&posix("name"));
+    if let Some(signal) = draft.signal(number, name, kind.as_deref()) {
+        signal.code = exception.signed(&posix("code")).unwrap_or(0);
+        signal.code_name = exception.text(&posix("code_name"));
+        signal.address = exception.unsigned("mechanism.relevant_address");
+    }
     let facts = draft.event();
     facts.kind = match kind.as_deref() {
         Some(kind) if kind.starts_with("EXC_") || kind.starts_with("SIG") => EventKind::Crash,
@@ -165,74 +140,11 @@ fn what(draft: &mut Draft, exception: &mut Fields, event: &mut Fields) {
         Some(_) => EventKind::Exception,
         None => EventKind::Crash,
     };
-    facts.fatal = level.as_deref() == Some("fatal") || handled == Some(false);
+    let is_caught = exception.bool("mechanism.handled") != Some(false);
+    facts.fatal = event.text("level").as_deref() == Some("fatal") || !is_caught;
     facts.message = exception.text("value");
-    let number = posix
-        .unsigned("signal")
-        .or_else(|| posix.unsigned("number"));
-    let name = posix
-        .text("name")
-        .or_else(|| number.and_then(values::signal_name).map(str::to_owned));
-    let name = name.or_else(|| values::signal_of_exception(kind.as_deref()?).map(str::to_owned));
-    if let Some(name) = name {
-        facts.signal = Some(Signal {
-            number: number.unwrap_or_else(|| values::signal_number(&name)),
-            name,
-            code: posix.signed("code").unwrap_or(0),
-            code_name: posix.text("code_name"),
-            address: fault,
-            extra: Vec::new(),
-        });
-    }
     facts.name = kind;
-    mechanism.keep("posix_signal", posix);
-    mechanism.keep("meta", meta);
-    exception.keep("mechanism", mechanism);
 }
-
-fn image_of(mut fields: Fields) -> Image {
-    let cpu = fields.unsigned("cpu_type").unwrap_or(0);
-    let subtype = fields.unsigned("cpu_subtype").unwrap_or(0);
-    let id = fields.text("uuid").or_else(|| fields.text("debug_id"));
-    Image {
-        name: fields
-            .text("name")
-            .or_else(|| fields.text("code_file"))
-            .unwrap_or_default(),
-        id: values::id(&id.unwrap_or_default()),
-        base: fields.unsigned("image_addr").unwrap_or(0),
-        stated: fields.unsigned("image_vmaddr").unwrap_or(0),
-        size: fields.unsigned("image_size").unwrap_or(0),
-        arch: fields
-            .text("arch")
-            .or(values::mach_arch(cpu, subtype).map(str::to_owned)),
-        extra: fields.into_extra(),
-        ..Image::default()
-    }
-}
-
-fn put_stack(thread: &mut Thread, stack: Option<Value>) {
-    let Some(stack) = stack else {
-        return;
-    };
-    let mut stack = Fields::of(stack);
-    let mut left = Vec::new();
-    // Outermost first in these.
-    for (at, value) in stack.list("frames").into_iter().rev().enumerate() {
-        let mut fields = Fields::of(value);
-        let pc = fields.unsigned("instruction_addr").unwrap_or(0);
-        let name = fields.text("function");
-        thread.frames.push(frame(pc, None, name));
-        left.push((at, fields));
-    }
-    let registers = stack.object("registers").into_extra().into_iter();
-    thread.registers = registers
-        .filter_map(|(name, value)| Some((name, unsigned(&value)?)))
-        .collect();
-    thread.extra.extend(stack.into_extra());
-    keep_frames(thread, left);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

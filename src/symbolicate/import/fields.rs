@@ -2,9 +2,10 @@
 
 use crate::report::{Extra, Value};
 
-/// An object whose known fields are taken out one by one.
+/// An object whose known fields are taken out one by one, by their paths: `os.build` is `build` in the object `os`; of
+/// several, as `os.build|version`, the first that is there counts. Case does not.
 #[derive(Debug, Default)]
-pub(super) struct Fields(Vec<(String, Value)>);
+pub(super) struct Fields(Vec<(Value, Value)>);
 
 /// Values kept for later programs may nest so deep; the report format itself allows 32.
 const KEPT_DEPTH: usize = 24;
@@ -12,97 +13,95 @@ const KEPT_DEPTH: usize = 24;
 impl Fields {
     /// The fields of an object; of any other value none.
     pub fn of(value: Value) -> Fields {
-        let Value::Map(entries) = value else {
-            return Fields::default();
-        };
-        let key = |key| match key {
-            Value::Text(text) => text,
-            other => format!("{other:?}"),
-        };
-        Fields(entries.into_iter().map(|(k, v)| (key(k), v)).collect())
-    }
-
-    /// The parts of a text that were not understood: its labels, other lines, and the header in front of it.
-    pub fn of_text(labels: Vec<(String, String)>, rest: Vec<String>, header: Fields) -> Fields {
-        let text = |(key, value)| (key, Value::Text(value));
-        let mut left = Fields(labels.into_iter().map(text).collect());
-        if !rest.is_empty() {
-            let lines = rest.into_iter().map(Value::Text).collect();
-            left.keep("text", Fields::one("lines", Value::Array(lines)));
+        match value {
+            Value::Map(entries) => Fields(entries),
+            _ => Fields::default(),
         }
-        left.keep("header", header);
-        left
     }
 
     pub fn has(&self, key: &str) -> bool {
-        self.0.iter().any(|(k, _)| k == key)
+        self.0.iter().any(|(known, _)| is(known, key))
     }
 
-    pub fn take(&mut self, key: &str) -> Option<Value> {
-        let at = self.0.iter().position(|(k, _)| k == key)?;
-        Some(self.0.remove(at).1)
+    /// A text that stays where it is.
+    pub fn peek(&self, key: &str) -> Option<&str> {
+        let (_, value) = self.0.iter().find(|(known, _)| is(known, key))?;
+        match value {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub fn take(&mut self, paths: &str) -> Option<Value> {
+        self.first(paths, Ok)
     }
 
     /// A text; numbers are as good.
-    pub fn text(&mut self, key: &str) -> Option<String> {
-        match self.take(key)? {
-            Value::Text(text) => Some(text),
-            Value::Unsigned(n) => Some(n.to_string()),
-            Value::Signed(n) => Some(n.to_string()),
-            other => self.back(key, other),
-        }
+    pub fn text(&mut self, paths: &str) -> Option<String> {
+        self.first(paths, |value| match value {
+            Value::Text(text) => Ok(text),
+            Value::Unsigned(n) => Ok(n.to_string()),
+            Value::Signed(n) => Ok(n.to_string()),
+            other => Err(other),
+        })
     }
 
     /// An integer that is not negative: a number, or a text of decimal or (behind `0x`) hexadecimal
     /// digits.
-    pub fn unsigned(&mut self, key: &str) -> Option<u64> {
-        let value = self.take(key)?;
-        match unsigned(&value) {
-            Some(n) => Some(n),
-            None => self.back(key, value),
-        }
+    pub fn unsigned(&mut self, paths: &str) -> Option<u64> {
+        self.first(paths, |value| unsigned(&value).ok_or(value))
     }
 
-    pub fn signed(&mut self, key: &str) -> Option<i64> {
-        match self.take(key)? {
-            Value::Signed(n) => Some(n),
+    pub fn signed(&mut self, paths: &str) -> Option<i64> {
+        self.first(paths, |value| match value {
+            Value::Signed(n) => Ok(n),
             // The bits are what counts: Mach codes are printed either way.
-            Value::Unsigned(n) => Some(n as i64),
-            other => self.back(key, other),
-        }
+            Value::Unsigned(n) => Ok(n as i64),
+            other => Err(other),
+        })
     }
 
-    pub fn bool(&mut self, key: &str) -> Option<bool> {
-        match self.take(key)? {
-            Value::Bool(b) => Some(b),
-            Value::Unsigned(n @ (0 | 1)) => Some(n == 1),
-            other => self.back(key, other),
-        }
+    pub fn bool(&mut self, paths: &str) -> Option<bool> {
+        self.first(paths, |value| match value {
+            Value::Bool(is) => Ok(is),
+            Value::Unsigned(n @ (0 | 1)) => Ok(n == 1),
+            other => Err(other),
+        })
     }
 
-    pub fn list(&mut self, key: &str) -> Vec<Value> {
-        match self.take(key) {
-            Some(Value::Array(values)) => values,
-            other => other
-                .and_then(|other| self.back(key, other))
-                .unwrap_or_default(),
-        }
+    pub fn list(&mut self, paths: &str) -> Vec<Value> {
+        let found = self.first(paths, |value| match value {
+            Value::Array(values) => Ok(values),
+            other => Err(other),
+        });
+        found.unwrap_or_default()
     }
 
-    pub fn object(&mut self, key: &str) -> Fields {
-        match self.take(key) {
-            Some(value @ Value::Map(_)) => Fields::of(value),
-            other => other
-                .and_then(|other| self.back(key, other))
-                .unwrap_or_default(),
-        }
+    pub fn object(&mut self, paths: &str) -> Fields {
+        let found = self.first(paths, |value| match value {
+            Value::Map(entries) => Ok(Fields(entries)),
+            other => Err(other),
+        });
+        found.unwrap_or_default()
     }
 
-    /// Puts what is left of an object that was taken back where it was.
+    /// Takes out what `read` makes of the value at the first path where it can; what it gives back stays.
+    fn first<T>(&mut self, paths: &str, read: impl Fn(Value) -> Result<T, Value>) -> Option<T> {
+        let mut paths = paths.split('|');
+        paths.find_map(|path| first_at(&mut self.0, path, &read))
+    }
+
+    /// Puts what is left of an object that was taken back.
     pub fn keep(&mut self, key: &str, left: Fields) {
-        if !left.is_empty() {
-            self.0.push((key.to_owned(), left.into_value()));
+        if !left.0.is_empty() {
+            self.0
+                .push((Value::Text(key.to_owned()), Value::Map(left.0)));
         }
+    }
+
+    /// Adds a field.
+    pub fn push(&mut self, key: &str, value: Value) {
+        self.0.push((Value::Text(key.to_owned()), value));
     }
 
     pub fn is_empty(&self) -> bool {
@@ -111,28 +110,63 @@ impl Fields {
 
     /// The fields that were not taken.
     pub fn into_extra(self) -> Extra {
-        self.0
-            .into_iter()
-            .map(|(key, value)| (key, shallow(value, KEPT_DEPTH)))
+        let key = |key| match key {
+            Value::Text(text) => text,
+            other => format!("{other:?}"),
+        };
+        let entries = self.0.into_iter();
+        entries
+            .map(|(k, value)| (key(k), shallow(value, KEPT_DEPTH)))
             .collect()
     }
 
     /// One field.
     pub fn one(key: &str, value: Value) -> Fields {
-        Fields(vec![(key.to_owned(), value)])
+        Fields(vec![(Value::Text(key.to_owned()), value)])
+    }
+
+    /// The fields that were not taken, however deep they nest.
+    pub fn into_raw(self) -> Value {
+        Value::Map(self.0)
     }
 
     /// The fields that were not taken, as an object.
     pub fn into_value(self) -> Value {
-        let entries = self.into_extra().into_iter();
-        Value::Map(entries.map(|(k, v)| (Value::Text(k), v)).collect())
+        shallow(self.into_raw(), KEPT_DEPTH + 1)
     }
+}
 
-    fn back<T>(&mut self, key: &str, value: Value) -> Option<T> {
-        if value != Value::Nil {
-            self.0.push((key.to_owned(), value));
+fn is(known: &Value, key: &str) -> bool {
+    matches!(known, Value::Text(known) if known.eq_ignore_ascii_case(key))
+}
+
+fn first_at<T>(
+    entries: &mut Vec<(Value, Value)>,
+    path: &str,
+    read: &impl Fn(Value) -> Result<T, Value>,
+) -> Option<T> {
+    let (key, below) = path
+        .split_once('.')
+        .map_or((path, None), |(key, below)| (key, Some(below)));
+    let at = entries.iter().position(|(known, _)| is(known, key))?;
+    if let Some(below) = below {
+        let Value::Map(inner) = &mut entries[at].1 else {
+            return None;
+        };
+        let found = first_at(inner, below, read);
+        if inner.is_empty() {
+            entries.remove(at);
         }
-        None
+        return found;
+    }
+    let (key, value) = entries.remove(at);
+    match read(value) {
+        Ok(found) => Some(found),
+        Err(Value::Nil) => None,
+        Err(other) => {
+            entries.insert(at, (key, other));
+            None
+        }
     }
 }
 
@@ -152,12 +186,10 @@ fn shallow(value: Value, depth: usize) -> Value {
         Value::Array(values) => {
             Value::Array(values.into_iter().map(|v| shallow(v, depth - 1)).collect())
         }
-        Value::Map(entries) => Value::Map(
-            entries
-                .into_iter()
-                .map(|(k, v)| (k, shallow(v, depth - 1)))
-                .collect(),
-        ),
+        Value::Map(entries) => {
+            let entries = entries.into_iter();
+            Value::Map(entries.map(|(k, v)| (k, shallow(v, depth - 1))).collect())
+        }
         other => other,
     }
 }

@@ -180,10 +180,8 @@ impl JsonReader<'_> {
 
     fn number(&mut self) -> Result<Value, &'static str> {
         let start = self.at;
-        while matches!(
-            self.peek(),
-            Some(b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9')
-        ) {
+        let is_part = |c: u8| c.is_ascii_digit() || b"-+.eE".contains(&c);
+        while self.peek().is_some_and(is_part) {
             self.at += 1;
         }
         // A number at the very end may have lost digits.
@@ -206,10 +204,9 @@ impl JsonReader<'_> {
         self.at += 1;
         let mut text: Vec<u8> = Vec::new();
         loop {
-            let run = self.bytes[self.at..]
-                .iter()
-                .position(|&c| c == b'"' || c == b'\\')
-                .ok_or("it ends here")?;
+            let mut rest = self.bytes[self.at..].iter();
+            let run = rest.position(|&c| c == b'"' || c == b'\\');
+            let run = run.ok_or("it ends here")?;
             text.extend(&self.bytes[self.at..self.at + run]);
             self.at += run + 1;
             if self.bytes[self.at - 1] == b'"' {
@@ -255,10 +252,8 @@ impl JsonReader<'_> {
     }
 
     fn hex(&mut self) -> Result<u32, &'static str> {
-        let digits = self
-            .bytes
-            .get(self.at + 1..self.at + 5)
-            .ok_or("it ends here")?;
+        let digits = self.bytes.get(self.at + 1..self.at + 5);
+        let digits = digits.ok_or("it ends here")?;
         let digits = std::str::from_utf8(digits).map_err(|_| "there is no such escape")?;
         let code = u32::from_str_radix(digits, 16).map_err(|_| "there is no such escape")?;
         self.at += 5;

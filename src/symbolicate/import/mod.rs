@@ -23,22 +23,20 @@
 //! A caller's address is a return address in all of them: only the first frame of a thread is looked
 //! up as it is. No layout says how a frame was found: [`UNSAID`].
 
+mod call_tree;
 mod crash_text;
 mod draft;
 mod event;
 mod fields;
 mod ips;
 mod json;
-mod kernel_panic;
 mod kscrash;
-mod labels;
+mod lines;
 mod metrickit;
+mod parts;
 mod plcrash;
-mod protobuf;
-mod sample;
-mod samples;
-mod spindump;
 mod stackshot;
+mod text;
 mod values;
 
 use std::borrow::Cow;
@@ -161,22 +159,29 @@ pub fn detect(bytes: &[u8]) -> Option<Layout> {
 
 /// The layout of a text for people.
 fn text_layout(text: &[u8]) -> Option<Layout> {
-    if sample::is_one(text) {
+    let front = &text[..text.len().min(1 << 16)];
+    if call_tree::is_sample(front) {
         return Some(Layout::Sample);
     }
-    if spindump::is_one(text) {
+    if call_tree::is_spindump(front) {
         return Some(Layout::Spindump);
     }
-    crash_text::is_one(text).then_some(Layout::CrashText)
+    crash_text::is_one(front).then_some(Layout::CrashText)
+}
+
+/// Returns true if a line of the text begins with this, but for spaces.
+fn starts_a_line(text: &[u8], with: &[u8]) -> bool {
+    let mut lines = text.split(|c| *c == b'\n');
+    lines.any(|line| line.trim_ascii_start().starts_with(with))
 }
 
 /// Reads the text that `file` ends with, which `header` may stand in front of.
 fn read_text(file: &[u8], text: &[u8], header: Fields) -> Option<Reading> {
     let (lines, dedented) = (LineNumbers::new(file, text), dedented(text));
+    let dedented = String::from_utf8_lossy(&dedented);
     Some(match text_layout(text)? {
-        Layout::Spindump => spindump::read(&dedented, header, lines),
-        Layout::Sample => sample::read(&dedented, header, lines),
-        _ => crash_text::read(&dedented, header, lines),
+        Layout::CrashText => crash_text::read(&dedented, header, lines),
+        layout => call_tree::read(&dedented, header, lines, layout),
     })
 }
 
@@ -215,10 +220,9 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, Error> {
     let mut note = |found: Option<(usize, &'static str)>| {
         damage.extend(found.map(|(at, what)| Damage {
             offset: (skipped + at) as u64,
-            kind: if what == "it ends here" {
-                DamageKind::Cut
-            } else {
-                DamageKind::Garbage
+            kind: match what {
+                "it ends here" => DamageKind::Cut,
+                _ => DamageKind::Garbage,
             },
             message: format!("the JSON can't be read on: {what}; all before is kept"),
         }));
@@ -234,27 +238,31 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, Error> {
                         .ok_or_else(|| nothing(first.end, "there is no JSON value"))?;
                     let is_whole = body.damage.is_none();
                     note(body.damage);
-                    let body_fields = Fields::of(body.value);
-                    if kernel_panic::is_one(&body_fields) {
-                        vec![kernel_panic::read(header, body_fields)]
-                    } else if stackshot::is_one(&body_fields) {
-                        vec![stackshot::read(header, body_fields)]
-                    } else if is_whole && !body_fields.has("threads") {
+                    let mut fields = Fields::of(body.value);
+                    let (is_panic, is_hang) =
+                        (stackshot::is_panic(&fields), stackshot::is_hang(&fields));
+                    if !(is_panic || is_hang) && is_whole && !fields.has("threads") {
                         return Err(nothing(first.end, "there are no stacks"));
-                    } else {
-                        vec![ips::read(header, body_fields)]
                     }
+                    fields.keep("header", header);
+                    vec![match (is_panic, is_hang) {
+                        (true, _) => stackshot::read_panic(fields),
+                        (_, true) => stackshot::read_hang(fields),
+                        _ => ips::read(fields),
+                    }]
                 }
                 // Other kinds of `.ips` have text behind the header.
                 Some(_) if text_layout(rest).is_some() => {
                     read_text(bytes, rest, header).into_iter().collect()
                 }
                 // A body that someone cut the header off.
-                _ if header.has("threads") => vec![ips::read(Fields::default(), header)],
+                _ if header.has("threads") => vec![ips::read(header)],
                 Some(_) => return Err(nothing(first.end, "there is no crash report")),
                 None => {
                     note(Some((text.len(), "it ends here")));
-                    vec![ips::read(header, Fields::default())]
+                    let mut fields = Fields::default();
+                    fields.keep("header", header);
+                    vec![ips::read(fields)]
                 }
             }
         }
@@ -333,15 +341,10 @@ impl LineNumbers<'_> {
 /// Text without the spaces that all its lines begin with where it was pasted into another: as many as stand
 /// before the first label. Lines keep their numbers.
 fn dedented(text: &[u8]) -> Cow<'_, [u8]> {
+    #[rustfmt::skip]
     const LABELS: [&[u8]; 8] = [
-        b"Incident Identifier:",
-        b"CrashReporter Key:",
-        b"Hardware Model:",
-        b"Process:",
-        b"Date/Time:",
-        b"OS Version:",
-        b"Exception Type:",
-        b"Command:",
+        b"Incident Identifier:", b"CrashReporter Key:", b"Hardware Model:", b"Process:",
+        b"Date/Time:", b"OS Version:", b"Exception Type:", b"Command:",
     ];
     let indent = |line: &[u8]| line.len() - line.trim_ascii_start().len();
     let is_label = |line: &&[u8]| {

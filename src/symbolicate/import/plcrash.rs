@@ -1,17 +1,123 @@
 //! PLCrashReporter's `.plcrash`: seven letters, a version byte, and the message `CrashReport` of its
-//! `crash_report.proto`, whose field numbers stand here.
+//! `crash_report.proto`, read by a table of its fields as if it were JSON.
+//!
+//! Generated readers of Protocol Buffers give nothing of a message that was cut, and drop what they don't know; a report
+//! must give what stands before the cut, and keep the rest.
 
-use super::draft::{Draft, frame};
+use super::draft::Draft;
 use super::fields::Fields;
-use super::protobuf::{Message, Wire};
+use super::parts::{HeadPaths, ThreadPaths};
 use super::{Layout, values};
-use crate::report::time::wall;
-use crate::report::{
-    Cpu, DamageKind, EventKind, Extra, Frame, Image, Reading, Signal, Thread, Value, Vitals,
-};
+use crate::report::{Cpu, DamageKind, EventKind, Frame, Reading, Thread, Value};
+use crate::symbolicate::frame::hex;
 
 /// `plcrash` and the version.
 const HEADER: usize = 8;
+
+/// The kind of a field.
+enum WireKind {
+    Number,
+    Text,
+    /// Bytes, as hexadecimal digits.
+    Id,
+    Message(Schema),
+    /// A message of which nothing else is kept.
+    Known(Schema),
+    /// Any number of these.
+    Messages(Schema),
+    Numbers,
+    /// Kept as it is.
+    Raw,
+}
+use WireKind::{Id, Known, Message, Messages, Number, Numbers, Raw, Text};
+
+/// The fields of a message, by their numbers.
+type Schema = &'static [(u64, &'static str, WireKind)];
+
+const REPORT: Schema = &[
+    (1, "system", Message(SYSTEM)),
+    (2, "application", Message(APPLICATION)),
+    (3, "threads", Messages(THREAD)),
+    (4, "images", Messages(IMAGE)),
+    (5, "exception", Known(EXCEPTION)),
+    (6, "signal", Message(SIGNAL)),
+    (7, "process", Message(PROCESS)),
+    (8, "machine", Message(MACHINE)),
+    (9, "info", Message(INFO)),
+    (10, "custom_data", Raw),
+];
+const SYSTEM: Schema = &[
+    (1, "operating_system", Number),
+    (2, "os_version", Text),
+    (3, "architecture", Number),
+    (4, "timestamp", Number),
+    (5, "os_build", Text),
+];
+const APPLICATION: Schema = &[
+    (1, "identifier", Text),
+    (2, "version", Text),
+    (3, "marketing_version", Text),
+];
+const THREAD: Schema = &[
+    (1, "number", Number),
+    (2, "frames", Messages(FRAME)),
+    (3, "crashed", Number),
+    (4, "registers", Messages(REGISTER)),
+];
+const FRAME: Schema = &[
+    (3, "instruction_addr", Number),
+    (6, "symbol", Known(SYMBOL)),
+];
+const SYMBOL: Schema = &[(1, "name", Text)];
+const REGISTER: Schema = &[(1, "name", Text), (2, "value", Number)];
+const IMAGE: Schema = &[
+    (1, "base", Number),
+    (2, "size", Number),
+    (3, "name", Text),
+    (4, "uuid", Id),
+    (5, "code_type", Known(PROCESSOR)),
+];
+const PROCESSOR: Schema = &[(2, "cpu_type", Number), (3, "cpu_subtype", Number)];
+const EXCEPTION: Schema = &[
+    (1, "name", Text),
+    (2, "reason", Text),
+    (3, "frames", Messages(FRAME)),
+];
+const SIGNAL: Schema = &[
+    (1, "name", Text),
+    (2, "code", Text),
+    (3, "address", Number),
+    (4, "mach", Known(MACH)),
+];
+const MACH: Schema = &[(1, "type", Number), (2, "codes", Numbers)];
+const PROCESS: Schema = &[
+    (1, "name", Text),
+    (2, "pid", Number),
+    (3, "process_path", Text),
+    (4, "parent_process", Text),
+    (5, "parent_pid", Number),
+    (6, "native", Number),
+    (7, "process_start", Number),
+];
+const MACHINE: Schema = &[
+    (1, "model", Text),
+    (2, "processor", Known(PROCESSOR)),
+    (3, "cores", Number),
+];
+const INFO: Schema = &[(1, "user_requested", Number), (2, "id", Id)];
+
+const HEAD: HeadPaths = HeadPaths {
+    id: "info.id",
+    time: "system.timestamp",
+    name: "process.name",
+    version: "application.marketing_version",
+    build: "application.version",
+    os_version: "system.os_version",
+    os_build: "system.os_build",
+    device: "machine.model",
+    pid: "process.pid",
+    ..HeadPaths::NONE
+};
 
 pub(super) fn read(bytes: &[u8]) -> Result<Reading, (usize, &'static str)> {
     match bytes.get(HEADER - 1) {
@@ -19,318 +125,261 @@ pub(super) fn read(bytes: &[u8]) -> Result<Reading, (usize, &'static str)> {
         Some(_) => return Err((HEADER - 1, "is a version of the layout other than 1")),
         None => return Err((bytes.len(), "the file ends")),
     }
-    let mut draft = Draft::default();
-    let mut left: Extra = Vec::new();
-    let mut threads = Vec::new();
-    let mut signal = None;
-    let mut thrown = None;
-    let mut user_requested = false;
-    let mut fields = Message::new(&bytes[HEADER..]);
-    let mut any = false;
-    // `system_info`, `application_info` and `signal` are required.
-    let mut required = [1, 2, 6].to_vec();
-    for (number, value) in fields.by_ref() {
-        any = true;
-        required.retain(|wanted| *wanted != number);
-        let Some(part) = value.bytes() else {
-            keep(&mut left, number, value);
-            continue;
-        };
-        match number {
-            1 => system(&mut draft, part, &mut left),
-            2 => application(&mut draft, part),
-            3 => threads.push(part),
-            4 => {
-                let image = image(part);
-                draft.image(image);
-            }
-            5 => thrown = Some(part),
-            6 => signal = Some(part),
-            7 => process(&mut draft, part, &mut left),
-            8 => machine(&mut draft, part),
-            9 => user_requested = info(&mut draft, part),
-            _ => keep(&mut left, number, value),
-        }
-    }
-    if !any {
+    let (entries, cut) = decoded(&bytes[HEADER..], REPORT, true);
+    let mut report = Fields::of(Value::Map(entries));
+    if report.is_empty() {
         return Err((HEADER, "the message is empty"));
     }
-    if let Some(at) = fields.cut {
+    let mut draft = Draft::default();
+    let required = ["system", "application", "signal"];
+    if let Some(at) = cut {
         let message = "the protocol buffer can't be read on: it was cut, or its bytes were changed";
         draft.damage(DamageKind::Cut, HEADER + at, message);
-    }
-    if fields.cut.is_none() && !required.is_empty() {
+    } else if !required.iter().all(|part| report.has(part)) {
         let message = "parts that every report has are missing: it was cut between two parts";
         draft.damage(DamageKind::Cut, bytes.len(), message);
     }
-    draft.index_images();
-    threads.into_iter().for_each(|part| {
-        let found = thread(part);
-        draft.thread(found);
-    });
-    let event = draft.event();
-    event.kind = if user_requested {
-        EventKind::Live
-    } else {
-        EventKind::Crash
-    };
-    event.fatal = !user_requested;
-    if let Some(part) = signal {
-        self::signal(&mut draft, part);
+    head(&mut draft, &mut report);
+    draft.images(report.list("images"));
+    for thread in report.list("threads") {
+        let thread = thread_of(&draft, Fields::of(thread));
+        draft.thread(thread);
     }
-    if let Some(part) = thrown {
-        exception(&mut draft, part);
-    }
-    let left = left
-        .into_iter()
-        .map(|(key, value)| (Value::Text(key), value));
-    Ok(draft.finish(Layout::PlCrash, Fields::of(Value::Map(left.collect()))))
+    event(&mut draft, &mut report);
+    Ok(draft.finish(Layout::PlCrash, report))
 }
 
-/// Keeps a field that has no name here by its number.
-fn keep(left: &mut Extra, number: u64, value: Wire<'_>) {
-    let value = match value {
-        Wire::Number(n) => Value::Unsigned(n),
-        Wire::Bytes(bytes) => match std::str::from_utf8(bytes) {
-            Ok(text) => Value::Text(text.to_owned()),
-            Err(_) => Value::Bytes(bytes.to_vec()),
-        },
+fn head(draft: &mut Draft, report: &mut Fields) {
+    draft.head(report, &HEAD);
+    let named = |number: Option<u64>, names: &[&str]| {
+        let number = usize::try_from(number?).ok()?;
+        names.get(number).map(|name| (*name).to_owned())
     };
-    let key = if number == 10 {
-        "custom_data".to_owned()
-    } else {
-        format!("field {number}")
-    };
-    left.push((key, value));
-}
-
-fn system(draft: &mut Draft, part: &[u8], left: &mut Extra) {
     let head = &mut draft.report.head;
-    for (number, value) in Message::new(part) {
-        match (number, value) {
-            (1, Wire::Number(n)) => {
-                let names = ["macOS", "iOS", "iOS Simulator", "", "tvOS"];
-                let name = usize::try_from(n).ok().and_then(|n| names.get(n));
-                head.os.name = name.copied().unwrap_or("").to_owned();
-            }
-            (2, value) => head.os.version = value.text().unwrap_or_default(),
-            (3, Wire::Number(n)) if head.arch.is_empty() => {
-                let names = ["x86", "x86_64", "armv6", "ppc", "ppc64", "armv7", ""];
-                let name = usize::try_from(n).ok().and_then(|n| names.get(n));
-                head.arch = name.copied().unwrap_or("").to_owned();
-            }
-            (4, Wire::Number(seconds)) => head.time = wall(seconds.saturating_mul(1_000_000_000)),
-            (5, value) => head.os.build = value.text(),
-            (number, value) => keep(left, number, value),
+    let systems = ["macOS", "iOS", "iOS Simulator", "", "tvOS"];
+    let system = report.unsigned("system.operating_system");
+    head.os.name = named(system, &systems).unwrap_or_default();
+    let processors = ["x86", "x86_64", "armv6", "ppc", "ppc64", "armv7", ""];
+    let cpu = report.unsigned("machine.processor.cpu_type").unwrap_or(0);
+    let subtype = report.unsigned("machine.processor.cpu_subtype");
+    let arch = values::mach_arch(cpu, subtype.unwrap_or(0)).map(str::to_owned);
+    let old = named(report.unsigned("system.architecture"), &processors);
+    head.arch = arch.or(old).unwrap_or_default();
+    if let Some(identifier) = report.text("application.identifier") {
+        if head.app.name.is_empty() {
+            head.app.name = identifier.rsplit('.').next().unwrap_or("").to_owned();
         }
+        let identifier = ("identifier".into(), Value::Text(identifier));
+        head.app.extra.push(identifier);
+    }
+    if let Some(cores) = report.unsigned("machine.cores") {
+        draft.report.vitals.get_or_insert_default().cpu = Some(Cpu {
+            cores: Some(cores),
+            ..Cpu::default()
+        });
     }
 }
 
-fn application(draft: &mut Draft, part: &[u8]) {
-    let (mut identifier, mut build, mut marketing) = (None, None, None);
-    for (number, value) in Message::new(part) {
-        match number {
-            1 => identifier = value.text(),
-            2 => build = value.text(),
-            3 => marketing = value.text(),
-            number => keep(&mut draft.report.head.app.extra, number, value),
-        }
-    }
-    let app = &mut draft.report.head.app;
-    app.version = super::ips::joined(marketing, build);
-    if let Some(identifier) = identifier {
-        if app.name.is_empty() {
-            app.name = identifier.rsplit('.').next().unwrap_or("").to_owned();
-        }
-        app.extra
-            .push(("identifier".into(), Value::Text(identifier)));
-    }
-}
-
-fn process(draft: &mut Draft, part: &[u8], left: &mut Extra) {
-    let head = &mut draft.report.head;
-    for (number, value) in Message::new(part) {
-        match (number, value) {
-            (1, value) => head.app.name = value.text().unwrap_or_default(),
-            (2, Wire::Number(pid)) => head.pid = pid,
-            (3, value) => left.extend(
-                value
-                    .text()
-                    .map(|text| ("process_path".into(), Value::Text(text))),
-            ),
-            (4, value) => left.extend(
-                value
-                    .text()
-                    .map(|text| ("parent_process".into(), Value::Text(text))),
-            ),
-            (5, Wire::Number(pid)) => left.push(("parent_pid".into(), Value::Unsigned(pid))),
-            (6, Wire::Number(native)) => left.push(("native".into(), Value::Bool(native != 0))),
-            (7, Wire::Number(at)) => left.push(("process_start".into(), Value::Unsigned(at))),
-            (number, value) => keep(left, number, value),
-        }
+fn thread_of(draft: &Draft, mut fields: Fields) -> Thread {
+    let registers = fields.list("registers").into_iter().map(Fields::of);
+    let registers = registers
+        .filter_map(|mut register| register.text("name").zip(register.unsigned("value")))
+        .collect();
+    let paths = ThreadPaths {
+        id: "number",
+        crashed: "crashed",
+        frames: "frames",
+        ..ThreadPaths::default()
+    };
+    let mut thread = draft.thread_of(fields, &paths);
+    thread.frames.iter_mut().for_each(without_underscore);
+    Thread {
+        // Proto3 writers leave out a zero.
+        main: thread.id == 0,
+        registers,
+        ..thread
     }
 }
 
-fn machine(draft: &mut Draft, part: &[u8]) {
-    for (number, value) in Message::new(part) {
-        match (number, value) {
-            (1, value) => draft.report.head.device = value.text(),
-            (2, Wire::Bytes(processor)) => {
-                if let Some(arch) = self::processor(processor) {
-                    draft.report.head.arch = arch.to_owned();
-                }
-            }
-            (3, Wire::Number(cores)) => {
-                let vitals = draft.report.vitals.get_or_insert_with(Vitals::default);
-                vitals.cpu = Some(Cpu {
-                    cores: Some(cores),
-                    ..Cpu::default()
-                });
-            }
-            (number, value) => keep(&mut draft.report.head.extra, number, value),
-        }
+/// Mach-O symbols begin with an underscore that no language writes.
+fn without_underscore(frame: &mut Frame) {
+    if let Some(name) = &mut frame.name
+        && name.starts_with('_')
+    {
+        name.remove(0);
     }
 }
 
-/// `CPU_TYPE` and `CPU_SUBTYPE` in Mach's encoding.
-fn processor(part: &[u8]) -> Option<&'static str> {
-    let (mut cpu, mut subtype) = (0, 0);
-    for (number, value) in Message::new(part) {
-        match (number, value) {
-            (2, Wire::Number(n)) => cpu = n,
-            (3, Wire::Number(n)) => subtype = n,
-            _ => {}
-        }
-    }
-    values::mach_arch(cpu, subtype)
-}
-
-/// Reads the report's own facts; returns true if the app requested it.
-fn info(draft: &mut Draft, part: &[u8]) -> bool {
-    let mut requested = false;
-    for (number, value) in Message::new(part) {
-        match (number, value) {
-            (1, Wire::Number(n)) => requested = n != 0,
-            (2, Wire::Bytes(id)) => draft.report.head.id = id.try_into().unwrap_or_default(),
-            (number, value) => keep(&mut draft.report.head.extra, number, value),
-        }
-    }
-    requested
-}
-
-fn image(part: &[u8]) -> Image {
-    let mut image = Image::default();
-    for (number, value) in Message::new(part) {
-        match (number, value) {
-            (1, Wire::Number(base)) => image.base = base,
-            (2, Wire::Number(size)) => image.size = size,
-            (3, value) => image.name = value.text().unwrap_or_default(),
-            (4, Wire::Bytes(id)) => image.id = id.to_vec(),
-            (5, Wire::Bytes(part)) => image.arch = processor(part).map(str::to_owned),
-            (number, value) => keep(&mut image.extra, number, value),
-        }
-    }
-    image
-}
-
-fn thread(part: &[u8]) -> Thread {
-    let mut thread: Thread = Thread::default();
-    for (number, value) in Message::new(part) {
-        match (number, value) {
-            (1, Wire::Number(n)) => {
-                thread.id = n;
-                thread.main = n == 0;
-            }
-            (2, Wire::Bytes(part)) => thread.frames.push(stack_frame(part)),
-            (3, Wire::Number(crashed)) => thread.crashed = crashed != 0,
-            (4, Wire::Bytes(part)) => {
-                let (mut name, mut found) = (None, None);
-                for (number, value) in Message::new(part) {
-                    match number {
-                        1 => name = value.text(),
-                        2 => found = value.number(),
-                        _ => {}
-                    }
-                }
-                thread.registers.extend(name.zip(found));
-            }
-            (number, value) => keep(&mut thread.extra, number, value),
-        }
-    }
-    // Proto3 writers leave out a zero.
-    thread.main |= thread.id == 0;
-    thread
-}
-
-fn stack_frame(part: &[u8]) -> Frame {
-    let (mut pc, mut name) = (0, None);
-    for (number, value) in Message::new(part) {
-        match (number, value) {
-            (3, Wire::Number(n)) => pc = n,
-            (6, Wire::Bytes(symbol)) => {
-                let first = Message::new(symbol).find(|(number, _)| *number == 1);
-                name = first.and_then(|(_, value)| value.text());
-            }
-            _ => {}
-        }
-    }
-    // Mach-O symbols begin with an underscore that no language writes.
-    let name = name.map(|name| name.strip_prefix('_').map(str::to_owned).unwrap_or(name));
-    frame(pc, None, name)
-}
-
-fn signal(draft: &mut Draft, part: &[u8]) {
-    let mut signal: Signal = Signal::default();
-    let mut codes = Vec::new();
-    let mut kind = None;
-    for (number, value) in Message::new(part) {
-        match (number, value) {
-            (1, value) => signal.name = value.text().unwrap_or_default(),
-            (2, value) => {
-                signal.code_name = value
-                    .text()
-                    .map(|code| code.trim_start_matches('#').to_owned())
-            }
-            (3, Wire::Number(address)) => signal.address = Some(address),
-            (4, Wire::Bytes(part)) => {
-                for (number, value) in Message::new(part) {
-                    match (number, value) {
-                        (1, Wire::Number(n)) => kind = values::exception_name(n),
-                        (2, Wire::Number(code)) => codes.push(Value::Unsigned(code)),
-                        _ => {}
-                    }
-                }
-            }
-            (number, value) => keep(&mut signal.extra, number, value),
-        }
-    }
-    signal.number = values::signal_number(&signal.name);
-    if !codes.is_empty() {
-        signal
-            .extra
-            .push(("mach_codes".into(), Value::Array(codes)));
-    }
+fn event(draft: &mut Draft, report: &mut Fields) {
+    let is_requested = report
+        .unsigned("info.user_requested")
+        .is_some_and(|n| n != 0);
     let event = draft.event();
-    event.name = kind.map(str::to_owned);
-    if event.kind == EventKind::Crash {
-        event.signal = Some(signal);
+    event.fatal = !is_requested;
+    event.kind = match is_requested {
+        true => EventKind::Live,
+        false => EventKind::Crash,
+    };
+    if report.has("signal") {
+        let kind = report.unsigned("signal.mach.type");
+        let codes = report.list("signal.mach.codes");
+        event.name = kind.and_then(values::exception_name).map(str::to_owned);
+        let name = report.text("signal.name").unwrap_or_default();
+        let code = report.text("signal.code");
+        let address = report.unsigned("signal.address");
+        let mut extra = report.object("signal").into_extra();
+        if !codes.is_empty() {
+            extra.push(("mach_codes".into(), Value::Array(codes)));
+        }
+        if !is_requested && let Some(signal) = draft.signal(None, Some(name), None) {
+            signal.code_name = code.map(|code| code.trim_start_matches('#').to_owned());
+            signal.address = address;
+            signal.extra = extra;
+        }
+    }
+    if report.has("exception") {
+        let event = draft.event();
+        event.name = report.text("exception.name").or(event.name.take());
+        event.message = report.text("exception.reason");
+        if !is_requested {
+            event.kind = EventKind::Exception;
+        }
+        let mut thread = Thread::default();
+        draft.put_frames(&mut thread, report.list("exception.frames"));
+        thread.frames.iter_mut().for_each(without_underscore);
+        if !thread.frames.is_empty() {
+            draft.last_exception(thread);
+        }
     }
 }
 
-fn exception(draft: &mut Draft, part: &[u8]) {
-    let mut frames = Vec::new();
-    for (number, value) in Message::new(part) {
-        match (number, value) {
-            (1, value) => draft.event().name = value.text(),
-            (2, value) => draft.event().message = value.text(),
-            (3, Wire::Bytes(part)) => frames.push(stack_frame(part)),
+/// The fields of a message by their names, and where it was cut. Those that have none are kept, by their
+/// numbers, if `keeps_all`.
+fn decoded(bytes: &[u8], schema: Schema, keeps_all: bool) -> (Vec<(Value, Value)>, Option<usize>) {
+    let mut entries: Vec<(Value, Value)> = Vec::new();
+    let mut message = WireFields::new(bytes);
+    for (number, wire) in message.by_ref() {
+        let found = schema.iter().find(|(known, ..)| *known == number);
+        let value = match (found.map(|(_, _, kind)| kind), wire) {
+            (Some(Number | Numbers), Wire::Number(n)) => Some(Value::Unsigned(n)),
+            (Some(Text), Wire::Bytes(text)) => {
+                Some(Value::Text(String::from_utf8_lossy(text).into_owned()))
+            }
+            (Some(Id), Wire::Bytes(id)) => Some(Value::Text(hex(id))),
+            (Some(Message(of) | Messages(of)), Wire::Bytes(bytes)) => {
+                Some(Value::Map(decoded(bytes, of, true).0))
+            }
+            (Some(Known(of)), Wire::Bytes(bytes)) => Some(Value::Map(decoded(bytes, of, false).0)),
+            _ => None,
+        };
+        match (found, value) {
+            (Some((_, name, Messages(_) | Numbers)), Some(value)) => {
+                let is_it = |(key, _): &&mut (Value, Value)| *key == Value::Text((*name).into());
+                match entries.iter_mut().find(is_it) {
+                    Some((_, Value::Array(all))) => all.push(value),
+                    _ => entries.push((Value::Text((*name).into()), Value::Array(vec![value]))),
+                }
+            }
+            (Some((_, name, _)), Some(value)) => {
+                entries.push((Value::Text((*name).into()), value));
+            }
+            _ if keeps_all => {
+                let value = match wire {
+                    Wire::Number(n) => Value::Unsigned(n),
+                    Wire::Bytes(bytes) => match std::str::from_utf8(bytes) {
+                        Ok(text) => Value::Text(text.to_owned()),
+                        Err(_) => Value::Bytes(bytes.to_vec()),
+                    },
+                };
+                let key = found.map_or(format!("field {number}"), |(_, name, _)| (*name).into());
+                entries.push((Value::Text(key), value));
+            }
             _ => {}
         }
     }
-    if draft.event().fatal {
-        draft.event().kind = EventKind::Exception;
+    (entries, message.cut)
+}
+
+/// A field's value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Wire<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+}
+
+/// The fields of a message: number and value. After the last, [`WireFields::cut`] says whether it ended
+/// where a message may end.
+#[derive(Debug, Clone)]
+struct WireFields<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    cut: Option<usize>,
+}
+
+impl<'a> WireFields<'a> {
+    fn new(bytes: &'a [u8]) -> WireFields<'a> {
+        WireFields {
+            bytes,
+            at: 0,
+            cut: None,
+        }
     }
-    if !frames.is_empty() {
-        draft.last_exception(frames);
+
+    fn varint(&mut self) -> Option<u64> {
+        let mut value = 0u64;
+        for shift in (0..70).step_by(7) {
+            let byte = *self.bytes.get(self.at)?;
+            self.at += 1;
+            value |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
+            if byte < 0x80 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    fn fixed(&mut self, len: usize) -> Option<u64> {
+        let bytes = self.bytes.get(self.at..self.at + len)?;
+        self.at += len;
+        let bytes = bytes.iter().rev();
+        Some(bytes.fold(0, |n, byte| n << 8 | u64::from(*byte)))
+    }
+
+    fn field(&mut self) -> Option<(u64, Wire<'a>)> {
+        let tag = self.varint()?;
+        let value = match tag & 7 {
+            0 => Wire::Number(self.varint()?),
+            1 => Wire::Number(self.fixed(8)?),
+            5 => Wire::Number(self.fixed(4)?),
+            2 => {
+                let len = usize::try_from(self.varint()?).ok()?;
+                let rest = self.bytes.get(self.at..)?;
+                // A message that was cut within its last field still gives that field's front.
+                let part = rest.get(..len).unwrap_or(rest);
+                if part.len() < len {
+                    self.cut = Some(self.bytes.len());
+                }
+                self.at += part.len();
+                Wire::Bytes(part)
+            }
+            _ => return None,
+        };
+        Some((tag >> 3, value))
+    }
+}
+
+impl<'a> Iterator for WireFields<'a> {
+    type Item = (u64, Wire<'a>);
+
+    fn next(&mut self) -> Option<(u64, Wire<'a>)> {
+        if self.at >= self.bytes.len() || self.cut.is_some() {
+            return None;
+        }
+        let start = self.at;
+        let field = self.field();
+        if field.is_none() {
+            self.cut = Some(start);
+        }
+        field
     }
 }

@@ -1,177 +1,248 @@
-//! Apple's stackshots of a hang in JSON, the body of some `.ips`: `processByPid`, each with
-//! `threadById`, whose `userFrames` are pairs of an index into `binaryImages` and an offset.
+//! Apple's stackshots in JSON, the body of some `.ips`: of a hang, and of a kernel panic.
+//!
+//! `processByPid` has the processes, each with `threadById`, whose `userFrames` and `kernelFrames` are pairs of an index
+//! into `binaryImages` and an offset. Those of a kernel panic (`panic-full`, bug types 151 and 210) have the kernel's own
+//! words, too, whose backtrace is that of the thread that panicked.
 
-use super::draft::{Draft, frame, keep_frames};
+use super::draft::{Draft, frame};
 use super::fields::{Fields, unsigned};
-use super::ips::joined;
+use super::parts::{ABSOLUTE, HeadPaths, ThreadPaths};
 use super::{Layout, values};
-use crate::report::time::wall;
-use crate::report::{EventKind, Image, Reading, Thread, Value};
+use crate::report::{DamageKind, EventKind, Image, Reading, Thread, Value, limits};
 
-/// Returns true if the body of an `.ips` is one.
-pub(super) fn is_one(body: &Fields) -> bool {
+const HEAD: HeadPaths = HeadPaths {
+    id: "incident|header.incident_id",
+    time: "date|header.timestamp",
+    version: "header.app_version",
+    build: "header.build_version",
+    os: "build|header.os_version",
+    device: "product|modelCode",
+    arch: "cpuType",
+    ..HeadPaths::NONE
+};
+const THREAD: ThreadPaths = ThreadPaths {
+    id: "",
+    name: "name",
+    crashed: "",
+    registers: &[],
+    frames: "frames",
+};
+
+/// Returns true if the body of an `.ips` is of a hang.
+pub(super) fn is_hang(body: &Fields) -> bool {
     body.has("processByPid")
 }
 
-pub(super) fn read(mut header: Fields, mut body: Fields) -> Reading {
+/// Returns true if the body of an `.ips` is of a kernel panic.
+pub(super) fn is_panic(body: &Fields) -> bool {
+    body.has("panicString") || body.has("string")
+}
+
+/// Reads the body of a hang, in which the line before it stands as `header`.
+pub(super) fn read_hang(mut body: Fields) -> Reading {
     let mut draft = Draft::default();
-    let images = body.list("binaryImages");
     let pid = body.unsigned("pid");
     let mut processes = body.object("processByPid").into_extra();
-    let wanted = body
-        .text("procname")
-        .or_else(|| header.text("app_name"))
-        .or_else(|| header.text("name"));
-    let at = processes.iter().position(|(key, process)| {
+    let wanted = body.text("procname|header.app_name|header.name");
+    let is_wanted = |(key, process): &(String, Value)| {
         let mut process = Fields::of(process.clone());
         pid.is_some_and(|pid| key.parse() == Ok(pid))
             || (wanted.is_some() && process.text("procname") == wanted)
-    });
-    let at = at.unwrap_or(0);
-    let (key, mut process) = if at < processes.len() {
-        let (key, process) = processes.remove(at);
-        (key, Fields::of(process))
-    } else {
-        (String::new(), Fields::default())
     };
+    let at = processes.iter().position(is_wanted).unwrap_or(0);
+    let (key, process) = match at < processes.len() {
+        true => processes.remove(at),
+        false => Default::default(),
+    };
+    let mut process = Fields::of(process);
     let name = wanted
         .or_else(|| process.text("procname"))
         .unwrap_or_default();
-    for (index, image) in images.into_iter().enumerate() {
-        draft.image(image_of(image, index, &name));
-    }
-    head(&mut draft, &mut header, &mut body, name);
+    images(&mut draft, &mut body, &name);
+    head(&mut draft, &mut body, name);
     draft.report.head.pid = key.parse().unwrap_or(0);
-    for (index, (id, thread)) in process
-        .object("threadById")
-        .into_extra()
-        .into_iter()
-        .enumerate()
-    {
-        let thread = thread_of(&draft, index, &id, Fields::of(thread), false);
+    let threads = process.object("threadById").into_extra();
+    for (index, (id, thread)) in threads.into_iter().enumerate() {
+        let mut thread = thread_of(&draft, &id, Fields::of(thread), false);
+        thread.main |= index == 0;
         draft.thread(thread);
     }
-    let mut left = body;
-    left.keep("process", process);
-    left.keep("header", header);
-    left.keep(
-        "others",
-        Fields::of(Value::Map(
-            processes
-                .into_iter()
-                .map(|(key, value)| (Value::Text(key), value))
-                .collect(),
-        )),
-    );
-    draft.finish(Layout::Ips, left)
+    body.keep("process", process);
+    let others = processes.into_iter();
+    let others = others.map(|(key, value)| (Value::Text(key), value));
+    body.keep("others", Fields::of(Value::Map(others.collect())));
+    draft.finish(Layout::Ips, body)
 }
 
-pub(super) fn head(draft: &mut Draft, header: &mut Fields, body: &mut Fields, name: String) {
+/// Reads the body of a kernel panic, in which the line before it stands as `header`.
+pub(super) fn read_panic(mut body: Fields) -> Reading {
+    let mut draft = Draft::default();
+    let words = body.text("panicString|string").unwrap_or_default();
+    let task = panicked_task(&words);
+    let (pid, name) = task.unwrap_or((0, "kernel_task".to_owned()));
+    // The list does not say to which program an image belongs.
+    images(&mut draft, &mut body, "");
+    head(&mut draft, &mut body, name);
+    draft.report.head.pid = pid;
+    let event = draft.event();
+    event.kind = EventKind::Other;
+    event.fatal = true;
+    let kind = Value::Text("kernel panic".into());
+    event.extra.push(("type".into(), kind));
+    let first = words.lines().next().map(str::to_owned);
+    event.message = first.filter(|line| !line.is_empty());
+    panicked_thread(&mut draft, &words);
+    let tid = behind(&words, "tid: ");
+    let tid = tid.and_then(|rest| {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        rest[..digits].parse::<u64>().ok()
+    });
+    // The panicked process first.
+    let mut processes = body.object("processByPid").into_extra();
+    processes.sort_by_key(|(key, _)| key.parse() != Ok(pid));
+    let (mut frames, mut left_out) = (0, 0);
+    for (key, process) in processes {
+        let mut process = Fields::of(process);
+        let owner = process.text("procname").unwrap_or_default();
+        for (id, thread) in process.object("threadById").into_extra() {
+            if frames > limits::FRAMES {
+                left_out += 1;
+                continue;
+            }
+            let mut thread = thread_of(&draft, &id, Fields::of(thread), true);
+            thread.main = false;
+            let own = thread
+                .name
+                .map_or(String::new(), |name| format!(": {name}"));
+            thread.name = Some(format!("{owner} [{key}]{own}"));
+            thread.crashed = draft.report.threads.is_empty() && tid == Some(thread.id);
+            frames += thread.frames.len();
+            draft.thread(thread);
+        }
+    }
+    if left_out > 0 {
+        let message = format!("{left_out} threads of other processes are left out");
+        draft.damage(DamageKind::Limit, 0, &message);
+    }
+    body.keep("panic", Fields::one("words", Value::Text(words)));
+    draft.finish(Layout::Ips, body)
+}
+
+/// Takes what head and event have alike; `name` is the program's.
+fn head(draft: &mut Draft, body: &mut Fields, name: String) {
+    draft.head(body, &HEAD);
     let head = &mut draft.report.head;
-    let incident = body.text("incident").or_else(|| header.text("incident_id"));
-    head.id = values::report_id(&incident.unwrap_or_default());
-    let time = body.text("date").or_else(|| header.text("timestamp"));
-    head.time = wall(time.and_then(|time| values::time(&time)).unwrap_or(0));
     head.app.name = name;
-    head.app.version = joined(header.text("app_version"), header.text("build_version"));
-    let os = body.text("build").or_else(|| header.text("os_version"));
-    head.os = values::os(&os.unwrap_or_default());
-    head.device = body.text("product").or_else(|| body.text("modelCode"));
-    head.arch = values::arch(&body.text("cpuType").unwrap_or_else(|| "ARM-64".into()));
-    let duration = body
-        .text("duration")
-        .and_then(|text| values::duration(&text));
+    if head.arch.is_empty() {
+        head.arch = "arm64".into();
+    }
     let reason = body.text("reason");
     let event = draft.event();
     event.kind = EventKind::Stall;
     event.reason = reason;
-    if let Some(duration) = duration {
+    let duration = body.text("duration");
+    if let Some(duration) = duration.and_then(|text| values::duration(&text)) {
         draft.lasted(duration);
+    }
+}
+
+fn images(draft: &mut Draft, body: &mut Fields, program: &str) {
+    for (index, image) in body.list("binaryImages").into_iter().enumerate() {
+        draft.image(image_of(image, index, program));
     }
 }
 
 /// `[uuid, base, kind]`: no names. The first of the process's own is the program; those of the shared
 /// cache and the kernel are the system's.
-pub(super) fn image_of(image: Value, index: usize, program: &str) -> Image {
+fn image_of(image: Value, index: usize, program: &str) -> Image {
     let Value::Array(parts) = image else {
         return Image::default();
     };
-    let id = match parts.first() {
-        Some(Value::Text(id)) => values::id(id),
-        _ => Vec::new(),
+    let text = |at: usize| match parts.get(at) {
+        Some(Value::Text(text)) => text.as_str(),
+        _ => "",
     };
-    let name = match parts.get(2) {
-        Some(Value::Text(kind)) if matches!(kind.as_str(), "S" | "C") => "[shared cache]",
-        Some(Value::Text(kind)) if kind == "K" => "[kernel]",
-        Some(Value::Text(kind)) if kind == "A" => ABSOLUTE,
+    let name = match text(2) {
+        "S" | "C" => "[shared cache]",
+        "K" => "[kernel]",
+        "A" => ABSOLUTE,
         _ if index == 0 => program,
         _ => "",
     };
     Image {
         name: name.to_owned(),
-        id,
+        id: values::id(text(0)),
         base: parts.get(1).and_then(unsigned).unwrap_or(0),
         ..Image::default()
     }
 }
 
-/// Not an image: the offsets of its frames are addresses.
-const ABSOLUTE: &str = "[absolute addresses]";
-
 /// `with_kernel` says whether the frames in the kernel, which stand above those of the program, are wanted.
-pub(super) fn thread_of(
-    draft: &Draft,
-    index: usize,
-    id: &str,
-    mut fields: Fields,
-    with_kernel: bool,
-) -> Thread {
-    let queue = fields.text("dispatch_queue_label");
-    let main = queue.as_deref() == Some("com.apple.main-thread") || index == 0;
-    let mut thread: Thread = Thread {
-        id: id
-            .parse()
-            .ok()
-            .or_else(|| fields.unsigned("id"))
-            .unwrap_or(0),
-        name: fields.text("name").or(queue),
-        main,
-        ..Thread::default()
-    };
-    let mut left = Vec::new();
-    let mut pairs = Vec::new();
+fn thread_of(draft: &Draft, id: &str, mut fields: Fields, with_kernel: bool) -> Thread {
+    let mut frames = Vec::new();
     if with_kernel {
-        pairs = fields.list("kernelFrames");
-        if pairs.is_empty() {
+        frames = fields.list("kernelFrames");
+        if frames.is_empty() {
             // A thread that waits in the kernel without a stack goes on there.
-            pairs.extend(fields.take("continuation"));
+            frames.extend(fields.take("continuation"));
         }
     }
-    pairs.extend(fields.list("userFrames"));
-    for (at, pair) in pairs.into_iter().enumerate() {
-        // A pair, or an object of the same.
-        let (image, offset) = match pair {
-            Value::Array(pair) => (
-                pair.first().and_then(unsigned),
-                pair.get(1).and_then(unsigned).unwrap_or(0),
-            ),
-            other => {
-                let mut fields = Fields::of(other);
-                let image = fields.unsigned("imageIndex");
-                let offset = fields.unsigned("imageOffset").unwrap_or(0);
-                left.push((at, fields));
-                (image, offset)
-            }
-        };
-        let index = image.and_then(|image| u32::try_from(image).ok());
-        let found = index.and_then(|index| draft.report.images.get(index as usize));
-        let base = found.map_or(0, |image| image.base);
-        let index = index.filter(|_| found.is_some_and(|image| image.name != ABSOLUTE));
-        thread
-            .frames
-            .push(frame(base.wrapping_add(offset), index, None));
+    frames.extend(fields.list("userFrames"));
+    fields.push("frames", Value::Array(frames));
+    let queue = fields.text("dispatch_queue_label");
+    let id = id.parse().ok().or_else(|| fields.unsigned("id"));
+    let thread = draft.thread_of(fields, &THREAD);
+    Thread {
+        id: id.unwrap_or(0),
+        main: queue.as_deref() == Some("com.apple.main-thread"),
+        name: thread.name.or(queue),
+        ..thread
     }
-    thread.extra = fields.into_extra();
-    keep_frames(&mut thread, left);
-    thread
+}
+
+/// `Panicked task 0xfffffe2012391d80: 26839 pages, 26 threads: pid 6982: com.example.app`.
+fn panicked_task(words: &str) -> Option<(u64, String)> {
+    let mut lines = words.lines();
+    let line = lines.find(|line| line.starts_with("Panicked task"))?;
+    let (pid, name) = behind(line, "pid ")?.split_once(": ")?;
+    Some((pid.parse().ok()?, name.trim().to_owned()))
+}
+
+fn behind<'a>(text: &'a str, label: &str) -> Option<&'a str> {
+    Some(text.split_once(label)?.1)
+}
+
+/// `lr: 0xfffffff0278d45ec  fp: 0xffffffe06072b310`, a frame a line: return addresses in the kernel.
+fn panicked_thread(draft: &mut Draft, words: &str) {
+    let lines = words.lines().map(str::trim);
+    let lines = lines.filter_map(|line| line.strip_prefix("lr: "));
+    let addresses = lines.filter_map(|line| values::number(line.split_whitespace().next()?));
+    let addresses = addresses.filter(|pc| *pc != 0).take(limits::FRAMES);
+    let addresses: Vec<u64> = addresses.collect();
+    let Some(&highest) = addresses.iter().max() else {
+        return;
+    };
+    // The kernel's address: `Kernel text base`, or `Kernel slide` and its own UUID.
+    let word = |label: &str| behind(words, label)?.split_whitespace().next();
+    let base = word("Kernel text base:").and_then(values::number);
+    let id = word("Kernel UUID:").map_or(Vec::new(), values::id);
+    let kernel = base.filter(|base| *base <= highest).map(|base| {
+        draft.image(Image {
+            name: "[kernel]".into(),
+            id,
+            base,
+            size: (highest - base).saturating_add(1),
+            ..Image::default()
+        })
+    });
+    let inside = |pc: u64| kernel.filter(|_| base.is_some_and(|base| pc >= base));
+    draft.thread(Thread {
+        name: Some("panicked thread (kernel)".into()),
+        crashed: true,
+        frames: addresses
+            .into_iter()
+            .map(|pc| frame(pc, inside(pc), None))
+            .collect(),
+        ..Thread::default()
+    });
 }

@@ -1,6 +1,6 @@
 //! Numbers, ids, times, processors and signals as other recorders write them.
 
-use crate::report::Os;
+use crate::report::{Os, Value};
 
 /// A decimal number, or a hexadecimal one behind `0x`.
 pub(super) fn number(text: &str) -> Option<u64> {
@@ -13,23 +13,14 @@ pub(super) fn number(text: &str) -> Option<u64> {
 
 /// A UUID, with hyphens or without; empty if the text is not one or all zeros.
 pub(super) fn id(text: &str) -> Vec<u8> {
-    let digits: Vec<u8> = text
-        .bytes()
-        .filter(|c| *c != b'-')
-        .map(|c| (c as char).to_digit(16).map_or(u8::MAX, |d| d as u8))
-        .collect();
-    if digits.is_empty() || digits.len() % 2 == 1 || digits.contains(&u8::MAX) {
-        return Vec::new();
-    }
-    let id: Vec<u8> = digits
-        .chunks(2)
-        .map(|pair| pair[0] << 4 | pair[1])
-        .collect();
-    if id.iter().all(|byte| *byte == 0) {
-        Vec::new()
-    } else {
-        id
-    }
+    let digits: Vec<u8> = text.bytes().filter(|c| *c != b'-').collect();
+    let byte = |pair: &[u8]| {
+        let digit = |at: usize| char::from(*pair.get(at)?).to_digit(16);
+        u8::try_from(digit(0)? << 4 | digit(1)?).ok()
+    };
+    let id: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
+    id.filter(|id| id.iter().any(|byte| *byte != 0))
+        .unwrap_or_default()
 }
 
 /// The same, of a report.
@@ -52,13 +43,21 @@ pub(super) fn time(text: &str) -> Option<u64> {
     u64::try_from(at.ok()?.to_timestamp().ok()?.as_nanosecond()).ok()
 }
 
+/// Nanoseconds since the epoch: from a text as above, from seconds, or from microseconds, a number above 10^12.
+pub(super) fn instant(at: &Value) -> u64 {
+    match at {
+        Value::Text(text) => time(text).unwrap_or(0),
+        Value::Unsigned(n) if *n > 1_000_000_000_000 => n.saturating_mul(1_000),
+        Value::Unsigned(n) => n.saturating_mul(1_000_000_000),
+        Value::Float(seconds) => (seconds * 1e9) as u64,
+        _ => 0,
+    }
+}
+
 /// `arm64`, `arm64e`, `x86_64` and the like, from the many words for them.
 pub(super) fn arch(text: &str) -> String {
-    let word = text
-        .split_whitespace()
-        .next()
-        .unwrap_or("")
-        .to_ascii_lowercase();
+    let word = text.split_whitespace().next().unwrap_or("");
+    let word = word.to_ascii_lowercase();
     match word.as_str() {
         "arm-64" | "aarch64" => "arm64".into(),
         "x86-64" => "x86_64".into(),
@@ -86,21 +85,13 @@ pub(super) fn mach_arch(cpu: u64, subtype: u64) -> Option<&'static str> {
 /// `iPhone OS 16.0 (20A362)`.
 pub(super) fn os(text: &str) -> Os {
     let (text, build) = match text.split_once(" (") {
-        Some((front, build)) => (
-            front,
-            Some(
-                build
-                    .trim_end_matches(')')
-                    .trim_start_matches("Build ")
-                    .to_owned(),
-            ),
-        ),
+        Some((front, build)) => (front, Some(build.trim_end_matches(')'))),
         None => (text, None),
     };
-    let at = text
-        .split_whitespace()
-        .find(|word| word.starts_with(|c: char| c.is_ascii_digit()))
-        .and_then(|word| text.find(word));
+    let build = build.map(|build| build.trim_start_matches("Build ").to_owned());
+    let is_number = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit());
+    let number = text.split_whitespace().find(is_number);
+    let at = number.and_then(|word| text.find(word));
     let (name, version) = text.split_at(at.unwrap_or(text.len()));
     Os {
         name: name.trim().to_owned(),
@@ -111,23 +102,11 @@ pub(super) fn os(text: &str) -> Os {
 }
 
 /// The signals of Darwin, where these reports come from.
+#[rustfmt::skip]
 const SIGNALS: [(u64, &str); 16] = [
-    (1, "SIGHUP"),
-    (2, "SIGINT"),
-    (3, "SIGQUIT"),
-    (4, "SIGILL"),
-    (5, "SIGTRAP"),
-    (6, "SIGABRT"),
-    (7, "SIGEMT"),
-    (8, "SIGFPE"),
-    (9, "SIGKILL"),
-    (10, "SIGBUS"),
-    (11, "SIGSEGV"),
-    (12, "SIGSYS"),
-    (13, "SIGPIPE"),
-    (15, "SIGTERM"),
-    (24, "SIGXCPU"),
-    (25, "SIGXFSZ"),
+    (1, "SIGHUP"), (2, "SIGINT"), (3, "SIGQUIT"), (4, "SIGILL"), (5, "SIGTRAP"), (6, "SIGABRT"),
+    (7, "SIGEMT"), (8, "SIGFPE"), (9, "SIGKILL"), (10, "SIGBUS"), (11, "SIGSEGV"), (12, "SIGSYS"),
+    (13, "SIGPIPE"), (15, "SIGTERM"), (24, "SIGXCPU"), (25, "SIGXFSZ"),
 ];
 
 pub(super) fn signal_number(name: &str) -> u64 {
@@ -142,22 +121,14 @@ pub(super) fn signal_name(number: u64) -> Option<&'static str> {
 
 /// The Mach exceptions (`mach/exception_types.h`).
 pub(super) fn exception_name(number: u64) -> Option<&'static str> {
-    Some(match number {
-        1 => "EXC_BAD_ACCESS",
-        2 => "EXC_BAD_INSTRUCTION",
-        3 => "EXC_ARITHMETIC",
-        4 => "EXC_EMULATION",
-        5 => "EXC_SOFTWARE",
-        6 => "EXC_BREAKPOINT",
-        7 => "EXC_SYSCALL",
-        8 => "EXC_MACH_SYSCALL",
-        9 => "EXC_RPC_ALERT",
-        10 => "EXC_CRASH",
-        11 => "EXC_RESOURCE",
-        12 => "EXC_GUARD",
-        13 => "EXC_CORPSE_NOTIFY",
-        _ => return None,
-    })
+    #[rustfmt::skip]
+    const NAMES: [&str; 13] = [
+        "EXC_BAD_ACCESS", "EXC_BAD_INSTRUCTION", "EXC_ARITHMETIC", "EXC_EMULATION", "EXC_SOFTWARE",
+        "EXC_BREAKPOINT", "EXC_SYSCALL", "EXC_MACH_SYSCALL", "EXC_RPC_ALERT", "EXC_CRASH",
+        "EXC_RESOURCE", "EXC_GUARD", "EXC_CORPSE_NOTIFY",
+    ];
+    let at = usize::try_from(number.checked_sub(1)?).ok()?;
+    NAMES.get(at).copied()
 }
 
 /// The signal that a Mach exception becomes where no handler takes it (xnu's `ux_exception`).
@@ -198,29 +169,25 @@ mod tests {
     #[test]
     fn times_are_those_of_date() {
         // `date -u -d '2022-09-18 15:28:37 +0900' +%s`
-        assert_eq!(
-            time("2022-09-18 15:28:37.3451 +0900"),
-            Some(1_663_482_517_345_100_000)
-        );
-        assert_eq!(
-            time("2017-01-26T10:49:18Z"),
-            Some(1_485_427_758_000_000_000)
-        );
-        assert_eq!(
-            time("2019-01-09 17:42:22 +0000"),
-            Some(1_547_055_742_000_000_000)
-        );
-        assert_eq!(time("yesterday"), None);
-        assert_eq!(time("2019-é1-09 17:42:22 +0000"), None);
+        for (text, expected) in [
+            (
+                "2022-09-18 15:28:37.3451 +0900",
+                Some(1_663_482_517_345_100_000),
+            ),
+            ("2017-01-26T10:49:18Z", Some(1_485_427_758_000_000_000)),
+            ("2019-01-09 17:42:22 +0000", Some(1_547_055_742_000_000_000)),
+            ("yesterday", None),
+            ("2019-é1-09 17:42:22 +0000", None),
+        ] {
+            assert_eq!(time(text), expected, "{text}");
+        }
     }
 
     #[test]
     fn ids_have_hyphens_or_not() {
         assert_eq!(id("2d903291397d3d14bfca52c7fb8c5e00").len(), 16);
-        assert_eq!(
-            id("82D13D98-219E-3040-B62A-07A297007A7C")[..2],
-            [0x82, 0xd1]
-        );
+        let hyphens = id("82D13D98-219E-3040-B62A-07A297007A7C");
+        assert_eq!(hyphens[..2], [0x82, 0xd1]);
         assert!(id("00000000-0000-0000-0000-000000000000").is_empty());
         assert!(id("none").is_empty());
     }
@@ -228,10 +195,7 @@ mod tests {
     #[test]
     fn systems_have_a_name_of_several_words() {
         let os = os("iPhone OS 16.0 (20A362)");
-        assert_eq!(
-            (os.name.as_str(), os.version.as_str()),
-            ("iPhone OS", "16.0")
-        );
+        assert_eq!((&*os.name, &*os.version), ("iPhone OS", "16.0"));
         assert_eq!(os.build.as_deref(), Some("20A362"));
         assert_eq!(super::os("macOS 14.5").version, "14.5");
     }

@@ -1,59 +1,40 @@
 //! Apple's older crash reports: text for people, line by line.
 
-mod event;
-mod lines;
-
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use self::lines::{Line, stack_line};
-pub(super) use self::lines::{image_line, is_address};
 use super::draft::{Draft, frame};
 use super::fields::Fields;
-use super::labels::Labels;
-use super::{Layout, LineNumbers, values};
+use super::lines::{Line, image_line, stack_line};
+use super::text::LabelledText;
+use super::{Layout, LineNumbers, starts_a_line, values};
 use crate::report::{DamageKind, EventKind, Frame, Image, Reading, Thread, limits};
 
 /// Returns true if the text looks like one: two of its labels at the beginning of lines.
-pub(super) fn is_one(text: &[u8]) -> bool {
+pub(super) fn is_one(front: &[u8]) -> bool {
+    #[rustfmt::skip]
     const LABELS: [&[u8]; 11] = [
-        b"Incident Identifier:",
-        b"CrashReporter Key:",
-        b"Process:",
-        b"Identifier:",
-        b"Exception Type:",
-        b"Code Type:",
-        b"OS Version:",
-        b"Report Version:",
-        b"Date/Time:",
-        b"Thread 0",
-        b"Binary Images:",
+        b"Incident Identifier:", b"CrashReporter Key:", b"Process:", b"Identifier:",
+        b"Exception Type:", b"Code Type:", b"OS Version:", b"Report Version:", b"Date/Time:",
+        b"Thread 0", b"Binary Images:",
     ];
-    let front = &text[..text.len().min(1 << 16)];
-    let lines = front.split(|c| *c == b'\n').map(<[u8]>::trim_ascii_start);
-    let labelled = lines.filter(|line| LABELS.iter().any(|label| line.starts_with(label)));
+    let lines = front.split(|c| *c == b'\n');
+    let labelled = lines.filter(|line| LABELS.iter().any(|label| starts_a_line(line, label)));
     labelled.take(2).count() == 2
 }
 
 /// `lines` are those of the text where it was found.
-pub(super) fn read(text: &[u8], mut header: Fields, lines: LineNumbers<'_>) -> Reading {
-    let text: Cow<'_, str> = String::from_utf8_lossy(text);
+pub(super) fn read(text: &str, header: Fields, lines: LineNumbers<'_>) -> Reading {
     let mut draft = Draft::default();
-    images(&mut draft, &text);
-    let mut page = CrashText::default();
+    let mut crash = CrashText::default();
     for (line, number) in text.lines().zip(1..) {
-        page.line(line, number);
+        crash.line(line, number);
     }
-    for (number, offset) in lines.places(std::mem::take(&mut page.unread)) {
-        let message =
-            format!("line {number} stands among frames but is not a frame: it is left out");
-        draft.damage(DamageKind::Section, offset, &message);
-    }
-    let had_images = !draft.report.images.is_empty();
-    page.stacks(&mut draft);
-    page.labels.head(&mut draft, &mut header);
-    page.event(&mut draft);
-    let left = Fields::of_text(page.labels.into_pairs(), page.rest, header);
+    let mut page = std::mem::take(&mut crash.page);
+    page.note_unread(&mut draft, lines, "among frames");
+    let had_images = !crash.images.is_empty();
+    crash.stacks(&mut draft);
+    page.head(&mut draft, header);
+    page.crash(&mut draft);
     if !had_images {
         draft.damage(
             DamageKind::Cut,
@@ -61,7 +42,7 @@ pub(super) fn read(text: &[u8], mut header: Fields, lines: LineNumbers<'_>) -> R
             "the list `Binary Images:` is missing: without its UUIDs no debug file can be told for certain",
         );
     }
-    draft.finish(Layout::CrashText, left)
+    page.finish(draft, Layout::CrashText)
 }
 
 /// The part of the text that is being read.
@@ -78,27 +59,29 @@ enum TextState {
 
 #[derive(Default)]
 struct CrashText {
-    labels: Labels,
-    /// With the number that each has in the text.
-    threads: Vec<(u64, Thread)>,
+    page: LabelledText,
+    threads: Vec<Thread>,
     current: Option<usize>,
-    rest: Vec<String>,
     state: TextState,
     exception: Vec<Frame>,
     /// Index in `threads` of each thread number.
     by_number: BTreeMap<u64, usize>,
+    /// Images that are listed.
+    images: Vec<Image>,
+    /// True behind the title of the first list.
+    has_list: bool,
     /// Images as frames tell of them: by base, the name and the highest address seen in it.
     bases: BTreeMap<u64, (String, u64)>,
-    kept: usize,
-    /// Numbers of lines that should be frames.
-    unread: Vec<usize>,
 }
 
 impl CrashText {
     fn line(&mut self, line: &str, number: usize) {
         let trimmed = line.trim();
+        let image = self.has_list.then(|| image_line(trimmed)).flatten();
+        let is_image = image.is_some();
+        self.images.extend(image);
         if trimmed.is_empty() {
-            if self.state == TextState::Thread || self.state == TextState::Exception {
+            if matches!(self.state, TextState::Thread | TextState::Exception) {
                 self.state = TextState::Other;
             }
             return;
@@ -107,17 +90,17 @@ impl CrashText {
             return;
         }
         if is_images_title(trimmed) {
-            self.state = TextState::Images;
+            (self.state, self.has_list) = (TextState::Images, true);
             return;
         }
-        match trimmed {
-            "Last Exception Backtrace:"
-            | "Application Specific Backtrace 0:"
-            | "Application Specific Backtrace 1:" => {
-                self.state = TextState::Exception;
-                return;
-            }
-            _ => {}
+        const EXCEPTIONS: [&str; 3] = [
+            "Last Exception Backtrace:",
+            "Application Specific Backtrace 0:",
+            "Application Specific Backtrace 1:",
+        ];
+        if EXCEPTIONS.contains(&trimmed) {
+            self.state = TextState::Exception;
+            return;
         }
         let state = self.state;
         match state {
@@ -129,22 +112,15 @@ impl CrashText {
                 } else {
                     // A frame has a number in front; other lines are remarks.
                     if trimmed.starts_with(|c: char| c.is_ascii_digit()) {
-                        self.unread.push(number);
+                        self.page.unread.push(number);
                     }
-                    self.keep(line);
+                    self.page.keep(line);
                 }
             }
             TextState::Registers if self.registers(trimmed) => {}
-            TextState::Images if image_line(trimmed).is_some() => {}
-            TextState::Head | TextState::Other if self.labels.push(line) => {}
-            _ => self.keep(line),
-        }
-    }
-
-    fn keep(&mut self, line: &str) {
-        self.kept += line.len();
-        if self.kept < limits::TEXT_BYTES {
-            self.rest.push(line.to_owned());
+            TextState::Images if is_image => {}
+            TextState::Head | TextState::Other if self.page.label(line) => {}
+            _ => self.page.keep(line),
         }
     }
 
@@ -161,7 +137,7 @@ impl CrashText {
         let rest = rest[digits..].trim_start();
         if let Some(name) = rest.strip_prefix("name:") {
             let at = self.fresh(number);
-            self.threads[at].1.name = Some(name.trim().to_owned()).filter(|n| !n.is_empty());
+            self.threads[at].name = Some(name.trim().to_owned()).filter(|n| !n.is_empty());
             return true;
         }
         if rest.starts_with("crashed with") {
@@ -172,16 +148,12 @@ impl CrashText {
         // `Attributed`: what a simulated crash is about; `Highlighted`: the same in some years' layouts.
         let marks = ["Crashed:", "Attributed:", "Highlighted:"];
         let marked = marks.iter().find_map(|mark| rest.strip_prefix(mark));
-        let (crashed, rest) = match marked {
-            Some(rest) => (true, rest),
-            None => match rest.strip_prefix(':') {
-                Some(rest) => (false, rest),
-                None => return false,
-            },
+        let Some(rest) = marked.or_else(|| rest.strip_prefix(':')) else {
+            return false;
         };
         let at = self.fresh(number);
-        let thread = &mut self.threads[at].1;
-        thread.crashed |= crashed;
+        let thread = &mut self.threads[at];
+        thread.crashed |= marked.is_some();
         let name = rest.trim_start_matches(':').trim();
         if !name.is_empty() && thread.name.is_none() {
             thread.name = Some(name.to_owned());
@@ -194,11 +166,9 @@ impl CrashText {
     /// The thread that begins here. A number that comes again, with a stack of its own, is another thread:
     /// a text may hold a crash, and a crash while that was written down.
     fn fresh(&mut self, number: u64) -> usize {
-        let known = self
-            .by_number
-            .get(&number)
-            .and_then(|at| self.threads.get(*at));
-        if known.is_some_and(|(_, thread)| !thread.frames.is_empty()) {
+        let known = self.by_number.get(&number);
+        let known = known.and_then(|at| self.threads.get(*at));
+        if known.is_some_and(|thread| !thread.frames.is_empty()) {
             self.by_number.remove(&number);
         }
         self.numbered(number)
@@ -209,31 +179,26 @@ impl CrashText {
             return *at;
         }
         self.by_number.insert(number, self.threads.len());
-        self.threads.push((
-            number,
-            Thread {
-                id: number,
-                main: number == 0,
-                ..Thread::default()
-            },
-        ));
+        self.threads.push(Thread {
+            id: number,
+            main: number == 0,
+            ..Thread::default()
+        });
         self.threads.len() - 1
     }
 
     fn frame(&mut self, line: &Line<'_>) {
         let found = frame(line.pc, None, line.name.map(str::to_owned));
         if let Some(base) = line.base.filter(|base| *base != 0 && line.image != "???") {
-            let known = self
-                .bases
-                .entry(base)
-                .or_insert_with(|| (line.image.to_owned(), line.pc));
-            known.1 = known.1.max(line.pc);
+            let seen = self.bases.entry(base);
+            let seen = seen.or_insert_with(|| (line.image.to_owned(), line.pc));
+            seen.1 = seen.1.max(line.pc);
         }
         if self.state == TextState::Exception {
             if self.exception.len() < limits::FRAMES {
                 self.exception.push(found);
             }
-        } else if let Some((_, thread)) = self.current.and_then(|at| self.threads.get_mut(at)) {
+        } else if let Some(thread) = self.current.and_then(|at| self.threads.get_mut(at)) {
             // An inlined function's line repeats the address of the function that it was inlined into, under
             // another name; a function that calls itself repeats its name, too.
             let repeats = |last: &Frame| {
@@ -258,7 +223,7 @@ impl CrashText {
 
     /// `x0: 0x0000000000000001   x1: …`.
     fn registers(&mut self, line: &str) -> bool {
-        let Some((_, thread)) = self.current.and_then(|at| self.threads.get_mut(at)) else {
+        let Some(thread) = self.current.and_then(|at| self.threads.get_mut(at)) else {
             return false;
         };
         let mut found = Vec::new();
@@ -277,28 +242,29 @@ impl CrashText {
         any
     }
 
-    fn stacks(&mut self, draft: &mut Draft) {
+    fn stacks(self, draft: &mut Draft) {
+        draft.report.images = self.images;
         draft.index_images();
         // Images that only frames tell of have no UUID, and end where the text doesn't say.
-        let bases = std::mem::take(&mut self.bases);
-        let unlisted = bases
-            .into_iter()
-            .filter(|(base, _)| draft.image_at(*base).is_none())
-            .collect::<Vec<_>>();
-        for (base, (name, highest)) in unlisted {
-            draft.image(Image {
-                name,
-                base,
-                size: (highest - base).saturating_add(1),
-                ..Image::default()
-            });
+        for (base, (name, highest)) in self.bases {
+            if draft.image_at(base).is_none() {
+                draft.image(Image {
+                    name,
+                    base,
+                    size: (highest - base).saturating_add(1),
+                    ..Image::default()
+                });
+            }
         }
         draft.index_images();
-        for (_, thread) in std::mem::take(&mut self.threads) {
+        for thread in self.threads {
             draft.thread(thread);
         }
         if !self.exception.is_empty() {
-            draft.last_exception(std::mem::take(&mut self.exception));
+            draft.last_exception(Thread {
+                frames: self.exception,
+                ..Thread::default()
+            });
             draft.event().kind = EventKind::Exception;
         }
     }
@@ -310,18 +276,6 @@ fn is_images_title(line: &str) -> bool {
         .is_some_and(|rest| rest == ":" || rest.starts_with(" (") && rest.ends_with("):"))
 }
 
-fn images(draft: &mut Draft, text: &str) {
-    let mut inside = false;
-    for line in text.lines() {
-        let line = line.trim();
-        if is_images_title(line) {
-            inside = true;
-        } else if inside && let Some(image) = image_line(line) {
-            draft.image(image);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -331,7 +285,7 @@ mod tests {
         #[test]
         fn no_text_makes_it_panic(text in "(Thread [0-9]{0,3}( name| Crashed)?:|[0-9]{1,2} +[a-z?]{0,4} +0x[0-9a-f]{0,4} ?[+a-z0-9() ]{0,9}|Binary Images:|0x[0-9a-f]{0,3} - 0x[0-9a-f]{0,3} [+a-zé<>() /]{0,9}|\n|[A-Za-zé: (]{0,9}){0,20}") {
             let lines = LineNumbers::new(text.as_bytes(), text.as_bytes());
-            let _ = read(text.as_bytes(), Fields::default(), lines);
+            let _ = read(&text, Fields::default(), lines);
         }
     }
 }

@@ -1,7 +1,8 @@
-//! Single lines: frames of stacks, images.
+//! Single lines of Apple's texts: frames of stacks, nodes of trees, threads, images.
 
-use crate::report::{Image, Value};
-use crate::symbolicate::import::values;
+use super::draft::{Node, frame};
+use super::values;
+use crate::report::{Image, Thread, Value};
 
 /// A line of a stack.
 #[derive(Debug, PartialEq)]
@@ -31,12 +32,6 @@ pub(super) fn stack_line(line: &str) -> Option<Line<'_>> {
         Some((what, remark)) => (what.trim(), Some(remark.trim())),
         None => (what, None),
     };
-    let mut line = Line {
-        image,
-        pc,
-        base: None,
-        name: None,
-    };
     // Side by side, as KSCrash writes it: `0x54000 + 30496 (-[Crasher run] + 24)`.
     let (what, remark) = match (remark, what.split_once(" (")) {
         (None, Some((numbers, name))) if is_address(what.split(' ').next().unwrap_or("")) => {
@@ -49,29 +44,29 @@ pub(super) fn stack_line(line: &str) -> Option<Line<'_>> {
         Some((name, tail)) => (name.trim(), tail.split_whitespace().next()),
         None => (what, None),
     };
-    match values::number(name).filter(|_| is_address(name)) {
+    let (base, name) = match values::number(name).filter(|_| is_address(name)) {
         Some(base) => {
             // Told apart from the offset by which of them gives the address.
             let offset = offset.and_then(values::number).unwrap_or(0);
-            line.base = Some(base).filter(|base| *base <= pc && base.wrapping_add(offset) == pc);
-            let name =
-                remark.map(|remark| remark.rsplit_once(" + ").map_or(remark, |(name, _)| name));
-            line.name = name.filter(|name| !name.is_empty() && !is_address(name));
+            let base = Some(base).filter(|base| *base <= pc && base.wrapping_add(offset) == pc);
+            let name = remark.map(|remark| remark.rsplit_once(" + ").map_or(remark, |of| of.0));
+            (base, name.filter(|name| !is_address(name)))
         }
         None => {
-            let name = name
-                .split(" (")
-                .next()
-                .filter(|_| offset.is_none())
-                .unwrap_or(name);
-            let name = name.split(" (in ").next().unwrap_or(name);
-            line.name = Some(name.trim()).filter(|name| !name.is_empty());
+            let bare = name.split(" (").next().filter(|_| offset.is_none());
+            let name = bare.unwrap_or(name).split(" (in ").next();
+            (None, name.map(str::trim))
         }
-    }
-    Some(line)
+    };
+    Some(Line {
+        image,
+        pc,
+        base,
+        name: name.filter(|name| !name.is_empty()),
+    })
 }
 
-pub(in crate::symbolicate::import) fn is_address(word: &str) -> bool {
+pub(super) fn is_address(word: &str) -> bool {
     word.len() > 2 && word.starts_with("0x") && word[2..].bytes().all(|c| c.is_ascii_hexdigit())
 }
 
@@ -86,7 +81,7 @@ fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 /// `0x102230000 - 0x102237fff MyApp arm64  <82d13d98…> /private/…/MyApp`, or, on macOS,
 /// `0x102230000 - 0x102237fff +com.example.MyApp (1.0 - 17) <82D13D98-…> /Applications/…`.
-pub(in crate::symbolicate::import) fn image_line(line: &str) -> Option<Image> {
+pub(super) fn image_line(line: &str) -> Option<Image> {
     let (first, rest) = line.split_once(" - ")?;
     let base = values::number(first).filter(|_| is_address(first.trim()))?;
     let rest = rest.trim_start();
@@ -119,18 +114,18 @@ pub(in crate::symbolicate::import) fn image_line(line: &str) -> Option<Image> {
         Some((name, arch)) if ARCHS.contains(&arch) => (name.trim(), Some(arch.to_owned())),
         _ => (front, None),
     };
+    let version = version.map(|version| ("version".to_owned(), Value::Text(version.to_owned())));
+    let size = match end.checked_add(1) {
+        Some(end) => end.checked_sub(base)?,
+        None => u64::MAX - base,
+    };
     Some(Image {
         name: if path.is_empty() { name } else { path }.to_owned(),
         id,
         base,
-        size: end
-            .checked_add(1)
-            .map_or(Some(u64::MAX - base), |end| end.checked_sub(base))?,
+        size,
         arch,
-        extra: version
-            .map(|version| ("version".to_owned(), Value::Text(version.to_owned())))
-            .into_iter()
-            .collect(),
+        extra: version.into_iter().collect(),
         ..Image::default()
     })
 }
@@ -139,6 +134,97 @@ pub(in crate::symbolicate::import) fn image_line(line: &str) -> Option<Image> {
 fn without_package(path: &str) -> &str {
     path.split_once(" {\"")
         .map_or(path, |(path, _)| path.trim_end())
+}
+
+/// A thread of a call graph; all that stands about it is kept.
+fn thread(id: u64, about: &str, name: Option<String>, main: bool) -> Thread {
+    Thread {
+        id,
+        main,
+        name,
+        extra: vec![("about".into(), Value::Text(about.to_owned()))],
+        ..Thread::default()
+    }
+}
+
+/// `1234   DispatchQueue_1: com.apple.main-thread  (serial)`, `1234: worker`, behind `Thread_`.
+pub(super) fn sample_thread(rest: &str) -> Thread {
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let about = rest[digits..].trim();
+    let name = about.split_once(": ").map_or(about, |(_, name)| name);
+    let name = name.split("  (").next().unwrap_or(name);
+    let name = name.trim_start_matches(':').trim();
+    let main = name == "com.apple.main-thread";
+    let name = Some(name.to_owned()).filter(|name| !name.is_empty());
+    thread(rest[..digits].parse().unwrap_or(0), about, name, main)
+}
+
+/// `1a2b    DispatchQueue "com.apple.main-thread"(1)    20 samples (1-20)    priority 46 (base 46)`,
+/// or with `Thread name "…"`, behind `Thread 0x`.
+pub(super) fn spindump_thread(rest: &str) -> Thread {
+    let digits = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
+    let quoted = |label: &str| {
+        let (_, behind) = rest.split_once(label)?;
+        let (name, _) = behind.split_once('"')?;
+        Some(name.to_owned())
+    };
+    let queue = quoted("DispatchQueue \"");
+    let main = queue.as_deref() == Some("com.apple.main-thread");
+    let name = quoted("Thread name \"").or(queue);
+    let id = u64::from_str_radix(&rest[..digits], 16).unwrap_or(0);
+    thread(id, rest[digits..].trim(), name, main)
+}
+
+/// The column of a line's count, the count, and what it counts.
+pub(super) fn counted(line: &str) -> Option<(usize, u64, &str)> {
+    let start = line.trim_start_matches([' ', '+', '!', ':', '|']);
+    let digits = start.bytes().take_while(u8::is_ascii_digit).count();
+    let what = start[digits..].strip_prefix(' ')?;
+    let count = start[..digits].parse().ok()?;
+    Some((line.len() - start.len(), count, what.trim()))
+}
+
+/// `main  (in kiosk) + 32  [0x104c3c55c]  kiosk.c:7`; of several addresses in one function, the first.
+pub(super) fn sample_node(count: u64, what: &str) -> Option<Node> {
+    let (front, behind) = what.rsplit_once(" [0x")?;
+    let digits = behind.split([']', ',']).next()?;
+    let pc = values::number(&format!("0x{digits}"))?;
+    let name = front.split("  (in ").next().unwrap_or(front).trim();
+    Some(Node {
+        parent: None,
+        count,
+        frame: frame(pc, None, Some(name.to_owned())),
+        first: None,
+    })
+}
+
+/// `  15  main + 32 (kiosk.c:26 in kiosk + 1372) [0x104c3c55c] 1-15`, and the column of its count. Frames of the
+/// kernel, behind a `*`, are left out.
+pub(super) fn spindump_node(line: &str) -> Option<(usize, Node)> {
+    let start = line.trim_start();
+    let digits = start.bytes().take_while(u8::is_ascii_digit).count();
+    let count: u64 = start[..digits].parse().ok()?;
+    let what = start[digits..].strip_prefix(' ')?.trim_start();
+    let (what, behind) = what.rsplit_once(" [")?;
+    let (address, range) = behind.split_once(']')?;
+    let pc = values::number(address).filter(|_| is_address(address))?;
+    let name = what.split(" (").next().unwrap_or(what);
+    let name = name.rsplit_once(" + ").map_or(name, |(name, _)| name);
+    let first = range.trim().split(['-', ',']).next();
+    let first = first.and_then(|n| n.parse::<u64>().ok());
+    let node = Node {
+        parent: None,
+        count,
+        frame: frame(pc, None, Some(name.trim().to_owned())),
+        first: first.map(|first| first.saturating_sub(1)),
+    };
+    Some((line.len() - start.len(), node))
+}
+
+/// A count and a name, as frames of a tree have them; kernel frames, behind a `*`, don't count.
+pub(super) fn looks_like_a_node(line: &str) -> bool {
+    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+    digits > 0 && line[digits..].starts_with(' ') && line.contains(" (") && line.contains(" + ")
 }
 
 #[cfg(test)]
@@ -191,5 +277,39 @@ mod tests {
         )
         .expect("an image");
         assert_eq!((image.id.len(), image.arch), (16, None));
+    }
+
+    #[test]
+    fn lines_of_a_call_graph() {
+        let (column, count, what) = counted(
+            "    + ! : | 15 -[Till sum:]  (in kiosk) + 32,40  [0x104c3c55c,0x104c3c564]  till.m:7",
+        )
+        .unwrap();
+        assert_eq!((column, count), (12, 15));
+        let found = sample_node(count, what).unwrap().frame;
+        assert_eq!(
+            (found.pc, found.name.as_deref()),
+            (0x104c3c55c, Some("-[Till sum:]"))
+        );
+        let (_, count, what) =
+            counted("  2 ???  (in kiosk)  load address 0x104c3c000 + 0x55c  [0x104c3c55c]")
+                .unwrap();
+        assert_eq!(sample_node(count, what).unwrap().frame.name, None);
+    }
+
+    #[test]
+    fn lines_of_a_tree() {
+        let (column, found) =
+            spindump_node("    15  main + 32 (kiosk.c:26 in kiosk + 1372) [0x104c3c55c] 3-15")
+                .unwrap();
+        assert_eq!((column, found.count, found.first), (4, 15, Some(2)));
+        assert_eq!(
+            (found.frame.pc, found.frame.name.as_deref()),
+            (0x104c3c55c, Some("main"))
+        );
+        let (_, found) = spindump_node("  2  ??? (kiosk + 1372) [0x104c3c55c]").unwrap();
+        assert_eq!((found.frame.name, found.first), (None, None));
+        assert!(spindump_node("   *3  ??? (kernel + 4321) [0xfffffe0007a0] 3-5").is_none());
+        assert!(spindump_node("  Thread 0x1a2b").is_none());
     }
 }

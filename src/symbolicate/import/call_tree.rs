@@ -1,0 +1,332 @@
+//! Apple's trees of sampled stacks in text: those of `sample`, and of hangs and spins (`.hang`, `.spin`, `.diag`; also
+//! behind the header line of an `.ips`), the process in question first.
+//!
+//! `sample` draws one tree for each thread, with `+`, `!`, `:` and `|`:
+//!
+//! ```text
+//! Analysis of sampling kiosk (pid 77) every 1 millisecond
+//! Process:         kiosk [77]
+//!
+//! Call graph:
+//!     80 Thread_1234   DispatchQueue_1: com.apple.main-thread  (serial)
+//!     + 80 start  (in dyld) + 1903  [0x1a0018344]
+//!     +   60 main  (in kiosk) + 32  [0x104c3c55c]
+//!     +   ! 60 kiosk_fault  (in kiosk) + 4  [0x104c3c554]  kiosk.c:7
+//!     +   20 usleep  (in libsystem_c.dylib) + 8  [0x1d0000010]
+//!
+//! Total number in stack (recursive counted multiple, when >=5):
+//! ```
+//!
+//! Those of hangs and spins are indented:
+//!
+//! ```text
+//! Event:            hang                      (not where somebody called `spindump PID`)
+//! Duration:         4.20s
+//! Steps:            20 (100ms sampling interval)
+//!
+//! Process:          kiosk [77]
+//!   Thread 0x1a2b    DispatchQueue "com.apple.main-thread"(1)    20 samples (1-20)    priority 46
+//!   20  start + 1903 (dyld + 99140) [0x1a0018344] 1-20
+//!     15  main + 32 (kiosk + 1372) [0x104c3c55c] 1-15
+//!      *3  ??? (kernel + 4321) [0xfffffe0007a0] 3-5
+//!   Binary Images:
+//!            0x104c3c000 -        0x104c43fff  com.example.kiosk 2.1 (77) <82D13D98-…>  /Applications/…
+//! ```
+//!
+//! Reports of much CPU, many writes or wake-ups (`cpu_resource`, `diskwrites_resource`) have their stacks
+//! elsewhere: the heaviest one, outermost first, and a tree for each process.
+//!
+//! ```text
+//! Heaviest stack for the target process:
+//!   43  start + 1903 (dyld + 99140) [0x1a0018344]
+//!   30  main + 32 (kiosk + 1372) [0x104c3c55c]
+//!
+//! Powerstats for:   kiosk [77]
+//! Power Source:     43 samples on Battery, 0 samples on AC
+//!   43  start + 1903 (dyld + 99140) [0x1a0018344]
+//!     30  main + 32 (kiosk + 1372) [0x104c3c55c]
+//! ```
+
+use super::draft::{Draft, Node, put_heaviest, stacks};
+use super::fields::Fields;
+use super::lines::{
+    counted, image_line, looks_like_a_node, sample_node, sample_thread, spindump_node,
+    spindump_thread,
+};
+use super::text::LabelledText;
+use super::{Layout, LineNumbers, starts_a_line, values};
+use crate::report::{EventKind, Reading, Thread, Value};
+
+/// Returns true if the text looks like one of `sample`.
+pub(super) fn is_sample(front: &[u8]) -> bool {
+    let has = |label: &[u8]| memchr::memmem::find(front, label).is_some();
+    has(b"Analysis of sampling ") && has(b"Call graph:")
+}
+
+/// Returns true if the text looks like one of a hang, a spin, or load.
+pub(super) fn is_spindump(front: &[u8]) -> bool {
+    let has = |label: &[u8]| starts_a_line(front, label);
+    has(b"Steps:") && has(b"Data Source:")
+        || has(b"Event:") && (has(b"Steps:") || has(b"Heaviest stack for") || has(b"Data Source:"))
+}
+
+/// Reads one of either layout; `lines` are those of the text where it was found.
+pub(super) fn read(text: &str, header: Fields, lines: LineNumbers<'_>, layout: Layout) -> Reading {
+    let (mut tree, mut draft) = (CallTree::default(), Draft::default());
+    let is_sample = layout == Layout::Sample;
+    for (line, number) in text.lines().zip(1..) {
+        match is_sample {
+            true => tree.sample_line(line, number),
+            false => tree.spindump_line(line, number),
+        }
+    }
+    let place = match is_sample {
+        true => "in the call graph",
+        false => "in a tree of stacks",
+    };
+    tree.page.note_unread(&mut draft, lines, place);
+    tree.page.head(&mut draft, header);
+    // Samples of a call graph have no times, only counts.
+    let mut interval = 0;
+    match is_sample {
+        true => draft.event().kind = EventKind::Live,
+        false => interval = tree.event(&mut draft),
+    }
+    for line in &tree.images {
+        if let Some(mut image) = image_line(line) {
+            if image.name.is_empty() && !is_sample {
+                image.name = "???".into();
+            }
+            draft.image(image);
+        }
+    }
+    draft.index_images();
+    let any_main = tree.threads.iter().any(|(thread, _)| thread.main);
+    for (index, (mut thread, nodes)) in tree.threads.into_iter().enumerate() {
+        thread.main |= !any_main && index == 0;
+        let samples = stacks(&nodes, interval);
+        // The heaviest stack of all comes as one.
+        if thread.frames.is_empty() {
+            put_heaviest(&mut thread, &samples);
+        }
+        // A stall's samples are those of the thread that hung; of load, those of all threads.
+        if (thread.main && draft.report.samples.is_empty()) || tree.is_load {
+            draft.samples(samples);
+        }
+        draft.thread(thread);
+    }
+    tree.page.finish(draft, layout)
+}
+
+/// The part of the text that is being read.
+#[derive(Clone, Copy, PartialEq, Default)]
+enum TreeSection {
+    #[default]
+    Other,
+    Graph,
+    Thread,
+    /// The list of the heaviest stack's frames.
+    Heaviest,
+    Images,
+}
+
+#[derive(Default)]
+struct CallTree {
+    page: LabelledText,
+    threads: Vec<(Thread, Vec<Node>)>,
+    /// The nodes that the next line may stand below: its column, its index.
+    open: Vec<(usize, usize)>,
+    images: Vec<String>,
+    section: TreeSection,
+    /// `Process:` lines seen: stacks of the first alone are read.
+    processes: u64,
+    /// True for a report of load: with the heaviest stack, and trees of processes.
+    is_load: bool,
+}
+
+impl CallTree {
+    fn sample_line(&mut self, line: &str, number: usize) {
+        let trimmed = line.trim();
+        if image_line(trimmed).is_some() {
+            self.images.push(trimmed.to_owned());
+        }
+        if trimmed == "Call graph:" {
+            self.section = TreeSection::Graph;
+        } else if self.section == TreeSection::Graph {
+            match counted(line) {
+                _ if trimmed.is_empty() || trimmed.starts_with("Total number in stack") => {
+                    self.section = TreeSection::Other;
+                }
+                Some((_, _, what)) if what.starts_with("Thread_") => {
+                    self.begin(sample_thread(&what["Thread_".len()..]));
+                }
+                Some((column, count, what)) => match sample_node(count, what) {
+                    Some(node) => self.node(column, node),
+                    None => self.page.unread.push(number),
+                },
+                None => self.page.unread.push(number),
+            }
+        } else if !trimmed.is_empty() && image_line(trimmed).is_none() {
+            self.keep(line);
+        }
+    }
+
+    fn spindump_line(&mut self, line: &str, number: usize) {
+        let trimmed = line.trim();
+        let is_in_stacks = matches!(self.section, TreeSection::Thread | TreeSection::Heaviest);
+        if trimmed.is_empty() {
+            if is_in_stacks {
+                self.section = TreeSection::Other;
+            }
+            return;
+        }
+        if trimmed == "Heaviest stack for the target process:" {
+            self.load("Heaviest stack");
+            self.section = TreeSection::Heaviest;
+            return;
+        }
+        if let Some(of) = line.strip_prefix("Powerstats for:") {
+            self.processes += u64::from(!self.is_target(of));
+            if self.processes == 0 {
+                self.load(&format!("Powerstats of {}", of.trim()));
+            } else if self.section == TreeSection::Images {
+                self.section = TreeSection::Other;
+            }
+            return;
+        }
+        if line.starts_with("Process:") {
+            self.processes += 1;
+            if self.section == TreeSection::Images {
+                self.section = TreeSection::Other;
+            }
+        }
+        let is_images = trimmed == "Binary Images:";
+        let is_image = self.section == TreeSection::Images && image_line(trimmed).is_some();
+        // Other processes' stacks say nothing of this one; the list of images may be all processes'.
+        let is_others = self.processes > u64::from(!self.is_load);
+        let thread = trimmed.strip_prefix("Thread 0x");
+        if is_others && !(self.is_load && (is_images || is_image)) {
+            return;
+        } else if is_images {
+            self.section = TreeSection::Images;
+        } else if is_image {
+            self.images.push(trimmed.to_owned());
+        } else if let Some(rest) = thread.filter(|_| self.processes == 1) {
+            self.begin(spindump_thread(rest));
+            self.section = TreeSection::Thread;
+        } else if is_in_stacks && let Some((column, node)) = spindump_node(line) {
+            match (self.section, self.threads.last_mut()) {
+                // Outermost first.
+                (TreeSection::Heaviest, Some((thread, _))) => thread.frames.insert(0, node.frame),
+                _ => self.node(column, node),
+            }
+        } else if is_in_stacks && looks_like_a_node(trimmed) {
+            self.page.unread.push(number);
+        } else {
+            self.keep(line);
+        }
+    }
+
+    fn keep(&mut self, line: &str) {
+        if !(self.threads.is_empty() && self.page.label(line)) {
+            self.page.keep(line);
+        }
+    }
+
+    fn begin(&mut self, thread: Thread) {
+        self.threads.push((thread, Vec::new()));
+        self.open.clear();
+    }
+
+    /// Begins stacks of a report of load.
+    fn load(&mut self, name: &str) {
+        self.begin(Thread {
+            name: Some(name.to_owned()),
+            main: self.threads.is_empty(),
+            ..Thread::default()
+        });
+        self.is_load = true;
+        self.section = TreeSection::Thread;
+    }
+
+    /// Returns true if `kiosk [77]` is the process that the report is about.
+    fn is_target(&self, of: &str) -> bool {
+        let (name, pid) = of.trim().rsplit_once(" [").unwrap_or((of.trim(), ""));
+        let labels = &self.page.labels;
+        match labels.peek("PID").filter(|_| !pid.is_empty()) {
+            Some(wanted) => pid.trim_end_matches(']') == wanted,
+            None => labels.peek("Command").is_none_or(|wanted| wanted == name),
+        }
+    }
+
+    fn node(&mut self, column: usize, mut node: Node) {
+        let Some((_, nodes)) = self.threads.last_mut() else {
+            return;
+        };
+        while self.open.last().is_some_and(|(above, _)| *above >= column) {
+            self.open.pop();
+        }
+        node.parent = self.open.last().map(|(_, at)| *at);
+        self.open.push((column, nodes.len()));
+        nodes.push(node);
+    }
+
+    /// Takes the event out of the labels of a spindump; nanoseconds between two samples.
+    fn event(&mut self, draft: &mut Draft) -> u64 {
+        let labels = &mut self.page.labels;
+        let what = labels.text("Event").unwrap_or_default();
+        let duration = labels.text("Duration|Duration Sampled");
+        // `20 (100ms sampling interval)`
+        let steps = labels.text("Steps").unwrap_or_default();
+        let between = steps.split_once('(');
+        let between = between.and_then(|(_, text)| text.split_whitespace().next());
+        let event = draft.event();
+        let mut extra = |key: &str| {
+            let text = Value::Text(what.clone());
+            event.extra.push((key.to_owned(), text));
+        };
+        let others = ["disk writes", "wakeups", "microstackshots"];
+        event.kind = if what.starts_with("cpu usage") {
+            EventKind::Cpu
+        } else if others.iter().any(|kind| what.starts_with(kind)) {
+            extra("type");
+            EventKind::Other
+        } else if what.is_empty() {
+            // Somebody wanted to know what the process does.
+            EventKind::Live
+        } else {
+            EventKind::Stall
+        };
+        if !what.is_empty() {
+            extra("event");
+        }
+        // The limit, and by how much it was passed.
+        event.message = labels.text("CPU|Writes|Wakeups");
+        event.reason = labels.text("Action taken");
+        let duration = duration.as_deref().and_then(values::duration);
+        if let Some(nanoseconds) = duration.filter(|_| !what.is_empty()) {
+            draft.lasted(nanoseconds);
+        }
+        between.and_then(values::duration).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_call_graph_makes_it_panic(text in "(Analysis of sampling a|Call graph:|[ +!:|]{0,9}[0-9]{1,3} (Thread_[0-9é]{0,3}:?|[a-z?]{0,4}  \\(in a\\) \\+ 1  \\[0x[0-9a-f,]{0,4}\\]?)|0x[0-9a-f]{0,3} - 0x[0-9a-f]{0,3} [+a-zé<>() /]{0,9}|\n){0,20}") {
+            let lines = LineNumbers::new(text.as_bytes(), text.as_bytes());
+            let _ = read(&text, Fields::default(), lines, Layout::Sample);
+        }
+
+        #[test]
+        fn no_spindump_makes_it_panic(text in "(Process: a \\[[0-9]{0,3}\\]|Thread 0x[0-9a-f]{0,3}( DispatchQueue \"[a-z]{0,3}\"?)?| {0,9}[0-9]{1,3} {1,2}[a-z?]{0,4}( \\+ 1)? ?(\\(a \\+ 1\\))? \\[0x[0-9a-f]{0,4}\\]( [0-9]-[0-9])?|Binary Images:|Steps: [0-9]{1,3} \\([0-9a-z é]{0,6}|0x[0-9a-f]{0,3} - 0x[0-9a-f]{0,3} [+a-zé<>() /]{0,9}|\n){0,20}") {
+            let lines = LineNumbers::new(text.as_bytes(), text.as_bytes());
+            let _ = read(&text, Fields::default(), lines, Layout::Spindump);
+        }
+    }
+}
