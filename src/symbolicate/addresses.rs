@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Error;
 use super::debug_files::{DebugFiles, Listed};
-use super::frame::{Frame, id_text, image_file_name};
+use super::frame::{Frame, image_file_name};
 use super::image_files::ImageFiles;
 
 /// One image, to look addresses up in. `Send + Sync`.
@@ -34,36 +34,22 @@ impl Addresses {
             fitting.retain(|image| files.has_code(image));
         }
         let [image] = fitting[..] else {
-            let list = |images: &[&Listed]| {
-                images
-                    .iter()
-                    .map(|i| match &i.id[..] {
-                        [] => format!("{} {} without an id: {}", i.name, i.arch, i.path.display()),
-                        id => format!("{} {} {}", i.name, i.arch, id_text(id)),
-                    })
-                    .collect::<Vec<_>>()
+            let several = fitting.iter().any(|image| image.arch != fitting[0].arch);
+            let (what, images) = match (fitting.is_empty(), arch) {
+                (true, Some(arch)) => (
+                    format!("no image of architecture {arch}"),
+                    all.iter().collect(),
+                ),
+                (true, None) => ("no debug file".into(), Vec::new()),
+                (false, None) if several => {
+                    ("several images: say which with --arch".into(), fitting)
+                }
+                (false, _) => ("several images: give one".into(), fitting),
             };
-            return Err(match (fitting.is_empty(), arch) {
-                (true, Some(arch)) => Ambiguous {
-                    what: format!("no image of architecture {arch}"),
-                    images: list(&all.iter().collect::<Vec<_>>()),
-                },
-                (true, None) => Ambiguous {
-                    what: "no debug file".into(),
-                    images: Vec::new(),
-                },
-                (false, None) if fitting.iter().any(|i| i.arch != fitting[0].arch) => Ambiguous {
-                    what: "several images: say which with --arch".into(),
-                    images: list(&fitting),
-                },
-                (false, _) => Ambiguous {
-                    what: "several images: give one".into(),
-                    images: list(&fitting),
-                },
-            });
+            let images = images.into_iter().map(Listed::describe).collect();
+            return Err(Ambiguous { what, images });
         };
-        let found = files.open_listed(image);
-        let Some(files) = found else {
+        let Some(files) = files.open_listed(image) else {
             return Err(Ambiguous {
                 what: "the file can no longer be read".into(),
                 images: Vec::new(),

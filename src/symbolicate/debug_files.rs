@@ -11,8 +11,8 @@ use super::files::bytes::SharedBytes;
 use super::files::cache::Cache;
 use super::files::dyld_cache;
 use super::files::object_file::{self, ObjectFile};
-use super::files::search;
-use super::files::walk::{self, ObjectSummary};
+use super::files::search::{self, ObjectSummary};
+use super::frame::id_text;
 use super::image_files::{ImageFiles, has_dwarf};
 use super::lock;
 use crate::report::model::Image;
@@ -51,6 +51,17 @@ pub(crate) struct Listed {
     /// Empty where it has none.
     pub id: Vec<u8>,
     pub path: PathBuf,
+}
+
+impl Listed {
+    /// Name, architecture and id, in words.
+    pub(crate) fn describe(&self) -> String {
+        let (name, arch) = (&self.name, &self.arch);
+        match &self.id[..] {
+            [] => format!("{name} {arch} without an id: {}", self.path.display()),
+            id => format!("{name} {arch} {}", id_text(id)),
+        }
+    }
 }
 
 /// The images in use, and when each was used last.
@@ -161,14 +172,14 @@ impl DebugFiles {
         let meta = std::fs::metadata(path).map_err(|e| Error::io(path, e))?;
         if meta.is_dir() {
             std::fs::read_dir(path).map_err(|e| Error::io(path, e))?;
-            for looked in walk::walk(path, self.options.jobs, self.options.cache.as_ref()) {
+            for looked in search::walk(path, self.options.jobs, self.options.cache.as_ref()) {
                 match looked.objects {
                     Ok(objects) => added.objects += self.add_objects(&looked.path, objects),
                     Err(damage) => added.damaged.push(damage),
                 }
             }
         } else {
-            let objects = walk::objects(path)?;
+            let objects = search::objects(path)?;
             let names = |object: &ObjectSummary| object.has_dwarf || object.has_symbols;
             if !objects.iter().any(names) {
                 let images = objects.iter().filter(|object| object.has_code);
@@ -209,10 +220,8 @@ impl DebugFiles {
 
     /// The ids of all objects that were added.
     pub fn ids(&self) -> impl Iterator<Item = &[u8]> {
-        self.index
-            .keys()
-            .map(Vec::as_slice)
-            .filter(|id| !id.is_empty())
+        let ids = self.index.keys().map(Vec::as_slice);
+        ids.filter(|id| !id.is_empty())
     }
 
     /// The images of all objects that were added, in order of name and id; where none of them can name
@@ -275,11 +284,8 @@ impl DebugFiles {
 
     /// Returns the files that name addresses of `image`; `None` if no file was found.
     pub(crate) fn find(&self, image: &Image) -> Option<Arc<ImageFiles>> {
-        let build = if image.id.is_empty() {
-            image.text_hash.as_ref().unwrap_or(&image.id)
-        } else {
-            &image.id
-        };
+        let hash = image.text_hash.as_ref().filter(|_| image.id.is_empty());
+        let build = hash.unwrap_or(&image.id);
         let key = (build.clone(), image.name.clone());
         {
             let mut open = lock(&self.open);
@@ -294,12 +300,10 @@ impl DebugFiles {
         let files = self.open_image(image).map(Arc::new);
         let mut open = lock(&self.open);
         while open.images.len() >= open.limit {
-            let oldest = open
-                .images
-                .iter()
-                .min_by_key(|(_, (_, used))| *used)
-                .map(|(key, _)| key.clone());
-            let Some(oldest) = oldest else { break };
+            let oldest = open.images.iter().min_by_key(|(_, (_, used))| *used);
+            let Some(oldest) = oldest.map(|(key, _)| key.clone()) else {
+                break;
+            };
             open.images.remove(&oldest);
         }
         let clock = open.clock;

@@ -81,7 +81,8 @@ impl Frame {
     /// A frame with a name and nothing else.
     pub fn named(mangled: &str, demangled: &str) -> Frame {
         let function: Arc<str> = demangled.into();
-        let mangled = if mangled == demangled {
+        let is_same = mangled == demangled;
+        let mangled = if is_same {
             function.clone()
         } else {
             mangled.into()
@@ -140,6 +141,24 @@ pub(crate) struct Resolved {
     pub frames: Arc<[Frame]>,
     /// Link-time address of the function that all of these were inlined into.
     pub entry: Option<u64>,
+}
+
+impl Resolved {
+    /// The answer of these frames, innermost first, of which the outermost begins at `entry`; `None` where they say
+    /// nothing.
+    pub fn of(mut frames: Vec<Frame>, entry: Option<u64>) -> Option<Resolved> {
+        let outermost = frames.len().checked_sub(1)?;
+        for (index, frame) in frames.iter_mut().enumerate() {
+            frame.inlined = index != outermost;
+            // A line of no file says nothing.
+            frame.line = frame.line.filter(|&line| line != 0 && frame.file.is_some());
+        }
+        let says_something = |frame: &Frame| frame.function.is_some() || frame.file.is_some();
+        frames.iter().any(says_something).then(|| Resolved {
+            entry: entry.filter(|_| frames[outermost].function.is_some()),
+            frames: frames.into(),
+        })
+    }
 }
 
 /// A thread's stack. What else is known of the thread stands in the report, at the same index.

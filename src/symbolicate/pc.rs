@@ -37,10 +37,8 @@ impl Pc {
     /// return address says that the caller is of Thumb instructions, and is no part of the address.
     pub fn of_frame(report: &Report, thread: &Thread, index: usize) -> Option<Pc> {
         let frame = thread.frames.get(index)?;
-        let interrupted_next = thread
-            .frames
-            .get(index + 1)
-            .is_some_and(|next| next.found == Found::Context);
+        let next = thread.frames.get(index + 1);
+        let interrupted_next = next.is_some_and(|next| next.found == Found::Context);
         Some(match frame.found {
             Found::Context if index == 0 && thread.crashed && trap_is_passed(report) => {
                 Pc::After(frame.pc)
@@ -63,21 +61,14 @@ fn is_armv7(report: &Report, frame: &Frame) -> bool {
 
 /// Returns true if the signal that the report is about leaves the program counter behind its instruction.
 fn trap_is_passed(report: &Report) -> bool {
-    let Some(event) = &report.event else {
-        return false;
-    };
-    let Some(signal) = event
-        .signal
-        .as_ref()
-        .filter(|_| event.kind == EventKind::Crash)
-    else {
-        return false;
-    };
+    let event = report.event.as_ref();
+    let event = event.filter(|event| event.kind == EventKind::Crash);
+    let signal = event.and_then(|event| event.signal.as_ref());
     let arch = report.head.arch.as_str();
-    match signal.name.as_str() {
-        "SIGSYS" => true,
+    match signal.map(|signal| signal.name.as_str()) {
+        Some("SIGSYS") => true,
         // `brk` and `udf` leave the program counter where it is
-        "SIGTRAP" => !arch.starts_with("arm") && !arch.starts_with("aarch"),
+        Some("SIGTRAP") => !arch.starts_with("arm") && !arch.starts_with("aarch"),
         _ => false,
     }
 }
@@ -99,22 +90,17 @@ mod tests {
             }),
             ..Event::default()
         });
-        let frames = found
-            .iter()
-            .map(|&found| Frame {
-                pc: 0x1000,
-                found,
-                ..Frame::default()
-            })
-            .collect();
-        (
-            report,
-            Thread {
-                crashed: true,
-                frames,
-                ..Thread::default()
-            },
-        )
+        let frame = |&found: &Found| Frame {
+            pc: 0x1000,
+            found,
+            ..Frame::default()
+        };
+        let thread = Thread {
+            crashed: true,
+            frames: found.iter().map(frame).collect(),
+            ..Thread::default()
+        };
+        (report, thread)
     }
 
     fn lookups(signal: &str, arch: &str, found: &[Found]) -> Vec<u64> {
@@ -126,16 +112,10 @@ mod tests {
 
     #[test]
     fn return_addresses_are_one_less_and_contexts_are_not() {
-        let found = [
-            Found::Context,
-            Found::UnwindInfo,
-            Found::FramePointer,
-            Found::LinkRegister,
-        ];
-        assert_eq!(
-            lookups("SIGSEGV", "x86_64", &found),
-            [0x1000, 0xfff, 0xfff, 0xfff]
-        );
+        use Found::{Context, FramePointer, LinkRegister, UnwindInfo};
+        let found = [Context, UnwindInfo, FramePointer, LinkRegister];
+        let expected = [0x1000, 0xfff, 0xfff, 0xfff];
+        assert_eq!(lookups("SIGSEGV", "x86_64", &found), expected);
     }
 
     #[test]
@@ -172,16 +152,9 @@ mod tests {
 
     #[test]
     fn the_signal_trampoline_was_never_called() {
-        let found = [
-            Found::Context,
-            Found::UnwindInfo,
-            Found::UnwindInfo,
-            Found::Context,
-            Found::UnwindInfo,
-        ];
-        assert_eq!(
-            lookups("SIGABRT", "x86_64", &found),
-            [0x1000, 0xfff, 0x1000, 0x1000, 0xfff]
-        );
+        use Found::{Context, UnwindInfo};
+        let found = [Context, UnwindInfo, UnwindInfo, Context, UnwindInfo];
+        let expected = [0x1000, 0xfff, 0x1000, 0x1000, 0xfff];
+        assert_eq!(lookups("SIGABRT", "x86_64", &found), expected);
     }
 }

@@ -79,8 +79,7 @@ fn named(name: Option<&str>) -> Frame {
 }
 
 fn field<'a>(entry: &'a [(Value, Value)], key: &str) -> Option<&'a Value> {
-    let found = entry
-        .iter()
-        .find(|(name, _)| matches!(name, Value::Text(name) if name == key));
+    let is_it = |name: &Value| matches!(name, Value::Text(name) if name == key);
+    let found = entry.iter().find(|(name, _)| is_it(name));
     found.map(|(_, value)| value)
 }

@@ -39,11 +39,8 @@ pub fn redact(of: &mut Symbolicated, origin: &mut String, rules: &Redact) {
         for (frame, moved) in stack.frames.iter_mut().zip(moved) {
             frame.pc = moved.pc;
             // The address as its file states it is the same on every device.
-            frame.frames = frame
-                .frames
-                .iter()
-                .map(|frame| without(frame, &names))
-                .collect();
+            let frames = frame.frames.iter();
+            frame.frames = frames.map(|frame| without(frame, &names)).collect();
         }
     }
 }
@@ -53,11 +50,8 @@ fn without(frame: &Frame, names: &crate::report::UserNames) -> Frame {
         let text = text.as_ref()?;
         let mut clean = text.to_string();
         names.remove_from(&mut clean);
-        Some(if clean == **text {
-            text.clone()
-        } else {
-            clean.into()
-        })
+        let is_same = clean == **text;
+        Some(if is_same { text.clone() } else { clean.into() })
     };
     Frame {
         file: clean(&frame.file),

@@ -74,24 +74,18 @@ impl Symbolicator {
 
     /// Names every frame of a report, in all its threads and samples.
     pub fn symbolicate(&self, report: Report) -> Symbolicated {
+        let limit = self.time_limit;
         let mut run = ReportRun {
             symbolicator: self,
             report: &report,
             images: FxHashMap::default(),
-            deadline: self
-                .time_limit
-                .and_then(|limit| Instant::now().checked_add(limit)),
+            deadline: limit.and_then(|limit| Instant::now().checked_add(limit)),
             late: 0,
         };
-        let threads = report
-            .threads
-            .iter()
-            .map(|thread| run.stack(thread))
-            .collect();
-        let samples = in_full(&report)
-            .iter()
-            .map(|thread| run.stack(thread))
-            .collect();
+        let threads = report.threads.iter().map(|thread| run.stack(thread));
+        let threads = threads.collect();
+        let samples = in_full(&report);
+        let samples = samples.iter().map(|thread| run.stack(thread)).collect();
         let missing = run.missing();
         let late = (run.late > 0).then(|| {
             let count = run.late;
@@ -140,28 +134,22 @@ impl ReportRun<'_> {
     ) -> PhysicalFrame {
         let mut result = PhysicalFrame::bare(frame.pc, frame.found, frame.image);
         let recorded = || recorded.frames(index);
-        let image = frame
-            .image
-            .and_then(|at| self.report.images.get(at as usize));
-        let (Some(at), Some(image), Some(pc)) =
-            (frame.image, image, Pc::of_frame(self.report, thread, index))
-        else {
+        let images = &self.report.images;
+        let image = frame.image.and_then(|at| images.get(at as usize));
+        let pc = Pc::of_frame(self.report, thread, index);
+        let (Some(at), Some(image), Some(pc)) = (frame.image, image, pc) else {
             result.image = None;
             result.frames = recorded();
             return result;
         };
-        if self
-            .deadline
-            .is_some_and(|deadline| Instant::now() >= deadline)
-        {
+        let is_late = |deadline| Instant::now() >= deadline;
+        if self.deadline.is_some_and(is_late) {
             self.late += 1;
             result.frames = recorded();
             return result;
         }
-        let files = self
-            .images
-            .entry(at)
-            .or_insert_with(|| self.symbolicator.files.find(image));
+        let find = || self.symbolicator.files.find(image);
+        let files = self.images.entry(at).or_insert_with(find);
         // Other recorders don't say where an image's file says it lies: the file itself does. Of an
         // ELF file nought is the common answer, and is taken as it stands.
         let base = match files {
@@ -170,24 +158,20 @@ impl ReportRun<'_> {
         };
         let svma = |avma: u64| avma.wrapping_sub(image.base).wrapping_add(base);
         result.svma = Some(svma(frame.pc));
-        match files
-            .as_ref()
-            .and_then(|files| files.lookup(svma(pc.lookup())))
-        {
-            Some(answer) => {
-                result.offset = answer
-                    .entry
-                    .and_then(|entry| svma(frame.pc).checked_sub(entry));
-                result.frames = answer.into_owned().frames;
-                // A symbol table has no lines; whoever named the frame may have had them.
-                if result.frames.iter().all(|frame| frame.file.is_none()) {
-                    let recorded = recorded();
-                    if recorded.iter().any(|frame| frame.file.is_some()) {
-                        result.frames = recorded;
-                    }
-                }
+        let files = files.as_ref();
+        let Some(answer) = files.and_then(|files| files.lookup(svma(pc.lookup()))) else {
+            result.frames = recorded();
+            return result;
+        };
+        let offset = |entry| svma(frame.pc).checked_sub(entry);
+        result.offset = answer.entry.and_then(offset);
+        result.frames = answer.into_owned().frames;
+        // A symbol table has no lines; whoever named the frame may have had them.
+        if result.frames.iter().all(|frame| frame.file.is_none()) {
+            let recorded = recorded();
+            if recorded.iter().any(|frame| frame.file.is_some()) {
+                result.frames = recorded;
             }
-            None => result.frames = recorded(),
         }
         result
     }
@@ -198,25 +182,22 @@ impl ReportRun<'_> {
         indices.sort_unstable();
         for index in indices {
             let files = &self.images[index];
-            let has_debug_info = files.as_ref().is_some_and(|files| files.has_debug_info());
-            let is_missing_a_part = files
-                .as_ref()
-                .is_some_and(|files| files.is_missing_a_part());
-            let damaged = files.as_ref().map_or(0, |files| files.damaged_units());
-            let refused = files.as_ref().map_or(0, |files| files.refused_units());
+            let files = files.as_ref();
+            let has_debug_info = files.is_some_and(|files| files.has_debug_info());
+            let is_missing_a_part = files.is_some_and(|files| files.is_missing_a_part());
+            let damaged = files.map_or(0, |files| files.damaged_units());
+            let refused = files.map_or(0, |files| files.refused_units());
             if has_debug_info && !is_missing_a_part && damaged + refused == 0 {
                 continue;
             }
             let Some(image) = self.report.images.get(*index as usize) else {
                 continue;
             };
-            if is_virtual(image)
-                || missing
-                    .iter()
-                    .any(|m| m.id == image.id && m.name == image.name)
-            {
+            let is_it = |of: &Missing| of.id == image.id && of.name == image.name;
+            if is_virtual(image) || missing.iter().any(is_it) {
                 continue;
             }
+            let (all, name) = (&self.symbolicator.files, image_file_name(&image.name));
             missing.push(Missing {
                 name: image.name.clone(),
                 id: image.id.clone(),
@@ -226,10 +207,7 @@ impl ReportRun<'_> {
                 damaged,
                 refused,
                 system: is_system(&image.name),
-                others: self
-                    .symbolicator
-                    .files
-                    .others_named(image_file_name(&image.name), &image.id),
+                others: all.others_named(name, &image.id),
             });
         }
         missing
@@ -245,16 +223,10 @@ fn is_virtual(image: &Image) -> bool {
 
 /// Returns true if a path belongs to the operating system.
 pub(crate) fn is_system(path: &str) -> bool {
+    #[rustfmt::skip]
     const SYSTEM: [&str; 9] = [
-        "/lib/",
-        "/lib64/",
-        "/usr/lib/",
-        "/usr/lib64/",
-        "/usr/libexec/",
-        "/System/",
-        "/Library/Apple/",
-        "/private/preboot/",
-        "/snap/core",
+        "/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/libexec/", "/System/",
+        "/Library/Apple/", "/private/preboot/", "/snap/core",
     ];
     SYSTEM.iter().any(|prefix| path.starts_with(prefix)) || path.contains(".simruntime/")
 }

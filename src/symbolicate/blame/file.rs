@@ -49,30 +49,16 @@ pub(super) fn of_file(file: &str) -> Owner {
         return Owner::Language;
     }
     // Xcode's toolchain and SDKs, Swift's own build, gcc's and libc++'s headers, libc linked statically.
+    #[rustfmt::skip]
     const LANGUAGE: [&str; 14] = [
-        "/Contents/Developer/",
-        "/Library/Developer/CommandLineTools/",
-        "/AppleInternal/",
-        "/BuildRoot/Library/",
-        "/swift/stdlib/",
-        "/usr/include/c++/",
-        "/include/c++/v1/",
-        "/usr/lib/gcc/",
-        "/gcc/include/",
-        "/libgcc/",
-        "/glibc-",
-        "/musl-",
-        "/compiler-rt/",
+        "/Contents/Developer/", "/Library/Developer/CommandLineTools/", "/AppleInternal/",
+        "/BuildRoot/Library/", "/swift/stdlib/", "/usr/include/c++/", "/include/c++/v1/",
+        "/usr/lib/gcc/", "/gcc/include/", "/libgcc/", "/glibc-", "/musl-", "/compiler-rt/",
         "/libunwind/src/",
     ];
+    #[rustfmt::skip]
     const LIBC: [&str; 7] = [
-        "../sysdeps/",
-        "../csu/",
-        "./nptl/",
-        "./csu/",
-        "./stdlib/",
-        "./string/",
-        "./elf/",
+        "../sysdeps/", "../csu/", "./nptl/", "./csu/", "./stdlib/", "./string/", "./elf/",
     ];
     if has(&LANGUAGE) || LIBC.iter().any(|start| file.starts_with(start)) {
         return Owner::Language;
@@ -82,24 +68,12 @@ pub(super) fn of_file(file: &str) -> Owner {
     }
     // Cargo's registries and checkouts, wherever CARGO_HOME is or was remapped to; SwiftPM's, Carthage's
     // and CocoaPods' copies; vendored code.
+    #[rustfmt::skip]
     const LIBRARY: [&str; 17] = [
-        "/registry/src/",
-        "/cargo/registry/",
-        "/git/checkouts/",
-        "/.build/checkouts/",
-        "/SourcePackages/checkouts/",
-        "/Carthage/Checkouts/",
-        "/Pods/",
-        "/vendor/",
-        "/vendored/",
-        "/third_party/",
-        "/third-party/",
-        "/thirdparty/",
-        "/ThirdParty/",
-        "/node_modules/",
-        "/conan/data/",
-        "/vcpkg/buildtrees/",
-        "/nix/store/",
+        "/registry/src/", "/cargo/registry/", "/git/checkouts/", "/.build/checkouts/",
+        "/SourcePackages/checkouts/", "/Carthage/Checkouts/", "/Pods/", "/vendor/", "/vendored/",
+        "/third_party/", "/third-party/", "/thirdparty/", "/ThirdParty/", "/node_modules/",
+        "/conan/data/", "/vcpkg/buildtrees/", "/nix/store/",
     ];
     let from_root = format!("/{}", file.trim_start_matches("./").trim_start_matches('/'));
     if LIBRARY.iter().any(|part| from_root.contains(part)) || from_root.starts_with("/checkouts/") {
@@ -182,13 +156,9 @@ fn has_version(folder: &str) -> bool {
 
 /// `library/core/src/…`, as Rust's library is called where the path before it was cut off.
 fn is_rust_library(file: &str) -> bool {
+    #[rustfmt::skip]
     const CRATES: [&str; 6] = [
-        "alloc",
-        "core",
-        "panic_abort",
-        "panic_unwind",
-        "std",
-        "unwind",
+        "alloc", "core", "panic_abort", "panic_unwind", "std", "unwind",
     ];
     let Some((front, behind)) = file.split_once("library/") else {
         return false;

@@ -5,15 +5,13 @@
 //! file goes by its image and its name.
 
 mod file;
-mod image;
 mod name;
 
 pub(crate) use super::frame::Owner;
 use super::frame::{Frame, KnownOwners, PhysicalFrame, Stack, Symbolicated, image_file_name};
 use crate::report::EventKind;
 use file::{is_made_up, is_package, kept_of_file, of_file};
-use image::of_image;
-use name::of_name;
+use name::{of_image, of_name};
 
 /// A source frame, and the physical frame that it is of.
 #[derive(Debug, Clone, Copy)]
@@ -158,10 +156,8 @@ fn shown_folders(of: &Symbolicated) -> Vec<String> {
         let (Some(name), Some(file)) = (&frame.function, &frame.file) else {
             continue;
         };
-        let is_ours = name
-            .strip_prefix('<')
-            .unwrap_or(name)
-            .starts_with("wedjat::");
+        let bare = name.strip_prefix('<').unwrap_or(name);
+        let is_ours = bare.starts_with("wedjat::");
         let Some(end) = file.rfind("/src/").filter(|_| is_ours) else {
             continue;
         };
@@ -246,19 +242,14 @@ mod tests {
         ]
         .into();
         let mut example = PhysicalFrame::bare(3, Found::UnwindInfo, Some(0));
-        example.frames = [frame(
-            "demo::main",
-            "/Users/ann/fork/examples/demo.rs",
-            false,
-        )]
-        .into();
-        of.threads = vec![Stack {
-            frames: vec![hook, main, example],
-            omitted: None,
-        }];
-        let owners: Vec<Owner> = each(&of.threads[0])
-            .map(|frame| owner(&of, frame.physical, frame.frame))
-            .collect();
+        let demo = "/Users/ann/fork/examples/demo.rs";
+        example.frames = [frame("demo::main", demo, false)].into();
+        let frames = vec![hook, main, example];
+        let omitted = None;
+        of.threads = vec![Stack { frames, omitted }];
+        let frames = each(&of.threads[0]);
+        let owners = frames.map(|frame| owner(&of, frame.physical, frame.frame));
+        let owners: Vec<Owner> = owners.collect();
         use Owner::{App, Recorder};
         assert_eq!(owners, [Recorder, Recorder, App, Recorder, App, App]);
     }

@@ -1,38 +1,19 @@
-//! Whose code a function of the app's image is, by its name alone.
+//! Whose code an image holds, and whose a function of the app's image is, by names alone.
 
 use super::Owner;
+use crate::report::Image;
+use crate::symbolicate::frame::{Symbolicated, image_file_name};
 use crate::symbolicate::group::within;
+use crate::symbolicate::symbolicator::is_system;
 
 /// Recorders that an app links in, by how the names of their functions begin: KSCrash and its copies, PLCrashReporter,
 /// Crashlytics.
+#[rustfmt::skip]
 const RECORDERS: [&str; 27] = [
-    "kscrash",
-    "kscm_",
-    "ksmc_",
-    "ksmach_",
-    "ksmachexc_",
-    "kssc_",
-    "ksbt_",
-    "kscpu_",
-    "ksdl_",
-    "ksid_",
-    "ksmem_",
-    "ksobjc_",
-    "kssignal_",
-    "ksthread_",
-    "ksdebug_",
-    "ksjson",
-    "ksfu_",
-    "kslog_",
-    "kssymbolicator",
-    "kssysctl_",
-    "KSCrash",
-    "KSStackCursor",
-    "CPPExceptionTerminate",
-    "sentrycrash",
-    "plcrash_",
-    "PLCrash",
-    "FIRCLS",
+    "kscrash", "kscm_", "ksmc_", "ksmach_", "ksmachexc_", "kssc_", "ksbt_", "kscpu_", "ksdl_",
+    "ksid_", "ksmem_", "ksobjc_", "kssignal_", "ksthread_", "ksdebug_", "ksjson", "ksfu_", "kslog_",
+    "kssymbolicator", "kssysctl_", "KSCrash", "KSStackCursor", "CPPExceptionTerminate",
+    "sentrycrash", "plcrash_", "PLCrash", "FIRCLS",
 ];
 
 /// React Native and what it brings along.
@@ -40,40 +21,15 @@ const LIBRARIES: [&str; 4] = ["facebook::", "folly::", "hermes::", "RCT"];
 
 /// Whose code a function of the app's image is, by its name alone.
 pub(super) fn of_name(name: &str) -> Owner {
+    #[rustfmt::skip]
     const LANGUAGE: [&str; 32] = [
-        "std::",
-        "core::",
-        "alloc::",
-        "panic_unwind::",
-        "panic_abort::",
+        "std::", "core::", "alloc::", "panic_unwind::", "panic_abort::",
         // What Rust's library was built with; it brings no lines.
-        "addr2line::",
-        "adler2::",
-        "compiler_builtins::",
-        "gimli::",
-        "hashbrown::",
-        "miniz_oxide::",
-        "object::read::",
-        "rustc_demangle::",
-        "std_detect::",
-        "__gnu_cxx::",
-        "_rdl_",
-        "_rg_",
-        "_rust_",
-        "__rust_",
-        "__rustc",
-        "rust_begin_unwind",
-        "rust_panic",
-        "rust_eh_personality",
-        "__cxa_",
-        "__libc_",
-        "_Unwind_",
-        "Swift.",
-        "kfun:kotlin.",
-        "generic specialization <",
-        "thunk for ",
-        "partial apply for",
-        "reabstraction thunk",
+        "addr2line::", "adler2::", "compiler_builtins::", "gimli::", "hashbrown::", "miniz_oxide::",
+        "object::read::", "rustc_demangle::", "std_detect::", "__gnu_cxx::", "_rdl_", "_rg_",
+        "_rust_", "__rust_", "__rustc", "rust_begin_unwind", "rust_panic", "rust_eh_personality",
+        "__cxa_", "__libc_", "_Unwind_", "Swift.", "kfun:kotlin.", "generic specialization <",
+        "thunk for ", "partial apply for", "reabstraction thunk",
     ];
     let starts = |name: &str| LANGUAGE.iter().any(|prefix| name.starts_with(prefix));
     if name.starts_with("__CFRUNLOOP_IS_") {
@@ -123,72 +79,103 @@ pub(super) fn of_name(name: &str) -> Owner {
     }
 }
 
+/// Whose code an image holds, as far as the image alone says so. The app's may hold a library's, too.
+pub(super) fn of_image(of: &Symbolicated, image: &Image) -> Owner {
+    let name = image_file_name(&image.name);
+    // Apps that run on systems without Swift bring its runtime along; sanitizers come with the compiler.
+    let runtime = ["libswift", "libclang_rt.", "libc++", "libstdc++", "libstd-"];
+    let is_library = name.contains(".dylib") || name.contains(".so");
+    #[rustfmt::skip]
+    let recorder = ["KSCrash", "CrashReporter", "Crashlytics", "FirebaseCrashlytics"];
+    match is_apps(of, image) {
+        false => Owner::System,
+        true if is_library && runtime.iter().any(|start| name.starts_with(start)) => {
+            Owner::Language
+        }
+        true if recorder.iter().any(|start| name.starts_with(start)) => Owner::Recorder,
+        true => Owner::App,
+    }
+}
+
+/// Returns true if an image is the app's own, rather than the system's.
+fn is_apps(of: &Symbolicated, image: &Image) -> bool {
+    let name = image.name.as_str();
+    let app = &of.report.head.app.name;
+    if name.starts_with('[') || name.is_empty() {
+        return false;
+    }
+    if !app.is_empty() && image_file_name(name) == app {
+        return true;
+    }
+    const FOLDERS: [&str; 3] = ["/opt/homebrew/", "/usr/local/lib/", "/usr/local/Cellar/"];
+    if is_system(name) || FOLDERS.iter().any(|folder| name.starts_with(folder)) {
+        return false;
+    }
+    if name.contains('/') {
+        return true;
+    }
+    // MetricKit gives names without paths.
+    #[rustfmt::skip]
+    const FRAMEWORKS: [&str; 22] = [
+        "AppKit", "AVFCore", "AVFAudio", "AVFoundation", "CFNetwork", "Combine", "CoreAnimation",
+        "CoreData", "CoreFoundation", "CoreGraphics", "CoreLocation", "CoreText", "Foundation",
+        "FrontBoardServices", "GraphicsServices", "ImageIO", "QuartzCore", "Security", "SwiftUI",
+        "UIKit", "UIKitCore", "WebKit",
+    ];
+    let system_library = name.starts_with("lib") && name.ends_with(".dylib");
+    !(name == "dyld" || name == "kernel" || system_library || FRAMEWORKS.contains(&name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Owners, and names of functions of theirs.
+    const NAMES: &str = "
+language
+    core::ops::function::FnOnce::call_once
+    <core::fmt::Arguments as core::fmt::Display>::fmt
+    <u64 as core::fmt::Display>::fmt
+    <&mut core::iter::Map<I, F> as core::iter::Iterator>::next
+    kfun:kotlin.collections.List#get
+    miniz_oxide::inflate::core::decompress
+    <gimli::read::line::LineRows<R> as core::fmt::Debug>::fmt
+    partial apply for closure #1 () -> () in main.foo() -> ()
+app
+    <alloc::string::String as till::Price>::parse
+    <till::Price as core::fmt::Display>::fmt
+    <till::Price>::parse
+    <till::Store as wedjat::report::Sink>::write
+    <wedjat::Stall as till::Price>::parse
+    till::parse
+    stdout_of_till
+    -[Till parse:]
+    kicks_
+    kfun:till.Shop#open
+recorder
+    <wedjat::Heartbeat>::turn::<(), till::main::{closure#0}>
+    wedjat::trigger::panic::panicked
+    <wedjat::Heartbeat>::turn::<<u8 as till::Price>::Of>
+    <wedjat::Stall as core::fmt::Debug>::fmt
+    <alloc::vec::Vec<u8> as wedjat::report::Sink>::write
+    -[KSCrash reportUserException:reason:]
+    __40-[KSCrash sendAllReportsWithCompletion:]_block_invoke
+    kscm_handleException
+system
+    __CFRUNLOOP_IS_CALLING_OUT_TO_A_SOURCE0_PERFORM_FUNCTION__
+library
+    facebook::react::Instance::callJSFunction()
+    -[RCTBridge dispatchBlock:queue:]
+";
+
     #[test]
     fn a_frame_without_a_file_goes_by_its_name() {
-        use Owner::{App, Language, Library, Recorder, System};
-        for (name, owner) in [
-            ("core::ops::function::FnOnce::call_once", Language),
-            (
-                "<core::fmt::Arguments as core::fmt::Display>::fmt",
-                Language,
-            ),
-            ("<alloc::string::String as till::Price>::parse", App),
-            ("<till::Price as core::fmt::Display>::fmt", App),
-            ("<till::Price>::parse", App),
-            ("<u64 as core::fmt::Display>::fmt", Language),
-            (
-                "<&mut core::iter::Map<I, F> as core::iter::Iterator>::next",
-                Language,
-            ),
-            (
-                "<wedjat::Heartbeat>::turn::<(), till::main::{closure#0}>",
-                Recorder,
-            ),
-            ("wedjat::trigger::panic::panicked", Recorder),
-            (
-                "<wedjat::Heartbeat>::turn::<<u8 as till::Price>::Of>",
-                Recorder,
-            ),
-            ("<wedjat::Stall as core::fmt::Debug>::fmt", Recorder),
-            (
-                "<alloc::vec::Vec<u8> as wedjat::report::Sink>::write",
-                Recorder,
-            ),
-            ("<till::Store as wedjat::report::Sink>::write", App),
-            ("<wedjat::Stall as till::Price>::parse", App),
-            ("till::parse", App),
-            ("stdout_of_till", App),
-            (
-                "__CFRUNLOOP_IS_CALLING_OUT_TO_A_SOURCE0_PERFORM_FUNCTION__",
-                System,
-            ),
-            ("-[Till parse:]", App),
-            ("-[KSCrash reportUserException:reason:]", Recorder),
-            (
-                "__40-[KSCrash sendAllReportsWithCompletion:]_block_invoke",
-                Recorder,
-            ),
-            ("kscm_handleException", Recorder),
-            ("kicks_", App),
-            ("facebook::react::Instance::callJSFunction()", Library),
-            ("-[RCTBridge dispatchBlock:queue:]", Library),
-            ("kfun:kotlin.collections.List#get", Language),
-            ("kfun:till.Shop#open", App),
-            ("miniz_oxide::inflate::core::decompress", Language),
-            (
-                "<gimli::read::line::LineRows<R> as core::fmt::Debug>::fmt",
-                Language,
-            ),
-            (
-                "partial apply for closure #1 () -> () in main.foo() -> ()",
-                Language,
-            ),
-        ] {
-            assert_eq!(of_name(name), owner, "{name}");
+        let mut owner = "";
+        for line in NAMES.lines() {
+            match line.strip_prefix("    ") {
+                Some(name) => assert_eq!(of_name(name).as_str(), owner, "{name}"),
+                None => owner = line,
+            }
         }
     }
 }

@@ -24,11 +24,8 @@ pub(super) fn run(
         Ok(addresses) => addresses,
         Err(error) => {
             messages.error(&error.to_string());
-            return if error.images.is_empty() {
-                NOTHING
-            } else {
-                USAGE
-            };
+            let is_nothing = error.images.is_empty();
+            return if is_nothing { NOTHING } else { USAGE };
         }
     };
     if let Some((text, error)) = first_bad(&args.address) {
@@ -41,13 +38,11 @@ pub(super) fn run(
     };
     let ndjson = args.format == FormatName::Ndjson;
     let mut lines = AddressLines::new(&addresses, ndjson, !args.no_demangle);
-    let result = args
-        .address
-        .iter()
-        .try_for_each(|text| match text.as_str() {
-            "-" => stream(&mut lines, input, &mut out),
-            text => lines.write(text, &mut out),
-        });
+    let mut all = args.address.iter();
+    let result = all.try_for_each(|text| match text.as_str() {
+        "-" => stream(&mut lines, input, &mut out),
+        text => lines.write(text, &mut out),
+    });
     let code = done(result.and_then(|()| out.finish()), messages);
     let (damaged, refused) = addresses.unread();
     let unread = unread_text(damaged, refused);
@@ -61,9 +56,8 @@ pub(super) fn run(
         };
         let (count, unknown) = (lines.count, lines.unknown);
         let image = addresses.image();
-        messages.note(&format!(
-            "{image}: {count} address(es), {unknown} of them unknown; named by {of}"
-        ));
+        let counts = format!("{count} address(es), {unknown} of them unknown");
+        messages.note(&format!("{image}: {counts}; named by {of}"));
     }
     if let Some((first, error)) = &lines.first_bad {
         let count = lines.bad;
@@ -84,10 +78,8 @@ pub(super) fn answer(
 }
 
 fn first_bad(addresses: &[String]) -> Option<(&String, String)> {
-    addresses
-        .iter()
-        .filter(|text| *text != "-")
-        .find_map(|text| Some((text, parse_address(text).err()?)))
+    let mut addresses = addresses.iter().filter(|text| *text != "-");
+    addresses.find_map(|text| Some((text, parse_address(text).err()?)))
 }
 
 /// A line of input that is longer than this is no address.
@@ -139,15 +131,12 @@ struct AddressLines<'a> {
 
 impl<'a> AddressLines<'a> {
     fn new(addresses: &'a Addresses, ndjson: bool, demangle: bool) -> AddressLines<'a> {
+        let style = Style::default();
         AddressLines {
             image: plain(addresses.image()).into_owned(),
             addresses,
             ndjson,
-            style: Style {
-                demangle,
-                color: false,
-                ..Style::default()
-            },
+            style: Style { demangle, ..style },
             first: true,
             line: Vec::new(),
             bad: 0,
@@ -188,10 +177,8 @@ impl AddressLines<'_> {
                     if index > 0 {
                         line.push(b',');
                     }
-                    serde_json::to_writer(
-                        PlainJson(&mut *line),
-                        &FrameJson::new(frame, &self.style),
-                    )?;
+                    let frame = FrameJson::new(frame, &self.style);
+                    serde_json::to_writer(PlainJson(&mut *line), &frame)?;
                 }
                 line.push(b']');
                 if let (damaged, refused) = self.addresses.unread()
@@ -230,12 +217,8 @@ impl AddressLines<'_> {
             }
             match (&frame.file, frame.line, offset) {
                 (Some(file), number, _) => {
-                    write!(
-                        line,
-                        " ({}:{})",
-                        plain(image_file_name(file)),
-                        number.unwrap_or(0)
-                    )?;
+                    let (file, number) = (plain(image_file_name(file)), number.unwrap_or(0));
+                    write!(line, " ({file}:{number})")?;
                 }
                 (None, _, Some(offset)) if !frame.inlined => write!(line, " + {offset}")?,
                 _ => {}

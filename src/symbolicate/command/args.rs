@@ -223,11 +223,8 @@ impl Args {
     pub(super) fn wrong_folder(&self) -> Option<String> {
         self.source.iter().find_map(|folder| {
             let error = std::fs::read_dir(folder).err()?;
-            Some(format!(
-                "--source {}: {}",
-                folder.display(),
-                plain_words(&error)
-            ))
+            let (folder, error) = (folder.display(), plain_words(&error));
+            Some(format!("--source {folder}: {error}"))
         })
     }
 
@@ -235,11 +232,8 @@ impl Args {
     pub(super) fn useless_cache(&self) -> Option<String> {
         let folder = self.cache.as_ref()?;
         let error = self.cache()?.prepare().err()?;
-        let folder = folder.display();
-        Some(format!(
-            "--cache {folder}: {}; going on without",
-            plain_words(&error)
-        ))
+        let (folder, error) = (folder.display(), plain_words(&error));
+        Some(format!("--cache {folder}: {error}; going on without"))
     }
 
     pub(super) fn redaction(&self) -> Option<Redact> {
@@ -271,13 +265,8 @@ pub(super) fn parse(args: impl Iterator<Item = OsString>) -> Result<Args, clap::
         matches => matches?,
     };
     let parsed = <Args as clap::FromArgMatches>::from_arg_matches_mut(&mut matches)?;
-    let groups = [
-        FormatName::Text,
-        FormatName::Json,
-        FormatName::Ndjson,
-        FormatName::Html,
-    ];
-    if parsed.top.is_some() && !groups.contains(&parsed.format) {
+    use FormatName::{Html, Json, Ndjson, Text};
+    if parsed.top.is_some() && ![Text, Json, Ndjson, Html].contains(&parsed.format) {
         let message = "--top prints groups as text, json, ndjson or html";
         return Err(command.error(clap::error::ErrorKind::ArgumentConflict, message));
     }
@@ -306,8 +295,8 @@ fn with_top(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
         options &= arg != "--";
         if options && arg == "--top" {
             let is_number = |next: &OsString| {
-                next.to_str()
-                    .is_some_and(|next| next.parse::<i64>().is_ok())
+                let next = next.to_str();
+                next.is_some_and(|next| next.parse::<i64>().is_ok())
             };
             if let Some(number) = args.next_if(is_number) {
                 arg.push("=");
@@ -322,10 +311,8 @@ fn with_top(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
 /// A hexadecimal address, with or without `0x`.
 pub(super) fn parse_address(text: &str) -> Result<u64, String> {
     let text = text.trim();
-    let digits = text
-        .strip_prefix("0x")
-        .or_else(|| text.strip_prefix("0X"))
-        .unwrap_or(text);
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+    let digits = digits.unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
         return Err("not a hexadecimal address".into());
     }

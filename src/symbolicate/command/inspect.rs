@@ -1,16 +1,20 @@
 //! `--inspect`: the contents of a debug file or a report.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use addr2line::gimli;
 use walkdir::WalkDir;
 
 use crate::functions::ImageFile as _;
 use crate::report::{self, limits};
-use crate::symbolicate::debug_info::symbols;
+use crate::symbolicate::debug_info::dwarf::DwarfSections;
+use crate::symbolicate::debug_info::{guard, symbols};
 use crate::symbolicate::files::bytes::SharedBytes;
 use crate::symbolicate::files::object_file::{self, ObjectFile};
+use crate::symbolicate::files::search;
 use crate::symbolicate::format::plain;
 use crate::symbolicate::{Error, id_text, import};
 
@@ -27,10 +31,8 @@ pub(super) fn inspect(path: &Path, input: &mut dyn Read) -> Result<Inspected, Er
         let path = Path::new("standard input");
         let most = limits::REPORT_BYTES as u64 + 1;
         let mut bytes = Vec::new();
-        input
-            .take(most)
-            .read_to_end(&mut bytes)
-            .map_err(|error| Error::io(path, error))?;
+        let read = input.take(most).read_to_end(&mut bytes);
+        read.map_err(|error| Error::io(path, error))?;
         if bytes.len() as u64 == most {
             return Err(Error::bad_file(path, "longer than a report: give a file"));
         }
@@ -59,12 +61,8 @@ pub(super) fn inspect(path: &Path, input: &mut dyn Read) -> Result<Inspected, Er
 fn inspect_bytes(path: &Path, bytes: SharedBytes) -> Result<Inspected, Error> {
     let mut found = Inspected::default();
     let text = &mut found.text;
-    let _ = writeln!(
-        text,
-        "{}: {} bytes",
-        plain(&path.display().to_string()),
-        bytes.len()
-    );
+    let (name, len) = (path.display().to_string(), bytes.len());
+    let _ = writeln!(text, "{}: {len} bytes", plain(&name));
     if object_file::looks_like_object(&bytes) {
         for object in object_file::open_bytes(path, bytes)? {
             describe(&object, text);
@@ -76,9 +74,7 @@ fn inspect_bytes(path: &Path, bytes: SharedBytes) -> Result<Inspected, Error> {
             let _ = writeln!(text, "  layout: {}", layout.as_str());
             import::read(&bytes).map_err(|error| Error::bad_file(path, error))?
         }
-        None => {
-            vec![report::read(&bytes).map_err(|error| Error::bad_file(path, error))?]
-        }
+        None => vec![report::read(&bytes).map_err(|error| Error::bad_file(path, error))?],
     };
     for reading in &readings {
         describe_report(reading, text);
@@ -95,107 +91,126 @@ fn debug_files(folder: &Path) -> Vec<PathBuf> {
         .flatten()
         .map(walkdir::DirEntry::into_path);
     let is_object = |bytes: SharedBytes| object_file::looks_like_object(&bytes);
-    paths
-        .filter(|path| SharedBytes::map(path).is_ok_and(is_object))
-        .collect()
+    let is_file = |path: &PathBuf| SharedBytes::map(path).is_ok_and(is_object);
+    paths.filter(is_file).collect()
 }
 
 fn describe(object: &ObjectFile, text: &mut String) {
-    let id = if object.id.is_empty() {
-        "none".into()
-    } else {
-        id_text(&object.id)
+    let mut say = |line: String| {
+        text.push_str(&line);
+        text.push('\n');
     };
-    let kind = if object.is_mach_o() {
-        "UUID"
-    } else {
-        "build id"
+    let id = Some(id_text(&object.id)).filter(|id| !id.is_empty());
+    let id = id.unwrap_or("none".into());
+    let kind = match object.is_mach_o() {
+        true => "UUID",
+        false => "build id",
     };
-    let _ = writeln!(text, "  {} {}", object.format, object.arch);
-    let _ = writeln!(text, "    {kind}: {id}");
-    let _ = writeln!(text, "    stated base: {:#x}", object.base);
+    say(format!("  {} {}", object.format, object.arch));
+    say(format!("    {kind}: {id}"));
+    say(format!("    stated base: {:#x}", object.base));
     for (start, end) in &object.code {
-        let _ = writeln!(text, "    code: {start:#x} - {end:#x}");
+        say(format!("    code: {start:#x} - {end:#x}"));
     }
-    match crate::symbolicate::debug_info::survey::survey(object) {
-        Some(survey) => {
-            let versions: Vec<String> = survey.versions.iter().map(ToString::to_string).collect();
-            let _ = writeln!(
-                text,
-                "    DWARF: {} units, version {}",
-                survey.units,
-                versions.join(", ")
-            );
-            if survey.damaged > 0 {
-                let count = survey.damaged;
-                let _ = writeln!(text, "    damage: in the lines of {count} units");
-            }
-            if survey.unread > 0 {
-                let count = survey.unread;
-                let _ = writeln!(text, "    damage: {count} units cannot be read");
-            }
-            for producer in &survey.producers {
-                let _ = writeln!(text, "    made by: {}", plain(producer));
-            }
+    if let Some(survey) = survey(object) {
+        let versions: Vec<String> = survey.versions.iter().map(ToString::to_string).collect();
+        let (units, versions) = (survey.units, versions.join(", "));
+        say(format!("    DWARF: {units} units, version {versions}"));
+        let (damaged, unread) = (survey.damaged, survey.unread);
+        if damaged > 0 {
+            say(format!("    damage: in the lines of {damaged} units"));
         }
-        None => text.push_str("    DWARF: none\n"),
+        if unread > 0 {
+            say(format!("    damage: {unread} units cannot be read"));
+        }
+        for producer in &survey.producers {
+            say(format!("    made by: {}", plain(producer)));
+        }
+    } else {
+        say("    DWARF: none".into());
     }
-    let symbols = symbols::read(object);
-    let _ = writeln!(text, "    symbols of functions: {}", symbols.len());
+    let symbols = symbols::read(object).len();
+    say(format!("    symbols of functions: {symbols}"));
     let starts = |file: object::File<'_>| file.function_starts(object.base);
     if let Some(starts) = object.parse().and_then(starts) {
-        let _ = writeln!(text, "    function starts: {}", starts.len());
+        say(format!("    function starts: {}", starts.len()));
     }
     if let Some((name, crc)) = &object.debuglink {
-        let _ = writeln!(text, "    debug link: {} (CRC {crc:#010x})", plain(name));
+        say(format!("    debug link: {} (CRC {crc:#010x})", plain(name)));
     }
     if let Some((name, id)) = &object.altlink {
-        let _ = writeln!(text, "    dwz file: {} ({})", plain(name), id_text(id));
+        say(format!("    dwz file: {} ({})", plain(name), id_text(id)));
     }
 }
 
 fn describe_report(reading: &report::Reading, text: &mut String) {
     let report = &reading.report;
-    let head = &report.head;
-    let kind = report
-        .event
-        .as_ref()
-        .map_or("no event", |event| event.kind.as_str());
-    let _ = writeln!(text, "  wedjat report, version {}: {kind}", head.version);
-    let _ = writeln!(text, "    id: {}", id_text(&head.id));
-    let _ = writeln!(
-        text,
-        "    app: {} {}",
-        plain(&head.app.name),
-        plain(&head.app.version)
-    );
-    let _ = writeln!(
-        text,
-        "    os: {} {}, {}",
-        plain(&head.os.name),
-        plain(&head.os.version),
-        plain(&head.arch)
-    );
-    let frames: usize = report
-        .threads
-        .iter()
-        .map(|thread| thread.frames.len())
-        .sum();
-    let _ = writeln!(
-        text,
-        "    threads: {}, with {frames} frames",
-        report.threads.len()
-    );
-    let _ = writeln!(text, "    samples: {}", report.samples.len());
+    let (head, event) = (&report.head, report.event.as_ref());
+    let kind = event.map_or("no event", |event| event.kind.as_str());
+    let mut say = |line: String| {
+        text.push_str(&line);
+        text.push('\n');
+    };
+    say(format!("  wedjat report, version {}: {kind}", head.version));
+    say(format!("    id: {}", id_text(&head.id)));
+    let (app, version) = (plain(&head.app.name), plain(&head.app.version));
+    say(format!("    app: {app} {version}"));
+    let (os, version) = (plain(&head.os.name), plain(&head.os.version));
+    say(format!("    os: {os} {version}, {}", plain(&head.arch)));
+    let threads = report.threads.iter();
+    let frames: usize = threads.map(|thread| thread.frames.len()).sum();
+    let threads = report.threads.len();
+    say(format!("    threads: {threads}, with {frames} frames"));
+    say(format!("    samples: {}", report.samples.len()));
     for image in &report.images {
-        let _ = writeln!(
-            text,
-            "    image: {} {}",
-            id_text(&image.id),
-            plain(&image.name)
-        );
+        let (id, name) = (id_text(&image.id), plain(&image.name));
+        say(format!("    image: {id} {name}"));
     }
     for damage in &reading.damage {
-        let _ = writeln!(text, "    damage: {}", plain(&damage.to_string()));
+        say(format!("    damage: {}", plain(&damage.to_string())));
     }
+}
+
+/// Counts and names from the units of an object.
+#[derive(Debug, Default)]
+struct UnitSurvey {
+    units: usize,
+    /// DWARF versions, each once.
+    versions: BTreeSet<u16>,
+    /// `DW_AT_producer`, each once.
+    producers: BTreeSet<String>,
+    /// Units that cannot be read.
+    unread: usize,
+    /// Units with lines that can be read in part only.
+    damaged: usize,
+}
+
+/// Reads the root of every unit; `None` if there is no DWARF.
+fn survey(object: &ObjectFile) -> Option<UnitSurvey> {
+    let sections = DwarfSections::load(object)?;
+    // If dwz took part of it out, its producer may stand there.
+    let shared = search::dwz_file(object, Vec::new());
+    let shared = shared.and_then(|shared| DwarfSections::load(&shared));
+    let dwarf = guard::view_all(&sections, shared.as_ref())?;
+    let mut survey = UnitSurvey::default();
+    let mut units = dwarf.units();
+    while let Ok(Some(header)) = units.next() {
+        survey.units += 1;
+        survey.versions.insert(header.version());
+        let Ok(unit) = dwarf.unit(header) else {
+            survey.unread += 1;
+            continue;
+        };
+        let mut entries = unit.entries();
+        if let Ok(Some(root)) = entries.next_dfs()
+            && let Some(producer) = root.attr_value(gimli::DW_AT_producer)
+            && let Ok(producer) = dwarf.attr_string(&unit, producer)
+        {
+            survey
+                .producers
+                .insert(producer.to_string_lossy().into_owned());
+        }
+    }
+    survey.damaged = guard::mended(&sections, shared.as_ref()).map_or(0, |(_, count)| count);
+    Some(survey)
 }

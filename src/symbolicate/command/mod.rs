@@ -3,8 +3,6 @@
 mod address;
 mod args;
 mod feed;
-#[cfg(feature = "debuginfod")]
-mod fetching;
 mod inspect;
 mod interrupt;
 mod output;
@@ -12,7 +10,6 @@ mod progress;
 mod reports;
 mod select;
 mod tally;
-mod walk;
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -77,10 +74,8 @@ pub fn answer(
 /// Prints help, or what is wrong with the command line: that may repeat a stranger's words.
 fn print(error: &clap::Error) {
     let text = error.render().to_string();
-    if text
-        .lines()
-        .all(|line| matches!(plain(line), Cow::Borrowed(_)))
-    {
+    let is_plain = |line| matches!(plain(line), Cow::Borrowed(_));
+    if text.lines().all(is_plain) {
         let _ = error.print();
         return;
     }
@@ -92,10 +87,8 @@ fn print(error: &clap::Error) {
 fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> u8 {
     let mut messages = Messages { errors };
     if let Some(what) = args.generate {
-        return done(
-            args::generate(what, &mut io::stdout().lock()),
-            &mut messages,
-        );
+        let generated = args::generate(what, &mut io::stdout().lock());
+        return done(generated, &mut messages);
     }
     let mut files = DebugFiles::new().cache(args.cache()).jobs(args.jobs());
     if let Some(path) = &args.inspect {
@@ -158,7 +151,7 @@ fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> 
     #[cfg(feature = "debuginfod")]
     let files = {
         let servers = super::Debuginfod::from_environment();
-        files.debuginfod(servers.map(|servers| servers.watch(fetching::watch())))
+        files.debuginfod(servers.map(|servers| servers.watch(progress::watch_downloads())))
     };
     #[cfg(not(feature = "debuginfod"))]
     if std::env::var_os("DEBUGINFOD_URLS").is_some_and(|urls| !urls.is_empty()) {

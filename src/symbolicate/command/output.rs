@@ -33,10 +33,8 @@ impl Output {
             return Ok(Output::stream(io::stdout().lock()));
         };
         let in_words = |error: io::Error| {
-            io::Error::new(
-                error.kind(),
-                format!("{}: {}", path.display(), plain_words(&error)),
-            )
+            let text = format!("{}: {}", path.display(), plain_words(&error));
+            io::Error::new(error.kind(), text)
         };
         Output::open_path(path).map_err(in_words)
     }
@@ -65,9 +63,8 @@ impl Output {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             before => Some(before?.metadata()?),
         };
-        let folder = path
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty());
+        let is_named = |folder: &&Path| !folder.as_os_str().is_empty();
+        let folder = path.parent().filter(is_named);
         let mut fresh = tempfile::Builder::new();
         fresh.prefix(".symbolicate-").suffix(".tmp");
         let mut options = File::options();
@@ -90,9 +87,7 @@ impl Output {
         match self {
             Output::Stream(mut stream) => stream.flush(),
             Output::File(writer, path) => {
-                let file = writer
-                    .into_inner()
-                    .map_err(io::IntoInnerError::into_error)?;
+                let file = writer.into_inner().map_err(|error| error.into_error())?;
                 // Else a loss of power could leave neither the old nor the new.
                 file.as_file().sync_data()?;
                 file.persist(path).map(drop).map_err(|error| error.error)
@@ -180,9 +175,7 @@ impl Target {
 
     /// Returns true if one of these is it.
     pub fn is_among(&self, others: &[Identity]) -> bool {
-        self.0
-            .as_ref()
-            .is_some_and(|target| others.contains(target))
+        self.0.is_some_and(|target| others.contains(&target))
     }
 
     /// Why the output cannot be what it is, if that is known before anything is read.
@@ -205,12 +198,9 @@ impl Target {
         let path = args.output.as_ref()?;
         let mut front = [0; 8];
         let read = File::open(path).and_then(|mut file| file.read_exact(&mut front));
-        (read.is_ok() && looks_like_object(&front)).then(|| {
-            let path = path.display();
-            format!(
-                "--output {path}: it is a program, a library or a debug file; it stays as it is"
-            )
-        })
+        let what = "it is a program, a library or a debug file; it stays as it is";
+        let is_object = read.is_ok() && looks_like_object(&front);
+        is_object.then(|| format!("--output {}: {what}", path.display()))
     }
 }
 

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
+use super::feed;
 use super::interrupt::Interrupt;
-use super::walk;
 
 /// Work that is done sooner needs no bar.
 const LONG: Duration = Duration::from_millis(700);
@@ -60,7 +60,7 @@ impl Progress {
             if !paths.iter().any(|path| path.as_os_str() == "-") {
                 let total = self.total.clone();
                 std::thread::spawn(move || {
-                    let count = walk::count(&paths, &|| interrupt.came());
+                    let count = feed::count(&paths, &|| interrupt.came());
                     total.store(count, Ordering::Relaxed);
                 });
             }
@@ -68,9 +68,8 @@ impl Progress {
         let total = self.total.load(Ordering::Relaxed);
         if total > 0 && bar.length() != Some(total) {
             bar.set_length(total);
-            bar.set_style(style(
-                "[{bar:40}] {pos} of {len} reports, {rate}, {eta} left",
-            ));
+            let template = "[{bar:40}] {pos} of {len} reports, {rate}, {eta} left";
+            bar.set_style(style(template));
         }
     }
 
@@ -92,15 +91,11 @@ impl Progress {
 
 fn style(template: &str) -> ProgressStyle {
     let style = ProgressStyle::with_template(template);
-    style
-        .unwrap_or_else(|_| ProgressStyle::default_bar())
-        .with_key(
-            "rate",
-            |state: &ProgressState, text: &mut dyn fmt::Write| {
-                let _ = write!(text, "{}", rate(state.per_sec()));
-            },
-        )
-        .progress_chars("=> ")
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+    let write = |state: &ProgressState, text: &mut dyn fmt::Write| {
+        let _ = write!(text, "{}", rate(state.per_sec()));
+    };
+    style.with_key("rate", write).progress_chars("=> ")
 }
 
 /// `1115/s`: tenths of a report are shown only where there are few.
@@ -109,6 +104,58 @@ fn rate(per_second: f64) -> String {
         format!("{per_second:.1}/s")
     } else {
         format!("{per_second:.0}/s")
+    }
+}
+
+/// The line of a download changes no more often than this.
+#[cfg(feature = "debuginfod")]
+const REDRAW: Duration = Duration::from_millis(100);
+
+/// Returns the function that shows progress of downloads from debuginfod servers: on a terminal one line that changes;
+/// elsewhere two lines a file, if `DEBUGINFOD_PROGRESS` is set, as elfutils has it. A server that cannot be reached is
+/// reported in any case.
+#[cfg(feature = "debuginfod")]
+pub(super) fn watch_downloads() -> impl Fn(&crate::symbolicate::Fetching<'_>) + Send + Sync + 'static
+{
+    use crate::symbolicate::format::plain;
+    use std::io::Write;
+    let terminal = io::stderr().is_terminal();
+    let lines = std::env::var_os("DEBUGINFOD_PROGRESS").is_some();
+    let drawn: std::sync::Mutex<Option<Instant>> = std::sync::Mutex::new(None);
+    move |what| {
+        use crate::symbolicate::Fetching;
+        let mut errors = io::stderr().lock();
+        let mut drawn = crate::symbolicate::lock(&drawn);
+        let clear = if terminal { "\r\x1b[K" } else { "" };
+        let _ = match what {
+            Fetching::Failed { url, why } => {
+                let (url, why) = (plain(url), plain(why));
+                writeln!(errors, "{clear}symbolicate: warning: {url}: {why}")
+            }
+            Fetching::Received { url, bytes, of } if terminal => {
+                if drawn.is_some_and(|at| at.elapsed() < REDRAW) {
+                    return;
+                }
+                *drawn = Some(Instant::now());
+                write!(errors, "{clear}{}", line(url, *bytes, *of)).and_then(|()| errors.flush())
+            }
+            Fetching::Received { url, bytes: 0, of } if lines => {
+                writeln!(errors, "{}", line(url, 0, *of))
+            }
+            Fetching::Done { .. } if terminal => write!(errors, "{clear}"),
+            Fetching::Done { url } if lines => writeln!(errors, "fetched {}", plain(url)),
+            _ => Ok(()),
+        };
+    }
+}
+
+#[cfg(feature = "debuginfod")]
+fn line(url: &str, bytes: u64, of: Option<u64>) -> String {
+    let url = crate::symbolicate::format::plain(url);
+    let mib = |bytes: u64| bytes as f64 / (1 << 20) as f64;
+    match of {
+        Some(of) => format!("fetching {url}: {:.1} of {:.1} MiB", mib(bytes), mib(of)),
+        None => format!("fetching {url}: {:.1} MiB", mib(bytes)),
     }
 }
 

@@ -1,9 +1,8 @@
 //! Reports in, one format out.
 
-use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use super::tally::{Quiet, Tally};
 use super::{DONE, INTERRUPTED, Messages, USAGE, done};
 use crate::report::{self, ReadError, Reading, Redact, ReportReader, limits};
 use crate::symbolicate::files::bytes::SharedBytes;
-use crate::symbolicate::format::units::count;
+use crate::symbolicate::format::facts::count;
 use crate::symbolicate::format::{
     Firefox, FlameGraph, Folded, Format, Html, Json, Ndjson, Sources, Speedscope, Style, Text, Top,
     TopLayout, missing_text,
@@ -91,6 +90,9 @@ struct Job<'a> {
     interrupt: Interrupt,
 }
 
+/// A batch, and where its result goes.
+type Work<P> = (Vec<Item>, SyncSender<Batch<P>>);
+
 /// The result of a batch.
 struct Batch<P> {
     /// Parts of the output and messages, in the order of the reports.
@@ -109,7 +111,7 @@ enum Outcome<P> {
 impl Job<'_> {
     /// Reads, names and prints all reports: one thread finds them, some work on them, this one puts
     /// their parts together in order. However many there are, only a few batches are held at a time.
-    fn run<F: Format>(
+    fn run<F: Format<Part: 'static>>(
         &self,
         mut format: F,
         mut input: Box<dyn Read + Send>,
@@ -122,44 +124,33 @@ impl Job<'_> {
         let paths = self.args.reports.clone();
         let many = paths.len() > 1 || paths.iter().any(|p| p.is_dir() || p.as_os_str() == "-");
         let workers = if many { self.args.jobs() } else { 1 };
-        let (to_do, batches) = sync_channel::<(u64, Vec<Item>)>(workers * AHEAD);
-        // One permit for each batch that may be under way.
-        let (give_back, permits) = sync_channel::<()>(workers * AHEAD);
-        for _ in 0..workers * AHEAD {
-            let _ = give_back.try_send(());
-        }
+        let (to_do, batches) = sync_channel::<Work<F::Part>>(workers * AHEAD);
+        // Where the result of each batch will be, in their order.
+        let (in_order, results) = sync_channel::<Receiver<Batch<F::Part>>>(workers * AHEAD);
         // Not one of the scope's: it may hang in reading a stream when no more of it is needed.
         let target = self.target.clone();
         std::thread::spawn(move || {
-            let mut number = 0;
             feed(&paths, &mut input, &target, &mut |batch| {
-                number += 1;
-                permits.recv().is_ok() && to_do.send((number - 1, batch)).is_ok()
+                let (slot, result) = sync_channel(1);
+                in_order.send(result).is_ok() && to_do.send((batch, slot)).is_ok()
             });
         });
-        // Never more in it than there are permits.
-        let (to_print, results) = channel();
         let batches = Mutex::new(batches);
         let stop = AtomicBool::new(false);
         let mut tally = Tally::default();
         let mut refused = None;
         let mut quiet = Quiet::new(self.args.verbose);
-        let mut progress = Progress::new(
-            &self.args.reports,
-            self.args.output.is_some(),
-            &self.interrupt,
-        );
+        let to_file = self.args.output.is_some();
+        let mut progress = Progress::new(&self.args.reports, to_file, &self.interrupt);
         let written = std::thread::scope(|scope| {
             for _ in 0..workers {
-                let (to_print, batches, stop) = (to_print.clone(), &batches, &stop);
-                scope.spawn(move || self.work::<F>(batches, &to_print, stop));
+                scope.spawn(|| self.work::<F>(&batches, &stop));
             }
-            drop(to_print);
-            let mut inbox = Inbox::new(&results);
             let quiet = &mut quiet;
             let mut print = || -> io::Result<()> {
-                while let Some(batch) = inbox.next(&self.interrupt, &mut out)? {
-                    let _ = give_back.try_send(());
+                while let Some(result) = self.next(&results, &mut out)?
+                    && let Some(batch) = self.next(&result, &mut out)?
+                {
                     progress.add(batch.outcomes.len() as u64);
                     tally.add(batch.tally);
                     for outcome in batch.outcomes {
@@ -179,15 +170,13 @@ impl Job<'_> {
             };
             let written = print();
             stop.store(true, Ordering::SeqCst);
-            drop(give_back);
             written
         });
         progress.finish();
         if let Some(more) = quiet.more() {
             let all = count(tally.seen, "report");
-            messages.warning(&format!(
-                "{more} more such messages about {all}; --verbose prints all"
-            ));
+            let text = format!("{more} more such messages about {all}; --verbose prints all");
+            messages.warning(&text);
         }
         if let Some(refused) = refused.or_else(|| self.refused_source()) {
             messages.error(&refused);
@@ -218,9 +207,8 @@ impl Job<'_> {
         let code = tally.conclude(self.args, messages);
         if self.interrupt.came() {
             let done = count(tally.seen, "report");
-            let file = file
-                .filter(|_| is_lost)
-                .map_or(String::new(), |file| format!("; {file} is not written"));
+            let lost = file.filter(|_| is_lost);
+            let file = lost.map_or(String::new(), |file| format!("; {file} is not written"));
             messages.warning(&format!("interrupted: {done} done{file}"));
             return INTERRUPTED;
         }
@@ -234,18 +222,29 @@ impl Job<'_> {
         is_read.then(|| refusal("a file of source code"))
     }
 
-    fn work<F: Format>(
-        &self,
-        batches: &Mutex<Receiver<(u64, Vec<Item>)>>,
-        results: &Sender<(u64, Batch<F::Part>)>,
-        stop: &AtomicBool,
-    ) {
+    /// Waits for the next value; `None` after the last, and when someone pressed Ctrl-C. Before it waits, what was
+    /// written goes out.
+    fn next<T>(&self, from: &Receiver<T>, out: &mut dyn Write) -> io::Result<Option<T>> {
+        if let Ok(next) = from.try_recv() {
+            return Ok(Some(next));
+        }
+        out.flush()?;
+        loop {
+            match from.recv_timeout(TICK) {
+                Ok(next) => return Ok(Some(next)),
+                Err(RecvTimeoutError::Timeout) if !self.interrupt.came() => {}
+                Err(_) => return Ok(None),
+            }
+        }
+    }
+
+    fn work<F: Format>(&self, batches: &Mutex<Receiver<Work<F::Part>>>, stop: &AtomicBool) {
         loop {
             let next = match batches.lock() {
                 Ok(batches) => batches.recv_timeout(TICK),
                 Err(_) => return,
             };
-            let (number, items) = match next {
+            let (items, slot) = match next {
                 _ if stop.load(Ordering::SeqCst) || self.interrupt.came() => return,
                 Ok(batch) => batch,
                 Err(RecvTimeoutError::Timeout) => continue,
@@ -258,7 +257,7 @@ impl Job<'_> {
             for item in items {
                 self.item::<F>(item, &mut batch);
             }
-            if results.send((number, batch)).is_err() {
+            if slot.send(batch).is_err() {
                 return;
             }
         }
@@ -343,47 +342,6 @@ impl<P> Batch<P> {
     fn unreadable(&mut self, text: String) {
         self.tally.damaged += 1;
         self.outcomes.push(Outcome::Error(text));
-    }
-}
-
-/// Puts batches back into their order.
-struct Inbox<'a, P> {
-    results: &'a Receiver<(u64, Batch<P>)>,
-    early: BTreeMap<u64, Batch<P>>,
-    next: u64,
-}
-
-impl<'a, P> Inbox<'a, P> {
-    fn new(results: &'a Receiver<(u64, Batch<P>)>) -> Inbox<'a, P> {
-        Inbox {
-            results,
-            early: BTreeMap::new(),
-            next: 0,
-        }
-    }
-
-    /// The next batch; `None` after the last, and when someone pressed Ctrl-C. Before it waits, what
-    /// was written goes out.
-    fn next(&mut self, interrupt: &Interrupt, out: &mut dyn Write) -> io::Result<Option<Batch<P>>> {
-        loop {
-            if let Some(batch) = self.early.remove(&self.next) {
-                self.next += 1;
-                return Ok(Some(batch));
-            }
-            let (number, batch) = match self.results.try_recv() {
-                Ok(result) => result,
-                Err(_) => {
-                    out.flush()?;
-                    match self.results.recv_timeout(TICK) {
-                        Ok(result) => result,
-                        Err(RecvTimeoutError::Timeout) if interrupt.came() => return Ok(None),
-                        Err(RecvTimeoutError::Timeout) => continue,
-                        Err(RecvTimeoutError::Disconnected) => return Ok(None),
-                    }
-                }
-            };
-            self.early.insert(number, batch);
-        }
     }
 }
 

@@ -30,13 +30,10 @@ pub struct Select {
 impl Select {
     /// Returns true if the report is wanted. One without a time is not, where times are limited.
     pub(super) fn wants(&self, report: &Report) -> bool {
-        let word = report
-            .event
-            .as_ref()
-            .map_or("other", |event| match event.kind {
-                EventKind::Other => "other",
-                kind => kind.as_str(),
-            });
+        let word = match report.event.as_ref().map(|event| event.kind) {
+            None | Some(EventKind::Other) => "other",
+            Some(kind) => kind.as_str(),
+        };
         let at = since_epoch(report.head.time);
         let version = report.head.app.version.as_str();
         let number = version.split(" (").next().unwrap_or(version);

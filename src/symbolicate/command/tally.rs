@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::args::Args;
 use super::{DAMAGED, DONE, Messages, NOTHING};
+use crate::symbolicate::format::facts::count;
 use crate::symbolicate::format::missing_lines;
-use crate::symbolicate::format::units::count;
 use crate::symbolicate::frame::image_file_name;
 use crate::symbolicate::{Missing, Symbolicated};
 
@@ -55,19 +55,13 @@ impl Tally {
             ));
         }
         // The system's own libraries are known to lack debug files: `--list-missing` has them.
-        let missing: Vec<&Missing> = self
-            .missing
-            .values()
-            .filter(|m| !(m.system && m.symbols))
-            .collect();
+        let missing = self.missing.values().filter(|m| !(m.system && m.symbols));
+        let missing: Vec<&Missing> = missing.collect();
         // Text names them itself.
         if !args.list_missing && !missing.is_empty() {
             messages.warning("debug files missing (give them with --debug):");
-            let shown = if args.verbose {
-                usize::MAX
-            } else {
-                MESSAGES as usize
-            };
+            let most = (!args.verbose).then_some(MESSAGES as usize);
+            let shown = most.unwrap_or(usize::MAX);
             let lines = missing_lines(missing.iter().copied());
             for line in lines.iter().take(shown) {
                 messages.note(&format!("  {line}"));

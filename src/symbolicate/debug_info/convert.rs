@@ -1,8 +1,6 @@
 //! A whole debug file as symbolic's SymCache: its DWARF, then symbols, each held to its function, where
 //! DWARF says nothing.
 
-mod texts;
-
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,14 +10,13 @@ use symbolic::debuginfo::dwarf::DwarfDebugSession;
 use symbolic::debuginfo::{FileInfo, Function, LineInfo, ObjectKind, Symbol, SymbolMap};
 use symbolic::symcache::SymCacheConverter;
 
-use self::texts::{Texts, marked};
-pub(crate) use self::texts::{restored, restored_path};
-use super::direct::{Addr2Line, Direct, is_hidden};
+use super::direct::{Addr2Line, Direct};
 use super::dwarf::DwarfSections;
-use super::folded;
 use super::guard;
-use super::names;
+use super::lines;
+use super::names::{self, known};
 use super::symbols::{Named, ObjectSymbols};
+use super::symcache::{Texts, marked};
 use crate::symbolicate::files::object_file::ObjectFile;
 
 /// Makes it; `None` where symbolic cannot read all of the DWARF: damage, entries that nest without end,
@@ -43,7 +40,7 @@ pub(crate) fn convert(
     }
     let folded = match object.is_mach_o() {
         true => Vec::new(),
-        false => folded::lines(&dwarf, &object.code),
+        false => lines::folded(&dwarf, &object.code),
     };
     drop(dwarf);
     let mut sections = sections.clone();
@@ -101,20 +98,15 @@ impl Making<'_> {
             function.size = function.size.min(limit - entry);
             let line = function.lines.first();
             let line = line.and_then(|row| u32::try_from(row.line).ok());
+            let language = function.name.language();
             if let Some(name) = line.and_then(|line| direct.unfolded(entry, line)) {
-                let mangling = match names::is_mangled(&name) {
-                    true => NameMangling::Mangled,
-                    false => NameMangling::Unmangled,
-                };
-                function.name = Name::new(name, mangling, function.name.language());
+                function.name = Name::new(name, NameMangling::Unknown, language);
             }
-            let name = &function.name;
-            let is_plain = name.mangling() == NameMangling::Unmangled && mangles(name.language());
-            let known = Some(name.as_str()).filter(|name| !is_hidden(name));
-            if (is_plain || known.is_none_or(str::is_empty))
-                && let Some(full) = names::in_full(self.symbols, entry, known.unwrap_or_default())
+            let name = function.name.as_str();
+            if names::is_half(known(name), mangles(language))
+                && let Some(full) = names::in_full(self.symbols, entry, known(name))
             {
-                function.name = Name::new(full, NameMangling::Unknown, name.language());
+                function.name = Name::new(full, NameMangling::Unknown, language);
             }
             fill(&mut function, direct.read()?, base);
             self.converter.process_symbolic_function(&function);
@@ -170,11 +162,8 @@ impl Making<'_> {
     fn gaps(&mut self) {
         let base = self.object.base;
         for symbol in self.symbols.all() {
-            let Some(range) = symbol
-                .start
-                .checked_sub(base)
-                .zip(symbol.end.checked_sub(base))
-            else {
+            let (start, end) = (symbol.start.checked_sub(base), symbol.end.checked_sub(base));
+            let Some(range) = start.zip(end) else {
                 continue;
             };
             let name = marked(&symbol, base);
@@ -193,8 +182,12 @@ impl Making<'_> {
 /// for each function, the rows of the others or, without such rows, a row of no file. Without one
 /// symbolic leaves the inlined function out there, and what is its caller's has the row before.
 fn fill<'a>(function: &mut Function<'a>, addr2line: &'a Addr2Line, base: u64) {
-    let rows = function.lines.iter();
-    let ends = rows.map(|row| (row.address, row.address + row.size.unwrap_or(1)));
+    let ends = |rows: &[LineInfo<'_>]| {
+        let ends = rows
+            .iter()
+            .map(|row| (row.address, row.address + row.size.unwrap_or(1)));
+        merged(ends.collect())
+    };
     let (start, end) = (function.address, function.end_address());
     let nothing = |(from, to): (u64, u64)| LineInfo {
         address: from,
@@ -202,14 +195,11 @@ fn fill<'a>(function: &mut Function<'a>, addr2line: &'a Addr2Line, base: u64) {
         file: FileInfo::default(),
         line: 0,
     };
-    let gaps = gaps(&merged(ends.collect()), (start, end));
+    let gaps = gaps(&ends(&function.lines), (start, end));
     for gap in gaps {
         let rows = addr2line.rows(gap.0 + base, gap.1 + base);
         let rows: Vec<_> = rows.iter().map(|row| line_info(row, base)).collect();
-        let ends = rows
-            .iter()
-            .map(|row| (row.address, row.address + row.size.unwrap_or(1)));
-        let left = self::gaps(&merged(ends.collect()), gap);
+        let left = self::gaps(&ends(&rows), gap);
         function.lines.extend(left.into_iter().map(nothing));
         function.lines.extend(rows);
         function.lines.sort_by_key(|row| row.address);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::convert::convert;
 use super::direct::Direct;
 use super::dwarf::DwarfSections;
-use super::names;
+use super::names::{self, named};
 use super::symbols::{self, ObjectSymbols};
 use super::symcache::FullTable;
 use crate::symbolicate::files::bytes::SharedBytes;
@@ -79,10 +79,8 @@ impl DebugFile {
         options: Arc<DebugFileOptions>,
     ) -> DebugFile {
         let full_table = OnceLock::new();
-        if let Some(cache) = options
-            .cache
-            .as_ref()
-            .filter(|_| Cache::is_worth_it(&object))
+        let cache = options.cache.as_ref();
+        if let Some(cache) = cache.filter(|_| Cache::is_worth_it(&object))
             && let Some(bytes) = cache.load(&object)
             && let Some(table) = FullTable::new(bytes, object.base)
         {
@@ -217,11 +215,8 @@ impl Inner {
         let began = cpu_time();
         if !std::mem::replace(&mut dwarf.began, true) {
             dwarf.sections = DwarfSections::load(&self.object).map(Arc::new);
-            let sup = self
-                .sup
-                .as_ref()
-                .and_then(DwarfSections::load)
-                .map(Arc::new);
+            let sup = self.sup.as_ref().and_then(DwarfSections::load);
+            let sup = sup.map(Arc::new);
             let own = dwarf.sections.as_ref();
             dwarf.direct = own.map(|own| Direct::new(&self.object, own, sup.as_ref()));
             self.object.bytes.let_go();
@@ -243,46 +238,34 @@ impl Inner {
         let found = dwarf.direct.as_mut().and_then(|direct| direct.lookup(svma));
         // Code that the linker threw away lies at 0, or at the top.
         let is_code = |entry: u64| self.object.code_end(entry).is_some();
-        let Some(found) = found.filter(|found| found.entry.is_none_or(is_code)) else {
+        let Some(mut found) = found.filter(|found| found.entry.is_none_or(is_code)) else {
             return self.answer_by_symbol(dwarf, svma);
         };
         let mut entry = found.entry;
-        let outermost = found.frames.len() - 1;
-        let mut frames: Vec<Frame> = Vec::with_capacity(found.frames.len());
-        for (index, of) in found.frames.into_iter().enumerate() {
-            let mut frame = match &of.name {
-                Some(name) => named(name),
-                None => Frame::default(),
-            };
-            if index == outermost {
-                let name = of.name.as_deref().unwrap_or("");
-                let is_plain = found.mangles && !names::is_mangled(name);
-                let better = match entry {
-                    Some(entry) if name.is_empty() || is_plain => {
-                        self.with_symbols(dwarf, entry, |symbols| {
-                            names::in_full(symbols, entry, name).map(named)
-                        })
-                    }
-                    Some(_) => None,
-                    None => self.with_symbols(dwarf, svma, |symbols| {
-                        let symbol = symbols.at(svma)?;
-                        entry = Some(symbol.entry);
-                        Some(named(symbol.name))
-                    }),
-                };
-                frame = better.unwrap_or(frame);
+        let outermost = found.frames.last_mut()?;
+        let better = match entry {
+            Some(entry) if names::is_half(outermost.mangled.as_deref(), found.mangles) => {
+                let known = outermost.mangled.as_deref();
+                self.with_symbols(dwarf, entry, |symbols| {
+                    names::in_full(symbols, entry, known).map(named)
+                })
             }
-            frame.file = of.file.map(Into::into);
-            // A line of no file says nothing.
-            frame.line = of.line.filter(|_| frame.file.is_some());
-            frame.inlined = index != outermost;
-            frames.push(frame);
+            Some(_) => None,
+            None => self.with_symbols(dwarf, svma, |symbols| {
+                let symbol = symbols.at(svma)?;
+                entry = Some(symbol.entry);
+                Some(named(symbol.name))
+            }),
+        };
+        if let Some(better) = better {
+            let (file, line) = (outermost.file.take(), outermost.line);
+            *outermost = Frame {
+                file,
+                line,
+                ..better
+            };
         }
-        let says_something = |frame: &Frame| frame.function.is_some() || frame.file.is_some();
-        frames.iter().any(says_something).then(|| Resolved {
-            entry: entry.filter(|_| frames.last().is_some_and(|last| last.function.is_some())),
-            frames: frames.into(),
-        })
+        Resolved::of(found.frames, entry)
     }
 
     fn answer_by_symbol(&self, dwarf: &mut DwarfState, svma: u64) -> Option<Resolved> {
@@ -292,10 +275,7 @@ impl Inner {
                 source: Source::Symbols,
                 ..named(symbol.name)
             };
-            Some(Resolved {
-                frames: [frame].into(),
-                entry: Some(symbol.entry),
-            })
+            Resolved::of(vec![frame], Some(symbol.entry))
         })
     }
 }
@@ -313,12 +293,5 @@ fn cpu_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
-/// A frame with a name as the file has it.
-fn named(name: &str) -> Frame {
-    Frame::named(name, &names::demangle(name))
-}
-
-#[cfg(test)]
-mod mutated;
 #[cfg(test)]
 mod tests;

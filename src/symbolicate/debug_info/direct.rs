@@ -8,11 +8,13 @@ use addr2line::gimli::{self, Dwarf, UnitOffset, UnitRef};
 use addr2line::{Context, LookupContinuation, LookupResult};
 
 use super::dwarf::{DwarfSections, Slice, forever};
-use super::folded;
 use super::guard::{self, Guard};
+use super::lines;
+use super::names::{known, named};
 use super::split::Split;
 use super::units::Units;
 use crate::symbolicate::files::object_file::ObjectFile;
+use crate::symbolicate::frame::Frame;
 
 /// One object's DWARF: which units claim an address, and, once one does, all of them at work.
 pub(crate) struct Direct {
@@ -45,19 +47,11 @@ pub(crate) struct Addr2Line {
 #[derive(Debug, Default)]
 pub(crate) struct DwarfAnswer {
     /// Innermost first.
-    pub frames: Vec<DwarfFrame>,
+    pub frames: Vec<Frame>,
     /// First address of the outermost function's range that holds the address.
     pub entry: Option<u64>,
     /// True if the outermost function's language mangles names, so that a plain name is half of one.
     pub mangles: bool,
-}
-
-/// One frame of it.
-#[derive(Debug, Default)]
-pub(crate) struct DwarfFrame {
-    pub name: Option<String>,
-    pub file: Option<String>,
-    pub line: Option<u32>,
 }
 
 impl Direct {
@@ -91,10 +85,7 @@ impl Direct {
             shared,
             folds: (!object.is_mach_o()).then(|| object.code.clone()),
             damaged,
-            sections: [Some(sections), sup.cloned()]
-                .into_iter()
-                .flatten()
-                .collect(),
+            sections: sup.cloned().into_iter().chain([sections]).collect(),
         }
     }
 
@@ -170,7 +161,7 @@ impl Direct {
             let LookupResult::Output(unit) = addr2line.context.find_dwarf_and_unit(svma) else {
                 return None;
             };
-            Some(folded::begin_twice(unit?.unit, begin))
+            Some(lines::begin_twice(unit?.unit, begin))
         };
         let addr2line = self.addr2line.iter().flatten().next();
         if self.folds.is_some() && addr2line.and_then(is_doubtful) == Some(true) {
@@ -184,7 +175,7 @@ impl Direct {
     fn take_folded_lines_out(&mut self) {
         let code = self.folds.take().unwrap_or_default();
         let dwarf = guard::view_all(self.own, self.shared);
-        let lines = dwarf.map_or_else(Vec::new, |dwarf| folded::lines(&dwarf, &code));
+        let lines = dwarf.map_or_else(Vec::new, |dwarf| lines::folded(&dwarf, &code));
         if lines.is_empty() {
             return;
         }
@@ -240,14 +231,14 @@ impl Addr2Line {
         let (mut found, mut outermost) = (DwarfAnswer::default(), None);
         while let Ok(Some(frame)) = frames.next() {
             let function = frame.function.as_ref();
-            let name = function.and_then(|name| Some(name.raw_name().ok()?.into_owned()));
+            let name = function.and_then(|name| name.raw_name().ok());
+            let name = name.as_deref().and_then(known).map(named);
             let location = frame.location.as_ref();
             let file = location.and_then(|location| location.file);
-            let line = location.and_then(|location| location.line);
-            found.frames.push(DwarfFrame {
-                name: name.filter(|name| !name.is_empty() && !is_hidden(name)),
-                file: file.filter(|file| !is_hidden_file(file)).map(Into::into),
-                line: line.filter(|&line| line != 0),
+            found.frames.push(Frame {
+                file: file.and_then(known).map(Into::into),
+                line: location.and_then(|location| location.line),
+                ..name.unwrap_or_default()
             });
             found.mangles = mangles(function.and_then(|name| name.language));
             outermost = frame.dw_die_offset;
@@ -260,7 +251,12 @@ impl Addr2Line {
                 && let Some(line) = line.and_then(|location| location.line)
                 && let Some(name) = self.unfolded(begin, line)
             {
-                frame.name = Some(name);
+                let (file, line) = (frame.file.take(), frame.line);
+                *frame = Frame {
+                    file,
+                    line,
+                    ..named(&name)
+                };
             }
         }
         (!found.frames.is_empty()).then_some(found)
@@ -270,11 +266,12 @@ impl Addr2Line {
     fn line_alone(&self, svma: u64) -> Option<DwarfAnswer> {
         let row = self.rows(svma, svma.checked_add(1)?).into_iter().next();
         let (_, _, file, line) = row?;
+        let file = file.map(Into::into);
         Some(DwarfAnswer {
-            frames: vec![DwarfFrame {
-                name: None,
-                file: file.map(Into::into),
-                line: line.filter(|&line| line != 0),
+            frames: vec![Frame {
+                file,
+                line,
+                ..Frame::default()
             }],
             ..DwarfAnswer::default()
         })
@@ -288,7 +285,7 @@ impl Addr2Line {
         let described = entries.filter_map(|&(unit, entry)| {
             let header = self.dwarf.unit_header(gimli::DebugInfoOffset(unit)).ok()?;
             let unit = self.dwarf.unit(header).ok()?;
-            let found = folded::described(UnitRef::new(&self.dwarf, &unit), entry);
+            let found = lines::described(UnitRef::new(&self.dwarf, &unit), entry);
             let declared = found.line.unwrap_or(0);
             (declared <= u64::from(line)).then_some((declared, found.name?))
         });
@@ -318,7 +315,7 @@ impl Addr2Line {
         rows.into_iter()
             .flatten()
             .map(|(from, len, row)| {
-                let file = row.file.filter(|file| !is_hidden_file(file));
+                let file = row.file.and_then(known);
                 let to = from.saturating_add(len).min(end);
                 (from.max(start), to, file, row.line)
             })
@@ -327,29 +324,16 @@ impl Addr2Line {
     }
 }
 
-/// Returns true if a bitcode build put a number in place of this name.
-pub(crate) fn is_hidden(name: &str) -> bool {
-    name.starts_with("__hidden#")
-}
-
-/// The same for a file, whose folder may still have its name.
-pub(crate) fn is_hidden_file(path: &str) -> bool {
-    let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
-    is_hidden(name)
-}
-
 /// Returns true if a language mangles the names of its functions. In C and assembly a plain name is all of it.
 fn mangles(language: Option<gimli::DwLang>) -> bool {
-    !matches!(
-        language,
-        Some(
-            gimli::DW_LANG_C
-                | gimli::DW_LANG_C89
-                | gimli::DW_LANG_C99
-                | gimli::DW_LANG_C11
-                | gimli::DW_LANG_C17
-                | gimli::DW_LANG_ObjC
-                | gimli::DW_LANG_Mips_Assembler
-        )
-    )
+    use gimli::{DW_LANG_C, DW_LANG_C11, DW_LANG_C17, DW_LANG_C89, DW_LANG_C99};
+    let plain = [
+        DW_LANG_C,
+        DW_LANG_C11,
+        DW_LANG_C17,
+        DW_LANG_C89,
+        DW_LANG_C99,
+    ];
+    let assembly = [gimli::DW_LANG_ObjC, gimli::DW_LANG_Mips_Assembler];
+    language.is_none_or(|language| !plain.contains(&language) && !assembly.contains(&language))
 }

@@ -221,3 +221,29 @@ impl<'data> symbolic_dwarf::Dwarf<'data> for &'data DwarfSections {
         })
     }
 }
+
+/// DWARF that tests put together.
+#[cfg(test)]
+pub(crate) mod assembled {
+    use super::*;
+
+    /// These bytes with their length in front.
+    pub(crate) fn sized(body: &[u8]) -> Vec<u8> {
+        [&(body.len() as u32).to_le_bytes()[..], body].concat()
+    }
+
+    /// A unit of DWARF 4 with these entries, its abbreviations first in their section.
+    pub(crate) fn unit(entries: &[u8]) -> Vec<u8> {
+        sized(&[&[4, 0, 0, 0, 0, 0, 8], entries].concat())
+    }
+
+    /// gimli's view of these sections.
+    pub(crate) fn view<'a>(parts: &[(SectionId, &'a [u8])]) -> gimli::Dwarf<R<'a>> {
+        let load = |id| {
+            let part = parts.iter().find(|(known, _)| *known == id);
+            let bytes = part.map_or(&[][..], |(_, bytes)| bytes);
+            Ok::<_, gimli::Error>(EndianSlice::new(bytes, RunTimeEndian::Little))
+        };
+        gimli::Dwarf::load(load).unwrap()
+    }
+}

@@ -288,7 +288,8 @@ fn scan(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use addr2line::gimli::{EndianSlice, RunTimeEndian, SectionId};
+    use crate::symbolicate::debug_info::dwarf::assembled;
+    use addr2line::gimli::SectionId;
 
     /// Offset in `.debug_info` of the first entry below the root.
     const FIRST: u32 = 12;
@@ -299,19 +300,12 @@ mod tests {
         let abbreviations = [
             1, 0x11, 1, 0, 0, 2, 0x2e, 1, 0, 0, 3, 0x2e, 0, 0x31, 0x13, 0, 0, 0,
         ];
-        let mut info = (entries.len() as u32 + 9).to_le_bytes().to_vec();
-        info.extend([4, 0, 0, 0, 0, 0, 8, 1]); // version, abbreviations, size of an address; the root
-        info.extend(entries);
-        info.extend([0]);
-        let dwarf = Dwarf::load(|id| {
-            let bytes: &[u8] = match id {
-                SectionId::DebugInfo => &info,
-                SectionId::DebugAbbrev => &abbreviations,
-                _ => &[],
-            };
-            Ok::<_, gimli::Error>(EndianSlice::new(bytes, RunTimeEndian::Little))
-        });
-        all_sound(&dwarf.unwrap())
+        let info = assembled::unit(&[&[1], entries, &[0]].concat());
+        let parts = [
+            (SectionId::DebugInfo, &info[..]),
+            (SectionId::DebugAbbrev, &abbreviations),
+        ];
+        all_sound(&assembled::view(&parts))
     }
 
     fn nested(depth: usize) -> Vec<u8> {

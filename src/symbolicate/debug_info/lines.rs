@@ -1,13 +1,21 @@
-//! Damaged line programs: where to end a sequence, so that the rows before and behind the damage can be read.
-//! gimli gives no row behind an error, addr2line then none of the unit.
+//! Line programs: where damage is, and which lines are of functions that the linker folded into others.
+//!
+//! gimli gives no row behind an error, addr2line then none of the unit: where a sequence is ended instead, the rows before
+//! and behind the damage can be read.
+//!
+//! Functions of one unit that lld folded into one (`--icf`) on ELF: it keeps the lines of all of them at the same
+//! addresses, and the entry of one. The lines of the others are found here, so that nobody reads them.
 
 use std::ops::Range;
 
 use addr2line::gimli::{
-    self, Dwarf, LineInstruction, LineProgramHeader, LineRow, Reader as _, Section as _, Unit,
+    self, AttributeValue, Dwarf, LineInstruction, LineProgramHeader, LineRow, Reader as _,
+    Section as _, Unit, UnitOffset, UnitRef,
 };
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::dwarf::R;
+use super::units::{is_in, set_address, set_addresses};
 
 /// The instruction that ends a sequence: no shorter one does.
 const END: [u8; 3] = [0, 1, gimli::DW_LNE_end_sequence.0];
@@ -125,4 +133,179 @@ fn next<'a>(
     };
     (0..operands).try_for_each(|_| rest.read_uleb128().map(drop))?;
     Ok(LineInstruction::SetBasicBlock)
+}
+
+/// Returns the offset in `.debug_line` and the size in bytes of each address at which such lines begin. `code` has the
+/// ranges of addresses that hold code.
+pub(crate) fn folded(dwarf: &Dwarf<R<'_>>, code: &[(u64, u64)]) -> Vec<(usize, u8)> {
+    let mut found = Vec::new();
+    let doubtful = programs(dwarf, code);
+    let mut headers = dwarf.units();
+    while !doubtful.is_empty()
+        && let Ok(Some(header)) = headers.next()
+    {
+        let Ok(unit) = dwarf.unit(header) else {
+            continue;
+        };
+        let program = unit.line_program.as_ref();
+        if program.is_some_and(|program| doubtful.contains(&program.header().offset().0)) {
+            of_unit(dwarf, &unit, code, &mut found);
+        }
+    }
+    found
+}
+
+/// Returns true if lines of a unit begin twice at `address`.
+pub(crate) fn begin_twice(unit: &Unit<R<'_>>, address: u64) -> bool {
+    let Some(program) = &unit.line_program else {
+        return false;
+    };
+    let bytes = program.header().raw_program_buf();
+    let size = unit.encoding().address_size;
+    let (little, big) = (address.to_le_bytes(), address.to_be_bytes());
+    let used = usize::from(size).min(8);
+    let operand = match bytes.endian() {
+        gimli::RunTimeEndian::Little => &little[..used],
+        gimli::RunTimeEndian::Big => &big[8 - used..],
+    };
+    let instruction = [&set_address(size), operand].concat();
+    let mut begins = memchr::memmem::find_iter(bytes.slice(), &instruction);
+    begins.nth(1).is_some()
+}
+
+/// The programs in which lines begin twice at an address in the code.
+fn programs(dwarf: &Dwarf<R<'_>>, code: &[(u64, u64)]) -> FxHashSet<usize> {
+    let mut doubtful = FxHashSet::default();
+    let Ok(Some(first)) = dwarf.units().next() else {
+        return doubtful;
+    };
+    let section = *dwarf.debug_line.reader();
+    let mut rest = section;
+    let mut known = FxHashSet::default();
+    while !rest.is_empty() {
+        let at = rest.offset_from(section);
+        let length = rest.read_initial_length().map(|(length, _)| length);
+        let Ok(program) = length.and_then(|length| rest.split(length)) else {
+            break;
+        };
+        known.clear();
+        let size = first.address_size();
+        let set_address = set_address(size);
+        let mut begins = set_addresses(program, &set_address, size);
+        if begins.any(|(_, address)| is_in(code, address) && !known.insert(address)) {
+            doubtful.insert(at);
+        }
+    }
+    doubtful
+}
+
+/// The source of a function, as its entry describes it.
+#[derive(Default)]
+pub(crate) struct Described {
+    /// As the linker has it, where that is known.
+    pub name: Option<String>,
+    file: Option<u64>,
+    /// Line of its declaration.
+    pub line: Option<u64>,
+}
+
+fn of_unit(
+    dwarf: &Dwarf<R<'_>>,
+    unit: &Unit<R<'_>>,
+    code: &[(u64, u64)],
+    found: &mut Vec<(usize, u8)>,
+) -> Option<()> {
+    let program = unit.line_program.clone()?;
+    let size = unit.encoding().address_size;
+    let bytes = program.header().raw_program_buf();
+    let base = bytes.offset_from(*dwarf.debug_line.reader());
+    let mut operands: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
+    for (at, address) in set_addresses(bytes, &set_address(size), size) {
+        operands.entry(address).or_default().push(base + at);
+    }
+    operands.retain(|&address, all| all.len() > 1 && is_in(code, address));
+    // The first row of each sequence, in the order of the program.
+    let mut firsts: FxHashMap<u64, Vec<(u64, u64)>> = FxHashMap::default();
+    let (mut rows, mut begins) = (program.rows(), true);
+    while let Some((_, row)) = rows.next_row().ok()? {
+        if begins && operands.contains_key(&row.address()) {
+            let line = row.line().map_or(0, |line| line.get());
+            let of_address = firsts.entry(row.address()).or_default();
+            of_address.push((row.file_index(), line));
+        }
+        begins = row.end_sequence();
+    }
+    let declared = declarations(UnitRef::new(dwarf, unit), &operands)?;
+    for (address, operands) in operands {
+        let (Some(declared), Some(firsts)) = (declared.get(&address), firsts.get(&address)) else {
+            continue;
+        };
+        let (Some(from), true) = (declared.line, firsts.len() == operands.len()) else {
+            continue; // bytes that only look like an instruction are among them
+        };
+        let fits = |&(_, &(file, line)): &(usize, &(u64, u64))| {
+            line >= from && declared.file.is_none_or(|of| of == file)
+        };
+        let own = firsts.iter().enumerate().filter(fits);
+        if let Some((own, _)) = own.min_by_key(|(_, (_, line))| *line) {
+            let others = operands.iter().enumerate();
+            let others = others.filter(|(index, _)| *index != own);
+            found.extend(others.map(|(_, &at)| (at, size)));
+        }
+    }
+    Some(())
+}
+
+/// Finds the declarations of the functions that begin at these addresses.
+fn declarations<T>(
+    unit: UnitRef<'_, R<'_>>,
+    wanted: &FxHashMap<u64, T>,
+) -> Option<FxHashMap<u64, Described>> {
+    let mut found = FxHashMap::default();
+    let mut entries = unit.entries();
+    while let Some(entry) = entries.next_dfs().ok()? {
+        if entry.tag() != gimli::DW_TAG_subprogram {
+            continue;
+        }
+        let low = entry.attr_value(gimli::DW_AT_low_pc);
+        let low = low.and_then(|low| unit.attr_address(low).ok().flatten());
+        if let Some(low) = low.filter(|low| wanted.contains_key(low)) {
+            found.insert(low, described(unit, entry.offset()));
+        }
+    }
+    Some(found)
+}
+
+/// Reads the source from the entry, or from those that it refers to.
+pub(crate) fn described(unit: UnitRef<'_, R<'_>>, entry: UnitOffset) -> Described {
+    let (mut linkage, mut name, mut file, mut line) = (None, None, None, None);
+    let mut next = Some(entry);
+    for _ in 0..4 {
+        let Some(Ok(entry)) = next.take().map(|next| unit.entry(next)) else {
+            break;
+        };
+        for attribute in entry.attrs() {
+            let value = attribute.value();
+            let text = || unit.attr_string(attribute.value()).ok();
+            match (attribute.name(), &value) {
+                (gimli::DW_AT_linkage_name, _) => linkage = linkage.or_else(text),
+                (gimli::DW_AT_name, _) => name = name.or_else(text),
+                (gimli::DW_AT_decl_file, AttributeValue::FileIndex(index)) => {
+                    file = file.or(Some(*index));
+                }
+                (gimli::DW_AT_decl_line, _) => line = line.or(attribute.udata_value()),
+                (
+                    gimli::DW_AT_abstract_origin | gimli::DW_AT_specification,
+                    AttributeValue::UnitRef(offset),
+                ) => next = Some(*offset),
+                _ => {}
+            }
+        }
+    }
+    let name = linkage.or(name);
+    Described {
+        name: name.map(|name| name.to_string_lossy().into_owned()),
+        file,
+        line,
+    }
 }

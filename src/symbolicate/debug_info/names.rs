@@ -1,4 +1,4 @@
-//! Names as people write them, and whether two names mean one function.
+//! The rules on names, behind both engines: names as people write them, in full, and whether two mean one function.
 
 use std::borrow::Cow;
 
@@ -7,6 +7,7 @@ use symbolic::demangle::{Demangle, DemangleOptions};
 
 use super::swift3;
 use super::symbols::ObjectSymbols;
+use crate::symbolicate::frame::Frame;
 
 /// A mangled Rust, C++ or Swift name in its source form; any other name as it is.
 pub(crate) fn demangle(name: &str) -> Cow<'_, str> {
@@ -50,11 +51,31 @@ fn mangling(name: &str) -> Option<Language> {
     None
 }
 
+/// A frame with a name as the file has it.
+pub(crate) fn named(name: &str) -> Frame {
+    Frame::named(name, &demangle(name))
+}
+
+/// A name or path that says something; `None` for one in whose place a bitcode build put a number.
+pub(crate) fn known(text: &str) -> Option<&str> {
+    let name = text.rsplit(['/', '\\']).next().unwrap_or(text);
+    Some(text).filter(|text| !text.is_empty() && !name.starts_with("__hidden#"))
+}
+
+/// Returns true if a function's name is half of one, or none: a plain one of a language that mangles names.
+pub(crate) fn is_half(name: Option<&str>, mangles: bool) -> bool {
+    name.is_none_or(|name| mangles && !is_mangled(name))
+}
+
 /// The full name of the function at a link-time address, of which debug information has but the plain one,
 /// or none: that of the symbol at its entry that agrees.
-pub(crate) fn in_full<'s>(symbols: &'s ObjectSymbols, entry: u64, plain: &str) -> Option<&'s str> {
-    let mut at_entry = symbols.names_at(entry);
-    at_entry.find(|symbol| plain.is_empty() || (*symbol != plain && agree(symbol, plain)))
+pub(crate) fn in_full<'s>(
+    symbols: &'s ObjectSymbols,
+    entry: u64,
+    plain: Option<&str>,
+) -> Option<&'s str> {
+    let agrees = |symbol: &&str| plain.is_none_or(|plain| *symbol != plain && agree(symbol, plain));
+    symbols.names_at(entry).find(agrees)
 }
 
 /// Returns true if a mangled symbol and the plain name that debug information gives may be one function:

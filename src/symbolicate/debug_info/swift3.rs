@@ -159,29 +159,19 @@ impl<'a> OldName<'a> {
     }
 
     fn member(&mut self, context: &Place) -> Option<Place> {
+        #[rustfmt::skip]
         const BARE: [(&str, &str, bool); 6] = [
-            ("D", "__deallocating_deinit", false),
-            ("d", "deinit", false),
-            ("E", "__ivar_destroyer", false),
-            ("e", "__ivar_initializer", false),
-            ("C", "__allocating_init", true),
-            ("c", "init", true),
+            ("D", "__deallocating_deinit", false), ("d", "deinit", false),
+            ("E", "__ivar_destroyer", false), ("e", "__ivar_initializer", false),
+            ("C", "__allocating_init", true), ("c", "init", true),
         ];
+        #[rustfmt::skip]
         const ACCESSORS: [(&str, &str); 14] = [
-            ("g", "getter"),
-            ("G", "getter"),
-            ("s", "setter"),
-            ("m", "materializeForSet"),
-            ("w", "willset"),
-            ("W", "didset"),
-            ("au", "unsafeMutableAddressor"),
-            ("lu", "unsafeAddressor"),
-            ("aO", "owningMutableAddressor"),
-            ("lO", "owningAddressor"),
-            ("ao", "nativeOwningMutableAddressor"),
-            ("lo", "nativeOwningAddressor"),
-            ("ap", "nativePinningMutableAddressor"),
-            ("lp", "nativePinningAddressor"),
+            ("g", "getter"), ("G", "getter"), ("s", "setter"), ("m", "materializeForSet"),
+            ("w", "willset"), ("W", "didset"), ("au", "unsafeMutableAddressor"),
+            ("lu", "unsafeAddressor"), ("aO", "owningMutableAddressor"), ("lO", "owningAddressor"),
+            ("ao", "nativeOwningMutableAddressor"), ("lo", "nativeOwningAddressor"),
+            ("ap", "nativePinningMutableAddressor"), ("lp", "nativePinningAddressor"),
         ];
         if let Some((_, name, has_type)) = BARE.into_iter().find(|(mark, ..)| self.takes(mark)) {
             let of_value = name == "__allocating_init" && !context.is_class;
@@ -237,10 +227,8 @@ impl<'a> OldName<'a> {
             if reader.takes("G") {
                 return reader.bound();
             }
-            if reader
-                .rest
-                .starts_with(['F', 'I', 'v', 'i', 'P', 'Z', 'C', 'V', 'O'])
-            {
+            let entities = ['F', 'I', 'v', 'i', 'P', 'Z', 'C', 'V', 'O'];
+            if reader.rest.starts_with(entities) {
                 let path = reader.entity()?;
                 if path.has_type {
                     reader.type_()?;
@@ -428,21 +416,12 @@ impl<'a> OldName<'a> {
 
     /// Behind `S`.
     fn substitution(&mut self) -> Option<Place> {
+        #[rustfmt::skip]
         const KNOWN: [(&str, &str); 15] = [
-            ("a", "Array"),
-            ("b", "Bool"),
-            ("c", "UnicodeScalar"),
-            ("d", "Double"),
-            ("f", "Float"),
-            ("i", "Int"),
-            ("V", "UnsafeRawPointer"),
-            ("v", "UnsafeMutableRawPointer"),
-            ("P", "UnsafePointer"),
-            ("p", "UnsafeMutablePointer"),
-            ("q", "Optional"),
-            ("Q", "ImplicitlyUnwrappedOptional"),
-            ("R", "UnsafeBufferPointer"),
-            ("S", "String"),
+            ("a", "Array"), ("b", "Bool"), ("c", "UnicodeScalar"), ("d", "Double"), ("f", "Float"),
+            ("i", "Int"), ("V", "UnsafeRawPointer"), ("v", "UnsafeMutableRawPointer"),
+            ("P", "UnsafePointer"), ("p", "UnsafeMutablePointer"), ("q", "Optional"),
+            ("Q", "ImplicitlyUnwrappedOptional"), ("R", "UnsafeBufferPointer"), ("S", "String"),
             ("u", "UInt"),
         ];
         if let Some((_, name)) = KNOWN.into_iter().find(|(mark, _)| self.takes(mark)) {

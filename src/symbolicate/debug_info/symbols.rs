@@ -61,14 +61,8 @@ pub(crate) fn read_near(object: &ObjectFile, address: u64) -> Option<ObjectSymbo
         let symbol = file.symbol_by_index(index).ok()?;
         symbols.extend(Symbol::read(&symbol, &object.bytes, true));
     }
-    let bytes = object.bytes.clone();
-    Some(ObjectSymbols::of(
-        symbols,
-        &file,
-        &object.bounds(),
-        true,
-        bytes,
-    ))
+    let (bounds, bytes) = (object.bounds(), object.bytes.clone());
+    Some(ObjectSymbols::of(symbols, &file, &bounds, true, bytes))
 }
 
 /// Works as [`read_near`], for ELF: reads the function whose size reaches over `address`, and the symbols that begin
@@ -100,14 +94,8 @@ fn read_sized(object: &ObjectFile, file: &object::File<'_>, address: u64) -> Opt
         }
         symbols.push(read);
     }
-    let bytes = object.bytes.clone();
-    Some(ObjectSymbols::of(
-        symbols,
-        file,
-        &object.bounds(),
-        true,
-        bytes,
-    ))
+    let (bounds, bytes) = (object.bounds(), object.bytes.clone());
+    Some(ObjectSymbols::of(symbols, file, &bounds, true, bytes))
 }
 
 #[cfg(test)]
@@ -150,11 +138,8 @@ mod tests {
                 let (one, other) = (near.at(address).map(plain), all.at(address).map(plain));
                 assert_eq!(one, other, "{address:#x}");
                 let entry = one.expect("a function reaches over it").0;
-                let names = |symbols: &ObjectSymbols| {
-                    symbols
-                        .names_at(entry)
-                        .map(str::to_owned)
-                        .collect::<Vec<_>>()
+                let names = |symbols: &ObjectSymbols| -> Vec<String> {
+                    symbols.names_at(entry).map(str::to_owned).collect()
                 };
                 assert_eq!(names(&near), names(&all), "{address:#x}");
                 named += 1;

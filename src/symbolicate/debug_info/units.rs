@@ -9,6 +9,7 @@ use super::dwarf::R;
 use super::roots::{Attributes, MOST_READS, Roots};
 
 /// The units that addr2line may read for an address: those that claim it, and a few that it does not read.
+#[derive(Default)]
 pub(crate) struct Units {
     /// start, end, unit; by start.
     ranges: Vec<(u64, u64, usize)>,
@@ -37,15 +38,7 @@ impl Units {
     pub(crate) fn new(dwarf: &Dwarf<R<'_>>, code: &[(u64, u64)]) -> Units {
         let aranges = Aranges::new(dwarf);
         let mut roots = Roots::new(dwarf);
-        let mut units = Units {
-            ranges: Vec::new(),
-            reach: Vec::new(),
-            void: Vec::new(),
-            lines_of_partial: Vec::new(),
-            has_damaged_lines: false,
-            is_too_long: false,
-            is_partial: false,
-        };
+        let mut units = Units::default();
         let mut lines_left = MOST_READS.saturating_mul(dwarf.debug_line.reader().len());
         let mut headers = dwarf.units();
         while let Ok(Some(header)) = headers.next() {
@@ -102,13 +95,9 @@ impl Units {
     /// Of units that are not to be read.
     fn none() -> Units {
         Units {
-            ranges: Vec::new(),
-            reach: Vec::new(),
-            void: Vec::new(),
-            lines_of_partial: Vec::new(),
-            has_damaged_lines: false,
             is_too_long: true,
             is_partial: true,
+            ..Units::default()
         }
     }
 
@@ -294,6 +283,7 @@ fn stated_ranges(
 mod tests {
     use super::*;
     use crate::symbolicate::debug_info::dwarf::DwarfSections;
+    use crate::symbolicate::debug_info::dwarf::assembled::{sized, unit, view};
     use crate::symbolicate::files::object_file;
     use addr2line::{Context, LookupResult};
 
@@ -342,10 +332,6 @@ mod tests {
         sized(&body)
     }
 
-    fn sized(body: &[u8]) -> Vec<u8> {
-        [&(body.len() as u32).to_le_bytes()[..], body].concat()
-    }
-
     /// Three units that state no addresses, their roots' abbreviation first in its table or far behind.
     #[test]
     fn units_without_ranges_are_where_their_lines_are() {
@@ -362,23 +348,15 @@ mod tests {
             for (begin, end) in [(0x1000, 0x1010), (0, 0x1800), (0x4000, 0x4010)] {
                 offsets.push(info.len());
                 let at = program.len() as u32;
-                let unit = [&[4, 0, 0, 0, 0, 0, 8, 1][..], &at.to_le_bytes()].concat();
-                info.extend(sized(&unit));
+                info.extend(unit(&[&[1][..], &at.to_le_bytes()].concat()));
                 program.extend(lines(begin, end));
             }
-            let view = || {
-                gimli::Dwarf::load(|id| {
-                    let bytes = match id {
-                        gimli::SectionId::DebugAbbrev => &abbreviations[..],
-                        gimli::SectionId::DebugInfo => &info,
-                        gimli::SectionId::DebugLine => &program,
-                        _ => &[],
-                    };
-                    let endian = gimli::RunTimeEndian::Little;
-                    Ok::<_, gimli::Error>(gimli::EndianSlice::new(bytes, endian))
-                })
-                .unwrap()
-            };
+            let parts = [
+                (gimli::SectionId::DebugAbbrev, &abbreviations[..]),
+                (gimli::SectionId::DebugInfo, &info),
+                (gimli::SectionId::DebugLine, &program),
+            ];
+            let view = || view(&parts);
             let mut units = Units::new(&view(), &[(0x1000, 0x2000)]);
             // A unit that the linker threw away claims no code on its own, however long it was.
             assert!(units.at(0x1700, view).is_empty(), "{others}");

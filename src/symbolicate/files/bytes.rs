@@ -68,9 +68,8 @@ impl SharedBytes {
             return Err(too_long());
         }
         let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
-        file.take(most.saturating_add(1))
-            .read_to_end(&mut bytes)
-            .map_err(|e| Error::io(path, e))?;
+        let read = file.take(most.saturating_add(1)).read_to_end(&mut bytes);
+        read.map_err(|e| Error::io(path, e))?;
         if bytes.len() as u64 > most {
             return Err(too_long());
         }
@@ -87,20 +86,12 @@ impl SharedBytes {
     pub(crate) fn let_go_of(&self, part: Range<usize>) {
         if let Backing::Mapped(map) = &self.owner {
             let start = self.range.start.saturating_add(part.start);
-            let end = self
-                .range
-                .start
-                .saturating_add(part.end)
-                .min(self.range.end);
+            let end = self.range.start.saturating_add(part.end);
+            let length = end.min(self.range.end).saturating_sub(start);
             // SAFETY: dropping pages loses what was written to them; a private, read-only mapping of
             // a file has no such pages, so that every later read gives the file's bytes, as before.
-            let _ = unsafe {
-                map.unchecked_advise_range(
-                    memmap2::UncheckedAdvice::DontNeed,
-                    start,
-                    end.saturating_sub(start),
-                )
-            };
+            let advice = memmap2::UncheckedAdvice::DontNeed;
+            let _ = unsafe { map.unchecked_advise_range(advice, start, length) };
         }
     }
 
@@ -124,10 +115,8 @@ fn open(path: &Path) -> Result<(File, u64), Error> {
     options.read(true);
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
     let refused = |kind: std::fs::FileType| {
-        Error::bad_file(
-            path,
-            format_args!("not a regular file, but {}", kind_word(kind)),
-        )
+        let kind = kind_word(kind);
+        Error::bad_file(path, format_args!("not a regular file, but {kind}"))
     };
     let file = options.open(path).map_err(|error| {
         // A socket can't be opened at all.

@@ -96,11 +96,7 @@ impl Debuginfod {
             .split_whitespace()
             .filter(|url| !url.starts_with("ima:"));
         let servers: Vec<String> = servers.map(str::to_owned).collect();
-        let folder = |name: &str| {
-            std::env::var_os(name)
-                .map(PathBuf::from)
-                .filter(|p| p.is_absolute())
-        };
+        let folder = super::own::absolute_variable;
         let cache = folder("DEBUGINFOD_CACHE_PATH")
             .or_else(|| Some(folder("XDG_CACHE_HOME")?.join("debuginfod_client")))
             .or_else(|| Some(folder("HOME")?.join(".cache/debuginfod_client")))?;

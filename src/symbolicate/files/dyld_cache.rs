@@ -14,7 +14,7 @@ use object::read::macho::{DyldCache, MachHeader, Nlist, SymbolTable};
 use super::bytes::SharedBytes;
 use super::object_file::{self, ObjectFile};
 use crate::functions::MOST_SYMBOLS;
-use crate::symbolicate::Error;
+use crate::symbolicate::{Error, id_text};
 
 /// `dyld_cache_image_text_info`: UUID, address (`u64`), size of `__TEXT` (`u32`), where the path stands (`u32`).
 const TEXT_INFO: usize = 32;
@@ -40,11 +40,8 @@ pub(crate) fn list(path: &Path, data: &[u8]) -> Result<(String, Vec<Vec<u8>>), E
     };
     for part in further(path, data)? {
         if !part.is_file() {
-            let part = part.display();
-            return Err(Error::bad_file(
-                path,
-                format_args!("a part of it is not there: {part}"),
-            ));
+            let what = format!("a part of it is not there: {}", part.display());
+            return Err(Error::bad_file(path, what));
         }
     }
     let ids = images(header, data).map(|(id, _)| id.to_vec()).collect();
@@ -75,11 +72,8 @@ pub(crate) fn image(
         .last()
         .filter(|_| further.last().is_some_and(has_symbols));
     let Some(taken) = taken_out(&cache, address, apart.unwrap_or(&data)) else {
-        let uuid = crate::symbolicate::id_text(id);
-        return Err(damaged(
-            path,
-            format_args!("its image {uuid} cannot be read"),
-        ));
+        let what = format!("its image {} cannot be read", id_text(id));
+        return Err(damaged(path, what));
     };
     let objects = object_file::open_bytes(path, SharedBytes::from(taken))?;
     Ok(objects.into_iter().find(|object| object.id == id))

@@ -8,4 +8,3 @@ pub(super) mod dyld_cache;
 pub(super) mod object_file;
 pub(super) mod own;
 pub(super) mod search;
-pub(super) mod walk;

@@ -59,15 +59,13 @@ pub(crate) fn open_bytes(path: &Path, bytes: SharedBytes) -> Result<Vec<ObjectFi
     match object::FileKind::parse(data).map_err(bad)? {
         object::FileKind::MachOFat32 => {
             let fat = object::read::macho::MachOFatFile32::parse(data).map_err(bad)?;
-            for arch in fat.arches() {
-                slice(path, &bytes, arch, &mut objects)?;
-            }
+            let mut slices = fat.arches().iter();
+            slices.try_for_each(|arch| slice(path, &bytes, arch, &mut objects))?;
         }
         object::FileKind::MachOFat64 => {
             let fat = object::read::macho::MachOFatFile64::parse(data).map_err(bad)?;
-            for arch in fat.arches() {
-                slice(path, &bytes, arch, &mut objects)?;
-            }
+            let mut slices = fat.arches().iter();
+            slices.try_for_each(|arch| slice(path, &bytes, arch, &mut objects))?;
         }
         _ => objects.push(describe(path, bytes.clone())?),
     }
@@ -108,12 +106,8 @@ pub(crate) fn begins_with(data: &[u8]) -> String {
         [0x1f, 0x8b, ..] => "looks like a gzip file".into(),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => "looks like a zstd file".into(),
         _ => {
-            let head: Vec<String> = data
-                .iter()
-                .take(4)
-                .map(|byte| format!("{byte:02x}"))
-                .collect();
-            format!("begins with the bytes {}", head.join(" "))
+            let head = data.iter().take(4).map(|byte| format!(" {byte:02x}"));
+            format!("begins with the bytes{}", head.collect::<String>())
         }
     }
 }
@@ -133,17 +127,13 @@ fn slice(
     objects: &mut Vec<ObjectFile>,
 ) -> Result<(), Error> {
     let (start, size) = arch.file_range();
-    let range = usize::try_from(start)
-        .ok()
-        .zip(usize::try_from(start.saturating_add(size)).ok());
-    let part = range
-        .and_then(|(start, end)| bytes.part(start..end))
-        .ok_or_else(|| {
-            Error::bad_file(
-                path,
-                format_args!("the slice at offset {start} ({size} bytes) lies outside the file"),
-            )
-        })?;
+    let end = usize::try_from(start.saturating_add(size)).ok();
+    let range = usize::try_from(start).ok().zip(end);
+    let part = range.and_then(|(start, end)| bytes.part(start..end));
+    let part = part.ok_or_else(|| {
+        let what = format!("the slice at offset {start} ({size} bytes) lies outside the file");
+        Error::bad_file(path, what)
+    })?;
     // A slice may be an archive of object files or something else that is no image.
     if looks_like_object(&part) {
         objects.push(describe(path, part)?);
@@ -169,6 +159,13 @@ fn describe(path: &Path, bytes: SharedBytes) -> Result<ObjectFile, Error> {
             ("ELF", id, segments.next().map_or(0, |s| s.address()))
         }
     };
+    let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+    let debuglink = file.gnu_debuglink().ok().flatten();
+    let altlink = file.gnu_debugaltlink().ok().flatten();
+    let mut symbols = file
+        .symbols()
+        .chain(file.dynamic_symbols())
+        .take(MOST_SYMBOLS);
     Ok(ObjectFile {
         path: path.to_owned(),
         format,
@@ -178,21 +175,9 @@ fn describe(path: &Path, bytes: SharedBytes) -> Result<ObjectFile, Error> {
         code: functions::code(&file),
         has_dwarf: functions::has_dwarf(&file),
         unpacked,
-        has_symbols: file
-            .symbols()
-            .chain(file.dynamic_symbols())
-            .take(MOST_SYMBOLS)
-            .any(|s| s.is_definition()),
-        debuglink: file
-            .gnu_debuglink()
-            .ok()
-            .flatten()
-            .map(|(name, crc)| (String::from_utf8_lossy(name).into_owned(), crc)),
-        altlink: file
-            .gnu_debugaltlink()
-            .ok()
-            .flatten()
-            .map(|(name, id)| (String::from_utf8_lossy(name).into_owned(), id.to_vec())),
+        has_symbols: symbols.any(|symbol| symbol.is_definition()),
+        debuglink: debuglink.map(|(name, crc)| (text(name), crc)),
+        altlink: altlink.map(|(name, id)| (text(name), id.to_vec())),
         bytes: bytes.clone(),
     })
 }
@@ -309,37 +294,34 @@ fn relocated(file: &object::File<'_>, section: &object::Section<'_, '_>, data: V
             continue;
         }
         let target = match relocation.target() {
-            object::RelocationTarget::Symbol(index) => file
-                .symbol_by_index(index)
-                .map_or(0, |symbol| symbol.address()),
-            object::RelocationTarget::Section(index) => file
-                .section_by_index(index)
-                .map_or(0, |section| section.address()),
+            object::RelocationTarget::Symbol(index) => {
+                let symbol = file.symbol_by_index(index);
+                symbol.map_or(0, |symbol| symbol.address())
+            }
+            object::RelocationTarget::Section(index) => {
+                let section = file.section_by_index(index);
+                section.map_or(0, |section| section.address())
+            }
             _ => continue,
         };
         let width = usize::from(relocation.size()) / 8;
-        let place = usize::try_from(offset)
-            .ok()
-            .and_then(|start| data.get_mut(start..start.checked_add(width)?));
+        let start = usize::try_from(offset).ok();
+        let place = start.and_then(|start| data.get_mut(start..start.checked_add(width)?));
         let Some(place) = place.filter(|place| place.len() <= 8) else {
             continue;
         };
         let mut value = target.wrapping_add(relocation.addend() as u64);
-        let little = file.is_little_endian();
+        if !file.is_little_endian() {
+            place.reverse();
+        }
         if relocation.has_implicit_addend() {
             let mut bytes = [0; 8];
-            if little {
-                bytes[..width].copy_from_slice(place);
-                value = value.wrapping_add(u64::from_le_bytes(bytes));
-            } else {
-                bytes[8 - width..].copy_from_slice(place);
-                value = value.wrapping_add(u64::from_be_bytes(bytes));
-            }
+            bytes[..width].copy_from_slice(place);
+            value = value.wrapping_add(u64::from_le_bytes(bytes));
         }
-        if little {
-            place.copy_from_slice(&value.to_le_bytes()[..width]);
-        } else {
-            place.copy_from_slice(&value.to_be_bytes()[8 - width..]);
+        place.copy_from_slice(&value.to_le_bytes()[..width]);
+        if !file.is_little_endian() {
+            place.reverse();
         }
     }
     data

@@ -4,7 +4,7 @@
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 fn user() -> u32 {
     rustix::process::geteuid().as_raw()
@@ -30,6 +30,12 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     let file = options.open(path)?;
     own(file.metadata()?)?;
     Ok(file)
+}
+
+/// The folder that a variable of the environment names, if it is an absolute path.
+pub(crate) fn absolute_variable(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os(name).map(PathBuf::from);
+    path.filter(|path| path.is_absolute())
 }
 
 /// Returns true for what another user than root or this one has made.

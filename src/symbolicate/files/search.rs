@@ -1,10 +1,207 @@
-//! Places of an image's debug files: its own path, the system's folders, and the targets of links.
+//! Finds debug files: those in a folder, looked into on several threads, with a memory of what was found before; and
+//! those of one image, at its own path, in the system's folders, at the targets of links.
+//!
+//! The memory is a file in the cache, one for each folder: what each file in it was, with its size and
+//! time of change. A file that has not changed is not opened again. It is checked by a CRC-32 and
+//! used for finding files alone: opening a debug file compares its id anew.
 
+use std::collections::HashSet;
+use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::time::UNIX_EPOCH;
 
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+use walkdir::{DirEntry, WalkDir};
+
+use super::bytes::SharedBytes;
+use super::cache::Cache;
+use super::dyld_cache;
 use super::object_file::{self, ObjectFile};
+use super::own::identity;
 use crate::report::crc32;
+use crate::symbolicate::Error;
 use crate::symbolicate::frame::{hex, image_file_name};
+use crate::symbolicate::lock;
+
+/// Folders nest no deeper than this.
+const MAX_DEPTH: usize = 64;
+/// Fewer files than this are looked into before another thread would have started.
+const FEW: usize = 32;
+/// Looking into fewer files than this costs no more than remembering them.
+const WORTH_REMEMBERING: usize = 64;
+/// Counts up with every change of what is remembered.
+const VERSION: u32 = 2;
+
+/// An object in a file, by what its headers say.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::symbolicate) struct ObjectSummary {
+    /// UUID or build id; may be empty.
+    pub id: Vec<u8>,
+    pub arch: String,
+    pub has_dwarf: bool,
+    pub has_symbols: bool,
+    pub has_code: bool,
+}
+
+impl ObjectSummary {
+    pub(in crate::symbolicate) fn of(object: &ObjectFile) -> ObjectSummary {
+        ObjectSummary {
+            id: object.id.clone(),
+            arch: object.arch.clone(),
+            has_dwarf: object.has_dwarf,
+            has_symbols: object.has_symbols,
+            has_code: !object.code.is_empty(),
+        }
+    }
+}
+
+/// A file that was looked into.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(in crate::symbolicate) struct Looked {
+    pub path: PathBuf,
+    size: u64,
+    /// Nanoseconds since the epoch.
+    changed: u64,
+    /// The objects in it (none in a file of another kind), or why it could not be read.
+    pub objects: Result<Vec<ObjectSummary>, String>,
+}
+
+/// All files below `folder`, in order of path, on `jobs` threads. What cannot be read is passed over.
+pub(in crate::symbolicate) fn walk(
+    folder: &Path,
+    jobs: usize,
+    cache: Option<&Cache>,
+) -> Vec<Looked> {
+    let root = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let known = cache
+        .and_then(|cache| remembered(cache, &root))
+        .unwrap_or_default();
+    // Folders that were entered, so that links lead nowhere twice.
+    let mut seen = HashSet::new();
+    let is_new = |entry: &DirEntry| {
+        let is_folder = entry.file_type().is_dir();
+        !is_folder || identity(entry.path()).is_some_and(|folder| seen.insert(folder))
+    };
+    let all = WalkDir::new(folder).follow_links(true).max_depth(MAX_DEPTH);
+    let all = all.into_iter().filter_entry(is_new).filter_map(Result::ok);
+    let files: Vec<DirEntry> = all.filter(|entry| entry.file_type().is_file()).collect();
+    let (next, fresh) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let looked = Mutex::new(Vec::with_capacity(files.len()));
+    let work = || {
+        while let Some(entry) = files.get(next.fetch_add(1, Relaxed)) {
+            let Ok(meta) = entry.metadata() else { continue };
+            let (file, is_fresh) = file(entry.path(), &meta, &known);
+            fresh.fetch_add(usize::from(is_fresh), Relaxed);
+            lock(&looked).push(file);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..jobs.min(files.len() / FEW) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let mut looked = looked.into_inner().unwrap_or_else(PoisonError::into_inner);
+    looked.sort_by(|a: &Looked, b| a.path.cmp(&b.path));
+    let is_worth_it = fresh.into_inner() >= WORTH_REMEMBERING;
+    if let Some(cache) = cache.filter(|_| is_worth_it) {
+        remember(cache, &root, &looked);
+    }
+    looked
+}
+
+/// A file, and whether it was not known before.
+fn file(
+    path: &Path,
+    meta: &std::fs::Metadata,
+    known: &FxHashMap<PathBuf, Looked>,
+) -> (Looked, bool) {
+    let since = meta.modified().ok().map(|at| at.duration_since(UNIX_EPOCH));
+    let changed = since.and_then(Result::ok).map_or(0, |at| at.as_nanos());
+    let (size, changed) = (meta.len(), u64::try_from(changed).unwrap_or(0));
+    let is_same = |known: &&Looked| known.size == size && known.changed == changed && changed != 0;
+    if let Some(known) = known.get(path).filter(is_same) {
+        return (known.clone(), false);
+    }
+    let looked = Looked {
+        objects: look(path),
+        path: path.to_owned(),
+        size,
+        changed,
+    };
+    (looked, true)
+}
+
+/// Lists the objects in a file. Of a file that is no object, only the first bytes are read.
+fn look(path: &Path) -> Result<Vec<ObjectSummary>, String> {
+    let mut head = [0; 8];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    if read.is_err()
+        || !(object_file::looks_like_object(&head) || object_file::is_shared_cache(&head))
+    {
+        return Ok(Vec::new());
+    }
+    objects(path).map_err(|error| error.to_string())
+}
+
+/// The objects in a file, a dyld shared cache among them.
+pub(in crate::symbolicate) fn objects(path: &Path) -> Result<Vec<ObjectSummary>, Error> {
+    let bytes = SharedBytes::map(path)?;
+    if !object_file::is_shared_cache(&bytes) {
+        let objects = object_file::open_bytes(path, bytes)?;
+        return Ok(objects.iter().map(ObjectSummary::of).collect());
+    }
+    let (arch, ids) = dyld_cache::list(path, &bytes)?;
+    let found = |id| ObjectSummary {
+        id,
+        arch: arch.clone(),
+        has_dwarf: false,
+        has_symbols: true,
+        has_code: true,
+    };
+    Ok(ids.into_iter().map(found).collect())
+}
+
+#[derive(Serialize, Deserialize)]
+struct FolderMemory {
+    version: u32,
+    root: PathBuf,
+    looked: Vec<Looked>,
+}
+
+/// A name that tells folders apart well enough: the memory itself says which one it is of.
+fn memory_name(root: &Path) -> String {
+    let path = root.as_os_str().as_encoded_bytes();
+    format!("{:08x}-{:x}.folder", crc32(0, path), path.len())
+}
+
+fn remembered(cache: &Cache, root: &Path) -> Option<FxHashMap<PathBuf, Looked>> {
+    let bytes = cache.read(&memory_name(root))?;
+    let (data, crc) = bytes.split_at_checked(bytes.len().checked_sub(4)?)?;
+    if crc32(0, data).to_le_bytes() != crc {
+        return None;
+    }
+    let memory: FolderMemory = serde_json::from_slice(data).ok()?;
+    let looked = memory.looked.into_iter();
+    (memory.version == VERSION && memory.root == root)
+        .then(|| looked.map(|of| (of.path.clone(), of)).collect())
+}
+
+/// A path that is no UTF-8 cannot be written as JSON: then nothing is remembered.
+fn remember(cache: &Cache, root: &Path, looked: &[Looked]) {
+    let memory = FolderMemory {
+        version: VERSION,
+        root: root.to_owned(),
+        looked: looked.to_vec(),
+    };
+    if let Ok(mut data) = serde_json::to_vec(&memory) {
+        data.extend(crc32(0, &data).to_le_bytes());
+        cache.write_whole(&memory_name(root), &data);
+    }
+}
 
 /// The folder in which distributions put debug files.
 pub(in crate::symbolicate) const SYSTEM: &str = "/usr/lib/debug";
@@ -60,4 +257,60 @@ pub(in crate::symbolicate) fn dwz_file(
         objects.find(|object| object.id == *id)
     };
     places.iter().filter(|path| path.is_file()).find_map(open)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(looked: &[Looked], root: &Path) -> Vec<String> {
+        let name = |of: &Looked| of.path.strip_prefix(root).unwrap().display().to_string();
+        looked.iter().map(name).collect()
+    }
+
+    /// Hundreds of folders, links in a circle among them: every file once, in order, on any number of
+    /// threads, from memory as from the disk.
+    #[test]
+    fn every_file_once_and_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, kept) = (folder.path().join("root"), folder.path().join("cache"));
+        let mut expected = Vec::new();
+        for a in 0..20 {
+            for b in 0..10 {
+                let below = root.join(format!("{a:02}/{b:02}"));
+                std::fs::create_dir_all(&below).unwrap();
+                std::fs::write(below.join("file"), b"of no known kind").unwrap();
+                expected.push(format!("{a:02}/{b:02}/file"));
+            }
+        }
+        std::os::unix::fs::symlink(&root, root.join("05/circle")).unwrap();
+        let cache = Cache::new(&kept);
+        for jobs in [1, 2, 8] {
+            assert_eq!(names(&walk(&root, jobs, None), &root), expected);
+            assert_eq!(names(&walk(&root, jobs, Some(&cache)), &root), expected);
+        }
+        assert!(remembered(&cache, &root.canonicalize().unwrap()).is_some());
+        // A change is seen, and a removed file is gone.
+        std::fs::remove_file(root.join("00/00/file")).unwrap();
+        std::fs::write(root.join("00/00/other"), b"new").unwrap();
+        expected[0] = "00/00/other".into();
+        assert_eq!(names(&walk(&root, 2, Some(&cache)), &root), expected);
+    }
+
+    #[test]
+    fn a_damaged_memory_is_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::new(folder.path());
+        let root = Path::new("/some/root");
+        remember(&cache, root, &[]);
+        assert!(remembered(&cache, root).is_some());
+        let path = folder.path().join(memory_name(root));
+        let whole = std::fs::read(&path).unwrap();
+        for at in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 4;
+            std::fs::write(&path, &damaged).unwrap();
+            assert!(remembered(&cache, root).is_none(), "byte {at}");
+        }
+    }
 }

@@ -1,8 +1,7 @@
 //! Facts of a report besides its stacks, in words: the same for every format made for people.
 
 use super::json::value_json;
-use super::units::{bytes, count, duration};
-use crate::report::model::{EventKind, Report, Value};
+use crate::report::model::{Event, EventKind, Os, Report, Signal, Value};
 use crate::report::time::nanos;
 
 /// The vitals that are known, each with its label.
@@ -22,28 +21,21 @@ pub(super) fn vitals(report: &Report) -> Vec<(&'static str, String)> {
     add("Launch", launch);
     let rate = |rate| format!("{rate:.1} frames a second");
     add("Frame Rate", vitals.frame_rate.map(rate));
+    let joined = |parts: Vec<String>| Some(parts.join(", ")).filter(|text| !text.is_empty());
     if let Some(cpu) = &vitals.cpu {
-        let mut parts = Vec::new();
-        let of_a_core = |share: f64| format!("{:.1} % of a core", share * 100.0);
-        parts.extend(
-            cpu.process
-                .map(|share| format!("process {}", of_a_core(share))),
-        );
-        parts.extend(
-            cpu.watchdog
-                .map(|share| format!("watchdog {}", of_a_core(share))),
-        );
-        parts.extend(match (cpu.device, cpu.cores) {
-            (Some(busy), Some(cores)) => {
-                Some(format!("device {busy:.1} of {} busy", count(cores, "core")))
-            }
-            (Some(busy), None) => Some(format!("device {busy:.1} cores busy")),
-            (None, cores) => cores.map(|cores| count(cores, "core")),
+        let shares = [("process", cpu.process), ("watchdog", cpu.watchdog)].into_iter();
+        let shares = shares.filter_map(|(of, share)| {
+            let share = share? * 100.0;
+            Some(format!("{of} {share:.1} % of a core"))
         });
-        add(
-            "CPU",
-            Some(parts.join(", ")).filter(|text| !text.is_empty()),
-        );
+        let mut parts: Vec<String> = shares.collect();
+        let cores = cpu.cores.map(|cores| count(cores, "core"));
+        parts.extend(match (cpu.device, cores) {
+            (Some(busy), Some(cores)) => Some(format!("device {busy:.1} of {cores} busy")),
+            (Some(busy), None) => Some(format!("device {busy:.1} cores busy")),
+            (None, cores) => cores,
+        });
+        add("CPU", joined(parts));
     }
     if let Some(memory) = &vitals.memory {
         let sizes = [
@@ -53,21 +45,12 @@ pub(super) fn vitals(report: &Report) -> Vec<(&'static str, String)> {
             ("of the device", memory.device_total),
             ("free", memory.device_free),
         ];
-        let parts = sizes
-            .iter()
-            .filter_map(|(what, size)| Some(format!("{what} {}", bytes((*size)?))));
-        let parts: Vec<String> = parts.collect();
-        add(
-            "Memory",
-            Some(parts.join(", ")).filter(|text| !text.is_empty()),
-        );
+        let sizes = sizes.into_iter();
+        let parts = sizes.filter_map(|(what, size)| Some(format!("{what} {}", bytes(size?))));
+        add("Memory", joined(parts.collect()));
     }
-    add(
-        "Battery",
-        vitals
-            .battery
-            .map(|level| format!("{:.0} %", level * 100.0)),
-    );
+    let battery = vitals.battery.map(|level| level * 100.0);
+    add("Battery", battery.map(|level| format!("{level:.0} %")));
     add("Thermal State", vitals.thermal.clone());
     let on = |on| if on { "on" } else { "off" }.to_owned();
     add("Low Power Mode", vitals.low_power.map(on));
@@ -126,19 +109,15 @@ pub(super) fn app_state(report: &Report) -> AppState {
         what: what.to_owned(),
         lasted,
     };
+    let keys = context.keys.iter();
+    let keys = keys.map(|(key, value)| (key.clone(), value_text(value)));
+    let gauges = context.gauges.iter();
+    let gauges = gauges.map(|(name, value)| (name.clone(), value.to_string()));
     let marks = context.marks.iter();
     let breadcrumbs = context.breadcrumbs.iter();
     AppState {
-        keys: context
-            .keys
-            .iter()
-            .map(|(key, value)| (key.clone(), value_text(value)))
-            .collect(),
-        gauges: context
-            .gauges
-            .iter()
-            .map(|(name, value)| (name.clone(), value.to_string()))
-            .collect(),
+        keys: keys.collect(),
+        gauges: gauges.collect(),
         marks: marks
             .map(|(name, start, lasted)| moment(nanos(*start), name, lasted.map(nanos)))
             .collect(),
@@ -152,30 +131,19 @@ pub(super) fn app_state(report: &Report) -> AppState {
 pub(super) fn recorder(report: &Report) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     if let Some(capture) = &report.capture {
-        let mut parts = Vec::new();
-        parts.extend(
-            capture
-                .stopped
-                .map(nanos)
-                .map(|time| format!("thread stopped for {}", duration(time))),
-        );
-        parts.extend(
-            capture
-                .unwind
-                .map(nanos)
-                .map(|time| format!("unwinding {}", duration(time))),
-        );
-        parts.extend(
+        let time = |time: Option<_>| time.map(nanos).map(duration);
+        let parts = [
+            time(capture.stopped).map(|time| format!("thread stopped for {time}")),
+            time(capture.unwind).map(|time| format!("unwinding {time}")),
             capture
                 .bytes
                 .map(|size| format!("{} of stacks copied", bytes(size))),
-        );
-        parts.extend(capture.samples.map(|number| count(number, "sample")));
-        parts.extend(
+            capture.samples.map(|number| count(number, "sample")),
             capture
                 .unanswered
                 .map(|number| format!("{} did not answer", count(number, "thread"))),
-        );
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
         if !parts.is_empty() {
             facts.push(("Capture Cost", parts.join(", ")));
         }
@@ -210,22 +178,94 @@ fn when(report: &Report, at: u64) -> String {
     }
 }
 
+/// `iOS 17.4 (21E219)`.
+pub(super) fn os_text(os: &Os) -> String {
+    let build = os.build.as_ref();
+    let build = build.map_or(String::new(), |build| format!(" ({build})"));
+    format!("{} {}{build}", os.name, os.version)
+}
+
+/// The name of a signal's code, else its number.
+pub(super) fn signal_code(signal: &Signal) -> String {
+    let name = signal.code_name.clone();
+    name.unwrap_or_else(|| signal.code.to_string())
+}
+
+/// The duration of a stall, and how it ended.
+pub(super) fn lasted(report: &Report) -> Option<String> {
+    let is_stall = |event: &Event| event.kind == EventKind::Stall;
+    match &report.stall_end {
+        Some(end) => Some(format!("{} ({})", duration(nanos(end.duration)), end.how)),
+        None if report.event.as_ref().is_some_and(is_stall) => {
+            Some("unknown: the report ends before the stall does".into())
+        }
+        None => None,
+    }
+}
+
+/// The words of an event that are known, each with its label; `thread` is that of a panic's thread, `name` of others.
+pub(super) fn words<'a>(
+    event: &'a Event,
+    thread: &'static str,
+    name: &'static str,
+) -> impl Iterator<Item = (&'static str, &'a str)> {
+    let named = match event.kind {
+        EventKind::Panic => thread,
+        _ => name,
+    };
+    let words = [
+        (named, &event.name),
+        ("Message", &event.message),
+        ("Location", &event.location),
+        ("Reason", &event.reason),
+    ];
+    let words = words.into_iter();
+    words.filter_map(|(label, text)| Some((label, text.as_deref()?)))
+}
+
 /// When the stall began, by the monotonic clock: the report was begun when it was confirmed, as long after
 /// as its thresholds are.
 pub(super) fn began(report: &Report) -> u64 {
     let event = report.event.as_ref();
-    let is_stall = event.is_some_and(|event| event.kind == EventKind::Stall);
-    let limits = event
-        .and_then(|event| event.thresholds.as_ref())
-        .filter(|_| is_stall);
-    let until_confirmed = limits.map_or(0, |limits| {
-        nanos(limits.timeout).saturating_mul(limits.strikes)
-    });
-    let lasted = report
-        .stall_end
-        .as_ref()
-        .map_or(u64::MAX, |end| nanos(end.duration));
+    let stall = event.filter(|event| event.kind == EventKind::Stall);
+    let limits = stall.and_then(|event| event.thresholds.as_ref());
+    let until_confirmed = limits.map_or(0, |of| nanos(of.timeout).saturating_mul(of.strikes));
+    let end = report.stall_end.as_ref();
+    let lasted = end.map_or(u64::MAX, |end| nanos(end.duration));
     nanos(report.head.clock).saturating_sub(until_confirmed.min(lasted))
+}
+
+/// Nanoseconds for people.
+pub(super) fn duration(nanoseconds: u64) -> String {
+    let seconds = nanoseconds as f64 / 1e9;
+    match nanoseconds {
+        0..1_000_000 => format!("{:.0} µs", seconds * 1e6),
+        1_000_000..1_000_000_000 => format!("{:.0} ms", seconds * 1e3),
+        1_000_000_000..120_000_000_000 => format!("{seconds:.2} s"),
+        _ => format!("{:.1} min", seconds / 60.0),
+    }
+}
+
+pub(super) fn bytes(count: u64) -> String {
+    match count {
+        0..1_024 => format!("{count} B"),
+        1_024..1_048_576 => format!("{:.1} KiB", count as f64 / 1_024.0),
+        1_048_576..1_073_741_824 => format!("{:.1} MiB", count as f64 / 1_048_576.0),
+        _ => format!("{:.2} GiB", count as f64 / 1_073_741_824.0),
+    }
+}
+
+/// `1 report`, `2 reports`.
+pub(crate) fn count(number: u64, what: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{s}")
+}
+
+/// `2026-11-21 10:28:30.123 +0000`, from nanoseconds since the epoch.
+pub(super) fn date_time(nanoseconds: u64) -> String {
+    // All of `u64` lies within jiff's years.
+    let at = jiff::Timestamp::from_nanosecond(nanoseconds.into()).unwrap_or_default();
+    at.strftime("%Y-%m-%d %H:%M:%S.%3f +0000").to_string()
 }
 
 #[cfg(test)]
@@ -233,7 +273,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::report::model::{Context, Cpu, Event, StallEnd, Thresholds, Vitals};
+    use crate::report::model::{Context, Cpu, StallEnd, Thresholds, Vitals};
 
     #[test]
     fn vitals_explain_their_units() {
@@ -312,5 +352,13 @@ mod tests {
             ..StallEnd::default()
         });
         assert_eq!(began(&report), 9_750_000_000);
+    }
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        assert_eq!(date_time(0), "1970-01-01 00:00:00.000 +0000");
+        let (leap, later) = (951_782_400_000_000_000, 1_795_257_510_123_000_000);
+        assert_eq!(date_time(leap), "2000-02-29 00:00:00.000 +0000");
+        assert_eq!(date_time(later), "2026-11-21 10:38:30.123 +0000");
     }
 }

@@ -1,39 +1,34 @@
 //! Symbolicated reports as people and programs want them: one file per format.
 
-mod facts;
+pub(crate) mod facts;
 mod findings;
 mod firefox;
-mod flamegraph;
 mod folded;
 mod html;
 mod json;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod plain;
-mod plain_json;
-mod remarks;
 mod source;
 mod speedscope;
 mod stacks;
 mod text;
 mod top;
-pub(crate) mod units;
 
 use std::io;
 use std::sync::Arc;
 
+pub(crate) use findings::{missing_lines, missing_text, unread_text};
 pub use firefox::Firefox;
-pub use flamegraph::FlameGraph;
-pub use folded::Folded;
+pub use folded::{FlameGraph, Folded};
 pub use html::Html;
 #[cfg(test)]
 pub(crate) use json::value_json;
 pub use json::{FrameJson, Json, Ndjson};
 #[cfg(feature = "parquet")]
 pub use parquet::Parquet;
+pub(crate) use plain::PlainJson;
 pub use plain::plain;
-pub(crate) use plain_json::PlainJson;
-pub(crate) use remarks::{missing_lines, missing_text, unread_text};
 pub use source::{Excerpt, Sources};
 pub use speedscope::Speedscope;
 pub use text::Text;
@@ -109,11 +104,9 @@ impl Default for Style {
 impl Style {
     /// The function's name in this style.
     pub fn name<'a>(&self, frame: &'a Frame) -> Option<&'a str> {
-        let name = if self.demangle {
-            &frame.function
-        } else {
-            &frame.mangled
-        };
-        name.as_deref()
+        match self.demangle {
+            true => frame.function.as_deref(),
+            false => frame.mangled.as_deref(),
+        }
     }
 }

@@ -60,28 +60,11 @@ struct ParquetFrame {
 }
 
 /// Columns of text, in order.
+#[rustfmt::skip]
 const TEXTS: [&str; 21] = [
-    "report",
-    "id",
-    "launch",
-    "app",
-    "version",
-    "os",
-    "os_version",
-    "device",
-    "arch",
-    "type",
-    "class",
-    "signal",
-    "exception",
-    "message",
-    "reason",
-    "how",
-    "group",
-    "os_build",
-    "title",
-    "blame",
-    "ending",
+    "report", "id", "launch", "app", "version", "os", "os_version", "device", "arch", "type",
+    "class", "signal", "exception", "message", "reason", "how", "group", "os_build", "title",
+    "blame", "ending",
 ];
 
 const NUMBERS: [&str; 3] = ["pid", "duration", "samples"];
@@ -136,6 +119,7 @@ impl Format for Parquet {
                 owner: owner_word(of, physical, Some(frame)),
             }));
         }
+        let samples = report.samples.iter().map(|sample| sample.count.max(1));
         Row {
             texts: [
                 Some(origin.to_owned()),
@@ -165,13 +149,7 @@ impl Format for Parquet {
             numbers: [
                 Some(head.pid),
                 Some(nanos(member.duration)).filter(|duration| *duration > 0),
-                Some(
-                    report
-                        .samples
-                        .iter()
-                        .map(|sample| sample.count.max(1))
-                        .fold(0, u64::saturating_add),
-                ),
+                Some(samples.fold(0, u64::saturating_add)),
             ],
             flags: [
                 event.map(|event| event.fatal),
@@ -280,12 +258,9 @@ fn batch(rows: &[Row]) -> io::Result<RecordBatch> {
     columns.push(("context", Arc::new(context.finish())));
     columns.push(("gauges", Arc::new(gauges.finish())));
     columns.push(("frames", Arc::new(frames.finish())));
-    RecordBatch::try_from_iter_with_nullable(
-        columns
-            .into_iter()
-            .map(|(name, column)| (name, column, true)),
-    )
-    .map_err(io::Error::other)
+    let columns = columns.into_iter();
+    let columns = columns.map(|(name, column)| (name, column, true));
+    RecordBatch::try_from_iter_with_nullable(columns).map_err(io::Error::other)
 }
 
 fn frame_fields() -> Fields {
@@ -298,32 +273,27 @@ fn frame_fields() -> Fields {
         ("pc", DataType::UInt64),
         ("owner", DataType::Utf8),
     ];
-    fields
-        .into_iter()
-        .map(|(name, kind)| Field::new(name, kind, true))
-        .collect()
+    let field = |(name, kind)| Field::new(name, kind, true);
+    fields.map(field).into_iter().collect()
 }
 
 fn put(row: &mut StructBuilder, frame: &ParquetFrame) -> io::Result<()> {
     let wrong = || io::Error::other("a column of another kind");
-    let texts = [(0, &frame.function), (1, &frame.file), (4, &frame.image)];
-    for (at, text) in texts {
-        row.field_builder::<StringBuilder>(at)
-            .ok_or_else(wrong)?
-            .append_option(text.as_deref());
+    for (at, text) in [
+        (0, frame.function.as_deref()),
+        (1, frame.file.as_deref()),
+        (4, frame.image.as_deref()),
+        (6, Some(frame.owner)),
+    ] {
+        let column: &mut StringBuilder = row.field_builder(at).ok_or_else(wrong)?;
+        column.append_option(text);
     }
-    row.field_builder::<UInt32Builder>(2)
-        .ok_or_else(wrong)?
-        .append_option(frame.line);
-    row.field_builder::<BooleanBuilder>(3)
-        .ok_or_else(wrong)?
-        .append_value(frame.inlined);
-    row.field_builder::<UInt64Builder>(5)
-        .ok_or_else(wrong)?
-        .append_value(frame.pc);
-    row.field_builder::<StringBuilder>(6)
-        .ok_or_else(wrong)?
-        .append_value(frame.owner);
+    let lines: &mut UInt32Builder = row.field_builder(2).ok_or_else(wrong)?;
+    lines.append_option(frame.line);
+    let inlined: &mut BooleanBuilder = row.field_builder(3).ok_or_else(wrong)?;
+    inlined.append_value(frame.inlined);
+    let pcs: &mut UInt64Builder = row.field_builder(5).ok_or_else(wrong)?;
+    pcs.append_value(frame.pc);
     row.append(true);
     Ok(())
 }

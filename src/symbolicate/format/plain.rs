@@ -1,7 +1,8 @@
-//! Text from strangers, made safe for a terminal.
+//! Text from strangers, made safe for a terminal, in JSON, and on a page.
 
 use std::borrow::Cow;
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io;
 
 /// `text` without anything that a terminal would obey. Control characters, line ends, marks that turn
 /// the direction of writing, and what is not a character (XML cannot write it) become `\u{1b}`.
@@ -28,6 +29,55 @@ pub(crate) fn is_command(c: char) -> bool {
         || matches!(c, '\u{fffe}' | '\u{ffff}' | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
+/// Passes JSON on to a writer. In JSON, characters other than ASCII stand in strings alone, and any of
+/// them may be written by its number.
+pub(crate) struct PlainJson<W>(pub W);
+
+impl<W: io::Write> io::Write for PlainJson<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    /// `bytes` hold whole characters: serde_json gives strings out in runs of them.
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.iter().all(|&byte| byte < 0x7f) {
+            return self.0.write_all(bytes);
+        }
+        let text = std::str::from_utf8(bytes).map_err(io::Error::other)?;
+        let mut from = 0;
+        for (at, c) in text.char_indices() {
+            // Control characters below are escaped already; line ends between values are ours.
+            if c >= '\x7f' && is_command(c) {
+                self.0.write_all(&bytes[from..at])?;
+                write!(self.0, "\\u{:04x}", u32::from(c))?;
+                from = at + c.len_utf8();
+            }
+        }
+        self.0.write_all(&bytes[from..])
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// `text` with nothing in it that a browser or a terminal would obey; fit for attributes, too.
+pub(super) fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len() + 8);
+    for c in plain(text).chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,5 +88,24 @@ mod tests {
         assert_eq!(plain("größe\t"), "größe\\u{9}");
         assert_eq!(plain("\x1b[2Jgone"), "\\u{1b}[2Jgone");
         assert_eq!(plain("a\u{202e}b\nc\u{9b}d"), "a\\u{202e}b\\u{a}c\\u{9b}d");
+    }
+
+    #[test]
+    fn it_is_the_same_text_without_what_a_terminal_obeys() {
+        let text = "größe \x1b[2J \u{9b}2J \u{7f} \u{202e}evil\u{feff} 𝄞";
+        let mut json = Vec::new();
+        serde_json::to_writer(PlainJson(&mut json), text).unwrap();
+        let json = String::from_utf8(json).unwrap();
+        assert!(!json.chars().any(is_command), "{json:?}");
+        assert!(json.contains("größe") && json.contains("𝄞"), "{json}");
+        assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
+    }
+
+    #[test]
+    fn nothing_a_browser_would_obey_is_left() {
+        assert_eq!(
+            escape("<script>'a' & \"b\"\u{202e}</script>"),
+            "&lt;script&gt;&#39;a&#39; &amp; &quot;b&quot;\\u{202e}&lt;/script&gt;"
+        );
     }
 }

@@ -55,9 +55,8 @@ impl Sources {
         let first = line.saturating_sub(around);
         let count = (line - first).saturating_add(around).saturating_add(1);
         let lines = text.lines().skip(first as usize).take(count as usize);
-        let lines: Vec<String> = lines
-            .map(|line| line.chars().take(COLUMNS).collect())
-            .collect();
+        let lines = lines.map(|line| line.chars().take(COLUMNS).collect());
+        let lines: Vec<String> = lines.collect();
         (lines.len() > (line - first) as usize).then_some(Excerpt {
             first: first + 1,
             lines,

@@ -2,10 +2,9 @@
 
 use std::io;
 
-use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
-use super::stacks::{end_of_samples, outermost, weighed};
+use super::stacks::{Indices, end_of_samples, outermost, weighed};
 use super::{Format, PlainJson, Style};
 use crate::symbolicate::frame::Symbolicated;
 
@@ -13,7 +12,7 @@ use crate::symbolicate::frame::Symbolicated;
 #[derive(Debug, Default)]
 pub struct Speedscope {
     frames: Vec<Value>,
-    indices: FxHashMap<FrameKey, usize>,
+    indices: Indices<FrameKey>,
     profiles: Vec<Value>,
 }
 
@@ -48,27 +47,19 @@ impl Format for Speedscope {
         stacks.sort_by_key(|weighed| weighed.at);
         let end = end_of_samples(report);
         // A sample stands until the next one.
-        let until: Vec<u64> = stacks
-            .iter()
-            .skip(1)
-            .map(|next| next.at)
-            .chain([end])
-            .collect();
+        let until = stacks.iter().skip(1).map(|next| next.at).chain([end]);
         let untimed = stacks.len() > 1 && stacks.iter().all(|weighed| weighed.at == 0);
         let is_timed = !report.report.samples.is_empty() && end > 0 && !untimed;
-        let time = stacks
-            .first()
-            .filter(|_| is_timed)
-            .map(|first| (first.at, end));
+        let first = stacks.first().filter(|_| is_timed);
+        let time = first.map(|first| (first.at, end));
         let samples = stacks.iter().zip(until).map(|(weighed, until)| {
             let frames = outermost(report, weighed.stack, style).map(|(name, frame, _)| {
                 let file = frame.and_then(|f| f.file.as_deref()).map(str::to_owned);
                 (name, file, frame.and_then(|f| f.line))
             });
-            let weight = if is_timed {
-                until - weighed.at
-            } else {
-                weighed.count
+            let weight = match is_timed {
+                true => until - weighed.at,
+                false => weighed.count,
             };
             (frames.collect(), weight)
         });
@@ -86,9 +77,7 @@ impl Format for Speedscope {
             samples.push(indices.collect::<Vec<usize>>());
             weights.push(weight);
         }
-        let total = weights
-            .iter()
-            .fold(0_u64, |sum, weight| sum.saturating_add(*weight));
+        let total = weights.iter().copied().fold(0, u64::saturating_add);
         let (start, end) = part.time.unwrap_or((0, total));
         self.profiles.push(json!({
             "type": "sampled",
@@ -120,18 +109,18 @@ impl Format for Speedscope {
 impl Speedscope {
     /// Returns the index of the frame in the shared table; adds it if it is new.
     fn index(&mut self, frame: FrameKey) -> usize {
-        if let Some(index) = self.indices.get(&frame) {
-            return *index;
+        let (index, is_new) = self.indices.of(frame.clone());
+        if is_new {
+            let (name, file, line) = frame;
+            let mut value = json!({ "name": name });
+            if let Some(file) = file {
+                value["file"] = json!(file);
+            }
+            if let Some(line) = line {
+                value["line"] = json!(line);
+            }
+            self.frames.push(value);
         }
-        let mut value = json!({ "name": frame.0 });
-        if let Some(file) = &frame.1 {
-            value["file"] = json!(file);
-        }
-        if let Some(line) = frame.2 {
-            value["line"] = json!(line);
-        }
-        self.frames.push(value);
-        self.indices.insert(frame, self.frames.len() - 1);
-        self.frames.len() - 1
+        index
     }
 }

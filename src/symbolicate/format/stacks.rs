@@ -1,12 +1,33 @@
 //! Stacks of a report for a picture: their weights, and the names of their frames.
 
-use crate::report::time::nanos;
+use std::hash::Hash;
+
 use rustc_hash::FxHashMap;
 
 use super::Style;
 use crate::report::EventKind;
+use crate::report::time::nanos;
 use crate::symbolicate::frame::{Frame, PhysicalFrame, Stack, Symbolicated, image_file_name};
 use crate::symbolicate::group::thread_in_question;
+
+/// Indices of what stands once in a table, in the order in which it came.
+#[derive(Debug)]
+pub(super) struct Indices<K>(FxHashMap<K, usize>);
+
+impl<K: Eq + Hash> Indices<K> {
+    /// The index of `key`, and true if it is new.
+    pub fn of(&mut self, key: K) -> (usize, bool) {
+        let next = self.0.len();
+        let index = *self.0.entry(key).or_insert(next);
+        (index, index == next)
+    }
+}
+
+impl<K> Default for Indices<K> {
+    fn default() -> Indices<K> {
+        Indices(FxHashMap::default())
+    }
+}
 
 /// A stack of a report.
 pub(super) struct Weighed<'a> {
@@ -34,32 +55,25 @@ pub(super) fn weighed(of: &Symbolicated) -> Vec<Weighed<'_>> {
             })
             .collect();
     }
-    let live = of
-        .report
-        .event
-        .as_ref()
-        .is_some_and(|event| event.kind == EventKind::Live);
+    let event = of.report.event.as_ref();
+    let live = event.is_some_and(|event| event.kind == EventKind::Live);
     let threads = of.threads.iter().enumerate();
-    threads
-        .filter(|(index, _)| live || about == Some(*index))
-        .map(|(index, stack)| Weighed {
-            stack,
-            thread: Some(index),
-            count: 1,
-            at: 0,
-        })
-        .collect()
+    let shown = threads.filter(|(index, _)| live || about == Some(*index));
+    let one = |(index, stack)| Weighed {
+        stack,
+        thread: Some(index),
+        count: 1,
+        at: 0,
+    };
+    shown.map(one).collect()
 }
 
 /// Returns the end of the time line of a report's samples, nanoseconds from the stall's beginning: the end of the
 /// stall; if that is not known, the last sample is as long as those before it.
 pub(super) fn end_of_samples(of: &Symbolicated) -> u64 {
     let samples = &of.report.samples;
-    let last = samples
-        .iter()
-        .map(|sample| nanos(sample.at))
-        .max()
-        .unwrap_or(0);
+    let last = samples.iter().map(|sample| nanos(sample.at)).max();
+    let last = last.unwrap_or(0);
     match &of.report.stall_end {
         Some(end) => nanos(end.duration).max(last),
         None => last.saturating_add(last / (samples.len() as u64).max(1)),
@@ -94,31 +108,22 @@ pub(super) fn outermost<'a>(
     style: &'a Style,
 ) -> impl Iterator<Item = (String, Option<&'a Frame>, &'a PhysicalFrame)> {
     stack.frames.iter().rev().flat_map(move |physical| {
-        let frames: Vec<Option<&Frame>> = if physical.frames.is_empty() {
-            vec![None]
-        } else {
-            physical.frames.iter().rev().map(Some).collect()
-        };
-        frames.into_iter().map(move |frame| {
+        let bare = physical.frames.is_empty().then_some(None);
+        let frames = physical.frames.iter().rev().map(Some).chain(bare);
+        frames.map(move |frame| {
             let name = frame.and_then(|frame| style.name(frame)).map(str::to_owned);
-            (
-                name.unwrap_or_else(|| unnamed(of, physical)),
-                frame,
-                physical,
-            )
+            let name = name.unwrap_or_else(|| unnamed(of, physical));
+            (name, frame, physical)
         })
     })
 }
 
 fn unnamed(of: &Symbolicated, physical: &PhysicalFrame) -> String {
-    match of.image(physical) {
-        Some(image) => format!(
-            "{}+{:#x}",
-            image_file_name(&image.name),
-            physical.pc.wrapping_sub(image.base)
-        ),
-        None => format!("{:#x}", physical.pc),
-    }
+    let Some(image) = of.image(physical) else {
+        return format!("{:#x}", physical.pc);
+    };
+    let offset = physical.pc.wrapping_sub(image.base);
+    format!("{}+{offset:#x}", image_file_name(&image.name))
 }
 
 /// Index of the sample whose stack was seen most often, how often, and how many samples there are. Equal

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::facts::{count, date_time, duration};
 use super::findings::what;
-use super::units::{count, date_time, duration};
 use super::{Format, PlainJson, Style, plain};
 use crate::report::time::nanos;
 use crate::symbolicate::frame::Symbolicated;
@@ -87,21 +87,16 @@ impl Format for Top {
 
 impl Top {
     fn text(&self, top: &[&Group], out: &mut dyn Write) -> io::Result<()> {
-        let (bold, reset) = if self.style.color {
-            ("\x1b[1m", "\x1b[0m")
-        } else {
-            ("", "")
+        let (bold, reset) = match self.style.color {
+            true => ("\x1b[1m", "\x1b[0m"),
+            false => ("", ""),
         };
         let reports = self.groups.reports();
-        let (all, groups) = (
-            count(reports, "report"),
-            count(self.groups.len() as u64, "group"),
-        );
+        let all = count(reports, "report");
+        let groups = count(self.groups.len() as u64, "group");
         writeln!(out, "{all} in {groups}; those that hurt users most:")?;
-        writeln!(
-            out,
-            "\n     launches  ended by it  reports        time  what"
-        )?;
+        let title = "     launches  ended by it  reports        time  what";
+        writeln!(out, "\n{title}")?;
         for (rank, group) in top.iter().enumerate() {
             writeln!(
                 out,
@@ -116,23 +111,23 @@ impl Top {
         }
         for (rank, group) in top.iter().enumerate() {
             let share = 100.0 * group.count as f64 / reports.max(1) as f64;
-            writeln!(
-                out,
-                "\n{bold}{:>3}. {}{reset}",
-                rank + 1,
-                plain(&what(group))
-            )?;
+            let (rank, title) = (rank + 1, what(group));
+            writeln!(out, "\n{bold}{rank:>3}. {}{reset}", plain(&title))?;
             write!(out, "     {} ({share:.1} %)", count(group.count, "report"))?;
             if !group.total.is_zero() {
                 let (total, worst) = (time(group, group.total), time(group, group.worst));
                 write!(out, ", {total} in all, at worst {worst}")?;
             }
             writeln!(out, "; group {}", key_text(group.key))?;
-            writeln!(out, "     ended:    {}", plain(&counted(&group.endings)))?;
-            writeln!(out, "     seen:     {}", seen(group))?;
-            writeln!(out, "     versions: {}", plain(&counted(&group.versions)))?;
-            writeln!(out, "     devices:  {}", plain(&counted(&group.devices)))?;
-            writeln!(out, "     example:  {}", plain(&group.example))?;
+            for (label, value) in [
+                ("ended:", counted(&group.endings)),
+                ("seen:", seen(group)),
+                ("versions:", counted(&group.versions)),
+                ("devices:", counted(&group.devices)),
+                ("example:", group.example.clone()),
+            ] {
+                writeln!(out, "     {label:<9} {}", plain(&value))?;
+            }
             for name in group.stack.iter().take(12) {
                 writeln!(out, "       {}", plain(name))?;
             }
@@ -140,12 +135,9 @@ impl Top {
                 writeln!(out, "       … {} more", group.stack.len() - 12)?;
             }
         }
-        if self.groups.dropped() > 0 {
-            let dropped = self.groups.dropped();
-            writeln!(
-                out,
-                "\n{dropped} reports were in groups too rare to be kept."
-            )?;
+        if let dropped @ 1.. = self.groups.dropped() {
+            let text = "reports were in groups too rare to be kept.";
+            writeln!(out, "\n{dropped} {text}")?;
         }
         Ok(())
     }
@@ -175,11 +167,9 @@ pub(super) fn counted(counts: &std::collections::BTreeMap<String, u64>) -> Strin
     let mut counts: Vec<_> = counts.iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
     let more = counts.len().saturating_sub(KINDS);
-    let mut parts: Vec<String> = counts
-        .iter()
-        .take(KINDS)
-        .map(|(what, count)| format!("{what} × {count}"))
-        .collect();
+    let parts = counts.iter().take(KINDS);
+    let parts = parts.map(|(what, count)| format!("{what} × {count}"));
+    let mut parts: Vec<String> = parts.collect();
     if more > 0 {
         parts.push(format!("{more} more"));
     }

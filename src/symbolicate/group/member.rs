@@ -56,11 +56,7 @@ impl Member {
             _ => "went on".to_owned(),
         };
         let head = &report.head;
-        let launch = if head.launch == [0; 16] {
-            head.id
-        } else {
-            head.launch
-        };
+        let launch = Some(head.launch).filter(|launch| *launch != [0; 16]);
         Member {
             key: key_of(kind, &app_word(&report.head.app.name), &stack),
             kind,
@@ -71,7 +67,7 @@ impl Member {
             ended: fatal || at_least,
             ending,
             time: Some(since_epoch(head.time)).filter(|time| *time > 0),
-            launch,
+            launch: launch.unwrap_or(head.id),
             version: report.head.app.version.clone(),
             device: device.unwrap_or("unknown").to_owned(),
         }
@@ -81,10 +77,8 @@ impl Member {
 /// Returns the duration of a report's stall, and true if it lasted longer: a stall that was never seen to end was the
 /// last thing that its launch did, and lasted at least to its last sample.
 fn lasted(report: &Report) -> (Duration, bool) {
-    let is_stall = report
-        .event
-        .as_ref()
-        .is_some_and(|event| event.kind == EventKind::Stall);
+    let event = report.event.as_ref();
+    let is_stall = event.is_some_and(|event| event.kind == EventKind::Stall);
     match &report.stall_end {
         Some(end) => (end.duration, false),
         None if is_stall => {

@@ -82,36 +82,16 @@ fn kotlin(name: &str) -> Option<String> {
 
 /// `foo.llvm.123`, `foo.isra.0.cold`, `foo.1`, `foo [clone .part.0]`, `foo() (.llvm.123)`.
 fn without_clones(name: &str) -> &str {
+    #[rustfmt::skip]
     const MARKS: [&str; 22] = [
-        "llvm",
-        "cold",
-        "hot",
-        "warm",
-        "unlikely",
-        "isra",
-        "part",
-        "constprop",
-        "lto_priv",
-        "__uniq",
-        "localalias",
-        "resume",
-        "destroy",
-        "cleanup",
-        "specialized",
-        "extracted",
-        "outlined",
-        "split",
-        "sra",
-        "clone",
-        "thinlto",
-        "exit",
+        "llvm", "cold", "hot", "warm", "unlikely", "isra", "part", "constprop", "lto_priv",
+        "__uniq", "localalias", "resume", "destroy", "cleanup", "specialized", "extracted",
+        "outlined", "split", "sra", "clone", "thinlto", "exit",
     ];
     let mut name = name;
     for mark in [" [clone ", " (."] {
-        name = name
-            .find(mark)
-            .filter(|at| *at > 0)
-            .map_or(name, |at| &name[..at]);
+        let at = name.find(mark).filter(|at| *at > 0);
+        name = &name[..at.unwrap_or(name.len())];
     }
     while let Some((front, mark)) = name.rsplit_once('.') {
         let is_number = !mark.is_empty() && mark.bytes().all(|c| c.is_ascii_digit());
@@ -136,14 +116,10 @@ fn without_hash(name: &str) -> &str {
 /// `__34-[A b]_block_invoke_2` without its numbers, that of the name's length, too.
 fn block(name: &str) -> Option<String> {
     let (front, number) = name.rsplit_once("_block_invoke")?;
-    let is_number = number
-        .trim_start_matches(['_', '.'])
-        .bytes()
-        .all(|c| c.is_ascii_digit());
-    let of = front
-        .strip_prefix("__")
-        .unwrap_or(front)
-        .trim_start_matches(|c: char| c.is_ascii_digit());
+    let number = number.trim_start_matches(['_', '.']);
+    let is_number = number.bytes().all(|c| c.is_ascii_digit());
+    let of = front.strip_prefix("__").unwrap_or(front);
+    let of = of.trim_start_matches(|c: char| c.is_ascii_digit());
     is_number.then(|| format!("{of}_block_invoke"))
 }
 
@@ -218,10 +194,8 @@ fn bare(name: &str, depth: usize) -> String {
             b'(' if !begins => {
                 i += within(rest).len() + 2;
                 for qualifier in [" const", " volatile", " &&", " &", " async", " throws"] {
-                    i += name
-                        .get(i..)
-                        .filter(|rest| rest.starts_with(qualifier))
-                        .map_or(0, |_| qualifier.len());
+                    let rest = name.get(i..).unwrap_or("");
+                    i += usize::from(rest.starts_with(qualifier)) * qualifier.len();
                 }
                 continue;
             }
@@ -230,9 +204,8 @@ fn bare(name: &str, depth: usize) -> String {
                 i += inner.len() + 2;
                 let word = inner
                     .trim_start_matches('{')
-                    .split(['#', '(', '<', '}', ':'])
-                    .next()
-                    .unwrap_or(inner);
+                    .split(['#', '(', '<', '}', ':']);
+                let word = word.into_iter().next().unwrap_or(inner);
                 let word = word.strip_suffix("_env").unwrap_or(word);
                 out.push('{');
                 out.push_str(word);
@@ -278,19 +251,15 @@ fn bare(name: &str, depth: usize) -> String {
 /// stand before.
 fn last_word(front: &str, name: &str) -> String {
     let at = front.rfind(' ').map_or(0, |at| at + 1);
-    let protected = front
-        .rfind("(anonymous namespace)")
-        .map(|at| at + "(anonymous namespace)".len());
-    match protected {
+    const ANONYMOUS: &str = "(anonymous namespace)";
+    let begin = match front.rfind(ANONYMOUS) {
         // The only space is that of `(anonymous namespace)`.
-        Some(end) if at < end => {
-            let begin = front[..end - "(anonymous namespace)".len()]
-                .rfind(' ')
-                .map_or(0, |at| at + 1);
-            name[begin..].to_owned()
+        Some(begin) if at < begin + ANONYMOUS.len() => {
+            front[..begin].rfind(' ').map_or(0, |at| at + 1)
         }
-        _ => name[at..].to_owned(),
-    }
+        _ => at,
+    };
+    name[begin..].to_owned()
 }
 
 /// Returns the text between the bracket that `text` begins with and the one that closes it.

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::names::{is_entry, plain_name, says_nothing};
-use crate::report::{EventKind, Report};
+use crate::report::{EventKind, Report, Thread};
 use crate::symbolicate::blame::{Blamed, Owner, each, handling, owner};
 use crate::symbolicate::frame::{Stack, Symbolicated};
 use crate::symbolicate::import::LAST_EXCEPTION;
@@ -17,19 +17,14 @@ const FRAMES: usize = 128;
 /// one that crashed, else the main one, else the first.
 pub fn thread_in_question(report: &Report) -> Option<usize> {
     let threads = &report.threads;
-    let thrown = report
-        .event
-        .as_ref()
-        .filter(|event| event.kind == EventKind::Exception)
-        .and_then(|_| {
-            threads
-                .iter()
-                .position(|t| t.name.as_deref() == Some(LAST_EXCEPTION))
-        });
+    let first = |is_it: fn(&Thread) -> bool| threads.iter().position(is_it);
+    let event = report.event.as_ref();
+    let thrown = event.filter(|event| event.kind == EventKind::Exception);
     thrown
-        .or_else(|| threads.iter().position(|thread| thread.crashed))
-        .or_else(|| threads.iter().position(|thread| thread.main))
-        .or(if threads.is_empty() { None } else { Some(0) })
+        .and_then(|_| first(|thread| thread.name.as_deref() == Some(LAST_EXCEPTION)))
+        .or_else(|| first(|thread| thread.crashed))
+        .or_else(|| first(|thread| thread.main))
+        .or_else(|| first(|_| true))
 }
 
 /// The normalised heaviest stack, innermost first.
@@ -99,16 +94,14 @@ fn long_way<'a>(
     depth: usize,
 ) -> Option<&'a str> {
     let is_long = |name: &str| {
-        let mut went = candidates
-            .iter()
-            .map(|(stack, _)| &stack[depth.min(stack.len())..])
-            .filter(|rest| rest.first().is_some_and(|first| first == name));
+        let rests = candidates.iter();
+        let rests = rests.map(|(stack, _)| &stack[depth.min(stack.len())..]);
+        let mut went = rests.filter(|rest| rest.first().is_some_and(|first| first == name));
         let first = went.next().unwrap_or_default();
         first.len() >= LONG && went.all(|rest| rest.len() >= LONG && rest[..LONG] == first[..LONG])
     };
-    let ways = ways
-        .iter()
-        .filter_map(|&(name, weight)| Some((name?, weight)));
+    let ways = ways.iter();
+    let ways = ways.filter_map(|&(name, weight)| Some((name?, weight)));
     let mut long = ways.filter(|(name, _)| is_long(name));
     let (name, weight) = long.next()?;
     long.next()

@@ -49,7 +49,8 @@ impl LabelledText {
     /// Tells of the lines that stand among frames, `place`, and are none.
     pub fn note_unread(&mut self, draft: &mut Draft, lines: LineNumbers<'_>, place: &str) {
         for (number, offset) in lines.places(std::mem::take(&mut self.unread)) {
-            let message = format!("line {number} stands {place} but is not a frame: it is left out");
+            let message =
+                format!("line {number} stands {place} but is not a frame: it is left out");
             draft.damage(DamageKind::Section, offset, &message);
         }
     }

@@ -74,11 +74,7 @@ impl Cache {
     /// The cache in the user's folder for caches: `$XDG_CACHE_HOME/wedjat`, `~/.cache/wedjat`, on Apple platforms
     /// `~/Library/Caches/wedjat`. `None` without a home folder.
     pub fn of_user() -> Option<Cache> {
-        let absolute = |name: &str| {
-            std::env::var_os(name)
-                .map(PathBuf::from)
-                .filter(|p| p.is_absolute())
-        };
+        let absolute = own::absolute_variable;
         let below_home = if cfg!(target_vendor = "apple") {
             "Library/Caches"
         } else {

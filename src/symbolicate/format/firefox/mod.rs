@@ -9,21 +9,18 @@
 //! an image and an address, and two functions of one name in different files are one. `tests/symbolicate/format_pictures.rs` holds
 //! what is written here against what the crate writes: version, keys, columns.
 
-mod model;
 mod tables;
 
 use std::io;
 
-use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
-pub use model::Process;
-use model::{Marker, ProfileFrame, ProfileSample, ProfileThread};
-use tables::Tables;
+pub use tables::Process;
+use tables::{Marker, ProfileFrame, ProfileSample, ProfileThread, Tables};
 
 use super::facts::{app_state, began, vitals};
-use super::remarks::kind_text;
-use super::stacks::{outermost, weighed};
+use super::findings::kind_text;
+use super::stacks::{Indices, Weighed, outermost, weighed};
 use super::{Format, PlainJson, Style};
 use crate::report::time::{nanos, since_epoch};
 use crate::report::{EventKind, Report};
@@ -37,7 +34,7 @@ const VERSION: u32 = 55;
 #[derive(Debug, Default)]
 pub struct Firefox {
     libs: Vec<Value>,
-    lib_indices: FxHashMap<(String, String), usize>,
+    lib_indices: Indices<(String, String)>,
     threads: Vec<Value>,
     start: Option<u64>,
     product: String,
@@ -89,18 +86,15 @@ impl Format for Firefox {
         for sample in threads.iter_mut().flat_map(|thread| &mut thread.samples) {
             sample.at = sample.at.saturating_add(shift);
         }
-        let into = nanos(report.head.clock)
-            .saturating_sub(began(report))
-            .saturating_add(shift);
+        let into = nanos(report.head.clock).saturating_sub(began(report));
+        let into = into.saturating_add(shift);
+        let end = report.stall_end.as_ref();
         Process {
             name: format!("{kind}: {}", image_file_name(origin)),
             pid: report.head.pid,
             start: since_epoch(report.head.time).saturating_sub(into),
             product: report.head.app.name.clone(),
-            end: report
-                .stall_end
-                .as_ref()
-                .map(|end| nanos(end.duration).saturating_add(shift)),
+            end: end.map(|end| nanos(end.duration).saturating_add(shift)),
             threads,
             markers,
             libs: libs.collect(),
@@ -124,10 +118,9 @@ impl Format for Firefox {
     }
 
     fn finish(&mut self, out: &mut dyn io::Write) -> io::Result<()> {
-        let product = if self.product.is_empty() {
-            "wedjat"
-        } else {
-            &self.product
+        let product = match self.product.as_str() {
+            "" => "wedjat",
+            product => product,
         };
         let document = json!({
             "meta": {
@@ -173,10 +166,8 @@ impl Format for Firefox {
 impl Firefox {
     /// Returns the index of the library in the shared table; adds it if it is new.
     fn lib(&mut self, [name, path, id, arch]: &[String; 4]) -> usize {
-        let next = self.libs.len();
-        let key = (path.clone(), id.clone());
-        let index = *self.lib_indices.entry(key).or_insert(next);
-        if index == next {
+        let (index, is_new) = self.lib_indices.of((path.clone(), id.clone()));
+        if is_new {
             // A breakpad id: the UUID and an age, which Mach-O and ELF don't have.
             self.libs.push(json!({
                 "name": name, "path": path, "debugName": name, "debugPath": path,
@@ -196,60 +187,49 @@ fn markers(report: &Report) -> (Vec<Marker>, u64) {
     let shift = began.saturating_sub(earliest.unwrap_or(began));
     let at = |time: u64| time.saturating_sub(began - shift);
     let mut markers = Vec::new();
-    if let Some(event) = &report.event {
-        let lasted = report.stall_end.as_ref().map(|end| nanos(end.duration));
-        markers.push(Marker {
-            name: kind_text(event),
-            text: event
-                .reason
-                .clone()
-                .or_else(|| event.message.clone())
-                .unwrap_or_default(),
-            from: shift,
-            to: lasted.map(|lasted| shift.saturating_add(lasted)),
-        });
-    }
-    for mark in &app.marks {
-        // One that is not over ends with the profile.
-        let confirmed = nanos(report.head.clock).max(mark.start);
-        let over = mark
-            .lasted
-            .map_or(confirmed, |lasted| mark.start.saturating_add(lasted));
-        markers.push(Marker {
-            name: mark.what.clone(),
-            text: mark.how_long(),
-            from: at(mark.start),
-            to: Some(at(over)),
-        });
-    }
-    for crumb in &app.breadcrumbs {
-        markers.push(Marker {
-            name: "breadcrumb".into(),
-            text: crumb.what.clone(),
-            from: at(crumb.start),
-            to: None,
-        });
-    }
-    let confirmed = at(nanos(report.head.clock));
-    let facts = vitals(report)
-        .into_iter()
-        .map(|(label, text)| (label.to_owned(), text));
-    for (name, text) in facts.chain(app.keys).chain(app.gauges) {
+    let mut note = |name: String, text: String, from, to| {
         markers.push(Marker {
             name,
             text,
-            from: confirmed,
-            to: None,
+            from,
+            to,
         });
+    };
+    if let Some(event) = &report.event {
+        let lasted = report.stall_end.as_ref().map(|end| nanos(end.duration));
+        let text = event.reason.as_ref().or(event.message.as_ref()).cloned();
+        let to = lasted.map(|lasted| shift.saturating_add(lasted));
+        note(kind_text(event), text.unwrap_or_default(), shift, to);
+    }
+    let confirmed = nanos(report.head.clock);
+    for mark in &app.marks {
+        // One that is not over ends with the profile.
+        let lasted = mark.lasted.map(|lasted| mark.start.saturating_add(lasted));
+        let over = lasted.unwrap_or(confirmed.max(mark.start));
+        note(
+            mark.what.clone(),
+            mark.how_long(),
+            at(mark.start),
+            Some(at(over)),
+        );
+    }
+    for crumb in &app.breadcrumbs {
+        note(
+            "breadcrumb".into(),
+            crumb.what.clone(),
+            at(crumb.start),
+            None,
+        );
+    }
+    let facts = vitals(report).into_iter();
+    let facts = facts.map(|(label, text)| (label.to_owned(), text));
+    for (name, text) in facts.chain(app.keys).chain(app.gauges) {
+        note(name, text, at(confirmed), None);
     }
     (markers, shift)
 }
 
-fn frames(
-    of: &Symbolicated,
-    weighed: &super::stacks::Weighed<'_>,
-    style: &Style,
-) -> Vec<ProfileFrame> {
+fn frames(of: &Symbolicated, weighed: &Weighed<'_>, style: &Style) -> Vec<ProfileFrame> {
     let mut depth = 0;
     let mut last = None;
     let frames = outermost(of, weighed.stack, style).map(|(function, frame, physical)| {
@@ -262,10 +242,7 @@ fn frames(
             file: frame.and_then(|f| f.file.as_deref()).map(str::to_owned),
             line: frame.and_then(|f| f.line),
             address: image.map(|image| physical.pc.wrapping_sub(image.base)),
-            lib: physical
-                .image
-                .map(|at| at as usize)
-                .filter(|_| image.is_some()),
+            lib: physical.image.filter(|_| image.is_some()),
             depth,
             own: is_own(of, physical, frame),
         }

@@ -1,23 +1,76 @@
-//! The tables of a thread: strings, functions, frames, stacks, samples, each a set of columns of equal length.
+//! The processes of a profile, made from reports, and the tables of a thread: strings, functions, frames, stacks, samples, each a set of columns of equal length.
 
-use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
-use super::model::{Marker, Process, ProfileFrame, ProfileSample, ProfileThread};
+use crate::symbolicate::format::stacks::Indices;
+
+/// One report as a process.
+#[derive(Debug)]
+pub struct Process {
+    pub name: String,
+    pub pid: u64,
+    pub start: u64,
+    pub product: String,
+    pub end: Option<u64>,
+    pub threads: Vec<ProfileThread>,
+    pub markers: Vec<Marker>,
+    /// Name, path, debug id, architecture.
+    pub libs: Vec<[String; 4]>,
+}
+
+/// Something that was noted with its time: nanoseconds from the profile's beginning.
+#[derive(Debug)]
+pub struct Marker {
+    pub name: String,
+    pub text: String,
+    pub from: u64,
+    /// `None` for a moment.
+    pub to: Option<u64>,
+}
+
+#[derive(Debug)]
+pub struct ProfileThread {
+    pub name: String,
+    pub main: bool,
+    pub tid: u64,
+    pub samples: Vec<ProfileSample>,
+}
+
+#[derive(Debug)]
+pub struct ProfileSample {
+    pub at: u64,
+    pub count: u64,
+    /// Outermost first.
+    pub frames: Vec<ProfileFrame>,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash, Clone)]
+pub struct ProfileFrame {
+    pub function: String,
+    pub file: Option<String>,
+    pub line: Option<u32>,
+    /// In the image, from its base.
+    pub address: Option<u64>,
+    /// Index into [`Process::libs`].
+    pub lib: Option<u32>,
+    /// Count of the functions into which it is inlined.
+    pub depth: u64,
+    pub own: bool,
+}
 
 /// A thread's tables being filled.
 #[derive(Default)]
-pub(super) struct Tables {
+pub struct Tables {
     strings: Vec<String>,
-    string_indices: FxHashMap<String, usize>,
+    string_indices: Indices<String>,
     frames: Columns<10>,
-    frame_indices: FxHashMap<ProfileFrame, usize>,
+    frame_indices: Indices<ProfileFrame>,
     funcs: Columns<7>,
-    func_indices: FxHashMap<(usize, Option<usize>, Option<usize>), usize>,
+    func_indices: Indices<(usize, Option<usize>, Option<usize>)>,
     stacks: Columns<2>,
-    stack_indices: FxHashMap<(Option<usize>, usize), usize>,
+    stack_indices: Indices<(Option<usize>, usize)>,
     resources: Columns<4>,
-    resource_indices: FxHashMap<usize, usize>,
+    resource_indices: Indices<usize>,
 }
 
 impl Tables {
@@ -46,20 +99,15 @@ impl Tables {
         }
         let end = process.end.map(|end| end as f64 / 1e6);
         // The app's words are of no thread: they stand with the first.
-        let noted = if index == 0 {
-            &process.markers[..]
-        } else {
-            &[]
-        };
-        let markers = self.markers(noted);
-        let title = if thread.name.is_empty() || index == 0 {
-            process.name.clone()
-        } else {
-            thread.name.clone()
+        let is_first = index == 0;
+        let markers = self.markers(if is_first { &process.markers } else { &[] });
+        let title = match is_first || thread.name.is_empty() {
+            true => &process.name,
+            false => &thread.name,
         };
         json!({
             "name": title,
-            "isMainThread": index == 0 || thread.main,
+            "isMainThread": is_first || thread.main,
             "processType": "default",
             "processName": process.name,
             "processStartupTime": 0,
@@ -111,73 +159,70 @@ impl Tables {
     }
 
     fn string(&mut self, text: &str) -> usize {
-        if let Some(index) = self.string_indices.get(text) {
-            return *index;
-        }
-        self.strings.push(text.to_owned());
-        let index = self.strings.len() - 1;
-        self.string_indices.insert(text.to_owned(), index);
+        let (index, is_new) = self.string_indices.of(text.to_owned());
+        self.strings.extend(is_new.then(|| text.to_owned()));
         index
     }
 
     fn stack(&mut self, prefix: Option<usize>, frame: usize) -> usize {
-        let stacks = &mut self.stacks;
-        let new = || stacks.push([json!(prefix), json!(frame)]);
-        *self
-            .stack_indices
-            .entry((prefix, frame))
-            .or_insert_with(new)
+        let (index, is_new) = self.stack_indices.of((prefix, frame));
+        if is_new {
+            self.stacks.push([json!(prefix), json!(frame)]);
+        }
+        index
     }
 
     fn frame(&mut self, frame: &ProfileFrame, process: &Process, libs: &[usize]) -> usize {
-        if let Some(index) = self.frame_indices.get(frame) {
-            return *index;
+        let (index, is_new) = self.frame_indices.of(frame.clone());
+        if !is_new {
+            return index;
         }
+        let (no, null) = (json!(false), Value::Null);
         let name = self.string(&frame.function);
         let file = frame.file.as_deref().map(|file| self.string(file));
-        let lib = frame.lib.filter(|at| *at < libs.len());
+        let lib = frame.lib.map(|at| at as usize);
+        let lib = lib.filter(|at| *at < libs.len());
         let resource = lib.map(|at| {
             let name = self.string(&process.libs[at][0]);
-            let resources = &mut self.resources;
-            // 1: a library.
-            let new = || resources.push([json!(libs[at]), json!(name), Value::Null, json!(1)]);
-            *self.resource_indices.entry(libs[at]).or_insert_with(new)
+            let (index, is_new) = self.resource_indices.of(libs[at]);
+            if is_new {
+                // 1: a library.
+                let row = [json!(libs[at]), json!(name), Value::Null, json!(1)];
+                self.resources.push(row);
+            }
+            index
         });
-        let funcs = &mut self.funcs;
-        let new = || {
+        let (func, is_new) = self.func_indices.of((name, file, resource));
+        if is_new {
             let resource = resource.map_or(json!(-1), |at| json!(at));
-            let (no, null) = (json!(false), Value::Null);
-            funcs.push([
-                json!(name),
+            let (name, file) = (json!(name), json!(file));
+            let row = [
+                name,
                 no.clone(),
                 no,
                 resource,
-                json!(file),
+                file,
                 null.clone(),
-                null,
-            ])
-        };
-        let func = *self
-            .func_indices
-            .entry((name, file, resource))
-            .or_insert_with(new);
+                null.clone(),
+            ];
+            self.funcs.push(row);
+        }
         // Addresses are 32 bits wide in the format.
         let address = frame
             .address
             .and_then(|address| u32::try_from(address).ok());
-        let index = self.frames.push([
+        self.frames.push([
             address.map_or(json!(-1), |address| json!(address)),
             json!(frame.depth),
             json!(u8::from(frame.own)),
             json!(0),
             json!(func),
-            Value::Null,
+            null.clone(),
             json!(0),
             json!(frame.line),
-            Value::Null,
-            Value::Null,
+            null.clone(),
+            null,
         ]);
-        self.frame_indices.insert(frame.clone(), index);
         index
     }
 }
@@ -192,11 +237,10 @@ impl<const N: usize> Default for Columns<N> {
 }
 
 impl<const N: usize> Columns<N> {
-    fn push(&mut self, row: [Value; N]) -> usize {
+    fn push(&mut self, row: [Value; N]) {
         for (column, value) in self.0.iter_mut().zip(row) {
             column.push(value);
         }
-        self.0[0].len() - 1
     }
 
     fn table(self, names: [&str; N]) -> Value {

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::markup::escape;
+use crate::symbolicate::format::facts::count;
 use crate::symbolicate::format::findings::what;
+use crate::symbolicate::format::plain::escape;
 use crate::symbolicate::format::top::{counted, seen, time};
-use crate::symbolicate::format::units::count;
 use crate::symbolicate::group::{Group, Groups, key_text};
 
 /// Frames of a group's stack that are shown.
@@ -22,12 +22,9 @@ pub(super) fn body(groups: &Groups, n: usize) -> String {
     for (rank, group) in top.iter().enumerate() {
         one(&mut page, rank + 1, group, reports, most);
     }
-    if groups.dropped() > 0 {
-        let dropped = groups.dropped();
-        let _ = writeln!(
-            page,
-            "<p class=\"note\">{dropped} reports were in groups too rare to be kept.</p>"
-        );
+    if let dropped @ 1.. = groups.dropped() {
+        let text = "reports were in groups too rare to be kept.";
+        let _ = writeln!(page, "<p class=\"note\">{dropped} {text}</p>");
     }
     page
 }
@@ -59,11 +56,10 @@ fn table(page: &mut String, top: &[&Group]) {
 /// The bar is as long as the group has reports; those that ended their launch are red.
 fn one(page: &mut String, rank: usize, group: &Group, reports: u64, most: u64) {
     let share = 100.0 * group.count as f64 / reports.max(1) as f64;
-    let lasted = if !group.total.is_zero() {
-        let (total, worst) = (time(group, group.total), time(group, group.worst));
-        format!(", {total} in all, at worst {worst}")
-    } else {
-        String::new()
+    let (total, worst) = (time(group, group.total), time(group, group.worst));
+    let lasted = match group.total.is_zero() {
+        true => String::new(),
+        false => format!(", {total} in all, at worst {worst}"),
     };
     let part = |count: u64| 100.0 * count as f64 / most.max(1) as f64;
     let (width, ended) = (part(group.count), part(group.ended));
@@ -79,20 +75,18 @@ fn one(page: &mut String, rank: usize, group: &Group, reports: u64, most: u64) {
     for name in group.stack.iter().take(FRAMES) {
         let _ = writeln!(page, "<li>{}</li>", escape(name));
     }
-    page.push_str("</ol>\n<dl class=\"facts\">\n");
-    for (label, value) in [
+    page.push_str("</ol>\n");
+    let facts = [
         ("Ended", counted(&group.endings)),
         ("Seen", seen(group)),
         ("Versions", counted(&group.versions)),
         ("Devices", counted(&group.devices)),
         ("Example", group.example.clone()),
         ("Group", key_text(group.key)),
-    ] {
-        let _ = writeln!(
-            page,
-            "<div><dt>{label}</dt><dd>{}</dd></div>",
-            escape(&value)
-        );
-    }
-    page.push_str("</dl>\n</section>\n");
+    ];
+    super::report::table(
+        page,
+        facts.iter().map(|(label, value)| (*label, value.as_str())),
+    );
+    page.push_str("</section>\n");
 }

@@ -1,17 +1,15 @@
 //! One page for a report, or for all of them together: it needs no network, no script, and follows the
 //! reader's choice of light or dark.
 
-mod flame;
 mod groups;
-mod markup;
+mod pictures;
 mod report;
 mod stack;
-mod timeline;
 
 use std::io;
 
-use self::markup::escape;
-use super::{Format, Style, units};
+use super::plain::escape;
+use super::{Format, Style, facts};
 use crate::symbolicate::frame::Symbolicated;
 use crate::symbolicate::group::{Groups, Member};
 
@@ -79,7 +77,7 @@ impl Format for Html {
                 out.write_all(only.body.as_bytes())?;
             }
             (reports, top, count) => {
-                begin(out, &units::count(count, "report"))?;
+                begin(out, &facts::count(count, "report"))?;
                 out.write_all(groups::body(&self.groups, top.unwrap_or(GROUPS)).as_bytes())?;
                 for page in reports {
                     let title = escape(&page.title);

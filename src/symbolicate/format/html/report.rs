@@ -3,16 +3,16 @@
 use crate::report::time::{nanos, since_epoch};
 use std::fmt::Write as _;
 
-use super::flame::flame;
-use super::markup::escape;
+use super::pictures::{flame, timeline};
 use super::stack::stack;
-use super::timeline::timeline;
-use crate::report::model::{EventKind, Report, Thread};
+use crate::report::model::{Report, Thread};
 use crate::symbolicate::format::Style;
-use crate::symbolicate::format::facts::{app_state, recorder, vitals};
-use crate::symbolicate::format::remarks::{kind_text, missing_lines};
+use crate::symbolicate::format::facts::{
+    app_state, date_time, duration, lasted, os_text, recorder, signal_code, vitals, words,
+};
+use crate::symbolicate::format::findings::{kind_text, missing_lines};
+use crate::symbolicate::format::plain::escape;
 use crate::symbolicate::format::stacks::heaviest;
-use crate::symbolicate::format::units::{date_time, duration};
 use crate::symbolicate::frame::{Symbolicated, id_text, image_file_name};
 use crate::symbolicate::group::{Member, key_text, thread_in_question};
 
@@ -21,20 +21,14 @@ pub(super) fn title(of: &Symbolicated, member: &Member) -> String {
     let app = &of.report.head.app;
     let event = of.report.event.as_ref();
     let kind = event.map_or("report", |event| event.word());
-    let place = member
-        .stack
-        .first()
-        .map_or(String::new(), |name| format!(" in {name}"));
-    let time = if !member.duration.is_zero() {
-        format!(" of {}", duration(nanos(member.duration)))
-    } else {
-        String::new()
+    let place = member.stack.first();
+    let place = place.map_or(String::new(), |name| format!(" in {name}"));
+    let time = match member.duration.is_zero() {
+        true => String::new(),
+        false => format!(" of {}", duration(nanos(member.duration))),
     };
-    let name = if app.name.is_empty() {
-        "???"
-    } else {
-        &app.name
-    };
+    let name = Some(app.name.as_str()).filter(|name| !name.is_empty());
+    let name = name.unwrap_or("???");
     format!("{name} {}: {kind}{time}{place}", app.version)
 }
 
@@ -55,18 +49,12 @@ pub(super) fn body(style: &Style, origin: &str, of: &Symbolicated, member: &Memb
         stack(&mut page, style, of, &of.samples[index], true);
         cut(&mut page, report.samples[index].end_word());
     }
-    let _ = writeln!(
-        page,
-        "<h2>Threads <small>{}</small></h2>",
-        report.threads.len()
-    );
+    let count = report.threads.len();
+    let _ = writeln!(page, "<h2>Threads <small>{count}</small></h2>");
     for (index, (thread, frames)) in report.threads.iter().zip(&of.threads).enumerate() {
         let open = if about == Some(index) { " open" } else { "" };
-        let _ = writeln!(
-            page,
-            "<details{open}><summary>{}</summary>",
-            thread_title(index, thread)
-        );
+        let title = thread_title(index, thread);
+        let _ = writeln!(page, "<details{open}><summary>{title}</summary>");
         stack(&mut page, style, of, frames, about == Some(index));
         cut(&mut page, thread.end_word());
         registers(&mut page, thread);
@@ -94,88 +82,58 @@ fn facts(page: &mut String, origin: &str, report: &Report, member: &Member) {
     if let Some(event) = &report.event {
         facts.push(("What", kind_text(event)));
         if let Some(signal) = &event.signal {
-            let code = signal
-                .code_name
-                .clone()
-                .unwrap_or_else(|| signal.code.to_string());
-            let at = signal
-                .address
-                .map_or(String::new(), |at| format!(" at {at:#x}"));
-            facts.push(("Signal", format!("{} ({code}{at})", signal.name)));
+            let (name, code) = (&signal.name, signal_code(signal));
+            let at = signal.address.map(|at| format!(" at {at:#x}"));
+            let at = at.unwrap_or_default();
+            facts.push(("Signal", format!("{name} ({code}{at})")));
         }
-        let named = match event.kind {
-            EventKind::Panic => "Panicking thread",
-            _ => "Exception",
-        };
-        for (label, text) in [
-            (named, &event.name),
-            ("Message", &event.message),
-            ("Location", &event.location),
-            ("Reason", &event.reason),
-        ] {
-            facts.extend(text.clone().map(|text| (label, text)));
-        }
-        match &report.stall_end {
-            Some(end) => facts.push((
-                "Duration",
-                format!("{} ({})", duration(nanos(end.duration)), end.how),
-            )),
-            None if event.kind == EventKind::Stall => {
-                facts.push((
-                    "Duration",
-                    "unknown: the report ends before the stall does".into(),
-                ));
-            }
-            None => {}
-        }
+        let words = words(event, "Panicking thread", "Exception");
+        facts.extend(words.map(|(label, text)| (label, text.to_owned())));
+        facts.extend(lasted(report).map(|lasted| ("Duration", lasted)));
     }
     facts.push(("App", format!("{} {}", head.app.name, head.app.version)));
-    let build = head
-        .os
-        .build
-        .as_ref()
-        .map_or(String::new(), |build| format!(" ({build})"));
-    facts.push((
-        "System",
-        format!("{} {}{build}", head.os.name, head.os.version),
-    ));
-    facts.extend(
-        head.device
-            .clone()
-            .map(|device| ("Device", format!("{device}, {}", head.arch))),
-    );
+    facts.push(("System", os_text(&head.os)));
+    let device = head.device.as_ref();
+    facts.extend(device.map(|device| ("Device", format!("{device}, {}", head.arch))));
     facts.push(("Time", date_time(since_epoch(head.time))));
     facts.extend(vitals(report));
     facts.extend(recorder(report));
     facts.push(("Group", key_text(member.key)));
     facts.push(("Report", format!("{} in {origin}", id_text(&head.id))));
-    page.push_str("<dl class=\"facts\">\n");
-    for (label, value) in facts {
-        let _ = writeln!(
-            page,
-            "<div><dt>{label}</dt><dd>{}</dd></div>",
-            escape(value.trim())
-        );
-    }
-    page.push_str("</dl>\n");
+    let facts = facts.iter();
+    table(page, facts.map(|(label, value)| (*label, value.trim())));
 }
 
 fn remarks(page: &mut String, of: &Symbolicated) {
     if !of.damage.is_empty() {
-        page.push_str("<div class=\"damage\"><strong>This report is damaged:</strong><ul>\n");
-        for damage in &of.damage {
-            let _ = writeln!(page, "<li>{}</li>", escape(damage));
-        }
-        page.push_str("</ul></div>\n");
+        page.push_str("<div class=\"damage\"><strong>This report is damaged:</strong>");
+        list(page, &of.damage);
+        page.push_str("</div>\n");
     }
     let missing = missing_lines(&of.missing);
     if !missing.is_empty() {
-        page.push_str("<details><summary>Debug files missing</summary><ul>\n");
-        for missing in missing {
-            let _ = writeln!(page, "<li>{}</li>", escape(&missing));
-        }
-        page.push_str("</ul></details>\n");
+        page.push_str("<details><summary>Debug files missing</summary>");
+        list(page, &missing);
+        page.push_str("</details>\n");
     }
+}
+
+fn list(page: &mut String, lines: &[String]) {
+    page.push_str("<ul>\n");
+    for line in lines {
+        let _ = writeln!(page, "<li>{}</li>", escape(line));
+    }
+    page.push_str("</ul>");
+}
+
+/// Facts, each with its label.
+pub(super) fn table<'a>(page: &mut String, facts: impl Iterator<Item = (&'a str, &'a str)>) {
+    page.push_str("<dl class=\"facts\">\n");
+    for (label, value) in facts {
+        let (label, value) = (escape(label), escape(value));
+        let _ = writeln!(page, "<div><dt>{label}</dt><dd>{value}</dd></div>");
+    }
+    page.push_str("</dl>\n");
 }
 
 fn thread_title(index: usize, thread: &Thread) -> String {
@@ -210,12 +168,9 @@ fn context(page: &mut String, report: &Report) {
     if app.is_empty() {
         return;
     }
-    page.push_str("<h2>From the app</h2>\n<dl class=\"facts\">\n");
-    for (key, value) in app.keys.iter().chain(&app.gauges) {
-        let (key, value) = (escape(key), escape(value));
-        let _ = writeln!(page, "<div><dt>{key}</dt><dd>{value}</dd></div>");
-    }
-    page.push_str("</dl>\n");
+    page.push_str("<h2>From the app</h2>\n");
+    let state = app.keys.iter().chain(&app.gauges);
+    table(page, state.map(|(key, value)| (&**key, &**value)));
     for (title, moments) in [("Marks", &app.marks), ("Breadcrumbs", &app.breadcrumbs)] {
         if moments.is_empty() {
             continue;
@@ -227,11 +182,8 @@ fn context(page: &mut String, report: &Report) {
                 _ => String::new(),
             };
             let what = escape(&moment.what);
-            let _ = writeln!(
-                page,
-                "<li><small>{}</small> {what}{how_long}</li>",
-                moment.when
-            );
+            let when = &moment.when;
+            let _ = writeln!(page, "<li><small>{when}</small> {what}{how_long}</li>");
         }
         page.push_str("</ol>\n");
     }

@@ -3,10 +3,10 @@
 
 use std::fmt::Write as _;
 
-use super::markup::escape;
 use crate::symbolicate::blame::{Blamed, Owner, each, owner};
+use crate::symbolicate::format::facts::count;
+use crate::symbolicate::format::plain::escape;
 use crate::symbolicate::format::stacks::repeated;
-use crate::symbolicate::format::units::count;
 use crate::symbolicate::format::{Excerpt, Style};
 use crate::symbolicate::frame::{Frame, Stack, Symbolicated, image_file_name};
 
@@ -114,27 +114,28 @@ impl Rows<'_> {
 
     /// Writes a row; the index of its frame in the stack.
     fn row(&mut self, number: usize, frame: &Blamed<'_>, own: bool) -> Option<usize> {
-        let physical = self
-            .stack
-            .frames
-            .iter()
-            .position(|at| std::ptr::eq(at, frame.physical));
-        let is_first = frame
-            .frame
-            .is_none_or(|first| std::ptr::eq(first, &frame.physical.frames[0]));
+        let mut frames = self.stack.frames.iter();
+        let physical = frames.position(|at| std::ptr::eq(at, frame.physical));
+        let first = frame.physical.frames.first();
+        let is_first = frame.frame.zip(first);
+        let is_first = is_first.is_none_or(|(one, first)| std::ptr::eq(one, first));
         if let Some(index) = physical.filter(|_| is_first) {
             self.gap(index);
         }
         self.line(number, frame, own);
-        let excerpt = frame
-            .frame
-            .filter(|_| own && self.shown < SHOWN)
-            .and_then(|frame| Some((frame, excerpt(self.style, frame)?)));
+        let shows = own && self.shown < SHOWN;
+        let excerpt = frame.frame.filter(|_| shows);
+        let excerpt = excerpt.and_then(|frame| Some((frame, self.excerpt(frame)?)));
         if let Some((frame, excerpt)) = excerpt {
             self.shown += 1;
             source(self.page, frame, &excerpt);
         }
         physical
+    }
+
+    fn excerpt(&self, frame: &Frame) -> Option<Excerpt> {
+        let sources = self.style.sources.as_ref()?;
+        sources.excerpt(frame.file.as_deref()?, frame.line?, AROUND)
     }
 
     fn line(&mut self, number: usize, blamed: &Blamed<'_>, own: bool) {
@@ -148,23 +149,18 @@ impl Rows<'_> {
             }
             (None, None) => "???".to_owned(),
         };
-        let inlined = if frame.is_some_and(|frame| frame.inlined) {
-            " <span class=\"tag\">inlined</span>"
-        } else {
-            ""
+        let is_inlined = frame.is_some_and(|frame| frame.inlined);
+        let inlined = match is_inlined {
+            true => " <span class=\"tag\">inlined</span>",
+            false => "",
         };
-        let file = frame
-            .and_then(|frame| frame.file.as_deref())
-            .map_or(String::new(), |file| {
-                let line = frame
-                    .and_then(|frame| frame.line)
-                    .map_or(String::new(), |line| format!(":{line}"));
-                format!(
-                    "<span title=\"{}\">{}{line}</span>",
-                    escape(file),
-                    escape(image_file_name(file))
-                )
-            });
+        let line = frame.and_then(|frame| frame.line);
+        let line = line.map_or(String::new(), |line| format!(":{line}"));
+        let file = frame.and_then(|frame| frame.file.as_deref());
+        let file = file.map_or(String::new(), |file| {
+            let (path, name) = (escape(file), escape(image_file_name(file)));
+            format!("<span title=\"{path}\">{name}{line}</span>")
+        });
         let image = image.map_or(String::new(), |image| escape(image_file_name(&image.name)));
         let class = if own { "frame own" } else { "frame" };
         let _ = writeln!(
@@ -176,19 +172,13 @@ impl Rows<'_> {
     }
 }
 
-fn excerpt(style: &Style, frame: &Frame) -> Option<Excerpt> {
-    let sources = style.sources.as_ref()?;
-    sources.excerpt(frame.file.as_deref()?, frame.line?, AROUND)
-}
-
 fn source(page: &mut String, frame: &Frame, excerpt: &Excerpt) {
     page.push_str("<pre class=\"source\">");
     for (number, code) in (excerpt.first..).zip(&excerpt.lines) {
         let code = escape(&code.replace('\t', "    "));
-        let (open, close) = if Some(number) == frame.line {
-            ("<mark>", "</mark>")
-        } else {
-            ("", "")
+        let (open, close) = match Some(number) == frame.line {
+            true => ("<mark>", "</mark>"),
+            false => ("", ""),
         };
         let _ = writeln!(page, "{open}<i>{number:>5}</i>  {code}{close}");
     }

@@ -1,6 +1,5 @@
 //! The layout that people know from Apple's crash reports.
 
-mod facts;
 mod stacks;
 
 use std::fmt::Write as _;
@@ -8,9 +7,14 @@ use std::io;
 
 use anstyle::Style as Paint;
 
+use super::facts::{
+    Moment, app_state, date_time, lasted, os_text, recorder, signal_code, vitals, words,
+};
+use super::findings::{kind_text, missing_lines, to_blame};
 use super::{Format, Style, plain};
-use crate::report::model::Report;
-use crate::symbolicate::frame::Symbolicated;
+use crate::report::Report;
+use crate::report::time::{nanos, since_epoch};
+use crate::symbolicate::frame::{Symbolicated, hex, id_text, image_file_name};
 
 /// Reports as text for people.
 #[derive(Debug, Clone, Default)]
@@ -28,24 +32,25 @@ impl Text {
 impl Format for Text {
     type Part = String;
 
-    fn part(style: &Style, _origin: &str, report: &Symbolicated) -> String {
+    fn part(style: &Style, _origin: &str, of: &Symbolicated) -> String {
         let mut page = TextPage {
             style,
             text: String::new(),
-            of: report,
+            of,
+            report: &of.report,
         };
         page.head();
         page.event();
-        page.vitals();
+        page.facts(vitals(&of.report));
         page.context();
-        let threads = report.report.threads.iter().zip(&report.threads);
+        let threads = of.report.threads.iter().zip(&of.threads);
         for (index, (thread, stack)) in threads.enumerate() {
             page.thread(index, thread, stack);
         }
         page.samples();
         page.registers();
         page.near_memory();
-        page.recorder();
+        page.facts(recorder(&of.report));
         page.images();
         page.remarks();
         page.text
@@ -64,31 +69,212 @@ struct TextPage<'a> {
     style: &'a Style,
     text: String,
     of: &'a Symbolicated,
+    report: &'a Report,
 }
 
 /// `Hardware Model:      ` and the like are so wide.
 const LABEL: usize = 21;
 
 impl TextPage<'_> {
-    pub(super) fn report(&self) -> &Report {
-        &self.of.report
-    }
-
-    pub(super) fn line(&mut self, text: &str) {
+    fn line(&mut self, text: &str) {
         self.text.push_str(text);
         self.text.push('\n');
     }
 
-    pub(super) fn field(&mut self, label: &str, value: &str) {
-        let value = plain(value);
+    fn field(&mut self, label: &str, value: &str) {
+        let (label, value) = (format!("{label}:"), plain(value));
         let _ = writeln!(self.text, "{label:<LABEL$}{value}");
     }
 
-    pub(super) fn paint(&self, paint: Paint, text: &str) -> String {
-        if self.style.color {
-            format!("{paint}{text}{paint:#}")
-        } else {
-            text.to_owned()
+    fn paint(&self, paint: Paint, text: &str) -> String {
+        match self.style.color {
+            true => format!("{paint}{text}{paint:#}"),
+            false => text.to_owned(),
+        }
+    }
+
+    fn head(&mut self) {
+        let head = &self.report.head;
+        self.field("Incident Identifier", &id_text(&head.id));
+        if let Some(device) = &head.device {
+            self.field("Hardware Model", device);
+        }
+        let name = Some(head.app.name.as_str()).filter(|name| !name.is_empty());
+        let process = format!("{} [{}]", name.unwrap_or("???"), head.pid);
+        self.field("Process", &process);
+        let mut images = self.report.images.iter();
+        if let Some(main) = images.find(|image| image_file_name(&image.name) == head.app.name) {
+            self.field("Path", &main.name);
+        }
+        self.field("Version", &head.app.version);
+        let code_type = match head.arch.as_str() {
+            "arm64" | "arm64e" | "aarch64" => "ARM-64",
+            "x86_64" => "X86-64",
+            other => other,
+        };
+        self.field("Code Type", code_type);
+        self.line("");
+        self.field("Date/Time", &date_time(since_epoch(head.time)));
+        self.field("OS Version", &os_text(&head.os));
+        self.field("Report Version", &format!("wedjat {}", head.version));
+        self.line("");
+    }
+
+    fn event(&mut self) {
+        let Some(event) = &self.report.event else {
+            return;
+        };
+        match &event.signal {
+            Some(signal) => {
+                self.field("Exception Type", &signal.name);
+                let at = signal.address.map(|at| format!(" at {at:#018x}"));
+                let code = signal_code(signal) + &at.unwrap_or_default();
+                self.field("Exception Codes", &code);
+                let signal = format!("{} {}", signal.name, signal.number);
+                self.field("Termination Signal", &signal);
+            }
+            None => self.field("Event", &kind_text(event)),
+        }
+        if let Some(lasted) = lasted(self.report) {
+            self.field("Duration", &lasted);
+        }
+        if let Some(limits) = &event.thresholds {
+            let (beat, strikes) = (nanos(limits.timeout), limits.strikes);
+            let beat = super::facts::duration(beat);
+            let text = format!("{beat} without a beat, {strikes} times in a row");
+            self.field("Thresholds", &text);
+        }
+        for (label, text) in words(event, "Panicking Thread", "Name") {
+            self.field(label, text);
+        }
+        self.blame();
+        let mut threads = self.report.threads.iter();
+        if let Some(index) = threads.position(|thread| thread.crashed) {
+            self.field("Triggered by Thread", &format!(" {index}"));
+        }
+        self.line("");
+    }
+
+    /// The frame to blame, and where it lies.
+    fn blame(&mut self) {
+        let Some(found) = to_blame(self.of) else {
+            return;
+        };
+        let name = found.frame.and_then(|frame| self.style.name(frame));
+        let mut what = name.unwrap_or_else(|| found.name(self.of)).to_owned();
+        if let Some(frame) = found.frame {
+            self.place(frame, &mut what);
+        }
+        self.field("Frame to Blame", &what);
+    }
+
+    fn facts(&mut self, facts: Vec<(&'static str, String)>) {
+        for (label, text) in &facts {
+            self.field(label, text);
+        }
+        if !facts.is_empty() {
+            self.line("");
+        }
+    }
+
+    /// The state that the app has set: keys in its order, gauges, marks, breadcrumbs.
+    fn context(&mut self) {
+        let app = app_state(self.report);
+        if app.is_empty() {
+            return;
+        }
+        self.line("Application Specific Information:");
+        for (key, value) in &app.keys {
+            self.line(&plain(&format!("{key} = {value}")));
+        }
+        for (name, value) in &app.gauges {
+            self.line(&plain(&format!("{name}: {value}")));
+        }
+        let how_long = |mark: &Moment| format!(", {}", mark.how_long());
+        self.moments("Marks:", &app.marks, how_long);
+        self.moments("Breadcrumbs:", &app.breadcrumbs, |_| String::new());
+        self.line("");
+    }
+
+    fn moments(&mut self, title: &str, all: &[Moment], behind: impl Fn(&Moment) -> String) {
+        if !all.is_empty() {
+            self.line(title);
+        }
+        for moment in all {
+            let (when, what) = (&moment.when, &moment.what);
+            let line = format!("{when:>16}  {what}{}", behind(moment));
+            self.line(&plain(&line));
+        }
+    }
+
+    fn registers(&mut self) {
+        let mut threads = self.report.threads.iter().enumerate();
+        let crashed = threads.find(|(_, of)| of.crashed && !of.registers.is_empty());
+        let Some((index, thread)) = crashed else {
+            return;
+        };
+        self.line(&format!("Thread {index} crashed with thread state:"));
+        for row in thread.registers.chunks(4) {
+            let row = row.iter();
+            let row: Vec<String> = row
+                .map(|(name, value)| format!("{:>6}: {value:#018x}", plain(name)))
+                .collect();
+            self.line(&row.join(" "));
+        }
+        self.line("");
+    }
+
+    fn near_memory(&mut self) {
+        for near in &self.report.memory {
+            let of = plain(&near.of);
+            if let Some(text) = &near.text {
+                self.line(&format!("{of} points at {:#x}: {}", near.at, plain(text)));
+            }
+            if !near.bytes.is_empty() {
+                self.line(&format!("Memory near {of}:"));
+            }
+            let places = (0..).map(|row: u64| near.at.wrapping_add(16 * row));
+            for (row, at) in near.bytes.chunks(16).zip(places) {
+                let hex: Vec<String> = row.iter().map(|byte| format!("{byte:02x}")).collect();
+                let shown = |byte: &u8| match byte {
+                    0x20..0x7f => char::from(*byte),
+                    _ => '.',
+                };
+                let text: String = row.iter().map(shown).collect();
+                self.line(&format!("{at:#018x}  {:<47}  {text}", hex.join(" ")));
+            }
+        }
+        if !self.report.memory.is_empty() {
+            self.line("");
+        }
+    }
+
+    fn images(&mut self) {
+        self.line("Binary Images:");
+        for image in &self.report.images {
+            let end = image.base.wrapping_add(image.size.saturating_sub(1));
+            let arch = image.arch.as_deref().unwrap_or(&self.report.head.arch);
+            let (id, name) = (hex(&image.id), image_file_name(&image.name));
+            let (first, last) = (format!("{:#x}", image.base), format!("{end:#x}"));
+            let path = &image.name;
+            let line = format!("{first:>18} - {last:>18} {name} {arch}  <{id}> {path}");
+            self.line(&plain(&line));
+        }
+    }
+
+    fn remarks(&mut self) {
+        let missing = missing_lines(&self.of.missing);
+        let damage = self.of.damage.iter();
+        let damage = damage.map(|damage| plain(damage).into_owned());
+        let all = [
+            ("\nMissing debug files:", missing),
+            ("\nDamage:", damage.collect()),
+        ];
+        for (title, lines) in all.into_iter().filter(|(_, lines)| !lines.is_empty()) {
+            self.line(title);
+            lines
+                .iter()
+                .for_each(|line| self.line(&format!("  {line}")));
         }
     }
 }

@@ -8,9 +8,9 @@ use anstyle::{AnsiColor, Style as Paint};
 use super::TextPage;
 use crate::report::model::{EventKind, Thread};
 use crate::symbolicate::blame::{Owner, each, handling, is_own, owner};
+use crate::symbolicate::format::facts::{count, duration};
 use crate::symbolicate::format::plain;
 use crate::symbolicate::format::stacks::{heaviest, repeated};
-use crate::symbolicate::format::units::{count, duration};
 use crate::symbolicate::frame::{Frame, PhysicalFrame, Stack, image_file_name};
 use crate::symbolicate::group::thread_in_question;
 
@@ -22,21 +22,17 @@ impl TextPage<'_> {
         }
         about.extend(thread.state.clone());
         about.extend(thread.syscall.as_ref().map(|call| format!("in {call}")));
-        let about = if about.is_empty() {
-            String::new()
-        } else {
-            format!(" ({})", about.join(", "))
+        let about = match about.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", about.join(", ")),
         };
         let name = thread.name.as_deref().unwrap_or("");
         if !name.is_empty() || !about.is_empty() {
             let line = format!("Thread {index} name:  {name}{about}");
             self.line(&plain(line.trim_end()));
         }
-        let title = if thread.crashed {
-            format!("Thread {index} Crashed:")
-        } else {
-            format!("Thread {index}:")
-        };
+        let crashed = if thread.crashed { " Crashed" } else { "" };
+        let title = format!("Thread {index}{crashed}:");
         let title = self.paint(Paint::new().bold(), &title);
         self.line(&title);
         self.frames(stack, self.folded(index, stack));
@@ -47,20 +43,19 @@ impl TextPage<'_> {
     /// A walk that stopped before the thread's first function says so.
     fn cut(&mut self, end: Option<&str>) {
         if let Some(end) = end.filter(|end| *end != "root") {
-            let line = format!(
-                "    (the stack goes on; the walk stopped here: {})",
-                plain(end)
-            );
-            self.line(&line);
+            let end = plain(end);
+            self.line(&format!(
+                "    (the stack goes on; the walk stopped here: {end})"
+            ));
         }
     }
 
     /// Count of the innermost source frames that are folded: those of Rust and of the recorder that stand
     /// above the frame that panicked.
     fn folded(&self, index: usize, stack: &Stack) -> usize {
-        let event = self.report().event.as_ref();
+        let event = self.report.event.as_ref();
         let is_panic = event.is_some_and(|event| event.kind == EventKind::Panic);
-        if !is_panic || self.style.verbose || thread_in_question(self.report()) != Some(index) {
+        if !is_panic || self.style.verbose || thread_in_question(self.report) != Some(index) {
             return 0;
         }
         let handling = handling(self.of, stack);
@@ -74,9 +69,8 @@ impl TextPage<'_> {
     pub(super) fn frames(&mut self, stack: &Stack, folded: usize) {
         if folded > 0 {
             let count = count(folded as u64, "frame");
-            self.line(&format!(
-                "    ({count} of the panic's own handling; --verbose shows them)"
-            ));
+            let what = "of the panic's own handling; --verbose shows them";
+            self.line(&format!("    ({count} {what})"));
         }
         let mut number = 0;
         let gap = stack.omitted.map(|gap| (gap.at, gap.count));
@@ -115,10 +109,8 @@ impl TextPage<'_> {
     pub(super) fn frame(&mut self, number: usize, physical: &PhysicalFrame, frame: Option<&Frame>) {
         let image = self.of.image(physical);
         let name = image.map_or("???".into(), |image| plain(image_file_name(&image.name)));
-        let what = match (
-            frame.and_then(|frame| Some((frame, self.style.name(frame)?))),
-            image,
-        ) {
+        let named = frame.and_then(|frame| Some((frame, self.style.name(frame)?)));
+        let what = match (named, image) {
             (Some((frame, function)), _) => {
                 let mut what = plain(function).into_owned();
                 if let (Some(offset), false) = (physical.offset, frame.inlined) {
@@ -144,11 +136,8 @@ impl TextPage<'_> {
             Paint::new().dimmed()
         };
         let what = self.paint(paint, &what);
-        let _ = writeln!(
-            self.text,
-            "{number:<4}{name:<30}\t{:#018x} {what}",
-            physical.pc
-        );
+        let pc = physical.pc;
+        let _ = writeln!(self.text, "{number:<4}{name:<30}\t{pc:#018x} {what}");
         if own {
             self.source(frame);
         }
@@ -164,12 +153,8 @@ impl TextPage<'_> {
         };
         if let Some(excerpt) = sources.excerpt(file, line, 0) {
             for code in &excerpt.lines {
-                let _ = writeln!(
-                    self.text,
-                    "{:>34}\t{line:>6} | {}",
-                    "",
-                    plain(code.trim_end())
-                );
+                let (space, code) = ("", plain(code.trim_end()));
+                let _ = writeln!(self.text, "{space:>34}\t{line:>6} | {code}");
             }
         }
     }
@@ -192,18 +177,14 @@ impl TextPage<'_> {
         let Some((index, weight, total)) = heaviest(self.of) else {
             return;
         };
-        let first = self.report().samples[index].clone();
-        let state = first
-            .state
-            .as_ref()
-            .map_or(String::new(), |state| format!(", {state}"));
-        let line = format!(
-            "Heaviest stack ({weight} of {total} samples, first {} in{state}):",
-            duration(nanos(first.at))
-        );
+        let first = &self.report.samples[index];
+        let state = first.state.as_ref();
+        let state = state.map_or(String::new(), |state| format!(", {state}"));
+        let at = duration(nanos(first.at));
+        let line = format!("Heaviest stack ({weight} of {total} samples, first {at} in{state}):");
         self.line(&plain(&line));
-        let stack = self.of.samples[index].clone();
-        self.frames(&stack, 0);
+        let of = self.of;
+        self.frames(&of.samples[index], 0);
         self.cut(first.end_word());
         self.line("");
     }

@@ -1,16 +1,82 @@
-//! The samples of a stall on a line of time, coloured by the app's innermost function.
+//! Pictures of a report's samples on a page: a flame graph of plain boxes, the outermost frame on top, and a line of
+//! time, coloured by the app's innermost function.
 
-use crate::report::time::nanos;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::markup::escape;
+use crate::report::time::nanos;
 use crate::report::{Report, Sample};
-use crate::symbolicate::blame::blamed;
-use crate::symbolicate::format::facts::{app_state, began};
-use crate::symbolicate::format::stacks::end_of_samples;
-use crate::symbolicate::format::units::duration;
+use crate::symbolicate::blame::{blamed, is_own};
+use crate::symbolicate::format::Style;
+use crate::symbolicate::format::facts::{Moment, app_state, began, duration};
+use crate::symbolicate::format::plain::escape;
+use crate::symbolicate::format::stacks::{end_of_samples, outermost, weighed};
 use crate::symbolicate::frame::Symbolicated;
+
+/// Boxes that are narrower than this share are left out.
+const NARROW: f64 = 0.002;
+/// Boxes on top of each other: browsers nest no deeper than some hundreds.
+const DEEP: usize = 200;
+
+#[derive(Default)]
+struct FlameNode {
+    name: String,
+    own: bool,
+    weight: u64,
+    below: Vec<FlameNode>,
+}
+
+pub(super) fn flame(page: &mut String, style: &Style, of: &Symbolicated) {
+    if of.samples.is_empty() {
+        return;
+    }
+    let mut root = FlameNode::default();
+    for weighed in weighed(of) {
+        root.weight = root.weight.saturating_add(weighed.count);
+        let mut node = &mut root;
+        for (name, frame, physical) in outermost(of, weighed.stack, style).take(DEEP) {
+            let known = node.below.iter().position(|below| below.name == name);
+            let at = known.unwrap_or_else(|| {
+                let own = is_own(of, physical, frame);
+                let below = FlameNode {
+                    name,
+                    own,
+                    ..FlameNode::default()
+                };
+                node.below.push(below);
+                node.below.len() - 1
+            });
+            node = &mut node.below[at];
+            node.weight = node.weight.saturating_add(weighed.count);
+        }
+    }
+    page.push_str("<h2>Flame graph <small>of the samples, outermost frame first</small></h2>\n<div class=\"flame\">\n");
+    boxes(page, &root, root.weight.max(1));
+    page.push_str("</div>\n");
+}
+
+/// Draws the callees of a node, side by side.
+fn boxes(page: &mut String, node: &FlameNode, total: u64) {
+    let share = |weight: u64, of: u64| weight as f64 / of.max(1) as f64;
+    let is_wide = |below: &&FlameNode| share(below.weight, total) >= NARROW;
+    for below in node.below.iter().filter(is_wide) {
+        let name = escape(&below.name);
+        let class = if below.own { " class=\"own\"" } else { "" };
+        let _ = write!(
+            page,
+            "<div style=\"width:{:.2}%\"><b{class} title=\"{name}: {} of {total} samples ({:.0} %)\">{name}</b>",
+            100.0 * share(below.weight, node.weight),
+            below.weight,
+            100.0 * share(below.weight, total),
+        );
+        if !below.below.is_empty() {
+            page.push_str("<div class=\"row\">");
+            boxes(page, below, total);
+            page.push_str("</div>");
+        }
+        page.push_str("</div>");
+    }
+}
 
 /// Functions with a colour of their own; the rest share one.
 const COLOURS: usize = 7;
@@ -25,26 +91,19 @@ pub(super) fn timeline(page: &mut String, of: &Symbolicated) {
     if samples.is_empty() || untimed {
         return;
     }
-    let names: Vec<&str> = of
-        .samples
-        .iter()
-        .map(|stack| blamed(of, stack).map_or("???", |blamed| blamed.name(of)))
-        .collect();
+    let name = |stack| blamed(of, stack).map_or("???", |blamed| blamed.name(of));
+    let names: Vec<&str> = of.samples.iter().map(name).collect();
     let mut weights: BTreeMap<&str, u64> = BTreeMap::new();
     for (name, sample) in names.iter().zip(samples) {
         let weight = weights.entry(name).or_default();
         *weight = weight.saturating_add(sample.count.max(1));
     }
-    let total = weights
-        .values()
-        .fold(0_u64, |sum, weight| sum.saturating_add(*weight));
+    let total = weights.values().copied().fold(0, u64::saturating_add);
     let mut heaviest: Vec<(&str, u64)> = weights.into_iter().collect();
     heaviest.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
     let colour = |name: &str| {
-        let at = heaviest
-            .iter()
-            .take(COLOURS)
-            .position(|(other, _)| *other == name);
+        let mut coloured = heaviest.iter().take(COLOURS);
+        let at = coloured.position(|(other, _)| *other == name);
         at.unwrap_or(COLOURS)
     };
     let end = end_of_samples(of).max(1);
@@ -57,14 +116,11 @@ pub(super) fn timeline(page: &mut String, of: &Symbolicated) {
     );
     let at = |sample: &Sample| nanos(sample.at);
     for (index, (sample, name)) in samples.iter().zip(&names).enumerate().take(DRAWN) {
-        let until = samples
-            .get(index + 1)
-            .map_or(end, |next| at(next).max(at(sample)));
+        let next = samples.get(index + 1);
+        let until = next.map_or(end, |next| at(next).max(at(sample)));
         let width = (x(until) - x(at(sample))).max(1.0);
-        let state = sample
-            .state
-            .as_deref()
-            .map_or(String::new(), |state| format!(", {state}"));
+        let state = sample.state.as_ref();
+        let state = state.map_or(String::new(), |state| format!(", {state}"));
         let _ = writeln!(
             page,
             "<rect class=\"c{}\" x=\"{:.1}\" y=\"0\" width=\"{width:.1}\" height=\"56\"><title>{}: {}{} ({} ×)</title></rect>",
@@ -110,9 +166,8 @@ fn marks(page: &mut String, report: &Report, end: u64) {
     let until = began.saturating_add(end);
     let mut lines = String::new();
     for mark in &app.marks {
-        let over = mark
-            .lasted
-            .map_or(u64::MAX, |lasted| mark.start.saturating_add(lasted));
+        let lasted = mark.lasted.unwrap_or(u64::MAX);
+        let over = mark.start.saturating_add(lasted);
         if mark.start > until || over < began {
             continue;
         }
@@ -126,11 +181,8 @@ fn marks(page: &mut String, report: &Report, end: u64) {
             mark.how_long(),
         );
     }
-    for crumb in app
-        .breadcrumbs
-        .iter()
-        .filter(|crumb| (began..=until).contains(&crumb.start))
-    {
+    let is_within = |crumb: &&Moment| (began..=until).contains(&crumb.start);
+    for crumb in app.breadcrumbs.iter().filter(is_within) {
         let _ = writeln!(
             lines,
             "<li><span class=\"tick\" style=\"margin-left:{:.2}%\"></span>{} <small>{}</small></li>",

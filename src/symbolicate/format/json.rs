@@ -1,0 +1,250 @@
+//! JSON: everything a report says, with names. Addresses and ids are strings, since 64 bits don't fit
+//! into a JavaScript number; times and sizes are numbers. Each frame is spelled once, in a table; stacks hold indices into
+//! it.
+
+use std::io;
+
+use serde_json::{Map, Value as JsonValue, json};
+
+use super::findings::{Findings, owner_word};
+use super::stacks::Indices;
+use super::{Format, PlainJson, Style};
+use crate::report::Value;
+use crate::symbolicate::frame::{Frame, PhysicalFrame, Stack, Symbolicated, id_text};
+
+/// One JSON document: the report, or an array of them where several came or were to come.
+#[derive(Debug, Clone)]
+pub struct Json {
+    array: bool,
+    written: usize,
+    /// The first report, kept until it is known whether it stays the only one.
+    first: Option<Vec<u8>>,
+}
+
+impl Json {
+    /// `array` says whether it is to be an array even of one report.
+    pub fn new(array: bool) -> Json {
+        Json {
+            array,
+            written: 0,
+            first: None,
+        }
+    }
+
+    fn element(&mut self, part: &[u8], out: &mut dyn io::Write) -> io::Result<()> {
+        out.write_all(if self.written == 0 { b"[\n" } else { b",\n" })?;
+        self.written += 1;
+        out.write_all(part)
+    }
+}
+
+impl Format for Json {
+    type Part = Vec<u8>;
+
+    fn part(style: &Style, origin: &str, report: &Symbolicated) -> Vec<u8> {
+        let value = report_json(origin, report, style);
+        let mut text = Vec::new();
+        match serde_json::to_writer_pretty(PlainJson(&mut text), &value) {
+            Ok(()) => text,
+            Err(_) => Vec::new(), // never: its keys are all texts
+        }
+    }
+
+    fn add(&mut self, part: Vec<u8>, out: &mut dyn io::Write) -> io::Result<()> {
+        if !self.array && self.first.is_none() {
+            self.first = Some(part);
+            return Ok(());
+        }
+        self.array = true;
+        if let Some(first) = self.first.take() {
+            self.element(&first, out)?;
+        }
+        self.element(&part, out)
+    }
+
+    fn finish(&mut self, out: &mut dyn io::Write) -> io::Result<()> {
+        if let Some(first) = self.first.take() {
+            out.write_all(&first)?;
+            out.write_all(b"\n")?;
+        } else if self.array {
+            out.write_all(if self.written == 0 { b"[]\n" } else { b"\n]\n" })?;
+        }
+        out.flush()
+    }
+}
+
+/// One JSON object a line, a report each.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Ndjson;
+
+impl Ndjson {
+    /// Nothing is kept from one line to the next.
+    pub fn new() -> Ndjson {
+        Ndjson
+    }
+}
+
+impl Format for Ndjson {
+    type Part = Vec<u8>;
+
+    fn part(style: &Style, origin: &str, report: &Symbolicated) -> Vec<u8> {
+        let value = report_json(origin, report, style);
+        let mut line = Vec::new();
+        if serde_json::to_writer(PlainJson(&mut line), &value).is_err() {
+            line.clear(); // never: its keys are all texts
+        }
+        line.push(b'\n');
+        line
+    }
+
+    fn add(&mut self, part: Vec<u8>, out: &mut dyn io::Write) -> io::Result<()> {
+        out.write_all(&part)
+    }
+}
+
+/// A value of a report for people: raw bytes are their digits alone.
+pub(crate) fn value_json(value: &Value) -> serde_json::Value {
+    // Never an error: all keys are texts.
+    let mut json = serde_json::to_value(value).unwrap_or_default();
+    match value {
+        Value::Bytes(_) => json["bytes"].take(),
+        _ => json,
+    }
+}
+
+/// A source frame as it stands in every JSON of ours.
+#[derive(Debug, serde::Serialize)]
+pub struct FrameJson<'a> {
+    function: Option<&'a str>,
+    mangled: Option<&'a str>,
+    file: Option<&'a str>,
+    line: Option<u32>,
+    inlined: bool,
+    source: &'static str,
+    /// Of a report's frame.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) owner: Option<&'static str>,
+}
+
+impl<'a> FrameJson<'a> {
+    /// This frame, named in this style.
+    pub fn new(frame: &'a Frame, style: &Style) -> FrameJson<'a> {
+        FrameJson {
+            function: style.name(frame),
+            mangled: frame.mangled.as_deref(),
+            file: frame.file.as_deref(),
+            line: frame.line,
+            inlined: frame.inlined,
+            source: frame.source.as_str(),
+            owner: None,
+        }
+    }
+}
+
+/// Everything that the report says, with names.
+fn report_json(origin: &str, symbolicated: &Symbolicated, style: &Style) -> JsonValue {
+    let report = &symbolicated.report;
+    let mut top = Map::new();
+    top.insert("report".to_owned(), json!(origin));
+    // Never an error: all keys are texts.
+    if let Ok(JsonValue::Object(all)) = serde_json::to_value(report) {
+        top.extend(all);
+    }
+    // Words that this version does not know stand in their place.
+    if let (Some(event), Some(JsonValue::Object(object))) = (&report.event, top.get_mut("event")) {
+        object.insert("type".to_owned(), json!(event.word()));
+    }
+    Findings::new(origin, symbolicated).put_into(&mut top);
+    let mut table = FrameTable {
+        of: symbolicated,
+        style,
+        indices: Indices::default(),
+        frames: Vec::new(),
+    };
+    let threads = report.threads.iter().zip(&symbolicated.threads);
+    for (object, (thread, stack)) in objects(&mut top, "threads").zip(threads) {
+        object.insert("end".to_owned(), json!(thread.end_word()));
+        table.refer(object, stack);
+    }
+    let samples = report.samples.iter().zip(&symbolicated.samples);
+    for (object, (sample, stack)) in objects(&mut top, "samples").zip(samples) {
+        object.insert("end".to_owned(), json!(sample.end_word()));
+        // The stack is all of it here.
+        object.shift_remove("keep");
+        table.refer(object, stack);
+    }
+    top.insert("frames".to_owned(), json!(table.frames));
+    let missing = symbolicated.missing.iter().map(|missing| {
+        json!({
+            "name": missing.name,
+            "id": id_text(&missing.id),
+            "arch": missing.arch,
+            "symbols": missing.symbols,
+            "split": missing.split,
+            "damaged": missing.damaged,
+            "refused": missing.refused,
+            "system": missing.system,
+            "others": missing.others.iter().map(|id| id_text(id)).collect::<Vec<_>>(),
+        })
+    });
+    top.insert("missing".to_owned(), missing.collect());
+    top.insert("damage".to_owned(), json!(symbolicated.damage));
+    JsonValue::Object(top)
+}
+
+/// The objects in a list of the report.
+fn objects<'j>(
+    top: &'j mut Map<String, JsonValue>,
+    list: &str,
+) -> impl Iterator<Item = &'j mut Map<String, JsonValue>> {
+    let list = top.get_mut(list).and_then(JsonValue::as_array_mut);
+    list.into_iter()
+        .flatten()
+        .filter_map(JsonValue::as_object_mut)
+}
+
+/// The frames of all stacks, each once.
+struct FrameTable<'a> {
+    of: &'a Symbolicated,
+    style: &'a Style,
+    indices: Indices<&'a PhysicalFrame>,
+    frames: Vec<JsonValue>,
+}
+
+impl<'a> FrameTable<'a> {
+    /// Puts a stack, as indices of frames with names, in the place of its addresses.
+    fn refer(&mut self, object: &mut Map<String, JsonValue>, stack: &'a Stack) {
+        let indices = stack.frames.iter().map(|frame| json!(self.index(frame)));
+        object.insert("frames".to_owned(), indices.collect());
+        // As the index of the frame behind the gap, and how many are in it.
+        object.insert("omitted".to_owned(), json!(stack.omitted));
+    }
+
+    fn index(&mut self, physical: &'a PhysicalFrame) -> usize {
+        let (index, is_new) = self.indices.of(physical);
+        if is_new {
+            let frames = physical.frames.iter().map(|frame| {
+                json!(FrameJson {
+                    owner: Some(owner_word(self.of, physical, Some(frame))),
+                    ..FrameJson::new(frame, self.style)
+                })
+            });
+            self.frames.push(json!({
+                "pc": hex(physical.pc),
+                "found": physical.found.code(),
+                "image": physical.image,
+                "address": physical.svma.map(hex),
+                "offset": physical.offset,
+                // Of the function that the others are inlined into.
+                "owner": owner_word(self.of, physical, physical.frames.last()),
+                "frames": frames.collect::<JsonValue>(),
+            }));
+        }
+        index
+    }
+}
+
+fn hex(address: u64) -> String {
+    format!("{address:#x}")
+}
