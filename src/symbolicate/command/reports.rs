@@ -91,7 +91,7 @@ struct Job<'a> {
 }
 
 /// A batch, and where its result goes.
-type Work<P> = (Vec<Item>, SyncSender<Batch<P>>);
+type BatchWork<P> = (Vec<Item>, SyncSender<Batch<P>>);
 
 /// The result of a batch.
 struct Batch<P> {
@@ -124,7 +124,7 @@ impl Job<'_> {
         let paths = self.args.reports.clone();
         let many = paths.len() > 1 || paths.iter().any(|p| p.is_dir() || p.as_os_str() == "-");
         let workers = if many { self.args.jobs() } else { 1 };
-        let (to_do, batches) = sync_channel::<Work<F::Part>>(workers * AHEAD);
+        let (to_do, batches) = sync_channel::<BatchWork<F::Part>>(workers * AHEAD);
         // Where the result of each batch will be, in their order.
         let (in_order, results) = sync_channel::<Receiver<Batch<F::Part>>>(workers * AHEAD);
         // Not one of the scope's: it may hang in reading a stream when no more of it is needed.
@@ -238,7 +238,7 @@ impl Job<'_> {
         }
     }
 
-    fn work<F: Format>(&self, batches: &Mutex<Receiver<Work<F::Part>>>, stop: &AtomicBool) {
+    fn work<F: Format>(&self, batches: &Mutex<Receiver<BatchWork<F::Part>>>, stop: &AtomicBool) {
         loop {
             let next = match batches.lock() {
                 Ok(batches) => batches.recv_timeout(TICK),

@@ -33,10 +33,9 @@ pub(super) fn read(mut body: Fields) -> Reading {
     let mut draft = Draft::default();
     draft.head(&mut body, &HEAD);
     let head = &mut draft.report.head;
-    if head.os.build.is_none() {
-        let full = body.text("header.os_version");
-        head.os.build = full.and_then(|full| values::os(&full).build);
-    }
+    let full = body.text("header.os_version");
+    let build = full.and_then(|full| values::os(&full).build);
+    head.os.build = head.os.build.take().or(build);
     head.app.extra = body.object("bundleInfo").into_extra();
     head.os.extra = body.object("osVersion").into_extra();
     draft.images(body.list("usedImages"));

@@ -26,10 +26,12 @@ enum WireKind {
     /// Any number of these.
     Messages(Schema),
     Numbers,
+    /// A number that is 0 or not.
+    Flag,
     /// Kept as it is.
     Raw,
 }
-use WireKind::{Id, Known, Message, Messages, Number, Numbers, Raw, Text};
+use WireKind::{Flag, Id, Known, Message, Messages, Number, Numbers, Raw, Text};
 
 /// The fields of a message, by their numbers.
 type Schema = &'static [(u64, &'static str, WireKind)];
@@ -61,7 +63,7 @@ const APPLICATION: Schema = &[
 const THREAD: Schema = &[
     (1, "number", Number),
     (2, "frames", Messages(FRAME)),
-    (3, "crashed", Number),
+    (3, "crashed", Flag),
     (4, "registers", Messages(REGISTER)),
 ];
 const FRAME: Schema = &[
@@ -96,7 +98,7 @@ const PROCESS: Schema = &[
     (3, "process_path", Text),
     (4, "parent_process", Text),
     (5, "parent_pid", Number),
-    (6, "native", Number),
+    (6, "native", Flag),
     (7, "process_start", Number),
 ];
 const MACHINE: Schema = &[
@@ -104,7 +106,7 @@ const MACHINE: Schema = &[
     (2, "processor", Known(PROCESSOR)),
     (3, "cores", Number),
 ];
-const INFO: Schema = &[(1, "user_requested", Number), (2, "id", Id)];
+const INFO: Schema = &[(1, "user_requested", Flag), (2, "id", Id)];
 
 const HEAD: HeadPaths = HeadPaths {
     id: "info.id",
@@ -146,6 +148,17 @@ pub(super) fn read(bytes: &[u8]) -> Result<Reading, (usize, &'static str)> {
         draft.thread(thread);
     }
     event(&mut draft, &mut report);
+    let head = &mut draft.report.head;
+    let app = report.object("application").into_extra();
+    head.app.extra.extend(app);
+    for part in ["machine", "info"] {
+        head.extra.extend(report.object(part).into_extra());
+    }
+    for part in ["system", "process"] {
+        for (key, value) in report.object(part).into_extra() {
+            report.push(&key, value);
+        }
+    }
     Ok(draft.finish(Layout::PlCrash, report))
 }
 
@@ -211,9 +224,7 @@ fn without_underscore(frame: &mut Frame) {
 }
 
 fn event(draft: &mut Draft, report: &mut Fields) {
-    let is_requested = report
-        .unsigned("info.user_requested")
-        .is_some_and(|n| n != 0);
+    let is_requested = report.bool("info.user_requested") == Some(true);
     let event = draft.event();
     event.fatal = !is_requested;
     event.kind = match is_requested {
@@ -265,6 +276,7 @@ fn decoded(bytes: &[u8], schema: Schema, keeps_all: bool) -> (Vec<(Value, Value)
             (Some(Text), Wire::Bytes(text)) => {
                 Some(Value::Text(String::from_utf8_lossy(text).into_owned()))
             }
+            (Some(Flag), Wire::Number(n)) => Some(Value::Bool(n != 0)),
             (Some(Id), Wire::Bytes(id)) => Some(Value::Text(hex(id))),
             (Some(Message(of) | Messages(of)), Wire::Bytes(bytes)) => {
                 Some(Value::Map(decoded(bytes, of, true).0))
