@@ -133,19 +133,16 @@ enum Destination {
 impl Destination {
     /// Follows links: it is the file that is replaced, not the link to it.
     fn of(path: &Path) -> Destination {
-        let mut path = path.to_owned();
-        for _ in 0..LINKS {
+        let mut last = path.to_owned();
+        for path in links(path) {
             if let Some(number) = descriptor(&path) {
                 return Destination::Descriptor(number, path);
             }
-            let Ok(target) = fs::read_link(&path) else {
-                break;
-            };
-            path = path.parent().unwrap_or(Path::new("")).join(target);
+            last = path;
         }
-        match fs::metadata(&path) {
-            Ok(meta) if !meta.is_file() => Destination::Special(path),
-            _ => Destination::File(path),
+        match fs::metadata(&last) {
+            Ok(meta) if !meta.is_file() => Destination::Special(last),
+            _ => Destination::File(last),
         }
     }
 }
@@ -207,24 +204,22 @@ impl Target {
 /// Returns true if a path leads through another user's link, or to another user's file or pipe. Terminals and other
 /// devices are anyone's.
 fn is_strangers(path: &Path) -> bool {
-    let mut path = path.to_owned();
-    for _ in 0..LINKS {
-        let Ok(meta) = fs::symlink_metadata(&path) else {
-            return false;
-        };
+    let mut links = links(path).map_while(|path| {
+        let meta = fs::symlink_metadata(&path).ok()?;
         // The system's own, of open descriptors, belong to whoever runs the process.
-        if descriptor(&path).is_some() || meta.file_type().is_char_device() {
-            return false;
-        }
-        if own::is_strangers(&meta) {
-            return true;
-        }
-        match fs::read_link(&path) {
-            Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
-            Err(_) => return false,
-        }
-    }
-    false
+        let is_anyones = descriptor(&path).is_some() || meta.file_type().is_char_device();
+        (!is_anyones).then(|| own::is_strangers(&meta))
+    });
+    links.any(|is_strangers| is_strangers)
+}
+
+/// The path, and those that links lead to from there.
+fn links(path: &Path) -> impl Iterator<Item = PathBuf> {
+    let next = |path: &PathBuf| {
+        let target = fs::read_link(path).ok()?;
+        Some(path.parent().unwrap_or(Path::new("")).join(target))
+    };
+    std::iter::successors(Some(path.to_owned()), next).take(LINKS)
 }
 
 /// The message about an input that the output would take the place of.

@@ -33,41 +33,36 @@ struct Place {
 }
 
 impl Place {
-    fn named(&self, name: &str) -> Place {
-        let text = match self.is_local {
-            true => format!("{name} in {}", self.text),
-            false => format!("{}.{name}", self.text),
-        };
-        let is_local = self.is_local;
+    fn new(text: String) -> Place {
         Place {
             text,
-            is_local,
             ..Place::default()
         }
+    }
+
+    fn named(&self, name: &str) -> Place {
+        let mut place = Place::new(match self.is_local {
+            true => format!("{name} in {}", self.text),
+            false => format!("{}.{name}", self.text),
+        });
+        place.is_local = self.is_local;
+        place
     }
 
     fn of(what: String, path: &Place) -> Place {
-        let text = format!("{what} {}", path.text);
-        Place {
-            text,
-            is_local: true,
-            ..Place::default()
-        }
+        let mut place = Place::new(format!("{what} {}", path.text));
+        place.is_local = true;
+        place
     }
 
     fn swift(name: &str) -> Place {
-        Place {
-            text: format!("Swift.{name}"),
-            types: 1,
-            ..Place::default()
-        }
+        let mut place = Place::new(format!("Swift.{name}"));
+        place.types = 1;
+        place
     }
 
     fn module(name: &str) -> Place {
-        Place {
-            text: name.to_owned(),
-            ..Place::default()
-        }
+        Place::new(name.to_owned())
     }
 }
 
@@ -198,13 +193,10 @@ impl<'a> OldName<'a> {
         let accessor = ACCESSORS.into_iter().find(|(mark, _)| self.takes(mark));
         let mut path = self.declared(context)?;
         if let Some((_, accessor)) = accessor {
-            path = match path.is_local {
-                true => path.named(accessor),
-                false => Place {
-                    text: format!("{}.{accessor}", path.text),
-                    ..path
-                },
-            };
+            match path.is_local {
+                true => path = path.named(accessor),
+                false => path.text = format!("{}.{accessor}", path.text),
+            }
         }
         path.has_type = true;
         Some(path)

@@ -164,8 +164,9 @@ pub(super) struct Texts {
     paths: FxHashMap<[(usize, usize); 3], Box<str>>,
 }
 
-/// In place of `/` and `\` in a stored path: symbolic would resolve `..`, which a link makes another file of.
-const SLASHES: [(char, char); 2] = [('/', '\u{1}'), ('\\', '\u{2}')];
+/// In place of `/` and `\` in a stored path.
+const SLASH: char = '\u{1}';
+const BACKSLASH: char = '\u{2}';
 
 impl transform::Transformer for Texts {
     fn transform_function<'f>(
@@ -212,15 +213,22 @@ fn stored_path(base: &str, folder: &str, name: &str) -> String {
         push(&mut path, folder);
     }
     push(&mut path, name);
-    let slash = |at: char| SLASHES.iter().find(|(slash, _)| *slash == at);
-    let stored = path.chars().map(|at| slash(at).map_or(at, |found| found.1));
+    // symbolic would resolve `..`, which a link makes another file of.
+    let stored = path.chars().map(|c| match c {
+        '/' => SLASH,
+        '\\' => BACKSLASH,
+        c => c,
+    });
     stored.collect()
 }
 
 /// The path that a stored one stands for.
 fn restored_path(path: &str) -> String {
-    let slash = |at: char| SLASHES.iter().find(|(_, instead)| *instead == at);
-    let restored = path.chars().map(|at| slash(at).map_or(at, |found| found.0));
+    let restored = path.chars().map(|c| match c {
+        SLASH => '/',
+        BACKSLASH => '\\',
+        c => c,
+    });
     restored.collect()
 }
 

@@ -20,6 +20,7 @@ use parquet::file::properties::WriterProperties;
 use super::facts::value_text;
 use super::findings::{Findings, owner_word};
 use super::{Format, Style};
+use crate::symbolicate::blame::{Blamed, each};
 use crate::symbolicate::frame::{Symbolicated, id_text};
 use crate::symbolicate::group::key_text;
 use crate::symbolicate::lock;
@@ -96,29 +97,18 @@ impl Format for Parquet {
         let member = found.member;
         let about = found.thread.and_then(|at| of.threads.get(at));
         let context = report.context.as_ref();
-        let mut frames = Vec::new();
-        for physical in about.iter().flat_map(|stack| &stack.frames) {
-            let image = of.image(physical).map(|image| image.name.clone());
-            let bare = ParquetFrame {
-                function: None,
-                file: None,
-                line: None,
-                inlined: false,
-                image: image.clone(),
-                pc: physical.pc,
-                owner: owner_word(of, physical, None),
-            };
-            frames.extend(physical.frames.is_empty().then_some(bare));
-            frames.extend(physical.frames.iter().map(|frame| ParquetFrame {
-                function: style.name(frame).map(str::to_owned),
-                file: frame.file.as_deref().map(str::to_owned),
-                line: frame.line,
-                inlined: frame.inlined,
-                image: image.clone(),
-                pc: physical.pc,
-                owner: owner_word(of, physical, Some(frame)),
-            }));
-        }
+        let frames = about.into_iter().flat_map(each);
+        let frames = frames.map(|Blamed { physical, frame }| ParquetFrame {
+            function: frame.and_then(|frame| style.name(frame)).map(str::to_owned),
+            file: frame
+                .and_then(|frame| frame.file.as_deref())
+                .map(str::to_owned),
+            line: frame.and_then(|frame| frame.line),
+            inlined: frame.is_some_and(|frame| frame.inlined),
+            image: of.image(physical).map(|image| image.name.clone()),
+            pc: physical.pc,
+            owner: owner_word(of, physical, frame),
+        });
         let samples = report.samples.iter().map(|sample| sample.count.max(1));
         Row {
             texts: [
@@ -170,7 +160,7 @@ impl Format for Parquet {
                     .collect()
             }),
             gauges: context.map_or(Vec::new(), |context| context.gauges.clone()),
-            frames,
+            frames: frames.collect(),
         }
     }
 

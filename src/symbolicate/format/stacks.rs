@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use super::Style;
 use crate::report::EventKind;
 use crate::report::time::nanos;
+use crate::symbolicate::blame::{Blamed, each};
 use crate::symbolicate::frame::{Frame, PhysicalFrame, Stack, Symbolicated, image_file_name};
 use crate::symbolicate::group::thread_in_question;
 
@@ -107,15 +108,15 @@ pub(super) fn outermost<'a>(
     stack: &'a Stack,
     style: &'a Style,
 ) -> impl Iterator<Item = (String, Option<&'a Frame>, &'a PhysicalFrame)> {
-    stack.frames.iter().rev().flat_map(move |physical| {
-        let bare = physical.frames.is_empty().then_some(None);
-        let frames = physical.frames.iter().rev().map(Some).chain(bare);
-        frames.map(move |frame| {
+    let frames: Vec<Blamed<'a>> = each(stack).collect();
+    frames
+        .into_iter()
+        .rev()
+        .map(move |Blamed { physical, frame }| {
             let name = frame.and_then(|frame| style.name(frame)).map(str::to_owned);
             let name = name.unwrap_or_else(|| unnamed(of, physical));
             (name, frame, physical)
         })
-    })
 }
 
 fn unnamed(of: &Symbolicated, physical: &PhysicalFrame) -> String {

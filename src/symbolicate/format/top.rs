@@ -119,13 +119,8 @@ impl Top {
                 write!(out, ", {total} in all, at worst {worst}")?;
             }
             writeln!(out, "; group {}", key_text(group.key))?;
-            for (label, value) in [
-                ("ended:", counted(&group.endings)),
-                ("seen:", seen(group)),
-                ("versions:", counted(&group.versions)),
-                ("devices:", counted(&group.devices)),
-                ("example:", group.example.clone()),
-            ] {
+            for (label, value) in facts(group) {
+                let label = format!("{}:", label.to_lowercase());
                 writeln!(out, "     {label:<9} {}", plain(&value))?;
             }
             for name in group.stack.iter().take(12) {
@@ -141,6 +136,17 @@ impl Top {
         }
         Ok(())
     }
+}
+
+/// Facts of a group, each with its label.
+pub(super) fn facts(group: &Group) -> [(&'static str, String); 5] {
+    [
+        ("Ended", counted(&group.endings)),
+        ("Seen", seen(group)),
+        ("Versions", counted(&group.versions)),
+        ("Devices", counted(&group.devices)),
+        ("Example", group.example.clone()),
+    ]
 }
 
 /// `≥ 12.0 s` where a stall was never seen to end; `-` where there are no stalls.
@@ -163,7 +169,7 @@ pub(super) fn seen(group: &Group) -> String {
 }
 
 /// `2.1 × 17, 2.0 × 4`, the most frequent first.
-pub(super) fn counted(counts: &std::collections::BTreeMap<String, u64>) -> String {
+fn counted(counts: &std::collections::BTreeMap<String, u64>) -> String {
     let mut counts: Vec<_> = counts.iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
     let more = counts.len().saturating_sub(KINDS);

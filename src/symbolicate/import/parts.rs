@@ -27,21 +27,10 @@ pub(super) struct HeadPaths {
 }
 
 impl HeadPaths {
+    #[rustfmt::skip]
     pub const NONE: HeadPaths = HeadPaths {
-        id: "",
-        time: "",
-        name: "",
-        version: "",
-        build: "",
-        os: "",
-        os_name: "",
-        os_version: "",
-        os_build: "",
-        device: "",
-        arch: "",
-        pid: "",
-        memory: "",
-        free_memory: "",
+        id: "", time: "", name: "", version: "", build: "", os: "", os_name: "", os_version: "",
+        os_build: "", device: "", arch: "", pid: "", memory: "", free_memory: "",
     };
 }
 

@@ -31,82 +31,60 @@ enum WireKind {
     /// Kept as it is.
     Raw,
 }
-use WireKind::{Flag, Id, Known, Message, Messages, Number, Numbers, Raw, Text};
+use WireKind::{Flag, Id, Known, Message, Messages, Number, Numbers, Text};
 
 /// The fields of a message, by their numbers.
 type Schema = &'static [(u64, &'static str, WireKind)];
 
-const REPORT: Schema = &[
-    (1, "system", Message(SYSTEM)),
-    (2, "application", Message(APPLICATION)),
-    (3, "threads", Messages(THREAD)),
-    (4, "images", Messages(IMAGE)),
-    (5, "exception", Known(EXCEPTION)),
-    (6, "signal", Message(SIGNAL)),
-    (7, "process", Message(PROCESS)),
-    (8, "machine", Message(MACHINE)),
-    (9, "info", Message(INFO)),
-    (10, "custom_data", Raw),
-];
-const SYSTEM: Schema = &[
-    (1, "operating_system", Number),
-    (2, "os_version", Text),
-    (3, "architecture", Number),
-    (4, "timestamp", Number),
-    (5, "os_build", Text),
-];
-const APPLICATION: Schema = &[
-    (1, "identifier", Text),
-    (2, "version", Text),
-    (3, "marketing_version", Text),
-];
-const THREAD: Schema = &[
-    (1, "number", Number),
-    (2, "frames", Messages(FRAME)),
-    (3, "crashed", Flag),
-    (4, "registers", Messages(REGISTER)),
-];
-const FRAME: Schema = &[
-    (3, "instruction_addr", Number),
-    (6, "symbol", Known(SYMBOL)),
-];
-const SYMBOL: Schema = &[(1, "name", Text)];
-const REGISTER: Schema = &[(1, "name", Text), (2, "value", Number)];
-const IMAGE: Schema = &[
-    (1, "base", Number),
-    (2, "size", Number),
-    (3, "name", Text),
-    (4, "uuid", Id),
-    (5, "code_type", Known(PROCESSOR)),
-];
-const PROCESSOR: Schema = &[(2, "cpu_type", Number), (3, "cpu_subtype", Number)];
-const EXCEPTION: Schema = &[
-    (1, "name", Text),
-    (2, "reason", Text),
-    (3, "frames", Messages(FRAME)),
-];
-const SIGNAL: Schema = &[
-    (1, "name", Text),
-    (2, "code", Text),
-    (3, "address", Number),
-    (4, "mach", Known(MACH)),
-];
-const MACH: Schema = &[(1, "type", Number), (2, "codes", Numbers)];
-const PROCESS: Schema = &[
-    (1, "name", Text),
-    (2, "pid", Number),
-    (3, "process_path", Text),
-    (4, "parent_process", Text),
-    (5, "parent_pid", Number),
-    (6, "native", Flag),
-    (7, "process_start", Number),
-];
-const MACHINE: Schema = &[
-    (1, "model", Text),
-    (2, "processor", Known(PROCESSOR)),
-    (3, "cores", Number),
-];
-const INFO: Schema = &[(1, "user_requested", Flag), (2, "id", Id)];
+/// The messages of the layout.
+#[rustfmt::skip]
+mod schema {
+    use super::Schema;
+    use super::WireKind::{Flag, Id, Known, Message, Messages, Number, Numbers, Raw, Text};
+
+    pub const REPORT: Schema = &[
+        (1, "system", Message(SYSTEM)), (2, "application", Message(APPLICATION)),
+        (3, "threads", Messages(THREAD)), (4, "images", Messages(IMAGE)),
+        (5, "exception", Known(EXCEPTION)), (6, "signal", Message(SIGNAL)),
+        (7, "process", Message(PROCESS)), (8, "machine", Message(MACHINE)),
+        (9, "info", Message(INFO)), (10, "custom_data", Raw),
+    ];
+    pub const SYSTEM: Schema = &[
+        (1, "operating_system", Number), (2, "os_version", Text), (3, "architecture", Number),
+        (4, "timestamp", Number), (5, "os_build", Text),
+    ];
+    pub const APPLICATION: Schema = &[
+        (1, "identifier", Text), (2, "version", Text), (3, "marketing_version", Text),
+    ];
+    pub const THREAD: Schema = &[
+        (1, "number", Number), (2, "frames", Messages(FRAME)), (3, "crashed", Flag),
+        (4, "registers", Messages(REGISTER)),
+    ];
+    pub const FRAME: Schema = &[(3, "instruction_addr", Number), (6, "symbol", Known(SYMBOL))];
+    pub const SYMBOL: Schema = &[(1, "name", Text)];
+    pub const REGISTER: Schema = &[(1, "name", Text), (2, "value", Number)];
+    pub const IMAGE: Schema = &[
+        (1, "base", Number), (2, "size", Number), (3, "name", Text), (4, "uuid", Id),
+        (5, "code_type", Known(PROCESSOR)),
+    ];
+    pub const PROCESSOR: Schema = &[(2, "cpu_type", Number), (3, "cpu_subtype", Number)];
+    pub const EXCEPTION: Schema = &[
+        (1, "name", Text), (2, "reason", Text), (3, "frames", Messages(FRAME)),
+    ];
+    pub const SIGNAL: Schema = &[
+        (1, "name", Text), (2, "code", Text), (3, "address", Number), (4, "mach", Known(MACH)),
+    ];
+    pub const MACH: Schema = &[(1, "type", Number), (2, "codes", Numbers)];
+    pub const PROCESS: Schema = &[
+        (1, "name", Text), (2, "pid", Number), (3, "process_path", Text),
+        (4, "parent_process", Text), (5, "parent_pid", Number), (6, "native", Flag),
+        (7, "process_start", Number),
+    ];
+    pub const MACHINE: Schema = &[
+        (1, "model", Text), (2, "processor", Known(PROCESSOR)), (3, "cores", Number),
+    ];
+    pub const INFO: Schema = &[(1, "user_requested", Flag), (2, "id", Id)];
+}
 
 const HEAD: HeadPaths = HeadPaths {
     id: "info.id",
@@ -127,7 +105,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Reading, (usize, &'static str)> {
         Some(_) => return Err((HEADER - 1, "is a version of the layout other than 1")),
         None => return Err((bytes.len(), "the file ends")),
     }
-    let (entries, cut) = decoded(&bytes[HEADER..], REPORT, true);
+    let (entries, cut) = decoded(&bytes[HEADER..], schema::REPORT, true);
     let mut report = Fields::of(Value::Map(entries));
     if report.is_empty() {
         return Err((HEADER, "the message is empty"));

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::symbolicate::format::facts::count;
 use crate::symbolicate::format::findings::what;
 use crate::symbolicate::format::plain::escape;
-use crate::symbolicate::format::top::{counted, seen, time};
+use crate::symbolicate::format::top::{facts, seen, time};
 use crate::symbolicate::group::{Group, Groups, key_text};
 
 /// Frames of a group's stack that are shown.
@@ -76,17 +76,9 @@ fn one(page: &mut String, rank: usize, group: &Group, reports: u64, most: u64) {
         let _ = writeln!(page, "<li>{}</li>", escape(name));
     }
     page.push_str("</ol>\n");
-    let facts = [
-        ("Ended", counted(&group.endings)),
-        ("Seen", seen(group)),
-        ("Versions", counted(&group.versions)),
-        ("Devices", counted(&group.devices)),
-        ("Example", group.example.clone()),
-        ("Group", key_text(group.key)),
-    ];
-    super::report::table(
-        page,
-        facts.iter().map(|(label, value)| (*label, value.as_str())),
-    );
+    let key = ("Group", key_text(group.key));
+    let facts: Vec<_> = facts(group).into_iter().chain([key]).collect();
+    let facts = facts.iter().map(|(label, value)| (*label, value.as_str()));
+    super::report::table(page, facts);
     page.push_str("</section>\n");
 }
