@@ -19,7 +19,7 @@ pub use crate::recorder::{StallEvent, Threads};
 use crate::context::{CONTEXT, Context};
 use crate::platform::folder::Folder;
 use crate::platform::{Thread, clock, process_id};
-use crate::recorder::{Helper, LiveRecorder, retire_crash};
+use crate::recorder::{Helper, LiveRecorder, retire_crash, trace_report};
 use crate::store::launch::{self, LaunchRecord};
 use crate::store::{self, EndedLaunch};
 use crate::trigger::heartbeat::HEARTBEAT;
@@ -107,7 +107,9 @@ impl Monitor {
         Helper::refresh_within(50_000_000);
         let name = self.live.record(reason)?;
         Helper::tidy_soon();
-        Ok(self.directory.join(name.as_str()))
+        let path = self.directory.join(name.as_str());
+        trace_report(&path);
+        Ok(path)
     }
 
     /// Watches a run loop that cannot be observed: `post` puts each beat into the watched thread's

@@ -4,14 +4,14 @@ use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use wedjat::Stall;
+use wedjat::load::{CpuLoad, MemoryLoad, SlowFrames};
+use wedjat::{Crash, Stall};
 
-use crate::stall_support::{is_child, tell_all_starved};
+use crate::stall_support::{burn, is_child, tell_all_starved};
 use crate::{MS, builder, folder, reports};
 
-/// With the feature `tracing`, a stall and its report are events too.
-#[test]
-fn a_stall_and_its_report_are_events_of_tracing() {
+/// The events of the recorder from now on, a line each.
+fn listen() -> Arc<Mutex<Vec<String>>> {
     use std::fmt::Write;
     use tracing::field::{Field, Visit};
     use tracing::span::{Attributes, Id, Record};
@@ -41,11 +41,16 @@ fn a_stall_and_its_report_are_events_of_tracing() {
         fn enter(&self, _: &Id) {}
         fn exit(&self, _: &Id) {}
     }
+    let events = Arc::new(Mutex::new(Vec::new()));
+    tracing::subscriber::set_global_default(Listener(events.clone())).unwrap();
+    events
+}
 
+#[test]
+fn a_stall_and_its_report_are_events_of_tracing() {
     let test = "with_tracing::a_stall_and_its_report_are_events_of_tracing";
     if is_child() {
-        let events = Arc::new(Mutex::new(Vec::new()));
-        tracing::subscriber::set_global_default(Listener(events.clone())).unwrap();
+        let events = listen();
         let monitor = builder(&folder(test))
             .stall(Stall::default())
             .install()
@@ -73,6 +78,44 @@ fn a_stall_and_its_report_are_events_of_tracing() {
         return;
     }
     assert_eq!(reports(test).len(), 1);
+}
+
+/// A report of each kind that a process which goes on can have.
+#[test]
+fn each_kind_of_report_is_an_event() {
+    let test = "with_tracing::each_kind_of_report_is_an_event";
+    const KINDS: [&str; 5] = ["-live-", "-panic-", "-cpu-", "-memory-", "-stall-"];
+    if is_child() {
+        let events = listen();
+        let frames = SlowFrames::default().lasting(500 * MS).cpu(0.02);
+        let monitor = builder(&folder(test))
+            .crash(Crash::default())
+            .cpu(CpuLoad::default().share(0.01).over(1_000 * MS))
+            .memory(MemoryLoad::default().bytes(2 << 20))
+            .slow_frames(frames)
+            .install()
+            .unwrap();
+        println!("ready");
+        monitor.record("now").unwrap();
+        std::panic::catch_unwind(|| panic!("the basket is empty")).unwrap_err();
+        let is_told = |kind: &str| {
+            let events = events.lock().unwrap();
+            let mut of_kind = events.iter().filter(|event| event.contains(kind));
+            of_kind
+                .next()
+                .is_some_and(|event| event.starts_with("message=report path="))
+        };
+        let begin = Instant::now();
+        while !KINDS.into_iter().all(is_told) && begin.elapsed() < Duration::from_secs(60) {
+            monitor.frame();
+            burn(150 * MS);
+        }
+        tell_all_starved();
+        assert!(KINDS.into_iter().all(is_told), "{:?}", events.lock());
+        return;
+    }
+    // Slow frames are reported as a stall.
+    assert!(reports(test).len() >= KINDS.len());
 }
 
 /// With the feature `tracing`, a report recorded within a span has it as a mark, and what went wrong so far as breadcrumbs.
