@@ -9,6 +9,7 @@ mod folder;
 mod freezes;
 #[path = "../library/mod.rs"]
 mod library;
+mod page;
 #[cfg(target_os = "linux")]
 mod signals;
 
@@ -27,7 +28,10 @@ fn main() {
         return;
     }
     if let Some((role, folder)) = role() {
-        if !descriptors::is_played(&role, &folder) && !folder::is_played(&role, &folder) {
+        let is_played = page::is_played(&role)
+            || descriptors::is_played(&role, &folder)
+            || folder::is_played(&role, &folder);
+        if !is_played {
             roles(&role, &folder);
         }
         return;
@@ -65,6 +69,10 @@ fn main() {
         ("a_library_loaded_later_is_named_in_the_stack", loaded_later),
         ("a_panic_hook_that_takes_long_is_no_stall", slow_hook),
         ("without_memory_there_is_no_live_report", no_memory),
+        (
+            "the_program_of_the_install_page_does_what_it_shows",
+            page::does_what_it_shows,
+        ),
     ];
     #[cfg(target_os = "linux")]
     tests.extend([
