@@ -13,7 +13,7 @@ use crate::platform::stacks::ensure_alternate_stack;
 use crate::platform::{Thread, abort, open_for_reports, process_id, user};
 use crate::recorder::{
     COUNTERS, CRASH_WRITER, CrashRecorder, Facts, Helper, LiveRecorder, LoadRecorder, Shared,
-    StallRecorder, TERMINATE, prepare_crash, trace_report,
+    StallRecorder, TERMINATE, prepare_crash,
 };
 use crate::report::name::Name;
 use crate::report::time::nanos;
@@ -158,10 +158,7 @@ impl MonitorBuilder {
         let (in_helper, keep) = (folder.clone(), self.limits);
         // A folder that cannot be tidied up now can be at the next report.
         let tidy = move || Tidying::begin(in_helper.clone(), keep, Helper::tidy_soon).ok();
-        let report = move |path: std::path::PathBuf| {
-            trace_report(&path);
-            call(&on_report, &path);
-        };
+        let report = move |path: std::path::PathBuf| call(&on_report, &path);
         let helper = Helper::spawn(report, tidy).map_err(thread)?;
         let heartbeat = HEARTBEAT.install();
         let mut monitor = Monitor {
@@ -211,9 +208,7 @@ impl MonitorBuilder {
             limiter: Arc::new(Mutex::new(RateLimiter::new(self.rate_limit))),
             done: Arc::new(move |name: Name| {
                 Helper::tidy_soon();
-                let path = directory.join(name.as_str());
-                trace_report(&path);
-                call(&on_report, &path);
+                call(&on_report, &directory.join(name.as_str()));
             }),
         };
         if let Some(stall) = self.stall {

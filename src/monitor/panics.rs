@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::platform::exit::{self, Leaving};
 use crate::platform::forked::{self, First, ForkLock};
-use crate::recorder::{Helper, LiveRecorder};
+use crate::recorder::{Helper, LiveRecorder, trace_report};
 use crate::report::name::Name;
 use crate::store::{self, launch};
 use crate::trigger::{crash, panic};
@@ -98,8 +98,10 @@ thread_local! {
     static IN_ON_REPORT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The panic hook has reported a callback that panics; what is watched goes on being watched.
+/// Gives a whole report to `tracing` and to the app. The panic hook has reported a callback that panics; what is watched
+/// goes on being watched.
 pub(super) fn call(on_report: &Option<OnReport>, path: &Path) {
+    trace_report(path);
     if let Some(callback) = on_report {
         let mut callback = callback.lock().unwrap_or_else(PoisonError::into_inner);
         IN_ON_REPORT.set(true);
