@@ -223,7 +223,7 @@ impl CompactTable {
             .flatten();
         match rule {
             // A rule by the frame pointer may also be framehop's answer for an entry that it does not know.
-            Some(rule @ Rule::Frame { base, .. }) if (base == Base::Fp) == by_fp => {
+            Some(rule @ Rule::Frame(frame)) if (frame.base == Base::Fp) == by_fp => {
                 Compact::Body(rule, RuleSource::Framehop)
             }
             _ => Compact::Nothing,

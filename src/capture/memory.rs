@@ -70,10 +70,9 @@ impl Memory for StackCopy<'_> {
         let offset = address.wrapping_sub(self.base);
         let word = usize::try_from(offset)
             .ok()
-            .and_then(|offset| self.bytes.get(offset..offset.checked_add(8)?))
-            .and_then(|word| word.try_into().ok());
+            .and_then(|offset| self.bytes.get(offset..)?.first_chunk());
         match word {
-            Some(word) => Ok(u64::from_le_bytes(word)),
+            Some(word) => Ok(u64::from_le_bytes(*word)),
             None if address >= self.base && offset < SAME_STACK => Err(Missing::Truncated),
             None => Err(Missing::Unreadable),
         }

@@ -2,7 +2,7 @@
 
 mod cache;
 
-pub(crate) use cache::{FrameRule, KnownRule, RuleCache};
+pub(crate) use cache::{KnownRule, RuleCache};
 
 /// The register from which a frame's CFA is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,24 +11,22 @@ pub(crate) enum Base {
     Fp,
 }
 
+/// CFA = base + `cfa` × 8; return address at CFA + `ra` × 8, or still in the link register;
+/// the caller's frame pointer at CFA + `fp` × 8, or unchanged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FrameRule {
+    pub(crate) base: Base,
+    pub(crate) cfa: u16,
+    pub(crate) ra: Option<i16>,
+    pub(crate) fp: Option<i16>,
+}
+
 /// The rule by which the frame of one instruction is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// CFA = base + `cfa` × 8; return address at CFA + `ra` × 8, or still in the link register;
-    /// the caller's frame pointer at CFA + `fp` × 8, or unchanged.
-    Frame {
-        base: Base,
-        cfa: u16,
-        ra: Option<i16>,
-        fp: Option<i16>,
-    },
+    Frame(FrameRule),
     /// As a frame, but not for certain: the function may be another one than is thought.
-    Guess {
-        base: Base,
-        cfa: u16,
-        ra: Option<i16>,
-        fp: Option<i16>,
-    },
+    Guess(FrameRule),
     /// The frame has no caller.
     Root,
     /// A signal trampoline: the caller is what the signal interrupted.
@@ -58,64 +56,39 @@ pub(crate) enum Rule {
 
 impl Rule {
     /// From offsets in bytes; `None` where they do not fit.
-    #[inline(always)]
     pub(crate) fn frame(base: Base, cfa: i64, ra: Option<i64>, fp: Option<i64>) -> Option<Rule> {
         let words = |offset: i64| {
             let words = i16::try_from(offset / 8).ok()?;
             (offset % 8 == 0 && words != UNCHANGED).then_some(words)
         };
-        let ra = match ra {
-            Some(offset) => Some(words(offset)?),
-            None => None,
-        };
-        let fp = match fp {
-            Some(offset) => Some(words(offset)?),
-            None => None,
-        };
-        let cfa = u16::try_from(cfa / 8).ok().filter(|_| cfa % 8 == 0)?;
-        Some(Rule::Frame { base, cfa, ra, fp })
+        Some(Rule::Frame(FrameRule {
+            base,
+            cfa: u16::try_from(cfa / 8).ok().filter(|_| cfa % 8 == 0)?,
+            ra: ra.map_or(Some(None), |offset| words(offset).map(Some))?,
+            fp: fp.map_or(Some(None), |offset| words(offset).map(Some))?,
+        }))
     }
 
     /// The same, but not for certain; nothing where there is no room to say so. Signal-safe.
     pub(crate) fn guessed(self) -> Rule {
         match self {
-            Rule::Frame { base, cfa, ra, fp } if cfa <= GUESS_CFA => {
-                Rule::Guess { base, cfa, ra, fp }
-            }
-            Rule::Frame { .. } | Rule::LinkIn { .. } | Rule::KeptSp { .. } => Rule::Nothing,
+            Rule::Frame(frame) if frame.cfa <= GUESS_CFA => Rule::Guess(frame),
+            Rule::Frame(_) | Rule::LinkIn { .. } | Rule::KeptSp { .. } => Rule::Nothing,
             other => other,
         }
     }
 
     /// In one word. Signal-safe.
-    #[inline(always)]
-    pub(crate) fn packed(self) -> Packed {
-        Packed(self.pack())
-    }
-
-    #[inline(always)]
     fn pack(self) -> u64 {
         let frame = |kind: u64, cfa: u16, ra: Option<i16>, fp: Option<i16>| {
             let word = |offset: Option<i16>| u64::from(offset.unwrap_or(UNCHANGED) as u16);
             kind | u64::from(cfa) << 16 | word(ra) << 32 | word(fp) << 48
         };
         match self {
-            Rule::Frame {
-                base: Base::Sp,
-                cfa,
-                ra,
-                fp,
-            } => frame(0, cfa, ra, fp),
-            Rule::Frame {
-                base: Base::Fp,
-                cfa,
-                ra,
-                fp,
-            } => frame(1, cfa, ra, fp),
+            Rule::Frame(FrameRule { base, cfa, ra, fp }) => frame(base as u64, cfa, ra, fp),
             // The base in the highest bit.
-            Rule::Guess { base, cfa, ra, fp } => {
-                let by_fp = u16::from(base == Base::Fp) << 15;
-                frame(7, cfa & GUESS_CFA | by_fp, ra, fp)
+            Rule::Guess(FrameRule { base, cfa, ra, fp }) => {
+                frame(7, cfa & GUESS_CFA | (base as u16) << 15, ra, fp)
             }
             Rule::Root => 2,
             Rule::Signal => 3,
@@ -139,52 +112,40 @@ impl Rule {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn unpack(word: u64) -> Rule {
-        let offset = |word: u64| Some(word as u16 as i16).filter(|word| *word != UNCHANGED);
-        let base = match word & 7 {
-            0 => Base::Sp,
-            1 => Base::Fp,
-            2 => return Rule::Root,
-            3 => return Rule::Signal,
-            4 => return Rule::Full,
+        let offset = |word: u64| Some(word as i16).filter(|word| *word != UNCHANGED);
+        let frame = |base: u64, cfa: u16| FrameRule {
+            base: if base == 0 { Base::Sp } else { Base::Fp },
+            cfa,
+            ra: offset(word >> 32),
+            fp: offset(word >> 48),
+        };
+        let cfa = (word >> 16) as u16;
+        match word & 7 {
+            base @ (0 | 1) => Rule::Frame(frame(base, cfa)),
+            2 => Rule::Root,
+            3 => Rule::Signal,
+            4 => Rule::Full,
             6 if (word >> 32) as i16 & KEPT_SP != 0 => {
                 let register = (word >> 32) as u8 & NO_REGISTER;
-                return Rule::KeptSp {
-                    at: Some((word >> 16) as u16).filter(|_| word >> 37 & 1 == 1),
+                Rule::KeptSp {
+                    at: Some(cfa).filter(|_| word >> 37 & 1 == 1),
                     register: Some(register).filter(|register| *register != NO_REGISTER),
                     above: (word >> 38) as u8,
                     fp: offset(word >> 48),
-                };
+                }
             }
-            6 => {
-                let register = (word >> 32) as u8;
-                return match register.checked_sub(1) {
-                    Some(register) => Rule::LinkIn {
-                        register,
-                        cfa: (word >> 16) as u16,
-                        fp: offset(word >> 48),
-                    },
-                    None => Rule::RestoredContext,
-                };
-            }
-            7 => {
-                let cfa = (word >> 16) as u16;
-                let base = if cfa > GUESS_CFA { Base::Fp } else { Base::Sp };
-                return Rule::Guess {
-                    base,
-                    cfa: cfa & GUESS_CFA,
-                    ra: offset(word >> 32),
+            6 => match ((word >> 32) as u8).checked_sub(1) {
+                Some(register) => Rule::LinkIn {
+                    register,
+                    cfa,
                     fp: offset(word >> 48),
-                };
-            }
-            _ => return Rule::Nothing,
-        };
-        Rule::Frame {
-            base,
-            cfa: (word >> 16) as u16,
-            ra: offset(word >> 32),
-            fp: offset(word >> 48),
+                },
+                None => Rule::RestoredContext,
+            },
+            7 => Rule::Guess(frame(word >> 31 & 1, cfa & GUESS_CFA)),
+            _ => Rule::Nothing,
         }
     }
 }
@@ -208,10 +169,6 @@ pub enum RuleSource {
     /// The frame has no caller.
     Root,
 }
-
-/// A rule in one word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Packed(u64);
 
 /// The highest CFA of a guess, words.
 const GUESS_CFA: u16 = 0x7fff;

@@ -68,7 +68,7 @@ impl Default for Unwinder {
 }
 
 impl Unwinder {
-    /// Allocates all that it will ever need: 350 KiB.
+    /// Allocates all that it will ever need: 410 KiB.
     pub fn new() -> Unwinder {
         Unwinder {
             cache: RuleCache::new(),
@@ -130,7 +130,11 @@ impl Unwinder {
             images,
             memory,
             arch: start.registers.arch(),
-            here: KnownRule::new(Rule::Nothing.packed(), None),
+            pointer_mask: match start.registers.arch() {
+                Arch::X86_64 => u64::MAX,
+                Arch::Arm64 => images.strip(u64::MAX),
+            },
+            here: KnownRule::new(Rule::Nothing, None),
             near: (0..0, None),
             initial: start.registers,
             exact: start.exact,
@@ -144,6 +148,7 @@ impl Unwinder {
             links: 0,
             budget: scan::BUDGET,
             given: 0,
+            quick_until: 0,
             ended: None,
         }
     }
@@ -156,6 +161,8 @@ pub struct Walk<'a, M> {
     images: &'a Images,
     memory: M,
     arch: Arch,
+    /// Bits of a return address that are not pointer authentication's.
+    pointer_mask: u64,
     initial: Registers,
     exact: bool,
     state: WalkState,
@@ -179,6 +186,8 @@ pub struct Walk<'a, M> {
     /// Count of instructions that may still be examined.
     budget: u32,
     given: u32,
+    /// Count of frames given up to which a short rule is all that a frame needs; 0 if nothing is known of the next one.
+    quick_until: u32,
     ended: Option<WalkEnd>,
 }
 
@@ -198,34 +207,12 @@ impl<M: Memory> Iterator for Walk<'_, M> {
 
     #[inline]
     fn next(&mut self) -> Option<RawFrame> {
-        if self.ended.is_some() {
-            return None;
-        }
-        if self.given > 0
-            && let Err(end) = self.step()
+        if self.given < self.quick_until
+            && let Some(frame) = self.leave_quickly()
         {
-            self.ended = Some(end);
-            return None;
+            return Some(frame);
         }
-        if self.given >= MAX_FRAMES {
-            self.ended = Some(WalkEnd::Limit);
-            return None;
-        }
-        self.given += 1;
-        self.here = self.rule_here();
-        if self.given > 1
-            && (self.given == 2 || self.here.frame_rule().is_none())
-            && self.state.found == Found::UnwindInfo
-            && !self.is_in_code()
-        {
-            self.lower_confidence();
-        }
-        let image = self.here.image().unwrap_or(RawFrame::NO_IMAGE);
-        Some(RawFrame {
-            pc: self.state.pc,
-            found: self.state.found,
-            image,
-        })
+        self.next_of_any()
     }
 }
 
@@ -267,6 +254,49 @@ impl<M: Memory> Walk<'_, M> {
         self.state.all()
     }
 
+    /// As [`Iterator::next`], whatever the frame is.
+    #[inline(never)]
+    fn next_of_any(&mut self) -> Option<RawFrame> {
+        self.quick_until = 0;
+        if self.ended.is_some() {
+            return None;
+        }
+        if self.given > 0
+            && let Err(end) = self.step()
+        {
+            self.ended = Some(end);
+            return None;
+        }
+        if self.given >= MAX_FRAMES {
+            self.ended = Some(WalkEnd::Limit);
+            return None;
+        }
+        self.given += 1;
+        self.here = self.rule_here();
+        if self.given > 1
+            && (self.given == 2 || self.here.frame_rule().is_none())
+            && self.state.found == Found::UnwindInfo
+            && !self.is_in_code()
+        {
+            self.lower_confidence();
+        }
+        let is_usual = self.state.found == Found::UnwindInfo && self.state.known == self.three();
+        if is_usual && self.way == Way::Short && !self.state.exact {
+            self.quick_until = MAX_FRAMES;
+        }
+        Some(self.frame())
+    }
+
+    /// The frame that the state stands at.
+    #[inline(always)]
+    fn frame(&self) -> RawFrame {
+        RawFrame {
+            pc: self.state.pc,
+            found: self.state.found,
+            image: self.here.image().unwrap_or(RawFrame::NO_IMAGE),
+        }
+    }
+
     /// Leaves the frame that the state stands at, by the rule that holds there.
     #[inline]
     fn step(&mut self) -> Result<(), WalkEnd> {
@@ -281,15 +311,14 @@ impl<M: Memory> Walk<'_, M> {
     fn leave_otherwise(&mut self) -> Result<(), WalkEnd> {
         let image = self.here.image();
         match self.here.rule() {
-            Rule::Frame { .. } if !self.takes_row() || self.is_without_row(image) => {
-                let usual = self.here.frame_rule().ok_or(WalkEnd::NoUnwindInfo)?;
+            Rule::Frame(usual) if !self.takes_row() || self.is_without_row(image) => {
                 self.leave_by_frame(usual)?;
-                self.state.uncertain &= match usual.fp() {
+                self.state.uncertain &= match usual.fp {
                     Some(_) => 0,
                     None => 1 << self.arch.fp(),
                 };
             }
-            Rule::Frame { .. } | Rule::Full => match self.leave_by_row(image) {
+            Rule::Frame(_) | Rule::Full => match self.leave_by_row(image) {
                 Err(Fault::UnknownRegister) if self.way != Way::Full => self.again_in_full()?,
                 Err(Fault::UnknownRegister) => self.lack()?,
                 Err(Fault::Bad) => return Err(WalkEnd::NoUnwindInfo),
@@ -297,11 +326,10 @@ impl<M: Memory> Walk<'_, M> {
                 Ok(Some(end)) => return Err(end),
                 Ok(None) => {}
             },
-            Rule::Guess { .. } if self.is_left_by_code(image)? => {}
-            Rule::Guess { base, .. } => {
-                let usual = self.here.guess().ok_or(WalkEnd::NoUnwindInfo)?;
+            Rule::Guess(_) if self.is_left_by_code(image)? => {}
+            Rule::Guess(usual) => {
                 self.leave_by_frame(usual).map_err(end_of_guess)?;
-                self.state.found = match base {
+                self.state.found = match usual.base {
                     Base::Sp => Found::LinkRegister,
                     Base::Fp => Found::FramePointer,
                 };
@@ -327,13 +355,8 @@ impl<M: Memory> Walk<'_, M> {
         match (self.way, self.here.frame_rule()) {
             (Way::Full, _) => true,
             (Way::Uncertain, Some(usual)) => {
-                let base = if usual.by_fp {
-                    self.state.fp
-                } else {
-                    self.state.sp
-                };
-                let cfa = base.wrapping_add(u64::from(usual.cfa) * 8);
-                usual.by_fp && self.state.uncertain & 1 << self.arch.fp() != 0
+                let cfa = self.state.cfa(usual);
+                usual.base == Base::Fp && self.state.uncertain & 1 << self.arch.fp() != 0
                     || self.state.called.is_some_and(|(called, _)| called == cfa)
             }
             _ => false,

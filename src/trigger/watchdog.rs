@@ -180,6 +180,7 @@ impl Observer {
         if beat.idle() {
             if !last.idle() {
                 observation.cpu = self.watched.cpu();
+                observation.own_delay = own.at(&self.own, now, observation.due);
             }
             return observation;
         }

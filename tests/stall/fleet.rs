@@ -234,7 +234,7 @@ fn interrupted(late: impl FnOnce(&mut Observation)) -> Vec<Decision> {
         observation.now += 50 * MS;
         observation.boot += 50 * MS;
         observation.due = observation.now;
-        observation.own_delay = Some(0);
+        (observation.own_delay, observation.delay) = (Some(0), Some(0));
         decisions.push(detector.observe(&observation).0);
     }
     late(&mut observation);
@@ -292,6 +292,29 @@ fn neither_had_a_process_that_was_stopped_or_held() {
         (observation.held, observation.traced) = (Held::Stopped, true);
     };
     assert_eq!(dropped(&interrupted(one_thread)), Some(Reason::Debugger));
+}
+
+#[test]
+fn a_process_that_is_short_of_cpu_neither_sleeps_nor_is_stopped() {
+    let late = |observation: &mut Observation| {
+        observation.due = observation.now + 50 * MS;
+        observation.now += 400 * MS;
+        // The second clock is read a moment after the first.
+        observation.boot += 400 * MS + 30;
+    };
+    let over = interrupted(|observation| {
+        late(observation);
+        observation.own_delay = Some(350 * MS);
+        observation.beat = observation.beat.ended();
+    });
+    assert_eq!(dropped(&over), Some(Reason::Late));
+    // The watchdog waits for the watched thread, which is ready to run: that is a stall.
+    let starved = interrupted(|observation| {
+        late(observation);
+        observation.delay = Some(390 * MS);
+    });
+    let is_stall = |decision: &Decision| matches!(decision, Decision::Stalled(_));
+    assert!(starved.iter().any(is_stall), "{starved:?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::kept::KeptSp;
 use crate::capture::registers::Arch;
-use crate::capture::rule::{Base, Rule};
+use crate::capture::rule::{Base, FrameRule, Rule};
 
 /// The state of a frame at one instruction. Offsets are counted from the CFA, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl FrameState {
 
     /// The frame that a rule describes, which holds in a function's body.
     pub(super) fn body(rule: Rule) -> Option<FrameState> {
-        let Rule::Frame { base, cfa, ra, fp } = rule else {
+        let Rule::Frame(FrameRule { base, cfa, ra, fp }) = rule else {
             return None;
         };
         let cfa = Some(i32::from(cfa) * 8);

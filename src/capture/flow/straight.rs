@@ -67,12 +67,11 @@ pub(crate) fn moves_with(
             continue;
         };
         match row(at) {
-            Some(Rule::Frame {
-                base: Base::Sp,
-                cfa,
-                ..
-            }) if i32::from(cfa) * 8 != sp => return false,
-            Some(Rule::Frame { base: Base::Sp, .. }) => {}
+            Some(Rule::Frame(frame)) if frame.base == Base::Sp => {
+                if i32::from(frame.cfa) * 8 != sp {
+                    return false;
+                }
+            }
             _ => return true,
         }
     }

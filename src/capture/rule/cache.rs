@@ -1,15 +1,26 @@
 //! Rules by address, as walks have learned them.
 
-use super::{Packed, Rule, RuleSource, UNCHANGED};
+use std::ops::Range;
 
-/// Rules by address: four ways a set, a set a cache line.
-///
-/// The key is an address of at most 48 bits with its image's index above (plus one; 0 for none),
-/// so that a hit needs no search for the image.
+use super::{FrameRule, Rule, RuleSource};
+
+/// Rules by address: four ways a set.
 #[derive(Debug)]
 pub(crate) struct RuleCache {
-    sets: Box<[Set]>,
+    slots: Box<[Slot; SLOTS]>,
     generation: u64,
+    tag: u64,
+}
+
+/// The rule of an address, with its image, so that a hit needs no search for that.
+#[derive(Debug, Clone, Copy, Default)]
+struct Slot {
+    address: u64,
+    word: u64,
+    image: u16,
+    /// The slot of the caller that was last found behind this one. It is read while the return address is still on its
+    /// way from the stack, and then compared with it.
+    caller: u16,
 }
 
 /// A rule as the cache keeps it, and its image; unpacked where it is not of the usual kind.
@@ -18,33 +29,16 @@ pub(crate) struct KnownRule {
     word: u64,
     /// Plus one; 0 for none.
     image: u32,
-}
-
-/// A frame whose caller is found from sp or fp and two words of the stack.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct FrameRule {
-    pub(crate) by_fp: bool,
-    pub(crate) cfa: u16,
-    ra: i16,
-    fp: i16,
-}
-
-impl FrameRule {
-    pub(crate) fn ra(self) -> Option<i16> {
-        Some(self.ra).filter(|words| *words != UNCHANGED)
-    }
-
-    pub(crate) fn fp(self) -> Option<i16> {
-        Some(self.fp).filter(|words| *words != UNCHANGED)
-    }
+    /// Its slot; any where it has none.
+    slot: u16,
 }
 
 impl KnownRule {
-    #[inline(always)]
-    pub(crate) fn new(rule: Packed, image: Option<u32>) -> KnownRule {
+    pub(crate) fn new(rule: Rule, image: Option<u32>) -> KnownRule {
         KnownRule {
-            word: rule.0,
+            word: rule.pack(),
             image: image.map_or(0, |image| image.saturating_add(1)),
+            slot: 0,
         }
     }
 
@@ -62,11 +56,9 @@ impl KnownRule {
     pub(crate) fn source(self) -> RuleSource {
         match self.rule() {
             _ if self.word & SOURCE == FRAMEHOP => RuleSource::Framehop,
-            Rule::Frame { .. } if self.word & SOURCE == INSTRUCTIONS => RuleSource::Instructions,
-            Rule::Frame { .. } | Rule::Full => RuleSource::Row,
-            Rule::Guess { .. } | Rule::LinkIn { .. } | Rule::KeptSp { .. } => {
-                RuleSource::Instructions
-            }
+            Rule::Frame(_) if self.word & SOURCE == INSTRUCTIONS => RuleSource::Instructions,
+            Rule::Frame(_) | Rule::Full => RuleSource::Row,
+            Rule::Guess(_) | Rule::LinkIn { .. } | Rule::KeptSp { .. } => RuleSource::Instructions,
             Rule::Signal => RuleSource::Signal,
             Rule::RestoredContext => RuleSource::JumpTarget,
             Rule::Root => RuleSource::Root,
@@ -74,28 +66,17 @@ impl KnownRule {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn frame_rule(self) -> Option<FrameRule> {
-        let offset = |word: u64| word as u16 as i16;
-        (self.word & 6 == 0).then(|| FrameRule {
-            by_fp: self.word & 1 != 0,
-            cfa: (self.word >> 16) as u16,
-            ra: offset(self.word >> 32),
-            fp: offset(self.word >> 48),
-        })
+        match self.rule() {
+            Rule::Frame(frame) => Some(frame),
+            _ => None,
+        }
     }
 
+    #[inline(always)]
     pub(crate) fn rule(self) -> Rule {
         Rule::unpack(self.word)
-    }
-
-    /// The rule of a guess, as it would be if it were certain.
-    pub(crate) fn guess(self) -> Option<FrameRule> {
-        let Rule::Guess { base, cfa, ra, fp } = self.rule() else {
-            return None;
-        };
-        let rule = Rule::Frame { base, cfa, ra, fp };
-        KnownRule::new(rule.packed(), self.image()).frame_rule()
     }
 
     #[inline]
@@ -104,82 +85,104 @@ impl KnownRule {
     }
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(align(64))]
-struct Set([(u64, u64); WAYS]);
-
 const WAYS: usize = 4;
 const SETS: usize = 2048;
-const ADDRESS: u64 = (1 << 48) - 1;
+const SLOTS: usize = SETS * WAYS;
 /// Bits of a rule's word that its kind does not use: where it is from in 3 and 4, its generation in 5 to 15.
 const FRAMEHOP: u64 = 1 << 3;
 const INSTRUCTIONS: u64 = 2 << 3;
 const SOURCE: u64 = 3 << 3;
 const GENERATION_SHIFT: u32 = 5;
-const GENERATION_BITS: u32 = 11;
-const TAG: u64 = ((1 << GENERATION_BITS) - 1) << GENERATION_SHIFT;
+/// Count of generations that are told apart; tag 0 is that of an empty slot.
+const GENERATIONS: u64 = (1 << 11) - 1;
+const TAG: u64 = GENERATIONS << GENERATION_SHIFT;
 
 impl RuleCache {
-    /// Room for 8192 rules in 128 KiB.
+    /// Room for 8192 rules in 192 KiB.
     pub(crate) fn new() -> RuleCache {
+        let slots = vec![Slot::default(); SLOTS].into_boxed_slice().try_into();
         RuleCache {
-            sets: vec![Set::default(); SETS].into_boxed_slice(),
+            slots: slots.unwrap_or_else(|_| Box::new([Slot::default(); SLOTS])),
             generation: 0,
+            tag: 0,
         }
     }
 
     /// Forgets rules that were learnt under another generation of images. Signal-safe.
     ///
-    /// Each rule carries the low bits of its generation; all are wiped when those wrap around.
+    /// Each rule carries the remainder of its generation; all are wiped when those come round.
     pub(crate) fn use_generation(&mut self, generation: u64) {
-        if self.generation >> GENERATION_BITS != generation >> GENERATION_BITS {
-            self.sets.fill(Set::default());
+        if self.generation / GENERATIONS != generation / GENERATIONS {
+            self.slots.fill(Slot::default());
         }
         self.generation = generation;
+        self.tag = (generation % GENERATIONS + 1) << GENERATION_SHIFT;
     }
 
-    /// The low bits of the generation, where a rule's word has room for them.
-    fn tag(&self) -> u64 {
-        (self.generation << GENERATION_SHIFT) & TAG
+    /// The rule and image of an address that the frame of another rule returns to. Signal-safe.
+    #[inline(always)]
+    pub(crate) fn caller(&mut self, callee: KnownRule, address: u64) -> Option<KnownRule> {
+        let mut slot = self.slots[usize::from(callee.slot) % SLOTS].caller;
+        if !self.is_in(slot, address) {
+            slot = self.other_caller(callee, address)?;
+        }
+        Some(self.known(slot))
+    }
+
+    #[inline(never)]
+    fn other_caller(&mut self, callee: KnownRule, address: u64) -> Option<u16> {
+        let slot = self.slot_of(address)?;
+        self.slots[usize::from(callee.slot) % SLOTS].caller = slot;
+        Some(slot)
     }
 
     /// The rule and image of an address. Signal-safe.
-    #[inline]
     pub(crate) fn get(&self, address: u64) -> Option<KnownRule> {
-        if address > ADDRESS {
-            return None;
-        }
-        let set = self.sets.get(set_of(address))?;
-        let tag = self.tag();
-        for &(key, word) in &set.0 {
-            if key & ADDRESS == address && word & TAG == tag && key != 0 {
-                return Some(KnownRule {
-                    word: word & !TAG,
-                    image: (key >> 48) as u32,
-                });
-            }
-        }
-        None
+        Some(self.known(self.slot_of(address)?))
+    }
+
+    fn slot_of(&self, address: u64) -> Option<u16> {
+        set_of(address)
+            .map(|slot| slot as u16)
+            .find(|slot| self.is_in(*slot, address))
+    }
+
+    #[inline(always)]
+    fn is_in(&self, slot: u16, address: u64) -> bool {
+        let slot = &self.slots[usize::from(slot) % SLOTS];
+        slot.address == address && slot.word & TAG == self.tag
+    }
+
+    #[inline(always)]
+    fn known(&self, slot: u16) -> KnownRule {
+        let Slot { word, image, .. } = self.slots[usize::from(slot) % SLOTS];
+        let image = image.into();
+        KnownRule { word, image, slot }
     }
 
     /// Keeps a rule, in place of the one that its set was given first. Signal-safe.
     pub(crate) fn insert(&mut self, address: u64, known: KnownRule) {
-        let tag = self.tag();
-        if address > ADDRESS || address == 0 || known.image > 0xffff {
+        let Ok(image) = known.image.try_into() else {
             return;
-        }
-        if let Some(set) = self.sets.get_mut(set_of(address)) {
-            let [first, second, third, _] = set.0;
-            let new = (u64::from(known.image) << 48 | address, known.word | tag);
-            set.0 = [new, first, second, third];
+        };
+        if let Some(ways) = self.slots.get_mut(set_of(address)) {
+            ways.rotate_right(1);
+            ways[0] = Slot {
+                address,
+                word: known.word & !TAG | self.tag,
+                image,
+                caller: 0,
+            };
         }
     }
 }
 
-/// Fibonacci hashing: neighbouring addresses go to different sets.
+/// The slots of an address's set, by Fibonacci hashing: neighbouring addresses go to different sets.
 #[inline]
-fn set_of(address: u64) -> usize {
-    (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SETS.trailing_zeros())) as usize
+fn set_of(address: u64) -> Range<usize> {
+    let set = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SETS.trailing_zeros());
+    let first = set as usize * WAYS;
+    first..first + WAYS
 }
 
 #[cfg(test)]
@@ -225,24 +228,21 @@ mod tests {
         let mut cache = RuleCache::new();
         cache.use_generation(1);
         for (rule, at) in rules.iter().zip(1u64..) {
-            cache.insert(at * 0x1234, KnownRule::new(rule.packed(), Some(at as u32)));
+            cache.insert(at * 0x1234, KnownRule::new(*rule, Some(at as u32)));
         }
         for (rule, at) in rules.iter().zip(1u64..) {
             let known = cache.get(at * 0x1234).unwrap();
             assert_eq!((known.rule(), known.image()), (*rule, Some(at as u32)));
-            assert_eq!(
-                known.frame_rule().is_some(),
-                matches!(rule, Rule::Frame { .. })
-            );
+            assert_eq!(known.frame_rule().is_some(), matches!(rule, Rule::Frame(_)));
         }
-        cache.insert(77, KnownRule::new(Rule::Full.packed(), None));
+        cache.insert(77, KnownRule::new(Rule::Full, None));
         assert_eq!(
             cache.get(77).map(|known| (known.rule(), known.image())),
             Some((Rule::Full, None))
         );
         assert_eq!(cache.get(78), None);
         assert_eq!(cache.get(u64::MAX), None);
-        for other in [2, 1 + (1 << GENERATION_BITS)] {
+        for other in [2, 1 + GENERATIONS] {
             cache.use_generation(other);
             assert_eq!(cache.get(77), None);
         }

@@ -18,7 +18,7 @@ impl<M: Memory> Walk<'_, M> {
     /// Returns true if the rule at the instruction where the walk begins is one of those (x86_64). At calls it may hold
     /// nevertheless.
     pub(super) fn is_constant_over_moves(&mut self, image: &LoadedImage, rule: Rule) -> bool {
-        let by_sp = matches!(rule, Rule::Frame { base: Base::Sp, .. });
+        let by_sp = matches!(rule, Rule::Frame(frame) if frame.base == Base::Sp);
         if !by_sp || !self.state.exact || self.arch != Arch::X86_64 {
             return false;
         }

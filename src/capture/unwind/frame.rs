@@ -3,46 +3,69 @@
 use super::{Walk, end_of};
 use crate::capture::loaded_image::LoadedImage;
 use crate::capture::memory::Memory;
-use crate::capture::registers::Arch;
-use crate::capture::rule::FrameRule;
-use crate::report::model::{Found, WalkEnd};
+use crate::capture::rule::{Base, FrameRule};
+use crate::report::model::{Found, RawFrame, WalkEnd};
 
 /// Most steps of a walk to a lower stack pointer, as at the entry of a coroutine, a grown stack or a handler on an
 /// alternate stack.
 const MAX_SWITCHES: u32 = 64;
 
 impl<M: Memory> Walk<'_, M> {
+    /// Leaves a frame that has a short rule for one that has one too, as most do. `None` if anything is unusual: the walk
+    /// then stands where it stood.
+    #[inline(always)]
+    pub(super) fn leave_quickly(&mut self) -> Option<RawFrame> {
+        let rule = self.here.frame_rule()?;
+        let cfa = self.state.cfa(rule);
+        let slot = |words: i16| cfa.wrapping_add_signed(i64::from(words) * 8);
+        let pc = self.memory.read(slot(rule.ra?)).ok()? & self.pointer_mask;
+        let fp = match rule.fp {
+            Some(words) => self.memory.read(slot(words)).ok()?,
+            None => self.state.fp,
+        };
+        if pc == 0 || cfa <= self.state.sp {
+            return None;
+        }
+        let here = self.unwinder.cache.caller(self.here, pc - 1)?;
+        here.frame_rule()?;
+        (self.state.pc, self.state.sp, self.state.fp) = (pc, cfa, fp);
+        self.here = here;
+        self.given += 1;
+        Some(self.frame())
+    }
+
     #[inline]
     pub(super) fn leave_by_frame(&mut self, rule: FrameRule) -> Result<(), WalkEnd> {
-        let (sp, fp) = (self.state.sp, self.state.fp);
-        let from = if rule.by_fp { fp } else { sp };
-        let cfa = from.wrapping_add(u64::from(rule.cfa) * 8);
+        let cfa = self.state.cfa(rule);
         let slot = |words: i16| cfa.wrapping_add_signed(i64::from(words) * 8);
-        let return_address = match rule.ra() {
+        let by_fp = rule.base == Base::Fp;
+        let return_address = match rule.ra {
             Some(words) => self.memory.read(slot(words)).map_err(end_of)?,
             None if self.state.exact => self.state.registers.lr(),
             // The link register of a frame that has made a call is not its own.
             None => return Err(WalkEnd::NoUnwindInfo),
         };
-        let known = self.state.known;
-        let mut saved = 0;
-        if let Some(words) = rule.fp() {
+        let by_own_fp = self.knows(self.arch.fp());
+        let mut known = self.state.known & self.three();
+        if let Some(words) = rule.fp {
             match self.memory.read(slot(words)) {
-                Ok(value) => (self.state.fp, saved) = (value, 1 << self.arch.fp()),
+                Ok(value) => {
+                    self.state.fp = value;
+                    known |= 1 << self.arch.fp();
+                }
                 // Popped already: the register has the caller's value.
-                Err(_) if self.state.exact && slot(words) < sp => {}
+                Err(_) if self.state.exact && slot(words) < self.state.sp => {}
                 Err(missing) => return Err(end_of(missing)),
             }
         }
-        self.check_advance(cfa, rule.by_fp)?;
+        self.check_advance(cfa, by_fp)?;
         // The frame pointer behind a guess may be another frame's.
-        let is_own = !rule.by_fp || known & 1 << self.arch.fp() != 0;
-        let found = match is_own {
-            true => Found::UnwindInfo,
-            false => Found::FramePointer,
+        let found = match by_fp && !by_own_fp {
+            true => Found::FramePointer,
+            false => Found::UnwindInfo,
         };
         self.arrive(return_address, cfa, found)?;
-        self.state.known = known & self.three() | saved;
+        self.state.known = known;
         Ok(())
     }
 
@@ -96,10 +119,7 @@ impl<M: Memory> Walk<'_, M> {
         sp: u64,
         found: Found,
     ) -> Result<(), WalkEnd> {
-        let pc = match self.arch {
-            Arch::X86_64 => return_address,
-            Arch::Arm64 => self.images.strip(return_address),
-        };
+        let pc = return_address & self.pointer_mask;
         if pc == 0 {
             return Err(self.end_at_null(found));
         }

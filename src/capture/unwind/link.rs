@@ -6,7 +6,7 @@
 
 use super::Walk;
 use crate::capture::memory::Memory;
-use crate::capture::rule::Rule;
+use crate::capture::rule::KnownRule;
 use crate::report::model::{Found, WalkEnd};
 
 impl<M: Memory> Walk<'_, M> {
@@ -56,10 +56,8 @@ impl<M: Memory> Walk<'_, M> {
             return true;
         }
         let first = self.unwinder.cache.get(self.initial.pc());
-        let is_bare = first.is_some_and(|first| match first.rule() {
-            Rule::Frame { ra, .. } => ra.is_none(),
-            _ => false,
-        });
+        let first = first.and_then(KnownRule::frame_rule);
+        let is_bare = first.is_some_and(|frame| frame.ra.is_none());
         self.exact && is_bare && by_link + 1 == left
     }
 }

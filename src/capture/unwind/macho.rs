@@ -186,7 +186,7 @@ impl<M: Memory> Walk<'_, M> {
 }
 
 fn is_by_fp(rule: Rule) -> bool {
-    matches!(rule, Rule::Frame { base: Base::Fp, .. })
+    matches!(rule, Rule::Frame(frame) if frame.base == Base::Fp)
 }
 
 #[cfg(test)]

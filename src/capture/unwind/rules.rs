@@ -10,7 +10,7 @@ impl<M: Memory> Walk<'_, M> {
     #[inline]
     pub(super) fn rule_here(&mut self) -> KnownRule {
         let address = self.state.lookup();
-        match self.unwinder.cache.get(address) {
+        match self.unwinder.cache.caller(self.here, address) {
             Some(known) => known,
             None => self.find_rule(address),
         }
@@ -39,7 +39,7 @@ impl<M: Memory> Walk<'_, M> {
             }
             None => (Rule::Nothing, RuleSource::Guess),
         };
-        let known = KnownRule::new(rule.packed(), index).from(source);
+        let known = KnownRule::new(rule, index).from(source);
         self.unwinder.cache.insert(address, known);
         known
     }

@@ -1,6 +1,7 @@
 //! The state of a walk: the registers of one frame, and which of them are known.
 
 use crate::capture::registers::Registers;
+use crate::capture::rule::{Base, FrameRule};
 use crate::report::model::Found;
 
 /// The state of a walk at one frame.
@@ -43,6 +44,16 @@ impl WalkState {
             exact,
             switches: 0,
         }
+    }
+
+    /// The CFA of a rule that holds here.
+    #[inline(always)]
+    pub(super) fn cfa(&self, rule: FrameRule) -> u64 {
+        let base = match rule.base {
+            Base::Sp => self.sp,
+            Base::Fp => self.fp,
+        };
+        base.wrapping_add(u64::from(rule.cfa) * 8)
     }
 
     /// All registers, the three that are kept apart among them.

@@ -72,7 +72,6 @@ impl Stopper {
     /// Stops `thread`, copies its registers and its stack, and lets it go.
     ///
     /// `known` is where the thread's own stack lies, if that is known for certain: a stack pointer
-    /// within it is copied from plainly and never past its end, any other by checked reads.
     /// within it is copied from plainly and never past its end, any other by checked reads. Signal-safe, except for the
     /// thread to be stopped.
     pub fn stop(

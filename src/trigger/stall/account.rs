@@ -8,14 +8,20 @@ use super::observation::{Held, Observation};
 use super::outcome::{Class, Reason, StallInfo};
 use crate::trigger::heartbeat::Beat;
 
+/// The clocks of an observation are read within so much time, nanoseconds; a sleep is longer.
+const BETWEEN_CLOCKS: u64 = 10_000_000;
+
+/// The growth of a count between two observations; 0 if one of them has not read it.
+fn grown(now: Option<u64>, then: Option<u64>) -> u64 {
+    now.zip(then)
+        .map_or(0, |(now, then)| now.saturating_sub(then))
+}
+
 impl Detector {
     /// Estimates the thread's use of the time between two turns, one of which was seen by the last observation and the
     /// other by this.
     pub(super) fn used(&self, observation: &Observation, interval: u64) -> TurnUse {
-        let delay = match (observation.delay, self.last.delay) {
-            (Some(now), Some(then)) => now.saturating_sub(then),
-            _ => 0,
-        };
+        let delay = grown(observation.delay, self.last.delay);
         let used = observation
             .cpu
             .saturating_sub(self.last.cpu)
@@ -40,43 +46,32 @@ impl Detector {
     ) {
         let late = now.saturating_sub(observation.due);
         let used = observation.cpu.saturating_sub(self.last.cpu);
-        let slept = observation
-            .boot
-            .saturating_sub(self.last.boot)
-            .saturating_sub(interval);
+        // The two clocks are read one after the other.
+        let slept = observation.boot.saturating_sub(self.last.boot);
+        let slept = slept.saturating_sub(interval.saturating_add(BETWEEN_CLOCKS));
+        let stopped = match observation.traced {
+            true => Reason::Debugger,
+            false => Reason::Background,
+        };
         let (lost, reason) =
             if observation.held == Held::Modal || self.asleep && episode.modal.is_some() {
                 (interval, Reason::Modal)
             } else if observation.held == Held::Stopped {
-                (
-                    interval,
-                    if observation.traced {
-                        Reason::Debugger
-                    } else {
-                        Reason::Background
-                    },
-                )
+                (interval, stopped)
             } else if observation.held == Held::Recorder {
                 (interval, Reason::Recorder)
             } else if late > self.timeout / 2 {
-                let own = match (observation.own_delay, self.last.own_delay) {
-                    (Some(now), Some(then)) => now.saturating_sub(then),
-                    _ => 0,
-                };
+                // A thread that is stopped is not ready to run: if one of the two was, the process was short of CPU.
+                let own = grown(observation.own_delay, self.last.own_delay);
+                let ready = own.max(grown(observation.delay, self.last.delay));
                 let used = if same { used } else { 0 };
-                if own >= late / 2 {
+                if ready >= late / 2 {
                     // Only the watchdog was late. A beat that stood still all the time is a freeze even
                     // so; of one that did not, it is unknown how long it did.
                     (if same { 0 } else { late.min(interval) }, Reason::Late)
                 } else {
                     // Time on the thread's own CPU clock is no sleep of the process.
-                    let lost = late.min(interval).saturating_sub(used);
-                    let reason = if observation.traced {
-                        Reason::Debugger
-                    } else {
-                        Reason::Background
-                    };
-                    (lost, reason)
+                    (late.min(interval).saturating_sub(used), stopped)
                 }
             } else {
                 (0, Reason::Late)
@@ -106,10 +101,7 @@ impl Detector {
             .cpu
             .max(self.last.cpu)
             .saturating_sub(episode.cpu);
-        let delay = match (observation.delay.or(self.last.delay), episode.delay) {
-            (Some(now), Some(then)) => now.saturating_sub(then),
-            _ => 0,
-        };
+        let delay = grown(observation.delay.or(self.last.delay), episode.delay);
         let class = if episode.launch {
             Class::Launch
         } else if cpu >= lasted / 2 || cpu > delay && cpu >= lasted / 3 {

@@ -142,11 +142,9 @@ impl Detector {
                 _ => now,
             };
             if episode.idle.is_none() {
-                self.count(&mut episode, observation, now, interval, true);
-            }
-            // A short rest does not break an episode of slow turns, unless it was the launch or the last
-            // turn was a quick one.
-            if episode.idle.is_none() {
+                self.count(&mut episode, observation, now, interval, steps == 0);
+                // A short rest does not break an episode of slow turns, unless it was the launch or the last
+                // turn was a quick one.
                 if now - episode.turn_from + tolerance < self.timeout {
                     return self.over(episode, observation, idle);
                 }
