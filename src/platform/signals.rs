@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::os::send;
-use super::{errno, process_id};
+use super::{errno, process_id, set_errno};
 
 /// The highest signal number that a handler can be kept for.
 const MAX_SIGNAL: usize = 64;
@@ -35,19 +35,15 @@ pub fn install(signals: &[i32], handler: Handler) -> Result<(), (i32, io::Error)
 }
 
 fn install_one(signal: i32, handler: Handler) -> io::Result<()> {
-    let failed = || io::Error::from_raw_os_error(errno());
     let place = slot(signal).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
-    let before = disposition(signal).ok_or_else(failed)?;
+    let before = exchange(signal, None)?;
     // Ours, where another handler has put it back: what is kept is what was before that.
     let is_kept = before.sa_sigaction == handler as usize
         || kept(signal).is_some_and(|kept| is_same(kept, &before));
     if !is_kept {
         place.store(Box::into_raw(Box::new(before)), Ordering::Release);
     }
-    match take_again(signal, handler) {
-        true => Ok(()),
-        false => Err(failed()),
-    }
+    take_again(signal, handler)
 }
 
 fn is_same(one: &libc::sigaction, other: &libc::sigaction) -> bool {
@@ -63,28 +59,44 @@ fn is_same(one: &libc::sigaction, other: &libc::sigaction) -> bool {
     same && one.sa_sigaction == other.sa_sigaction && one.sa_flags == other.sa_flags
 }
 
-/// Puts `handler` in place, whatever is there; `false` where that fails.
-///
-/// Signal-safe.
-pub fn take_again(signal: i32, handler: Handler) -> bool {
-    // SAFETY: the structure outlives the call.
-    unsafe { libc::sigaction(signal, &ours(handler), std::ptr::null_mut()) == 0 }
+/// Puts `handler` in place, whatever is there. Signal-safe.
+pub fn take_again(signal: i32, handler: Handler) -> io::Result<()> {
+    // NODEFER: a crash inside our own handler must come to us, not end the process unseen.
+    let flags = libc::SA_ONSTACK | libc::SA_NODEFER;
+    // Everything that is not a fault waits until the report is written.
+    exchange(signal, Some(&action(handler as usize, flags, &FAULTS))).map(drop)
 }
 
-fn ours(handler: Handler) -> libc::sigaction {
+/// An action by a function that takes three arguments: it masks all signals but `open`. Signal-safe.
+pub fn action(handler: usize, flags: i32, open: &[i32]) -> libc::sigaction {
     // SAFETY: the structure is zeroed, which is valid for it, and outlives the calls.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = handler as usize;
-        // NODEFER: a crash inside our own handler must come to us, not end the process unseen.
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
-        // Everything that is not a fault waits until the report is written.
+        action.sa_sigaction = handler;
+        action.sa_flags = libc::SA_SIGINFO | flags;
         libc::sigfillset(&mut action.sa_mask);
-        for fault in FAULTS {
-            libc::sigdelset(&mut action.sa_mask, fault);
+        for &signal in open {
+            libc::sigdelset(&mut action.sa_mask, signal);
         }
         action
     }
+}
+
+/// Gives `signal` this action, where there is one, and returns the one before. errno stays. Signal-safe.
+pub fn exchange(signal: i32, action: Option<&libc::sigaction>) -> io::Result<libc::sigaction> {
+    let kept = errno();
+    let mut before = MaybeUninit::<libc::sigaction>::uninit();
+    let action = action.map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: the structures outlive the call, which fills in the one before when it returns 0. What handler is put in
+    // place is up to those who call this: ours keep to the rules of handlers.
+    let result = unsafe {
+        match libc::sigaction(signal, action, before.as_mut_ptr()) {
+            0 => Ok(before.assume_init()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    set_errno(kept);
+    result
 }
 
 /// The signals that a fault or an abort raises: these are never masked by us.
@@ -105,10 +117,7 @@ pub const FAULTS: [i32; 7] = [
 /// Signal-safe.
 pub fn restore(signal: i32) {
     match kept(signal) {
-        // SAFETY: an action that was in place before.
-        Some(action) => unsafe {
-            libc::sigaction(signal, action, std::ptr::null_mut());
-        },
+        Some(action) => drop(exchange(signal, Some(action))),
         None => set_default(signal),
     }
 }
@@ -117,11 +126,9 @@ pub fn restore(signal: i32) {
 ///
 /// Signal-safe.
 pub fn set_default(signal: i32) {
-    // SAFETY: an all-zero action is SIG_DFL without flags, and outlives the call.
-    unsafe {
-        let action: libc::sigaction = std::mem::zeroed();
-        libc::sigaction(signal, &action, std::ptr::null_mut());
-    }
+    // SAFETY: an all-zero action is SIG_DFL without flags.
+    let default = unsafe { std::mem::zeroed() };
+    let _ = exchange(signal, Some(&default));
 }
 
 /// Puts back the handler of `signal` before, but only if `handler` is still the one in place: a
@@ -138,12 +145,12 @@ pub fn restore_if_ours(signal: i32, handler: Handler) {
 ///
 /// Signal-safe.
 pub fn is_in_place(signal: i32, handler: Handler) -> bool {
-    disposition(signal).is_some_and(|now| now.sa_sigaction == handler as usize)
+    disposition(signal) == Some(handler as usize)
 }
 
 /// Returns true if `signal` has the default action. Signal-safe.
 pub fn is_default(signal: i32) -> bool {
-    disposition(signal).is_none_or(|now| now.sa_sigaction == libc::SIG_DFL)
+    disposition(signal).is_none_or(|now| now == libc::SIG_DFL)
 }
 
 fn slot(signal: i32) -> Option<&'static AtomicPtr<libc::sigaction>> {
@@ -200,7 +207,7 @@ pub unsafe fn call_previous(signal: i32, info: *mut libc::siginfo_t, context: *m
     if is_last {
         set_default(signal);
     }
-    let now = disposition(signal).map(|now| now.sa_sigaction);
+    let now = disposition(signal);
     // SAFETY: the kernel would call the same function with the same arguments; which of the two
     // types it has depends on SA_SIGINFO (sigaction(2)).
     unsafe {
@@ -212,7 +219,7 @@ pub unsafe fn call_previous(signal: i32, info: *mut libc::siginfo_t, context: *m
     }
     // SAFETY: the caller vouches for `info`.
     let dies = is_last && unsafe { comes_again(signal, info) };
-    !dies && disposition(signal).map(|then| then.sa_sigaction) == now
+    !dies && disposition(signal) == now
 }
 
 /// Returns true if `signal` with these facts is a fault, which comes again by itself when its handler returns. A signal
@@ -311,14 +318,9 @@ pub unsafe fn room_left(context: *const c_void) -> usize {
         .unwrap_or(usize::MAX)
 }
 
-/// The present disposition of `signal`. Signal-safe.
-fn disposition(signal: i32) -> Option<libc::sigaction> {
-    let mut now = MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: the structure outlives the call, which fills it in when it returns 0.
-    unsafe {
-        (libc::sigaction(signal, std::ptr::null(), now.as_mut_ptr()) == 0)
-            .then(|| now.assume_init())
-    }
+/// The handler of `signal` as it is now; `None` where a sandbox denies the look. Signal-safe.
+pub fn disposition(signal: i32) -> Option<usize> {
+    exchange(signal, None).ok().map(|now| now.sa_sigaction)
 }
 
 /// The facts of a signal, from the kernel's `siginfo_t`.

@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use parts::CrashReport;
 
 use super::work::Work;
-use super::{Facts, Helper, Recording};
+use super::{Facts, Helper, Recording, Stamp};
 use crate::capture::CaptureLimits;
 use crate::platform::folder::Folder;
 use crate::report::{EventKind, RawFrame};
 use crate::store::{Name, PARTIAL, WHOLE, launch};
-use crate::trigger::crash::{CrashWriter, Crashed, Stamp};
+use crate::trigger::crash::{CrashWriter, Crashed};
 use crate::trigger::terminate;
 
 /// Everything that a crash report needs, made at install.
@@ -36,6 +36,8 @@ struct CrashWork {
     /// Memory for the frames of a throw.
     thrown: Box<[RawFrame]>,
     recording: Option<Recording>,
+    /// That of the last report.
+    stamp: Stamp,
 }
 
 // SAFETY: `work` is only entered by the one thread that the crash trigger lets in by compare-and-swap.
@@ -55,6 +57,7 @@ impl CrashRecorder {
             work: Work::new(limits, facts.threads)?,
             thrown: vec![RawFrame::default(); terminate::STACK].into_boxed_slice(),
             recording: None,
+            stamp: Stamp::default(),
         };
         Ok(CrashRecorder {
             facts,
@@ -98,16 +101,18 @@ fn write(crashed: &Crashed) {
     // SAFETY: there is one such thread, once.
     let work = unsafe { &mut *recorder.work.get() };
     // A recording of another crash was not to be finished.
-    work.recording = None;
+    (work.recording, work.stamp) = (None, Stamp::fresh());
     CrashReport::new(recorder, work, crashed).write();
 }
 
-/// Takes the report of this stamp back: the process lives on. Signal-safe.
-fn retract(stamp: Stamp) {
+/// Takes the last report back: the process lives on. Signal-safe; called while nothing is written.
+fn retract() {
     // SAFETY: as in `write`.
     let Some(recorder) = (unsafe { RECORDER.load(Ordering::Acquire).as_ref() }) else {
         return;
     };
+    // SAFETY: the crash trigger lets in one thread, to write or to take back.
+    let stamp = unsafe { (*recorder.work.get()).stamp };
     launch::goes_on(&recorder.folder);
     for kind in [EventKind::Crash, EventKind::Panic, EventKind::Exception] {
         for ending in [WHOLE, PARTIAL] {

@@ -29,7 +29,7 @@ pub(crate) use helper::{Helper, TERMINATE};
 pub(crate) use live::LiveRecorder;
 pub use live::Threads;
 pub(crate) use load::LoadRecorder;
-pub(crate) use recording::Recording;
+pub(crate) use recording::{Recording, Stamp};
 pub(crate) use stall::StallRecorder;
 use threads::ThreadList;
 pub(crate) use work::Shared;

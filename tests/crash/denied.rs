@@ -158,11 +158,13 @@ pub fn role(role: &str, folder: &Path) -> bool {
                     _ => deny_all(&[&OPEN, &MEMORY, &SIGNAL, &RENAME]),
                 }
                 assert_eq!(may_open(), ["memory", "signal"].contains(&what));
-                // The other thread gets a signal for its stack.
+                // Each other thread, the recorder's own too, gets a signal for its stack.
                 let stacks = monitor.stacks(Threads::All).unwrap();
-                let others = stacks.split("\n\n").skip(1);
-                let deep = others.filter(|stack| stack.lines().count() > 5);
-                assert!(deep.count() >= 2, "{stacks}");
+                let mut others = stacks.split("\n\n").skip(1);
+                assert!(
+                    others.clone().count() == 2 && others.all(|stack| stack.lines().count() > 5),
+                    "{stacks}"
+                );
                 outer(Way::Null);
             });
         }

@@ -82,6 +82,10 @@ impl Drop for Retained {
     }
 }
 
+/// Longest path, with its end (sys/syslimits.h).
+const PATH_MAX: usize = 1024;
+/// Largest size of load commands that is believed: those of frameworks take some 10 KiB.
+const MOST_COMMANDS: usize = 1 << 20;
 /// `MH_DYLIB_IN_CACHE` (mach-o/loader.h): in the shared cache, never unloaded.
 const IN_CACHE: u32 = 0x8000_0000;
 
@@ -141,12 +145,10 @@ pub fn loader_counts() -> (u64, u64) {
 fn image(index: u32, known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Option<ImageFacts> {
     // SAFETY: dyld answers null for an index without an image.
     let (name, first) = unsafe { (_dyld_get_image_name(index), _dyld_get_image_header(index)) };
-    if name.is_null() || first.is_null() {
-        return None;
-    }
-    // SAFETY: dyld's own string.
-    let name = unsafe { CStr::from_ptr(name) };
-    // Held before anything of it is read: from here on it cannot be unloaded.
+    // Another thread may unload it before it is held below: checked reads alone.
+    let mut text = [0; PATH_MAX];
+    let read = memory::read(name as u64, &mut text);
+    let name = CStr::from_bytes_until_nul(text.get(..read)?).ok()?;
     // SAFETY: a C string; RTLD_NOLOAD loads nothing.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
     // The list may have moved before that.
@@ -159,18 +161,11 @@ fn image(index: u32, known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Option<ImageF
     if header != first {
         return None;
     }
-    // SAFETY: a Mach-O header that dyld has loaded, followed by its load commands; held by the
-    // handle, or never unloaded (the executable and the shared cache).
-    let commands = unsafe {
-        let size = size_of::<macho::MachHeader64<LittleEndian>>();
-        let length = std::ptr::read_unaligned(header.add(20).cast::<u32>());
-        std::slice::from_raw_parts(header, size + length as usize)
-    };
     let Parsed {
         mut facts,
         text,
         starts,
-    } = parse(commands)?;
+    } = parse(&commands(header as u64)?)?;
     facts.name = name.to_string_lossy().into_owned();
     facts.slide = slide;
     let known = known(slide.wrapping_add(facts.svma.start), &facts.id);
@@ -194,6 +189,19 @@ fn image(index: u32, known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Option<ImageF
         });
     }
     Some(facts)
+}
+
+/// Reads a header and its load commands. Where no handle holds the image, it may go meanwhile.
+fn commands(header: u64) -> Option<Vec<u8>> {
+    const LENGTH: usize = size_of::<macho::MachHeader64<LittleEndian>>();
+    const SIZE_OF_COMMANDS: u64 = 20;
+    let mut size = [0; 4];
+    if memory::read(header.wrapping_add(SIZE_OF_COMMANDS), &mut size) < size.len() {
+        return None;
+    }
+    let size = u32::from_le_bytes(size) as usize;
+    let mut bytes = vec![0; LENGTH + (size <= MOST_COMMANDS).then_some(size)?];
+    (memory::read(header, &mut bytes) == bytes.len()).then_some(bytes)
 }
 
 /// A header's facts, as far as it states them.

@@ -95,7 +95,7 @@ impl<'a> CrashReport<'a> {
     fn open(&mut self) {
         let kind = self.cause.insert(Cause::of(self.crashed)).kind();
         let CrashRecorder { facts, folder, .. } = self.recorder;
-        let (buffers, stamp) = (&mut self.work.work.buffers, self.crashed.stamp);
+        let (buffers, stamp) = (&mut self.work.work.buffers, self.work.stamp);
         launch::crashes(folder, kind == EventKind::Panic);
         // A sandbox may answer by a fault.
         if !std::mem::replace(&mut self.has_tried, true) {
@@ -143,6 +143,7 @@ impl<'a> CrashReport<'a> {
             work,
             thrown: frames,
             recording: Some(recording),
+            ..
         } = &mut *self.work
         else {
             return;

@@ -20,7 +20,6 @@ use crate::report::{
     Sink, SinkError, StallEndView,
 };
 use crate::store::{Name, PARTIAL, WHOLE, fresh_id};
-use crate::trigger::crash::Stamp;
 use crate::trigger::loss::{self, LOSSES, LossReason};
 use crate::vitals::GAUGES;
 
@@ -32,6 +31,23 @@ impl Sink for &file::File {
 
 /// The `cut` of a report whose sections did not all get through.
 const DISK_FULL: &str = "the disk took no more";
+
+/// The time and id of a report: nanoseconds since the Unix epoch when it was begun, and what no other has.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Stamp {
+    pub time: u64,
+    pub id: [u8; 16],
+}
+
+impl Stamp {
+    /// A new one. Signal-safe.
+    pub fn fresh() -> Stamp {
+        Stamp {
+            time: clock::realtime(),
+            id: fresh_id(),
+        }
+    }
+}
 
 /// One report while it is written.
 #[derive(Debug)]
@@ -67,10 +83,7 @@ impl Recording {
         event: &EventView<'_>,
         buffers: &mut ReportBuffers,
     ) -> Result<Recording, i32> {
-        let stamp = Stamp {
-            time: clock::realtime(),
-            id: fresh_id(),
-        };
+        let stamp = Stamp::fresh();
         let begun = Recording::begin_as(folder, Folder::create, facts, event.kind, buffers, stamp);
         let mut recording = begun.inspect_err(|_| LOSSES.count(LossReason::Unwritten))?;
         recording.names = facts.names.then(Names::default);

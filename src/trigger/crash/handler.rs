@@ -6,90 +6,26 @@
 //! would have without us.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
+use super::install::installed;
 use super::life;
-use super::part;
 use super::previous::ROOM_FOR_ANOTHER;
-use super::state::{
-    self, Arrived, CrashOwner, CrashStage, DEALS_WITH_IT, FIRST_SIGNAL, LEAVE_TO_DEBUGGER,
-    SALVAGE_STACK, STACK, STATE, WRITER,
-};
-use super::waiting::{self, Waited};
-use super::writing::write;
-use super::{Crash, CrashWriter, witness};
+use super::state::{self, CrashOwner, CrashStage, DEALS_WITH_IT, STATE};
+use super::waiting;
+use super::writing::{self, write};
 use crate::capture::Registers;
 use crate::platform::signals::{self, Previous, SignalFacts};
-use crate::platform::stacks::{self, CrashStack};
-use crate::platform::{Thread, context, errno, is_debugged, process_id, provide_stacks, set_errno};
+use crate::platform::{Thread, context, errno, is_debugged, process_id, set_errno};
 
-/// The handler's own needs: unwinding, formatting and a section's making, in debug builds too.
-const CRASH_STACK: usize = 512 << 10;
-/// For signals that come while a report is written, and for closing it then.
-const SALVAGE_STACK_SIZE: usize = 128 << 10;
-/// Size of the alternate stack that the installing thread is given if it has none or a smaller one.
-const ALTERNATE_STACK: usize = 64 << 10;
-/// Taking the handlers back waits so many steps at most for a report that is being written.
-const WAIT_STEPS: u32 = 500;
-/// Nanoseconds.
-const WAIT_STEP: i64 = 10_000_000;
-
-/// Installs the handlers. `writer` is called by the dying thread, once for the process.
-pub(crate) fn install(
-    crash: &Crash,
-    writer: &'static CrashWriter,
-) -> Result<(), (Option<i32>, std::io::Error)> {
-    for (place, size) in [(&STACK, CRASH_STACK), (&SALVAGE_STACK, SALVAGE_STACK_SIZE)] {
-        if place.load(Ordering::Acquire).is_null() {
-            let stack = CrashStack::new(size).map_err(|error| (None, error))?;
-            place.store(Box::into_raw(Box::new(stack)), Ordering::Release);
-        }
-    }
-    stacks::ensure_alternate_stack(ALTERNATE_STACK, ALTERNATE_STACK)
-        .map_err(|error| (None, error))?;
-    provide_stacks();
-    LEAVE_TO_DEBUGGER.store(!crash.debugged, Ordering::Relaxed);
-    WRITER.store(std::ptr::from_ref(writer).cast_mut(), Ordering::Release);
-    STATE.install(process_id());
-    signals::install(crash.signals(), handle).map_err(|(signal, error)| {
-        let _ = STATE.uninstall(state::now());
-        (Some(signal), error)
-    })?;
-    // Without the ports, crashes still come as signals.
-    #[cfg(target_vendor = "apple")]
-    super::mach::install();
-    Ok(())
-}
-
-/// Takes the handlers back; one that was replaced since stays so, and passes on to
-/// what was there before us. Where another thread is writing a report just now, waits for it.
-///
-/// `true` when no handler can look any more at what the writer needs.
-pub(crate) fn uninstall(crash: &Crash) -> bool {
-    life::ends_in_order();
-    let here = CrashOwner::current();
-    for _ in 0..WAIT_STEPS {
-        match state::now().state {
-            CrashStage::Writing(owner) | CrashStage::Retracting(owner) if owner != here => {
-                signals::pause(WAIT_STEP);
-            }
-            _ => break,
-        }
-    }
-    #[cfg(target_vendor = "apple")]
-    super::mach::uninstall();
-    for &signal in crash.signals() {
-        signals::restore_if_ours(signal, handle);
-    }
-    life::ends_in_order();
-    STATE.uninstall(state::now()).is_some()
-}
-
-/// The reported signals whose handler is not ours any more.
-pub(crate) fn replaced(crash: &Crash) -> Vec<i32> {
-    let all = crash.signals().iter().copied();
-    all.filter(|&signal| !signals::is_in_place(signal, handle))
-        .collect()
+/// A signal, as the kernel gave it to the handler.
+#[derive(Clone, Copy)]
+pub(super) struct Arrived {
+    pub signal: i32,
+    pub info: *mut libc::siginfo_t,
+    pub frame: *mut c_void,
+    /// Address of the handler's frame on its stack.
+    pub here: usize,
 }
 
 /// Disposition of a signal after the report.
@@ -117,11 +53,11 @@ pub(super) extern "C-unwind" fn handle(
         info,
         frame,
         here: &raw const marker as usize,
-        handler: handle,
     };
+    let ours = installed();
     // SAFETY: info and context are what the kernel gave for this signal.
     unsafe {
-        let then = match is_ring(arrived.here) {
+        let then = match ours.is_some_and(|ours| ours.is_ring(arrived.here)) {
             true => Then::Default,
             false => arrived.report(),
         };
@@ -135,32 +71,15 @@ pub(super) extern "C-unwind" fn handle(
             }
         }
     }
-    RING.store(0, Ordering::Relaxed);
+    ours.inspect(|ours| ours.leaves_chain());
     set_errno(errno);
-}
-
-/// Handlers that are called within each other: where on its stack the last one stands, and in the lowest 8 bits how
-/// many there are. Threads that crash at once begin the count anew.
-static RING: AtomicUsize = AtomicUsize::new(0);
-/// More than any chain of handlers has: they call each other in a ring.
-const MOST_IN_CHAIN: usize = 32;
-/// Bytes of stack that a handler of a chain takes at most.
-const NEAR: usize = 64 << 10;
-
-/// Returns true if handlers call each other without end: one that was there before, or came over ours, passes on to us.
-fn is_ring(here: usize) -> bool {
-    let last = RING.load(Ordering::Relaxed);
-    let is_within = (1..NEAR).contains(&(last >> 8).saturating_sub(here));
-    let count = if is_within { (last & 0xff) + 1 } else { 1 };
-    RING.store(here << 8 | count, Ordering::Relaxed);
-    count > MOST_IN_CHAIN
 }
 
 impl Arrived {
     /// # Safety
     /// - All fields are what the kernel gave the handler for the signal.
     unsafe fn report(&self) -> Then {
-        if state::now().state == CrashStage::Off {
+        if state::now().stage == CrashStage::Off {
             return Then::Previous;
         }
         let thread = Thread::current();
@@ -180,19 +99,23 @@ impl Arrived {
             // The process does not die of it.
             return Then::Nothing;
         }
-        if LEAVE_TO_DEBUGGER.load(Ordering::Relaxed) && is_debugged() {
+        let leaves = installed().is_some_and(|ours| ours.leave_to_debugger.load(Ordering::Relaxed));
+        if leaves && is_debugged() {
             return Then::Previous;
         }
-        let is_nudge = part::is_nudge(&facts, thread);
-        if is_nudge && state::now().state != CrashStage::Writing(here) {
-            // It has come too late.
-            return Then::Nothing;
-        }
+        let is_nudge = writing::is_nudge(&facts, thread);
         let mut then = Then::Previous;
         // A few rounds: a report that is waited for may turn out to be about no death.
         for _ in 0..8 {
             let seen = state::now();
-            match seen.state {
+            let is_mine = seen.owner == here;
+            match seen.stage {
+                CrashStage::Writing if is_mine => {
+                    // SAFETY: the caller vouches for what arrived, and this thread is writing.
+                    return unsafe { self.crashed_while_writing(&facts, is_nudge) };
+                }
+                // It has come too late.
+                _ if is_nudge => return Then::Nothing,
                 CrashStage::Off => return Then::Previous,
                 CrashStage::Idle => {
                     if before == Previous::Handler
@@ -209,40 +132,32 @@ impl Arrived {
                         then = Then::Decided;
                         continue;
                     }
-                    if STATE.claim(seen, here).is_some() {
+                    if STATE.claim(seen, here, self.signal).is_some() {
                         // SAFETY: the caller vouches for what arrived, and this thread is writing.
                         unsafe { self.write(thread, facts) };
                         return then;
                     }
                 }
-                CrashStage::Writing(owner) if owner == here => {
-                    // SAFETY: the caller vouches for what arrived, and this thread is writing.
-                    return unsafe { self.crashed_while_writing(&facts, is_nudge) };
-                }
-                CrashStage::Retracting(owner) if owner == here => return Then::Default,
+                CrashStage::Retracting if is_mine => return Then::Default,
                 // One death, one report: this one follows of it (Rust aborts after a stack overflow).
-                CrashStage::Dying(owner) if owner == here => return Then::Previous,
-                CrashStage::Asking(owner) if owner == here && life::is_in_handler(self.here) => {
+                CrashStage::Dying if is_mine => return Then::Previous,
+                CrashStage::Asking if is_mine && life::is_in_handler(self.here) => {
                     return Then::Previous;
                 }
                 // The first process of a container dies of what abort(3) does after its signal.
-                CrashStage::Answered(owner) if owner == here && self.follows_an_abort() => {
+                CrashStage::Answered if is_mine && self.follows_an_abort() => {
                     return Then::Previous;
                 }
-                CrashStage::Answered(_) => drop(life::goes_on(seen)),
-                CrashStage::Asking(owner) if owner == here => drop(life::goes_on(seen)),
+                CrashStage::Answered => life::goes_on(seen),
+                CrashStage::Asking if is_mine => life::goes_on(seen),
                 _ => {
                     // Another thread is at it, and the process will die of that: wait for it.
                     // SAFETY: the caller vouches for what arrived.
                     unsafe { self.note(thread) };
-                    let waited = waiting::for_the_end_of(seen);
-                    if !matches!(state::now().state, CrashStage::Writing(_)) {
-                        witness::leave(thread);
-                    }
-                    match waited {
-                        Waited::Over => {}
-                        Waited::LivesOn(seen) => drop(life::goes_on(seen)),
-                        Waited::TooLong => return Then::Previous,
+                    let is_over = waiting::for_the_end_of(seen);
+                    waiting::leave(thread);
+                    if !is_over {
+                        return Then::Previous;
                     }
                 }
             }
@@ -267,12 +182,11 @@ impl Arrived {
     #[inline(never)]
     unsafe fn note(&self, thread: Thread) {
         // SAFETY: the caller vouches for the context.
-        let registers = unsafe { context::registers(self.frame.cast()) };
-        witness::note(thread, Registers::native(registers));
+        waiting::note(thread, &unsafe { context::registers(self.frame.cast()) });
     }
 
     fn follows_an_abort(&self) -> bool {
-        let first = FIRST_SIGNAL.load(Ordering::Acquire) as i32;
+        let first = STATE.signal();
         first == libc::SIGABRT && self.signal != first && signals::is_first_process()
     }
 
@@ -294,7 +208,7 @@ impl Arrived {
             return Then::Nothing;
         }
         // SAFETY: the caller vouches for the context.
-        match unsafe { part::cut_off(self.frame, is_nudge) } {
+        match unsafe { writing::cut_off(self.frame, is_nudge) } {
             true => Then::Nothing,
             false => Then::Default,
         }

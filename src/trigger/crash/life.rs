@@ -1,13 +1,9 @@
 //! Signs that a process lives on after a crash that was reported: then the report is taken back.
 
-use std::sync::atomic::Ordering;
-
-use super::Stamp;
+use super::install::installed;
+use super::state::{self, CrashOwner, CrashStage, STATE, SeenState};
 #[cfg(target_os = "linux")]
-use super::part::PartWatch;
-use super::state::{
-    self, CrashOwner, CrashStage, FIRST_SIGNAL, HERE, STACK, STATE, SeenState, WRITER,
-};
+use super::writing::PartWatch;
 use crate::platform::gauge::Blocked;
 
 /// A handler of ours so near below another on the stack was called while that one ran.
@@ -22,11 +18,13 @@ const RUNS_ON: u64 = 10_000_000_000;
 /// Returns true if the owner's code that stands at `sp` on its stack runs within the handler that it has called.
 /// Signal-safe.
 pub(super) fn is_in_handler(sp: usize) -> bool {
-    let here = HERE.load(Ordering::Acquire);
-    // SAFETY: only `install` stores here, references that live for ever.
-    let stack = unsafe { STACK.load(Ordering::Acquire).as_ref() };
-    let is_below = (1..NEAR).contains(&here.saturating_sub(sp));
-    is_below || stack.is_some_and(|stack| stack.contains(sp))
+    let is_below = (1..NEAR).contains(&(STATE.handler() as usize).saturating_sub(sp));
+    is_below || installed().is_some_and(|ours| ours.stack.contains(sp))
+}
+
+/// Returns true if the owner called its previous handler on the stack on which reports are written. Signal-safe.
+pub(super) fn is_on_our_stack() -> bool {
+    STATE.handler() & 1 == 1
 }
 
 /// Returns true if the owner has left the handler that it has called; `None` where it runs, or cannot be looked at.
@@ -39,39 +37,32 @@ pub(super) fn has_left(owner: CrashOwner) -> Option<bool> {
     Blocked::of(thread).map(|at| !is_in_handler(at.sp as usize))
 }
 
-/// The process lives on after what was reported. `false` where another thread has noticed first. Signal-safe.
-pub(super) fn goes_on(seen: SeenState) -> bool {
+/// The process lives on after what was reported. Signal-safe.
+pub(super) fn goes_on(seen: SeenState) {
     let retract = || {
         // A process that is to end, and has a handler for that, will.
-        if FIRST_SIGNAL.load(Ordering::Acquire) == libc::SIGTERM as u32 {
-            return;
-        }
-        // SAFETY: only `install` stores here, references that live for ever.
-        if let Some(writer) = unsafe { WRITER.load(Ordering::Acquire).as_ref() } {
-            (writer.retract)(Stamp::last());
+        if let Some(ours) = installed().filter(|_| STATE.signal() != libc::SIGTERM) {
+            (ours.writer.retract)();
         }
     };
-    let goes_on = STATE
-        .survives(seen, CrashOwner::current(), retract)
-        .is_some();
+    let _survives = STATE.survives(seen, CrashOwner::current(), retract);
     #[cfg(target_vendor = "apple")]
-    if goes_on {
+    if _survives.is_some() {
         crate::platform::exceptions::install_again();
     }
-    goes_on
 }
 
 /// The app ends in order, or takes us out: what it was asked about before was no death. Signal-safe.
 pub(crate) fn ends_in_order() {
     let marker = 0u8;
     let seen = state::now();
-    let is_over = match seen.state {
-        CrashStage::Answered(_) => true,
+    let is_over = match seen.stage {
+        CrashStage::Answered => true,
         // A handler may exit.
-        CrashStage::Asking(owner) if owner == CrashOwner::current() => {
+        CrashStage::Asking if seen.owner == CrashOwner::current() => {
             !is_in_handler(&raw const marker as usize)
         }
-        CrashStage::Asking(owner) => has_left(owner) != Some(false),
+        CrashStage::Asking => has_left(seen.owner) != Some(false),
         _ => false,
     };
     if is_over {
@@ -92,16 +83,16 @@ impl LifeWatch {
     /// where there is no crash.
     pub fn look(&mut self, now: u64) -> Option<u64> {
         let seen = state::now();
-        let left = match seen.state {
+        let left = match seen.stage {
             CrashStage::Off | CrashStage::Idle => {
                 self.since = None;
                 return None;
             }
-            CrashStage::Answered(_) => Some(true),
-            CrashStage::Asking(owner) => has_left(owner),
+            CrashStage::Answered => Some(true),
+            CrashStage::Asking => has_left(seen.owner),
             #[cfg(target_os = "linux")]
-            CrashStage::Writing(owner) => {
-                self.part.look(owner.thread(), now);
+            CrashStage::Writing => {
+                self.part.look(seen.owner.thread(), now);
                 return Some(POLL);
             }
             _ => return Some(POLL),

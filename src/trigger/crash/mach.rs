@@ -1,9 +1,15 @@
 //! Crashes that come as Mach exceptions: the thread that faulted stands still, and another writes.
 
-use super::state::{self, CrashOwner, CrashStage};
-use super::{life, writing};
+use std::sync::atomic::Ordering;
+
+use super::install::installed;
+use super::life;
+use super::state::{self, CrashOwner, CrashStage, DEALS_WITH_IT, STATE};
+use super::writing::write;
 use crate::capture::Registers;
 use crate::platform::exceptions::{self, MachException, Server};
+use crate::platform::is_debugged;
+use crate::platform::signals::{self, Previous};
 
 /// Takes the exception ports.
 pub(super) fn install() {
@@ -15,18 +21,36 @@ pub(super) fn uninstall() {
     exceptions::uninstall();
 }
 
+/// Writes the report of the thread, which stands still, on the calling one. `false` where it is left to the signal that
+/// follows.
 fn report(exception: &MachException) -> bool {
     let Some(registers) = exception.registers() else {
         return false;
     };
     let (thread, signal) = (exception.thread, exception.signal());
+    let seen = state::now();
+    if seen.stage == CrashStage::Answered {
+        life::goes_on(seen);
+    }
+    let seen = state::now();
+    let handled =
+        signals::previous(signal.number) == Previous::Handler && seen.survived() >= DEALS_WITH_IT;
+    let leaves = installed().is_none_or(|ours| ours.leave_to_debugger.load(Ordering::Relaxed));
+    if handled || leaves && is_debugged() {
+        return false;
+    }
+    let Some(writing) = STATE.claim(seen, CrashOwner::current(), signal.number) else {
+        return false;
+    };
     let registers = Registers::native(registers);
-    writing::write_for(thread, signal, registers, exception.name())
+    // SAFETY: claimed just now.
+    unsafe { write(thread, signal, registers, Some(exception.name())) };
+    STATE.dies(writing, CrashOwner::of(thread)).is_some()
 }
 
 fn went_on(exception: &MachException) {
     let seen = state::now();
-    if seen.state == CrashStage::Dying(CrashOwner::of(exception.thread)) {
+    if seen.stage == CrashStage::Dying && seen.owner == CrashOwner::of(exception.thread) {
         life::goes_on(seen);
     }
 }

@@ -6,29 +6,26 @@
 //! the process lives on after is handed to [`CrashWriter::retract`].
 
 mod handler;
+mod install;
 mod life;
 #[cfg(target_vendor = "apple")]
 mod mach;
-mod part;
 mod previous;
 mod state;
 mod waiting;
-mod witness;
 mod writing;
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-pub(crate) use handler::{install, replaced, uninstall};
+pub(crate) use install::{install, replaced, uninstall};
 pub(crate) use life::{LifeWatch, ends_in_order};
-pub(crate) use part::CrashPart;
-#[cfg(all(feature = "internals", target_os = "linux"))]
-pub use part::set_phase_hook;
 pub(crate) use state::in_progress;
-pub(crate) use witness::crashed_too;
+pub(crate) use waiting::crashed_too;
+pub(crate) use writing::CrashPart;
+#[cfg(all(feature = "internals", target_os = "linux"))]
+pub use writing::set_phase_hook;
 
 use crate::capture::Registers;
+use crate::platform::Thread;
 use crate::platform::signals::{FAULTS, SignalFacts};
-use crate::platform::{Thread, clock, random};
 
 /// The kinds of death that are reported.
 ///
@@ -114,45 +111,6 @@ pub(crate) struct Crashed {
     pub exception: Option<&'static str>,
     /// True if that thread is in the middle of a Rust panic.
     pub panicking: bool,
-    /// The time and id by which its file is named.
-    pub stamp: Stamp,
-}
-
-/// The time and id of a report: when it was begun, and its id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stamp {
-    /// Nanoseconds since the Unix epoch.
-    pub time: u64,
-    pub id: [u8; 16],
-}
-
-/// The last one: the time, and the id in two halves.
-static STAMP: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
-
-impl Stamp {
-    /// A new one, which [`Stamp::last`] gives from now on. Only for the thread that owns the crash.
-    /// Signal-safe.
-    fn fresh() -> Stamp {
-        let stamp = Stamp {
-            time: clock::realtime(),
-            id: random::id(),
-        };
-        let id = u128::from_be_bytes(stamp.id);
-        let words = [stamp.time, (id >> 64) as u64, id as u64];
-        for (place, word) in STAMP.iter().zip(words) {
-            place.store(word, Ordering::Relaxed);
-        }
-        stamp
-    }
-
-    /// The stamp of the last crash. Signal-safe.
-    fn last() -> Stamp {
-        let [time, high, low] = STAMP.each_ref().map(|word| word.load(Ordering::Relaxed));
-        Stamp {
-            time,
-            id: (u128::from(high) << 64 | u128::from(low)).to_be_bytes(),
-        }
-    }
 }
 
 /// The functions that write the report, and take it back.
@@ -160,7 +118,7 @@ impl Stamp {
 pub(crate) struct CrashWriter {
     /// Writes the report. Must be signal-safe.
     pub write: fn(&Crashed),
-    /// Removes the report of this stamp: a handler that was there before has dealt with the fault,
-    /// and the process goes on. Must be signal-safe.
-    pub retract: fn(Stamp),
+    /// Removes the report that was written last: a handler that was there before has dealt with the fault,
+    /// and the process goes on. Nothing is written meanwhile. Must be signal-safe.
+    pub retract: fn(),
 }

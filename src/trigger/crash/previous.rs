@@ -2,9 +2,10 @@
 //! away, and then the process lives on.
 
 use std::ffi::c_void;
-use std::sync::atomic::Ordering;
 
-use super::state::{self, Arrived, CrashOwner, CrashStage, HERE, STACK, STATE, SeenState};
+use super::handler::{Arrived, handle};
+use super::install::installed;
+use super::state::{self, CrashOwner, CrashStage, STATE, SeenState};
 use crate::platform::signals::{self, Previous};
 use crate::platform::stacks;
 
@@ -18,7 +19,7 @@ impl Arrived {
     /// # Safety
     /// - All fields are what the kernel gave the handler for the signal.
     pub(super) unsafe fn decide(&self) {
-        let nested = own().is_some_and(|(seen, _)| matches!(seen.state, CrashStage::Asking(_)));
+        let nested = own().is_some_and(|seen| seen.stage == CrashStage::Asking);
         match signals::previous(self.signal) {
             // SAFETY: the caller vouches for info.
             Previous::Default if !unsafe { signals::is_dropped(self.signal, self.info) } => {
@@ -59,11 +60,11 @@ impl Arrived {
         }
         if is_dropped {
             // It has no effect: the next one is to be reported.
-            signals::take_again(self.signal, self.handler);
+            let _ = signals::take_again(self.signal, handle);
             return answered(nested);
         }
-        if let Some((seen, owner)) = own() {
-            let _ = STATE.dies(seen, owner);
+        if let Some(seen) = own() {
+            let _ = STATE.dies(seen, seen.owner);
         }
         // SAFETY: the caller vouches for what arrived.
         unsafe { signals::deliver_again(self.signal, self.info, self.frame) };
@@ -76,19 +77,19 @@ impl Arrived {
     unsafe fn call(&self) -> bool {
         // SAFETY: the caller vouches for the context.
         let scarce = unsafe { signals::room_left(self.frame) } < ROOM_FOR_ANOTHER;
-        let asks = own().filter(|(seen, _)| !matches!(seen.state, CrashStage::Asking(_)));
-        let asks = asks.is_some_and(|(seen, _)| {
-            HERE.store(self.here & !1 | usize::from(scarce), Ordering::Release);
-            STATE.asks(seen).is_some()
+        let asks = own().is_some_and(|seen| {
+            let handler = self.here & !1 | usize::from(scarce);
+            STATE.asks(seen, handler as u64).is_some()
         });
-        // SAFETY: only `install` stores here, references that live for ever.
-        let stack = unsafe { STACK.load(Ordering::Acquire).as_ref() };
-        match stack {
-            Some(stack) if scarce && asks => {
+        match installed() {
+            Some(ours) if scarce && asks => {
                 let mut call = (*self, false);
                 // SAFETY: the report is done, and no other thread writes one before this one has left the handler;
                 // a handler that unwinds out of `call_on_stack` would not have been met by its catcher either way.
-                unsafe { stack.run(call_on_stack, std::ptr::from_mut(&mut call).cast()) };
+                unsafe {
+                    ours.stack
+                        .run(call_on_stack, std::ptr::from_mut(&mut call).cast())
+                };
                 call.1
             }
             // SAFETY: the caller vouches for what arrived.
@@ -98,22 +99,16 @@ impl Arrived {
 }
 
 /// The state, where the calling thread is the owner of a report that stands.
-fn own() -> Option<(SeenState, CrashOwner)> {
-    let (seen, here) = (state::now(), CrashOwner::current());
-    match seen.state {
-        CrashStage::Writing(owner) | CrashStage::Asking(owner) | CrashStage::Dying(owner)
-            if owner == here =>
-        {
-            Some((seen, owner))
-        }
-        _ => None,
-    }
+fn own() -> Option<SeenState> {
+    let stands = [CrashStage::Writing, CrashStage::Asking, CrashStage::Dying];
+    let seen = state::now();
+    (stands.contains(&seen.stage) && seen.owner == CrashOwner::current()).then_some(seen)
 }
 
 /// The process goes on after what the calling thread has reported, as far as is known now. A handler that is nested in
 /// another one leaves that to it.
 fn answered(nested: bool) {
-    if let Some((seen, _)) = own().filter(|_| !nested) {
+    if let Some(seen) = own().filter(|_| !nested) {
         let _ = STATE.answers(seen);
     }
 }

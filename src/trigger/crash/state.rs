@@ -1,4 +1,4 @@
-//! The state of a crash: one enum in one atomic word, and every change of it.
+//! The state of a crash: a stage and its owner in one atomic word, and every change of it.
 //!
 //! ```text
 //! Off <-> Idle -> Writing -> Dying                   the process ends
@@ -13,13 +13,9 @@
 //!
 //! The word holds the process too: in a child of `fork` its parent's state is [`CrashStage::Off`].
 
-use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::CrashWriter;
 use crate::platform::atomic::Atomic;
-use crate::platform::signals::Handler;
-use crate::platform::stacks::CrashStack;
 use crate::platform::{Thread, process_id};
 
 /// Stage of a crash.
@@ -29,23 +25,29 @@ pub(super) enum CrashStage {
     Off,
     /// No crash.
     Idle,
-    /// This thread writes the report.
-    Writing(CrashOwner),
-    /// The report stands, and this thread is in the handler from before us, or has jumped out of it.
-    Asking(CrashOwner),
-    /// The report stands, and that handler has returned to this thread as if it had dealt with the fault.
-    Answered(CrashOwner),
+    /// The owner writes the report.
+    Writing,
+    /// The report stands, and the owner is in the handler from before us, or has jumped out of it.
+    Asking,
+    /// The report stands, and that handler has returned to the owner as if it had dealt with the fault.
+    Answered,
     /// The report stands, and the process dies of it.
-    Dying(CrashOwner),
-    /// This thread takes the report back.
-    Retracting(CrashOwner),
+    Dying,
+    /// The owner takes the report back.
+    Retracting,
 }
+use CrashStage::{Answered, Asking, Dying, Idle, Off, Retracting, Writing};
+
+/// By their numbers in the word.
+const STAGES: [CrashStage; 7] = [Off, Idle, Writing, Asking, Answered, Dying, Retracting];
 
 /// A thread: the lower 32 bits of its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CrashOwner(u32);
 
 impl CrashOwner {
+    const NONE: CrashOwner = CrashOwner(0);
+
     pub fn current() -> CrashOwner {
         CrashOwner::of(Thread::current())
     }
@@ -62,88 +64,87 @@ impl CrashOwner {
 /// A state, and the word that stood for it: one thread makes a transition from it, once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SeenState {
-    pub state: CrashStage,
+    pub stage: CrashStage,
+    /// No thread in `Off` and `Idle`.
+    pub owner: CrashOwner,
     word: u64,
 }
 
-const PHASE: u32 = 32;
+const STAGE: u32 = 32;
 const PROCESS: u32 = 35;
 const SURVIVED: u32 = 57;
 const PROCESS_BITS: u64 = (1 << (SURVIVED - PROCESS)) - 1;
 /// The count comes round to half of it, so that it never looks small again.
 const MOST_COUNTED: u64 = (1 << (64 - SURVIVED)) - 1;
 
-/// owner: 32 bits, phase: 3, process: 22 (the kernel's most, 2^22), reports that were taken back: 7.
-#[derive(Debug)]
-pub(super) struct CrashState<A = AtomicU64>(A);
-
-/// The state of this process.
-pub(super) static STATE: CrashState = CrashState(AtomicU64::new(0));
-
-fn decode(word: u64, process: u32) -> CrashStage {
-    let owner = CrashOwner(word as u32);
-    if word >> PROCESS & PROCESS_BITS != u64::from(process) & PROCESS_BITS {
-        return CrashStage::Off;
-    }
-    match word >> PHASE & 7 {
-        0 => CrashStage::Off,
-        1 => CrashStage::Idle,
-        2 => CrashStage::Writing(owner),
-        3 => CrashStage::Asking(owner),
-        4 => CrashStage::Answered(owner),
-        5 => CrashStage::Dying(owner),
-        _ => CrashStage::Retracting(owner),
-    }
-}
-
 impl SeenState {
+    fn of(word: u64, process: u32) -> SeenState {
+        let is_ours = word >> PROCESS & PROCESS_BITS == u64::from(process) & PROCESS_BITS;
+        let stage = STAGES.get((word >> STAGE & 7) as usize).filter(|_| is_ours);
+        SeenState {
+            stage: stage.copied().unwrap_or(Off),
+            owner: CrashOwner(word as u32),
+            word,
+        }
+    }
+
     /// Number of reports that were taken back.
     pub fn survived(self) -> u64 {
         self.word >> SURVIVED
     }
 
-    /// The same process and count in another state.
-    fn to(self, state: CrashStage) -> SeenState {
-        let (phase, owner) = match state {
-            CrashStage::Off => (0, CrashOwner(0)),
-            CrashStage::Idle => (1, CrashOwner(0)),
-            CrashStage::Writing(owner) => (2, owner),
-            CrashStage::Asking(owner) => (3, owner),
-            CrashStage::Answered(owner) => (4, owner),
-            CrashStage::Dying(owner) => (5, owner),
-            CrashStage::Retracting(owner) => (6, owner),
-        };
+    /// The same process and count in another stage.
+    fn to(self, stage: CrashStage, owner: CrashOwner) -> SeenState {
         let kept = self.word >> PROCESS << PROCESS;
-        let word = kept | phase << PHASE | u64::from(owner.0);
-        SeenState { state, word }
+        let word = kept | (stage as u64) << STAGE | u64::from(owner.0);
+        SeenState { stage, owner, word }
     }
 
-    fn counted(self) -> SeenState {
+    /// `Idle`, and one report more that was taken back.
+    fn to_next(self) -> SeenState {
         let survived = match self.survived() {
             MOST_COUNTED => MOST_COUNTED / 2 + 1,
             fewer => fewer + 1,
         };
         let kept = self.word & ((1 << SURVIVED) - 1);
-        SeenState {
-            word: kept | survived << SURVIVED,
-            ..self
-        }
+        let word = kept | survived << SURVIVED;
+        SeenState { word, ..self }.to(Idle, CrashOwner::NONE)
     }
 }
+
+/// What [`CrashState::now`] reads, and what the owner notes beside it.
+#[derive(Debug)]
+pub(super) struct CrashState<A = AtomicU64> {
+    /// Owner: 32 bits, stage: 3, process: 22 (the kernel's most, 2^22), reports that were taken back: 7.
+    word: A,
+    /// The signal, from `Writing` on.
+    signal: A,
+    /// The stack address of the owner's handler, from `Asking` on; its lowest bit is set where the handler from before us was
+    /// called on our own stack.
+    handler: A,
+}
+
+/// The state of this process.
+pub(super) static STATE: CrashState = CrashState {
+    word: AtomicU64::new(0),
+    signal: AtomicU64::new(0),
+    handler: AtomicU64::new(0),
+};
 
 /// All of these are signal-safe, and a transition gives `None` where it is not to be made from there, or where
 /// another thread has made one meanwhile.
 impl<A: Atomic<Value = u64>> CrashState<A> {
     pub fn now(&self, process: u32) -> SeenState {
-        let word = self.0.load(Ordering::SeqCst);
-        let state = decode(word, process);
-        SeenState { state, word }
+        SeenState::of(self.word.load(Ordering::SeqCst), process)
     }
 
-    fn go(&self, from: SeenState, to: SeenState) -> Option<SeenState> {
+    fn go(&self, seen: SeenState, from: &[CrashStage], to: SeenState) -> Option<SeenState> {
         let order = Ordering::SeqCst;
-        let gone = self.0.compare_exchange(from.word, to.word, order, order);
-        gone.is_ok().then_some(to)
+        let gone = from.contains(&seen.stage)
+            && (self.word)
+                .compare_exchange(seen.word, to.word, order, order)
+                .is_ok();
+        gone.then_some(to)
     }
 
     /// Handlers are installed. A report that some thread is in the middle of, for a monitor before this one, keeps
@@ -151,20 +152,16 @@ impl<A: Atomic<Value = u64>> CrashState<A> {
     pub fn install(&self, process: u32) {
         loop {
             let seen = self.now(process);
-            let from = match seen.state {
-                CrashStage::Off => SeenState {
-                    word: (u64::from(process) & PROCESS_BITS) << PROCESS,
-                    ..seen
-                },
+            let to = match seen.stage {
+                Off => {
+                    let word = (u64::from(process) & PROCESS_BITS) << PROCESS;
+                    SeenState { word, ..seen }.to(Idle, CrashOwner::NONE)
+                }
                 // A handler that comes back finds another count.
-                CrashStage::Idle | CrashStage::Asking(_) | CrashStage::Answered(_) => {
-                    seen.counted()
-                }
-                CrashStage::Writing(_) | CrashStage::Dying(_) | CrashStage::Retracting(_) => {
-                    return;
-                }
+                Idle | Asking | Answered => seen.to_next(),
+                Writing | Dying | Retracting => return,
             };
-            if self.go(seen, from.to(CrashStage::Idle)).is_some() {
+            if self.go(seen, &STAGES, to).is_some() {
                 return;
             }
         }
@@ -172,49 +169,38 @@ impl<A: Atomic<Value = u64>> CrashState<A> {
 
     /// No thread looks any more at what the writer needs, and none will; `None` while one may.
     pub fn uninstall(&self, seen: SeenState) -> Option<SeenState> {
-        match seen.state {
-            CrashStage::Off => Some(seen),
-            CrashStage::Idle => self.go(seen, seen.to(CrashStage::Off)),
-            _ => None,
+        match seen.stage {
+            Off => Some(seen),
+            _ => self.go(seen, &[Idle], seen.to(Off, CrashOwner::NONE)),
         }
     }
 
-    /// `owner` is to write the report.
-    pub fn claim(&self, seen: SeenState, owner: CrashOwner) -> Option<SeenState> {
-        match seen.state {
-            CrashStage::Idle => self.go(seen, seen.to(CrashStage::Writing(owner))),
-            _ => None,
-        }
+    /// `owner` is to write the report of this signal.
+    pub fn claim(&self, seen: SeenState, owner: CrashOwner, signal: i32) -> Option<SeenState> {
+        let writing = self.go(seen, &[Idle], seen.to(Writing, owner))?;
+        self.signal.store(signal as u64, Ordering::Relaxed);
+        Some(writing)
     }
 
-    /// The report stands, and its owner is about to call the handler from before us.
-    pub fn asks(&self, seen: SeenState) -> Option<SeenState> {
-        match seen.state {
-            CrashStage::Writing(owner) | CrashStage::Dying(owner) => {
-                self.go(seen, seen.to(CrashStage::Asking(owner)))
-            }
-            _ => None,
+    /// The report stands, and its owner, whose handler stands at `handler`, is about to call the one from before us.
+    pub fn asks(&self, seen: SeenState, handler: u64) -> Option<SeenState> {
+        let from = [Writing, Dying];
+        if from.contains(&seen.stage) {
+            // Its owner alone stores here.
+            self.handler.store(handler, Ordering::Relaxed);
         }
+        self.go(seen, &from, seen.to(Asking, seen.owner))
     }
 
     /// The process goes on, as far as the owner's handler can say.
     pub fn answers(&self, seen: SeenState) -> Option<SeenState> {
-        match seen.state {
-            CrashStage::Writing(owner) | CrashStage::Asking(owner) | CrashStage::Dying(owner) => {
-                self.go(seen, seen.to(CrashStage::Answered(owner)))
-            }
-            _ => None,
-        }
+        let from = [Writing, Asking, Dying];
+        self.go(seen, &from, seen.to(Answered, seen.owner))
     }
 
     /// The process dies of what was reported: `owner`'s signal comes (again).
     pub fn dies(&self, seen: SeenState, owner: CrashOwner) -> Option<SeenState> {
-        match seen.state {
-            CrashStage::Writing(_) | CrashStage::Asking(_) => {
-                self.go(seen, seen.to(CrashStage::Dying(owner)))
-            }
-            _ => None,
-        }
+        self.go(seen, &[Writing, Asking], seen.to(Dying, owner))
     }
 
     /// The process lives on after what was reported: has `retract` take the report back, and the next one may come.
@@ -224,14 +210,20 @@ impl<A: Atomic<Value = u64>> CrashState<A> {
         noticed_by: CrashOwner,
         retract: impl FnOnce(),
     ) -> Option<SeenState> {
-        let retracting = match seen.state {
-            CrashStage::Asking(_) | CrashStage::Answered(_) | CrashStage::Dying(_) => {
-                self.go(seen, seen.counted().to(CrashStage::Retracting(noticed_by)))?
-            }
-            _ => return None,
-        };
+        let from = [Asking, Answered, Dying];
+        let retracting = self.go(seen, &from, seen.to(Retracting, noticed_by))?;
         retract();
-        self.go(retracting, retracting.to(CrashStage::Idle))
+        self.go(retracting, &[Retracting], retracting.to_next())
+    }
+
+    /// The signal of the report that stands.
+    pub fn signal(&self) -> i32 {
+        self.signal.load(Ordering::Relaxed) as i32
+    }
+
+    /// Place of the owner's handler, as [`CrashState::asks`] took it.
+    pub fn handler(&self) -> u64 {
+        self.handler.load(Ordering::Relaxed)
     }
 }
 
@@ -243,36 +235,11 @@ pub(super) fn now() -> SeenState {
 /// Returns true while a crash is reported that the process is about to die of, as far as is known: other triggers do
 /// nothing then. Signal-safe.
 pub(crate) fn in_progress() -> bool {
-    matches!(now().state, CrashStage::Writing(_) | CrashStage::Dying(_))
+    matches!(now().stage, Writing | Dying)
 }
-
-/// The signal of the last report.
-pub(super) static FIRST_SIGNAL: AtomicU32 = AtomicU32::new(0);
-/// Stack address of the owner's handler in [`CrashStage::Asking`]; the lowest bit is set where the handler from
-/// before us was called on [`STACK`].
-pub(super) static HERE: AtomicUsize = AtomicUsize::new(0);
-/// True if nothing is reported while a debugger is attached.
-pub(super) static LEAVE_TO_DEBUGGER: AtomicBool = AtomicBool::new(false);
-pub(super) static WRITER: AtomicPtr<CrashWriter> = AtomicPtr::new(std::ptr::null_mut());
-/// On which a report is written.
-pub(super) static STACK: AtomicPtr<CrashStack> = AtomicPtr::new(std::ptr::null_mut());
-/// For signals that come meanwhile.
-pub(super) static SALVAGE_STACK: AtomicPtr<CrashStack> = AtomicPtr::new(std::ptr::null_mut());
 
 /// A previous handler that has dealt with so many faults is called first from then on.
 pub(super) const DEALS_WITH_IT: u64 = 8;
-
-/// A signal, as the kernel gave it to the handler.
-#[derive(Clone, Copy)]
-pub(super) struct Arrived {
-    pub signal: i32,
-    pub info: *mut libc::siginfo_t,
-    pub frame: *mut c_void,
-    /// Address of the handler's frame on its stack.
-    pub here: usize,
-    /// The handler itself.
-    pub handler: Handler,
-}
 
 /// `RUSTFLAGS="--cfg loom" cargo test --lib model`
 #[cfg(all(loom, test))]
@@ -282,6 +249,14 @@ mod model {
     use loom::sync::atomic::{AtomicU64 as Word, AtomicUsize as Count};
 
     const PROCESS: u32 = 7;
+
+    fn state_of(word: u64) -> CrashState<Word> {
+        CrashState {
+            word: Word::new(word),
+            signal: Word::new(0),
+            handler: Word::new(0),
+        }
+    }
 
     /// Behaviour of the handler from before us.
     #[derive(Clone, Copy, PartialEq)]
@@ -303,7 +278,7 @@ mod model {
     impl ModelledCrash {
         fn new() -> Arc<ModelledCrash> {
             let count = || Count::new(0);
-            let state = CrashState(Word::new(0));
+            let state = state_of(0);
             state.install(PROCESS);
             Arc::new(ModelledCrash {
                 state,
@@ -321,25 +296,31 @@ mod model {
             self.inside.fetch_sub(1, Ordering::SeqCst);
         }
 
-        fn retract(&self) {
-            self.alone(|| {
-                assert_eq!(self.reports.fetch_sub(1, Ordering::SeqCst), 1);
-            });
+        /// `by` has noticed that the owner of what was seen lives on, and takes the report back: that of its signal.
+        fn survives(&self, seen: SeenState, by: CrashOwner) -> Option<SeenState> {
+            self.state.survives(seen, by, || {
+                assert_eq!(self.state.signal() as u32, seen.owner.0);
+                assert!(seen.stage != Asking || self.state.handler() == u64::from(seen.owner.0));
+                self.alone(|| {
+                    assert_eq!(self.reports.fetch_sub(1, Ordering::SeqCst), 1);
+                });
+            })
         }
 
         /// A handler of ours: whether the report is this thread's.
         fn crash(&self, owner: CrashOwner, does: Does) -> bool {
             for _ in 0..8 {
                 let seen = self.state.now(PROCESS);
-                match seen.state {
-                    CrashStage::Idle => {
-                        let Some(mine) = self.state.claim(seen, owner) else {
+                match seen.stage {
+                    Idle => {
+                        let Some(mine) = self.state.claim(seen, owner, owner.0 as i32) else {
                             continue;
                         };
                         self.alone(|| {
                             assert_eq!(self.reports.fetch_add(1, Ordering::SeqCst), 0);
                         });
-                        let asking = self.state.asks(mine).expect("no other leaves Writing");
+                        let asking = self.state.asks(mine, owner.0.into());
+                        let asking = asking.expect("no other leaves Writing");
                         match does {
                             Does::JumpsAway => {}
                             // Where it fails, another thread has found that this one lives on.
@@ -349,10 +330,8 @@ mod model {
                         return true;
                     }
                     // As if it were known that its handler is left.
-                    CrashStage::Asking(_) | CrashStage::Answered(_) => {
-                        let _ = self.state.survives(seen, owner, || self.retract());
-                    }
-                    CrashStage::Off | CrashStage::Dying(_) => return false,
+                    Asking | Answered => drop(self.survives(seen, owner)),
+                    Off | Dying => return false,
                     _ => loom::thread::yield_now(),
                 }
             }
@@ -361,10 +340,8 @@ mod model {
 
         fn uninstall(&self) {
             let seen = self.state.now(PROCESS);
-            let seen = match seen.state {
-                CrashStage::Asking(_) | CrashStage::Answered(_) => {
-                    self.state.survives(seen, CrashOwner(9), || self.retract())
-                }
+            let seen = match seen.stage {
+                Asking | Answered => self.survives(seen, CrashOwner(9)),
                 _ => Some(seen),
             };
             if seen.is_some_and(|seen| self.state.uninstall(seen).is_some()) {
@@ -398,13 +375,16 @@ mod model {
             let theirs = other.join().unwrap();
             assert!(mine || theirs);
             assert_eq!(shared.reports.load(Ordering::SeqCst), 1);
-            let owner = |owner| owner == CrashOwner(1) && mine || owner == CrashOwner(2) && theirs;
-            assert!(match shared.state.now(PROCESS).state {
-                CrashStage::Asking(by) => owner(by),
-                CrashStage::Answered(by) =>
-                    owner(by) && (first, second) != (Does::JumpsAway, Does::JumpsAway),
-                CrashStage::Dying(by) =>
-                    owner(by) && (first == Does::GivesWay || second == Does::GivesWay),
+            let seen = shared.state.now(PROCESS);
+            assert!(match seen.owner {
+                CrashOwner(1) => mine,
+                owner => owner == CrashOwner(2) && theirs,
+            });
+            assert_eq!(shared.state.signal() as u32, seen.owner.0);
+            assert!(match seen.stage {
+                Asking => true,
+                Answered => (first, second) != (Does::JumpsAway, Does::JumpsAway),
+                Dying => first == Does::GivesWay || second == Does::GivesWay,
                 _ => false,
             });
         });
@@ -421,7 +401,7 @@ mod model {
             };
             shared.uninstall();
             if shared.freed.load(Ordering::SeqCst) == 1 {
-                assert_eq!(shared.state.now(PROCESS).state, CrashStage::Off);
+                assert_eq!(shared.state.now(PROCESS).stage, Off);
                 other.join().unwrap();
                 shared.freed.store(0, Ordering::SeqCst);
                 shared.state.install(PROCESS);
@@ -443,11 +423,11 @@ mod model {
                 loom::thread::spawn(move || shared.crash(CrashOwner(2), first))
             };
             let child = shared.state.now(PROCESS + 1);
-            assert_eq!(child.state, CrashStage::Off);
-            let own = CrashState(Word::new(child.word));
+            assert_eq!(child.stage, Off);
+            let own = state_of(child.word);
             own.install(PROCESS + 1);
-            assert_eq!(own.now(PROCESS + 1).state, CrashStage::Idle);
-            assert_eq!(own.now(PROCESS).state, CrashStage::Off);
+            assert_eq!(own.now(PROCESS + 1).stage, Idle);
+            assert_eq!(own.now(PROCESS).stage, Off);
             other.join().unwrap();
         });
     }

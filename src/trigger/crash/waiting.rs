@@ -1,10 +1,14 @@
-//! Other threads that crash meanwhile wait for the first one to die, so that the process dies of its signal.
+//! Threads that crash while another one's crash is reported: where they were, and their wait for that one to die, so that
+//! the process dies of its signal.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use super::life::has_left;
-use super::state::{self, CrashStage, HERE, SeenState};
+use super::life::{goes_on, has_left, is_on_our_stack};
+use super::state::{self, CrashStage, SeenState};
+use crate::capture::Registers;
+use crate::platform::Thread;
 use crate::platform::clock::{monotonic, thread_cpu};
+use crate::platform::context::REGISTERS;
 use crate::platform::signals;
 
 /// Time between two looks, nanoseconds.
@@ -19,17 +23,12 @@ const JUMPED: u64 = 200_000_000;
 /// Behind its report, it runs for at most so long.
 const RUNS: u64 = 1_000_000_000;
 
-/// Outcome of a wait for the first thread's report.
-pub(super) enum Waited {
-    /// It is out of the way.
-    Over,
-    /// Its thread lives on.
-    LivesOn(SeenState),
-    TooLong,
-}
-
-/// Waits for the end of what was seen of another thread. Signal-safe.
-pub(super) fn for_the_end_of(first: SeenState) -> Waited {
+/// Waits for the end of what was seen of another thread; `false` where it takes too long. Signal-safe.
+pub(super) fn for_the_end_of(first: SeenState) -> bool {
+    let lives_on = |seen| {
+        goes_on(seen);
+        true
+    };
     let start = monotonic();
     let mut last = start;
     let mut blocked = 0u64;
@@ -37,19 +36,14 @@ pub(super) fn for_the_end_of(first: SeenState) -> Waited {
     let mut before = first;
     loop {
         let seen = state::now();
-        let owner = match seen.state {
-            CrashStage::Off | CrashStage::Idle | CrashStage::Answered(_) => return Waited::Over,
-            CrashStage::Writing(owner) | CrashStage::Retracting(owner) => owner,
-            CrashStage::Asking(owner) | CrashStage::Dying(owner) => owner,
+        let is_asking = match seen.stage {
+            CrashStage::Off | CrashStage::Idle | CrashStage::Answered => return true,
+            stage => stage == CrashStage::Asking,
         };
-        let is_written = matches!(seen.state, CrashStage::Asking(_) | CrashStage::Dying(_));
-        let thread = owner.thread();
-        let is_asking = matches!(seen.state, CrashStage::Asking(_));
+        let is_written = is_asking || seen.stage == CrashStage::Dying;
+        let thread = seen.owner.thread();
         if !thread.is_alive() {
-            return match is_written {
-                true => Waited::LivesOn(seen),
-                false => Waited::TooLong,
-            };
+            return is_written && lives_on(seen);
         }
         if seen != before {
             (before, blocked, cpu_then) = (seen, 0, None);
@@ -57,7 +51,7 @@ pub(super) fn for_the_end_of(first: SeenState) -> Waited {
         signals::pause(POLL as i64);
         let now = monotonic();
         if now.saturating_sub(start) >= AT_MOST {
-            return Waited::TooLong;
+            return false;
         }
         let since = now.saturating_sub(std::mem::replace(&mut last, now));
         if !is_written {
@@ -67,25 +61,104 @@ pub(super) fn for_the_end_of(first: SeenState) -> Waited {
         if cpu.saturating_sub(*cpu_then.get_or_insert(cpu)) >= RUNS {
             // It computes: more likely elsewhere than in a handler. One that may be on the stack on which the next
             // report is to be written is left alone.
-            return match is_asking && !is_on_our_stack() {
-                true => Waited::LivesOn(seen),
-                false => Waited::TooLong,
-            };
+            return is_asking && !is_on_our_stack() && lives_on(seen);
         }
         if thread.progress().is_some_and(|now| now.running) {
             continue;
         }
         blocked = blocked.saturating_add(since);
-        if is_asking && blocked >= JUMPED && has_left(owner) == Some(true) {
-            return Waited::LivesOn(seen);
+        if is_asking && blocked >= JUMPED && has_left(seen.owner) == Some(true) {
+            return lives_on(seen);
         }
         if blocked >= BLOCKED {
-            return Waited::TooLong;
+            return false;
         }
     }
 }
 
-/// Returns true if the owner called its previous handler on the stack on which reports are written.
-fn is_on_our_stack() -> bool {
-    HERE.load(Ordering::Acquire) & 1 == 1
+/// Threads that are remembered, at most; those beyond are captured like any other, if they answer.
+const SLOTS: usize = 64;
+
+/// Place where a thread crashed that waits.
+struct WitnessSlot {
+    /// Twice its id, and one more while it fills in the registers; 0 while the slot is free.
+    thread: AtomicU64,
+    registers: [AtomicU64; REGISTERS],
+}
+
+static SLOT: [WitnessSlot; SLOTS] = [const {
+    WitnessSlot {
+        thread: AtomicU64::new(0),
+        registers: [const { AtomicU64::new(0) }; REGISTERS],
+    }
+}; SLOTS];
+
+fn slot_of(thread: Thread) -> Option<&'static WitnessSlot> {
+    let is_its = |slot: &&WitnessSlot| slot.thread.load(Ordering::Acquire) == thread.id() << 1;
+    SLOT.iter().find(is_its)
+}
+
+/// Notes where the calling thread crashed, until it leaves. Signal-safe.
+pub(super) fn note(thread: Thread, registers: &[u64; REGISTERS]) {
+    let (order, filled) = (Ordering::Relaxed, thread.id() << 1);
+    let fills = |slot: &&WitnessSlot| {
+        let claimed = slot.thread.compare_exchange(0, filled | 1, order, order);
+        claimed.is_ok()
+    };
+    if slot_of(thread).is_none()
+        && let Some(slot) = SLOT.iter().find(fills)
+    {
+        fence(Ordering::Release);
+        for (place, &register) in slot.registers.iter().zip(registers) {
+            place.store(register, order);
+        }
+        slot.thread.store(filled, Ordering::Release);
+    }
+}
+
+/// Returns the registers at which `thread` crashed, if it did so while another thread's crash was being reported and
+/// waits for that. Signal-safe.
+pub(crate) fn crashed_too(thread: Thread) -> Option<Registers> {
+    let slot = slot_of(thread)?;
+    let registers = slot.registers.each_ref();
+    let registers = registers.map(|register| register.load(Ordering::Relaxed));
+    fence(Ordering::Acquire);
+    // It may have left meanwhile, and another one have taken the slot.
+    let stands = slot.thread.load(Ordering::Relaxed) == thread.id() << 1;
+    stands.then(|| Registers::native(registers))
+}
+
+/// The calling thread waits no more. Signal-safe.
+pub(super) fn leave(thread: Thread) {
+    while let Some(slot) = slot_of(thread) {
+        slot.thread.store(0, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Slots that are left are free again, for more threads than there are slots, and what another thread reads meanwhile
+    /// is one thread's.
+    #[test]
+    fn a_slot_that_is_left_is_free() {
+        let round = |ids: std::ops::Range<u64>| {
+            for id in ids {
+                let thread = Thread::from_id(id);
+                note(thread, &[id; REGISTERS]);
+                assert_eq!(crashed_too(thread).unwrap().values[0], id);
+                leave(thread);
+                assert!(crashed_too(thread).is_none(), "{id}");
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| (0..20).for_each(|_| round(1..100)));
+            scope.spawn(|| (0..20).for_each(|_| round(100..200)));
+            for id in (0..20).flat_map(|_| 1..200) {
+                let read = crashed_too(Thread::from_id(id));
+                assert!(read.is_none_or(|read| read.values.iter().all(|&value| value == id)));
+            }
+        });
+    }
 }

@@ -1,112 +1,205 @@
-//! Has a crash report written, on the stack that is kept for it.
+//! Writes the report of a crash part by part, in order of worth, on the stack that is kept for it: a part that is cut off, by a
+//! fault of ours or because it stands still, is followed by the next.
 
 use std::ffi::c_void;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-#[cfg(target_vendor = "apple")]
-use super::life;
-use super::part;
-#[cfg(target_vendor = "apple")]
-use super::state::{self, CrashOwner, CrashStage, DEALS_WITH_IT, LEAVE_TO_DEBUGGER, STATE};
-use super::state::{FIRST_SIGNAL, SALVAGE_STACK, STACK, WRITER};
-use super::{CrashWriter, Crashed, Stamp};
+use super::Crashed;
+use super::install::{Installed, installed};
 use crate::capture::Registers;
-#[cfg(target_vendor = "apple")]
-use crate::platform::is_debugged;
+use crate::platform::guarded::Guarded;
+#[cfg(target_os = "linux")]
+use crate::platform::signals;
 use crate::platform::signals::SignalFacts;
-#[cfg(target_vendor = "apple")]
-use crate::platform::signals::{self, Previous};
-use crate::platform::{Thread, stacks};
+use crate::platform::{Thread, process_id, stacks};
 use crate::trigger::panic;
 
 /// Has the report written, on the stack that is kept for it. Signals that come meanwhile have a stack of their own:
 /// the alternate one, on which the handler's own frame lies, looks unused to the kernel.
 ///
 /// # Safety
-/// - The calling thread is the one in `CrashStage::Writing`.
+/// - The calling thread is the owner in `CrashStage::Writing`.
 pub(super) unsafe fn write(
     thread: Thread,
     signal: SignalFacts,
     registers: Registers,
     exception: Option<&'static str>,
 ) {
-    FIRST_SIGNAL.store(signal.number.unsigned_abs(), Ordering::Release);
-    // SAFETY: only `install` stores here, references that live for ever.
-    let (writer, stack) = unsafe {
-        (
-            WRITER.load(Ordering::Acquire).as_ref(),
-            STACK.load(Ordering::Acquire).as_ref(),
-        )
+    let Some(ours) = installed() else { return };
+    let crashed = Crashed {
+        thread,
+        signal,
+        registers,
+        exception,
+        // Only a thread that has panicked has its counter: asking makes one, by malloc in a library.
+        panicking: thread == Thread::current() && panic::has_panicked() && std::thread::panicking(),
     };
-    if let (Some(writer), Some(stack)) = (writer, stack) {
-        let mut call = Arguments {
-            writer,
-            thread,
-            signal,
-            registers,
-            exception,
-        };
-        // SAFETY: one thread at a time is writing; `body` cannot unwind, being `extern "C"`.
-        unsafe { stack.run(body, std::ptr::from_mut(&mut call).cast()) };
-    }
-}
-
-/// Writes the report of `thread`, which stands still with these registers, on the calling one.
-/// `false` where it is left to the signal that follows.
-#[cfg(target_vendor = "apple")]
-pub(super) fn write_for(
-    thread: Thread,
-    signal: SignalFacts,
-    registers: Registers,
-    exception: &'static str,
-) -> bool {
-    let seen = state::now();
-    if matches!(seen.state, CrashStage::Answered(_)) {
-        life::goes_on(seen);
-    }
-    let seen = state::now();
-    let handled =
-        signals::previous(signal.number) == Previous::Handler && seen.survived() >= DEALS_WITH_IT;
-    if handled || (LEAVE_TO_DEBUGGER.load(Ordering::Relaxed) && is_debugged()) {
-        return false;
-    }
-    let Some(writing) = STATE.claim(seen, CrashOwner::current()) else {
-        return false;
-    };
-    // SAFETY: claimed just now.
-    unsafe { write(thread, signal, registers, Some(exception)) };
-    STATE.dies(writing, CrashOwner::of(thread)).is_some()
-}
-
-/// Arguments of the handler's body on the crash stack.
-struct Arguments {
-    writer: &'static CrashWriter,
-    thread: Thread,
-    signal: SignalFacts,
-    registers: Registers,
-    exception: Option<&'static str>,
+    let mut call = (ours, crashed);
+    // SAFETY: one thread at a time is writing; `body` cannot unwind, being `extern "C"`.
+    unsafe { ours.stack.run(body, std::ptr::from_mut(&mut call).cast()) };
 }
 
 extern "C" fn body(argument: *mut c_void) {
-    // SAFETY: `write` passes a pointer to `Arguments` that outlives this run.
-    let call = unsafe { &*argument.cast::<Arguments>() };
-    // SAFETY: only `install` stores here, references that live for ever.
-    let stack = unsafe { SALVAGE_STACK.load(Ordering::Acquire).as_ref() };
-    stacks::with_stack_for_signals(stack, || write_here(call));
+    // SAFETY: `write` passes a pointer to such a pair that outlives this run.
+    let (ours, crashed) = unsafe { &*argument.cast::<(&Installed, Crashed)>() };
+    stacks::with_stack_for_signals(Some(&ours.salvage), || {
+        // A fault between two parts ends all of them.
+        GUARDED.run(&mut || (ours.writer.write)(crashed));
+    });
 }
 
-fn write_here(call: &Arguments) {
-    part::all(&mut || {
-        (call.writer.write)(&Crashed {
-            thread: call.thread,
-            signal: call.signal,
-            registers: call.registers,
-            exception: call.exception,
-            // Only a thread that has panicked has its counter: asking makes one, by malloc in a library.
-            panicking: call.thread == Thread::current()
-                && panic::has_panicked()
-                && std::thread::panicking(),
-            stamp: Stamp::fresh(),
+/// A part of a crash report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CrashPart {
+    /// The file, with `head`.
+    Open,
+    Event,
+    /// The thread that crashed, and its images.
+    Thread,
+    /// Vitals, the app's context, memory near the crash.
+    Vitals,
+    /// All other threads.
+    Threads,
+    /// The cost, the losses, `end`, and the file's final name.
+    Close,
+}
+
+static GUARDED: Guarded = Guarded::new();
+/// Count of the parts that were begun.
+static BEGUN: AtomicU32 = AtomicU32::new(0);
+/// The thread that [`NUDGE`] is sent to, since its part stands still; 0 once it has come.
+static NUDGED: AtomicU64 = AtomicU64::new(0);
+/// True if the part that runs was cut off by it.
+static STOOD_STILL: AtomicBool = AtomicBool::new(false);
+/// The signal that a part which stands still is cut off by: the handler never blocks it.
+const NUDGE: i32 = libc::SIGABRT;
+
+impl CrashPart {
+    pub const ALL: [CrashPart; 6] = [
+        CrashPart::Open,
+        CrashPart::Event,
+        CrashPart::Thread,
+        CrashPart::Vitals,
+        CrashPart::Threads,
+        CrashPart::Close,
+    ];
+
+    /// Runs `work`, which writes this part; gives the report's `cut` where that was cut off. Signal-safe.
+    pub fn write(self, work: &mut dyn FnMut()) -> Option<&'static str> {
+        BEGUN.fetch_add(1, Ordering::Relaxed);
+        STOOD_STILL.store(false, Ordering::Relaxed);
+        let is_whole = GUARDED.run(&mut || {
+            #[cfg(all(feature = "internals", target_os = "linux"))]
+            hook::call(self);
+            work();
         });
-    });
+        (!is_whole).then(|| self.cut(STOOD_STILL.load(Ordering::Relaxed)))
+    }
+
+    fn cut(self, stood_still: bool) -> &'static str {
+        macro_rules! while_at {
+            ($part:literal) => {
+                match stood_still {
+                    true => concat!("stood still while ", $part),
+                    false => concat!("crashed while ", $part),
+                }
+            };
+        }
+        match self {
+            CrashPart::Open => while_at!("opening the file"),
+            CrashPart::Event => while_at!("writing the event"),
+            CrashPart::Thread => while_at!("unwinding the crashed thread"),
+            CrashPart::Vitals => while_at!("reading vitals and context"),
+            CrashPart::Threads => while_at!("capturing the other threads"),
+            CrashPart::Close => while_at!("closing the report"),
+        }
+    }
+}
+
+/// Has the handler go on behind the part that runs; `false` where none does. Signal-safe.
+///
+/// # Safety
+/// - `context` is what the kernel gave the handler that calls this, on the thread that writes.
+pub(super) unsafe fn cut_off(context: *mut c_void, is_nudge: bool) -> bool {
+    STOOD_STILL.store(is_nudge, Ordering::Relaxed);
+    // SAFETY: the caller vouches for both.
+    unsafe { GUARDED.leave(context) }
+}
+
+/// Returns true if this signal is there to cut off a part in which the calling thread stands still, or stood. Signal-safe.
+pub(super) fn is_nudge(facts: &SignalFacts, thread: Thread) -> bool {
+    let order = Ordering::Relaxed;
+    let is_ours = facts.number == NUDGE && facts.sender == Some(process_id());
+    is_ours
+        && NUDGED
+            .compare_exchange(thread.id(), 0, order, order)
+            .is_ok()
+}
+
+/// A part during which its thread was blocked for so long stands still, nanoseconds.
+#[cfg(target_os = "linux")]
+const BLOCKED_FOR: u64 = 2_000_000_000;
+/// One that takes longer never ends, nanoseconds.
+#[cfg(target_os = "linux")]
+const AT_MOST: u64 = 10_000_000_000;
+
+/// Observations of the helper thread on the part that is written.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Default)]
+pub(super) struct PartWatch {
+    begun: Option<u32>,
+    cpu: u64,
+    /// Begin of this part, and the last time at which its thread ran.
+    since: u64,
+    ran: u64,
+}
+
+#[cfg(target_os = "linux")]
+impl PartWatch {
+    /// Cuts off a part that stands still.
+    pub fn look(&mut self, owner: Thread, now: u64) {
+        let begun = Some(BEGUN.load(Ordering::Relaxed));
+        if begun != self.begun {
+            (self.begun, self.since, self.ran) = (begun, now, now);
+        }
+        let progress = owner.progress();
+        if progress.is_none_or(|is| is.running || is.cpu != self.cpu) {
+            self.ran = now;
+        }
+        self.cpu = progress.map_or(0, |is| is.cpu);
+        if now.saturating_sub(self.ran) >= BLOCKED_FOR || now.saturating_sub(self.since) >= AT_MOST
+        {
+            (self.since, self.ran) = (now, now);
+            NUDGED.store(owner.id(), Ordering::Relaxed);
+            signals::send(owner, NUDGE);
+        }
+    }
+}
+
+#[cfg(all(feature = "internals", target_os = "linux"))]
+pub use hook::set_phase_hook;
+
+/// For tests alone: no app has it.
+#[cfg(all(feature = "internals", target_os = "linux"))]
+mod hook {
+    use std::sync::atomic::{AtomicPtr, Ordering};
+
+    use super::CrashPart;
+
+    static HOOK: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+    /// Has `hook` called, in the handler, at the beginning of each part of the writing, with what the report
+    /// has after a crash in that part. A test crashes there, or kills the process.
+    pub fn set_phase_hook(hook: fn(&'static str)) {
+        HOOK.store(hook as *mut (), Ordering::Relaxed);
+    }
+
+    pub(super) fn call(part: CrashPart) {
+        let hook = HOOK.load(Ordering::Relaxed);
+        if !hook.is_null() {
+            // SAFETY: only `set_phase_hook` stores a pointer that is not null: such a function.
+            let hook = unsafe { std::mem::transmute::<*mut (), fn(&'static str)>(hook) };
+            hook(part.cut(false));
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use super::StopError;
 use super::handler::answer;
-use crate::platform::{SystemError, linux};
+use crate::platform::{SystemError, signals};
 
 /// The signal whose handler is ours; 0 before [`install`].
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
@@ -27,7 +27,10 @@ pub fn install(wanted: Option<i32>) -> Result<i32, SystemError> {
     let signal = wanted
         .or_else(|| free().next())
         .unwrap_or_else(|| libc::SIGRTMAX());
-    exchange(signal, &ours())?;
+    signals::exchange(signal, Some(&ours())).map_err(|source| SystemError {
+        call: "sigaction",
+        source,
+    })?;
     // Two that come at once may have taken a signal each: the handler is the same, and the first one's
     // counts. (No lock: a child of `fork` must find none that a thread of its parent holds.)
     match SIGNAL.compare_exchange(0, signal, Ordering::AcqRel, Ordering::Acquire) {
@@ -47,7 +50,7 @@ pub fn claim_signal(signal: i32) -> std::io::Result<()> {
         return Err(Error::new(ErrorKind::InvalidInput, why));
     }
     let installed = SIGNAL.load(Ordering::Relaxed);
-    if installed == 0 && !is_default(signal) {
+    if installed == 0 && !signals::is_default(signal) {
         let why = "it has a handler already";
         return Err(Error::new(ErrorKind::ResourceBusy, why));
     }
@@ -100,14 +103,14 @@ pub fn taken() -> Vec<i32> {
 
 /// The real-time signals without a handler, from `SIGRTMIN + 4` on. Signal-safe.
 fn free() -> impl Iterator<Item = i32> {
-    (libc::SIGRTMIN() + 4..=libc::SIGRTMAX()).filter(|&signal| is_default(signal))
+    (libc::SIGRTMIN() + 4..=libc::SIGRTMAX()).filter(|&signal| signals::is_default(signal))
 }
 
 /// Returns true if our handler stands for `signal`, after putting it where no handler is. Signal-safe.
 fn is_ours(signal: i32) -> bool {
     let is_ours = |action: usize| action == answer as *const () as usize;
     let is_free = |action: usize| matches!(action, libc::SIG_DFL | libc::SIG_IGN);
-    match action(signal) {
+    match signals::disposition(signal) {
         // A sandbox that denies the look lets nobody change it either.
         None => return true,
         Some(now) if is_ours(now) => return true,
@@ -115,51 +118,18 @@ fn is_ours(signal: i32) -> bool {
         Some(_) => return false,
     }
     // A handler that was put there in this very moment is put back.
-    match exchange(signal, &ours()) {
+    match signals::exchange(signal, Some(&ours())) {
         Ok(before) if is_ours(before.sa_sigaction) || is_free(before.sa_sigaction) => true,
         Ok(before) => {
-            let _ = exchange(signal, &before);
+            let _ = signals::exchange(signal, Some(&before));
             false
         }
         Err(_) => false,
     }
 }
 
-fn is_default(signal: i32) -> bool {
-    action(signal) == Some(libc::SIG_DFL)
-}
-
-/// The handler of `signal` as it is now. Signal-safe.
-fn action(signal: i32) -> Option<usize> {
-    let errno = linux::errno();
-    // SAFETY: an all-zero `sigaction` is a valid value of that plain struct.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: reads only; `action` lives across the call.
-    let known = unsafe { libc::sigaction(signal, std::ptr::null(), &mut action) } == 0;
-    linux::set_errno(errno);
-    known.then_some(action.sa_sigaction)
-}
-
-/// The action with our handler.
+/// The action with our handler, which keeps to the rules of handlers. Signal-safe.
 fn ours() -> libc::sigaction {
-    // SAFETY: an all-zero `sigaction` is a valid value of that plain struct.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = answer as *const () as usize;
-    action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
-    // SAFETY: the set lives across the call.
-    unsafe { libc::sigfillset(&mut action.sa_mask) };
-    action
-}
-
-/// Gives `signal` an action, and returns the one before. Signal-safe.
-fn exchange(signal: i32, action: &libc::sigaction) -> Result<libc::sigaction, SystemError> {
-    let errno = linux::errno();
-    // SAFETY: an all-zero `sigaction` is a valid value of that plain struct.
-    let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: both live across the call. `answer` keeps to the rules of handlers: it allocates nothing, takes no lock,
-    // calls only async-signal-safe functions and keeps errno; another action is one that was in place before.
-    let failed = unsafe { libc::sigaction(signal, action, &mut before) } != 0;
-    let failed = failed.then(|| SystemError::last("sigaction"));
-    linux::set_errno(errno);
-    failed.map_or(Ok(before), Err)
+    let flags = libc::SA_RESTART | libc::SA_ONSTACK;
+    signals::action(answer as *const () as usize, flags, &[])
 }

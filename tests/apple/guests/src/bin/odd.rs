@@ -235,11 +235,15 @@ fn loads() {
     let all = count();
     fail(c"_dyld_get_image_name", 0, 0, 0);
     let nameless = count();
+    // Unloaded between the two: the pages of its name are gone.
+    fail(c"_dyld_get_image_name", 0, 16, 0);
+    let gone = count();
     // The first look at it finds one image, the second another.
     fail(c"_dyld_get_image_header", 0, 8, 0);
     println!(
-        "images: {} less without a name, {} less when the list has moved",
+        "images: {} less without a name, {} less when it is gone, {} less when the list has moved",
         all - nameless,
+        all - gone,
         all - count()
     );
     let counts = images::loader_counts();
