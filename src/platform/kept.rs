@@ -225,8 +225,9 @@ impl Kept {
     pub fn replace(&self, fd: OwnedFd) -> Result<(), i32> {
         let new = KnownDescriptor::of(fd.as_raw_fd())?;
         match self.get() {
-            Ok(number) => put(fd.as_raw_fd(), number)?,
-            Err(_) => self.number.store(fd.into_raw_fd(), Ordering::Release),
+            Ok(number) if number != fd.as_raw_fd() => put(fd.as_raw_fd(), number)?,
+            // The app has closed it; what was opened since may have got the same number.
+            _ => self.number.store(fd.into_raw_fd(), Ordering::Release),
         }
         self.device.store(new.device, Ordering::Relaxed);
         self.inode.store(new.inode, Ordering::Release);
@@ -260,6 +261,18 @@ fn put(from: RawFd, to: RawFd) -> Result<(), i32> {
 mod tests {
     use super::*;
     use std::fs::File;
+    use std::os::fd::FromRawFd;
+
+    /// Closed by the app, and opened again: the number is the same, and it is not closed with the new descriptor.
+    #[test]
+    fn a_number_that_comes_again_is_ours_again() {
+        let kept = Kept::new(File::open(".").unwrap().into()).unwrap();
+        let number = kept.get().unwrap();
+        // SAFETY: the number is open, and `kept` is its only other owner, whose place this one takes.
+        let again = unsafe { OwnedFd::from_raw_fd(number) };
+        kept.replace(again).unwrap();
+        assert_eq!(kept.get(), Ok(number));
+    }
 
     #[test]
     fn a_number_that_was_taken_over_is_neither_used_nor_closed() {

@@ -47,16 +47,11 @@ fn install_one(signal: i32, handler: Handler) -> io::Result<()> {
 }
 
 fn is_same(one: &libc::sigaction, other: &libc::sigaction) -> bool {
-    let masks = [&raw const one.sa_mask, &raw const other.sa_mask];
+    let size = size_of::<libc::sigset_t>();
+    let [mask, of_other] = [one, other].map(|action| (&raw const action.sa_mask).cast());
     // SAFETY: both are so many bytes.
-    let same = unsafe {
-        libc::memcmp(
-            masks[0].cast(),
-            masks[1].cast(),
-            size_of::<libc::sigset_t>(),
-        )
-    } == 0;
-    same && one.sa_sigaction == other.sa_sigaction && one.sa_flags == other.sa_flags
+    let differs = unsafe { libc::memcmp(mask, of_other, size) };
+    differs == 0 && one.sa_sigaction == other.sa_sigaction && one.sa_flags == other.sa_flags
 }
 
 /// Puts `handler` in place, whatever is there. Signal-safe.

@@ -164,6 +164,8 @@ fn block_all() {
 #[inline(never)]
 fn naps() {
     std::thread::sleep(Duration::from_millis(1200));
+    // Else an optimized build jumps there.
+    std::hint::black_box(());
 }
 
 fn culprit_is_first(report: &Report) {

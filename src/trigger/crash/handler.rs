@@ -8,24 +8,77 @@
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 
-use super::install::installed;
+use super::installed::{self, installed};
 use super::life;
-use super::previous::ROOM_FOR_ANOTHER;
+use super::previous::{Arrived, ROOM_FOR_ANOTHER};
 use super::state::{self, CrashOwner, CrashStage, DEALS_WITH_IT, STATE};
 use super::waiting;
 use super::writing::{self, write};
+use super::{Crash, CrashWriter};
 use crate::capture::Registers;
 use crate::platform::signals::{self, Previous, SignalFacts};
-use crate::platform::{Thread, context, errno, is_debugged, process_id, set_errno};
+use crate::platform::{
+    Thread, context, errno, is_debugged, process_id, provide_stacks, set_errno, stacks,
+};
 
-/// A signal, as the kernel gave it to the handler.
-#[derive(Clone, Copy)]
-pub(super) struct Arrived {
-    pub signal: i32,
-    pub info: *mut libc::siginfo_t,
-    pub frame: *mut c_void,
-    /// Address of the handler's frame on its stack.
-    pub here: usize,
+/// Size of the alternate stack that the installing thread is given if it has none or a smaller one.
+const ALTERNATE_STACK: usize = 64 << 10;
+/// Taking the handlers back waits so many steps at most for a report that is being written.
+const WAIT_STEPS: u32 = 500;
+/// Nanoseconds.
+const WAIT_STEP: i64 = 10_000_000;
+
+/// Installs the handlers. `writer` is called by the dying thread, once for the process.
+pub(crate) fn install(
+    crash: &Crash,
+    writer: &'static CrashWriter,
+) -> Result<(), (Option<i32>, std::io::Error)> {
+    let ours = installed::install(writer).map_err(|error| (None, error))?;
+    stacks::ensure_alternate_stack(ALTERNATE_STACK, ALTERNATE_STACK)
+        .map_err(|error| (None, error))?;
+    provide_stacks();
+    ours.leave_to_debugger
+        .store(!crash.debugged, Ordering::Relaxed);
+    STATE.install(process_id());
+    signals::install(crash.signals(), handle).map_err(|(signal, error)| {
+        let _ = STATE.uninstall(state::now());
+        (Some(signal), error)
+    })?;
+    // Without the ports, crashes still come as signals.
+    #[cfg(target_vendor = "apple")]
+    super::mach::install();
+    Ok(())
+}
+
+/// Takes the handlers back; one that was replaced since stays so, and passes on to
+/// what was there before us. Where another thread is writing a report just now, waits for it.
+///
+/// `true` when no handler can look any more at what the writer needs.
+pub(crate) fn uninstall(crash: &Crash) -> bool {
+    life::ends_in_order();
+    let here = CrashOwner::current();
+    for _ in 0..WAIT_STEPS {
+        let seen = state::now();
+        let is_busy = matches!(seen.stage, CrashStage::Writing | CrashStage::Retracting);
+        if !is_busy || seen.owner == here {
+            break;
+        }
+        signals::pause(WAIT_STEP);
+    }
+    #[cfg(target_vendor = "apple")]
+    super::mach::uninstall();
+    for &signal in crash.signals() {
+        signals::restore_if_ours(signal, handle);
+    }
+    life::ends_in_order();
+    STATE.uninstall(state::now()).is_some()
+}
+
+/// The reported signals whose handler is not ours any more.
+pub(crate) fn replaced(crash: &Crash) -> Vec<i32> {
+    let all = crash.signals().iter().copied();
+    all.filter(|&signal| !signals::is_in_place(signal, handle))
+        .collect()
 }
 
 /// Disposition of a signal after the report.
@@ -53,6 +106,7 @@ pub(super) extern "C-unwind" fn handle(
         info,
         frame,
         here: &raw const marker as usize,
+        handler: handle,
     };
     let ours = installed();
     // SAFETY: info and context are what the kernel gave for this signal.

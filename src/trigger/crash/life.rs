@@ -1,6 +1,6 @@
 //! Signs that a process lives on after a crash that was reported: then the report is taken back.
 
-use super::install::installed;
+use super::installed::installed;
 use super::state::{self, CrashOwner, CrashStage, STATE, SeenState};
 #[cfg(target_os = "linux")]
 use super::writing::PartWatch;
@@ -97,13 +97,9 @@ impl LifeWatch {
             }
             _ => return Some(POLL),
         };
-        let since = match self.since {
-            Some((before, since)) if before == seen => since,
-            _ => {
-                self.since = Some((seen, now));
-                now
-            }
-        };
+        let (before, since) = self.since.unwrap_or((seen, now));
+        let since = if before == seen { since } else { now };
+        self.since = Some((seen, since));
         let enough = match left {
             Some(true) => LIVES_ON,
             None => RUNS_ON,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::install::installed;
+use super::installed::installed;
 use super::life;
 use super::state::{self, CrashOwner, CrashStage, DEALS_WITH_IT, STATE};
 use super::writing::write;

@@ -6,7 +6,7 @@
 //! the process lives on after is handed to [`CrashWriter::retract`].
 
 mod handler;
-mod install;
+mod installed;
 mod life;
 #[cfg(target_vendor = "apple")]
 mod mach;
@@ -15,7 +15,7 @@ mod state;
 mod waiting;
 mod writing;
 
-pub(crate) use install::{install, replaced, uninstall};
+pub(crate) use handler::{install, replaced, uninstall};
 pub(crate) use life::{LifeWatch, ends_in_order};
 pub(crate) use state::in_progress;
 pub(crate) use waiting::crashed_too;

@@ -3,15 +3,26 @@
 
 use std::ffi::c_void;
 
-use super::handler::{Arrived, handle};
-use super::install::installed;
+use super::installed::installed;
 use super::state::{self, CrashOwner, CrashStage, STATE, SeenState};
-use crate::platform::signals::{self, Previous};
+use crate::platform::signals::{self, Handler, Previous};
 use crate::platform::stacks;
 
 /// A previous handler is called on our own stack where the alternate one has less room than this:
 /// it may raise a signal itself, whose frame is up to 11 KiB (AT_MINSIGSTKSZ with AMX).
 pub(super) const ROOM_FOR_ANOTHER: usize = 24 << 10;
+
+/// A signal, as the kernel gave it to the handler.
+#[derive(Clone, Copy)]
+pub(super) struct Arrived {
+    pub signal: i32,
+    pub info: *mut libc::siginfo_t,
+    pub frame: *mut c_void,
+    /// Address of the handler's frame on its stack.
+    pub here: usize,
+    /// The handler itself.
+    pub handler: Handler,
+}
 
 impl Arrived {
     /// Has the previous handler decide what becomes of the signal.
@@ -60,7 +71,7 @@ impl Arrived {
         }
         if is_dropped {
             // It has no effect: the next one is to be reported.
-            let _ = signals::take_again(self.signal, handle);
+            let _ = signals::take_again(self.signal, self.handler);
             return answered(nested);
         }
         if let Some(seen) = own() {

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::Crashed;
-use super::install::{Installed, installed};
+use super::installed::{Installed, installed};
 use crate::capture::Registers;
 use crate::platform::guarded::Guarded;
 #[cfg(target_os = "linux")]

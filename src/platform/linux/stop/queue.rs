@@ -40,30 +40,19 @@ pub(super) fn queue(
         value: (slot << 56) | generation,
         rest: [0; 12],
     };
-    let errno = linux::errno();
+    let (number, info) = (libc::SYS_rt_tgsigqueueinfo, &raw const info);
     // SAFETY: `info` lives across the call and has the layout that the kernel reads.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_rt_tgsigqueueinfo,
-            pid,
-            thread.tid(),
-            signal,
-            &raw const info,
-        )
-    };
-    let failed = (result != 0).then(linux::errno);
-    linux::set_errno(errno);
-    outcome("rt_tgsigqueueinfo", failed)
+    outcome("rt_tgsigqueueinfo", || unsafe {
+        libc::syscall(number, pid, thread.tid(), signal, info)
+    })
 }
 
 /// Sends the signal without a value. Signal-safe.
 pub(super) fn send(signal: i32, thread: Thread) -> Result<(), StopError> {
-    let errno = linux::errno();
     // SAFETY: a plain system call on a thread of this process.
-    let result = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread.tid(), signal) };
-    let failed = (result != 0).then(linux::errno);
-    linux::set_errno(errno);
-    outcome("tgkill", failed)
+    outcome("tgkill", || unsafe {
+        libc::syscall(libc::SYS_tgkill, libc::getpid(), thread.tid(), signal)
+    })
 }
 
 /// Returns true if a sandbox denies the call as such. Signal-safe.
@@ -74,7 +63,11 @@ pub(super) fn is_denied(error: &SystemError) -> bool {
         .contains(&code)
 }
 
-fn outcome(call: &'static str, failed: Option<i32>) -> Result<(), StopError> {
+/// errno stays.
+fn outcome(call: &'static str, make: impl FnOnce() -> libc::c_long) -> Result<(), StopError> {
+    let errno = linux::errno();
+    let failed = (make() != 0).then(linux::errno);
+    linux::set_errno(errno);
     match failed {
         None => Ok(()),
         Some(libc::ESRCH) => Err(StopError::Gone),

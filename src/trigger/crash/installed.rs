@@ -1,0 +1,72 @@
+//! Memory of the handlers, from the first install on; and the previous handlers that call them back.
+
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+
+use super::CrashWriter;
+use crate::platform::stacks::CrashStack;
+
+/// The handler's own needs: unwinding, formatting and a section's making, in debug builds too.
+const STACK: usize = 512 << 10;
+/// For signals that come while a report is written.
+const SALVAGE_STACK: usize = 128 << 10;
+
+/// Everything that the handlers look at, from the first install on for the rest of the process.
+#[derive(Debug)]
+pub(super) struct Installed {
+    pub writer: &'static CrashWriter,
+    /// The stack on which a report is written.
+    pub stack: CrashStack,
+    /// The one for signals that come meanwhile.
+    pub salvage: CrashStack,
+    /// True if nothing is reported while a debugger is attached.
+    pub leave_to_debugger: AtomicBool,
+    /// Handlers that are called within each other: the place of the last one on its stack, and in the lowest 8 bits how
+    /// many there are. Threads that crash at once begin the count anew.
+    chain: AtomicUsize,
+}
+
+static INSTALLED: AtomicPtr<Installed> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Gives what an install has made. Signal-safe.
+pub(super) fn installed() -> Option<&'static Installed> {
+    // SAFETY: null, or what `install` has stored, which lives for ever.
+    unsafe { INSTALLED.load(Ordering::Acquire).as_ref() }
+}
+
+/// Makes it, where no install before has.
+pub(super) fn install(writer: &'static CrashWriter) -> std::io::Result<&'static Installed> {
+    if let Some(before) = installed() {
+        return Ok(before);
+    }
+    let made = Box::leak(Box::new(Installed {
+        writer,
+        salvage: CrashStack::new(SALVAGE_STACK)?,
+        stack: CrashStack::new(STACK)?,
+        leave_to_debugger: AtomicBool::new(false),
+        chain: AtomicUsize::new(0),
+    }));
+    INSTALLED.store(made, Ordering::Release);
+    Ok(made)
+}
+
+/// More than any chain of handlers has: they call each other in a ring.
+const MOST_IN_CHAIN: usize = 32;
+/// Bytes of stack that a handler of a chain takes at most.
+const NEAR: usize = 64 << 10;
+
+impl Installed {
+    /// Returns true if handlers call each other without end: one that was there before, or came over ours, passes on to us.
+    /// Signal-safe.
+    pub fn is_ring(&self, here: usize) -> bool {
+        let last = self.chain.load(Ordering::Relaxed);
+        let is_within = (1..NEAR).contains(&(last >> 8).saturating_sub(here));
+        let count = if is_within { (last & 0xff) + 1 } else { 1 };
+        self.chain.store(here << 8 | count, Ordering::Relaxed);
+        count > MOST_IN_CHAIN
+    }
+
+    /// The innermost handler returns. Signal-safe.
+    pub fn leaves_chain(&self) {
+        self.chain.store(0, Ordering::Relaxed);
+    }
+}
