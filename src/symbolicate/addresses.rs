@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::Error;
-use super::debug_files::{DebugFiles, Listed};
+use super::debug_files::{DebugFiles, FoundObject};
 use super::frame::{Frame, image_file_name};
 use super::image_files::ImageFiles;
 
@@ -28,7 +28,7 @@ impl Addresses {
         load_address: Option<u64>,
     ) -> Result<Addresses, Ambiguous> {
         let all = files.images();
-        let same = |image: &&Listed| arch.is_none_or(|arch| image.arch == known_as(arch));
+        let same = |image: &&FoundObject| arch.is_none_or(|arch| image.arch == known_as(arch));
         let mut fitting: Vec<_> = all.iter().filter(same).collect();
         if fitting.len() > 1 {
             fitting.retain(|image| files.has_code(image));
@@ -46,7 +46,7 @@ impl Addresses {
                 }
                 (false, _) => ("several images: give one".into(), fitting),
             };
-            let images = images.into_iter().map(Listed::describe).collect();
+            let images = images.into_iter().map(FoundObject::describe).collect();
             return Err(Ambiguous { what, images });
         };
         let Some(files) = files.open_listed(image) else {
@@ -58,7 +58,7 @@ impl Addresses {
         let slide = load_address.map_or(0, |avma| files.base().wrapping_sub(avma));
         Ok(Addresses {
             files,
-            name: image.name.clone(),
+            name: image.name().into_owned(),
             slide,
         })
     }

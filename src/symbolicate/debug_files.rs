@@ -1,5 +1,6 @@
 //! Debug files by UUID or build id: those that were given, and on Linux those of the system.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -25,7 +26,7 @@ pub struct DebugFiles {
     /// Objects by UUID or build id; those that have none together.
     index: FxHashMap<Vec<u8>, Vec<FoundObject>>,
     /// Images given by their own path that have nothing to name functions by.
-    nameless: Vec<Listed>,
+    nameless: Vec<FoundObject>,
     system: bool,
     max_size: u64,
     open: Mutex<OpenImages>,
@@ -36,27 +37,33 @@ pub struct DebugFiles {
 
 /// An object that was found.
 #[derive(Debug, Clone)]
-struct FoundObject {
-    path: PathBuf,
-    arch: String,
-    has_dwarf: bool,
-}
-
-/// An image of which there is at least one file.
-#[derive(Debug, Clone)]
-pub(crate) struct Listed {
-    /// File name, without the folder.
-    pub name: String,
+pub(crate) struct FoundObject {
+    pub path: PathBuf,
     pub arch: String,
     /// Empty where it has none.
     pub id: Vec<u8>,
-    pub path: PathBuf,
+    has_dwarf: bool,
 }
 
-impl Listed {
+impl FoundObject {
+    fn new(path: &Path, object: ObjectSummary) -> FoundObject {
+        FoundObject {
+            path: path.to_owned(),
+            arch: object.arch,
+            id: object.id,
+            has_dwarf: object.has_dwarf,
+        }
+    }
+
+    /// File name, without the folder.
+    pub(crate) fn name(&self) -> Cow<'_, str> {
+        let name = self.path.file_name().unwrap_or_default();
+        name.to_string_lossy()
+    }
+
     /// Name, architecture and id, in words.
     pub(crate) fn describe(&self) -> String {
-        let (name, arch) = (&self.name, &self.arch);
+        let (name, arch) = (self.name(), &self.arch);
         match &self.id[..] {
             [] => format!("{name} {arch} without an id: {}", self.path.display()),
             id => format!("{name} {arch} {}", id_text(id)),
@@ -180,15 +187,10 @@ impl DebugFiles {
             }
         } else {
             let objects = search::objects(path)?;
-            let names = |object: &ObjectSummary| object.has_dwarf || object.has_symbols;
-            if !objects.iter().any(names) {
+            if !objects.iter().any(ObjectSummary::names) {
                 let images = objects.iter().filter(|object| object.has_code);
-                self.nameless.extend(images.map(|object| Listed {
-                    name: file_name(path),
-                    arch: object.arch.clone(),
-                    id: object.id.clone(),
-                    path: path.to_owned(),
-                }));
+                let images = images.map(|image| FoundObject::new(path, image.clone()));
+                self.nameless.extend(images);
             }
             added.objects += self.add_objects(path, objects);
         }
@@ -199,19 +201,12 @@ impl DebugFiles {
     /// Adds the objects of one file that have something to name functions by.
     fn add_objects(&mut self, path: &Path, objects: Vec<ObjectSummary>) -> usize {
         let mut added = 0;
-        for object in objects {
-            if !(object.has_dwarf || object.has_symbols) {
-                continue;
-            }
+        for object in objects.into_iter().filter(ObjectSummary::names) {
             added += 1;
-            let entries = self.index.entry(object.id).or_default();
+            let entries = self.index.entry(object.id.clone()).or_default();
             let same = |entry: &FoundObject| entry.path == path && entry.arch == object.arch;
             if !entries.iter().any(same) {
-                entries.push(FoundObject {
-                    path: path.to_owned(),
-                    arch: object.arch,
-                    has_dwarf: object.has_dwarf,
-                });
+                entries.push(FoundObject::new(path, object));
                 entries.sort_by_key(|entry| !entry.has_dwarf); // stable: as given, those with DWARF first
             }
         }
@@ -226,46 +221,39 @@ impl DebugFiles {
 
     /// The images of all objects that were added, in order of name and id; where none of them can name
     /// anything, those of the files that were given.
-    pub(crate) fn images(&self) -> Vec<Listed> {
+    pub(crate) fn images(&self) -> Vec<FoundObject> {
         let listed = self.index.iter().flat_map(|(id, entries)| {
             // Without an id nothing says that two files are of one image.
             let count = if id.is_empty() { entries.len() } else { 1 };
-            entries.iter().take(count).map(|entry| Listed {
-                name: file_name(&entry.path),
-                arch: entry.arch.clone(),
-                id: id.clone(),
-                path: entry.path.clone(),
-            })
+            entries.iter().take(count).cloned()
         });
-        let mut listed: Vec<Listed> = listed.collect();
+        let mut listed: Vec<FoundObject> = listed.collect();
         if listed.is_empty() {
             listed.extend(self.nameless.iter().cloned());
         }
-        listed.sort_by(|a, b| (&a.name, &a.id, &a.path).cmp(&(&b.name, &b.id, &b.path)));
+        let key = |of: &FoundObject| (of.name().into_owned(), of.id.clone(), of.path.clone());
+        listed.sort_by_cached_key(key);
         listed
     }
 
     /// Returns true if an image that was added has code: the part that dwz made several programs share does not.
-    pub(crate) fn has_code(&self, image: &Listed) -> bool {
+    pub(crate) fn has_code(&self, image: &FoundObject) -> bool {
         let found = open_by_id(&image.path, &image.id);
         matches!(found, Ok(Some(object)) if !object.code.is_empty())
     }
 
     /// The files of an image that was added.
-    pub(crate) fn open_listed(&self, image: &Listed) -> Option<Arc<ImageFiles>> {
+    pub(crate) fn open_listed(&self, image: &FoundObject) -> Option<Arc<ImageFiles>> {
         if self.index.contains_key(&image.id) && !image.id.is_empty() {
             return self.find(&Image {
                 id: image.id.clone(),
-                name: image.name.clone(),
+                name: image.name().into_owned(),
                 ..Image::default()
             });
         }
         let mut objects = object_file::open(&image.path).ok()?.into_iter();
         let object = objects.find(|object| object.id == image.id && object.arch == image.arch)?;
-        if !self.has_room(&object) {
-            return None;
-        }
-        Some(Arc::new(ImageFiles::new(vec![self.debug_file(object)])))
+        Some(Arc::new(ImageFiles::new(vec![self.debug_file(object)?])))
     }
 
     /// Ids of files with this name but another id.
@@ -317,8 +305,7 @@ impl DebugFiles {
                 return;
             }
             let found = open_by_id(path, &image.id).ok().flatten();
-            let found = found.filter(|object| self.has_room(object));
-            files.extend(found.map(|object| self.debug_file(object)));
+            files.extend(found.and_then(|object| self.debug_file(object)));
         };
         for entry in self.index.get(&image.id).into_iter().flatten() {
             if image.id.is_empty() && image.text_hash.is_some() {
@@ -340,8 +327,7 @@ impl DebugFiles {
             }
             if !has_dwarf(&files) {
                 let linked = files.iter().find_map(|file| search::linked(file.object()));
-                let linked = linked.filter(|object| self.has_room(object));
-                files.extend(linked.map(|object| self.debug_file(object)));
+                files.extend(linked.and_then(|object| self.debug_file(object)));
             }
         }
         #[cfg(feature = "debuginfod")]
@@ -360,17 +346,15 @@ impl DebugFiles {
         let object = object_file::open(path).ok()?.into_iter().next()?;
         let ran = image.text_hash.as_deref();
         let same = ran.is_none_or(|ran| object.text_hash().is_some_and(|hash| hash == *ran));
-        (object.id.is_empty() && same && self.has_room(&object)).then(|| self.debug_file(object))
+        (object.id.is_empty() && same).then(|| self.debug_file(object))?
     }
 
-    /// Returns true if an object is within [`max_size`](DebugFiles::max_size).
-    fn has_room(&self, object: &ObjectFile) -> bool {
-        object.unpacked.max(object.bytes.len() as u64) <= self.max_size
-    }
-
-    fn debug_file(&self, object: ObjectFile) -> DebugFile {
-        let sup = self.dwz_file(&object).filter(|sup| self.has_room(sup));
-        DebugFile::new(object, sup, self.options.clone())
+    /// The object at work; `None` if it is not within [`max_size`](DebugFiles::max_size).
+    fn debug_file(&self, object: ObjectFile) -> Option<DebugFile> {
+        let has_room = |of: &ObjectFile| of.unpacked.max(of.bytes.len() as u64) <= self.max_size;
+        let object = Some(object).filter(has_room)?;
+        let sup = self.dwz_file(&object).filter(has_room);
+        Some(DebugFile::new(object, sup, self.options.clone()))
     }
 
     /// Places that a debug file's dwz file may be at, by what was added.
@@ -379,11 +363,6 @@ impl DebugFiles {
         let entries = self.index.get(id).into_iter().flatten();
         search::dwz_file(object, entries.map(|entry| entry.path.clone()).collect())
     }
-}
-
-fn file_name(path: &Path) -> String {
-    let name = path.file_name().unwrap_or_default();
-    name.to_string_lossy().into_owned()
 }
 
 /// The object in a file that has this UUID or build id.

@@ -86,6 +86,10 @@ impl Feed<'_> {
         self.batch.len() < BATCH || self.flush()
     }
 
+    fn error(&mut self, origin: &str, error: &io::Error) -> bool {
+        self.item(Item::Error(format!("{origin}: {}", plain_words(error))))
+    }
+
     fn flush(&mut self) -> bool {
         if !self.batch.is_empty() {
             self.goes_on = self.goes_on && (self.pass)(std::mem::take(&mut self.batch));
@@ -141,11 +145,7 @@ impl Feed<'_> {
         }
         match File::open(path) {
             Ok(mut file) => self.named_stream(&path.display().to_string(), &mut file),
-            Err(error) => self.item(Item::Error(format!(
-                "{}: {}",
-                path.display(),
-                plain_words(&error)
-            ))),
+            Err(error) => self.error(&path.display().to_string(), &error),
         }
     }
 
@@ -158,13 +158,13 @@ impl Feed<'_> {
         let origin: Arc<str> = origin.into();
         let mut bytes = Vec::new();
         if let Err(error) = (&mut *input).take(1).read_to_end(&mut bytes) {
-            return self.item(Item::Error(format!("{origin}: {}", plain_words(&error))));
+            return self.error(&origin, &error);
         }
         // Sections are arrays of two; no text and no other layout begins with that byte.
         if bytes != [0x92] {
             let most = limits::REPORT_BYTES as u64 + 1;
             if let Err(error) = (&mut *input).take(most).read_to_end(&mut bytes) {
-                return self.item(Item::Error(format!("{origin}: {}", plain_words(&error))));
+                return self.error(&origin, &error);
             }
             if import::detect(&bytes).is_some() || (bytes.len() as u64) < most {
                 return self.item(Item::Bytes(origin, bytes));

@@ -47,6 +47,11 @@ pub(in crate::symbolicate) struct ObjectSummary {
 }
 
 impl ObjectSummary {
+    /// Returns true if it has something to name functions by.
+    pub(in crate::symbolicate) fn names(&self) -> bool {
+        self.has_dwarf || self.has_symbols
+    }
+
     pub(in crate::symbolicate) fn of(object: &ObjectFile) -> ObjectSummary {
         ObjectSummary {
             id: object.id.clone(),

@@ -20,20 +20,27 @@ fn a_table_is_made_after_some_look_ups_that_took_as_long() {
     }
 }
 
-/// Returns the differences between the two ways, and the count of known addresses.
-fn differences(path: &str) -> (Vec<String>, usize) {
-    let work = Arc::new(DebugFileOptions {
+/// A file for both ways, and its table; `None` where no table can be made of it.
+fn engines(object: ObjectFile) -> Option<(DebugFile, FullTable)> {
+    let options = DebugFileOptions {
         jobs: 1,
         cache: None,
-    });
+    };
+    // Its own table is broken off once it goes.
+    let debug_file = DebugFile::new(object, None, Arc::new(options));
+    let file = &debug_file.inner;
+    let sections = Arc::new(DwarfSections::load(&file.object)?);
+    let table = convert(&file.object, &sections, file.symbols(), &file.stop)?;
+    let table = FullTable::new(SharedBytes::from(table), file.object.base).unwrap();
+    Some((debug_file, table))
+}
+
+/// Returns the differences between the two ways, and the count of known addresses.
+fn differences(path: &str) -> (Vec<String>, usize) {
     let object = object_file::open(path.as_ref()).unwrap().remove(0);
     let code = object.code.clone();
-    // Its table is broken off once it goes.
-    let debug_file = DebugFile::new(object, None, work);
-    let file = debug_file.inner.clone();
-    let sections = Arc::new(DwarfSections::load(&file.object).unwrap());
-    let table = convert(&file.object, &sections, file.symbols(), &file.stop).unwrap();
-    let table = FullTable::new(SharedBytes::from(table), file.object.base).unwrap();
+    let (debug_file, table) = engines(object).unwrap();
+    let file = &debug_file.inner;
     let (mut differ, mut known) = (Vec::new(), 0);
     for address in code.iter().flat_map(|&(start, end)| start..end) {
         let direct = file.lookup_directly(address).0;
@@ -120,24 +127,15 @@ struct Alone {
 /// A file with these bytes: which addresses have a line in one engine alone, and how many in both. `None` where
 /// it is refused as a whole, or no table can be made of it.
 fn compare(bytes: Vec<u8>) -> Option<(Alone, u64)> {
-    let options = DebugFileOptions {
-        jobs: 1,
-        cache: None,
-    };
     let objects = object_file::open_bytes("mutated".as_ref(), SharedBytes::from(bytes)).ok()?;
     let object = objects.into_iter().next()?;
     let code = object.code.clone();
-    let debug_file = DebugFile::new(object, None, Arc::new(options));
-    let file = debug_file.inner.clone();
-    let sections = Arc::new(DwarfSections::load(&file.object)?);
-    let table = convert(&file.object, &sections, file.symbols(), &file.stop)?;
-    let table = FullTable::new(SharedBytes::from(table), file.object.base).unwrap();
+    let (debug_file, table) = engines(object)?;
+    let file = &debug_file.inner;
     let (mut alone, mut both) = (Alone::default(), 0);
     let has_line = |answer: Option<Resolved>| answer.is_some_and(|of| of.frames[0].line.is_some());
-    for address in code
-        .iter()
-        .flat_map(|&(start, end)| (start..end).step_by(16))
-    {
+    let addresses = code.iter();
+    for address in addresses.flat_map(|&(start, end)| (start..end).step_by(16)) {
         let direct = has_line(file.lookup_directly(address).0);
         match (direct, has_line(table.lookup(address))) {
             (true, false) => alone.direct += 1,
