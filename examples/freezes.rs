@@ -1,7 +1,8 @@
 //! One freeze of each kind, each in a process of its own, and what the report says of it: which
-//! function is to blame, of which class it is, and for locks who holds them.
+//! function is to blame, of which class it is, for locks who holds them, and how long its line of ndjson is.
 //!
-//! `cargo run --release --example freezes`; the exit status says whether each culprit was named.
+//! `cargo run --release --example freezes`; the exit status says whether each culprit was named, and the lines have 30 KB or
+//! less on average.
 
 #[cfg(not(all(target_os = "linux", feature = "symbolicate")))]
 fn main() {
@@ -24,6 +25,7 @@ mod linux {
     use std::time::{Duration, Instant};
 
     use wedjat::report::Report;
+    use wedjat::symbolicate::format::{Format, Ndjson, Style};
     use wedjat::symbolicate::{DebugFiles, Symbolicator};
     use wedjat::{Heartbeat, Monitor, Stall};
 
@@ -101,7 +103,7 @@ mod linux {
         if let (Some(name), Some(folder)) = (arguments.next(), arguments.next()) {
             return child(&name, Path::new(&folder));
         }
-        let mut missed = 0;
+        let (mut missed, mut lines) = (0, Vec::new());
         // One for all: what it has read of a debug file it keeps.
         let symbolicator = Symbolicator::new(DebugFiles::new());
         for (name, _, culprits, class, reason) in KINDS {
@@ -131,14 +133,20 @@ mod linux {
                 continue;
             };
             let report = stored.read().expect("a report").report;
-            missed += show(&symbolicator, report, culprits, class, reason);
+            missed += show(&symbolicator, report, culprits, class, reason, &mut lines);
             std::fs::remove_dir_all(&folder).expect("our folder");
         }
         println!("{} of {} named", KINDS.len() - missed, KINDS.len());
-        if missed > 0 {
+        let average = lines.iter().sum::<usize>() / lines.len().max(1);
+        let most = lines.iter().max().unwrap_or(&0);
+        println!("a line of ndjson: {average} bytes on average, {most} at most");
+        if missed > 0 || average > MOST {
             exit(1);
         }
     }
+
+    /// Bytes that a line of ndjson may have on average.
+    const MOST: usize = 30_000;
 
     fn child(name: &str, folder: &Path) {
         let monitor = Monitor::builder("Freezes", "1")
@@ -166,6 +174,7 @@ mod linux {
         culprits: &[&str],
         class: &str,
         reason: &str,
+        lines: &mut Vec<usize>,
     ) -> usize {
         let event = report.event.clone().unwrap_or_default();
         let (kind, why) = (
@@ -180,6 +189,10 @@ mod linux {
         let syscall = report.threads[0].syscall.clone().unwrap_or_default();
         println!("   {kind} {syscall}; {why}; {lasted}; {samples} samples");
         let named = symbolicator.symbolicate(report);
+        let mut line = Vec::new();
+        let written = Ndjson::new().report(&Style::default(), "freeze.wedjat", &named, &mut line);
+        written.expect("a line in memory");
+        lines.push(line.len());
         let samples = named.samples.iter().map(|sample| &sample.frames);
         let stacks = named
             .threads

@@ -3,14 +3,30 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
-use std::fmt::Write as _;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
 
-use object::{Object, ObjectSymbol};
+use object::{Object, ObjectSymbol, SymbolKind};
 
 use super::random::Random;
 use super::stalls::World;
+use super::{cpp, rust};
+
+/// What the app is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Language {
+    /// Rust, of plain functions and closures.
+    Plain,
+    /// Rust, of async functions and blocks, with debug information of this level.
+    Async(&'static str),
+    /// C++: functions, methods, templates and lambdas.
+    Cpp,
+}
+
+impl Language {
+    pub fn is_async(self) -> bool {
+        matches!(self, Language::Async(_))
+    }
+}
 
 /// The versions, and how many of the fleet run each.
 pub const VERSIONS: [(&str, f64); 5] = [
@@ -29,24 +45,28 @@ pub struct App {
     /// `from@to` where the turn returns to through which `from` calls `to`, `from!` where `from` does its
     /// own work.
     places: BTreeMap<String, u64>,
-    inlined: BTreeSet<String>,
+    /// Start and end of each function of the symbol table.
+    functions: Vec<(u64, u64)>,
     turned: BTreeSet<(String, String)>,
 }
 
 /// What one build does differently.
-struct Build<'a> {
-    world: &'a World,
-    random: Random,
-    inlined: BTreeSet<String>,
-    calls: BTreeMap<&'a str, BTreeSet<&'a str>>,
-    /// Whether symbols have what other compilers append to them.
-    suffixes: bool,
+pub struct Build<'a> {
+    pub world: &'a World,
+    pub language: Language,
+    /// Number of the build.
+    pub index: usize,
+    pub random: Random,
+    /// Functions that are to be inlined.
+    pub inlined: BTreeSet<String>,
+    pub calls: BTreeMap<&'a str, BTreeSet<&'a str>>,
 }
 
 impl App {
     /// Compiles version `index` into `folder`.
     pub fn compile(
         world: &World,
+        language: Language,
         seed: u64,
         index: usize,
         folder: &Path,
@@ -82,54 +102,28 @@ impl App {
         let digits: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut build = Build {
             world,
+            language,
+            index,
             random,
             inlined,
             calls,
-            suffixes: index == 2,
         };
         std::fs::create_dir_all(folder)?;
-        let source = build.write(index, folder)?;
         let program = folder.join("till");
-        // Old and new mangling.
-        let mangling = if index.is_multiple_of(2) {
-            "legacy"
-        } else {
-            "v0"
+        let mut compiler = match language {
+            Language::Cpp => cpp::compiler(&mut build, folder)?,
+            _ => rust::compiler(&mut build, folder)?,
         };
-        let output = Command::new("rustc")
-            .env("RUSTC_BOOTSTRAP", "1")
-            .args([
-                "--edition",
-                "2024",
-                "--crate-name",
-                "till",
-                "--cap-lints",
-                "allow",
-                "-g",
-            ])
-            .args(["-Zunstable-options", "-C"])
-            .arg(format!("symbol-mangling-version={mangling}"))
-            .args([
-                "-Copt-level=1",
-                "-Ccodegen-units=1",
-                "-Crelocation-model=static",
-                "-Cforce-frame-pointers=yes",
-            ])
-            .args([
-                "-Cpanic=abort",
-                "-Clink-arg=-no-pie",
-                "-Clinker-features=-lld",
-            ])
-            .arg(format!("-Clink-arg=-Wl,--build-id=0x{digits}"))
+        let output = compiler
+            .arg(id_argument(language, &digits))
             .arg("-o")
-            .args([&program, &source])
+            .arg(&program)
             .output()?;
         if !output.status.success() {
             let errors = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("rustc: {}\n{errors}", output.status).into());
+            return Err(format!("{compiler:?}: {}\n{errors}", output.status).into());
         }
-        let turned = world.turned.clone();
-        App::read(&std::fs::read(&program)?, build_id, build.inlined, turned)
+        App::read(&std::fs::read(&program)?, build_id, world.turned.clone())
     }
 
     /// The places, from the symbol table alone: what the symbolicator makes of the debug information
@@ -137,23 +131,28 @@ impl App {
     fn read(
         bytes: &[u8],
         build_id: [u8; 20],
-        inlined: BTreeSet<String>,
         turned: BTreeSet<(String, String)>,
     ) -> Result<App, Box<dyn Error>> {
         let file = object::File::parse(bytes)?;
         let mut places = BTreeMap::new();
+        let mut functions = Vec::new();
         for symbol in file.symbols() {
+            if symbol.kind() == SymbolKind::Text && symbol.size() > 0 {
+                let start = symbol.address().wrapping_sub(BASE);
+                functions.push((start, start + symbol.size()));
+            }
             if let Some(place) = symbol.name()?.strip_prefix("place_") {
                 let place = place.replace("__to__", ">").replace("__by__", "@");
                 let place = place.replace("__works", "!");
                 places.insert(place, symbol.address() - BASE);
             }
         }
+        functions.sort_unstable();
         Ok(App {
             build_id,
             size: bytes.len() as u64,
             places,
-            inlined,
+            functions,
             turned,
         })
     }
@@ -167,8 +166,13 @@ impl App {
                 frames.push(self.places[&format!("{from}@{to}")]);
                 frames.push(self.places["turn!"]);
             }
-            if !self.inlined.contains(to) {
-                frames.push(self.places[&format!("{from}>{to}")]);
+            // An inlined function has no frame of its own.
+            let (returns, works) = (
+                self.places[&format!("{from}>{to}")],
+                self.places[&format!("{to}!")],
+            );
+            if self.function_of(returns) != self.function_of(works) {
+                frames.push(returns);
             }
         }
         let Some(last) = chain.last() else {
@@ -181,162 +185,69 @@ impl App {
         frames.reverse();
         frames
     }
+
+    fn function_of(&self, offset: u64) -> Option<(u64, u64)> {
+        let after = self
+            .functions
+            .partition_point(|&(start, _)| start <= offset);
+        let function = *self.functions.get(after.checked_sub(1)?)?;
+        (offset < function.1).then_some(function)
+    }
+}
+
+fn id_argument(language: Language, digits: &str) -> String {
+    let id = format!("-Wl,--build-id=0x{digits}");
+    match language {
+        Language::Cpp => id,
+        _ => format!("-Clink-arg={id}"),
+    }
 }
 
 /// Where the linker puts a program that is not moved.
 pub const BASE: u64 = 0x40_0000;
 
-/// The modules; their files have other names in each build.
-const MODULES: [&str; 4] = ["screens", "features", "helpers", "steps"];
-
-/// The module of a function; the root's are in none.
-fn module(name: &str) -> Option<&'static str> {
-    let kinds = ["screen_", "feature_", "helper_", "step_", "work_"];
-    let at = kinds.iter().position(|kind| name.starts_with(kind))?;
-    MODULES.get(at.min(3)).copied()
-}
-
-fn path(name: &str) -> String {
-    match module(name) {
-        Some(module) => format!("crate::{module}::{name}"),
-        None => format!("crate::{name}"),
-    }
+/// The module of a function; the root's are in none. But in the plain app, each thing that users do has a module of its own,
+/// as handlers of requests have.
+pub fn module(language: Language, name: &str) -> Option<String> {
+    let (kind, number) = name.split_once('_')?;
+    let module = match kind {
+        "screen" => "screens",
+        "feature" => "features",
+        "helper" => "helpers",
+        "step" | "work" => "steps",
+        _ => return None,
+    };
+    let has_its_own = language != Language::Plain && matches!(module, "steps" | "features");
+    Some(match has_its_own {
+        true => format!("{module}_{number}"),
+        false => module.to_owned(),
+    })
 }
 
 impl Build<'_> {
-    /// Writes the sources; returns the first of them.
-    fn write(&mut self, index: usize, folder: &Path) -> Result<std::path::PathBuf, Box<dyn Error>> {
-        let mut texts: BTreeMap<Option<&str>, String> = BTreeMap::new();
-        let mut order: Vec<&str> = self.calls.keys().copied().collect();
+    /// The functions in the order of this build.
+    pub fn order(&mut self) -> Vec<String> {
+        let mut order: Vec<String> = self.calls.keys().map(|&name| name.to_owned()).collect();
         self.random.shuffle(&mut order);
-        for (at, name) in order.into_iter().enumerate() {
-            let mut text = String::new();
-            // What a version adds moves all that follows.
-            for line in 0..self.random.below(6) {
-                let _ = writeln!(text, "// {line}");
-            }
-            if self.random.chance(0.3) {
-                let number = self.random.below(1000);
-                let _ = writeln!(text, "pub fn added_{at}(n: i32) -> i32 {{ n * {number} }}");
-            }
-            self.function(&mut text, name);
-            texts.entry(module(name)).or_default().push_str(&text);
-        }
-        let mut root = String::from(ROOT);
-        for module in MODULES {
-            let file = if index == 0 {
-                format!("{module}.rs")
-            } else {
-                format!("{module}_{index}.rs")
-            };
-            let _ = writeln!(root, "#[path = \"{file}\"]\nmod {module};");
-            let text = texts.remove(&Some(module)).unwrap_or_default();
-            std::fs::write(folder.join(file), format!("{USES}{text}"))?;
-        }
-        root.push_str(&texts.remove(&None).unwrap_or_default());
-        let source = folder.join("till.rs");
-        std::fs::write(&source, root)?;
-        Ok(source)
+        order
     }
 
-    fn function(&mut self, text: &mut String, name: &str) {
-        let is_main = name == "main";
-        if self.inlined.contains(name) {
-            text.push_str("#[inline(always)]\n");
-        } else {
-            text.push_str("#[inline(never)]\n");
-            if self.suffixes && !is_main {
-                let _ = writeln!(text, "#[unsafe(export_name = \"{}\")]", self.suffixed(name));
-            }
-        }
-        if is_main {
-            text.push_str("fn main() {\n    let n = here();\n");
-        } else {
-            let _ = writeln!(text, "pub fn {name}(n: i32) -> i32 {{");
-        }
-        text.push_str("    let mut sum = n;\n");
-        let callees: Vec<&str> = self.calls[name].iter().copied().collect();
-        for (at, callee) in callees.into_iter().enumerate() {
-            // Closures that a version adds come before those that were there.
-            for _ in 0..self.random.below(2) {
-                let number = self.random.below(1000);
-                let _ = writeln!(
-                    text,
-                    "    if here() == {number} {{\n        sum += turn(|n| n ^ (here() + {number}), sum);\n    }}"
-                );
-            }
-            let call = path(callee);
-            let returns = if self.inlined.contains(callee) {
-                String::new()
-            } else {
-                place(&format!("{name}__to__{callee}"))
-            };
-            let _ = writeln!(text, "    if here() == {at} {{");
-            if self.world.is_turned(name, callee) {
-                let turned = place(&format!("{name}__by__{callee}"));
-                let _ = writeln!(
-                    text,
-                    "        sum += turn(|n| {{\n            let mut sum = {call}(n + {at});\n            {returns}\n            sum + here()\n        }}, n);\n        {turned}"
-                );
-            } else {
-                let _ = writeln!(text, "        sum += {call}(n + {at});\n        {returns}");
-            }
-            text.push_str("        there(sum);\n    }\n");
-        }
-        let works = place(&format!("{name}__works"));
-        let _ = writeln!(
-            text,
-            "    while here() > sum {{\n        sum += 1;\n        {works}\n        there(sum);\n    }}"
-        );
-        text.push_str(if is_main {
-            "    there(sum);\n}\n"
-        } else {
-            "    sum\n}\n"
-        });
+    /// The file of a module: of the plain app renamed in each build. Of the others, whose lambdas and async functions may
+    /// have no name but their file's, one in twenty is.
+    pub fn file(&mut self, folder: &Path, module: &str, extension: &str) -> PathBuf {
+        let is_renamed =
+            self.index > 0 && (self.language == Language::Plain || self.random.chance(0.05));
+        folder.join(match is_renamed {
+            true => format!("{module}_of_{}.{extension}", self.index),
+            false => format!("{module}.{extension}"),
+        })
     }
 
-    /// The symbol as older Rust mangles it, with what some compiler's clone has behind it.
-    fn suffixed(&mut self, name: &str) -> String {
-        const SUFFIXES: [&str; 5] = [
-            ".llvm.7720418529430",
-            ".isra.0",
-            ".constprop.2",
-            ".part.0.cold",
-            ".cold.1",
-        ];
-        let suffix = SUFFIXES[self.random.below(SUFFIXES.len())];
-        let hash = self.random.next();
-        let mut parts = vec!["till"];
-        parts.extend(module(name));
-        parts.push(name);
-        let path: String = parts
+    /// The functions that a function calls.
+    pub fn callees(&self, name: &str) -> Vec<String> {
+        self.calls[name]
             .iter()
-            .map(|part| format!("{}{part}", part.len()))
-            .collect();
-        format!("_ZN{path}17h{hash:016x}E{suffix}")
+            .map(|&name| name.to_owned())
+            .collect()
     }
 }
-
-/// Names the address of what stands there, in the symbol table.
-fn place(name: &str) -> String {
-    format!(
-        "unsafe {{ core::arch::asm!(\"nop\", \"place_{name}:\", \"nop\", inout(\"rax\") sum) }};"
-    )
-}
-
-const USES: &str = "#[allow(unused_imports)]\nuse crate::{here, there, turn};\n";
-
-const ROOT: &str = r#"use std::sync::atomic::AtomicI32;
-static HERE: AtomicI32 = AtomicI32::new(0);
-static THERE: AtomicI32 = AtomicI32::new(0);
-#[inline(always)]
-pub fn here() -> i32 { unsafe { HERE.as_ptr().read_volatile() } }
-#[inline(always)]
-pub fn there(n: i32) { unsafe { THERE.as_ptr().write_volatile(n) } }
-#[inline(never)]
-pub fn turn(f: fn(i32) -> i32, n: i32) -> i32 {
-    let mut sum = f(n);
-    unsafe { core::arch::asm!("nop", "place_turn__works:", "nop", inout("rax") sum) };
-    sum
-}
-"#;

@@ -7,6 +7,9 @@
 //! cargo run --release --example fleet -- measure REPORTS SEED...
 //! ```
 //!
+//! `--language plain|async|async-lines|cpp` says what the app is written in: Rust of plain functions (the default), of
+//! async ones (with `debug = "limited"`, and with `"line-tables-only"`), or C++ (`g++` is needed).
+//!
 //! `write` compiles an app in several builds, which differ by added closures, moved lines, renamed files, manglings and
 //! other compilers' suffixes (`rustc` is needed), and writes reports of its
 //! stalls by the writer that the recorder uses: a few hundred distinct stalls by Zipf's law, durations,
@@ -16,7 +19,9 @@
 //! whether both are 0.97 or more for all of them.
 
 mod app;
+mod cpp;
 mod random;
+mod rust;
 mod score;
 mod stalls;
 mod write;
@@ -24,13 +29,23 @@ mod write;
 use std::error::Error;
 use std::path::Path;
 
+use app::Language;
+
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let mut args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let mut language = Language::Plain;
+    if let Some(at) = args.iter().position(|arg| *arg == "--language") {
+        let name = args.get(at + 1).copied().unwrap_or_default();
+        let known = LANGUAGES.iter().find(|(known, _)| *known == name);
+        language = known.ok_or(format!("no such language: {name}"))?.1;
+        args.drain(at..at + 2);
+    }
     let number = |at: usize, default: u64| args.get(at).map_or(Ok(default), |text| text.parse());
     match args[..] {
         ["write", folder, count, ..] => {
             let fleet = write::Fleet {
+                language,
                 count: count.parse()?,
                 seed: number(3, 1)?,
                 per_file: number(4, 1)?.max(1),
@@ -43,26 +58,34 @@ fn main() -> Result<(), Box<dyn Error>> {
                 .iter()
                 .map(|seed| seed.parse())
                 .collect::<Result<_, _>>()?;
-            measure(count.parse()?, &seeds)
+            measure(language, count.parse()?, &seeds)
         }
         _ => Err(
-            "fleet write DIR REPORTS [SEED] [REPORTS-PER-FILE], or fleet score DIR, \
+            "fleet [--language NAME] write DIR REPORTS [SEED] [REPORTS-PER-FILE], or fleet score DIR, \
                   or fleet measure REPORTS SEED..."
                 .into(),
         ),
     }
 }
 
+const LANGUAGES: [(&str, Language); 4] = [
+    ("plain", Language::Plain),
+    ("async", Language::Async("limited")),
+    ("async-lines", Language::Async("line-tables-only")),
+    ("cpp", Language::Cpp),
+];
+
 /// What precision and recall must not be below.
 const ENOUGH: f64 = 0.97;
 
 /// A fleet for each seed, written, scored, and removed.
-fn measure(count: u64, seeds: &[u64]) -> Result<(), Box<dyn Error>> {
+fn measure(language: Language, count: u64, seeds: &[u64]) -> Result<(), Box<dyn Error>> {
     let mut short = Vec::new();
     for &seed in seeds {
         println!("seed {seed}");
         let folder = tempfile::tempdir()?;
         let fleet = write::Fleet {
+            language,
             count,
             seed,
             per_file: 100,

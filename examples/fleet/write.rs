@@ -12,7 +12,7 @@ use wedjat::report::{
     ReportWriter, SampleView, StallEndView, ThreadView, ThresholdsView, WalkEnd,
 };
 
-use super::app::{App, BASE, VERSIONS};
+use super::app::{App, BASE, Language, VERSIONS};
 use super::random::Random;
 use super::stalls::{STALLS, World};
 
@@ -43,6 +43,7 @@ const LATE: f64 = 0.1;
 const FOLDER: u64 = 1000;
 
 pub struct Fleet {
+    pub language: Language,
     pub count: u64,
     pub seed: u64,
     pub per_file: u64,
@@ -55,6 +56,7 @@ impl Fleet {
         for (index, (version, _)) in VERSIONS.iter().enumerate() {
             apps.push(App::compile(
                 &world,
+                self.language,
                 self.seed,
                 index,
                 &folder.join("debug").join(version),

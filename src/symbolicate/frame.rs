@@ -121,6 +121,12 @@ impl std::hash::Hash for PhysicalFrame {
 }
 
 impl PhysicalFrame {
+    /// Returns true if no unwind information led to it: it was found by the frame pointer or the link register, and
+    /// may be wrong.
+    pub(crate) fn is_guess(&self) -> bool {
+        matches!(self.found, Found::FramePointer | Found::LinkRegister)
+    }
+
     /// A frame of which nothing but the address is known.
     pub fn bare(pc: u64, found: Found, image: Option<u32>) -> PhysicalFrame {
         PhysicalFrame {

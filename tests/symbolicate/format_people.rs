@@ -232,6 +232,35 @@ fn text_and_pages_show_all_of_a_report_in_the_order_of_the_app() {
     }
 }
 
+/// Frames behind code without unwind information, as the recorder marks them; those of an imported report, of which
+/// nothing is known, have no mark.
+#[test]
+fn guesses_are_marked() {
+    let mut report = full();
+    report.samples.clear();
+    let found = [Found::Context, Found::FramePointer, Found::LinkRegister];
+    for (frame, found) in report.threads[0].frames.iter_mut().zip(found) {
+        frame.found = found;
+    }
+    let marks = |report: &Report| {
+        let report = named(report.clone());
+        let text = text_of(Text::new(), &Style::default(), &report);
+        let page = text_of(Html::new(), &Style::default(), &report);
+        let lines = text.lines().filter(|line| line.ends_with(" [guess]"));
+        let names = lines.map(|line| line.split_whitespace().nth(3).unwrap().to_owned());
+        (
+            names.collect::<Vec<_>>(),
+            page.matches("guess</span>").count(),
+        )
+    };
+    let guesses = vec!["till::load".to_owned(), "till::main".to_owned()];
+    assert_eq!(marks(&report), (guesses, 2));
+    for frame in &mut report.threads[0].frames {
+        frame.found = Found::Other(255);
+    }
+    assert_eq!(marks(&report), (vec![], 0));
+}
+
 /// `till::count` calls itself 34 times by one call.
 #[test]
 fn equal_frames_in_a_row_are_folded() {

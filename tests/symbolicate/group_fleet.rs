@@ -1,10 +1,16 @@
 //! The example's fleet, small: the reports of one stall are one group, over builds that differ by closures, lines, names of
-//! files, manglings and other compilers' suffixes.
+//! files, manglings and other compilers' suffixes; in Rust and in async Rust.
 
+#[allow(dead_code, reason = "the example alone writes an app in C++")]
 #[path = "../../examples/fleet/app.rs"]
 mod app;
+#[allow(dead_code, reason = "the example alone writes it")]
+#[path = "../../examples/fleet/cpp.rs"]
+mod cpp;
 #[path = "../../examples/fleet/random.rs"]
 mod random;
+#[path = "../../examples/fleet/rust.rs"]
+mod rust;
 #[path = "../../examples/fleet/score.rs"]
 mod score;
 #[path = "../../examples/fleet/stalls.rs"]
@@ -12,15 +18,31 @@ mod stalls;
 #[path = "../../examples/fleet/write.rs"]
 mod write;
 
-#[test]
-fn one_stall_is_one_group_over_builds() {
+/// Groups of a small fleet of an app in this language.
+fn measured(language: app::Language) -> score::Score {
     let folder = tempfile::tempdir().unwrap();
     let fleet = write::Fleet {
+        language,
         count: 1500,
         seed: 4711,
         per_file: 100,
     };
     fleet.write(folder.path()).unwrap();
-    let score = score::score(folder.path()).unwrap();
+    score::score(folder.path()).unwrap()
+}
+
+#[track_caller]
+fn holds(language: app::Language) {
+    let score = measured(language);
     assert!(score.precision >= 0.97 && score.recall >= 0.97, "{score:?}");
+}
+
+#[test]
+fn one_stall_is_one_group_over_builds() {
+    holds(app::Language::Plain);
+}
+
+#[test]
+fn one_stall_of_async_functions_is_one_group_over_builds() {
+    holds(app::Language::Async("limited"));
 }

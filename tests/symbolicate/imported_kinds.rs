@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use wedjat::report::EventKind;
+use wedjat::symbolicate::group::Member;
 use wedjat::symbolicate::{DebugFiles, Symbolicated, Symbolicator, import};
 
 fn testdata(path: &str) -> PathBuf {
@@ -288,4 +289,33 @@ fn what_holds_no_stacks_is_refused() {
     let bytes = std::fs::read(testdata("imported/jetsam.ips")).unwrap();
     let error = import::read(&bytes).unwrap_err().to_string();
     assert!(error.contains("there are no stacks"), "{error}");
+}
+
+/// As React Native's apps send them, in the order that a service takes them in: outermost first.
+#[test]
+fn javascript_has_its_functions_files_and_lines() {
+    let event = |line: u32, function: &str| {
+        let event = serde_json::json!({
+            "event_id": "11111111222233334444555555555555", "platform": "javascript", "level": "fatal",
+            "release": "com.example.till@2.1+77",
+            "exception": {"values": [{"type": "TypeError", "value": "undefined is not a function", "stacktrace": {"frames": [
+                {"function": "callFunction", "filename": "app:///node_modules/react-native/Bridge.js", "lineno": 9, "colno": 1},
+                {"function": function, "filename": "app:///src/Checkout.js", "lineno": line, "colno": 23},
+                {"function": "map", "filename": "app:///node_modules/lodash/map.js", "lineno": 3, "colno": 7},
+            ]}}]},
+        });
+        let mut readings = import::read(event.to_string().as_bytes()).unwrap();
+        Symbolicator::new(DebugFiles::new().system(false)).symbolicate_reading(readings.remove(0))
+    };
+    let found = event(12, "onPay");
+    assert_eq!(functions(&found, 0), ["map", "onPay", "callFunction"]);
+    let frame = &found.threads[0].frames[1].frames[0];
+    assert_eq!(
+        (frame.file.as_deref(), frame.line),
+        (Some("app:///src/Checkout.js"), Some(12))
+    );
+    let member = |found: &Symbolicated| Member::new("", found);
+    assert_eq!(member(&found).stack, ["onPay"]);
+    assert_eq!(member(&found).key, member(&event(14, "onPay")).key);
+    assert_ne!(member(&found).key, member(&event(12, "onScan")).key);
 }

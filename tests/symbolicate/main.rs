@@ -28,6 +28,7 @@ mod format_people;
 mod format_pictures;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod group_fleet;
+mod group_formats;
 mod group_top;
 #[cfg(target_os = "linux")]
 mod hostile;

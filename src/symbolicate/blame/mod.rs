@@ -8,7 +8,9 @@ mod file;
 mod name;
 
 pub(crate) use super::frame::Owner;
-use super::frame::{Frame, KnownOwners, PhysicalFrame, Stack, Symbolicated, image_file_name};
+use super::frame::{
+    Frame, KnownOwners, PhysicalFrame, Source, Stack, Symbolicated, image_file_name,
+};
 use crate::report::EventKind;
 use file::{is_made_up, is_package, kept_of_file, of_file};
 use name::{of_image, of_name};
@@ -77,8 +79,10 @@ pub(crate) fn each(stack: &Stack) -> impl Iterator<Item = Blamed<'_>> {
 
 /// The owner of a source frame's code.
 pub(crate) fn owner(of: &Symbolicated, physical: &PhysicalFrame, frame: Option<&Frame>) -> Owner {
+    // Code of an interpreter lies in no image; the report has its files.
+    let is_interpreted = |frame: &Frame| frame.source == Source::Report && frame.file.is_some();
     let image = of.known_owners.of_image(of, physical);
-    if image != Owner::App {
+    if image != Owner::App && !(physical.image.is_none() && frame.is_some_and(is_interpreted)) {
         return image;
     }
     let by_name = || match frame.and_then(|frame| frame.function.as_deref()) {

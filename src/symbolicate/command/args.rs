@@ -65,7 +65,7 @@ pub struct Args {
     #[arg(long)]
     pub no_cache: bool,
 
-    /// Exit with 1 when a debug file is missing
+    /// Exit with 1 when a debug file is missing or not read in whole
     ///
     /// A library of the operating system counts as missing only if its own symbol table is missing too.
     #[arg(long)]
@@ -153,6 +153,7 @@ const AFTER_HELP: &str = "\
 Exit status:
   0    done
   1    a report is damaged (its readable part is printed), or with --strict a debug file is missing
+       or was not read in whole
   2    the command line is wrong, or the output is one of the inputs
   3    nothing could be read
   130  interrupted by Ctrl-C: the reports up to then are printed

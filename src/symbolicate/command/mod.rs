@@ -26,7 +26,7 @@ use super::{Addresses, DebugFiles, Symbolicator};
 
 /// 0: done.
 const DONE: u8 = 0;
-/// 1: some report was damaged, or under `--strict` a debug file is missing.
+/// 1: some report was damaged, or under `--strict` a debug file is missing or not read in whole.
 const DAMAGED: u8 = 1;
 /// 2: usage.
 const USAGE: u8 = 2;

@@ -57,12 +57,20 @@ impl Tally {
         // The system's own libraries are known to lack debug files: `--list-missing` has them.
         let missing = self.missing.values().filter(|m| !(m.system && m.symbols));
         let missing: Vec<&Missing> = missing.collect();
-        // Text names them itself.
-        if !args.list_missing && !missing.is_empty() {
-            messages.warning("debug files missing (give them with --debug):");
-            let most = (!args.verbose).then_some(MESSAGES as usize);
-            let shown = most.unwrap_or(usize::MAX);
-            let lines = missing_lines(missing.iter().copied());
+        let is_there = |of: &&Missing| of.damaged + of.refused > 0;
+        let (in_part, nowhere): (Vec<_>, Vec<_>) = missing.iter().copied().partition(is_there);
+        let most = (!args.verbose).then_some(MESSAGES as usize);
+        let shown = most.unwrap_or(usize::MAX);
+        for (title, files) in [
+            ("debug files missing (give them with --debug):", nowhere),
+            ("debug files not read in whole:", in_part),
+        ] {
+            // Text names them itself.
+            if args.list_missing || files.is_empty() {
+                continue;
+            }
+            messages.warning(title);
+            let lines = missing_lines(files);
             for line in lines.iter().take(shown) {
                 messages.note(&format!("  {line}"));
             }

@@ -82,6 +82,42 @@ impl Making<'_> {
 
     /// All functions that DWARF describes.
     fn functions(&mut self, sections: &DwarfSections, direct: &mut Direct) -> Option<()> {
+        self.each_function(sections, direct, |making, function| {
+            making.converter.process_symbolic_function(function);
+            let range = (function.address, function.end_address());
+            making.covered.push(range);
+        })?;
+        // Behind the end of a function that lies in another, as damage makes them, symbolic knows nothing up to the
+        // other's next row: that row is cut there.
+        let ends = ends_within(&mut self.covered);
+        if !ends.is_empty() {
+            self.each_function(sections, direct, |making, function| {
+                let (entry, end) = (function.address, function.end_address());
+                for &at in ends.iter().filter(|&&at| entry < at && at < end) {
+                    let ends = function
+                        .lines
+                        .iter()
+                        .map(|row| row.address + row.size.unwrap_or(1));
+                    let begins = making.covered.iter().map(|&(start, _)| start);
+                    let to = ends.chain(begins).filter(|&to| to > at).fold(end, u64::min);
+                    let mut row = function.clone();
+                    hold(&mut row, at, to);
+                    (row.address, row.size) = (entry, end - entry);
+                    making.converter.process_symbolic_function(&row);
+                }
+            })?;
+        }
+        self.covered = merged(std::mem::take(&mut self.covered));
+        Some(())
+    }
+
+    /// Runs `work` on each function, with its name in full, and with rows for all of its code.
+    fn each_function(
+        &mut self,
+        sections: &DwarfSections,
+        direct: &mut Direct,
+        mut work: impl FnMut(&mut Self, &mut Function<'_>),
+    ) -> Option<()> {
         let base = self.object.base;
         // Without a symbol map a function keeps the name that DWARF has, also where others were
         // folded onto it.
@@ -108,12 +144,11 @@ impl Making<'_> {
             {
                 function.name = Name::new(full, NameMangling::Unknown, language);
             }
+            let (start, end) = (function.address, function.end_address());
+            hold(&mut function, start, end);
             fill(&mut function, direct.read()?, base);
-            self.converter.process_symbolic_function(&function);
-            self.covered
-                .push((function.address, function.end_address()));
+            work(self, &mut function);
         }
-        self.covered = merged(std::mem::take(&mut self.covered));
         Some(())
     }
 
@@ -205,25 +240,41 @@ fn fill<'a>(function: &mut Function<'a>, addr2line: &'a Addr2Line, base: u64) {
         function.lines.sort_by_key(|row| row.address);
     }
     for inlined in &mut function.inlinees {
-        hold(inlined, start, end);
         fill(inlined, addr2line, base);
+    }
+}
+
+/// Cuts off what reaches out of `start..end`, also of those inlined: behind what reaches out of its caller symbolic knows
+/// nothing of that one.
+fn hold(function: &mut Function<'_>, start: u64, end: u64) {
+    let (from, to) = (function.address.max(start), function.end_address().min(end));
+    if (from, to) != (function.address, function.end_address()) {
+        (function.address, function.size) = (from, to.saturating_sub(from));
+        for row in &mut function.lines {
+            let stop = (row.address + row.size.unwrap_or(1)).min(to);
+            row.address = row.address.max(from);
+            row.size = Some(stop.saturating_sub(row.address));
+        }
+        function.lines.retain(|row| row.size != Some(0));
+    }
+    for inlined in &mut function.inlinees {
+        hold(inlined, from, to);
     }
     function.inlinees.retain(|inlined| inlined.size > 0);
 }
 
-/// Cuts off what reaches out of `start..end`, those of the caller: behind that symbolic knows nothing of the caller.
-fn hold(inlined: &mut Function<'_>, start: u64, end: u64) {
-    let (from, to) = (inlined.address.max(start), inlined.end_address().min(end));
-    if (from, to) == (inlined.address, inlined.end_address()) {
-        return;
+/// Ends of ranges that lie within another one, in order; sorts the ranges.
+fn ends_within(ranges: &mut [(u64, u64)]) -> Vec<u64> {
+    ranges.sort_unstable();
+    let (mut ends, mut last) = (Vec::new(), 0);
+    for &(start, end) in &*ranges {
+        if start < last && end != last {
+            ends.push(end.min(last));
+        }
+        last = last.max(end);
     }
-    (inlined.address, inlined.size) = (from, to.saturating_sub(from));
-    for row in &mut inlined.lines {
-        let stop = (row.address + row.size.unwrap_or(1)).min(to);
-        row.address = row.address.max(from);
-        row.size = Some(stop.saturating_sub(row.address));
-    }
-    inlined.lines.retain(|row| row.size != Some(0));
+    ends.sort_unstable();
+    ends
 }
 
 /// The same ranges in order, those that touch or overlap as one.
@@ -299,6 +350,12 @@ fn line_info<'a>(&(start, end, file, line): &LineRow<'a>, base: u64) -> LineInfo
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ends_within_other_ranges_are_found() {
+        let mut ranges = [(18, 22), (0, 10), (10, 20), (40, 90), (50, 60), (40, 90)];
+        assert_eq!(ends_within(&mut ranges), [20, 60]);
+    }
 
     #[test]
     fn gaps_are_what_nothing_covers() {

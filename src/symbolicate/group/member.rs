@@ -44,7 +44,6 @@ impl Member {
         let event = report.event.as_ref();
         let kind = event.map_or(EventKind::Other, |event| event.kind);
         let stack = normalised(symbolicated);
-        let device = report.head.device.as_deref();
         let (duration, at_least) = lasted(report);
         let fatal = event.is_some_and(|event| event.fatal);
         let signal = event.and_then(|event| event.signal.as_ref());
@@ -68,10 +67,16 @@ impl Member {
             ending,
             time: Some(since_epoch(head.time)).filter(|time| *time > 0),
             launch: launch.unwrap_or(head.id),
-            version: report.head.app.version.clone(),
-            device: device.unwrap_or("unknown").to_owned(),
+            version: known(&head.app.version),
+            device: known(head.device.as_deref().unwrap_or("")),
         }
     }
+}
+
+/// Returns the name under which groups count a version or a device.
+fn known(name: &str) -> String {
+    let name = if name.is_empty() { "unknown" } else { name };
+    name.to_owned()
 }
 
 /// Returns the duration of a report's stall, and true if it lasted longer: a stall that was never seen to end was the

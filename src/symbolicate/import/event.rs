@@ -77,7 +77,7 @@ fn add(draft: &mut Draft, mut thread: Thread, stack: Option<Value>) {
     thread.registers = registers(stack.object("registers"));
     thread.extra.extend(stack.into_extra());
     // Outermost first in these.
-    draft.put_frames(&mut thread, frames.into_iter().rev());
+    draft.put_frames(&mut thread, frames.into_iter().rev().map(placed));
     let is_pc = |name: &str| matches!(name, "pc" | "rip" | "eip");
     let pc = thread.registers.iter().find(|(name, _)| is_pc(name));
     let pc = pc.map(|(_, pc)| *pc);
@@ -145,6 +145,21 @@ fn what(draft: &mut Draft, exception: &mut Fields, event: &mut Fields) {
     facts.message = exception.text("value");
     facts.name = kind;
 }
+
+/// A frame of JavaScript has a file, a line and no address: under the keys by which `recorded.rs` finds them.
+fn placed(frame: Value) -> Value {
+    let mut fields = Fields::of(frame);
+    for (from, to) in [
+        ("abs_path|filename", "sourceFile"),
+        ("lineno", "sourceLine"),
+    ] {
+        if let Some(value) = fields.take(from) {
+            fields.push(to, value);
+        }
+    }
+    fields.into_value()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

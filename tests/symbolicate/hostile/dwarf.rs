@@ -3,11 +3,12 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use wedjat::report::Found;
 use wedjat::symbolicate::{Addresses, Cache, DebugFiles};
 
 use super::{assembled, unit};
 use crate::deadline::{Ran, most_memory, symbolicate};
-use crate::symbolicate_support::{Workshop, line_program};
+use crate::symbolicate_support::{Workshop, crash, line_program};
 
 /// What the command gives for `main` of it, which it must.
 fn main_of(workshop: &Workshop, name: &str) -> Ran {
@@ -346,5 +347,25 @@ fn a_damaged_line_program_keeps_the_rows_before_and_behind() {
         let ran = symbolicate(["--inspect", path.to_str().unwrap()]);
         let told = ran.out.contains("damage: in the lines of 1 units");
         assert!(told, "{name}: {}", ran.out);
+        let report = crash(
+            workshop.report("a.so", &[(main, Found::Context)]),
+            "SIGSEGV",
+        );
+        let (file, bytes) = (workshop.path("a.wedjat"), wedjat::report::to_bytes(&report));
+        fs::write(&file, bytes).unwrap();
+        let ran = symbolicate([
+            "--no-cache".as_ref(),
+            "--strict".as_ref(),
+            "--debug".as_ref(),
+            path.as_os_str(),
+            file.as_os_str(),
+        ]);
+        assert!(
+            ran.err.contains("debug files not read in whole:"),
+            "{}",
+            ran.err
+        );
+        assert!(!ran.err.contains("debug files missing"), "{}", ran.err);
+        assert_eq!(ran.code, Some(1), "{name}");
     }
 }

@@ -149,9 +149,9 @@ impl Rows<'_> {
             }
             (None, None) => "???".to_owned(),
         };
-        let is_inlined = frame.is_some_and(|frame| frame.inlined);
-        let inlined = match is_inlined {
+        let tag = match frame.is_some_and(|frame| frame.inlined) {
             true => " <span class=\"tag\">inlined</span>",
+            false if physical.is_guess() => " <span class=\"tag\">guess</span>",
             false => "",
         };
         let line = frame.and_then(|frame| frame.line);
@@ -165,7 +165,7 @@ impl Rows<'_> {
         let class = if own { "frame own" } else { "frame" };
         let _ = writeln!(
             self.page,
-            "<div class=\"{class}\"><i>{number}</i><b>{name}{inlined}</b><span class=\"file\">{file}</span>\
+            "<div class=\"{class}\"><i>{number}</i><b>{name}{tag}</b><span class=\"file\">{file}</span>\
              <span class=\"image\">{image}</span><code>{:#x}</code></div>",
             physical.pc
         );

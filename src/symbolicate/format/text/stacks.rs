@@ -129,6 +129,12 @@ impl TextPage<'_> {
             // A frame below its image: the report contradicts itself.
             (None, _) => "???".into(),
         };
+        let is_inlined = frame.is_some_and(|frame| frame.inlined);
+        let guess = if physical.is_guess() && !is_inlined {
+            " [guess]"
+        } else {
+            ""
+        };
         let own = is_own(self.of, physical, frame);
         let paint = if own {
             Paint::new().fg_color(Some(AnsiColor::Cyan.into()))
@@ -137,7 +143,7 @@ impl TextPage<'_> {
         };
         let what = self.paint(paint, &what);
         let pc = physical.pc;
-        let _ = writeln!(self.text, "{number:<4}{name:<30}\t{pc:#018x} {what}");
+        let _ = writeln!(self.text, "{number:<4}{name:<30}\t{pc:#018x} {what}{guess}");
         if own {
             self.source(frame);
         }
