@@ -10,6 +10,7 @@ use super::unwind::{Unwinder, Walk};
 use crate::platform::clock::monotonic as now;
 use crate::platform::gauge::Blocked;
 use crate::platform::stop::{StopBudget, StopError, Stopper};
+use crate::platform::threads::ThreadProgress;
 use crate::platform::{SystemError, Thread, context, memory};
 use crate::report::model::{Omitted, RawFrame, WalkEnd};
 
@@ -185,14 +186,15 @@ impl Capturer {
     /// a signal. `None` where it runs, has run meanwhile, or where the way to its root needs a
     /// register that the kernel does not give. Signal-safe.
     ///
-    /// A stack that lies still is the same at the end of the reading as at its beginning, when the
+    /// A stack that lies still is the same at the end of the reading as it was when `before` was read, if the
     /// thread has had no CPU between.
     pub fn capture_blocked(
         &mut self,
         thread: Thread,
+        before: Option<ThreadProgress>,
         images: &ImagesGuard,
     ) -> Option<Captured<'_>> {
-        self.read_in_place(thread, images, true)
+        self.read_in_place(thread, before, images, true)
     }
 
     /// As [`Capturer::capture_blocked`], for a thread that does not answer the signal: where the way to its root
@@ -203,16 +205,17 @@ impl Capturer {
         thread: Thread,
         images: &ImagesGuard,
     ) -> Option<Captured<'_>> {
-        self.read_in_place(thread, images, false)
+        self.read_in_place(thread, thread.progress(), images, false)
     }
 
     fn read_in_place(
         &mut self,
         thread: Thread,
+        before: Option<ThreadProgress>,
         images: &ImagesGuard,
         to_the_root: bool,
     ) -> Option<Captured<'_>> {
-        let before = thread.progress().filter(|progress| !progress.running)?;
+        let before = before.filter(|progress| !progress.running)?;
         let at = Blocked::of(thread)?;
         let start = now();
         self.registers = Registers::new(Arch::NATIVE);

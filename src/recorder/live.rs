@@ -97,9 +97,10 @@ impl LiveRecorder {
                 let gap = if text.is_empty() { "" } else { "\n" };
                 let _ = writeln!(text, "{gap}thread {} {name}", thread.id());
             }
+            let progress = thread.progress();
             let captured = if thread == here {
                 Ok(capturer.capture_here(&images))
-            } else if let Some(captured) = capturer.capture_blocked(thread, &images) {
+            } else if let Some(captured) = capturer.capture_blocked(thread, progress, &images) {
                 Ok(captured)
             } else {
                 let renew = || renewals.renew();

@@ -133,7 +133,8 @@ impl LoadRecorder {
                 let images = ImageTable::enter();
                 let at = taken * APART.as_nanos() as u64;
                 let state = state(&gauge);
-                let captured = match work.capturer.capture_blocked(first, &images) {
+                let now = first.progress();
+                let captured = match work.capturer.capture_blocked(first, now, &images) {
                     None => work.capturer.capture(first, &images).ok(),
                     blocked => blocked,
                 };

@@ -141,7 +141,7 @@ impl Sampler {
         }
         let mut images = ImageTable::enter();
         let blocked = match self.place {
-            Some(_) => capturer.capture_blocked(watched, &images),
+            Some(_) => capturer.capture_blocked(watched, now, &images),
             None => None,
         };
         if let Some(captured) = blocked {

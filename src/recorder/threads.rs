@@ -7,7 +7,7 @@ use super::helper::Renewals;
 use super::work::{Work, view};
 use super::{Recording, ReportBuffers};
 use crate::capture::{Capturer, ImagesGuard};
-use crate::platform::{self, Thread, ThreadName, clock};
+use crate::platform::{self, Thread, ThreadName, clock, threads::ThreadProgress};
 use crate::report::{CaptureView, ThreadView};
 use crate::trigger::crash;
 
@@ -105,14 +105,12 @@ impl Work {
                 ..view(thread, &name)
             };
             if thread.is_main() && !thread.is_alive() {
-                let ended = ThreadView {
-                    state: Some("ended"),
-                    ..facts
-                };
+                let state = Some("ended");
+                let ended = ThreadView { state, ..facts };
                 recording.write(buffers, |writer| writer.thread(&ended));
                 continue;
             }
-            match patience.record(recording, buffers, images, thread, &facts) {
+            match patience.record(recording, buffers, images, (thread, now), &facts) {
                 Taken::InPlace => {}
                 Taken::Copied(bytes) => tally.bytes = tally.bytes.saturating_add(bytes),
                 Taken::Unanswered => tally.unanswered += 1,
@@ -148,13 +146,13 @@ struct ThreadCapture<'c> {
 }
 
 impl ThreadCapture<'_> {
-    /// Captures `thread` and writes it. Signal-safe.
+    /// Captures a thread, of which this progress was read before, and writes it. Signal-safe.
     fn record(
         &mut self,
         recording: &mut Recording,
         buffers: &mut ReportBuffers,
         images: &mut ImagesGuard,
-        thread: Thread,
+        (thread, mut progress): (Thread, Option<ThreadProgress>),
         facts: &ThreadView<'_>,
     ) -> Taken {
         let capturer = &mut *self.capturer;
@@ -169,7 +167,7 @@ impl ThreadCapture<'_> {
                 return Taken::InPlace;
             }
             // One that is blocked is read as it lies: the signal of a stop might interrupt its call.
-            if let Some(captured) = capturer.capture_blocked(thread, images) {
+            if let Some(captured) = capturer.capture_blocked(thread, progress, images) {
                 recording.thread(buffers, images, facts, &captured);
                 return Taken::InPlace;
             }
@@ -183,13 +181,13 @@ impl ThreadCapture<'_> {
             let start = clock::monotonic();
             let renew = || self.renewals.renew();
             if let Ok(captured) = capturer.capture_renewing(thread, images, renew) {
-                let bytes = captured.bytes;
                 recording.thread(buffers, images, facts, &captured);
-                return Taken::Copied(bytes);
+                return Taken::Copied(captured.bytes);
             }
             let took = clock::monotonic().saturating_sub(start);
             // One that is ready to run and has not had the CPU would have answered.
-            if thread.progress().is_some_and(|now| now.running) {
+            progress = thread.progress();
+            if progress.is_some_and(|now| now.running) {
                 self.starved = took.max(1_000_000).saturating_add(self.starved);
             } else {
                 self.waited = took.saturating_add(self.waited);

@@ -49,10 +49,7 @@ impl<M: Memory> Walk<'_, M> {
         let mut known = self.state.known & self.three();
         if let Some(words) = rule.fp {
             match self.memory.read(slot(words)) {
-                Ok(value) => {
-                    self.state.fp = value;
-                    known |= 1 << self.arch.fp();
-                }
+                Ok(value) => (self.state.fp, known) = (value, known | 1 << self.arch.fp()),
                 // Popped already: the register has the caller's value.
                 Err(_) if self.state.exact && slot(words) < self.state.sp => {}
                 Err(missing) => return Err(end_of(missing)),
