@@ -67,7 +67,7 @@ fn what_does_not_fit(c: &mut Criterion) {
     c.bench_function("report: write 20,000 frames into 16 KiB", |b| {
         b.iter(|| {
             file.clear();
-            ReportWriter::new(&mut buffer, &mut file).thread(black_box(&thread))
+            ReportWriter::new(&mut buffer, &mut file).section(black_box(&thread))
         })
     });
 }

@@ -146,7 +146,6 @@ impl Gauges {
             watchdog: share(watchdog).filter(|_| watched),
             device,
             cores,
-            ..CpuView::default()
         };
         let memory = MemoryView {
             resident: memory.resident,
@@ -154,7 +153,6 @@ impl Gauges {
             peak: memory.peak,
             device_total: memory.device_total,
             device_free: memory.device_free,
-            ..MemoryView::default()
         };
         VitalsView {
             cpu: Some(cpu).filter(|cpu| *cpu != CpuView::default()),
@@ -166,7 +164,6 @@ impl Gauges {
             battery: power.battery,
             thermal: power.thermal,
             low_power: power.low_power,
-            ..VitalsView::default()
         }
     }
 }

@@ -152,7 +152,7 @@ impl Report<'_> {
         let failed = |error| format!("{error}");
         let device = DEVICES[self.random.below(DEVICES.len())];
         writer
-            .head(&HeadView {
+            .section(&HeadView {
                 id,
                 launch: id,
                 time: SystemTime::UNIX_EPOCH + Duration::from_secs(1_790_000_000 + number),
@@ -160,7 +160,6 @@ impl Report<'_> {
                 app: AppView {
                     name: "till",
                     version: self.version,
-                    ..AppView::default()
                 },
                 os: OsView {
                     name: "Linux",
@@ -174,7 +173,7 @@ impl Report<'_> {
             })
             .map_err(failed)?;
         writer
-            .event(&EventView {
+            .section(&EventView {
                 kind: EventKind::Stall,
                 fatal: false,
                 reason: Some("the main thread did not come round for 250 ms"),
@@ -186,9 +185,7 @@ impl Report<'_> {
                 thresholds: Some(ThresholdsView {
                     timeout: Duration::from_millis(50),
                     strikes: 5,
-                    ..ThresholdsView::default()
                 }),
-                ..EventView::default()
             })
             .map_err(failed)?;
         // Each launch has its libc elsewhere; the program itself is not moved.
@@ -196,7 +193,7 @@ impl Report<'_> {
         let late = self.random.chance(LATE);
         let first = self.stack(libc, late);
         writer
-            .thread(&ThreadView {
+            .section(&ThreadView {
                 id: 1000 + number % 30_000,
                 name: Some("main"),
                 main: true,
@@ -208,7 +205,6 @@ impl Report<'_> {
                 frames: &first,
                 end: Some(WalkEnd::Root),
                 omitted: None,
-                ..ThreadView::default()
             })
             .map_err(failed)?;
         let image = |name, id, base, size| ImageView {
@@ -219,7 +215,6 @@ impl Report<'_> {
             size,
             arch: Some("x86_64"),
             text_hash: None,
-            ..ImageView::default()
         };
         let program = image(
             "/opt/till/till",
@@ -227,14 +222,14 @@ impl Report<'_> {
             BASE,
             self.app.size,
         );
-        writer.image(&program).map_err(failed)?;
+        writer.section(&program).map_err(failed)?;
         let system = image(
             "/usr/lib/x86_64-linux-gnu/libc.so.6",
             &[7; 20][..],
             libc,
             0x1f_0000,
         );
-        writer.image(&system).map_err(failed)?;
+        writer.section(&system).map_err(failed)?;
         let spread = 0.3 + 2.0 * self.random.share() * self.random.share();
         let duration = (self.world.millis[self.stall] * spread).max(251.0) * 1e6;
         let mut before: Vec<RawFrame> = Vec::new();
@@ -245,7 +240,7 @@ impl Report<'_> {
             let same = stack.iter().rev().zip(before.iter().rev());
             let keep = same.take_while(|(a, b)| a == b).count();
             writer
-                .sample(&SampleView {
+                .section(&SampleView {
                     at: nanos(duration * (0.25 + 0.7 * index as f64 / count as f64)),
                     state: Some("running"),
                     count: 1 + self.random.below(3) as u64,
@@ -257,10 +252,9 @@ impl Report<'_> {
             before = stack;
         }
         writer
-            .stall_end(&StallEndView {
+            .section(&StallEndView {
                 duration: nanos(duration),
                 how: "recovered",
-                ..StallEndView::default()
             })
             .map_err(failed)?;
         let bytes = writer.finish(ClosedBy::Writer).map_err(failed)?;

@@ -75,7 +75,7 @@ fuzz_target!(|input: Input| {
     let mut writer = ReportWriter::new(&mut buffer, Failing(input.resume_at % 8));
     let mut has_failed = false;
     for _ in 0..10 {
-        let result = writer.stall_end(&StallEndView::default());
+        let result = writer.section(&StallEndView::default());
         assert!(result.is_err() || !has_failed);
         has_failed = result.is_err();
     }
@@ -121,12 +121,11 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
         launch: head.launch,
         time: head.time,
         clock: head.clock,
-        app: AppView { name: &head.app.name, version: &head.app.version, ..AppView::default() },
+        app: AppView { name: &head.app.name, version: &head.app.version },
         os: OsView {
             name: &head.os.name,
             version: &head.os.version,
-            build: head.os.build.as_deref(),
-            ..OsView::default()
+            build: head.os.build.as_deref()
         },
         device: head.device.as_deref(),
         arch: &head.arch,
@@ -134,17 +133,17 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
         ..HeadView::default()
     };
     let all_went = "a Vec takes all";
-    writer.head(&head).expect(all_went);
+    writer.section(&head).expect(all_went);
     if let Some(event) = &report.event {
         let signal = event.signal.as_ref().map(|signal| SignalView {
             number: signal.number,
             name: &signal.name,
             code: signal.code,
             code_name: signal.code_name.as_deref(),
-            address: signal.address, ..SignalView::default() });
+            address: signal.address });
         let thresholds = event.thresholds.as_ref().map(|found| ThresholdsView {
             timeout: found.timeout,
-            strikes: found.strikes, ..ThresholdsView::default() });
+            strikes: found.strikes });
         let view = EventView {
             kind: event.kind,
             fatal: event.fatal,
@@ -154,8 +153,8 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             message: event.message.as_deref(),
             location: event.location.as_deref(),
             class: event.class.as_deref(),
-            thresholds, ..EventView::default() };
-        writer.event(&view).expect(all_went);
+            thresholds };
+        writer.section(&view).expect(all_went);
     }
     for thread in &report.threads {
         let registers: Vec<(&str, u64)> = thread
@@ -174,8 +173,8 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             registers: &registers,
             frames: &raw(&thread.frames),
             end: thread.end,
-            omitted: thread.omitted, ..ThreadView::default() };
-        writer.thread(&view).expect(all_went);
+            omitted: thread.omitted };
+        writer.section(&view).expect(all_went);
     }
     for image in &report.images {
         let view = ImageView {
@@ -185,8 +184,8 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             stated: image.stated,
             size: image.size,
             arch: image.arch.as_deref(),
-            text_hash: image.text_hash.as_deref(), ..ImageView::default() };
-        writer.image(&view).expect(all_went);
+            text_hash: image.text_hash.as_deref() };
+        writer.section(&view).expect(all_went);
     }
     for sample in &report.samples {
         let view = SampleView {
@@ -195,8 +194,8 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             count: sample.count,
             keep: sample.keep,
             frames: &raw(&sample.frames),
-            omitted: sample.omitted, ..SampleView::default() };
-        writer.sample(&view).expect(all_went);
+            omitted: sample.omitted };
+        writer.section(&view).expect(all_went);
     }
     if let Some(vitals) = &report.vitals {
         let view = VitalsView {
@@ -204,16 +203,14 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
                 process: cpu.process,
                 watchdog: cpu.watchdog,
                 device: cpu.device,
-                cores: cpu.cores,
-                ..CpuView::default()
+                cores: cpu.cores
             }),
             memory: vitals.memory.as_ref().map(|memory| MemoryView {
                 resident: memory.resident,
                 footprint: memory.footprint,
                 peak: memory.peak,
                 device_total: memory.device_total,
-                device_free: memory.device_free,
-                ..MemoryView::default()
+                device_free: memory.device_free
             }),
             frame_rate: vitals.frame_rate,
             uptime: vitals.uptime,
@@ -221,34 +218,38 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             launch_kind: vitals.launch_kind.as_deref(),
             battery: vitals.battery,
             thermal: vitals.thermal.as_deref(),
-            low_power: vitals.low_power,
-            ..VitalsView::default()
+            low_power: vitals.low_power
         };
-        writer.vitals(&view).expect(all_went);
+        writer.section(&view).expect(all_went);
     }
     if let Some(context) = &report.context {
-        let view = Context::of(context
-                .keys
-                .iter()
-                .map(|(key, value)| (key.as_str(), borrowed(value))), context
-                .breadcrumbs
-                .iter()
-                .map(|(time, text)| (*time, text.as_str())), context
-                .gauges
-                .iter()
-                .map(|(name, value)| (name.as_str(), *value)), context
-                .marks
-                .iter()
-                .map(|(name, start, time)| (name.as_str(), *start, *time)));
-        writer.context(&view).expect(all_went);
+        let keys: Vec<_> = (context.keys.iter())
+            .map(|(key, value)| (key.as_str(), borrowed(value)))
+            .collect();
+        let breadcrumbs: Vec<_> = (context.breadcrumbs.iter())
+            .map(|(time, text)| (*time, text.as_str()))
+            .collect();
+        let gauges: Vec<_> = (context.gauges.iter())
+            .map(|(name, value)| (name.as_str(), *value))
+            .collect();
+        let marks: Vec<_> = (context.marks.iter())
+            .map(|(name, start, time)| (name.as_str(), *start, *time))
+            .collect();
+        let view = ContextView {
+            keys: &keys,
+            gauges: &gauges,
+            marks: &marks,
+            breadcrumbs: &breadcrumbs,
+        };
+        writer.section(&view).expect(all_went);
     }
     for near in &report.memory {
         let view = NearMemoryView {
             of: &near.of,
             at: near.at,
             bytes: &near.bytes,
-            text: near.text.as_deref(), ..NearMemoryView::default() };
-        writer.memory(&view).expect(all_went);
+            text: near.text.as_deref() };
+        writer.section(&view).expect(all_went);
     }
     if let Some(capture) = &report.capture {
         let view = CaptureView {
@@ -257,8 +258,8 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             bytes: capture.bytes,
             samples: capture.samples,
             cut: capture.cut.as_ref().map(|_| "budget"),
-            unanswered: capture.unanswered, ..CaptureView::default() };
-        writer.capture(&view).expect(all_went);
+            unanswered: capture.unanswered };
+        writer.section(&view).expect(all_went);
     }
     if let Some(loss) = &report.loss {
         let counts: Vec<(&str, u64)> = loss
@@ -266,13 +267,13 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             .iter()
             .map(|(reason, count)| (reason.as_str(), *count))
             .collect();
-        writer.loss(&LossView { counts: &counts, ..LossView::default() }).expect(all_went);
+        writer.section(&LossView { counts: &counts }).expect(all_went);
     }
     if let Some(end) = &report.stall_end {
         writer
-            .stall_end(&StallEndView {
+            .section(&StallEndView {
                 duration: end.duration,
-                how: &end.how, ..StallEndView::default() })
+                how: &end.how })
             .expect(all_went);
     }
 }

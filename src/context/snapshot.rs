@@ -5,7 +5,7 @@ use super::record::Read;
 use super::{BREADCRUMBS, Context, GAUGES, KEYS, MARKS};
 use std::time::Duration;
 
-use crate::report::{self, Each, Iterators, ValueView};
+use crate::report::{ContextView, ValueView};
 
 /// A copy of a [`Context`]. Made once; read into as often as needed, without allocating.
 #[derive(Debug)]
@@ -47,8 +47,7 @@ impl Snapshot {
     /// Returns true if the app has set nothing.
     pub fn is_empty(&self) -> bool {
         let all = [&self.keys, &self.gauges, &self.breadcrumbs, &self.marks];
-        all.iter()
-            .all(|reads| reads.iter().all(|read| read.kind == 0))
+        all.iter().all(|reads| known(reads).next().is_none())
     }
 
     /// Keys and their values.
@@ -74,23 +73,26 @@ impl Snapshot {
         })
     }
 
-    /// As the report's `context` section takes it.
-    #[expect(
-        clippy::type_complexity,
-        reason = "four iterators, which have no names"
-    )]
-    pub fn view(
-        &self,
-    ) -> report::Context<
-        Iterators<
-            Each<impl Iterator<Item = (&str, ValueView<'_>)> + Clone>,
-            Each<impl Iterator<Item = (Duration, &str)> + Clone>,
-            Each<impl Iterator<Item = (&str, f64)> + Clone>,
-            Each<impl Iterator<Item = (&str, Duration, Option<Duration>)> + Clone>,
-        >,
-    > {
-        report::Context::of(self.keys(), self.breadcrumbs(), self.gauges(), self.marks())
+    /// Calls `with` with the report's section `context`. Signal-safe.
+    pub(crate) fn with_view<R>(&self, with: impl FnOnce(&ContextView<'_>) -> R) -> R {
+        let mut keys = [("", ValueView::Nil); KEYS];
+        let mut gauges = [("", 0.0); GAUGES];
+        let mut marks = [("", Duration::ZERO, None); MARKS];
+        let mut breadcrumbs = [(Duration::ZERO, ""); BREADCRUMBS];
+        with(&ContextView {
+            keys: filled(&mut keys, self.keys()),
+            gauges: filled(&mut gauges, self.gauges()),
+            marks: filled(&mut marks, self.marks()),
+            breadcrumbs: filled(&mut breadcrumbs, self.breadcrumbs()),
+        })
     }
+}
+
+/// As many of `items` as `room` has place for.
+fn filled<T>(room: &mut [T], items: impl Iterator<Item = T>) -> &[T] {
+    let slots = room.iter_mut().zip(items);
+    let count = slots.map(|(slot, item)| *slot = item).count();
+    room.get(..count).unwrap_or_default()
 }
 
 impl Default for Snapshot {

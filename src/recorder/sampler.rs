@@ -220,7 +220,6 @@ impl Sampler {
                 (false, cut) => cut.then_some("limit"),
             },
             unanswered: (cost.unanswered > 0).then_some(cost.unanswered),
-            ..CaptureView::default()
         }
     }
 

@@ -107,7 +107,6 @@ impl StallRecorder {
             thresholds: Some(ThresholdsView {
                 timeout: info.timeout,
                 strikes: u64::from(info.strikes),
-                ..ThresholdsView::default()
             }),
             ..EventView::default()
         };

@@ -107,7 +107,7 @@ impl Work {
             if thread.is_main() && !thread.is_alive() {
                 let state = Some("ended");
                 let ended = ThreadView { state, ..facts };
-                recording.write(buffers, |writer| writer.thread(&ended));
+                recording.write(buffers, |writer| writer.section(&ended));
                 continue;
             }
             match patience.record(recording, buffers, images, (thread, now), &facts) {

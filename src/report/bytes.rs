@@ -63,7 +63,7 @@ pub fn to_bytes(report: &Report) -> Vec<u8> {
             word => word.to_owned(),
         };
         let (crc32, sections) = (crc32(0, &file.bytes), file.sections + 1);
-        file.section(&End::<Owned> {
+        file.section(&End {
             crc32,
             sections,
             closed_by,

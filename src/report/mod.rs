@@ -1,7 +1,9 @@
-//! The vocabulary that the recorder and the symbolicator share; knows no platform.
+//! Reports: what [`read`] returns, one struct a section, and what is damaged of it.
 //!
 //! A report is a stream of MessagePack values, each `[kind, map]`: `docs/report-format.md` is its
-//! specification. [`ReportWriter`] writes one without allocating.
+//! specification. Every type is plain data; a key that this version does not know is kept in `extra`, so that reading
+//! and writing again loses nothing. Sections gain fields in minor versions: build one with `..Default::default()`, and
+//! take one apart with `..`.
 
 mod bytes;
 mod checksum;
@@ -9,12 +11,12 @@ mod damage;
 pub(crate) mod edit;
 pub mod limits;
 mod lookup;
-pub mod model;
-#[cfg(not(fuzzing))]
-pub(crate) mod name;
-// Fuzzers have no other way to it.
-#[cfg(fuzzing)]
+pub(crate) mod model;
+#[cfg(feature = "internals")]
+#[doc(hidden)]
 pub mod name;
+#[cfg(not(feature = "internals"))]
+pub(crate) mod name;
 mod read;
 mod redact;
 mod section;
@@ -30,8 +32,13 @@ pub use bytes::to_bytes;
 #[cfg(feature = "symbolicate")]
 pub(crate) use checksum::crc32;
 pub use damage::{Damage, DamageKind, ReadError};
-pub use model::*;
-pub use read::{Reading, Survey, read, survey};
+pub(crate) use model::Frames;
+pub use model::{
+    App, Capture, Context, Cpu, End, Event, EventKind, Extra, Format, Found, Frame, Head, Image,
+    Loss, Memory, NearMemory, Omitted, Os, Report, Sample, Signal, StallEnd, Thread, Thresholds,
+    Value, ValueView, Vitals, WalkEnd,
+};
+pub use read::{Reading, read};
 pub use redact::{REMOVED, Redact, redact};
 #[cfg(feature = "symbolicate")]
 pub(crate) use redact::{UserNames, redact_names};
@@ -39,4 +46,9 @@ pub use stream::ReportReader;
 #[cfg(any(target_os = "linux", feature = "symbolicate"))]
 pub(crate) use text_hash::text_hash;
 pub(crate) use wire::section::{Stacked, With};
-pub use write::{ClosedBy, ReportWriter, Sink, SinkError};
+// The recorder's side of the format.
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub use {read::Survey, read::survey, write::*};
+#[cfg(not(feature = "internals"))]
+pub(crate) use {read::survey, write::*};

@@ -191,11 +191,11 @@ impl<R: Read> ReportReader<R> {
                     continue;
                 }
             };
-            if kind == <Head>::KIND && self.has_section {
+            if kind == Head::KIND && self.has_section {
                 return Border::At(self.at);
             }
             self.has_section = true;
-            let is_end = kind == <End>::KIND;
+            let is_end = kind == End::KIND;
             self.look_at(self.skim.at, Expect::Section);
             if is_end {
                 return Border::At(self.at);
@@ -288,7 +288,7 @@ fn head_within(
                     }
                     None => !has_check && is_plausible(bytes, &head),
                 };
-                if is_head && head.kind == <Head>::KIND {
+                if is_head && head.kind == Head::KIND {
                     return Some(Border::At(at));
                 }
             }

@@ -3,7 +3,12 @@
 use std::fmt;
 
 use super::checksum::crc32;
-use super::model::*;
+use super::model::EndView;
+pub use super::model::{
+    AppView, CaptureView, ContextView, CpuView, EventView, HeadView, ImageView, LossView,
+    MemoryView, NearMemoryView, OsView, RawFrame, SampleView, SignalView, StallEndView, ThreadView,
+    ThresholdsView, VitalsView,
+};
 use super::wire::section::{Rules, WriteSection};
 
 /// A destination for the bytes of a report: a file descriptor, or a `Vec<u8>` in tests.
@@ -80,11 +85,11 @@ impl ClosedBy {
 /// let mut buffer = [0; 4096];
 /// let mut file: Vec<u8> = Vec::new();
 /// let mut report = ReportWriter::new(&mut buffer, &mut file);
-/// report.head(&HeadView { app: AppView { name: "MyApp", ..Default::default() }, pid: 7, ..Default::default() })?;
-/// report.event(&EventView { kind: EventKind::Stall, ..Default::default() })?;
+/// report.section(&HeadView { app: AppView { name: "MyApp", ..Default::default() }, pid: 7, ..Default::default() })?;
+/// report.section(&EventView { kind: EventKind::Stall, ..Default::default() })?;
 /// let frames = [RawFrame { pc: 0x1_0000_4000, found: Found::Context, image: 0 }];
-/// report.thread(&ThreadView { id: 7, main: true, frames: &frames, ..Default::default() })?;
-/// report.image(&ImageView { name: "/usr/bin/myapp", id: &[1; 16], base: 0x1_0000_0000, ..Default::default() })?;
+/// report.section(&ThreadView { id: 7, main: true, frames: &frames, ..Default::default() })?;
+/// report.section(&ImageView { name: "/usr/bin/myapp", id: &[1; 16], base: 0x1_0000_0000, ..Default::default() })?;
 /// report.finish(ClosedBy::Writer)?;
 /// # Ok::<(), SinkError>(())
 /// ```
@@ -100,6 +105,7 @@ pub struct ReportWriter<'b, S> {
 
 impl<'b, S: Sink> ReportWriter<'b, S> {
     /// A writer of a new report. The buffer should hold at least 4 KiB.
+    #[cfg(feature = "internals")]
     pub fn new(buffer: &'b mut [u8], sink: S) -> ReportWriter<'b, S> {
         ReportWriter::resume(buffer, sink, 0, 0)
     }
@@ -133,12 +139,13 @@ impl<'b, S: Sink> ReportWriter<'b, S> {
     }
 
     /// The sink that the bytes go to.
+    #[cfg(feature = "internals")]
     pub fn sink(&mut self) -> &mut S {
         &mut self.sink
     }
 
-    /// Writes one section.
-    pub(crate) fn section(&mut self, section: &impl WriteSection) -> Result<(), SinkError> {
+    /// Writes one section; `head` is the first one. Frames index images in the order in which these are written.
+    pub fn section(&mut self, section: &impl WriteSection) -> Result<(), SinkError> {
         if let Some(error) = self.failed {
             return Err(error);
         }
@@ -158,77 +165,14 @@ impl<'b, S: Sink> ReportWriter<'b, S> {
         Ok(())
     }
 
-    /// Writes `head`, of the version that this crate writes; always the first section.
-    pub fn head(&mut self, head: &HeadView<'_>) -> Result<(), SinkError> {
-        self.section(&HeadView {
-            version: VERSION,
-            ..*head
-        })
-    }
-
-    /// Writes `event`.
-    pub fn event(&mut self, event: &EventView<'_>) -> Result<(), SinkError> {
-        self.section(event)
-    }
-
-    /// Writes a `thread`; of a stack that does not fit, its innermost and its outermost frames.
-    pub fn thread(&mut self, thread: &ThreadView<'_>) -> Result<(), SinkError> {
-        self.section(thread)
-    }
-
-    /// Writes an `image`; frames index these in the order in which they are written.
-    pub fn image(&mut self, image: &ImageView<'_>) -> Result<(), SinkError> {
-        self.section(image)
-    }
-
-    /// Writes a `sample`.
-    pub fn sample(&mut self, sample: &SampleView<'_>) -> Result<(), SinkError> {
-        self.section(sample)
-    }
-
-    /// Writes `vitals`.
-    pub fn vitals(&mut self, vitals: &VitalsView<'_>) -> Result<(), SinkError> {
-        self.section(vitals)
-    }
-
-    /// Writes `context`; of breadcrumbs that do not all fit, the newest.
-    pub fn context<H: Hold>(&mut self, context: &Context<H>) -> Result<(), SinkError> {
-        self.section(context)
-    }
-
-    /// Writes a `memory`.
-    pub fn memory(&mut self, memory: &NearMemoryView<'_>) -> Result<(), SinkError> {
-        self.section(memory)
-    }
-
-    /// Writes `stall_end`.
-    pub fn stall_end(&mut self, end: &StallEndView<'_>) -> Result<(), SinkError> {
-        self.section(end)
-    }
-
-    /// Writes `capture`.
-    pub fn capture(&mut self, capture: &CaptureView<'_>) -> Result<(), SinkError> {
-        self.section(capture)
-    }
-
-    /// Writes `loss`: counts by reason; those of 0 are left out.
-    pub fn loss(&mut self, loss: &LossView<'_>) -> Result<(), SinkError> {
-        let counts = loss.counts.iter().copied().filter(|(_, count)| *count > 0);
-        self.section(&Loss::<Borrowed<'_, Each<_>>> {
-            counts: Each(counts),
-            extra: Nothing,
-        })
-    }
-
     /// Writes `end`, and returns the sink.
     pub fn finish(mut self, closed_by: ClosedBy) -> Result<S, SinkError> {
         let (crc, sections) = (self.crc, self.sections.saturating_add(1));
         let closed_by = closed_by.as_str();
-        self.section(&End::<Borrowed<'_>> {
+        self.section(&EndView {
             crc32: crc,
             sections,
             closed_by,
-            extra: Nothing,
         })?;
         Ok(self.sink)
     }

@@ -7,7 +7,7 @@
 //! for the next run.
 //!
 //! ```
-//! use wedjat::report::model::{Found, Frame, Image, Report, Thread};
+//! use wedjat::report::{Found, Frame, Image, Report, Thread};
 //! use wedjat::symbolicate::{DebugFiles, Symbolicator};
 //!
 //! let mut files = DebugFiles::new();

@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use wedjat::report::model::{Event, EventKind, Found};
 use wedjat::report::to_bytes;
+use wedjat::report::{Event, EventKind, Found};
 use wedjat::symbolicate::Owner::{self, App, Language, Library};
 use wedjat::symbolicate::{DebugFiles, Symbolicator};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use wedjat::report::model::Found;
+use wedjat::report::Found;
 use wedjat::symbolicate::{Addresses, DebugFiles};
 
 use crate::symbolicate_support::{Workshop, chains, line_of};

@@ -59,8 +59,6 @@ const MODEL: &str = concat!(
     include_str!("../../src/report/model/stack.rs"),
     include_str!("../../src/report/model/image.rs"),
     include_str!("../../src/report/model/state.rs"),
-    include_str!("../../src/report/model/near.rs"),
-    include_str!("../../src/report/model/remarks.rs"),
 );
 
 /// One field of a struct.
@@ -74,11 +72,12 @@ struct Field {
 
 /// The fields of a struct, in the order in which they are written.
 fn fields_of(name: &str) -> Vec<Field> {
-    let begin = format!("pub struct {name}<H: Hold = Owned> {{");
+    let begin = format!("    {name}, {name}View");
     let (_, body) = MODEL
         .split_once(&begin)
         .unwrap_or_else(|| panic!("there is no {name}"));
     let (body, _) = body.split_once("\n}").unwrap();
+    let (_, body) = body.split_once('\n').unwrap();
     let (mut fields, mut renamed, mut docs) = (Vec::new(), None, Vec::new());
     for line in body.lines().map(str::trim) {
         if let Some(doc) = line.strip_prefix("/// ") {
@@ -87,10 +86,9 @@ fn fields_of(name: &str) -> Vec<Field> {
         if let Some((_, rest)) = line.split_once("rename = \"") {
             renamed = rest.split_once('"').map(|(key, _)| key.to_owned());
         }
-        if let Some((key, of)) = line
-            .strip_prefix("pub ")
-            .and_then(|line| line.split_once(": "))
-        {
+        let is_field = line.starts_with(|first: char| first.is_ascii_lowercase());
+        if let (true, Some((key, of))) = (is_field, line.split_once(": ")) {
+            let of = of.split_once(" as ").map_or(of, |(owned, _)| owned);
             fields.push(Field {
                 key: renamed.take().unwrap_or_else(|| key.to_owned()),
                 of: of.trim_end_matches(',').to_owned(),
@@ -98,7 +96,6 @@ fn fields_of(name: &str) -> Vec<Field> {
             });
         }
     }
-    fields.retain(|field| field.key != "extra");
     assert!(!fields.is_empty(), "{name}");
     fields
 }
@@ -155,9 +152,10 @@ fn with_tables_of_the_code() -> String {
 
 /// The inner struct that a field's type is of, if it is of one.
 fn inner(of: &str) -> Option<&str> {
-    of.trim_start_matches("Option<")
-        .split_once("<H>")
-        .map(|(name, _)| name)
+    let name = of.trim_start_matches("Option<").trim_end_matches('>');
+    MODEL
+        .contains(&format!("    {name}, {name}View"))
+        .then_some(name)
 }
 
 /// The maps that have keys of their own, section kind, or kind and key, and the struct of each.
@@ -190,24 +188,22 @@ fn word(of: &str) -> &'static str {
     if inner(of).is_some() {
         return "map";
     }
-    let of = of
-        .strip_prefix("Option<")
-        .map_or(of, |of| of.trim_end_matches('>'));
-    match of {
-        "H::Text" | "EventKind" | "WalkEnd" | "Format" => "text",
+    let option = of.strip_prefix("Option<");
+    match option.and_then(|of| of.strip_suffix('>')).unwrap_or(of) {
+        "String" | "EventKind" | "WalkEnd" | "Format" => "text",
         "u64" | "u32" | "SystemTime" | "Duration" => "unsigned",
         "i64" => "integer",
         "bool" => "bool",
-        "H::Bytes" | "[u8; 16]" => "bin",
+        "Vec<u8>" | "[u8; 16]" => "bin",
         "f64" => "float",
-        "H::Numbers" => "registers",
-        "H::Frames" => "frames",
+        "Vec<(String, u64)>" => "registers",
+        "Vec<Frame>" => "frames",
         "Omitted" => "gap",
-        "H::Values" => "values",
-        "H::Floats" => "floats",
-        "H::Breadcrumbs" => "breadcrumbs",
-        "H::Marks" => "marks",
-        "H::Value" => "any",
+        "Vec<(String, Value)>" => "values",
+        "Vec<(String, f64)>" => "floats",
+        "Vec<(Duration, String)>" => "breadcrumbs",
+        "Vec<(String, Duration, Option<Duration>)>" => "marks",
+        "Value" => "any",
         _ => panic!("the specification has no word for {of}"),
     }
 }
@@ -386,7 +382,7 @@ fn the_worked_example_is_what_the_writer_writes() {
     let mut bytes: Vec<u8> = Vec::new();
     let mut writer = ReportWriter::new(&mut buffer, &mut bytes);
     writer
-        .head(&HeadView {
+        .section(&HeadView {
             id: *b"wedjat report 01",
             launch: *b"wedjat launch 01",
             time: SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000),
@@ -394,7 +390,6 @@ fn the_worked_example_is_what_the_writer_writes() {
             app: AppView {
                 name: "MyApp",
                 version: "1.2.3",
-                ..AppView::default()
             },
             os: OsView {
                 name: "macOS",
@@ -407,7 +402,7 @@ fn the_worked_example_is_what_the_writer_writes() {
         })
         .unwrap();
     writer
-        .event(&EventView {
+        .section(&EventView {
             kind: EventKind::Live,
             ..Default::default()
         })
@@ -425,7 +420,7 @@ fn the_worked_example_is_what_the_writer_writes() {
         },
     ];
     writer
-        .thread(&ThreadView {
+        .section(&ThreadView {
             id: 259,
             main: true,
             frames: &frames,
@@ -433,7 +428,7 @@ fn the_worked_example_is_what_the_writer_writes() {
         })
         .unwrap();
     writer
-        .image(&ImageView {
+        .section(&ImageView {
             name: "/Applications/MyApp",
             id: b"wedjat  image 01",
             base: 0x1_0400_0000,

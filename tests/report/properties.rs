@@ -11,8 +11,8 @@ use arbitrary::Unstructured;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use wedjat::report::{
-    self, AppView, ClosedBy, Context, DamageKind, EventView, Found, HeadView, ImageView, LossView,
-    RawFrame, Report, ReportWriter, Sink, SinkError, ThreadView, ValueView, VitalsView,
+    self, AppView, ClosedBy, ContextView, DamageKind, EventView, Found, HeadView, ImageView,
+    LossView, RawFrame, Report, ReportWriter, Sink, SinkError, ThreadView, ValueView, VitalsView,
 };
 
 /// The unit of the format.
@@ -163,8 +163,8 @@ fn writing_allocates_nothing() {
         ..Default::default()
     };
     let mut results = [Ok(()); 8];
-    results[0] = writer.head(&head);
-    results[1] = writer.event(&EventView {
+    results[0] = writer.section(&head);
+    results[1] = writer.section(&EventView {
         message: Some("m"),
         ..Default::default()
     });
@@ -174,25 +174,24 @@ fn writing_allocates_nothing() {
         registers: &registers,
         ..Default::default()
     };
-    results[2] = writer.thread(&thread);
-    results[3] = writer.image(&ImageView {
+    results[2] = writer.section(&thread);
+    results[3] = writer.section(&ImageView {
         name: "i",
         id: &[1; 20],
         ..Default::default()
     });
-    results[4] = writer.context(&Context::of(
-        [("key", ValueView::Text("value"))].into_iter(),
-        [(NANO, "one"), (2 * NANO, "two")].into_iter(),
-        [("gauge", 0.5)].into_iter(),
-        [("mark", NANO, None)].into_iter(),
-    ));
-    results[5] = writer.vitals(&VitalsView {
+    results[4] = writer.section(&ContextView {
+        keys: &[("key", ValueView::Text("value"))],
+        breadcrumbs: &[(NANO, "one"), (2 * NANO, "two")],
+        gauges: &[("gauge", 0.5)],
+        marks: &[("mark", NANO, None)],
+    });
+    results[5] = writer.section(&VitalsView {
         uptime: Some(NANO),
         ..Default::default()
     });
-    results[6] = writer.loss(&LossView {
+    results[6] = writer.section(&LossView {
         counts: &[("quota", 1)],
-        ..LossView::default()
     });
     results[7] = writer.finish(ClosedBy::Writer).map(|_| ());
     assert_eq!(ALL.with(Cell::get), before, "something was allocated");

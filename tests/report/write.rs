@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rmpv::Value;
 use wedjat::report::{
-    self, AppView, ClosedBy, Context, EventView, Found, HeadView, Omitted, RawFrame, Report,
+    self, AppView, ClosedBy, ContextView, EventView, Found, HeadView, Omitted, RawFrame, Report,
     ReportWriter, Sink, SinkError, StallEndView, ThreadView, ValueView,
 };
 
@@ -36,7 +36,7 @@ fn field<'a>(map: &'a [(Value, Value)], key: &str) -> Option<&'a Value> {
 
 fn thread_in(buffer: &mut [u8], view: &ThreadView<'_>) -> Vec<(Value, Value)> {
     let mut file = Vec::new();
-    ReportWriter::new(buffer, &mut file).thread(view).unwrap();
+    ReportWriter::new(buffer, &mut file).section(view).unwrap();
     let [(kind, map)] = <[_; 1]>::try_from(decode(&file)).expect("one section");
     assert_eq!(kind, "thread");
     map
@@ -58,7 +58,7 @@ fn end_sums_all_bytes_before_it_and_counts_itself() {
     let mut file = Vec::new();
     let mut writer = ReportWriter::new(&mut buffer, &mut file);
     writer
-        .head(&HeadView {
+        .section(&HeadView {
             app: AppView {
                 name: "a",
                 ..AppView::default()
@@ -67,10 +67,9 @@ fn end_sums_all_bytes_before_it_and_counts_itself() {
         })
         .unwrap();
     writer
-        .stall_end(&StallEndView {
+        .section(&StallEndView {
             duration: NANO,
             how: "recovered",
-            ..StallEndView::default()
         })
         .unwrap();
     let before = writer.bytes() as usize;
@@ -98,10 +97,10 @@ fn a_resumed_report_is_the_one_that_was_never_cut() {
     };
     let (mut buffer, mut whole, mut parts) = ([0; 4096], Vec::new(), Vec::new());
     let mut writer = ReportWriter::new(&mut buffer, &mut whole);
-    writer.head(&head).unwrap();
+    writer.section(&head).unwrap();
     writer.finish(ClosedBy::NextLaunch).unwrap();
     let mut writer = ReportWriter::new(&mut buffer, &mut parts);
-    writer.head(&head).unwrap();
+    writer.section(&head).unwrap();
     let (crc, sections) = (writer.crc(), writer.sections());
     ReportWriter::resume(&mut buffer, &mut parts, crc, sections)
         .finish(ClosedBy::NextLaunch)
@@ -187,17 +186,15 @@ fn a_gap_is_reported_however_little_room_there_is() {
 fn every_size_of_buffer_gives_whole_sections() {
     let frames = deep(20);
     let registers = [("rip", u64::MAX), ("rsp", 1), ("rbp", 0)];
-    let crumbs = ["one", "two", "three"];
     for size in 0..1200 {
         let mut buffer = vec![0; size];
         let mut file = Vec::new();
         let mut writer = ReportWriter::new(&mut buffer, &mut file);
         writer
-            .head(&HeadView {
+            .section(&HeadView {
                 app: AppView {
                     name: "app",
                     version: "1",
-                    ..AppView::default()
                 },
                 arch: "arm64",
                 ..Default::default()
@@ -205,25 +202,25 @@ fn every_size_of_buffer_gives_whole_sections() {
             .unwrap();
         let message = "mé".repeat(100);
         writer
-            .event(&EventView {
+            .section(&EventView {
                 message: Some(&message),
                 ..Default::default()
             })
             .unwrap();
         writer
-            .thread(&ThreadView {
+            .section(&ThreadView {
                 frames: &frames,
                 registers: &registers,
                 ..Default::default()
             })
             .unwrap();
         writer
-            .context(&Context::of(
-                (0..40).map(|_| ("key", ValueView::Text("value"))),
-                crumbs.iter().map(|&text| (NANO, text)),
-                [("gauge", 0.5); 0].into_iter(),
-                [("mark", NANO, None)].into_iter(),
-            ))
+            .section(&ContextView {
+                keys: &[("key", ValueView::Text("value")); 40],
+                breadcrumbs: &["one", "two", "three"].map(|text| (NANO, text)),
+                gauges: &[],
+                marks: &[("mark", NANO, None)],
+            })
             .unwrap();
         let counted = writer.sections();
         writer.finish(ClosedBy::Writer).unwrap();
@@ -248,13 +245,12 @@ fn every_size_of_buffer_gives_whole_sections() {
 fn the_newest_breadcrumbs_are_kept() {
     let texts: Vec<String> = (0..100).map(|n| format!("crumb {n}")).collect();
     let (mut buffer, mut file) = ([0; 512], Vec::new());
+    let crumbs: Vec<_> = texts.iter().map(|text| (7 * NANO, text.as_str())).collect();
     ReportWriter::new(&mut buffer, &mut file)
-        .context(&Context::of(
-            [("key", ValueView::Nil); 0].into_iter(),
-            texts.iter().map(|text| (7 * NANO, text.as_str())),
-            [("gauge", 0.5); 0].into_iter(),
-            [("mark", NANO, None); 0].into_iter(),
-        ))
+        .section(&ContextView {
+            breadcrumbs: &crumbs,
+            ..ContextView::default()
+        })
         .unwrap();
     let sections = decode(&file);
     let crumbs = field(&sections[0].1, "breadcrumbs")
@@ -283,11 +279,11 @@ fn a_failed_sink_fails_for_good() {
     let mut buffer = [0; 512];
     let mut writer = ReportWriter::new(&mut buffer, Full(0));
     assert_eq!(
-        writer.head(&HeadView::default()),
+        writer.section(&HeadView::default()),
         Err(SinkError { errno: 28 })
     );
     assert_eq!(
-        writer.event(&EventView::default()),
+        writer.section(&EventView::default()),
         Err(SinkError { errno: 28 })
     );
     assert_eq!(writer.sink().0, 1);

@@ -375,7 +375,7 @@ pub fn stall_report(shape: Shape) -> (Vec<u8>, Lengths) {
     macro_rules! write {
         ($kind:ident, $section:expr) => {{
             let before = writer.bytes();
-            writer.$kind($section).unwrap();
+            writer.section($section).unwrap();
             lengths.push((stringify!($kind), writer.bytes() - before));
         }};
     }
@@ -387,13 +387,11 @@ pub fn stall_report(shape: Shape) -> (Vec<u8>, Lengths) {
         app: AppView {
             name: "org.example.Application",
             version: "12.34.5 (6789)",
-            ..AppView::default()
         },
         os: OsView {
             name: "Linux",
             version: "6.1.0-18-amd64",
             build: Some("#1 SMP PREEMPT_DYNAMIC Debian 6.1.76-1 (2024-02-01)"),
-            ..OsView::default()
         },
         device: Some("Standard PC (i440FX + PIIX, 1996)"),
         arch: "x86_64",
@@ -408,7 +406,6 @@ pub fn stall_report(shape: Shape) -> (Vec<u8>, Lengths) {
         thresholds: Some(ThresholdsView {
             timeout: Duration::from_millis(50),
             strikes: 5,
-            ..ThresholdsView::default()
         }),
         ..Default::default()
     };
@@ -448,7 +445,6 @@ pub fn stall_report(shape: Shape) -> (Vec<u8>, Lengths) {
             watchdog: Some(0.001),
             device: Some(2.5),
             cores: Some(8),
-            ..CpuView::default()
         }),
         memory: Some(MemoryView {
             resident: Some(345 << 20),
@@ -456,7 +452,6 @@ pub fn stall_report(shape: Shape) -> (Vec<u8>, Lengths) {
             peak: Some(400 << 20),
             device_total: Some(16 << 30),
             device_free: Some(7 << 30),
-            ..MemoryView::default()
         }),
         uptime: Some(Duration::from_nanos(123_456_789_012)),
         ..Default::default()
@@ -501,7 +496,6 @@ pub fn stall_report(shape: Shape) -> (Vec<u8>, Lengths) {
         &StallEndView {
             duration: Duration::from_nanos(400_123_456),
             how: "recovered",
-            ..StallEndView::default()
         }
     );
     writer.finish(ClosedBy::Writer).unwrap();

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
-use wedjat::report::model::{End, Event, EventKind, Found, Frame, Image, Report, Thread};
+use wedjat::report::{End, Event, EventKind, Found, Frame, Image, Report, Thread};
 
 const DSYM: &str = "arm64/kiosk.dSYM";
 

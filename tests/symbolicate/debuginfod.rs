@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use object::Object;
-use wedjat::report::model::{End, Found, Frame, Image, Report, Thread};
+use wedjat::report::{End, Found, Frame, Image, Report, Thread};
 use wedjat::symbolicate::{DebugFiles, Debuginfod, Symbolicator};
 
 const SOURCE: &str = "volatile int sink;\n__attribute__((noinline)) static void hidden(int n) {\n  sink = n;\n}\nint main(int argc, char **argv) { hidden(argc); return 0; }\n";

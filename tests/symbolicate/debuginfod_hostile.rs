@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use object::Object;
-use wedjat::report::model::{Found, Frame, Image, Report, Thread};
+use wedjat::report::{Found, Frame, Image, Report, Thread};
 use wedjat::symbolicate::{DebugFiles, Debuginfod, Fetching, Symbolicator};
 
 /// Answers each request with whatever `answer` writes; gives its own URL, and the paths of the requests.

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use wedjat::report::model::{Event, EventKind, Found, Frame, Image, Report, Signal, Thread};
+use wedjat::report::{Event, EventKind, Found, Frame, Image, Report, Signal, Thread};
 use wedjat::symbolicate::{Addresses, DebugFiles, Symbolicator};
 
 const SOURCE: &str = r#"

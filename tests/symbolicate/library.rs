@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use object::{Object, ObjectSymbol};
-use wedjat::report::model::{Found, Frame, Image, Report, Thread};
+use wedjat::report::{Found, Frame, Image, Report, Thread};
 use wedjat::symbolicate::{Addresses, DebugFiles, Symbolicated, Symbolicator};
 
 const SLIDE: u64 = 0x10_0000;

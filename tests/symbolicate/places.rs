@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::symbolicate_support::{Workshop, chains, copy, line_of};
 use serde_json::Value;
-use wedjat::report::model::{Found, Frame, Image, Report, Thread};
+use wedjat::report::{Found, Frame, Image, Report, Thread};
 use wedjat::symbolicate::{Addresses, DebugFiles, Symbolicator};
 
 const SOURCE: &str = "volatile int sink;

@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use crate::symbolicate_support::{Workshop, chains, crash, line_of};
-use wedjat::report::model::{End, Found};
+use wedjat::report::{End, Found};
 use wedjat::symbolicate::{DebugFiles, Source};
 
 /// Folded functions: the name and the line of one address are those of one function.

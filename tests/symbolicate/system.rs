@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use wedjat::report::model::{End, Event, EventKind, Found, Frame, Image, Report, Thread};
+use wedjat::report::{End, Event, EventKind, Found, Frame, Image, Report, Thread};
 use wedjat::symbolicate::{DebugFiles, Source, Symbolicated, Symbolicator};
 
 /// Where the cache lies, unslid, and what was added to it in the process of the report.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use wedjat::report;
-use wedjat::report::model::{End, Event, EventKind, Found};
+use wedjat::report::{End, Event, EventKind, Found};
 
 use super::Workshop;
 

@@ -6,7 +6,7 @@ pub mod home;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use wedjat::report::model::{Event, EventKind, Found, Frame, Image, Report, Signal, Thread};
+use wedjat::report::{Event, EventKind, Found, Frame, Image, Report, Signal, Thread};
 use wedjat::symbolicate::{Addresses, DebugFiles, Stack, Symbolicator};
 
 /// `.debug_line` in assembly: a program of DWARF 4 with these entries of files and these instructions.

@@ -37,9 +37,8 @@ pub(super) fn write(
             at,
             bytes,
             text,
-            ..NearMemoryView::default()
         };
-        recording.write(buffers, |writer| writer.memory(&view));
+        recording.write(buffers, |writer| writer.section(&view));
     };
     let mut buffer = [0; STACK];
     for (of, place) in places {

@@ -127,7 +127,6 @@ impl<'a> CrashReport<'a> {
                 code: signal.code.into(),
                 code_name: code_name(signal.number, signal.code),
                 address: signal.address,
-                ..SignalView::default()
             }),
             reason: self.crashed.exception,
             name: cause.exception.as_ref().map(Exception::name).or(panicking),

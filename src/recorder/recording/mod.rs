@@ -141,7 +141,7 @@ impl Recording {
             names: None,
         };
         recording.write(buffers, |writer| {
-            writer.head(&HeadView {
+            writer.section(&HeadView {
                 id,
                 launch: facts.launch,
                 time: crate::report::time::wall(time),
@@ -149,13 +149,11 @@ impl Recording {
                 app: AppView {
                     name: &facts.app_name,
                     version: &facts.app_version,
-                    ..AppView::default()
                 },
                 os: OsView {
                     name: facts.os_name,
                     version: &facts.os_version,
                     build: facts.os_build.as_deref(),
-                    ..OsView::default()
                 },
                 device: facts.device.as_deref(),
                 arch: facts.arch,
@@ -201,7 +199,7 @@ impl Recording {
 
     /// Writes `event`. Signal-safe.
     pub fn event(&mut self, buffers: &mut ReportBuffers, event: &EventView<'_>) {
-        self.write(buffers, |writer| writer.event(event));
+        self.write(buffers, |writer| writer.section(event));
     }
 
     /// Writes what stands in every report behind its first thread: the main image, `vitals` and `context`.
@@ -213,10 +211,10 @@ impl Recording {
 
     /// Writes `vitals` and `context`. Signal-safe.
     pub fn vitals_and_context(&mut self, buffers: &mut ReportBuffers) {
-        self.write(buffers, |writer| writer.vitals(&GAUGES.read()));
+        self.write(buffers, |writer| writer.section(&GAUGES.read()));
         let (buffer, context) = buffers.context();
         if !context.is_empty() {
-            self.write_from(buffer, |writer| writer.context(&context.view()));
+            context.with_view(|view| self.write_from(buffer, |writer| writer.section(view)));
         }
     }
 
@@ -225,9 +223,8 @@ impl Recording {
         let view = StallEndView {
             duration: Duration::from_nanos(lasted),
             how,
-            ..StallEndView::default()
         };
-        self.write(buffers, |writer| writer.stall_end(&view));
+        self.write(buffers, |writer| writer.section(&view));
     }
 
     /// Writes `loss`: what was not reported since launch, if anything. Signal-safe.
@@ -238,11 +235,8 @@ impl Recording {
         let slots = counts.iter_mut().zip(all);
         slots.for_each(|(slot, count)| *slot = count);
         if counts.iter().any(|(_, count)| *count > 0) {
-            let view = LossView {
-                counts: &counts,
-                ..LossView::default()
-            };
-            self.write(buffers, |writer| writer.loss(&view));
+            let view = LossView { counts: &counts };
+            self.write(buffers, |writer| writer.section(&view));
         }
     }
 
@@ -251,7 +245,7 @@ impl Recording {
         let before = self.failed.take();
         let cut = before.map_or(cost.cut, |_| Some(DISK_FULL));
         self.write(buffers, |writer| {
-            writer.capture(&CaptureView { cut, ..*cost })
+            writer.section(&CaptureView { cut, ..*cost })
         });
         if self.failed.take().is_some() {
             // A disk that has no room for the figures may have some for the word.
@@ -259,7 +253,7 @@ impl Recording {
                 cut: Some(DISK_FULL),
                 ..CaptureView::default()
             };
-            self.write(buffers, |writer| writer.capture(&view));
+            self.write(buffers, |writer| writer.section(&view));
             self.is_missing_unsaid = self.failed.is_some();
         }
         self.failed = self.failed.or(before);

@@ -56,7 +56,7 @@ impl Recording {
             end: Some(WalkEnd::Unreadable),
             ..*thread
         };
-        self.write(buffers, |writer| writer.thread(&view));
+        self.write(buffers, |writer| writer.section(&view));
     }
 
     /// Writes what is no thread, but the stack of a throw, and behind it its images. Signal-safe.
@@ -74,7 +74,7 @@ impl Recording {
             omitted,
             ..ThreadView::default()
         };
-        self.write_from(buffer, |writer| writer.thread(&view));
+        self.write_from(buffer, |writer| writer.section(&view));
         self.images(buffers, images);
     }
 
@@ -108,7 +108,6 @@ impl Recording {
             frames,
             omitted: sample.omitted,
             end: sample.end.filter(|end| *end != WalkEnd::Root),
-            ..SampleView::default()
         };
         self.stack(buffer, &view, frames, names.as_deref());
         self.images(buffers, images);
@@ -134,7 +133,7 @@ impl Recording {
         while let Some(base) = indices.next_unwritten() {
             let found = images.images().iter().find(|image| image.base == base);
             self.write_from(buffer, |writer| match found {
-                Some(image) => writer.image(&ImageView {
+                Some(image) => writer.section(&ImageView {
                     name: &image.name,
                     id: &image.id,
                     base: image.base,
@@ -142,10 +141,9 @@ impl Recording {
                     size: image.size,
                     arch: Some(arch_name(std::env::consts::ARCH)),
                     text_hash: image.text_hash.as_ref().map(<[u8; 12]>::as_slice),
-                    ..ImageView::default()
                 }),
                 // Its place in the order must be taken, or every later index would be wrong.
-                None => writer.image(&ImageView {
+                None => writer.section(&ImageView {
                     base,
                     ..ImageView::default()
                 }),

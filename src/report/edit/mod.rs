@@ -29,9 +29,9 @@ pub(crate) struct Origin {
 /// Returns the origin of a report; `None` if a reader finds no report in `bytes`.
 pub(crate) fn origin(bytes: &[u8]) -> Option<Origin> {
     let sections = ReportSections::of(bytes)?;
-    let head = sections.last(<Head>::KIND);
+    let head = sections.last(Head::KIND);
     let id = |key| head.map_or([0; 16], |head| lookup::id(bytes, &head, key));
-    let kind = sections.last(<Event>::KIND).map(|event| {
+    let kind = sections.last(Event::KIND).map(|event| {
         let word = lookup::raw(bytes, &event, "type");
         let known = |kind: &EventKind| kind.as_str().as_bytes() == word;
         let kind = EventKind::KNOWN.into_iter().find(known);
@@ -48,11 +48,11 @@ pub(crate) fn origin(bytes: &[u8]) -> Option<Origin> {
 /// The report as one whose process died of what it says; `None` where it has no event.
 pub(crate) fn fatal(bytes: &[u8]) -> Option<Vec<u8>> {
     let sections = ReportSections::of(bytes)?;
-    let event = sections.last(<Event>::KIND)?;
+    let event = sections.last(Event::KIND)?;
     let (at, Token::Bool(_)) = lookup::find(bytes, &event, "fatal")? else {
         return None;
     };
-    let end = sections.last(<End>::KIND);
+    let end = sections.last(End::KIND);
     let mut changed = bytes
         .get(..end.map_or(bytes.len(), |end| end.start))?
         .to_vec();
@@ -83,16 +83,16 @@ impl<'a> ReportSections<'a> {
             let Piece::Section(section) = piece else {
                 continue;
             };
-            let is_next = section.kind == <Head>::KIND && !sections.all.is_empty();
+            let is_next = section.kind == Head::KIND && !sections.all.is_empty();
             if is_next || sections.all.len() as u64 >= limits::SECTIONS {
                 break;
             }
             sections.all.push(section);
-            if section.kind == <End>::KIND {
+            if section.kind == End::KIND {
                 break;
             }
         }
-        let is_report = match sections.last(<Head>::KIND) {
+        let is_report = match sections.last(Head::KIND) {
             Some(head) => {
                 lookup::raw(bytes, &head, "format") == b"wedjat"
                     && lookup::unsigned(bytes, &head, "version") == VERSION

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::hold::{Hold, Owned, Owning};
 use super::{Extra, Value};
 use crate::report::wire::fields::{Address, As, Maybe, Nanos, extra, lenient};
 
@@ -89,100 +88,94 @@ pub(super) fn word<'a>(known: &'a str, other: bool, extra: &'a Extra, key: &str)
     }
 }
 
-/// The event that a report is about.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
-pub struct Event<H: Hold = Owned> {
-    /// `stall`, `crash`, `panic`, `exception`, `live`, `cpu`, `memory`.
-    /// *always*
-    #[serde(
-        rename = "type",
-        default = "EventKind::other",
-        deserialize_with = "kind",
-        skip_serializing_if = "EventKind::is_other"
-    )]
-    pub kind: EventKind,
-    /// True if the process died of it.
-    /// *else `false`*
-    #[serde(deserialize_with = "lenient")]
-    pub fatal: bool,
-    /// The signal, for a crash.
-    /// *else none*
-    #[serde(deserialize_with = "lenient")]
-    pub signal: Option<Signal<H>>,
-    /// The thresholds that a stall passed.
-    /// *else none*
-    #[serde(deserialize_with = "lenient")]
-    pub thresholds: Option<Thresholds<H>>,
-    /// Class of a stall: `busy`, `blocked`, `starved`, `launch`, `slow_frames`.
-    /// *else unknown*
-    #[serde(deserialize_with = "lenient")]
-    pub class: Option<H::Text>,
-    /// Name of the exception or of the panicking thread.
-    /// *else none*
-    #[serde(deserialize_with = "lenient")]
-    pub name: Option<H::Text>,
-    /// `file:line:column` of the panic.
-    /// *else none*
-    #[serde(deserialize_with = "lenient")]
-    pub location: Option<H::Text>,
-    /// For a live report what the app gave; else one line for people.
-    /// *else none*
-    #[serde(deserialize_with = "lenient")]
-    pub reason: Option<H::Text>,
-    /// Message of the panic or exception.
-    /// *else none*
-    #[serde(deserialize_with = "lenient")]
-    pub message: Option<H::Text>,
-    /// Keys not known here.
-    #[serde(with = "extra", skip_serializing_if = "extra::is_empty")]
-    pub extra: H::Extra,
+section! {
+    /// The event that a report is about.
+    #[derive(Default)]
+    Event, EventView<'a> {
+        /// `stall`, `crash`, `panic`, `exception`, `live`, `cpu`, `memory`.
+        /// *always*
+        #[serde(
+            rename = "type",
+            default = "EventKind::other",
+            deserialize_with = "kind",
+            skip_serializing_if = "EventKind::is_other"
+        )]
+        kind: EventKind,
+        /// True if the process died of it.
+        /// *else `false`*
+        #[serde(deserialize_with = "lenient")]
+        fatal: bool,
+        /// The signal, for a crash.
+        /// *else none*
+        #[serde(deserialize_with = "lenient")]
+        signal: Option<Signal> as Option<SignalView<'a>>,
+        /// The thresholds that a stall passed.
+        /// *else none*
+        #[serde(deserialize_with = "lenient")]
+        thresholds: Option<Thresholds> as Option<ThresholdsView>,
+        /// Class of a stall: `busy`, `blocked`, `starved`, `launch`, `slow_frames`.
+        /// *else unknown*
+        #[serde(deserialize_with = "lenient")]
+        class: Option<String> as Option<&'a str>,
+        /// Name of the exception or of the panicking thread.
+        /// *else none*
+        #[serde(deserialize_with = "lenient")]
+        name: Option<String> as Option<&'a str>,
+        /// `file:line:column` of the panic.
+        /// *else none*
+        #[serde(deserialize_with = "lenient")]
+        location: Option<String> as Option<&'a str>,
+        /// For a live report what the app gave; else one line for people.
+        /// *else none*
+        #[serde(deserialize_with = "lenient")]
+        reason: Option<String> as Option<&'a str>,
+        /// Message of the panic or exception.
+        /// *else none*
+        #[serde(deserialize_with = "lenient")]
+        message: Option<String> as Option<&'a str>,
+    }
 }
 
-/// A fatal signal.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
-pub struct Signal<H: Hold = Owned> {
-    /// Number on the platform that wrote the report.
-    /// *always*
-    #[serde(deserialize_with = "lenient")]
-    pub number: u64,
-    /// As `SIGSEGV`.
-    /// *always*
-    #[serde(deserialize_with = "lenient")]
-    pub name: H::Text,
-    /// `si_code`.
-    /// *always*
-    #[serde(deserialize_with = "lenient")]
-    pub code: i64,
-    /// As `SEGV_MAPERR`.
-    /// *else unknown*
-    #[serde(deserialize_with = "lenient")]
-    pub code_name: Option<H::Text>,
-    /// The fault address.
-    /// *else none; avma*
-    #[serde(with = "Maybe::<Address>")]
-    pub address: Option<u64>,
-    /// Keys not known here.
-    #[serde(with = "extra", skip_serializing_if = "extra::is_empty")]
-    pub extra: H::Extra,
+section! {
+    /// A fatal signal.
+    #[derive(Default)]
+    Signal, SignalView<'a> {
+        /// Number on the platform that wrote the report.
+        /// *always*
+        #[serde(deserialize_with = "lenient")]
+        number: u64,
+        /// As `SIGSEGV`.
+        /// *always*
+        #[serde(deserialize_with = "lenient")]
+        name: String as &'a str,
+        /// `si_code`.
+        /// *always*
+        #[serde(deserialize_with = "lenient")]
+        code: i64,
+        /// As `SEGV_MAPERR`.
+        /// *else unknown*
+        #[serde(deserialize_with = "lenient")]
+        code_name: Option<String> as Option<&'a str>,
+        /// The fault address.
+        /// *else none; avma*
+        #[serde(with = "Maybe::<Address>")]
+        address: Option<u64>,
+    }
 }
 
-/// Thresholds that make a freeze a stall.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
-pub struct Thresholds<H: Hold = Owned> {
-    /// One beat's time-out.
-    /// *always; ns*
-    #[serde(with = "As::<Nanos>")]
-    pub timeout: Duration,
-    /// Count of time-outs in a row that make a stall.
-    /// *always; count*
-    #[serde(deserialize_with = "lenient")]
-    pub strikes: u64,
-    /// Keys not known here.
-    #[serde(with = "extra", skip_serializing_if = "extra::is_empty")]
-    pub extra: H::Extra,
+section! {
+    /// Thresholds that make a freeze a stall.
+    #[derive(Default)]
+    Thresholds, ThresholdsView {
+        /// One beat's time-out.
+        /// *always; ns*
+        #[serde(with = "As::<Nanos>")]
+        timeout: Duration,
+        /// Count of time-outs in a row that make a stall.
+        /// *always; count*
+        #[serde(deserialize_with = "lenient")]
+        strikes: u64,
+    }
 }
 
 fn kind<'de, D: serde::Deserializer<'de>>(d: D) -> Result<EventKind, D::Error> {

@@ -42,6 +42,38 @@ pub struct Frame {
     pub name: Option<String>,
 }
 
+/// A stack to be written, innermost frame first.
+pub(crate) trait Frames {
+    /// Count of the frames.
+    fn len(&self) -> usize;
+
+    /// The program counter of one, how it was found, its image, and its name.
+    fn at(&self, index: usize) -> Option<(u64, Found, Option<u32>, Option<&str>)>;
+}
+
+impl Frames for Vec<Frame> {
+    fn len(&self) -> usize {
+        self.as_slice().len()
+    }
+
+    fn at(&self, index: usize) -> Option<(u64, Found, Option<u32>, Option<&str>)> {
+        let frame = self.get(index)?;
+        Some((frame.pc, frame.found, frame.image, frame.name.as_deref()))
+    }
+}
+
+impl Frames for &[RawFrame] {
+    fn len(&self) -> usize {
+        (**self).len()
+    }
+
+    fn at(&self, index: usize) -> Option<(u64, Found, Option<u32>, Option<&str>)> {
+        let frame = self.get(index)?;
+        let image = (frame.image != RawFrame::NO_IMAGE).then_some(frame.image);
+        Some((frame.pc, frame.found, image, None))
+    }
+}
+
 /// The method by which a frame was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]

@@ -1,44 +1,64 @@
-//! Executables and libraries.
+//! Executables and libraries, and memory near a crash.
 
-use serde::{Deserialize, Serialize};
-
-use super::hold::{Hold, Owned, Owning};
+use super::Extra;
 use crate::report::wire::fields::{Address, As, bytes, extra, image_id, lenient};
 
-/// One loaded image (executable or library).
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
-pub struct Image<H: Hold = Owned> {
-    /// UUID (Mach-O, 16 bytes) or build id (ELF, as many bytes as the note has).
-    /// *else empty: it has none*
-    #[serde(with = "image_id")]
-    pub id: H::Bytes,
-    /// Base address in memory.
-    /// *always; avma*
-    #[serde(with = "As::<Address>")]
-    pub base: u64,
-    /// Base address that its file states.
-    /// *always; svma*
-    #[serde(with = "As::<Address>")]
-    pub stated: u64,
-    /// From `base` to the end of its last segment.
-    /// *always; bytes*
-    #[serde(deserialize_with = "lenient")]
-    pub size: u64,
-    /// `arm64`, `arm64e`, `x86_64`.
-    /// *else that of `head`*
-    #[serde(deserialize_with = "lenient")]
-    pub arch: Option<H::Text>,
-    /// For images without an id: CRC-32 of the first MiB (or less) that the file has of its first executable
-    /// segment, then the bytes of all of that segment in the file, as 4 and 8 bytes, big-endian.
-    /// *else none; 12 bytes*
-    #[serde(with = "bytes::optional")]
-    pub text_hash: Option<H::Bytes>,
-    /// Its path.
-    /// *always*
-    #[serde(deserialize_with = "lenient")]
-    pub name: H::Text,
-    /// Keys not known here.
-    #[serde(with = "extra", skip_serializing_if = "extra::is_empty")]
-    pub extra: H::Extra,
+section! {
+    /// One loaded image (executable or library).
+    #[derive(Default)]
+    Image, ImageView<'a> {
+        /// UUID (Mach-O, 16 bytes) or build id (ELF, as many bytes as the note has).
+        /// *else empty: it has none*
+        #[serde(with = "image_id")]
+        id: Vec<u8> as &'a [u8],
+        /// Base address in memory.
+        /// *always; avma*
+        #[serde(with = "As::<Address>")]
+        base: u64,
+        /// Base address that its file states.
+        /// *always; svma*
+        #[serde(with = "As::<Address>")]
+        stated: u64,
+        /// From `base` to the end of its last segment.
+        /// *always; bytes*
+        #[serde(deserialize_with = "lenient")]
+        size: u64,
+        /// `arm64`, `arm64e`, `x86_64`.
+        /// *else that of `head`*
+        #[serde(deserialize_with = "lenient")]
+        arch: Option<String> as Option<&'a str>,
+        /// For images without an id: CRC-32 of the first MiB (or less) that the file has of its first executable
+        /// segment, then the bytes of all of that segment in the file, as 4 and 8 bytes, big-endian.
+        /// *else none; 12 bytes*
+        #[serde(with = "bytes::optional")]
+        text_hash: Option<Vec<u8>> as Option<&'a [u8]>,
+        /// Its path.
+        /// *always*
+        #[serde(deserialize_with = "lenient")]
+        name: String as &'a str,
+    }
+}
+
+section! {
+    /// Memory of the process at the time of a crash, near a place that matters.
+    #[derive(Default)]
+    NearMemory, NearMemoryView<'a> {
+        /// `pc`, `address` (the fault's), `stack` (from below the stack pointer upwards), or the name of the
+        /// register that points to a text.
+        /// *always*
+        #[serde(deserialize_with = "lenient")]
+        of: String as &'a str,
+        /// Address of the first byte of `bytes` or `text`.
+        /// *always; avma*
+        #[serde(with = "As::<Address>")]
+        at: u64,
+        /// A C string, without its zero; cut after 255 bytes.
+        /// *else bytes alone*
+        #[serde(deserialize_with = "lenient")]
+        text: Option<String> as Option<&'a str>,
+        /// The bytes: at most 128 for `pc` and `address`, 1024 for `stack`.
+        /// *else a text alone*
+        #[serde(with = "bytes")]
+        bytes: Vec<u8> as &'a [u8],
+    }
 }

@@ -1,40 +1,61 @@
-//! The contents of a report: one type per section of the format, and the values they are made of.
+//! The contents of a report: one struct per section of the format, and the values they are made of.
 //!
-//! Every type is plain data. A field that a report may lack is an `Option` or an empty list. Keys
-//! that this version does not know are kept in `extra`, so that reading and writing again loses
-//! nothing.
-//!
-//! The words in italics are the format's: the meaning of a missing key, and the unit of a number in a file.
-//! Sections gain fields in minor versions: build one with `..Default::default()`, and take one apart with `..`.
+//! A field that a report may lack is an `Option` or an empty list. The words in italics are the format's: the meaning of a
+//! missing key, and the unit of a number in a file.
+
+/// A section as a reader gets it, which owns its texts and lists, and its view, by which a writer that must not allocate
+/// borrows them: the same keys in the same order. A field that has another type there has it behind `as`.
+macro_rules! section {
+    (
+        $(#[$attribute:meta])*
+        $name:ident, $view:ident $(<$a:lifetime>)? {
+            $($(#[$field_attribute:meta])* $field:ident: $owned:ty $(as $borrowed:ty)?,)*
+        }
+    ) => {
+        $(#[$attribute])*
+        #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(default)]
+        pub struct $name {
+            $($(#[$field_attribute])* pub $field: $owned,)*
+            /// Keys not known here.
+            #[serde(with = "extra", skip_serializing_if = "Vec::is_empty")]
+            pub extra: Extra,
+        }
+
+        $(#[$attribute])*
+        #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+        pub struct $view $(<$a>)? {
+            $($(#[$field_attribute])* pub $field: section!(@ $owned $(as $borrowed)?),)*
+        }
+    };
+    (@ $owned:ty as $borrowed:ty) => { $borrowed };
+    (@ $owned:ty) => { $owned };
+}
 
 mod event;
 mod frame;
 mod head;
-mod hold;
-mod id;
 mod image;
-mod near;
-mod remarks;
 mod stack;
 mod state;
 mod value;
 
-pub use event::{Event, EventKind, Signal, Thresholds};
+pub use event::{Event, EventKind, EventView, Signal, SignalView, Thresholds, ThresholdsView};
+pub(crate) use frame::Frames;
 pub use frame::{Found, Frame, Omitted, RawFrame, WalkEnd};
 pub(crate) use head::VERSION;
-pub use head::{App, Format, Head, Os};
-pub use hold::{
-    Borrowed, Breadcrumbs, Each, Frames, Hold, Iterators, Marks, Nothing, Owned, Owning, Pairs,
+pub use head::{App, AppView, Format, Head, HeadView, Os, OsView};
+pub use image::{Image, ImageView, NearMemory, NearMemoryView};
+pub use stack::{Sample, SampleView, Thread, ThreadView};
+pub use state::{
+    Capture, CaptureView, Context, ContextView, Cpu, CpuView, End, EndView, Loss, LossView, Memory,
+    MemoryView, StallEnd, StallEndView, Vitals, VitalsView,
 };
-pub(crate) use id::IdText;
-pub use image::Image;
-pub use near::NearMemory;
-pub use remarks::{Capture, End, Loss, StallEnd};
-pub use stack::{Sample, Thread};
-pub use state::{Context, Cpu, Memory, Vitals};
 pub use value::{Extra, Value, ValueView};
 
 use serde::{Deserialize, Serialize};
+
+pub(crate) use crate::report::wire::fields::IdText;
 
 /// One report: everything that a file says.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -68,21 +89,4 @@ pub struct Report {
     pub end: Option<End>,
     /// Sections of kinds that this version does not know: kind, value.
     pub unknown: Vec<(String, Value)>,
-}
-
-/// A section as it is written, borrowed from where its facts lie.
-macro_rules! views {
-    ($($view:ident = $section:ident),* $(,)?) => {
-        $(
-            #[doc = concat!("A [`", stringify!($section), "`] that is written from borrowed facts.")]
-            pub type $view<'a> = $section<Borrowed<'a>>;
-        )*
-    };
-}
-
-views! {
-    HeadView = Head, AppView = App, OsView = Os, EventView = Event, SignalView = Signal, ThresholdsView = Thresholds,
-    ThreadView = Thread, ImageView = Image, SampleView = Sample, VitalsView = Vitals, CpuView = Cpu,
-    MemoryView = Memory, NearMemoryView = NearMemory, StallEndView = StallEnd, CaptureView = Capture,
-    LossView = Loss,
 }

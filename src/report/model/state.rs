@@ -1,166 +1,240 @@
-//! Gauges, and the state that the app has set.
+//! Gauges, the state that the app has set, and what a report says of itself: the end of the stall, the cost of the
+//! capture, losses, and the end of the file.
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::hold::{Breadcrumbs, Each, Hold, Iterators, Marks, Nothing, Owned, Owning, Pairs};
-use crate::report::wire::fields::{Maybe, Nanos, breadcrumbs, extra, lenient, marks, pairs};
+use super::{Extra, Value, ValueView};
+use crate::report::wire::fields::{As, Maybe, Nanos, breadcrumbs, extra, lenient, marks, pairs};
 
-/// Gauges; those that are known.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
-pub struct Vitals<H: Hold = Owned> {
+section! {
+    /// Gauges; those that are known.
+    #[derive(Default)]
+    Vitals, VitalsView<'a> {
+        /// CPU use.
+        /// *else unknown*
+        #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+        cpu: Option<Cpu> as Option<CpuView>,
+        /// Memory.
+        /// *else unknown*
+        #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+        memory: Option<Memory> as Option<MemoryView>,
+        /// Time since the process started.
+        /// *else unknown; ns*
+        #[serde(with = "Maybe::<Nanos>", skip_serializing_if = "Option::is_none")]
+        uptime: Option<Duration>,
+        /// Frames a second.
+        /// *else unknown; 1/s*
+        #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+        frame_rate: Option<f64>,
+        /// From process start to the app's `launched` mark.
+        /// *else unknown; ns*
+        #[serde(with = "Maybe::<Nanos>", skip_serializing_if = "Option::is_none")]
+        launch_time: Option<Duration>,
+        /// `cold`, `warm`.
+        /// *else unknown*
+        #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+        launch_kind: Option<String> as Option<&'a str>,
+        /// Battery level.
+        /// *else unknown; 0 to 1*
+        #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+        battery: Option<f64>,
+        /// Thermal state.
+        /// *else unknown*
+        #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+        thermal: Option<String> as Option<&'a str>,
+        /// Low-power mode.
+        /// *else unknown*
+        #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+        low_power: Option<bool>,
+    }
+}
+
+section! {
     /// CPU use.
-    /// *else unknown*
-    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
-    pub cpu: Option<Cpu<H>>,
-    /// Memory.
-    /// *else unknown*
-    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
-    pub memory: Option<Memory<H>>,
-    /// Time since the process started.
-    /// *else unknown; ns*
-    #[serde(with = "Maybe::<Nanos>", skip_serializing_if = "Option::is_none")]
-    pub uptime: Option<Duration>,
-    /// Frames a second.
-    /// *else unknown; 1/s*
-    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
-    pub frame_rate: Option<f64>,
-    /// From process start to the app's `launched` mark.
-    /// *else unknown; ns*
-    #[serde(with = "Maybe::<Nanos>", skip_serializing_if = "Option::is_none")]
-    pub launch_time: Option<Duration>,
-    /// `cold`, `warm`.
-    /// *else unknown*
-    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
-    pub launch_kind: Option<H::Text>,
-    /// Battery level.
-    /// *else unknown; 0 to 1*
-    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
-    pub battery: Option<f64>,
-    /// Thermal state.
-    /// *else unknown*
-    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
-    pub thermal: Option<H::Text>,
-    /// Low-power mode.
-    /// *else unknown*
-    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
-    pub low_power: Option<bool>,
-    /// Keys not known here.
-    #[serde(with = "extra", skip_serializing_if = "extra::is_empty")]
-    pub extra: H::Extra,
+    #[derive(Default)]
+    Cpu, CpuView {
+        /// This process without the watchdog.
+        /// *else unknown; cores*
+        #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+        process: Option<f64>,
+        /// The watchdog thread.
+        /// *else unknown; cores*
+        #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+        watchdog: Option<f64>,
+        /// The device.
+        /// *else unknown; cores*
+        #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+        device: Option<f64>,
+        /// Number of cores.
+        /// *else unknown; count*
+        #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+        cores: Option<u64>,
+    }
 }
 
-/// CPU use.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
-pub struct Cpu<H: Hold = Owned> {
-    /// This process without the watchdog.
-    /// *else unknown; cores*
-    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
-    pub process: Option<f64>,
-    /// The watchdog thread.
-    /// *else unknown; cores*
-    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
-    pub watchdog: Option<f64>,
-    /// The device.
-    /// *else unknown; cores*
-    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
-    pub device: Option<f64>,
-    /// Number of cores.
-    /// *else unknown; count*
-    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
-    pub cores: Option<u64>,
-    /// Keys not known here.
-    #[serde(with = "extra", skip_serializing_if = "extra::is_empty")]
-    pub extra: H::Extra,
+section! {
+    /// Memory, bytes.
+    #[derive(Default)]
+    Memory, MemoryView {
+        /// Resident size.
+        /// *else unknown; bytes*
+        #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+        resident: Option<u64>,
+        /// `phys_footprint` on Apple, `RssAnon` + `VmSwap` on Linux.
+        /// *else unknown; bytes*
+        #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+        footprint: Option<u64>,
+        /// Highest resident size so far.
+        /// *else unknown; bytes*
+        #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+        peak: Option<u64>,
+        /// Memory of the device.
+        /// *else unknown; bytes*
+        #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+        device_total: Option<u64>,
+        /// Memory of the device that is free or easily freed.
+        /// *else unknown; bytes*
+        #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+        device_free: Option<u64>,
+    }
 }
 
-/// Memory, bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
-pub struct Memory<H: Hold = Owned> {
-    /// Resident size.
-    /// *else unknown; bytes*
-    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
-    pub resident: Option<u64>,
-    /// `phys_footprint` on Apple, `RssAnon` + `VmSwap` on Linux.
-    /// *else unknown; bytes*
-    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
-    pub footprint: Option<u64>,
-    /// Highest resident size so far.
-    /// *else unknown; bytes*
-    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
-    pub peak: Option<u64>,
-    /// Memory of the device.
-    /// *else unknown; bytes*
-    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
-    pub device_total: Option<u64>,
-    /// Memory of the device that is free or easily freed.
-    /// *else unknown; bytes*
-    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
-    pub device_free: Option<u64>,
-    /// Keys not known here.
-    #[serde(with = "extra", skip_serializing_if = "extra::is_empty")]
-    pub extra: H::Extra,
+section! {
+    /// State that the app itself recorded.
+    #[derive(Default)]
+    Context, ContextView<'a> {
+        /// Keys and values set by the app.
+        /// *else none*
+        #[serde(with = "pairs")]
+        keys: Vec<(String, Value)> as &'a [(&'a str, ValueView<'a>)],
+        /// Gauges by name.
+        /// *else none*
+        #[serde(with = "pairs")]
+        gauges: Vec<(String, f64)> as &'a [(&'a str, f64)],
+        /// Timed marks: name, start (monotonic clock), duration (none while it lasts).
+        /// *else none*
+        #[serde(with = "marks")]
+        marks: Vec<(String, Duration, Option<Duration>)> as &'a [(&'a str, Duration, Option<Duration>)],
+        /// Breadcrumbs, oldest first: time (monotonic clock) and text.
+        /// *else none*
+        #[serde(with = "breadcrumbs")]
+        breadcrumbs: Vec<(Duration, String)> as &'a [(Duration, &'a str)],
+    }
 }
 
-/// State that the app itself recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default, bound(serialize = "", deserialize = "H: Owning"))]
-pub struct Context<H: Hold = Owned> {
-    /// Keys and values set by the app.
-    /// *else none*
-    #[serde(with = "pairs")]
-    pub keys: H::Values,
-    /// Gauges by name.
-    /// *else none*
-    #[serde(with = "pairs")]
-    pub gauges: H::Floats,
-    /// Timed marks: name, start (monotonic clock), duration (none while it lasts).
-    /// *else none*
-    #[serde(with = "marks")]
-    pub marks: H::Marks,
-    /// Breadcrumbs, oldest first: time (monotonic clock) and text.
-    /// *else none*
-    #[serde(with = "breadcrumbs")]
-    pub breadcrumbs: H::Breadcrumbs,
-    /// Keys not known here.
-    #[serde(with = "extra", skip_serializing_if = "extra::is_empty")]
-    pub extra: H::Extra,
+section! {
+    /// The end of a stall.
+    #[derive(Default)]
+    StallEnd, StallEndView<'a> {
+        /// From the stall's start.
+        /// *always; ns*
+        #[serde(with = "As::<Nanos>")]
+        duration: Duration,
+        /// `recovered`, `uninstalled`, `thread_ended`.
+        /// *always*
+        #[serde(deserialize_with = "lenient")]
+        how: String as &'a str,
+    }
 }
 
-impl<K, B, G, M> Context<Iterators<Each<K>, Each<B>, Each<G>, Each<M>>>
-where
-    Each<K>: Pairs,
-    Each<B>: Breadcrumbs,
-    Each<G>: Pairs,
-    Each<M>: Marks,
-{
-    /// A context that is written from iterators: of keys and values; of times (monotonic clock) and
-    /// texts of breadcrumbs, oldest first; of gauges; of names, starts and durations of marks.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use wedjat::report::{Context, ReportWriter, ValueView};
-    /// let mut buffer = [0; 1024];
-    /// let mut file: Vec<u8> = Vec::new();
-    /// ReportWriter::new(&mut buffer, &mut file).context(&Context::of(
-    ///     [("screen", ValueView::Text("Checkout"))].into_iter(),
-    ///     [(Duration::from_micros(1), "tapped Buy")].into_iter(),
-    ///     [("queue", 3.0)].into_iter(),
-    ///     [("load", Duration::ZERO, Some(Duration::from_nanos(400)))].into_iter(),
-    /// ))?;
-    /// # Ok::<(), wedjat::report::SinkError>(())
-    /// ```
-    pub fn of(keys: K, breadcrumbs: B, gauges: G, marks: M) -> Self {
-        Context {
-            keys: Each(keys),
-            gauges: Each(gauges),
-            marks: Each(marks),
-            breadcrumbs: Each(breadcrumbs),
-            extra: Nothing,
+section! {
+    /// Cost of a capture.
+    #[derive(Default)]
+    Capture, CaptureView<'a> {
+        /// The watched thread stood still so long.
+        /// *else unknown; ns*
+        #[serde(with = "Maybe::<Nanos>")]
+        stopped: Option<Duration>,
+        /// Unwinding took so long.
+        /// *else unknown; ns*
+        #[serde(with = "Maybe::<Nanos>")]
+        unwind: Option<Duration>,
+        /// Stack copied.
+        /// *else unknown; bytes*
+        #[serde(deserialize_with = "lenient")]
+        bytes: Option<u64>,
+        /// Samples taken.
+        /// *else unknown; count*
+        #[serde(deserialize_with = "lenient")]
+        samples: Option<u64>,
+        /// Threads that did not answer.
+        /// *else unknown; count*
+        #[serde(deserialize_with = "lenient")]
+        unanswered: Option<u64>,
+        /// Reason for which the capture was cut short: a text, or `true`.
+        /// *else nothing was*
+        #[serde(deserialize_with = "lenient")]
+        cut: Option<Value> as Option<&'a str>,
+    }
+}
+
+/// Counts of events that were not reported since launch, by reason.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Loss {
+    /// `quota`, `back_off`, `unwritten`, `unanswered`, `unsent`, `background`, `late`, `debugger`, `sleep`, `modal`,
+    /// `recorder`, `context`, and what later versions add.
+    pub counts: Vec<(String, u64)>,
+    /// Keys whose value is no count.
+    pub extra: Extra,
+}
+
+/// [`Loss`] as a recorder writes it. Counts of 0 are left out.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LossView<'a> {
+    /// The reasons and their counts.
+    pub counts: &'a [(&'a str, u64)],
+}
+
+/// The keys of the section are reasons: all stand in one map.
+impl Serialize for Loss {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeMap;
+        let mut map = s.serialize_map(None)?;
+        let mut counts = self.counts.iter();
+        counts.try_for_each(|(reason, count)| map.serialize_entry(reason, count))?;
+        let mut extra = self.extra.iter();
+        extra.try_for_each(|(key, value)| map.serialize_entry(key, value))?;
+        map.end()
+    }
+}
+
+impl Serialize for LossView<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let counts = self.counts.iter().filter(|(_, count)| *count > 0);
+        s.collect_map(counts.copied())
+    }
+}
+
+impl<'de> Deserialize<'de> for Loss {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Loss, D::Error> {
+        let mut loss = Loss::default();
+        for (key, value) in extra::deserialize(d)? {
+            match value {
+                Value::Unsigned(count) if key != "dropped" => loss.counts.push((key, count)),
+                value => loss.extra.push((key, value)),
+            }
         }
+        Ok(loss)
+    }
+}
+
+section! {
+    /// The last section.
+    #[derive(Default)]
+    End, EndView<'a> {
+        /// CRC-32 (IEEE, as zlib's) over all bytes before the first byte of this section.
+        /// *always*
+        #[serde(deserialize_with = "lenient")]
+        crc32: u32,
+        /// Sections of the file, this one included.
+        /// *always; count*
+        #[serde(deserialize_with = "lenient")]
+        sections: u64,
+        /// `writer`, `next_launch`.
+        /// *always*
+        #[serde(deserialize_with = "lenient")]
+        closed_by: String as &'a str,
     }
 }

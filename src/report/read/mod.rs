@@ -18,7 +18,9 @@ use super::wire::lenient::{Gap, decode};
 use super::wire::section::{WriteSection as _, is_known};
 
 use gap::settle;
-pub use survey::{Survey, survey};
+#[cfg(feature = "internals")]
+pub use survey::Survey;
+pub use survey::survey;
 
 /// A report that was read, and its damage.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,13 +42,11 @@ pub struct Reading {
 /// If nothing can be read: the bytes are empty, are no report, or end within the first section.
 ///
 /// ```
-/// use wedjat::report::{self, AppView, ClosedBy, HeadView, ReportWriter};
-/// let mut bytes: Vec<u8> = Vec::new();
-/// let mut buffer = [0; 1024];
-/// let mut writer = ReportWriter::new(&mut buffer, &mut bytes);
-/// let app = AppView { name: "MyApp", ..Default::default() };
-/// writer.head(&HeadView { app, ..Default::default() })?;
-/// writer.finish(ClosedBy::Writer)?;
+/// use wedjat::report::{self, End, Report};
+/// let mut report = Report::default();
+/// report.head.app.name = "MyApp".to_owned();
+/// report.end = Some(End::default());
+/// let bytes = report::to_bytes(&report);
 ///
 /// let reading = report::read(&bytes)?;
 /// assert_eq!(reading.report.head.app.name, "MyApp");
@@ -122,7 +122,7 @@ fn vouched_for(bytes: &[u8]) -> Option<Vec<SectionAt<'_>>> {
         if kept.len() < KEPT {
             kept.push(section);
         }
-        if section.kind == <End>::KIND {
+        if section.kind == End::KIND {
             if !is_shallow(bytes, section.start, limits::DEPTH) || (checked && !has_check) {
                 return None;
             }
@@ -205,7 +205,7 @@ impl<'a> SectionReader<'a> {
                 });
                 continue;
             }
-            if section.kind == <Head>::KIND {
+            if section.kind == Head::KIND {
                 self.report.head = self.decode(&section).0;
                 format = Some(self.report.head.format);
                 self.head = HeadState::Read;
@@ -213,7 +213,7 @@ impl<'a> SectionReader<'a> {
             } else {
                 self.take(&section);
             }
-            if section.kind == <End>::KIND {
+            if section.kind == End::KIND {
                 ended_at = Some(section.end);
             }
         }
@@ -234,7 +234,7 @@ impl<'a> SectionReader<'a> {
     fn ends_before(&self, section: &SectionAt<'_>, ended: bool) -> Option<&'static str> {
         if ended {
             Some("they come after its `end`; several reports in one stream are read one by one")
-        } else if section.kind == <Head>::KIND && self.sections > 0 {
+        } else if section.kind == Head::KIND && self.sections > 0 {
             Some("another `head` begins there, and this report has no `end`")
         } else if self.sections >= limits::SECTIONS {
             Some("it has as many sections as a report may have")
@@ -245,34 +245,34 @@ impl<'a> SectionReader<'a> {
 
     fn take(&mut self, section: &SectionAt<'a>) {
         match section.kind {
-            <Event>::KIND => self.report.event = Some(self.decode(section).0),
-            <Thread>::KIND => {
+            Event::KIND => self.report.event = Some(self.decode(section).0),
+            Thread::KIND => {
                 let (mut thread, gap): (Thread, _) = self.decode(section);
                 settle(&mut thread.frames, &mut thread.omitted, gap);
                 self.report.threads.push(thread);
                 self.starts.threads.push(section.start);
             }
-            <Image>::KIND => {
+            Image::KIND => {
                 let image = self.decode(section).0;
                 self.report.images.push(image);
                 self.misplaced_images |= self.has_gap;
             }
-            <Sample>::KIND => {
+            Sample::KIND => {
                 let (mut sample, gap): (Sample, _) = self.decode(section);
                 settle(&mut sample.frames, &mut sample.omitted, gap);
                 self.report.samples.push(sample);
                 self.starts.samples.push(section.start);
             }
-            <Vitals>::KIND => self.report.vitals = Some(self.decode(section).0),
-            <Context>::KIND => self.report.context = Some(self.decode(section).0),
-            <NearMemory>::KIND => {
+            Vitals::KIND => self.report.vitals = Some(self.decode(section).0),
+            Context::KIND => self.report.context = Some(self.decode(section).0),
+            NearMemory::KIND => {
                 let memory = self.decode(section).0;
                 self.report.memory.push(memory);
             }
-            <StallEnd>::KIND => self.report.stall_end = Some(self.decode(section).0),
-            <Capture>::KIND => self.report.capture = Some(self.decode(section).0),
-            <Loss>::KIND => self.report.loss = Some(self.decode(section).0),
-            <End>::KIND => {
+            StallEnd::KIND => self.report.stall_end = Some(self.decode(section).0),
+            Capture::KIND => self.report.capture = Some(self.decode(section).0),
+            Loss::KIND => self.report.loss = Some(self.decode(section).0),
+            End::KIND => {
                 let end = self.decode(section).0;
                 self.judge_crc(section, &end);
                 self.report.end = Some(end);
@@ -292,7 +292,7 @@ impl<'a> SectionReader<'a> {
         self.has_gap = true;
         let len = end - start;
         let kind = begin(self.bytes, start).ok().map(|(kind, _)| kind);
-        if kind == Some(<Head>::KIND) && self.head == HeadState::Missing && self.sections == 0 {
+        if kind == Some(Head::KIND) && self.head == HeadState::Missing && self.sections == 0 {
             self.head = HeadState::Damaged;
         }
         let section = match kind {

@@ -28,7 +28,7 @@ pub struct Survey {
 /// use wedjat::report::{self, ClosedBy, HeadView, ReportWriter};
 /// let mut buffer = [0; 1024];
 /// let mut cut: Vec<u8> = Vec::new();
-/// ReportWriter::new(&mut buffer, &mut cut).head(&HeadView::default())?;
+/// ReportWriter::new(&mut buffer, &mut cut).section(&HeadView::default())?;
 /// cut.extend(b"\x92\xa5eve");
 ///
 /// let survey = report::survey(&cut);
@@ -44,10 +44,10 @@ pub fn survey(bytes: &[u8]) -> Survey {
         let Piece::Section(section) = piece else {
             continue;
         };
-        survey.has_head |= section.start == 0 && section.kind == <Head>::KIND;
+        survey.has_head |= section.start == 0 && section.kind == Head::KIND;
         survey.len = section.end as u64;
         survey.sections += 1;
-        survey.is_closed = section.kind == <End>::KIND;
+        survey.is_closed = section.kind == End::KIND;
     }
     survey.crc = crc32(0, bytes.get(..survey.len as usize).unwrap_or_default());
     survey

@@ -8,7 +8,7 @@ use crate::report::model::{Found, Frames, Omitted};
 
 /// Rules by which a section is encoded.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Rules {
+pub struct Rules {
     /// True if the section carries its own `check`.
     pub checked: bool,
     /// Longer texts are cut.

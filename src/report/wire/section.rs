@@ -1,22 +1,21 @@
 //! One section into a buffer: its bytes, what did not fit, and its own check.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use super::fit::Fit;
-pub(crate) use super::part::Rules;
+pub use super::part::Rules;
 use super::part::{Part, TrimmedStack, may_fit};
 use crate::report::checksum::crc32;
-use crate::report::model::{
-    Breadcrumbs, Capture, Context, End, Event, Frames, Head, Hold, Image, Loss, NearMemory,
-    Omitted, Sample, StallEnd, Thread, Vitals,
-};
+use crate::report::model::*;
 
 /// Bytes that each section keeps free for its last two keys: `dropped` and `check`.
 const TAIL: usize = (8 + 9) + (6 + 5) + 4;
 
 /// The result of encoding a section.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Encoded {
+pub struct Encoded {
     /// Bytes of the section; 0 where not even its frame fits.
     pub len: usize,
     /// Entries and elements that were left out, or shortened.
@@ -26,43 +25,48 @@ pub(crate) struct Encoded {
 }
 
 /// A section of the format. What does not fit into the buffer is left out in the section's own way.
-pub(crate) trait WriteSection: Serialize {
+pub trait WriteSection: Serialize {
+    /// Its kind.
     const KIND: &'static str;
 
-    /// Signal-safe.
+    /// Its bytes, from the buffer's start on. Signal-safe.
     fn encode(&self, buffer: &mut [u8], rules: Rules) -> Encoded;
 }
 
 macro_rules! sections {
-    ($($name:ident: $kind:literal by $encode:ident;)*) => {
-        $(impl<H: Hold> WriteSection for $name<H> {
-            const KIND: &'static str = $kind;
-
-            fn encode(&self, buffer: &mut [u8], rules: Rules) -> Encoded {
-                $encode(self, buffer, rules)
-            }
-        })*
+    ($($name:ident, $view:ty: $kind:literal by $encode:ident;)*) => {
+        $(sections!(@ $name: $kind by $encode);
+        sections!(@ $view: $kind by $encode);)*
 
         /// Returns true if this version knows the kind.
         pub(crate) fn is_known(kind: &str) -> bool {
             matches!(kind, $($kind)|*)
         }
     };
+    (@ $section:ty: $kind:literal by $encode:ident) => {
+        impl WriteSection for $section {
+            const KIND: &'static str = $kind;
+
+            fn encode(&self, buffer: &mut [u8], rules: Rules) -> Encoded {
+                $encode(self, buffer, rules)
+            }
+        }
+    };
 }
 
 sections! {
-    Head: "head" by whole;
-    Event: "event" by whole;
-    Thread: "thread" by with_its_stack;
-    Image: "image" by whole;
-    Sample: "sample" by with_its_stack;
-    Vitals: "vitals" by whole;
-    Context: "context" by with_newest;
-    NearMemory: "memory" by whole;
-    StallEnd: "stall_end" by whole;
-    Capture: "capture" by whole;
-    Loss: "loss" by whole;
-    End: "end" by whole;
+    Head, HeadView<'_>: "head" by whole;
+    Event, EventView<'_>: "event" by whole;
+    Thread, ThreadView<'_>: "thread" by with_its_stack;
+    Image, ImageView<'_>: "image" by whole;
+    Sample, SampleView<'_>: "sample" by with_its_stack;
+    Vitals, VitalsView<'_>: "vitals" by whole;
+    Context, ContextView<'_>: "context" by with_newest;
+    NearMemory, NearMemoryView<'_>: "memory" by whole;
+    StallEnd, StallEndView<'_>: "stall_end" by whole;
+    Capture, CaptureView<'_>: "capture" by whole;
+    Loss, LossView<'_>: "loss" by whole;
+    End, EndView<'_>: "end" by whole;
 }
 
 fn whole<S: WriteSection>(section: &S, buffer: &mut [u8], rules: Rules) -> Encoded {
@@ -155,7 +159,7 @@ fn encode_stack<S: Stacked>(
     let full = with(Some(TrimmedStack::none(frames, true)), 0);
     let bytes = full.body.saturating_sub(bare.body);
     let is_small = full.dropped == bare.dropped && bytes <= room.saturating_sub(bare.body) / 2;
-    let has_registers = is_small || frames.is_empty();
+    let has_registers = is_small || frames.len() == 0;
     let bare = if has_registers { full.body } else { bare.body };
     let room = room.saturating_sub(bare).saturating_sub(OVERHEAD);
     let (stack, cut) = TrimmedStack::none(frames, has_registers).within(room, omitted);
@@ -166,17 +170,17 @@ fn with_its_stack<S: Stacked>(section: &S, buffer: &mut [u8], rules: Rules) -> E
     encode_stack(section, section.stack().0, true, buffer, rules)
 }
 
-impl<H: Hold> Stacked for Thread<H> {
-    fn stack(&self) -> (&impl Frames, Option<Omitted>) {
-        (&self.frames, self.omitted)
-    }
+macro_rules! stacked {
+    ($($section:ty),*) => {
+        $(impl Stacked for $section {
+            fn stack(&self) -> (&impl Frames, Option<Omitted>) {
+                (&self.frames, self.omitted)
+            }
+        })*
+    };
 }
 
-impl<H: Hold> Stacked for Sample<H> {
-    fn stack(&self) -> (&impl Frames, Option<Omitted>) {
-        (&self.frames, self.omitted)
-    }
-}
+stacked!(Thread, ThreadView<'_>, Sample, SampleView<'_>);
 
 /// A section with other frames than its own.
 pub(crate) struct With<'s, S, F>(pub(crate) &'s S, pub(crate) F);
@@ -195,8 +199,25 @@ impl<S: Serialize, F> Serialize for With<'_, S, F> {
     }
 }
 
+/// A section that has breadcrumbs, oldest first.
+trait Breadcrumbs: WriteSection {
+    fn breadcrumbs(&self) -> &[(Duration, impl AsRef<str>)];
+}
+
+impl Breadcrumbs for Context {
+    fn breadcrumbs(&self) -> &[(Duration, impl AsRef<str>)] {
+        &self.breadcrumbs
+    }
+}
+
+impl Breadcrumbs for ContextView<'_> {
+    fn breadcrumbs(&self) -> &[(Duration, impl AsRef<str>)] {
+        self.breadcrumbs
+    }
+}
+
 /// A context; of breadcrumbs that do not all fit, the newest.
-fn with_newest<H: Hold>(context: &Context<H>, buffer: &mut [u8], rules: Rules) -> Encoded {
+fn with_newest<C: Breadcrumbs>(context: &C, buffer: &mut [u8], rules: Rules) -> Encoded {
     let whole = whole(context, buffer, rules);
     if whole.dropped == 0 {
         return whole;
@@ -208,12 +229,12 @@ fn with_newest<H: Hold>(context: &Context<H>, buffer: &mut [u8], rules: Rules) -
             dropped: dropped as u64,
             ..Part::default()
         };
-        encode_part(buffer, <Context>::KIND, rules, context, part)
+        encode_part(buffer, Context::KIND, rules, context, part)
     };
     let bare = without(usize::MAX, 0);
     // The newest are worth most: leave out from the oldest on until the rest fits.
     let sizes = || {
-        let breadcrumbs = context.breadcrumbs.breadcrumbs();
+        let breadcrumbs = context.breadcrumbs().iter();
         breadcrumbs.map(|(_, text)| text.as_ref().len().saturating_add(1 + 9 + 5))
     };
     let bytes = sizes().fold(0, usize::saturating_add);

@@ -1,6 +1,5 @@
 //! Maps and lists of the format: an entry or element that can't be read is left out.
 
-use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -8,7 +7,6 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
 use super::{Address, Tried, tried};
-use crate::report::model::Pairs;
 
 /// A map, as a list of its entries in their order; one that can't be read is left out.
 struct Entries<V>(Vec<(String, V)>);
@@ -51,8 +49,8 @@ fn entries<'de, W: Deserialize<'de>, V: From<W>, D: Deserializer<'de>>(
 }
 
 /// Writes a map, in bytes only if there is anything in it.
-fn map<V: Serialize, S: Serializer>(
-    entries: impl Iterator<Item = (impl AsRef<str>, impl Borrow<V>)>,
+fn map<S: Serializer>(
+    entries: impl Iterator<Item = (impl AsRef<str>, impl Serialize)>,
     s: S,
 ) -> Result<S::Ok, S::Error> {
     let mut entries = entries.peekable();
@@ -60,7 +58,7 @@ fn map<V: Serialize, S: Serializer>(
         return s.serialize_none();
     }
     let mut map = s.serialize_map(None)?;
-    entries.try_for_each(|(key, value)| map.serialize_entry(key.as_ref(), value.borrow()))?;
+    entries.try_for_each(|(key, value)| map.serialize_entry(key.as_ref(), &value))?;
     map.end()
 }
 
@@ -68,8 +66,11 @@ fn map<V: Serialize, S: Serializer>(
 pub(crate) mod pairs {
     use super::*;
 
-    pub(crate) fn serialize<P: Pairs, S: Serializer>(pairs: &P, s: S) -> Result<S::Ok, S::Error> {
-        map::<P::Value, S>(pairs.pairs(), s)
+    pub(crate) fn serialize<K: AsRef<str>, V: Serialize, S: Serializer>(
+        pairs: &impl AsRef<[(K, V)]>,
+        s: S,
+    ) -> Result<S::Ok, S::Error> {
+        map(pairs.as_ref().iter().map(|(key, value)| (key, value)), s)
     }
 
     pub(crate) fn deserialize<'de, V: Deserialize<'de>, D: Deserializer<'de>>(
@@ -83,13 +84,12 @@ pub(crate) mod pairs {
 pub(crate) mod registers {
     use super::*;
 
-    pub(crate) fn serialize<N: Pairs<Value = u64>, S: Serializer>(
-        numbers: &N,
+    pub(crate) fn serialize<K: AsRef<str>, S: Serializer>(
+        numbers: &impl AsRef<[(K, u64)]>,
         s: S,
     ) -> Result<S::Ok, S::Error> {
-        let address = |number: &u64| Address::from(*number);
-        let numbers = numbers.pairs();
-        map::<Address, S>(numbers.map(|(name, n)| (name, address(n.borrow()))), s)
+        let numbers = numbers.as_ref().iter();
+        map(numbers.map(|(name, n)| (name, Address::from(*n))), s)
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
@@ -109,10 +109,6 @@ pub(crate) mod extra {
         d: D,
     ) -> Result<Vec<(String, V)>, D::Error> {
         Entries::deserialize(d).map(|entries| entries.0)
-    }
-
-    pub(crate) fn is_empty<P: Pairs>(pairs: &P) -> bool {
-        pairs.pairs().next().is_none()
     }
 }
 

@@ -18,7 +18,7 @@ use super::TRIED;
 
 pub(crate) use lists::{extra, pairs, registers};
 pub(crate) use rows::{breadcrumbs, frames, marks};
-pub(crate) use scalars::{Address, Id, Nanos, Raw, bytes, from_hex, image_id};
+pub(crate) use scalars::{Address, Id, IdText, Nanos, Raw, bytes, from_hex, image_id};
 
 /// A value, or nothing where it is of the wrong type and the deserializer puts up with that.
 struct Tried<T>(Option<T>);

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::lists::{List, list};
 use super::{Address, Nanos, lenient, tried};
-use crate::report::model::{self, Found, Frame, Omitted, Value};
+use crate::report::model::{Found, Frame, Frames, Omitted, Value};
 
 /// A struct of named fields that is an array in bytes.
 trait ArrayRow: Serialize {
@@ -138,10 +138,7 @@ impl<'de> Deserialize<'de> for Frame {
 pub(crate) mod frames {
     use super::*;
 
-    pub(crate) fn serialize<F: model::Frames, S: Serializer>(
-        frames: &F,
-        s: S,
-    ) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<F: Frames, S: Serializer>(frames: &F, s: S) -> Result<S::Ok, S::Error> {
         let frames = (0..frames.len()).filter_map(|index| frames.at(index));
         list(frames.map(|frame| Spelled(FrameRow::of(frame))), s)
     }
@@ -204,15 +201,15 @@ impl From<Breadcrumb<String>> for (Duration, String) {
 pub(crate) mod breadcrumbs {
     use super::*;
 
-    pub(crate) fn serialize<B: model::Breadcrumbs, S: Serializer>(
-        all: &B,
+    pub(crate) fn serialize<T: Serialize, S: Serializer>(
+        all: &impl AsRef<[(Duration, T)]>,
         s: S,
     ) -> Result<S::Ok, S::Error> {
-        let row = |(time, text): (Duration, _)| Breadcrumb {
-            time: time.into(),
+        let rows = all.as_ref().iter().map(|(time, text)| Breadcrumb {
+            time: (*time).into(),
             text,
-        };
-        list(all.breadcrumbs().map(row).map(Spelled), s)
+        });
+        list(rows.map(Spelled), s)
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
@@ -251,16 +248,16 @@ impl From<MarkRow<String>> for MarkTuple {
 pub(crate) mod marks {
     use super::*;
 
-    pub(crate) fn serialize<M: model::Marks, S: Serializer>(
-        all: &M,
+    pub(crate) fn serialize<T: Serialize, S: Serializer>(
+        all: &impl AsRef<[(T, Duration, Option<Duration>)]>,
         s: S,
     ) -> Result<S::Ok, S::Error> {
-        let row = |(name, start, lasted): (_, Duration, Option<Duration>)| MarkRow {
+        let rows = all.as_ref().iter().map(|(name, start, lasted)| MarkRow {
             name,
-            start: start.into(),
+            start: (*start).into(),
             duration: lasted.map(Nanos::from),
-        };
-        list(all.marks().map(row).map(Spelled), s)
+        });
+        list(rows.map(Spelled), s)
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<MarkTuple>, D::Error> {

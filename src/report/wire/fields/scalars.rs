@@ -8,7 +8,6 @@ use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde::ser::{Serialize, Serializer};
 
 use super::tried;
-use crate::report::model::IdText;
 use crate::report::time::{nanos, since_epoch, wall};
 
 /// A time since the Unix epoch or a duration, as nanoseconds.
@@ -137,6 +136,23 @@ impl<'de> Deserialize<'de> for Id {
             ))
         };
         bytes.try_into().map(Id).map_err(wrong)
+    }
+}
+
+/// A UUID with hyphens for Mach-O's 16 bytes, else hexadecimal digits.
+pub(crate) struct IdText<'a>(pub(crate) &'a [u8]);
+
+impl fmt::Display for IdText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_uuid = self.0.len() == 16;
+        for (index, byte) in self.0.iter().enumerate() {
+            match is_uuid {
+                true if matches!(index, 4 | 6 | 8 | 10) => write!(f, "-{byte:02X}")?,
+                true => write!(f, "{byte:02X}")?,
+                false => write!(f, "{byte:02x}")?,
+            }
+        }
+        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use wedjat::capture::{CaptureLimits, Capturer, ImageTable};
 use wedjat::platform::{Thread, clock};
-use wedjat::report::model::Found;
+use wedjat::report::Found;
 
 static FROZEN: AtomicBool = AtomicBool::new(false);
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use wedjat::capture::{CaptureLimits, Capturer, ImageTable};
 use wedjat::platform::Thread;
-use wedjat::report::model::{Found, WalkEnd};
+use wedjat::report::{Found, WalkEnd};
 use wedjat::{Monitor, Stall};
 
 static READY: AtomicBool = AtomicBool::new(false);
