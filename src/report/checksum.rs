@@ -1,4 +1,4 @@
-//! CRC-32 (IEEE, as zlib's) that can be carried on: tables are constants, so a signal handler may use it.
+//! CRC-32 (IEEE, as zlib's) that can be carried on, and the hash of an image without a build id.
 
 use crc::{CRC_32_ISO_HDLC, Crc, Table};
 
@@ -15,6 +15,22 @@ pub(crate) fn crc32(before: u32, bytes: &[u8]) -> u32 {
     digest.finalize()
 }
 
+/// Bytes of the text that are hashed: about a millisecond's work.
+#[cfg(any(target_os = "linux", feature = "symbolicate", test))]
+const HASHED: usize = 1 << 20;
+
+/// The `text_hash` of an image, of `text`, the bytes that its file has of its first executable segment:
+/// the CRC-32 of the first MiB of them, then how many there are as 64 bits, both big-endian.
+#[cfg(any(target_os = "linux", feature = "symbolicate", test))]
+pub(crate) fn text_hash(text: &[u8]) -> [u8; 12] {
+    let mut hash = [0; 12];
+    let (sum, length) = hash.split_at_mut(4);
+    let first = text.get(..HASHED).unwrap_or(text);
+    sum.copy_from_slice(&crc32(0, first).to_be_bytes());
+    length.copy_from_slice(&(text.len() as u64).to_be_bytes());
+    hash
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -24,5 +40,14 @@ mod tests {
     fn a_sum_can_be_carried_on() {
         assert_eq!(crc32(0, b"123456789"), 0xcbf4_3926);
         assert_eq!(crc32(crc32(0, b"1234"), b"56789"), 0xcbf4_3926);
+    }
+
+    #[test]
+    fn a_hash_has_sum_and_length() {
+        let hash = text_hash(b"123456789");
+        assert_eq!(hash, [0xcb, 0xf4, 0x39, 0x26, 0, 0, 0, 0, 0, 0, 0, 9]);
+        // Only the length counts behind the first MiB.
+        let long = vec![1; HASHED + 1];
+        assert_eq!(text_hash(&long)[..4], text_hash(&long[..HASHED])[..4]);
     }
 }

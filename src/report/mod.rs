@@ -10,7 +10,6 @@ mod checksum;
 mod damage;
 pub(crate) mod edit;
 pub mod limits;
-mod lookup;
 pub(crate) mod model;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
@@ -21,8 +20,6 @@ mod read;
 mod redact;
 mod section;
 mod stream;
-#[cfg(any(target_os = "linux", feature = "symbolicate", test))]
-mod text_hash;
 pub(crate) mod time;
 mod token;
 mod wire;
@@ -31,6 +28,8 @@ mod write;
 pub use bytes::to_bytes;
 #[cfg(feature = "symbolicate")]
 pub(crate) use checksum::crc32;
+#[cfg(any(target_os = "linux", feature = "symbolicate"))]
+pub(crate) use checksum::text_hash;
 pub use damage::{Damage, DamageKind, ReadError};
 pub(crate) use model::Frames;
 pub use model::{
@@ -43,12 +42,10 @@ pub use redact::{REMOVED, Redact, redact};
 #[cfg(feature = "symbolicate")]
 pub(crate) use redact::{UserNames, redact_names};
 pub use stream::ReportReader;
-#[cfg(any(target_os = "linux", feature = "symbolicate"))]
-pub(crate) use text_hash::text_hash;
 pub(crate) use wire::section::{Stacked, With};
 // The recorder's side of the format.
 #[cfg(feature = "internals")]
 #[doc(hidden)]
-pub use {read::Survey, read::survey, write::*};
+pub use {edit::Survey, edit::survey, write::*};
 #[cfg(not(feature = "internals"))]
-pub(crate) use {read::survey, write::*};
+pub(crate) use {edit::survey, write::*};

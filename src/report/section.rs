@@ -1,4 +1,4 @@
-//! Bounds of sections in untrusted bytes, and the search for the next one after damage.
+//! Sections in untrusted bytes: their bounds, the search for the next one after damage, and single values of them.
 
 use super::checksum::crc32;
 use super::limits;
@@ -250,4 +250,46 @@ pub(crate) fn check_of<'a>(bytes: &'a [u8], section: &SectionAt<'_>) -> Option<(
 /// Returns true if anything in `bytes` looks like a section's `check`.
 pub(crate) fn has_checks(bytes: &[u8]) -> bool {
     bytes.windows(7).any(|seven| seven == b"\xa5check\xce")
+}
+
+/// Single values by their keys: what need not be read into the section's type.
+impl SectionAt<'_> {
+    /// The value of `key`: where it begins, and its first token. As for a reader, nil is as if there were no entry, and of
+    /// two entries the first one counts.
+    pub(crate) fn find<'a>(&self, bytes: &'a [u8], key: &str) -> Option<(usize, Token<'a>)> {
+        let (Token::Map(count), mut at) = token(bytes, self.map).ok()? else {
+            return None;
+        };
+        for _ in 0..(count as usize).min(limits::FIELDS) {
+            let (found, _) = token(bytes, at).ok()?;
+            let value = Skim::new(at).run(bytes).ok()?;
+            at = Skim::new(value).run(bytes).ok()?;
+            let (first, _) = token(bytes, value).ok()?;
+            if found == Token::Text(key.as_bytes()) && first != Token::Nil {
+                return Some((value, first));
+            }
+        }
+        None
+    }
+
+    /// An unsigned integer; 0 if the section has no such key.
+    pub(crate) fn unsigned(&self, bytes: &[u8], key: &str) -> u64 {
+        match self.find(bytes, key) {
+            Some((_, Token::Unsigned(value))) => value,
+            _ => 0,
+        }
+    }
+
+    /// The bytes of a text or of raw bytes; empty if the section has no such key.
+    pub(crate) fn raw<'a>(&self, bytes: &'a [u8], key: &str) -> &'a [u8] {
+        match self.find(bytes, key) {
+            Some((_, Token::Text(value) | Token::Bytes(value))) => value,
+            _ => &[],
+        }
+    }
+
+    /// Sixteen raw bytes; zeros if the section has no such key.
+    pub(crate) fn id(&self, bytes: &[u8], key: &str) -> [u8; 16] {
+        self.raw(bytes, key).try_into().unwrap_or_default()
+    }
 }

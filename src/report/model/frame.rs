@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Frames that a stack had and that the report leaves out because there was no room.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Omitted {
     /// They stood before the frame of this index (innermost of it); the number of frames where they
     /// stood behind the last.

@@ -1,26 +1,20 @@
 //! Reads a report from untrusted bytes: bounded, linear, and keeping whatever can be read.
 
-mod gap;
-mod images;
+mod frames;
 mod judge;
-mod survey;
 
 use serde::Deserialize;
 
 use super::checksum::crc32;
 use super::damage::{Damage, DamageKind, Damages, ReadError, shown};
 use super::limits;
-use super::lookup;
 use super::model::*;
 use super::section::{Checks, Piece, Pieces, SectionAt, Why, begin, check_of, has_checks};
 use super::token::is_shallow;
 use super::wire::lenient::{Gap, decode};
 use super::wire::section::{WriteSection as _, is_known};
 
-use gap::settle;
-#[cfg(feature = "internals")]
-pub use survey::Survey;
-pub use survey::survey;
+use frames::settle;
 
 /// A report that was read, and its damage.
 #[derive(Debug, Clone, PartialEq)]
@@ -127,9 +121,9 @@ fn vouched_for(bytes: &[u8]) -> Option<Vec<SectionAt<'_>>> {
                 return None;
             }
             let before = bytes.get(..section.start).unwrap_or_default();
-            let is_whole = lookup::raw(bytes, &section, "closed_by") == b"writer"
-                && lookup::unsigned(bytes, &section, "sections") == sections
-                && lookup::unsigned(bytes, &section, "crc32") == u64::from(crc32(0, before));
+            let is_whole = section.raw(bytes, "closed_by") == b"writer"
+                && section.unsigned(bytes, "sections") == sections
+                && section.unsigned(bytes, "crc32") == u64::from(crc32(0, before));
             return is_whole.then_some(kept);
         }
     }

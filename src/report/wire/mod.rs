@@ -3,7 +3,6 @@
 pub(crate) mod fields;
 mod fit;
 pub(crate) mod lenient;
-mod out;
 mod part;
 pub(crate) mod section;
 
@@ -16,3 +15,11 @@ pub(crate) const EXTENSION: &str = rmp_serde::MSGPACK_EXT_STRUCT_NAME;
 pub(crate) const TRIED: &str = "wedjat::Tried";
 /// The field that has a stack: a frame in it that can't be read is a gap.
 const FRAMES: &str = "frames";
+/// Structs that are arrays in bytes, and how many elements each has at least; those behind its fields are skipped.
+const ROWS: [(&str, u32); 4] = [("Frame", 3), ("Omitted", 2), ("Breadcrumb", 2), ("Mark", 2)];
+
+/// Returns how many elements a struct of [`ROWS`] has at least; `None` for any other.
+fn row(name: &str) -> Option<u32> {
+    let row = ROWS.iter().find(|(row, _)| *row == name);
+    row.map(|(_, least)| *least)
+}

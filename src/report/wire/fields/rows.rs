@@ -1,72 +1,26 @@
-//! Frames, gaps, breadcrumbs and marks: arrays in bytes, and for people maps of what each element is.
+//! Frames, breadcrumbs and marks: structs of [`ROWS`](crate::report::wire::ROWS), arrays in bytes and maps for people.
 
-use std::fmt;
-use std::marker::PhantomData;
 use std::time::Duration;
 
-use serde::de::value::SeqAccessDeserializer;
-use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
+use serde::de::Deserializer;
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
 use super::lists::{List, list};
 use super::{Address, Nanos, lenient, tried};
-use crate::report::model::{Found, Frame, Frames, Omitted, Value};
-
-/// A struct of named fields that is an array in bytes.
-trait ArrayRow: Serialize {
-    /// It has so many elements at least.
-    const LEAST: usize;
-
-    /// Writes it as an array.
-    fn array<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error>;
-}
-
-/// A row as it stands in bytes and for people. Elements behind its fields are skipped.
-struct Spelled<R>(R);
-
-impl<R: ArrayRow> Serialize for Spelled<R> {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        match s.is_human_readable() {
-            true => self.0.serialize(s),
-            false => self.0.array(s),
-        }
-    }
-}
-
-impl<'de, R: ArrayRow + Deserialize<'de>> Deserialize<'de> for Spelled<R> {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        struct Elements<R>(PhantomData<R>);
-        impl<'de, R: ArrayRow + Deserialize<'de>> Visitor<'de> for Elements<R> {
-            type Value = R;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "an array of at least {} elements", R::LEAST)
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<R, A::Error> {
-                let row = R::deserialize(SeqAccessDeserializer::new(&mut seq))?;
-                while seq.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(row)
-            }
-        }
-        let row = match d.is_human_readable() {
-            true => R::deserialize(d),
-            false => d.deserialize_tuple(R::LEAST, Elements(PhantomData)),
-        };
-        row.map(Spelled)
-    }
-}
+use crate::report::model::{Found, Frame, Frames, Value};
 
 /// Reads a list of rows.
-fn rows<'de, R: ArrayRow + Deserialize<'de>, T: From<R>, D: Deserializer<'de>>(
+fn rows<'de, R: Deserialize<'de>, T: From<R>, D: Deserializer<'de>>(
     d: D,
 ) -> Result<Vec<T>, D::Error> {
-    let rows = tried::<List<Spelled<R>>, D>(d)?.map_or_else(Vec::new, |list| list.0);
-    Ok(rows.into_iter().map(|row| row.0.into()).collect())
+    let rows = tried::<List<R>, D>(d)?.map_or_else(Vec::new, |list| list.0);
+    Ok(rows.into_iter().map(T::from).collect())
 }
 
+/// A frame; its name is left out where there is none.
 #[derive(Serialize, Deserialize)]
+#[serde(rename = "Frame")]
 struct FrameRow<T> {
     pc: Address,
     found: u8,
@@ -78,17 +32,6 @@ struct FrameRow<T> {
         bound(deserialize = "T: From<String>")
     )]
     name: Option<T>,
-}
-
-impl<T: Serialize> ArrayRow for FrameRow<T> {
-    const LEAST: usize = 3;
-
-    fn array<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        match &self.name {
-            None => (self.pc, self.found, self.image).serialize(s),
-            Some(name) => (self.pc, self.found, self.image, name).serialize(s),
-        }
-    }
 }
 
 impl<'a> FrameRow<&'a str> {
@@ -123,14 +66,13 @@ fn text<'de, T: From<String>, D: Deserializer<'de>>(d: D) -> Result<Option<T>, D
 
 impl Serialize for Frame {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let row = FrameRow::of((self.pc, self.found, self.image, self.name.as_deref()));
-        Spelled(row).serialize(s)
+        FrameRow::of((self.pc, self.found, self.image, self.name.as_deref())).serialize(s)
     }
 }
 
 impl<'de> Deserialize<'de> for Frame {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Frame, D::Error> {
-        Spelled::<FrameRow<String>>::deserialize(d).map(|row| row.0.into())
+        FrameRow::<String>::deserialize(d).map(Frame::from)
     }
 }
 
@@ -140,40 +82,11 @@ pub(crate) mod frames {
 
     pub(crate) fn serialize<F: Frames, S: Serializer>(frames: &F, s: S) -> Result<S::Ok, S::Error> {
         let frames = (0..frames.len()).filter_map(|index| frames.at(index));
-        list(frames.map(|frame| Spelled(FrameRow::of(frame))), s)
+        list(frames.map(FrameRow::of), s)
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Frame>, D::Error> {
-        rows::<FrameRow<String>, _, D>(d)
-    }
-}
-
-/// Place and count of missing frames: `[at, count]`.
-#[derive(Serialize, Deserialize)]
-struct GapRow {
-    at: u64,
-    count: u64,
-}
-
-impl ArrayRow for GapRow {
-    const LEAST: usize = 2;
-
-    fn array<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        (self.at, self.count).serialize(s)
-    }
-}
-
-impl Serialize for Omitted {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let Omitted { at, count } = *self;
-        Spelled(GapRow { at, count }).serialize(s)
-    }
-}
-
-impl<'de> Deserialize<'de> for Omitted {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let Spelled(GapRow { at, count }) = Spelled::deserialize(d)?;
-        Ok(Omitted { at, count })
+        rows::<Frame, _, D>(d)
     }
 }
 
@@ -181,14 +94,6 @@ impl<'de> Deserialize<'de> for Omitted {
 struct Breadcrumb<T> {
     time: Nanos,
     text: T,
-}
-
-impl<T: Serialize> ArrayRow for Breadcrumb<T> {
-    const LEAST: usize = 2;
-
-    fn array<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        (self.time, &self.text).serialize(s)
-    }
 }
 
 impl From<Breadcrumb<String>> for (Duration, String) {
@@ -209,7 +114,7 @@ pub(crate) mod breadcrumbs {
             time: (*time).into(),
             text,
         });
-        list(rows.map(Spelled), s)
+        list(rows, s)
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
@@ -220,19 +125,12 @@ pub(crate) mod breadcrumbs {
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(rename = "Mark")]
 struct MarkRow<T> {
     name: T,
     start: Nanos,
     #[serde(default, deserialize_with = "lenient")]
     duration: Option<Nanos>,
-}
-
-impl<T: Serialize> ArrayRow for MarkRow<T> {
-    const LEAST: usize = 2;
-
-    fn array<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        (&self.name, self.start, self.duration).serialize(s)
-    }
 }
 
 type MarkTuple = (String, Duration, Option<Duration>);
@@ -257,7 +155,7 @@ pub(crate) mod marks {
             start: (*start).into(),
             duration: lasted.map(Nanos::from),
         });
-        list(rows.map(Spelled), s)
+        list(rows, s)
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<MarkTuple>, D::Error> {

@@ -87,6 +87,9 @@ impl ser::SerializeStruct for OpenValue<'_, '_> {
         key: &'static str,
         value: &T,
     ) -> Result<(), Error> {
+        if self.fix == 0x90 {
+            return ser::SerializeTuple::serialize_element(self, value);
+        }
         if key == EXTRA {
             self.fit.splice = Some((self.at, self.count));
             value.serialize(&mut *self.fit)?;
@@ -122,6 +125,9 @@ impl ser::SerializeStruct for OpenValue<'_, '_> {
     }
 
     fn end(self) -> Result<(), Error> {
-        self.close()
+        match self.fix {
+            0x90 => ser::SerializeTuple::end(self),
+            _ => self.close(),
+        }
     }
 }

@@ -7,13 +7,13 @@ use std::io;
 use rmp_serde::encode::{Error, Serializer as Rmp};
 use serde::ser::{Impossible, Serialize, Serializer};
 
-use super::EXTENSION;
-use super::out::Out;
 use super::part::{Part, Rules};
+use super::{EXTENSION, row};
 
 /// Puts values into a buffer. Where a map's entry or an array's element does not fit, it is left out whole
 /// and counted, and the next one is tried; tuples are whole or not at all. A struct's field that is `None`
-/// has no entry, and its field [`EXTRA`] is a map whose entries are the struct's own.
+/// has no entry, and its field [`EXTRA`] is a map whose entries are the struct's own. Structs of
+/// [`ROWS`](super::ROWS) are tuples.
 ///
 /// Signal-safe: no allocation, no panic, no lock.
 pub(super) struct Fit<'b> {
@@ -277,8 +277,8 @@ impl<'s, 'b> Serializer for &'s mut Fit<'b> {
         self.open(0x80)
     }
 
-    fn serialize_struct(self, _: &'static str, _: usize) -> Result<OpenValue<'s, 'b>, Error> {
-        self.open(0x80)
+    fn serialize_struct(self, name: &'static str, _: usize) -> Result<OpenValue<'s, 'b>, Error> {
+        self.open(if row(name).is_some() { 0x90 } else { 0x80 })
     }
 
     fn is_human_readable(&self) -> bool {
@@ -287,3 +287,76 @@ impl<'s, 'b> Serializer for &'s mut Fit<'b> {
 }
 
 const NO_VARIANTS: Error = Error::InvalidDataModel("the format has no such value");
+
+/// The buffer, as a writer that takes all or nothing.
+#[derive(Debug)]
+struct Out<'b> {
+    buffer: &'b mut [u8],
+    len: usize,
+    /// Bytes at the buffer's end that may not be used yet.
+    reserved: usize,
+}
+
+impl Out<'_> {
+    fn room(&self) -> usize {
+        let end = self.buffer.len().saturating_sub(self.reserved);
+        end.saturating_sub(self.len)
+    }
+
+    fn patch(&mut self, at: usize, bytes: &[u8]) {
+        if let Some(to) = self.buffer.get_mut(at..at.saturating_add(bytes.len())) {
+            to.copy_from_slice(bytes);
+        }
+    }
+
+    /// Makes two bytes of room at `at` by moving up all that follows.
+    fn widen(&mut self, at: usize) -> bool {
+        if self.room() < 2 || at > self.len {
+            return false;
+        }
+        // In bounds: `at <= len` and `len + 2` is within the buffer, as just checked.
+        self.buffer.copy_within(at..self.len, at.saturating_add(2));
+        self.len = self.len.saturating_add(2);
+        true
+    }
+
+    /// Writes the header of the container at `at`, whose count is now `count`; `fix` is `0x80` for a map,
+    /// `0x90` for an array. Widens the header where the count has outgrown it, if there is room.
+    #[inline]
+    fn set_count(&mut self, at: usize, count: u32, fix: u8) -> bool {
+        let wide = if fix == 0x80 { 0xde } else { 0xdc };
+        let [a, b, c, d] = count.to_be_bytes();
+        let is_wide = match count {
+            16 => self.widen(at.saturating_add(1)),
+            0x1_0000 => self.widen(at.saturating_add(3)),
+            _ => true,
+        };
+        match count {
+            _ if !is_wide => return false,
+            0..=15 => self.patch(at, &[fix | d]),
+            16..=0xffff => self.patch(at, &[wide, c, d]),
+            _ => self.patch(at, &[wide | 1, a, b, c, d]),
+        }
+        true
+    }
+}
+
+impl io::Write for Out<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_all(bytes).map(|()| bytes.len())
+    }
+
+    #[inline]
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.len() > self.room() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.patch(self.len, bytes);
+        self.len = self.len.saturating_add(bytes.len());
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

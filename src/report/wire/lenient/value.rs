@@ -10,7 +10,7 @@ use super::maps::Keys;
 use super::{Error, Reader, array, text};
 use crate::report::limits;
 use crate::report::token::Token;
-use crate::report::wire::{FRAMES, TRIED};
+use crate::report::wire::{FRAMES, TRIED, row};
 
 /// Values of which one token is all: what is expected, and which tokens are that.
 macro_rules! scalars {
@@ -118,14 +118,21 @@ impl<'a> Deserializer<'a> for &mut Reader<'a, '_> {
         self.seq(left, self.key == FRAMES, visitor)
     }
 
-    fn deserialize_tuple<V: Visitor<'a>>(
+    fn deserialize_map<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.map(Keys::Texts, visitor)
+    }
+
+    fn deserialize_struct<V: Visitor<'a>>(
         self,
-        least: usize,
+        name: &'static str,
+        fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        let start = self.at;
+        let (start, Some(least)) = (self.at, row(name)) else {
+            return self.map(Keys::Fields(fields), visitor);
+        };
         match self.take("", array) {
-            Ok(left) if left as usize >= least => self.seq(left, false, visitor),
+            Ok(left) if left >= least => self.seq(left, false, visitor),
             _ => Err(Error::new(
                 start,
                 format!(
@@ -133,19 +140,6 @@ impl<'a> Deserializer<'a> for &mut Reader<'a, '_> {
                 ),
             )),
         }
-    }
-
-    fn deserialize_map<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.map(Keys::Texts, visitor)
-    }
-
-    fn deserialize_struct<V: Visitor<'a>>(
-        self,
-        _: &'static str,
-        fields: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Error> {
-        self.map(Keys::Fields(fields), visitor)
     }
 
     /// A word. One that this version does not know is its last, and is kept besides.
@@ -173,7 +167,7 @@ impl<'a> Deserializer<'a> for &mut Reader<'a, '_> {
 
     forward_to_deserialize_any! {
         <V: Visitor<'a>>
-        i8 i16 i32 i128 u16 u128 f32 char byte_buf unit unit_struct tuple_struct identifier
+        i8 i16 i32 i128 u16 u128 f32 char byte_buf unit unit_struct tuple tuple_struct identifier
     }
 }
 

@@ -5,13 +5,60 @@
 
 use super::checksum::crc32;
 use super::limits;
-use super::lookup;
 use super::model::{End, Event, EventKind, Head, VERSION};
 use super::read::checks_of;
 use super::section::{Piece, Pieces, SectionAt, check_of};
 use super::token::Token;
 use super::wire::section::{WriteSection as _, is_known};
 use super::write::{ClosedBy, ReportWriter};
+
+/// The state of a report that an earlier launch left, as needed to close it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Survey {
+    /// Length up to the end of the last whole section: what comes behind is to be cut off.
+    pub len: u64,
+    /// Whole sections in it.
+    pub sections: u64,
+    /// CRC-32 of those bytes.
+    pub crc: u32,
+    /// True if the last of them is `end`: the report is closed already.
+    pub is_closed: bool,
+    /// True if the bytes begin with a whole `head`: they are a report.
+    pub has_head: bool,
+}
+
+/// Finds the last whole section, for [`ReportWriter::resume`](crate::report::ReportWriter::resume). Only sections that
+/// [`read`](crate::report::read) accepts are counted.
+///
+/// ```
+/// use wedjat::report::{self, ClosedBy, HeadView, ReportWriter};
+/// let mut buffer = [0; 1024];
+/// let mut cut: Vec<u8> = Vec::new();
+/// ReportWriter::new(&mut buffer, &mut cut).section(&HeadView::default())?;
+/// cut.extend(b"\x92\xa5eve");
+///
+/// let survey = report::survey(&cut);
+/// cut.truncate(survey.len as usize);
+/// ReportWriter::resume(&mut buffer, &mut cut, survey.crc, survey.sections)
+///     .finish(ClosedBy::NextLaunch)?;
+/// assert!(report::read(&cut)?.damage.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn survey(bytes: &[u8]) -> Survey {
+    let mut survey = Survey::default();
+    for piece in Pieces::new(bytes, checks_of(bytes)) {
+        let Piece::Section(section) = piece else {
+            continue;
+        };
+        survey.has_head |= section.start == 0 && section.kind == Head::KIND;
+        survey.len = section.end as u64;
+        survey.sections += 1;
+        survey.is_closed = section.kind == End::KIND;
+    }
+    survey.crc = crc32(0, bytes.get(..survey.len as usize).unwrap_or_default());
+    survey
+}
 
 /// The origin of a report: the launch, the id and the time in its `head`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,9 +77,9 @@ pub(crate) struct Origin {
 pub(crate) fn origin(bytes: &[u8]) -> Option<Origin> {
     let sections = ReportSections::of(bytes)?;
     let head = sections.last(Head::KIND);
-    let id = |key| head.map_or([0; 16], |head| lookup::id(bytes, &head, key));
+    let id = |key| head.map_or([0; 16], |head| head.id(bytes, key));
     let kind = sections.last(Event::KIND).map(|event| {
-        let word = lookup::raw(bytes, &event, "type");
+        let word = event.raw(bytes, "type");
         let known = |kind: &EventKind| kind.as_str().as_bytes() == word;
         let kind = EventKind::KNOWN.into_iter().find(known);
         kind.unwrap_or(EventKind::Other)
@@ -40,7 +87,7 @@ pub(crate) fn origin(bytes: &[u8]) -> Option<Origin> {
     Some(Origin {
         launch: id("launch"),
         id: id("id"),
-        time: head.map_or(0, |head| lookup::unsigned(bytes, &head, "time")),
+        time: head.map_or(0, |head| head.unsigned(bytes, "time")),
         kind,
     })
 }
@@ -49,7 +96,7 @@ pub(crate) fn origin(bytes: &[u8]) -> Option<Origin> {
 pub(crate) fn fatal(bytes: &[u8]) -> Option<Vec<u8>> {
     let sections = ReportSections::of(bytes)?;
     let event = sections.last(Event::KIND)?;
-    let (at, Token::Bool(_)) = lookup::find(bytes, &event, "fatal")? else {
+    let (at, Token::Bool(_)) = event.find(bytes, "fatal")? else {
         return None;
     };
     let end = sections.last(End::KIND);
@@ -94,8 +141,7 @@ impl<'a> ReportSections<'a> {
         }
         let is_report = match sections.last(Head::KIND) {
             Some(head) => {
-                lookup::raw(bytes, &head, "format") == b"wedjat"
-                    && lookup::unsigned(bytes, &head, "version") == VERSION
+                head.raw(bytes, "format") == b"wedjat" && head.unsigned(bytes, "version") == VERSION
             }
             None => sections.all.iter().any(|section| is_known(section.kind)),
         };
@@ -121,7 +167,7 @@ fn set_check(section: &mut [u8]) {
 /// Returns the `closed_by` of this `end`; `Writer` unless it says `next_launch`.
 fn closed_by(bytes: &[u8], end: &SectionAt<'_>) -> ClosedBy {
     let next_launch = ClosedBy::NextLaunch;
-    match lookup::raw(bytes, end, "closed_by") == next_launch.as_str().as_bytes() {
+    match end.raw(bytes, "closed_by") == next_launch.as_str().as_bytes() {
         true => next_launch,
         false => ClosedBy::Writer,
     }
