@@ -229,7 +229,7 @@ pub unsafe extern "C" fn wedjat_get_stats(
         bytes: now.bytes,
         captures: now.captures,
         watchdog_cpu: nanos(now.watchdog),
-        lost: now.losses.iter().map(|(_, count)| count).sum(),
+        lost: now.losses.values().sum(),
         stalled: now.stalled,
         oversized: now.oversized,
     };

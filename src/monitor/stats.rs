@@ -1,5 +1,6 @@
 //! Live counters, as the app reads them.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -36,7 +37,7 @@ pub struct Stats {
     /// after `install` and after each report.
     pub oversized: u64,
     /// Counts of events that were not reported, by reason, as in the `loss` section; zeros are left out.
-    pub losses: Vec<(&'static str, u64)>,
+    pub losses: BTreeMap<&'static str, u64>,
 }
 
 impl Stats {
@@ -56,9 +57,7 @@ impl Stats {
             captures: counters.captures.load(Ordering::Relaxed),
             watchdog: time(watchdog),
             oversized: crate::store::OVERSIZED.load(Ordering::Relaxed),
-            losses: LOSSES
-                .counts()
-                .into_iter()
+            losses: (LOSSES.counts().into_iter())
                 .filter(|(_, count)| *count > 0)
                 .collect(),
         }

@@ -133,7 +133,7 @@ pub fn role(role: &str, folder: &Path) -> bool {
             unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
             monitor.record("too long").unwrap_err();
             let stats = monitor.stats();
-            assert_eq!(stats.losses, [("unwritten", 1)], "{stats:?}");
+            assert_eq!(stats.losses, [("unwritten", 1)].into(), "{stats:?}");
         }
         role if role.starts_with("room_for_") => {
             let _monitor = install(folder);

@@ -33,10 +33,7 @@ fn own() -> i32 {
 }
 
 fn lost(stats: &Stats) -> Option<u64> {
-    let mut losses = stats.losses.iter();
-    losses
-        .find(|(reason, _)| *reason == "unsent")
-        .map(|(_, count)| *count)
+    stats.losses.get("unsent").copied()
 }
 
 /// What the app does to the signals, and what then holds of a freeze.

@@ -40,7 +40,7 @@ fn a_stall_is_reported_as_it_comes_and_goes_and_is_counted() {
         let stats = monitor.stats();
         assert_eq!((stats.turns, stats.stalls, stats.stalled), (2, 1, false));
         assert!(stats.longest >= 500 * MS && stats.captures >= 1 && stats.reports == 0);
-        assert_eq!(stats.losses, [("quota", 1)]);
+        assert_eq!(stats.losses, [("quota", 1)].into());
         // It stands in every later report, not only in those of stalls.
         let path = monitor.record("now").unwrap();
         assert_eq!(monitor.stats().bytes, path.metadata().unwrap().len());

@@ -1,5 +1,6 @@
 //! The ends of earlier launches, read from their records.
 
+use std::fmt;
 use std::io;
 use std::path::Path;
 use std::time::SystemTime;
@@ -8,6 +9,7 @@ use super::{BYTES, ENDING, FIRST_WORDS, MAGIC, NO_STATUS, NOT_COUNTED, at, ended
 use crate::platform::directory::Directory;
 use crate::platform::vitals;
 use crate::platform::vitals::MemoryGroup;
+use crate::report::model::IdText;
 use crate::report::name::{Name, PARTIAL, WHOLE, is_short_id};
 use crate::report::time::wall;
 use crate::report::{self, EventKind};
@@ -65,7 +67,7 @@ impl HowEnded {
 }
 
 /// An earlier launch, how it ended, and how it was when it was last seen.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EndedLaunch {
     /// Identifies it; the same in all its reports.
@@ -88,6 +90,24 @@ pub struct EndedLaunch {
     pub device_free: Option<u64>,
     /// True if the app last said that it was in the foreground.
     pub foreground: bool,
+}
+
+impl fmt::Debug for EndedLaunch {
+    /// Its id as a UUID.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (f.debug_struct("EndedLaunch"))
+            .field("launch", &format_args!("{}", IdText(&self.launch)))
+            .field("app_version", &self.app_version)
+            .field("pid", &self.pid)
+            .field("how", &self.how)
+            .field("status", &self.status)
+            .field("started", &self.started)
+            .field("last_seen", &self.last_seen)
+            .field("footprint", &self.footprint)
+            .field("device_free", &self.device_free)
+            .field("foreground", &self.foreground)
+            .finish()
+    }
 }
 
 /// The launches that have left a record in `directory` and are over, oldest first. The records stay:
