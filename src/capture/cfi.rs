@@ -4,10 +4,9 @@
 //! `.eh_frame_hdr`). Parsing is gimli's.
 
 mod evaluate;
+mod facts;
 mod index;
 mod plain;
-mod restore;
-mod short;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,11 +18,10 @@ use gimli::{
 };
 
 pub(crate) use self::evaluate::{Fault, RowOutcome, preserved};
-use self::index::FdePlace;
-use self::index::Index;
+pub(crate) use self::facts::rule;
 #[cfg(target_os = "linux")]
 pub(crate) use self::index::eh_frame_of;
-pub(crate) use self::short::rule;
+use self::index::{FdePlace, Index};
 use super::engine::Scratch;
 use super::registers::Arch;
 use super::rule::{Rule, RuleSource};

@@ -1,13 +1,13 @@
 //! One image: where it lies, and the sections that hold how to unwind from there.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::cfi::Cfi;
 use super::compact::{self, Compact};
 use super::engine::Scratch;
-use super::flow::{self, Code, EntryConfidence};
+use super::flow::{self, Code};
 use super::registers::Arch;
 use super::section::Section;
 use super::starts::FunctionStarts;
@@ -51,8 +51,8 @@ pub struct LoadedImage {
     compact: Option<compact::CompactTable>,
     mach_o: bool,
     starts: FunctionStarts,
-    /// Functions (svma) whose beginning is good for less than all of their instructions, in order.
-    uncertain: Vec<(u64, EntryConfidence)>,
+    /// Functions (svma) behind whose beginning others may begin, in order.
+    uncertain: Vec<u64>,
     signal_trampoline: Option<u64>,
     /// Address in our own memory of the last byte of its sections, if they are a file's.
     last_byte: Option<u64>,
@@ -201,6 +201,8 @@ impl LoadedImage {
         self
     }
 
+    /// Functions begin where tables have entries, and where their instructions show it. Between them may begin others
+    /// that share an entry, so that only those are certain which have one of their own.
     fn gather_starts(&mut self) {
         let mut entries = match &self.compact {
             Some(compact) => compact.entries(self.arch),
@@ -208,37 +210,29 @@ impl LoadedImage {
         };
         let rows = self.cfi.iter().flat_map(Cfi::starts);
         entries.extend(rows.map(|start| (start, true)));
-        entries.sort_unstable();
-        let mut offsets = BTreeSet::new();
+        let mut starts: BTreeMap<u64, bool> = entries.into_iter().collect();
         for part in &self.text {
-            let code = Code {
-                arch: self.arch,
-                start: part.svma,
-                bytes: &part.bytes,
-                around: (part.svma, &part.bytes),
-            };
-            let found = flow::functions(code, &entries);
-            offsets.extend(
-                found
-                    .keys()
-                    .filter_map(|start| start.checked_sub(self.base_svma)),
-            );
-            let uncertain = found
-                .into_iter()
-                .filter(|(_, confidence)| *confidence != EntryConfidence::All);
-            self.uncertain.extend(uncertain);
+            let code = Code::of(self.arch, part.svma, &part.bytes);
+            for (_, start) in flow::beginnings(code) {
+                let (_, whole) = starts.range(..=start).next_back().unzip();
+                if part.at(start, 1).is_some() && whole != Some(&true) {
+                    starts.insert(start, false);
+                }
+            }
         }
-        self.uncertain.sort_unstable_by_key(|function| function.0);
-        self.starts = FunctionStarts::of(offsets.into_iter());
+        let uncertain = starts.iter().filter(|(_, certain)| !**certain);
+        self.uncertain = uncertain.map(|(start, _)| *start).collect();
+        let base = self.base_svma;
+        let offsets = starts
+            .into_keys()
+            .filter_map(|start| start.checked_sub(base));
+        self.starts = FunctionStarts::of(offsets);
     }
 
-    /// Returns the instructions for which the function start `start` (svma) can be trusted. Signal-safe.
-    pub(crate) fn confidence(&self, start: u64) -> EntryConfidence {
-        let at = self
-            .uncertain
-            .binary_search_by_key(&start, |function| function.0);
-        let uncertain = at.ok().and_then(|at| self.uncertain.get(at));
-        uncertain.map_or(EntryConfidence::All, |function| function.1)
+    /// Returns true if the function that begins at `start` (svma) may be another one from some instruction on.
+    /// Signal-safe.
+    pub(crate) fn is_uncertain(&self, start: u64) -> bool {
+        self.uncertain.binary_search(&start).is_ok()
     }
 
     /// With the svma of the function by which Darwin's kernel calls signal handlers (`_sigtramp`).
@@ -353,13 +347,10 @@ impl LoadedImage {
             .iter()
             .find_map(|part| part.at(entry, LONGEST as usize));
         let bytes = part.unwrap_or_default();
-        let code = Code {
-            arch: self.arch,
-            start: entry,
-            bytes,
-            around: (entry, bytes),
-        };
-        (!flow::calls_before(code, svma)).then_some(entry)
+        let code = Code::of(self.arch, entry, bytes);
+        let mut others = flow::beginnings(code).take_while(|(at, _)| *at < svma);
+        let other = others.find(|(_, start)| entry < *start && *start <= svma);
+        other.is_none().then_some(entry)
     }
 
     /// The instruction bytes from this avma on, as far as they are known.
@@ -374,37 +365,44 @@ impl LoadedImage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::capture::tests::{image, x86_64};
+
+    #[test]
+    fn without_a_table_functions_begin_where_calls_lead_and_frames_are_made_but_not_for_certain() {
+        // From 0x100: the callee is at 0x108, a function that nothing calls at 0x110.
+        let code = x86_64(
+            "call 1f; ret; .balign 8; 1: nop; ret; .balign 16; push %rbx; nop; pop %rbx; ret",
+        );
+        let image = image(Arch::X86_64, 0x5000, 0x100, code).with_function_starts(&[]);
+        for (svma, start, length) in [(0x109, 0x108, 8), (0x112, 0x110, 4)] {
+            let function = image.function(svma, Arch::X86_64).unwrap();
+            assert_eq!((function.start, function.bytes.len()), (start, length));
+            assert!(image.is_uncertain(start));
+        }
+    }
 
     #[test]
     fn a_function_that_the_entry_calls_is_not_the_entry() {
-        // xor %rbp,%rbp; mov %rsp,%rdi; and $-16,%rsp; call 0x110 or 0x90; nop...
-        let image = |distance: i32| {
-            let mut code = vec![
-                0x48, 0x31, 0xed, 0x48, 0x89, 0xe7, 0x48, 0x83, 0xe4, 0xf0, 0xe8,
-            ];
-            code.extend(distance.to_le_bytes());
-            code.extend([0x90; 0x100]);
-            let text = Section {
-                svma: 0x100,
-                bytes: code.into(),
-            };
-            LoadedImage::new("entry", 0, 0, 0x1000)
-                .with_arch(Arch::X86_64)
-                .with_text(text)
-                .with_entry(0x100)
+        let found = |code: Vec<u8>, svma| {
+            let image = image(Arch::X86_64, 0, 0x100, code).with_entry(0x100);
+            image.entry_at(svma)
         };
-        let found = |distance, svma| image(distance).entry_at(svma);
         // musl's `_start_c` stands behind `_start`, which calls it.
-        assert_eq!(
-            (found(1, 0x10a), found(1, 0x10f)),
-            (Some(0x100), Some(0x100))
-        );
-        assert_eq!((found(1, 0x110), found(1, 0x120)), (None, None));
+        let start =
+            x86_64("xor %rbp,%rbp; mov %rsp,%rdi; and $-16,%rsp; call .+6; .fill 256, 1, 0x90");
+        for (svma, entry) in [
+            (0x10a, Some(0x100)),
+            (0x10f, Some(0x100)),
+            (0x110, None),
+            (0x120, None),
+        ] {
+            assert_eq!(found(start.clone(), svma), entry, "{svma:#x}");
+        }
         // The code of glibc's loader goes on behind the call.
-        assert_eq!(
-            (found(-0x7f, 0x10f), found(-0x7f, 0x14f)),
-            (Some(0x100), Some(0x100))
-        );
-        assert_eq!(found(-0x7f, 0x150), None);
+        let start =
+            x86_64("xor %rbp,%rbp; mov %rsp,%rdi; and $-16,%rsp; call .-0x7a; .fill 256, 1, 0x90");
+        for (svma, entry) in [(0x10f, Some(0x100)), (0x14f, Some(0x100)), (0x150, None)] {
+            assert_eq!(found(start.clone(), svma), entry, "{svma:#x}");
+        }
     }
 }

@@ -15,6 +15,8 @@ mod section;
 mod stack;
 mod starts;
 mod table;
+#[cfg(test)]
+mod tests;
 mod unwind;
 
 pub use capturer::{CaptureLimits, Captured, Capturer};

@@ -40,14 +40,6 @@ pub(crate) enum Rule {
         cfa: u16,
         fp: Option<i16>,
     },
-    /// CFA = an earlier stack pointer + `above` × 8; that is in a register, or at sp + `at` × 8 + the
-    /// register × 8; the return address is below the CFA; the caller's frame pointer as for a frame.
-    KeptSp {
-        at: Option<u16>,
-        register: Option<u8>,
-        above: u8,
-        fp: Option<i16>,
-    },
     /// Registers are another frame's in part: the way out is to where the code is about to jump.
     RestoredContext,
     /// No unwind information.
@@ -73,7 +65,7 @@ impl Rule {
     pub(crate) fn guessed(self) -> Rule {
         match self {
             Rule::Frame(frame) if frame.cfa <= GUESS_CFA => Rule::Guess(frame),
-            Rule::Frame(_) | Rule::LinkIn { .. } | Rule::KeptSp { .. } => Rule::Nothing,
+            Rule::Frame(_) | Rule::LinkIn { .. } => Rule::Nothing,
             other => other,
         }
     }
@@ -97,18 +89,6 @@ impl Rule {
             Rule::RestoredContext => 6,
             // The same kind, with a register.
             Rule::LinkIn { register, cfa, fp } => frame(6, cfa, Some(i16::from(register) + 1), fp),
-            // And with more than that.
-            Rule::KeptSp {
-                at,
-                register,
-                above,
-                fp,
-            } => {
-                let register = register.map_or(NO_REGISTER, |register| register & NO_REGISTER);
-                let in_slot = i16::from(at.is_some()) << 5;
-                let place = KEPT_SP | i16::from(above) << 6 | in_slot | i16::from(register);
-                frame(6, at.unwrap_or(0), Some(place), fp)
-            }
         }
     }
 
@@ -127,15 +107,6 @@ impl Rule {
             2 => Rule::Root,
             3 => Rule::Signal,
             4 => Rule::Full,
-            6 if (word >> 32) as i16 & KEPT_SP != 0 => {
-                let register = (word >> 32) as u8 & NO_REGISTER;
-                Rule::KeptSp {
-                    at: Some(cfa).filter(|_| word >> 37 & 1 == 1),
-                    register: Some(register).filter(|register| *register != NO_REGISTER),
-                    above: (word >> 38) as u8,
-                    fp: offset(word >> 48),
-                }
-            }
             6 => match ((word >> 32) as u8).checked_sub(1) {
                 Some(register) => Rule::LinkIn {
                     register,
@@ -172,10 +143,6 @@ pub enum RuleSource {
 
 /// The highest CFA of a guess, words.
 const GUESS_CFA: u16 = 0x7fff;
-
-/// In a packed rule: that it is by an earlier stack pointer, and that no register has to do with it.
-const KEPT_SP: i16 = 1 << 14;
-const NO_REGISTER: u8 = 0x1f;
 
 /// Stands for "not saved" in a packed rule.
 const UNCHANGED: i16 = i16::MIN;

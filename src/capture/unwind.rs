@@ -1,19 +1,15 @@
-//! Walking a stack: from registers to the chain of callers.
+//! Walking a stack: from registers to the chain of callers. Signal-safe, all of this module, once an [`Unwinder`] is
+//! made.
 
-mod calls;
-mod constant;
-mod effect;
 mod frame;
 mod guess;
-mod jump_target;
-mod kept_sp;
-mod link;
+mod kept;
 mod macho;
 mod restore;
+mod resume;
 mod row;
 mod rules;
 mod scan;
-mod signal;
 mod state;
 
 use std::ops::Range;
@@ -68,7 +64,7 @@ impl Default for Unwinder {
 }
 
 impl Unwinder {
-    /// Allocates all that it will ever need: 410 KiB.
+    /// Allocates all that it will ever need: 510 KiB.
     pub fn new() -> Unwinder {
         Unwinder {
             cache: RuleCache::new(),
@@ -333,16 +329,12 @@ impl<M: Memory> Walk<'_, M> {
                     Base::Sp => Found::LinkRegister,
                     Base::Fp => Found::FramePointer,
                 };
+                // It may not be the caller's either.
+                self.state.known &= !(1 << self.arch.fp());
             }
             Rule::Root => return Err(WalkEnd::Root),
             Rule::Signal => self.leave_handler(image)?,
             Rule::LinkIn { register, cfa, fp } => self.leave_by_link(image, register, cfa, fp)?,
-            Rule::KeptSp {
-                at,
-                register,
-                above,
-                fp,
-            } => self.leave_by_kept_sp(image, (at, register), above, fp)?,
             Rule::RestoredContext => self.leave_by_jump_target(image)?,
             Rule::Nothing => self.leave_by_guess(image)?,
         }

@@ -1,7 +1,7 @@
 //! Plain entries: those for whose every row framehop's rules are right.
 //!
 //! framehop knows rows by the stack pointer and the frame pointer, that save the frame pointer and the return address;
-//! for any other row it uses the frame pointer without saying so.
+//! for any other row it uses the frame pointer without saying so. Signal-safe.
 
 use gimli::{
     CallFrameInstruction as Code, CallFrameInstructionIter, CommonInformationEntry, EhFrame,
@@ -20,7 +20,7 @@ const REMEMBERED: u32 = 2;
 type FdeEntry<'a> = FrameDescriptionEntry<CfiSlice<'a>>;
 
 impl Cfi {
-    /// Returns true if an entry is plain. No row is built. Signal-safe.
+    /// Returns true if an entry is plain. No row is built.
     pub(super) fn is_plain(
         &self,
         section: &EhFrame<CfiSlice<'_>>,

@@ -1,45 +1,51 @@
-//! The state of a function's frame at one of its instructions.
+//! The frame of a function at one of its instructions, and what each instruction does to it.
 
-use super::kept::KeptSp;
+use crate::capture::cfi;
+use crate::capture::instructions::{Instruction, MemoryOperand, Op, Operation, Successor, Written};
 use crate::capture::registers::Arch;
 use crate::capture::rule::{Base, FrameRule, Rule};
 
-/// The state of a frame at one instruction. Offsets are counted from the CFA, in bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Count of the registers that are followed: all but pc.
+const COUNT: usize = 32;
+
+/// The value of a register, as far as it has to do with the frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RegisterState {
+    Unknown,
+    /// The caller's frame pointer.
+    CallersFp,
+    /// The return address, on arm64.
+    Link,
+    /// An address in the stack: the CFA less this.
+    Below(i32),
+    Number(i32),
+    /// An address that was counted from pc, its lower half.
+    Code(u32),
+    /// Such an address and something else: a jump by it goes by the table there.
+    Table(u32),
+    /// Loaded from memory other than the frame's.
+    Loaded,
+}
+
+/// The state of a frame at one instruction. Places are offsets from the CFA, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FrameState {
-    /// CFA - sp.
-    pub(super) sp: Option<i32>,
-    /// CFA - fp, where fp points into this frame.
-    pub(super) fp: Option<i32>,
-    /// Place of the return address; `None` while it is in the link register.
+    arch: Arch,
+    registers: [RegisterState; COUNT],
+    /// Place of the return address; `None` while it is in a register.
     pub(super) return_address: Option<i32>,
     /// Place of the caller's frame pointer; `None` while fp still holds it.
     pub(super) saved_fp: Option<i32>,
-    /// A register whose value is known, and that: for `sub %rax, %rsp`, `add sp, sp, x12`.
-    pub(super) number: Option<(u8, i32)>,
-    /// A register that points below sp, and CFA - that: how far a loop will move sp down, page by
-    /// page, so that no guard page is passed over.
-    pub(super) bound: Option<(u8, i32)>,
-    /// True if the last instruction compared sp with it.
-    pub(super) at_bound: bool,
-    /// Address that x86_64 code has last put into each register by a `lea` on rip, its lower half; 0 if none.
-    pub(super) pointed: [u32; 16],
-    /// A register to which such an address was added: a jump by it goes by the table there.
-    pub(super) table: Option<(u8, u32)>,
-    /// The register that arm64's link register was moved to while it held the return address.
-    pub(super) link_in: Option<u8>,
-    /// True once a call has overwritten the link register since.
-    pub(super) link_lost: bool,
-    /// An earlier stack pointer of x86_64, and where it is.
-    pub(super) kept: Option<KeptSp>,
+    /// CFA - sp, if the registers that were compared last are equal.
+    if_equal: Option<i32>,
+    /// The table by which a jump goes.
+    pub(super) table: Option<u32>,
     /// True once an epilogue has begun.
     pub(super) left: bool,
     /// True once the caller's frame pointer or the return address has been overwritten with another frame's: by
     /// `longjmp`, or by an exception on its way to its landing pad.
-    pub(super) restored: bool,
-    /// x86_64's registers that were loaded from memory other than the stack: bits by encoding.
-    pub(super) loaded: u16,
-    /// True once x86_64 code has written through one of them: to a stack, if it goes on to install one.
+    restored: bool,
+    /// True once code has written through a pointer that it loaded: to a stack, if it goes on to install one.
     pub(super) stored: bool,
 }
 
@@ -50,32 +56,119 @@ impl FrameState {
             Arch::X86_64 => (8, Some(-8)),
             Arch::Arm64 => (0, None),
         };
+        FrameState::new(arch, Some(sp), None, return_address, None)
+    }
+
+    /// A frame of which CFA - sp and CFA - fp are known, and these places.
+    fn new(
+        arch: Arch,
+        sp: Option<i32>,
+        fp: Option<i32>,
+        return_address: Option<i32>,
+        saved_fp: Option<i32>,
+    ) -> FrameState {
+        let mut registers = [RegisterState::Unknown; COUNT];
+        registers[arch.sp()] = sp.map_or(RegisterState::Unknown, RegisterState::Below);
+        registers[arch.fp()] = match fp {
+            Some(fp) => RegisterState::Below(fp),
+            None if saved_fp.is_none() => RegisterState::CallersFp,
+            None => RegisterState::Unknown,
+        };
+        if arch == Arch::Arm64 && return_address.is_none() {
+            registers[arch.return_address()] = RegisterState::Link;
+        }
         FrameState {
-            sp: Some(sp),
+            arch,
+            registers,
             return_address,
-            ..FrameState::default()
+            saved_fp,
+            if_equal: None,
+            table: None,
+            left: false,
+            restored: false,
+            stored: false,
         }
     }
 
     /// The frame that a rule describes, which holds in a function's body.
-    pub(super) fn body(rule: Rule) -> Option<FrameState> {
+    pub(super) fn body(arch: Arch, rule: Rule) -> Option<FrameState> {
         let Rule::Frame(FrameRule { base, cfa, ra, fp }) = rule else {
             return None;
         };
         let cfa = Some(i32::from(cfa) * 8);
-        Some(FrameState {
-            sp: cfa.filter(|_| base == Base::Sp),
-            fp: cfa.filter(|_| base == Base::Fp),
-            return_address: ra.map(|words| i32::from(words) * 8),
-            saved_fp: fp.map(|words| i32::from(words) * 8),
-            ..FrameState::default()
-        })
+        let place = |words: Option<i16>| words.map(|words| i32::from(words) * 8);
+        let (sp, by_fp) = match base {
+            Base::Sp => (cfa, None),
+            Base::Fp => (None, cfa),
+        };
+        Some(FrameState::new(arch, sp, by_fp, place(ra), place(fp)))
     }
 
-    /// Returns true if the link register was moved to one that neither passes arguments nor is preserved.
-    pub(super) fn keeps_link(&self) -> bool {
-        self.link_in
-            .is_some_and(|register| (9..18).contains(&register))
+    /// arm64: the frame of code that is jumped to with the return address in this register.
+    pub(super) fn entered_by_link(register: u8) -> FrameState {
+        let mut frame = FrameState::entered(Arch::Arm64);
+        frame.lose_link();
+        frame.set(register, RegisterState::Link);
+        frame
+    }
+
+    fn get(&self, register: u8) -> RegisterState {
+        let held = self.registers.get(usize::from(register));
+        held.copied().unwrap_or(RegisterState::Unknown)
+    }
+
+    fn set(&mut self, register: u8, held: RegisterState) {
+        if let Some(slot) = self.registers.get_mut(usize::from(register)) {
+            *slot = held;
+        }
+    }
+
+    fn below(&self, register: usize) -> Option<i32> {
+        match self.registers[register & 31] {
+            RegisterState::Below(below) => Some(below),
+            _ => None,
+        }
+    }
+
+    /// CFA - sp.
+    pub(super) fn sp(&self) -> Option<i32> {
+        self.below(self.arch.sp())
+    }
+
+    /// CFA - fp, where fp points into this frame.
+    pub(super) fn fp(&self) -> Option<i32> {
+        self.below(self.arch.fp())
+    }
+
+    /// arm64's registers other than the link register that hold the return address.
+    fn links(&self) -> impl Iterator<Item = u8> {
+        let lr = self.arch.return_address();
+        let held = self.registers.iter().zip(0..);
+        held.filter(move |(held, at)| **held == RegisterState::Link && usize::from(*at) != lr)
+            .map(|(_, at)| at)
+    }
+
+    /// Returns true if neither the stack nor the link register has the return address.
+    fn is_link_lost(&self) -> bool {
+        let lr = self.arch.return_address() as u8;
+        self.return_address.is_none() && self.get(lr) != RegisterState::Link
+    }
+
+    /// Returns true if nothing known has the return address.
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_link_lost() && self.links().next().is_none()
+    }
+
+    fn lose_link(&mut self) {
+        self.set(self.arch.return_address() as u8, RegisterState::Unknown);
+    }
+
+    /// Forgets that the link register holds the return address, if one does that neither passes arguments nor is
+    /// preserved.
+    pub(super) fn lose_kept_link(&mut self) {
+        if self.links().any(|register| (9..18).contains(&register)) {
+            self.lose_link();
+        }
     }
 
     /// The rule for this frame: by fp if that points to the caller's, since it does not move, as sp may on ways that
@@ -84,23 +177,20 @@ impl FrameState {
         if self.restored {
             return Some(Rule::RestoredContext);
         }
-        if self.link_lost && self.return_address.is_none() {
+        if self.is_link_lost() {
             return Some(Rule::LinkIn {
-                register: self.link_in?,
-                cfa: u16::try_from(self.sp? / 8).ok()?,
-                fp: match self.saved_fp {
-                    Some(offset) => Some(i16::try_from(offset / 8).ok()?),
-                    None => None,
-                },
+                register: self.links().next()?,
+                cfa: u16::try_from(self.sp()? / 8).ok()?,
+                fp: words(self.saved_fp)?,
             });
         }
-        let (base, cfa) = match (self.fp, self.sp) {
-            (Some(fp), _) if self.saved_fp == Some(-fp) => (Base::Fp, fp),
+        let (base, cfa) = match (self.fp(), self.sp()) {
+            (Some(fp), _) if self.saved_fp == fp.checked_neg() => (Base::Fp, fp),
             // An epilogue in a piece of code of its own takes down what is not its own.
             (_, Some(sp)) if sp < 0 && self.return_address.is_none() => (Base::Sp, 0),
             (_, Some(sp)) => (Base::Sp, sp),
             (Some(fp), None) => (Base::Fp, fp),
-            (None, None) => return self.kept?.rule(self.saved_fp),
+            (None, None) => return None,
         };
         Rule::frame(
             base,
@@ -110,40 +200,232 @@ impl FrameState {
         )
     }
 
-    /// Leaves a loop that moves sp: at a branch back that is not taken because sp has reached its bound. The flags of
-    /// the comparison tell if a branch to `target` from `at` is one.
-    pub(super) fn leave_loop(&mut self, at: u64, target: u64, unless_equal: bool) {
-        if let Some((_, bound)) = self.bound
-            && self.at_bound
-            && unless_equal
-            && target < at
-        {
-            (self.sp, self.bound) = (Some(bound), None);
-        }
-        self.at_bound = false;
+    /// The same, by sp where that is known.
+    pub(super) fn rule_by_sp(&self) -> Option<Rule> {
+        let mut frame = *self;
+        frame.registers[self.arch.fp()] = RegisterState::Unknown;
+        frame.rule()
     }
 
     /// Returns true if nothing of the frame is left, as at a return.
-    pub(super) fn is_left(&self, arch: Arch) -> bool {
-        let entered = FrameState::entered(arch);
+    pub(super) fn is_left(&self) -> bool {
+        let entered = FrameState::entered(self.arch);
         self.restored
-            || (self.sp, self.return_address) == (entered.sp, entered.return_address)
+            || (self.sp(), self.return_address) == (entered.sp(), entered.return_address)
                 && self.saved_fp.is_none()
-                && self.fp.is_none()
+                && self.fp().is_none()
     }
 
     /// Returns true if a jump through a register is a tail call: it stands behind an epilogue. Arguments that were
     /// taken off the stack are not an epilogue.
-    pub(super) fn is_tail_call(&self, arch: Arch) -> bool {
-        self.left && self.is_left(arch)
+    pub(super) fn is_tail_call(&self) -> bool {
+        self.left && self.is_left()
     }
 
-    /// sp goes down by so many bytes, or up.
-    pub(super) fn move_sp(&mut self, down: i32) {
-        self.sp = self.sp.and_then(|sp| sp.checked_add(down));
-        self.left |= down < 0;
-        if let Some(kept) = &mut self.kept {
-            kept.move_sp(down);
+    /// Follows one instruction, which lies at `at`, and returns what runs next, as far as the frame tells.
+    pub(super) fn follow(&mut self, i: &Instruction, at: u64) -> Successor {
+        let equal = self.if_equal.take();
+        match i.next {
+            Successor::Behind => {
+                let sp = self.sp();
+                for op in i.ops {
+                    self.apply(op);
+                }
+                for register in (0..COUNT as u8).filter(|register| i.clobbers >> register & 1 == 1)
+                {
+                    self.set(register, RegisterState::Unknown);
+                }
+                self.left |= self.sp().zip(sp).is_some_and(|(now, before)| now < before);
+            }
+            Successor::Call(_) => {
+                let preserved = cfi::preserved(self.arch) | 1 << self.arch.sp();
+                for register in 0..COUNT as u8 {
+                    let is_lr = usize::from(register) == self.arch.return_address();
+                    if is_lr
+                        || preserved >> register & 1 == 0
+                            && self.get(register) != RegisterState::Link
+                    {
+                        self.set(register, RegisterState::Unknown);
+                    }
+                }
+            }
+            // A loop that moves sp is left once that has come to where it is compared with.
+            Successor::Branch { to, unless_equal } => {
+                if let Some(below) = equal.filter(|_| unless_equal && to < at) {
+                    self.set(self.arch.sp() as u8, RegisterState::Below(below));
+                }
+            }
+            Successor::ByPc => {
+                let by = match i.ops[0] {
+                    Op::Set(_, Written::Sum(by, 0)) => self.get(by),
+                    _ => RegisterState::Unknown,
+                };
+                self.table = match by {
+                    RegisterState::Table(table) => Some(table),
+                    _ => None,
+                };
+                // As assembly jumps to its labels.
+                if let RegisterState::Code(to) = by {
+                    return Successor::Jump(at & !0xffff_ffff | u64::from(to));
+                }
+            }
+            _ => {}
+        }
+        i.next
+    }
+
+    fn apply(&mut self, op: Op) {
+        let sp = self.arch.sp() as u8;
+        match op {
+            Op::Set(to, value) => {
+                let lr = usize::from(to) == self.arch.return_address();
+                let held = match value {
+                    // A thread's first function has no caller.
+                    Written::Number(0) if lr => self.get(to),
+                    _ => self.value(value),
+                };
+                if to == sp {
+                    self.move_sp(value, held);
+                }
+                self.set(to, held);
+            }
+            Op::Load(to, from) => self.load(to, from),
+            Op::Store {
+                from, to: Some(to), ..
+            } => self.store(from, to),
+            Op::Compare(a, b) => {
+                let other = if a == sp { b } else { a };
+                self.if_equal = self.below(other.into()).filter(|_| a == sp || b == sp);
+            }
+            Op::Store { .. } | Op::Nothing | Op::Other => {}
         }
     }
+
+    fn value(&self, value: Written) -> RegisterState {
+        let below = |below: Option<i32>| below.map_or(RegisterState::Unknown, RegisterState::Below);
+        let number = |number: i64| {
+            i32::try_from(number).map_or(RegisterState::Unknown, RegisterState::Number)
+        };
+        match value {
+            Written::Number(value) => number(value as i64),
+            Written::PcRelative(to) => RegisterState::Code(to as u32),
+            Written::Sum(from, by) => match (self.get(from), i32::try_from(by)) {
+                (held @ RegisterState::Loaded, _) | (held, Ok(0)) => held,
+                (RegisterState::Below(from), Ok(by)) => below(from.checked_sub(by)),
+                (RegisterState::Number(from), Ok(by)) => number(i64::from(from) + i64::from(by)),
+                _ => RegisterState::Unknown,
+            },
+            Written::Bits { of, keep, set } => match self.get(of) {
+                RegisterState::Number(of) => number((of as i64 as u64 & keep | set) as i64),
+                _ => RegisterState::Unknown,
+            },
+            Written::Of(operation, a, b) => match (operation, self.get(a), self.get(b)) {
+                (Operation::Add, RegisterState::Below(from), RegisterState::Number(by))
+                | (Operation::Add, RegisterState::Number(by), RegisterState::Below(from)) => {
+                    below(from.checked_sub(by))
+                }
+                (Operation::Subtract, RegisterState::Below(from), RegisterState::Number(by)) => {
+                    below(from.checked_add(by))
+                }
+                (Operation::Add, RegisterState::Code(table), _)
+                | (Operation::Add, _, RegisterState::Code(table)) => RegisterState::Table(table),
+                _ => RegisterState::Unknown,
+            },
+        }
+    }
+
+    /// What becomes of the frame when sp gets another value.
+    fn move_sp(&mut self, value: Written, held: RegisterState) {
+        let (sp, fp) = (self.arch.sp() as u8, self.arch.fp() as u8);
+        // Another stack, where nothing of this one was kept.
+        if let Written::Sum(from, _) = value
+            && from != sp
+            && from != fp
+            && !matches!(held, RegisterState::Below(_))
+        {
+            let keeps =
+                self.fp().is_some() || self.saved_fp.is_some() || self.return_address.is_some();
+            self.restored |= !keeps;
+        }
+    }
+
+    fn load(&mut self, to: [Option<u8>; 2], from: MemoryOperand) {
+        let (sp, fp) = (self.arch.sp() as u8, self.arch.fp() as u8);
+        let lr = self.arch.return_address() as u8;
+        if from.base == sp && self.sp().is_none() && self.fp().is_some() {
+            // Compilers load the frame pointer from nowhere but where it was saved.
+            let saved = match to {
+                [Some(first), _] if first == fp => self.saved_fp,
+                [_, Some(second)] if second == fp => {
+                    self.saved_fp.and_then(|place| place.checked_sub(8))
+                }
+                _ => None,
+            };
+            if let Some(place) = saved {
+                let below = from.offset.checked_sub(place);
+                self.set(
+                    sp,
+                    below.map_or(RegisterState::Unknown, RegisterState::Below),
+                );
+            }
+        }
+        let place = self.place(from);
+        let is_elsewhere = from.base != sp
+            && from.base != fp
+            && !matches!(self.get(from.base), RegisterState::Below(_));
+        let fp_is_callers = self.saved_fp.is_none() && self.fp().is_none();
+        for (register, behind) in to.into_iter().zip([0, 8]) {
+            let Some(register) = register else { continue };
+            let place = place.and_then(|place| place.checked_add(behind));
+            let held = if register == fp && place.is_some() && place == self.saved_fp {
+                (self.saved_fp, self.left) = (None, true);
+                RegisterState::CallersFp
+            } else if register == lr && place.is_some() && place == self.return_address {
+                self.return_address = None;
+                RegisterState::Link
+            } else if is_elsewhere {
+                self.restored |= register == fp && fp_is_callers
+                    || register == lr && self.return_address.is_none();
+                RegisterState::Loaded
+            } else if register == lr && self.return_address.is_none() {
+                // An epilogue in a piece of code of its own.
+                RegisterState::Link
+            } else {
+                RegisterState::Unknown
+            };
+            self.set(register, held);
+        }
+    }
+
+    fn store(&mut self, from: [Option<u8>; 2], to: MemoryOperand) {
+        self.stored |= from[0].is_some() && self.get(to.base) == RegisterState::Loaded;
+        let first = self.place(to);
+        for (register, behind) in from.into_iter().zip([0, 8]) {
+            let Some(register) = register else { continue };
+            let place = first.and_then(|place| place.checked_add(behind));
+            let is_fp = usize::from(register) == self.arch.fp();
+            match self.get(register) {
+                RegisterState::Link if self.return_address.is_none() => self.return_address = place,
+                _ if is_fp && self.saved_fp.is_none() && self.fp().is_none() => {
+                    self.saved_fp = place;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The place of an address in the frame.
+    fn place(&self, address: MemoryOperand) -> Option<i32> {
+        let below = self.below(address.base.into())?;
+        address.offset.checked_sub(below)
+    }
+}
+
+/// A place in words; `None` where it is no multiple of them.
+fn words(place: Option<i32>) -> Option<Option<i16>> {
+    Some(match place {
+        Some(place) if place % 8 != 0 => return None,
+        Some(place) => Some(i16::try_from(place / 8).ok()?),
+        None => None,
+    })
 }

@@ -5,56 +5,32 @@
 //! first instruction, where everything is known, its branches are followed to the instruction in question, applying the
 //! effect of each instruction on the stack pointer, the frame pointer and the return address. All ways that lead to an
 //! instruction leave the stack the same, so the first one found is enough.
+//!
+//! Signal-safe, all of this module, once a [`Follower`] is made.
 
-mod arm64;
 mod frame;
-mod functions;
-mod jump;
-mod kept;
 mod labels;
+mod machine;
 mod straight;
-mod table;
-mod x86_64;
 
 use std::ops::Range;
 
+use super::instructions::{Instruction, LONGEST, Successor, lift};
 use super::registers::Arch;
 use super::rule::Rule;
 use frame::FrameState;
-pub(crate) use functions::{EntryConfidence, functions};
-pub(crate) use jump::jump_target;
+use labels::{Labelled, call_piece};
 pub(crate) use labels::{falls_in, gives_link_back};
-pub(crate) use straight::{any_return, behind_epilogue, calls_before, moves, moves_with};
-use straight::{is_return, last_block, loses_stack, straight};
+pub(crate) use machine::{Machine, jump_target};
+pub(crate) use straight::{any_return, beginnings, behind_epilogue, moves, moves_with};
+use straight::{last_block, loses_stack, straight};
 
-/// The instruction that runs next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Successor {
-    /// The next instruction.
-    Behind,
-    /// The next instruction, unless the callee does not return.
-    BehindCall,
-    /// There.
-    Jump(u64),
-    /// There, or behind it.
-    Branch(u64),
-    /// The address in a register: into the function, by a table, or out of it.
-    ByTable,
-    /// Out of the function.
-    Out,
+/// Follows the instruction at `at`: its length and what runs next. `None` where it is not known.
+fn follow(code: Code<'_>, at: u64, frame: &mut FrameState) -> Option<(u64, Successor)> {
+    let i = code.lift(at)?;
+    Some((i.length, frame.follow(&i, at)))
 }
 
-/// Follows the instruction at the beginning of `code`, which lies at `at`: its length and where it
-/// leads. `None` where it is not known.
-fn follow(arch: Arch, code: &[u8], at: u64, frame: &mut FrameState) -> Option<(u64, Successor)> {
-    match arch {
-        Arch::Arm64 => arm64::follow(code, at, frame),
-        Arch::X86_64 => x86_64::follow(code, at, frame),
-    }
-}
-
-/// Longest instruction, bytes.
-const LONGEST: usize = 15;
 /// Most instructions (arm64) or bytes (x86_64) of a function that are examined.
 const REACH: usize = 1 << 16;
 /// Ways that wait to be followed.
@@ -65,7 +41,7 @@ const CALLS: usize = 512;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Code<'t> {
     pub(crate) arch: Arch,
-    /// Address of the first byte.
+    /// MemoryOperand of the first byte.
     pub(crate) start: u64,
     pub(crate) bytes: &'t [u8],
     /// All instructions around it, and the address of the first.
@@ -73,8 +49,23 @@ pub(crate) struct Code<'t> {
 }
 
 impl<'t> Code<'t> {
+    /// These instructions, without others around them.
+    pub(crate) fn of(arch: Arch, start: u64, bytes: &'t [u8]) -> Code<'t> {
+        Code {
+            arch,
+            start,
+            bytes,
+            around: (start, bytes),
+        }
+    }
+
     fn at(&self, address: u64) -> Option<&'t [u8]> {
         instruction(self.bytes, self.start, address)
+    }
+
+    /// The instruction at an address.
+    fn lift(&self, at: u64) -> Option<Instruction> {
+        lift(self.arch, self.at(at)?, at)
     }
 
     /// The instruction at an address of any function around.
@@ -108,6 +99,15 @@ pub(crate) enum RuleConfidence {
     Either,
 }
 
+/// The depth of a frame.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Depth {
+    /// CFA - sp.
+    pub(crate) sp: i32,
+    /// The place of the caller's frame pointer, from the CFA, if it is saved.
+    pub(crate) saved_fp: Option<i32>,
+}
+
 /// The memory that following needs; made once, and never on the stack of its maker.
 #[derive(Debug, Clone)]
 pub(crate) struct Follower {
@@ -127,14 +127,14 @@ impl Follower {
             visited: vec![0; REACH / 64].into(),
             branches: vec![none; BRANCHES].into(),
             calls: vec![none; CALLS].into(),
-            tables: vec![0; table::TABLES].into(),
+            tables: vec![0; straight::TABLES].into(),
             too_much: false,
         }
     }
 
     /// The rule at `pc` of the function that `code` is all of: an instruction about to run or,
     /// `behind_call`, what a call returns to. `body` is what tables say, and `rows` whether they
-    /// say it of each instruction. Signal-safe.
+    /// say it of each instruction.
     pub(crate) fn rule(
         &mut self,
         code: Code<'_>,
@@ -144,8 +144,8 @@ impl Follower {
         rows: bool,
     ) -> Option<(Rule, RuleConfidence)> {
         let entry = match (code.arch, body) {
-            (Arch::Arm64, None) => arm64::entry(code),
-            _ => arm64::Labelled::Function,
+            (Arch::Arm64, None) => labels::entry(code),
+            _ => Labelled::Function,
         };
         let (found, settled, either) = self.search(code, pc, behind_call, body, rows, entry);
         if let Some(frame) = found {
@@ -156,7 +156,7 @@ impl Follower {
                 frame.rule()?
             };
             let rule = match entry {
-                arm64::Labelled::Within => rule.guessed(),
+                Labelled::Within => rule.guessed(),
                 _ => rule,
             };
             return Some((rule, RuleConfidence::Followed));
@@ -164,7 +164,7 @@ impl Follower {
         let block = last_block(code, pc)?;
         let frame = match (settled, body) {
             (Some(frame), _) => frame,
-            (None, Some(rule)) => FrameState::body(rule)?,
+            (None, Some(rule)) => FrameState::body(code.arch, rule)?,
             (None, None) => FrameState::entered(code.arch),
         };
         let from = match pc == block {
@@ -176,17 +176,22 @@ impl Follower {
         Some((rule.or(body)?, from))
     }
 
+    /// The frame at `pc`, as [`Follower::rule`] finds it where no table has anything.
+    pub(crate) fn depth(&mut self, code: Code<'_>, pc: u64, behind_call: bool) -> Option<Depth> {
+        let entry = Labelled::Function;
+        let frame = match self.search(code, pc, behind_call, None, false, entry) {
+            (Some(frame), ..) => frame,
+            (None, settled, _) => straight(code, settled?, last_block(code, pc)?, pc)?,
+        };
+        Some(Depth {
+            sp: frame.sp()?,
+            saved_fp: frame.saved_fp,
+        })
+    }
+
     /// Returns true if x86_64 code takes down more than it has put up since its beginning: no whole function does.
-    /// Signal-safe.
     pub(crate) fn takes_down_more(&mut self, code: Code<'_>) -> bool {
-        self.search(
-            code,
-            u64::MAX,
-            false,
-            None,
-            false,
-            arm64::Labelled::Function,
-        );
+        self.search(code, u64::MAX, false, None, false, Labelled::Function);
         self.too_much
     }
 
@@ -201,7 +206,7 @@ impl Follower {
         behind_call: bool,
         body: Option<Rule>,
         rows: bool,
-        entry: arm64::Labelled,
+        entry: Labelled,
     ) -> (Option<FrameState>, Option<FrameState>, bool) {
         let mut range = code.range();
         let unit = match code.arch {
@@ -217,56 +222,51 @@ impl Follower {
         self.too_much = false;
         let mut settle = |frame: FrameState, by_table: bool| {
             // Rows of GCC's count from sp where that does not move.
-            let by_sp = FrameState { fp: None, ..frame };
-            let agrees = body.is_none_or(|body| {
-                [frame, by_sp]
-                    .iter()
-                    .any(|frame| frame.rule() == Some(body))
-            });
-            let leads_here = by_table && !frame.is_tail_call(code.arch) && !rows;
+            let agrees = body
+                .is_none_or(|body| frame.rule() == Some(body) || frame.rule_by_sp() == Some(body));
+            let leads_here = by_table && !frame.is_tail_call() && !rows;
             if leads_here || (settled.is_none() && agrees) {
                 settled = Some(frame);
             }
         };
         let (mut branches, mut first_call, mut calls) = (0, 0, 0);
-        let mut entered = FrameState::entered(code.arch);
-        if let arm64::Labelled::LinkIn(register) = entry {
-            (entered.link_in, entered.link_lost) = (Some(register), true);
-        }
+        let entered = match entry {
+            Labelled::LinkIn(register) => FrameState::entered_by_link(register),
+            _ => FrameState::entered(code.arch),
+        };
         let mut way = Some((code.start, entered));
         while let Some((mut at, mut frame)) = way {
             while self.visit(at, &range, unit) {
                 if at == pc && !behind_call {
                     return (Some(frame), None, false);
                 }
-                let Some((length, next)) = code
-                    .at(at)
-                    .and_then(|bytes| follow(code.arch, bytes, at, &mut frame))
-                else {
+                let Some((length, next)) = follow(code, at, &mut frame) else {
                     break;
                 };
-                self.too_much |= code.arch == Arch::X86_64 && frame.sp.is_some_and(|sp| sp < 8);
+                self.too_much |= code.arch == Arch::X86_64 && frame.sp().is_some_and(|sp| sp < 8);
                 // Assembly that keeps the link register elsewhere need not have called on every way here.
-                frame.link_lost |= body.is_none() && frame.keeps_link();
+                if body.is_none() {
+                    frame.lose_kept_link();
+                }
                 let behind = at + length;
                 match next {
                     Successor::Behind => at = behind,
                     Successor::Jump(target) => at = target,
-                    Successor::Out => break,
-                    Successor::ByTable => {
+                    Successor::Return | Successor::Stop => break,
+                    Successor::ByPc => {
                         settle(frame, true);
-                        let Some((_, low)) = frame.table.take() else {
+                        let Some(low) = frame.table.take() else {
                             break;
                         };
                         let table = code.start & !0xffff_ffff | u64::from(low);
                         if !code.range().contains(&table) {
-                            either |= frame.is_tail_call(code.arch);
+                            either |= frame.is_tail_call();
                             break;
                         }
                         let found = *tables
-                            .get_or_insert_with(|| table::note_tables(code, &mut self.tables));
+                            .get_or_insert_with(|| straight::note_tables(code, &mut self.tables));
                         let others = found.and_then(|found| self.tables.get(..found));
-                        let targets = others.map(|others| table::targets(code, table, others));
+                        let targets = others.map(|others| straight::targets(code, table, others));
                         let mut is_read = false;
                         for (word, target) in targets.into_iter().flatten() {
                             is_read = true;
@@ -289,7 +289,7 @@ impl Follower {
                         }
                         break;
                     }
-                    Successor::Branch(target) => {
+                    Successor::Branch { to: target, .. } => {
                         if range.contains(&target)
                             && let Some(slot) = self.branches.get_mut(branches)
                         {
@@ -298,17 +298,16 @@ impl Follower {
                         }
                         at = behind;
                     }
-                    Successor::BehindCall => {
+                    Successor::Call(_) => {
                         settle(frame, false);
                         if behind == pc && behind_call {
                             return (Some(frame), None, false);
                         }
                         if code.arch == Arch::Arm64 {
-                            arm64::call_piece(code, at, &mut frame);
+                            call_piece(code, at, &mut frame);
                         }
                         // Such a call never returns, or the caller would be lost.
-                        let returns = !frame.link_lost || frame.link_in.is_some();
-                        if returns
+                        if !frame.is_lost()
                             && calls - first_call < CALLS
                             && let Some(slot) = self.calls.get_mut(calls % CALLS)
                         {

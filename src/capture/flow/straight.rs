@@ -1,8 +1,14 @@
-//! Code read in one go, from one address to the next: branches are not taken.
+//! Code read in one go, from one address to the next: branches are not taken. So are jump tables of x86_64 in a
+//! function's own bytes.
+//!
+//! Clang puts them behind the function's last instruction, one behind the other, assembly also between its blocks:
+//! words of four bytes, each the distance of a block from the beginning of its table, or 0 for no block. The code has
+//! that beginning in a `lea` by rip. `LC_DATA_IN_CODE` lists them only where the linker has kept it, and neighbours as
+//! one.
 
 use super::frame::FrameState;
-use super::functions::callee;
-use super::{Code, REACH, Successor, follow, jump};
+use super::{Code, REACH, Successor, follow, machine};
+use crate::capture::instructions::{Instruction, Op, Written};
 use crate::capture::registers::Arch;
 use crate::capture::rule::{Base, Rule};
 
@@ -15,7 +21,7 @@ pub(super) fn straight(
 ) -> Option<FrameState> {
     let mut at = from;
     while at < pc {
-        at += follow(code.arch, code.at(at)?, at, &mut frame)?.0;
+        at += follow(code, at, &mut frame)?.0;
     }
     Some(frame).filter(|_| at == pc)
 }
@@ -23,17 +29,14 @@ pub(super) fn straight(
 /// Most instructions that are compared with rows.
 const AHEAD: usize = 16;
 
-/// Returns true if some instruction moves the stack pointer, reading from first to last. Signal-safe.
+/// Returns true if some instruction moves the stack pointer, reading from first to last.
 pub(crate) fn moves(code: Code<'_>) -> bool {
     let entered = FrameState::entered(code.arch);
     let mut at = code.start;
     for _ in 0..REACH {
         let mut frame = entered;
-        let length = code
-            .at(at)
-            .and_then(|bytes| follow(code.arch, bytes, at, &mut frame));
-        match length {
-            Some((length, _)) if frame.sp == entered.sp => at += length,
+        match follow(code, at, &mut frame) {
+            Some((length, _)) if frame.sp() == entered.sp() => at += length,
             next => return next.is_some(),
         }
     }
@@ -41,29 +44,26 @@ pub(crate) fn moves(code: Code<'_>) -> bool {
 }
 
 /// Returns true if `rule`, which counts from the stack pointer, agrees with the code ahead: up to the first branch or
-/// call, `row` must give the frame that each instruction leaves. Signal-safe.
+/// call, `row` must give the frame that each instruction leaves.
 pub(crate) fn moves_with(
     code: Code<'_>,
     rule: Rule,
     row: &mut dyn FnMut(u64) -> Option<Rule>,
 ) -> bool {
-    let Some(mut frame) = FrameState::body(rule) else {
+    let Some(mut frame) = FrameState::body(code.arch, rule) else {
         return true;
     };
     let mut at = code.start;
     for _ in 0..AHEAD {
-        let Some(bytes) = code.at(at) else {
-            return true;
-        };
-        if is_return(code.arch, bytes) {
-            return frame.sp == FrameState::entered(code.arch).sp;
+        if is_return(code, at) {
+            return frame.sp() == FrameState::entered(code.arch).sp();
         }
-        let before = frame.sp;
-        let Some((length, Successor::Behind)) = follow(code.arch, bytes, at, &mut frame) else {
+        let before = frame.sp();
+        let Some((length, Successor::Behind)) = follow(code, at, &mut frame) else {
             return true;
         };
         at += length;
-        let (Some(sp), true) = (frame.sp, frame.sp != before) else {
+        let (Some(sp), true) = (frame.sp(), frame.sp() != before) else {
             continue;
         };
         match row(at) {
@@ -81,106 +81,170 @@ pub(crate) fn moves_with(
 /// Most returns of a function that are searched for.
 const RETURNS: usize = 32;
 
-/// Returns true if `wrong` holds for the address of one of the function's returns. Signal-safe.
+/// Returns true if `wrong` holds for the address of one of the function's returns.
 pub(crate) fn any_return(code: Code<'_>, wrong: &mut dyn FnMut(u64) -> bool) -> bool {
-    let mut ignored = FrameState::entered(code.arch);
-    let (mut at, mut found) = (code.start, 0);
     let end = code.start.saturating_add(REACH as u64);
-    while let Some(bytes) = code.at(at).filter(|_| found < RETURNS && at < end) {
-        let is_return = is_return(code.arch, bytes);
-        found += usize::from(is_return);
-        if is_return && wrong(at) {
-            return true;
-        }
-        match follow(code.arch, bytes, at, &mut ignored) {
-            Some((length, _)) => at += length,
-            None => return false,
-        }
-    }
-    false
+    let near = instructions(code, code.start).take_while(|(at, _)| *at < end);
+    let mut returns = near.filter(|(_, i)| returns(code.arch, i)).take(RETURNS);
+    returns.any(|(at, _)| wrong(at))
 }
 
-/// Returns true if code calls a function that begins behind its start, and not behind `pc`. Signal-safe.
-pub(crate) fn calls_before(code: Code<'_>, pc: u64) -> bool {
-    let mut ignored = FrameState::entered(code.arch);
-    let mut at = code.start;
-    while let Some(bytes) = code.at(at).filter(|_| at < pc) {
-        if callee(code.arch, bytes, at).is_some_and(|to| code.start < to && to <= pc) {
-            return true;
-        }
-        match follow(code.arch, bytes, at, &mut ignored) {
-            Some((length, _)) => at += length,
-            None => return false,
-        }
-    }
-    false
+/// The instructions from `at` on, as far as they are valid, with their addresses.
+fn instructions<'t>(
+    code: Code<'t>,
+    mut at: u64,
+) -> impl Iterator<Item = (u64, Instruction)> + use<'t> {
+    std::iter::from_fn(move || {
+        let i = code.lift(at)?;
+        at += i.length;
+        Some((at - i.length, i))
+    })
 }
 
-pub(super) fn is_return(arch: Arch, code: &[u8]) -> bool {
-    match (arch, code) {
-        (Arch::X86_64, [0xc2 | 0xc3, ..]) => true,
-        // ret, retaa, retab
-        (Arch::Arm64, [0xc0, 0x03, 0x5f, 0xd6, ..] | [0xff, 0x0b | 0x0f, 0x5f, 0xd6, ..]) => true,
-        _ => false,
+/// Places at which functions seem to begin, read from first to last past what is no instruction, each behind the place
+/// that shows it: the targets of direct calls, and frames that are made behind code that leads elsewhere for good, or
+/// behind a call and padding.
+pub(crate) fn beginnings(code: Code<'_>) -> impl Iterator<Item = (u64, u64)> {
+    let sp = code.arch.sp() as u8;
+    let (mut at, mut is_behind, mut is_called) = (code.start, false, false);
+    let next = move || {
+        let bytes = code.at(at)?;
+        let here = at;
+        let Some(i) = code.lift(at) else {
+            at += 1;
+            return Some(None);
+        };
+        at += i.length;
+        let makes_frame =
+            matches!(i.ops[0], Op::Set(to, Written::Sum(from, ..0)) if (to, from) == (sp, sp));
+        // A function on arm64 makes its frame once; on x86_64 it also pushes arguments.
+        let begins = makes_frame && (is_behind || is_called && code.arch == Arch::Arm64);
+        let goes_on = is_padding(code.arch, bytes) && (is_behind || is_called);
+        is_behind = leads_elsewhere(&i) || goes_on;
+        is_called = matches!(i.next, Successor::Call(_));
+        Some(match i.next {
+            Successor::Call(Some(to)) => Some((here, to)),
+            _ => begins.then_some((here, here)),
+        })
+    };
+    std::iter::from_fn(next).flatten()
+}
+
+/// Returns true for the bytes between functions: `nop` of any length, zeros.
+pub(super) fn is_padding(arch: Arch, bytes: &[u8]) -> bool {
+    match arch {
+        Arch::Arm64 => matches!(bytes, [0, 0, 0, 0, ..] | [0x1f, 0x20, 0x03, 0xd5, ..]),
+        Arch::X86_64 => {
+            let prefixes = bytes.iter().take_while(|byte| matches!(byte, 0x66 | 0x2e));
+            let rest = bytes.get(prefixes.count()..).unwrap_or_default();
+            matches!(rest, [0 | 0x90, ..] | [0x0f, 0x1f, ..])
+        }
     }
+}
+
+/// Returns true for a return by the register that calls leave the return address in.
+fn returns(arch: Arch, i: &Instruction) -> bool {
+    let lr = arch.return_address() as u8;
+    i.next == Successor::Return
+        && (arch == Arch::X86_64 || i.copies_to(arch.pc() as u8) == Some(lr))
+}
+
+fn is_return(code: Code<'_>, at: u64) -> bool {
+    code.lift(at).is_some_and(|i| returns(code.arch, &i))
 }
 
 /// The rule at `pc`, where a table's rule holds at `from`, if by then the frame pointer has been
-/// given back. Signal-safe.
+/// given back.
 pub(crate) fn behind_epilogue(code: Code<'_>, from: u64, table: Rule, pc: u64) -> Option<Rule> {
-    let frame = straight(code, FrameState::body(table)?, from, pc)?;
-    let given_back = frame.left && frame.fp.is_none() && frame.saved_fp.is_none();
+    let frame = straight(code, FrameState::body(code.arch, table)?, from, pc)?;
+    let given_back = frame.left && frame.fp().is_none() && frame.saved_fp.is_none();
     frame.rule().filter(|_| given_back)
 }
 
 /// Returns true if code leaves its function, without a branch or a call, on another stack than its own.
 pub(super) fn loses_stack(code: Code<'_>, pc: u64, mut frame: FrameState) -> bool {
     let mut at = pc;
-    for _ in 0..jump::STEPS {
-        let next = code
-            .at(at)
-            .and_then(|bytes| follow(code.arch, bytes, at, &mut frame));
-        match next {
+    for _ in 0..machine::STEPS {
+        match follow(code, at, &mut frame) {
             Some((length, Successor::Behind)) => at += length,
-            Some((_, Successor::Out | Successor::ByTable)) => return frame.sp.is_none(),
+            Some((_, Successor::Return | Successor::Stop | Successor::ByPc)) => {
+                return frame.sp().is_none();
+            }
             _ => return false,
         }
     }
     false
 }
 
+/// Returns true if what lies behind an instruction does not run next.
+fn leads_elsewhere(i: &Instruction) -> bool {
+    !matches!(
+        i.next,
+        Successor::Behind | Successor::Call(_) | Successor::Branch { .. }
+    )
+}
+
 /// The first instruction behind the last one before `pc` that leads elsewhere for good.
 pub(super) fn last_block(code: Code<'_>, pc: u64) -> Option<u64> {
-    let mut ignored = FrameState::entered(code.arch);
-    let mut at = code.start;
-    let mut block = at;
     if code.arch == Arch::Arm64 {
-        at = pc;
-        for _ in 0..REACH {
-            if at <= code.start {
-                return Some(code.start);
-            }
-            let before = at.checked_sub(4)?;
-            let (_, next) = follow(code.arch, code.at(before)?, before, &mut ignored)?;
-            if matches!(
-                next,
-                Successor::Out | Successor::ByTable | Successor::Jump(_)
-            ) {
-                return Some(at);
-            }
-            at = before;
-        }
-        return None;
+        let before = |at: &u64| at.checked_sub(4).filter(|at| *at >= code.start);
+        let mut back = std::iter::successors(Some(pc), before).take(REACH);
+        return back.find(|at| {
+            *at <= code.start || code.lift(*at - 4).is_none_or(|i| leads_elsewhere(&i))
+        });
     }
-    while at < pc {
-        let (length, next) = follow(code.arch, code.at(at)?, at, &mut ignored)?;
-        at += length;
-        if matches!(
-            next,
-            Successor::Out | Successor::ByTable | Successor::Jump(_)
-        ) {
+    let (mut block, mut at) = (code.start, code.start);
+    for (address, i) in instructions(code, code.start).take_while(|(at, _)| *at < pc) {
+        at = address + i.length;
+        if leads_elsewhere(&i) {
             block = at;
         }
     }
     Some(block).filter(|_| at == pc)
+}
+
+/// Most places in a function's own bytes that it may point to, for its tables to be read.
+pub(super) const TABLES: usize = 64;
+
+/// Notes all places in the function's bytes that its code points to by rip, in no order: the tables are among
+/// them. How many there are; `None` where there is not room for all.
+pub(super) fn note_tables(code: Code<'_>, found: &mut [u64]) -> Option<usize> {
+    let range = code.range();
+    let (mut at, mut count) = (code.start, 0);
+    while range.contains(&at) {
+        let Some(instruction) = code.lift(at) else {
+            at += 1;
+            continue;
+        };
+        if let Some((_, to)) = instruction.points_to()
+            && range.contains(&to)
+        {
+            *found.get_mut(count)? = to;
+            count += 1;
+        }
+        at += instruction.length;
+    }
+    Some(count)
+}
+
+/// The words of the table at `table`: where each stands, and where it leads. `others` are where other tables may
+/// begin; it ends there, before the first block that it leads to further on, and where a word leads out of the
+/// function.
+pub(super) fn targets<'t>(
+    code: Code<'t>,
+    table: u64,
+    others: &[u64],
+) -> impl Iterator<Item = (u64, u64)> + use<'t> {
+    let range = code.range();
+    let others = others.iter().filter(|other| **other > table);
+    let mut end = others.min().copied().unwrap_or(range.end);
+    let words = (table..end).step_by(4).take(REACH / 4);
+    words.map_while(move |at| {
+        let word = code.at(at)?.get(..4)?.try_into().ok()?;
+        let target = table.wrapping_add_signed(i32::from_le_bytes(word).into());
+        if target > table {
+            end = end.min(target);
+        }
+        (at < end && range.contains(&target)).then_some((at, target))
+    })
 }

@@ -58,7 +58,7 @@ impl KnownRule {
             _ if self.word & SOURCE == FRAMEHOP => RuleSource::Framehop,
             Rule::Frame(_) if self.word & SOURCE == INSTRUCTIONS => RuleSource::Instructions,
             Rule::Frame(_) | Rule::Full => RuleSource::Row,
-            Rule::Guess(_) | Rule::LinkIn { .. } | Rule::KeptSp { .. } => RuleSource::Instructions,
+            Rule::Guess(_) | Rule::LinkIn { .. } => RuleSource::Instructions,
             Rule::Signal => RuleSource::Signal,
             Rule::RestoredContext => RuleSource::JumpTarget,
             Rule::Root => RuleSource::Root,
@@ -208,18 +208,6 @@ mod tests {
             Rule::LinkIn {
                 register: 0,
                 cfa: 0,
-                fp: None,
-            },
-            Rule::KeptSp {
-                at: Some(19),
-                register: None,
-                above: 1,
-                fp: Some(-3),
-            },
-            Rule::KeptSp {
-                at: None,
-                register: Some(15),
-                above: 255,
                 fp: None,
             },
             Rule::RestoredContext,

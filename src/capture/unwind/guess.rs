@@ -1,7 +1,6 @@
 //! Leaving code that has no unwind information.
 
-use super::calls::is_behind_call;
-use super::scan::{cfa_by_call, to_return};
+use super::scan::{StopPlace, cfa_by_call, is_behind_call, to_return};
 use super::{Walk, end_of};
 use crate::capture::cfi;
 use crate::capture::memory::Memory;
@@ -56,27 +55,18 @@ impl<M: Memory> Walk<'_, M> {
     /// it does.
     pub(super) fn leave_by_code(&mut self) -> Result<bool, WalkEnd> {
         let arch = self.arch;
-        let (sp, fp) = (self.state.sp, self.state.fp);
+        let before = (&self.state.all(), self.state.known | self.three());
         if arch == Arch::X86_64
-            && let Some(found) = to_return(
-                self.images,
-                (self.state.pc, sp, fp),
-                &mut self.memory,
-                &mut self.budget,
-            )
+            && let Some(found) = to_return(self.images, before, &mut self.memory, &mut self.budget)
             && let Ok(target) = self.memory.read(found.slot)
             && is_behind_call(self.images, arch, target)
             && self
                 .check_advance(found.slot.wrapping_add(8), false)
                 .is_ok()
         {
+            self.state.set_all(found.registers);
             self.arrive(target, found.slot.wrapping_add(8), Found::LinkRegister)?;
-            let followed = if found.pops { 0 } else { cfi_preserved(arch) };
-            self.state.known = self.state.known & followed | self.three();
-            match found.fp {
-                Some(fp) => self.state.fp = fp,
-                None => self.state.known &= !(1 << arch.fp()),
-            }
+            self.state.known = found.known & cfi_preserved(arch);
             return Ok(true);
         }
         Ok(false)
@@ -88,9 +78,15 @@ impl<M: Memory> Walk<'_, M> {
         let (Some(image), Arch::X86_64) = (image, self.arch) else {
             return Ok(false);
         };
-        let place = (self.state.pc, self.state.sp);
+        let place = StopPlace {
+            images: self.images,
+            image,
+            pc: self.state.pc,
+            behind_call: !self.state.exact,
+            sp: self.state.sp,
+        };
         let (memory, budget) = (&mut self.memory, &mut self.budget);
-        let found = cfa_by_call(self.images, image, place, memory, budget);
+        let found = cfa_by_call(place, &mut self.unwinder.follower, memory, budget);
         let Some((cfa, target, fp)) = found else {
             return Ok(false);
         };
@@ -111,7 +107,7 @@ fn cfi_preserved(arch: Arch) -> u64 {
 
 #[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
 mod tests {
-    use crate::capture::section::Section;
+    use crate::capture::tests::{bytes_of, image, x86_64};
     use crate::capture::{Arch, ImageTable, Images, LoadedImage, Registers, StackCopy, Unwinder};
     use crate::report::model::{Found, WalkEnd};
 
@@ -143,7 +139,7 @@ mod tests {
             wedjat_test_called as *const () as u64,
         );
         let walk_from = |pc: u64, fp: u64, words: &[u64]| {
-            let stack: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            let stack = bytes_of(words);
             let registers = Registers::x86_64(pc, 0x1000, fp);
             let mut unwinder = Unwinder::new();
             let mut walk = unwinder.walk(&registers, images.set(), StackCopy::new(0x1000, &stack));
@@ -174,23 +170,14 @@ mod tests {
 
     #[test]
     fn a_frame_pointer_that_a_guess_has_not_followed_makes_no_certain_frame() {
-        let section = |svma: u64, bytes: &[u8]| Section {
-            svma,
-            bytes: bytes.to_vec().into(),
-        };
-        // `push rbp; mov rbp, rsp; call` to 0x1000; no table knows where that goes, nor where it returns:
-        // `push rbx`, `push rbp` or not, `mov ebp, 2; jmp .`
-        let caller = [0x55, 0x48, 0x89, 0xe5, 0xe8, 0xf7, 0x0e, 0, 0, 0x90];
+        // A call to 0x1000; no table knows where that goes, nor where it returns.
+        let caller = x86_64("push %rbp; mov %rsp,%rbp; call .+0xefc; nop");
         let walk = |callee: &[u8], fp: u64, words: &[u64]| {
-            let calls = LoadedImage::new("calls", 0x5000_0000, 0, 0x1000)
-                .with_arch(Arch::X86_64)
-                .with_text(section(0x100, &caller))
+            let calls = image(Arch::X86_64, 0x5000_0000, 0x100, caller.clone())
                 .with_function_starts(&[0x80, 0x02, 0]);
-            let called = LoadedImage::new("called", 0x5000_1000, 0, 0x1000)
-                .with_arch(Arch::X86_64)
-                .with_text(section(0, callee));
+            let called = image(Arch::X86_64, 0x5000_1000, 0, callee.to_vec());
             let images = Images::new(vec![calls, called]);
-            let stack: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            let stack = bytes_of(words);
             let pc = 0x5000_1000 + callee.len() as u64 - 2;
             let registers = Registers::x86_64(pc, 0x1000, fp);
             let mut unwinder = Unwinder::new();
@@ -202,12 +189,12 @@ mod tests {
         let (first, outer) = (0x5000_0109, 0x5000_010a);
         let guess = (first, Found::LinkRegister);
         // A pushed word is the caller's, if the function begins there.
-        let pushes = [0x53, 0x55, 0xbd, 2, 0, 0, 0, 0xeb, 0xfe];
+        let pushes = x86_64("push %rbx; push %rbp; mov $2,%ebp; jmp .");
         let words = [0x1018, 7, first, 0, outer];
         let (frames, _) = walk(&pushes, 2, &words);
         assert_eq!(frames[..2], [guess, (outer, Found::FramePointer)]);
         // It may have changed what it has not pushed.
-        let changes = [0x53, 0xbd, 2, 0, 0, 0, 0xeb, 0xfe];
+        let changes = x86_64("push %rbx; mov $2,%ebp; jmp .");
         let (frames, _) = walk(&changes, 0x1018, &[7, first, 0, 0, outer]);
         assert_eq!(frames[..2], [guess, (outer, Found::FramePointer)]);
         let (frames, end) = walk(&changes, 0x1018, &[7, first, 0, 0, 0]);
@@ -222,7 +209,7 @@ mod tests {
         ImageTable::refresh();
         let images = ImageTable::enter();
         let end = |set: &Images, pc: u64, fp: u64, words: &[u64]| {
-            let stack: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            let stack = bytes_of(words);
             let registers = Registers::x86_64(pc, 0x1000, fp);
             let mut unwinder = Unwinder::new();
             let mut walk = unwinder.walk(&registers, set, StackCopy::new(0x1000, &stack));
@@ -237,13 +224,10 @@ mod tests {
         let bare = || LoadedImage::new("bare", 0x5000_0000, 0, 0x1000);
         let set = Images::new(vec![bare()]);
         assert_eq!(end(&set, 0x5000_0123, 0x1000, &[0, 0]), unsure);
-        // Darwin's threads begin with a call that has nowhere to return to: `push rbp; mov rbp, rsp`.
-        let text = Section {
-            svma: 0x100,
-            bytes: vec![0x55, 0x48, 0x89, 0xe5, 0x90].into(),
-        };
-        let mach_o = || bare().with_arch(Arch::X86_64).with_text(text.clone());
-        let begins = Images::new(vec![mach_o().with_function_starts(&[0x80, 0x02, 0])]);
+        // Darwin's threads begin with a call that has nowhere to return to.
+        let code = x86_64("push %rbp; mov %rsp,%rbp; nop");
+        let begins = image(Arch::X86_64, 0x5000_0000, 0x100, code);
+        let begins = Images::new(vec![begins.with_function_starts(&[0x80, 0x02, 0])]);
         assert_eq!(end(&begins, 0x5000_0100, 0, &[0]), (1, Some(WalkEnd::Root)));
         assert_eq!(end(&begins, 0x5000_0100, 8, &[0]), unsure);
     }

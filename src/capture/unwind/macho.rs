@@ -3,7 +3,7 @@
 use super::{Unwinder, Walk};
 use crate::capture::cfi;
 use crate::capture::compact::Compact;
-use crate::capture::flow::{self, Code, EntryConfidence, RuleConfidence};
+use crate::capture::flow::{self, Code, RuleConfidence};
 use crate::capture::loaded_image::LoadedImage;
 use crate::capture::memory::Memory;
 use crate::capture::registers::Arch;
@@ -43,14 +43,13 @@ impl<M: Memory> Walk<'_, M> {
         if body.is_none() && self.arch == Arch::Arm64 {
             code = image.whole_function(code);
         }
-        let (mut rule, mut followed) = self.rule_by_code(image, code, row, body);
+        let (mut rule, followed) = self.rule_by_code(image, code, row, body);
         if body.is_none() && self.arch == Arch::X86_64 {
-            (rule, followed) = self.rule_of_label(image, code, (rule, followed));
+            rule = self.rule_of_label(image, code, (rule, followed));
         }
-        let rule = match image.confidence(code.start) {
-            EntryConfidence::All => rule,
-            EntryConfidence::Followed if followed => rule,
-            EntryConfidence::Followed | EntryConfidence::Nothing => rule.guessed(),
+        let rule = match image.is_uncertain(code.start) {
+            true => rule.guessed(),
+            false => rule,
         };
         (rule, RuleSource::Instructions)
     }
@@ -58,16 +57,11 @@ impl<M: Memory> Walk<'_, M> {
     /// x86_64: the same, where no table knows the code. Assembly has labels within its functions, some of which
     /// are listed as functions: a way from the beginning of one before leads there, and not from the label, or
     /// from there more is taken down than was put up.
-    fn rule_of_label(
-        &mut self,
-        image: &LoadedImage,
-        code: Code<'_>,
-        own: (Rule, bool),
-    ) -> (Rule, bool) {
+    fn rule_of_label(&mut self, image: &LoadedImage, code: Code<'_>, own: (Rule, bool)) -> Rule {
         /// Most labels that are tried.
         const LABELS: usize = 4;
         if own.1 && !self.unwinder.follower.takes_down_more(code) {
-            return own;
+            return own.0;
         }
         let mut whole = code;
         for _ in 0..LABELS {
@@ -82,10 +76,10 @@ impl<M: Memory> Walk<'_, M> {
             whole = both;
             let (rule, followed) = self.rule_by_code(image, whole, None, None);
             if followed {
-                return (rule, true);
+                return rule;
             }
         }
-        (own.0.guessed(), false)
+        own.0.guessed()
     }
 
     /// The rule that an entry of `__unwind_info` has for an address (svma).
@@ -191,8 +185,8 @@ fn is_by_fp(rule: Rule) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::capture::section::Section;
-    use crate::capture::{Arch, Images, LoadedImage, Registers, StackCopy, Unwinder};
+    use crate::capture::tests::{bytes_of, image, x86_64};
+    use crate::capture::{Arch, Images, Registers, StackCopy, Unwinder};
     use crate::report::model::Found;
 
     const BASE: u64 = 0x5000_0000;
@@ -201,19 +195,9 @@ mod tests {
     /// Returns the second frame of a walk in an image whose code no table covers: at `pc`, with that stack pointer; the
     /// return address is at 0x1018.
     fn second(code: &[u8], starts: &[u8], pc: u64, sp: u64) -> Option<(u64, Found)> {
-        let text = Section {
-            svma: 0x100,
-            bytes: code.to_vec().into(),
-        };
-        let image = LoadedImage::new("labels", BASE, 0, 0x1000)
-            .with_arch(Arch::X86_64)
-            .with_text(text)
-            .with_function_starts(starts);
+        let image = image(Arch::X86_64, BASE, 0x100, code.to_vec()).with_function_starts(starts);
         let images = Images::new(vec![image]);
-        let stack: Vec<u8> = [7, 7, 7, CALLER, 7, 7, 7]
-            .iter()
-            .flat_map(|word: &u64| word.to_le_bytes())
-            .collect();
+        let stack = bytes_of(&[7, 7, 7, CALLER, 7, 7, 7]);
         let mut unwinder = Unwinder::new();
         let registers = Registers::x86_64(BASE + pc, sp, 8);
         let mut walk = unwinder.walk(&registers, &images, StackCopy::new(0x1000, &stack));
@@ -222,12 +206,11 @@ mod tests {
 
     #[test]
     fn a_label_of_assembly_that_is_listed_as_a_function_has_the_frame_that_jumps_to_it() {
-        // 0x100: sub $0x18,%rsp; 0x104: test %eax,%eax; je 0x10c; js 0x114; jmp 0x104;
-        // 0x10c: nop; add $0x18,%rsp; ret; xchg %ax,%ax; 0x114: nop; add $0x18,%rsp; ret
-        let code = [
-            0x48, 0x83, 0xec, 0x18, 0x85, 0xc0, 0x74, 0x04, 0x78, 0x0a, 0xeb, 0xf8, 0x90, 0x48,
-            0x83, 0xc4, 0x18, 0xc3, 0x66, 0x90, 0x90, 0x48, 0x83, 0xc4, 0x18, 0xc3,
-        ];
+        // From 0x100, with labels at 0x104, 0x10c and 0x114.
+        let code = x86_64(
+            "sub $0x18,%rsp; 1: test %eax,%eax; je 2f; js 3f; jmp 1b; 2: nop; add $0x18,%rsp; ret; xchg %ax,%ax; \
+             3: nop; add $0x18,%rsp; ret",
+        );
         let caller = Some((CALLER, Found::UnwindInfo));
         let places = [
             (0x100, 0x1018),

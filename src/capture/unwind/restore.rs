@@ -9,8 +9,7 @@
 //! Source: `struct _Unwind_Context`, `uw_init_context` and `uw_install_context` of GCC's
 //! libgcc/unwind-dw2.c.
 
-use super::calls::is_behind_call;
-use super::scan::first_call;
+use super::scan::{first_call, is_behind_call};
 use crate::capture::images::Images;
 use crate::capture::loaded_image::LoadedImage;
 use crate::capture::memory::Memory;
@@ -41,7 +40,7 @@ pub(super) enum ReturnSlot {
     Unknown,
 }
 
-/// Classifies the return address slot of an x86_64 frame, whose value is `stored`. Signal-safe.
+/// Classifies the return address slot of an x86_64 frame, whose value is `stored`.
 pub(super) fn slot<M: Memory>(
     (images, image): (&Images, &LoadedImage),
     frame: &RestoringFrame,
@@ -103,7 +102,7 @@ pub(super) fn slot<M: Memory>(
 mod tests {
     use super::*;
     use crate::capture::memory::StackCopy;
-    use crate::capture::section::Section;
+    use crate::capture::tests::{bytes_of, image};
     use crate::capture::unwind::scan::BUDGET;
 
     const SP: u64 = 0x7000;
@@ -123,13 +122,7 @@ mod tests {
         bytes[2..8].copy_from_slice(&[0, 0, 0, 0, 0x5d, 0xc3]);
         bytes[0xfb] = 0xe8;
         bytes[0x2fb] = 0xe8;
-        let image = LoadedImage::new("unwinder", 0x40_0000, 0, 0x1000)
-            .with_arch(Arch::X86_64)
-            .with_text(Section {
-                svma: 0,
-                bytes: bytes.into(),
-            });
-        Images::new(vec![image])
+        Images::new(vec![image(Arch::X86_64, 0x40_0000, 0, bytes)])
     }
 
     /// A context among 64 words: which word it begins at, its CFA, where it goes on.
@@ -142,7 +135,7 @@ mod tests {
             words[first + 18] = cfa;
             words[first + 19] = goes_on;
         }
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let bytes = bytes_of(&words);
         let frame = RestoringFrame {
             sp: SP,
             cfa: CFA,

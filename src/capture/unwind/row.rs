@@ -1,8 +1,8 @@
 //! Leaving a frame by all of its row, every preserved register among it.
 
 use super::restore::{self, RestoringFrame, ReturnSlot};
-use super::scan::cfa_at;
-use super::{Walk, WalkState, Way};
+use super::scan::{StopPlace, cfa_at};
+use super::{Unwinder, Walk, WalkState, Way};
 use crate::capture::cfi::{self, Fault, RowOutcome};
 use crate::capture::memory::Memory;
 use crate::capture::registers::Arch;
@@ -29,7 +29,9 @@ impl<M: Memory> Walk<'_, M> {
             .ok_or(Fault::Bad)?;
         let cfi = image.cfi.as_ref().ok_or(Fault::Bad)?;
         let svma = image.svma(address);
-        let context = &mut self.unwinder.context;
+        let Unwinder {
+            context, follower, ..
+        } = &mut *self.unwinder;
         // Only a function that is entered by a call can be read from its beginning.
         let begin = cfi.find(svma, context).ok_or(Fault::Bad)?.start;
         let whole = arch == Arch::X86_64 && cfi.is_entry(begin, context);
@@ -45,8 +47,15 @@ impl<M: Memory> Walk<'_, M> {
         let start = image.avma(row.start);
         let images = self.images;
         let called = self.state.called.map(|(cfa, _)| cfa);
-        let by_instructions = |memory: &mut M, budget: &mut u32| match arch {
-            Arch::X86_64 if whole => cfa_at(images, image, (start, pc, sp), called, memory, budget),
+        let place = StopPlace {
+            images,
+            image,
+            pc,
+            behind_call: !self.state.exact,
+            sp,
+        };
+        let mut by_instructions = |memory: &mut M, budget: &mut u32| match arch {
+            Arch::X86_64 if whole => cfa_at(place, start, called, follower, memory, budget),
             _ => None,
         };
         let mut registers = self.state.all();

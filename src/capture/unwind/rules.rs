@@ -1,9 +1,19 @@
-//! The rule that holds where a walk stands: from the cache, or found anew.
+//! The rule that holds where a walk stands: from the cache, or found anew. In ELF images, that of call frame information.
+//!
+//! Some entries say the same of all of their code, whatever it does to the stack pointer: runtimes with a stack of their
+//! own (LuaJIT, GHC) enter it by assembly whose one row holds behind its prologue. On the way in and out it leads
+//! anywhere, at times behind a call in known code.
 
 use super::{Unwinder, Walk};
+use crate::capture::flow::{self, Code};
 use crate::capture::loaded_image::LoadedImage;
 use crate::capture::memory::Memory;
-use crate::capture::rule::{KnownRule, Rule, RuleSource};
+use crate::capture::registers::Arch;
+use crate::capture::rule::{Base, KnownRule, Rule, RuleSource};
+use crate::report::model::WalkEnd;
+
+/// Most bytes of the code ahead that are examined.
+const AHEAD: usize = 96;
 
 impl<M: Memory> Walk<'_, M> {
     /// The rule and the image of where the state stands.
@@ -59,5 +69,95 @@ impl<M: Memory> Walk<'_, M> {
             Some(entry) if cfi.find(entry, context).is_none() => (Rule::Root, RuleSource::Root),
             _ => nothing,
         }
+    }
+
+    /// Returns true if the rule at the instruction where the walk begins is of such an entry (x86_64). At calls it may hold
+    /// nevertheless.
+    pub(super) fn is_constant_over_moves(&mut self, image: &LoadedImage, rule: Rule) -> bool {
+        let by_sp = matches!(rule, Rule::Frame(frame) if frame.base == Base::Sp);
+        if !by_sp || !self.state.exact || self.arch != Arch::X86_64 {
+            return false;
+        }
+        let arch = self.arch;
+        let code = |start: u64, length: usize| {
+            let bytes = image.instructions(image.avma(start), length)?;
+            Some(Code::of(arch, start, bytes))
+        };
+        let svma = image.svma(self.state.pc);
+        let one_row = image.cfi.as_ref().and_then(|cfi| cfi.of_one_row(svma));
+        if let Some(part) = one_row {
+            let length = usize::try_from(part.end - part.start).unwrap_or(0);
+            return code(part.start, length).is_some_and(flow::moves);
+        }
+        let Some(code) = code(svma, AHEAD) else {
+            return false;
+        };
+        !flow::moves_with(code, rule, &mut |svma| {
+            let found = self.rule_of_elf(image, svma).0;
+            Some(found).filter(|found| *found != Rule::Nothing)
+        })
+    }
+
+    /// Leaves such an instruction by what the code ahead does, where that leads behind a call in known code;
+    /// whether it does. A guess at an instruction of Mach-O comes from the code itself.
+    pub(super) fn is_left_by_code(&mut self, image: Option<u32>) -> Result<bool, WalkEnd> {
+        let image = image.and_then(|index| self.images.get(index));
+        let of_rows = image.is_some_and(|image| !image.is_mach_o());
+        Ok(of_rows && self.state.exact && self.leave_by_code()?)
+    }
+}
+
+#[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
+mod tests {
+    use crate::capture::tests::bytes_of;
+    use crate::capture::{ImageTable, Registers, StackCopy, Unwinder};
+    use crate::report::model::Found;
+
+    // One row for all of it, as runtimes that enter their own stack have: it holds at `body` alone.
+    std::arch::global_asm!(
+        ".text",
+        ".cfi_startproc",
+        ".cfi_def_cfa rsp, 32",
+        "wedjat_test_constant: push rbx",
+        "sub rsp, 16",
+        "wedjat_test_constant_body: nop",
+        "add rsp, 16",
+        "pop rbx",
+        "wedjat_test_constant_returns: ret",
+        ".cfi_endproc",
+        ".cfi_startproc",
+        "call wedjat_test_constant",
+        "wedjat_test_constant_called: call wedjat_test_constant",
+        "wedjat_test_constant_other: ret",
+        ".cfi_endproc",
+    );
+    unsafe extern "C" {
+        fn wedjat_test_constant();
+        fn wedjat_test_constant_body();
+        fn wedjat_test_constant_returns();
+        fn wedjat_test_constant_called();
+        fn wedjat_test_constant_other();
+    }
+
+    #[test]
+    fn an_entry_that_is_the_same_before_and_behind_a_push_is_not_certain() {
+        ImageTable::refresh();
+        let images = ImageTable::enter();
+        let called = wedjat_test_constant_called as *const () as u64;
+        let other = wedjat_test_constant_other as *const () as u64;
+        let at = |pc: unsafe extern "C" fn(), words: &[u64]| {
+            let stack = bytes_of(words);
+            let registers = Registers::x86_64(pc as *const () as u64, 0x1000, 0);
+            let mut unwinder = Unwinder::new();
+            let mut walk = unwinder.walk(&registers, images.set(), StackCopy::new(0x1000, &stack));
+            walk.nth(1).map(|frame| (frame.pc, frame.found))
+        };
+        let guess = Some((called, Found::LinkRegister));
+        // The row leads to a return address too, that of a frame further out.
+        let words = [called, 1, 2, other, 0, 0, 0, other];
+        assert_eq!(at(wedjat_test_constant, &words), guess);
+        assert_eq!(at(wedjat_test_constant_returns, &words), guess);
+        let words = [1, 2, 3, called, 4, 5, other];
+        assert_eq!(at(wedjat_test_constant_body, &words), guess);
     }
 }

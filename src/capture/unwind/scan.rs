@@ -1,22 +1,18 @@
-//! The stack layout of a function as its instructions show it, where unwind information does not.
+//! The stack layout of an x86_64 function as its instructions show it, where unwind information does not.
 //!
-//! It answers three questions, all about x86_64: the depth of a function in its frame, by its instructions since its
-//! beginning; the place of its return address, by its instructions until it returns; and its beginning, by the call
-//! that leads there.
+//! It answers four questions: is an address behind a call, as return addresses are; the depth of a function in its frame, by
+//! its instructions since its beginning; the place of its return address, by its instructions until it returns; and its
+//! beginning, by the call that leads there.
 
-use super::effect::{Effect, decode};
+use crate::capture::flow::{Code, Depth, Follower, Machine};
 use crate::capture::images::Images;
+use crate::capture::instructions::{Instruction, LONGEST, Successor, lift};
 use crate::capture::loaded_image::LoadedImage;
 use crate::capture::memory::Memory;
-use crate::capture::registers::Arch;
+use crate::capture::registers::{Arch, Registers};
 
-use super::calls::{called_before, is_behind_call};
-
-/// The longest instruction, bytes.
-const LONGEST: usize = 15;
-
-/// Most instructions that are examined: from a function's beginning, and until its return.
-const BEFORE: usize = 8192;
+/// Most bytes that are examined from a function's beginning, and instructions until its return.
+const BEFORE: u64 = 1 << 15;
 const BEHIND: usize = 512;
 
 /// Most beginnings of a function that are tried.
@@ -25,47 +21,78 @@ const BEGINNINGS: u64 = 64;
 /// Most instructions that one walk may examine, so that no stack can make it long.
 pub(super) const BUDGET: u32 = 1 << 18;
 
-/// A branch target further on, and the depth there.
+/// A function that stands at `pc` (avma), which a call returns to if it is `behind_call`.
 #[derive(Clone, Copy)]
-struct Arrival {
-    at: u64,
-    depth: Depth,
+pub(super) struct StopPlace<'i> {
+    pub(super) images: &'i Images,
+    pub(super) image: &'i LoadedImage,
+    pub(super) pc: u64,
+    pub(super) behind_call: bool,
+    pub(super) sp: u64,
 }
 
-/// Distances of sp and fp below the CFA, and of the slot of the caller's frame pointer, as far as they are known.
-#[derive(Clone, Copy)]
-struct Depth {
-    sp: Option<i64>,
-    fp: Option<i64>,
-    saved_fp: Option<i64>,
+/// Returns true if an address is in known code and, if its instructions are known, behind a call.
+pub(super) fn is_behind_call(images: &Images, arch: Arch, address: u64) -> bool {
+    let before = address.wrapping_sub(1);
+    let Some(image) = images.find(before).and_then(|index| images.get(index)) else {
+        return false;
+    };
+    image.is_code(before)
+        && (image.instructions(before, 1).is_none() || call_before(image, arch, address).is_some())
 }
 
-/// The CFA of a function that was entered by a call to `start` and stands at `pc`, from its stack
-/// pointer; checked by what then is its return address, where it is not `known`. Signal-safe.
+/// Returns the callee of the call that ends at an address, as far as it is known; `None` without a call.
+fn call_before(image: &LoadedImage, arch: Arch, address: u64) -> Option<Option<u64>> {
+    // Direct calls first.
+    let lengths: &[u8] = match arch {
+        Arch::X86_64 => &[5, 2, 3, 4, 6, 7, 8],
+        Arch::Arm64 => &[4],
+    };
+    lengths.iter().find_map(|length| {
+        let at = address.checked_sub(u64::from(*length))?;
+        let i = lift(arch, image.instructions(at, usize::from(*length))?, at)?;
+        match i.next {
+            Successor::Call(to) if i.length == u64::from(*length) => Some(to),
+            _ => None,
+        }
+    })
+}
+
+/// Returns the target of the direct x86_64 call that ends at an address.
+fn called_before(images: &Images, address: u64) -> Option<u64> {
+    let call = address.checked_sub(5)?;
+    let image = images.get(images.find(call)?)?;
+    image
+        .is_code(call)
+        .then(|| call_before(image, Arch::X86_64, address))??
+}
+
+/// The CFA of a function that was entered by a call to `start`, from its stack pointer; checked by what then is its
+/// return address, where it is not `known`.
 pub(super) fn cfa_at<M: Memory>(
-    images: &Images,
-    image: &LoadedImage,
-    (start, pc, sp): (u64, u64, u64),
+    place: StopPlace<'_>,
+    start: u64,
     known: Option<u64>,
+    follower: &mut Follower,
     memory: &mut M,
     budget: &mut u32,
 ) -> Option<u64> {
-    let cfa = sp.checked_add_signed(depth_at(image, start, pc, budget)?.sp?)?;
+    let depth = depth_at(place, start, follower, budget)?;
+    let cfa = place.sp.checked_add_signed(depth.sp.into())?;
     if known == Some(cfa) {
         return Some(cfa);
     }
     let return_address = memory.read(cfa.checked_sub(8)?).ok()?;
-    is_behind_call(images, Arch::X86_64, return_address).then_some(cfa)
+    is_behind_call(place.images, Arch::X86_64, return_address).then_some(cfa)
 }
 
 /// The CFA of a function of which neither the beginning nor a return is known, as `abort` of a C library that was built
 /// without unwind information. It is that of the beginning before `pc` to which the call leads that is then returned
 /// to; or, where calls to it are indirect, the one that all beginnings agree on. With it the return address, and the
-/// caller's frame pointer where that was saved. Signal-safe.
+/// caller's frame pointer where that was saved.
 pub(super) fn cfa_by_call<M: Memory>(
-    images: &Images,
-    image: &LoadedImage,
-    (pc, sp): (u64, u64),
+    place: StopPlace<'_>,
+    follower: &mut Follower,
     memory: &mut M,
     budget: &mut u32,
 ) -> Option<(u64, u64, Option<u64>)> {
@@ -73,25 +100,23 @@ pub(super) fn cfa_by_call<M: Memory>(
     let mut is_one = true;
     for back in 0..BEGINNINGS {
         // Compilers align functions; others are not found.
-        let Some(start) = (pc & !15).checked_sub(16 * back) else {
+        let Some(start) = (place.pc & !15).checked_sub(16 * back) else {
             break;
         };
-        let Some(depth) = depth_at(image, start, pc, budget) else {
+        let Some(depth) = depth_at(place, start, follower, budget) else {
             continue;
         };
-        let Some(cfa) = depth.sp.and_then(|depth| sp.checked_add_signed(depth)) else {
-            continue;
-        };
+        let cfa = place.sp.wrapping_add_signed(depth.sp.into());
         let Ok(return_address) = memory.read(cfa.wrapping_sub(8)) else {
             continue;
         };
         let fp = match depth.saved_fp {
-            Some(depth) => memory.read(cfa.wrapping_sub_signed(depth)).ok(),
+            Some(saved) => memory.read(cfa.wrapping_add_signed(saved.into())).ok(),
             None => None,
         };
-        match called_before(images, return_address) {
+        match called_before(place.images, return_address) {
             Some(called) if called == start => return Some((cfa, return_address, fp)),
-            None if is_behind_call(images, Arch::X86_64, return_address) => {
+            None if is_behind_call(place.images, Arch::X86_64, return_address) => {
                 is_one &= indirect.is_none_or(|(known, ..)| known == cfa);
                 let fp = fp.filter(|_| indirect.is_none_or(|(.., known)| known == fp));
                 indirect = Some((cfa, return_address, fp));
@@ -102,96 +127,38 @@ pub(super) fn cfa_by_call<M: Memory>(
     indirect.filter(|_| is_one)
 }
 
-/// Reads a function from its beginning, in the order in which it lies in memory; behind a jump it
-/// goes on with what a branch from before brings there, or else with what held at the first call.
-fn depth_at(image: &LoadedImage, start: u64, pc: u64, budget: &mut u32) -> Option<Depth> {
-    let entered = Depth {
-        sp: Some(8),
-        fp: None,
-        saved_fp: None,
-    };
-    let mut arrivals = [Arrival {
-        at: 0,
-        depth: entered,
-    }; 32];
-    let mut next_arrival = 0;
-    let mut body = None;
-    let mut deepest = entered;
-    let mut now = Some(entered);
-    let mut at = start;
-    for _ in 0..BEFORE {
-        let depth = now.unwrap_or_else(|| {
-            let arrival = arrivals.iter().find(|arrival| arrival.at == at);
-            arrival.map_or(body.unwrap_or(deepest), |arrival| arrival.depth)
-        });
-        if at >= pc {
-            return (at == pc).then_some(depth);
-        }
-        *budget = budget.checked_sub(1)?;
-        let (length, effect) = decode(image.instructions(at, LONGEST)?)?;
-        at = at.checked_add(length as u64)?;
-        if let Effect::Branch(by) | Effect::Jump(Some(by)) = effect
-            && by > 0
-            && let Some(slot) = arrivals.get_mut(next_arrival % 32)
-        {
-            *slot = Arrival {
-                at: at.checked_add_signed(by)?,
-                depth,
-            };
-            next_arrival = next_arrival.wrapping_add(1);
-        }
-        if effect == Effect::Call && body.is_none() {
-            body = Some(depth);
-        }
-        now = depth.behind(effect);
-        if let Some(depth) = now
-            && depth.sp > deepest.sp
-        {
-            deepest = depth;
-        }
-    }
-    None
+fn depth_at(
+    place: StopPlace<'_>,
+    start: u64,
+    follower: &mut Follower,
+    budget: &mut u32,
+) -> Option<Depth> {
+    let length = place
+        .pc
+        .checked_sub(start)
+        .filter(|length| *length < BEFORE)?;
+    let bytes = place.image.instructions(start, length as usize + LONGEST)?;
+    *budget = budget.checked_sub(1 + length as u32 / 2)?;
+    let code = Code::of(Arch::X86_64, start, bytes);
+    follower.depth(code, place.pc, place.behind_call)
 }
 
-impl Depth {
-    /// `None` where what follows is not run next.
-    fn behind(self, effect: Effect) -> Option<Depth> {
-        let Depth {
-            sp,
-            fp,
-            mut saved_fp,
-        } = self;
-        let less = |depth: Option<i64>, by: i64| depth?.checked_sub(by);
-        let (sp, fp) = match effect {
-            Effect::None | Effect::Call | Effect::Branch(_) => (sp, fp),
-            Effect::Push { frame } => {
-                saved_fp = saved_fp.or_else(|| less(sp, -8).filter(|_| frame));
-                (less(sp, -8), fp)
-            }
-            Effect::Pop { frame } => (less(sp, 8), fp.filter(|_| !frame)),
-            Effect::Move(by) => (less(sp, by), fp),
-            Effect::FrameFromStack(by) => (sp, less(sp, by)),
-            Effect::StackFromFrame(by) => (less(fp, by), fp),
-            Effect::Leave => (less(fp, 8), None),
-            Effect::LosesStack => (None, fp),
-            Effect::LosesFrame => (sp, None),
-            Effect::Return | Effect::Jump(_) | Effect::Stop => return None,
-        };
-        Some(Depth { sp, fp, saved_fp })
-    }
+/// The instruction at an avma.
+fn instruction(image: &LoadedImage, at: u64, budget: &mut u32) -> Option<Instruction> {
+    *budget = budget.checked_sub(1)?;
+    lift(Arch::X86_64, image.instructions(at, LONGEST)?, at)
 }
 
-/// Returns the return address of the first call of a function that begins at `start`. Signal-safe.
+/// Returns the return address of the first call of a function that begins at `start`.
 pub(super) fn first_call(image: &LoadedImage, start: u64, budget: &mut u32) -> Option<u64> {
     let mut at = start;
     for _ in 0..BEHIND {
-        *budget = budget.checked_sub(1)?;
-        let (length, effect) = decode(image.instructions(at, LONGEST)?)?;
-        at = at.checked_add(length as u64)?;
-        match effect {
-            Effect::Call => return Some(at),
-            Effect::Return | Effect::Jump(_) | Effect::Stop => return None,
-            _ => {}
+        let i = instruction(image, at, budget)?;
+        at = at.checked_add(i.length)?;
+        match i.next {
+            Successor::Call(_) => return Some(at),
+            Successor::Behind | Successor::Branch { .. } => {}
+            _ => return None,
         }
     }
     None
@@ -201,61 +168,47 @@ pub(super) fn first_call(image: &LoadedImage, start: u64, budget: &mut u32) -> O
 pub(super) struct Return {
     /// Address of its return address slot.
     pub(super) slot: u64,
-    /// The caller's frame pointer.
-    pub(super) fp: Option<u64>,
-    /// True if it has other registers to restore.
-    pub(super) pops: bool,
+    /// The registers there, and the bits of those that are known.
+    pub(super) registers: Registers,
+    pub(super) known: u64,
 }
 
-/// Follows code from `pc` to its return, taking no branch and stepping over calls. Signal-safe.
+/// Follows code from where these registers stand to its return, taking no branch and stepping over calls.
 pub(super) fn to_return<M: Memory>(
     images: &Images,
-    (pc, mut sp, fp): (u64, u64, u64),
+    (registers, known): (&Registers, u64),
     memory: &mut M,
     budget: &mut u32,
 ) -> Option<Return> {
-    let image = images.get(images.find(pc)?)?;
-    let mut fp = Some(fp);
-    let mut pushed = None;
-    let mut pops = false;
-    let mut at = pc;
+    let mut at = registers.pc();
+    let image = images.get(images.find(at)?)?;
+    let mut machine = Machine::new(registers, known, memory);
     for _ in 0..BEHIND {
-        *budget = budget.checked_sub(1)?;
-        let (length, effect) = decode(image.instructions(at, LONGEST)?)?;
-        at = at.checked_add(length as u64)?;
-        let mut pop = |from: u64| match pushed {
-            Some((slot, value)) if slot == from => value,
-            _ => memory.read(from).ok(),
-        };
-        match effect {
-            Effect::None | Effect::Call | Effect::Branch(_) => {}
-            Effect::Push { frame } => {
-                sp = sp.checked_sub(8)?;
-                if frame {
-                    pushed = Some((sp, fp));
-                }
+        let i = instruction(image, at, budget)?;
+        let behind = at.checked_add(i.length)?;
+        at = match i.next {
+            Successor::Behind | Successor::Branch { .. } => {
+                // It is a guess: what it may have written elsewhere does not end it.
+                let _ = machine.run(&i);
+                behind
             }
-            Effect::Pop { frame } => {
-                if frame {
-                    fp = pop(sp);
-                }
-                pops |= !frame;
-                sp = sp.checked_add(8)?;
+            Successor::Call(_) => {
+                machine.pass_call();
+                behind
             }
-            Effect::Move(by) => sp = sp.checked_add_signed(by)?,
-            Effect::FrameFromStack(by) => fp = sp.checked_add_signed(by),
-            Effect::StackFromFrame(by) => sp = fp?.checked_add_signed(by)?,
-            Effect::Leave => {
-                let frame = fp?;
-                fp = pop(frame);
-                sp = frame.checked_add(8)?;
-            }
-            Effect::LosesFrame => fp = None,
-            Effect::Jump(Some(by)) => at = at.checked_add_signed(by)?,
+            Successor::Jump(to) => to,
             // A jump to another function, which returns to this one's caller in its stead.
-            Effect::Return | Effect::Jump(None) => return Some(Return { slot: sp, fp, pops }),
-            Effect::Stop | Effect::LosesStack => return None,
-        }
+            Successor::Return | Successor::ByPc => {
+                let (registers, known) = machine.result();
+                let slot = machine.get(Arch::X86_64.sp())?;
+                return Some(Return {
+                    slot,
+                    registers,
+                    known,
+                });
+            }
+            Successor::Stop => return None,
+        };
     }
     None
 }
@@ -264,7 +217,7 @@ pub(super) fn to_return<M: Memory>(
 mod tests {
     use super::*;
     use crate::capture::memory::StackCopy;
-    use crate::capture::section::Section;
+    use crate::capture::tests::{bytes_of, image, x86_64};
 
     const BASE: u64 = 0x40_0000;
     const STACK: u64 = 0x7000;
@@ -275,41 +228,34 @@ mod tests {
         text[0x73..0x75].copy_from_slice(&[0xff, 0xd0]);
         text[0x80..0x85].copy_from_slice(&[0xe8, 0x7b, 0, 0, 0]);
         text.extend_from_slice(code);
-        let image = LoadedImage::new("app", BASE, 0, 0x1000)
-            .with_arch(Arch::X86_64)
-            .with_text(Section {
-                svma: 0,
-                bytes: text.into(),
-            });
-        Images::new(vec![image])
+        Images::new(vec![image(Arch::X86_64, BASE, 0, text)])
     }
 
-    fn stack(words: &[u64]) -> Vec<u8> {
-        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    fn place(images: &Images, pc: u64, sp: u64) -> StopPlace<'_> {
+        StopPlace {
+            images,
+            image: images.get(0).unwrap(),
+            pc,
+            behind_call: false,
+            sp,
+        }
     }
 
     const RETURN: u64 = BASE + 0x85;
 
-    /// cmpb; jne; push rbp; mov rsp, rbp; sub 16; call; add 16; pop rbp; ret.
-    const FRAME: &[u8] = &[
-        0x80, 0x3d, 0, 0, 0, 0, 0, // 0x100
-        0x75, 0x16, // 0x107
-        0x55, // 0x109
-        0x48, 0x89, 0xe5, // 0x10a
-        0x48, 0x83, 0xec, 0x10, // 0x10d
-        0xe8, 0, 0, 0, 0, // 0x111
-        0x48, 0x83, 0xc4, 0x10, // 0x116
-        0x5d, // 0x11a
-        0xc3, // 0x11b
-    ];
+    /// At 0x100, 0x107, 0x109, 0x10a, 0x10d, 0x111, 0x116, 0x11a and 0x11b.
+    fn frame() -> Vec<u8> {
+        x86_64(
+            "cmpb $0,0(%rip); jne .+24; push %rbp; mov %rsp,%rbp; sub $16,%rsp; call .+5; add $16,%rsp; pop %rbp; ret",
+        )
+    }
 
     #[test]
     fn each_instruction_of_a_frame_knows_its_caller_both_ways() {
-        let images = images(FRAME);
-        let image = images.get(0).unwrap();
+        let images = images(&frame());
         let caller_fp = 0x7777;
         // From the return address down: it, the pushed frame pointer, two words.
-        let bytes = stack(&[1, 2, caller_fp, RETURN, 9]);
+        let bytes = bytes_of(&[1, 2, caller_fp, RETURN, 9]);
         let cfa = STACK + 32;
         let top = cfa - 8;
         let mut memory = StackCopy::new(STACK, &bytes);
@@ -324,70 +270,83 @@ mod tests {
             (0x11a, top - 8, top - 8),
             (0x11b, top, caller_fp),
         ];
+        let mut follower = Follower::new();
         for (pc, sp, fp) in places {
-            let pc = BASE + pc;
-            let found = to_return(&images, (pc, sp, fp), &mut memory, &mut { BUDGET }).unwrap();
-            assert_eq!((found.slot, found.fp), (top, Some(caller_fp)), "{pc:#x}");
-            assert!(!found.pops);
-            let place = (BASE + 0x100, pc, sp);
+            let place = place(&images, BASE + pc, sp);
+            let registers = Registers::x86_64(place.pc, sp, fp);
+            let found = to_return(&images, (&registers, !0), &mut memory, &mut { BUDGET }).unwrap();
             assert_eq!(
-                cfa_at(&images, image, place, None, &mut memory, &mut { BUDGET }),
-                Some(cfa),
+                (found.slot, found.registers.fp()),
+                (top, caller_fp),
                 "{pc:#x}"
             );
+            assert_eq!(found.known >> Arch::X86_64.fp() & 1, 1, "{pc:#x}");
+            let budget = &mut { BUDGET };
+            let found = cfa_at(
+                place,
+                BASE + 0x100,
+                None,
+                &mut follower,
+                &mut memory,
+                budget,
+            );
+            assert_eq!(found, Some(cfa), "{pc:#x}");
         }
     }
 
     #[test]
     fn what_cannot_be_followed_is_not_guessed() {
-        let bytes = stack(&[RETURN; 8]);
+        let bytes = bytes_of(&[RETURN; 8]);
         let mut memory = StackCopy::new(STACK, &bytes);
-        let hopeless: [&[u8]; 5] = [
-            &[0x48, 0x83, 0xe4, 0xf0, 0xc3], // and -16, rsp; ret
-            &[0x0f, 0x0b],                   // ud2
-            &[0xeb, 0xfe],                   // jumps to itself
-            &[0x06],                         // no instruction
-            &[],
+        let hopeless = [
+            x86_64("movslq (%rdi),%rsp; ret"),
+            x86_64("ud2"),
+            x86_64("jmp ."),
+            // No instruction.
+            vec![0x06],
+            vec![],
         ];
         for code in hopeless {
-            let images = images(code);
-            let found = to_return(&images, (BASE + 0x100, STACK, 0), &mut memory, &mut {
-                BUDGET
-            });
+            let images = images(&code);
+            let registers = Registers::x86_64(BASE + 0x100, STACK, 0);
+            let found = to_return(&images, (&registers, !0), &mut memory, &mut { BUDGET });
             assert!(found.is_none(), "{code:x?}");
-            let image = images.get(0).unwrap();
-            let place = (BASE + 0x100, BASE + 0x104, STACK);
-            assert_eq!(
-                cfa_at(&images, image, place, None, &mut memory, &mut { BUDGET }),
+            let place = place(&images, BASE + 0x104, STACK);
+            let (mut follower, budget) = (Follower::new(), &mut { BUDGET });
+            let found = cfa_at(
+                place,
+                BASE + 0x100,
                 None,
-                "{code:x?}"
+                &mut follower,
+                &mut memory,
+                budget,
             );
+            assert_eq!(found, None, "{code:x?}");
         }
     }
 
-    /// As musl's `abort`: sub 0x48, rsp; xor eax, eax; call; hlt.
+    /// As musl's `abort`.
     #[test]
     fn a_function_that_never_returns_is_left_by_the_call_that_leads_to_it() {
-        let code = [0x48, 0x83, 0xec, 0x48, 0x31, 0xc0, 0xe8, 0, 0, 0, 0, 0xf4];
-        let images = images(&code);
-        let image = images.get(0).unwrap();
-        let bytes = stack(&[0, RETURN, 0, RETURN + 1, 0, 0, 0, 0, 0, RETURN, 0]);
+        let images = images(&x86_64("sub $0x48,%rsp; xor %eax,%eax; call .+5; hlt"));
+        let mut follower = Follower::new();
+        let mut found = |pc: u64, sp: u64, memory: &mut StackCopy<'_>| {
+            let place = place(&images, BASE + pc, sp);
+            cfa_by_call(place, &mut follower, memory, &mut { BUDGET })
+        };
+        let bytes = bytes_of(&[0, RETURN, 0, RETURN + 1, 0, 0, 0, 0, 0, RETURN, 0]);
         let mut memory = StackCopy::new(STACK, &bytes);
         let cfa = STACK + 0x50;
         for (pc, sp) in [(0x100, cfa - 8), (0x104, STACK), (0x10b, STACK)] {
-            let place = (BASE + pc, sp);
-            let found = cfa_by_call(&images, image, place, &mut memory, &mut { BUDGET });
-            assert_eq!(found, Some((cfa, RETURN, None)), "{pc:#x}");
+            let wanted = Some((cfa, RETURN, None));
+            assert_eq!(found(pc, sp, &mut memory), wanted, "{pc:#x}");
         }
         // Indirect calls, which may lead there: call rax.
-        let bytes = stack(&[0, RETURN + 1, 0, 0, 0, 0, 0, 0, 0, RETURN - 0x10, 0]);
+        let bytes = bytes_of(&[0, RETURN + 1, 0, 0, 0, 0, 0, 0, 0, RETURN - 0x10, 0]);
         let mut memory_of = StackCopy::new(STACK, &bytes);
-        let place = (BASE + 0x10b, STACK);
-        let found = cfa_by_call(&images, image, place, &mut memory_of, &mut { BUDGET });
-        assert_eq!(found, Some((cfa, RETURN - 0x10, None)));
+        let wanted = Some((cfa, RETURN - 0x10, None));
+        assert_eq!(found(0x10b, STACK, &mut memory_of), wanted);
         // No call leads to what begins before it; nor does one that returns elsewhere.
-        let place = (BASE + 0x10b, STACK + 8);
-        let found = cfa_by_call(&images, image, place, &mut memory, &mut { BUDGET });
-        assert_eq!(found, None);
+        assert_eq!(found(0x10b, STACK + 8, &mut memory), None);
     }
 }

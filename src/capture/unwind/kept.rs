@@ -4,7 +4,7 @@
 //! register kept in another one: `mov x5, x30; bl PIECE; mov x30, x5`. Assembly that calls helpers of its
 //! own does so too.
 
-use super::Walk;
+use super::{Walk, end_of};
 use crate::capture::memory::Memory;
 use crate::capture::rule::KnownRule;
 use crate::report::model::{Found, WalkEnd};
@@ -43,7 +43,7 @@ impl<M: Memory> Walk<'_, M> {
     pub(super) fn restore_fp(&mut self, cfa: u64, slot: Option<i16>) -> Result<(), WalkEnd> {
         if let Some(words) = slot {
             let slot = cfa.wrapping_add_signed(i64::from(words) * 8);
-            self.state.fp = self.memory.read(slot).map_err(super::end_of)?;
+            self.state.fp = self.memory.read(slot).map_err(end_of)?;
         }
         Ok(())
     }
@@ -64,40 +64,19 @@ impl<M: Memory> Walk<'_, M> {
 
 #[cfg(test)]
 mod tests {
-    use crate::capture::section::Section;
-    use crate::capture::{Arch, Images, LoadedImage, Registers, StackCopy, Unwinder};
+    use crate::capture::tests::{arm64, image};
+    use crate::capture::{Arch, Images, Registers, StackCopy, Unwinder};
     use crate::report::model::{Found, WalkEnd};
 
     #[test]
     fn a_caller_whose_return_address_is_in_a_register_is_found_from_the_piece_that_it_calls() {
         const BASE: u64 = 0x5000_0000;
-        // 0x100: stp x29, x30, [sp, #-16]!; mov x29, sp; bl 0x114; ldp x29, x30, [sp], #16; ret
-        // 0x114: mov x5, x30; bl 0x124; mov x30, x5; ret
-        // 0x124: sub sp, sp, #0x70; ret
-        let words = [
-            0xa9bf_7bfdu32,
-            0x9100_03fd,
-            0x9400_0003,
-            0xa8c1_7bfd,
-            0xd65f_03c0,
-            0xaa1e_03e5,
-            0x9400_0003,
-            0xaa05_03fe,
-            0xd65f_03c0,
-            0xd101_c3ff,
-            0xd65f_03c0,
-        ];
-        let text = Section {
-            svma: 0x100,
-            bytes: words
-                .iter()
-                .flat_map(|word| word.to_le_bytes())
-                .collect::<Vec<_>>()
-                .into(),
-        };
-        let image = LoadedImage::new("pieces", BASE, 0, 0x1000)
-            .with_arch(Arch::Arm64)
-            .with_text(text)
+        // At 0x100, 0x114 and 0x124.
+        let code = arm64(
+            "stp x29, x30, [sp, #-16]!; mov x29, sp; bl 1f; ldp x29, x30, [sp], #16; ret; \
+             1: mov x5, x30; bl 2f; mov x30, x5; ret; 2: sub sp, sp, #0x70; ret",
+        );
+        let image = image(Arch::Arm64, BASE, 0x100, code)
             .with_function_starts(&[0x80, 0x02, 0x14, 0x10, 0]);
         let images = Images::new(vec![image]);
         // The outer function's record, at the thread's root.

@@ -2,12 +2,9 @@
 
 use super::*;
 use crate::capture::memory::StackCopy;
+use crate::capture::tests::{arm64, bytes_of, x86_64};
 
 const STACK: u64 = 0x7000;
-
-fn code_of(words: &[u32]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_le_bytes()).collect()
-}
 
 /// Runs the code from one of the offsets with these registers and this stack, and returns the pc, sp and fp it jumps
 /// to.
@@ -18,13 +15,8 @@ fn lands(
     registers: &Registers,
     stack: &[u64],
 ) -> Option<(u64, u64, u64)> {
-    let code = Code {
-        arch,
-        start: 0x1000,
-        bytes,
-        around: (0, &[]),
-    };
-    let stack: Vec<u8> = stack.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let code = Code::of(arch, 0x1000, bytes);
+    let stack = bytes_of(stack);
     let mut memory = StackCopy::new(STACK, &stack);
     let known = (registers, u64::MAX);
     let (found, _) = jump_target(code, 0x1000 + offset, known, &mut memory)?;
@@ -33,17 +25,10 @@ fn lands(
 
 #[test]
 fn longjmp_on_arm64_lands_where_setjmp_was_called() {
-    // ldp x29, x30, [x0, #80]; ldr x2, [x0, #96]; ldp d8, d9, [x0, #104]; mov sp, x2;
-    // cmp w1, #0; csinc w0, w1, wzr, ne; ret
-    let code = code_of(&[
-        0xa945_781d,
-        0xf940_3002,
-        0x6d46_a408,
-        0x9100_005f,
-        0x7100_003f,
-        0x1a9f_1420,
-        0xd65f_03c0,
-    ]);
+    let code = arm64(
+        "ldp x29, x30, [x0, #80]; ldr x2, [x0, #96]; ldp d8, d9, [x0, #104]; mov sp, x2; cmp w1, #0; \
+         csinc w0, w1, wzr, ne; ret",
+    );
     let mut buffer = [0; 16];
     (buffer[10], buffer[11], buffer[12]) = (0xf00, 0x4444, STACK + 0x200);
     let mut registers = Registers::arm64(0, STACK, 0x99, 0x88);
@@ -60,14 +45,11 @@ fn longjmp_on_arm64_lands_where_setjmp_was_called() {
 
 #[test]
 fn jumpto_on_x86_64_lands_by_what_it_writes_to_the_other_stack() {
-    // mov 56(%rdi),%rax; sub $16,%rax; mov %rax,56(%rdi); mov 32(%rdi),%rbx; mov %rbx,(%rax);
-    // mov 128(%rdi),%rbx; mov %rbx,8(%rax); mov 48(%rdi),%rbp; mov 56(%rdi),%rsp; pop %rdi;
-    // pop %rcx; jmp *%rcx
-    let code = [
-        0x48, 0x8b, 0x47, 0x38, 0x48, 0x83, 0xe8, 0x10, 0x48, 0x89, 0x47, 0x38, 0x48, 0x8b, 0x5f,
-        0x20, 0x48, 0x89, 0x18, 0x48, 0x8b, 0x9f, 0x80, 0, 0, 0, 0x48, 0x89, 0x58, 0x08, 0x48,
-        0x8b, 0x6f, 0x30, 0x48, 0x8b, 0x67, 0x38, 0x5f, 0x59, 0xff, 0xe1,
-    ];
+    let code = x86_64(
+        "mov 56(%rdi),%rax; sub $16,%rax; mov %rax,56(%rdi); mov 32(%rdi),%rbx; mov %rbx,(%rax); \
+         mov 128(%rdi),%rbx; mov %rbx,8(%rax); mov 48(%rdi),%rbp; mov 56(%rdi),%rsp; pop %rdi; pop %rcx; \
+         jmp *%rcx",
+    );
     let mut buffer = [0; 32];
     (buffer[6], buffer[7], buffer[16]) = (0xf00, STACK + 0xe0, 0x4444);
     let mut registers = Registers::x86_64(0, STACK, 0x99);
@@ -91,40 +73,33 @@ fn jumpto_on_x86_64_lands_by_what_it_writes_to_the_other_stack() {
 fn what_depends_on_the_unknown_is_left_out() {
     let registers = Registers::x86_64(0, STACK, 0x99);
     let stack = [7; 8];
-    let x86_64: [&[u8]; 6] = [
-        &[0x65, 0x48, 0x8b, 0x08, 0xff, 0xe1], // mov %gs:(%rax),%rcx; jmp *%rcx
-        &[0x48, 0x8b, 0x24, 0xc8, 0xc3],       // mov (%rax,%rcx,8),%rsp; ret
-        &[0x74, 0x00, 0xc3],                   // je; ret
-        &[0xe8, 0, 0, 0, 0, 0xc3],             // call; ret
-        &[0x48, 0x8b, 0x25, 0, 0, 0, 0, 0xc3], // mov 0(%rip),%rsp; ret
-        &[0x90],
+    let unknown = [
+        x86_64("mov %gs:(%rax),%rcx; jmp *%rcx"),
+        x86_64("mov (%rax,%rcx,8),%rsp; ret"),
+        x86_64("je .+2; ret"),
+        x86_64("call .+5; ret"),
+        x86_64("mov 0(%rip),%rsp; ret"),
+        x86_64("nop"),
     ];
-    for code in x86_64 {
-        assert_eq!(
-            lands(Arch::X86_64, code, 0, &registers, &stack),
-            None,
-            "{code:x?}"
-        );
+    for code in unknown {
+        let found = lands(Arch::X86_64, &code, 0, &registers, &stack);
+        assert_eq!(found, None, "{code:x?}");
     }
     let registers = Registers::arm64(0, STACK, 0x99, 0x88);
-    let arm64: [&[u32]; 6] = [
-        &[0xd53b_d070, 0xca10_03de, 0xd65f_03c0], // mrs x16, tpidrro_el0; eor x30, x30, x16; ret
-        &[0xf861_681e, 0xd65f_03c0],              // ldr x30, [x0, x1]; ret
-        &[0x5400_0020, 0xd65f_03c0],              // b.eq; ret
-        &[0x9400_0001, 0xd65f_03c0],              // bl; ret
-        &[0x927c_ec3f, 0xd65f_03c0],              // and sp, x1, #-16; ret
-        &[0xd503_201f],
+    let unknown = [
+        arm64("mrs x16, tpidrro_el0; eor x30, x30, x16; ret"),
+        arm64("ldr x30, [x0, x1]; ret"),
+        arm64("b.eq .+4; ret"),
+        arm64("bl .+4; ret"),
+        arm64("and sp, x1, #-16; ret"),
+        arm64("nop"),
     ];
-    for words in arm64 {
-        let code = code_of(words);
-        assert_eq!(
-            lands(Arch::Arm64, &code, 0, &registers, &stack),
-            None,
-            "{words:x?}"
-        );
+    for code in unknown {
+        let found = lands(Arch::Arm64, &code, 0, &registers, &stack);
+        assert_eq!(found, None, "{code:x?}");
     }
-    // A value that is only signed stays known, without its top bits: autib lr, x1; ret.
-    let code = code_of(&[0xdac1_143e, 0xd65f_03c0]);
+    // A value that is only signed stays known, without its top bits.
+    let code = arm64("autib x30, x1; ret");
     assert_eq!(
         lands(Arch::Arm64, &code, 0, &registers, &stack),
         Some((0x88, STACK, 0x99))

@@ -1,6 +1,8 @@
-//! Leaving a signal handler: to what the signal interrupted.
+//! Leaving a frame to an instruction that is about to run: what a signal interrupted, and where code is about to jump
+//! that restores another frame's registers.
 
 use super::{Walk, end_of};
+use crate::capture::flow;
 use crate::capture::memory::Memory;
 use crate::capture::registers::{Arch, Registers};
 use crate::report::model::{Found, WalkEnd};
@@ -100,11 +102,46 @@ impl<M: Memory> Walk<'_, M> {
         if registers.sp() <= self.state.sp {
             self.count_switch()?;
         }
+        self.go_on(registers, u64::MAX);
+        Ok(())
+    }
+
+    fn go_on(&mut self, registers: Registers, known: u64) {
         self.state.set_all(registers);
-        self.state.known = u64::MAX;
+        self.state.known = known;
         self.state.uncertain = 0;
         self.state.found = Found::Context;
         self.state.exact = true;
+    }
+
+    /// Leaves the frame to the one that the code at pc restores: the next frame is the one that it will go on in, at
+    /// the very instruction. If that is not known the walk ends.
+    #[cold]
+    pub(super) fn leave_by_jump_target(&mut self, image: Option<u32>) -> Result<(), WalkEnd> {
+        let images = self.images;
+        let image = image.and_then(|index| images.get(index));
+        let image = image.ok_or(WalkEnd::NoUnwindInfo)?;
+        let svma = image.svma(self.state.pc);
+        let before = self.state.all();
+        let jump_target = image.function(svma, self.arch).and_then(|code| {
+            let known = (&before, self.state.known);
+            flow::jump_target(code, svma, known, &mut self.memory)
+        });
+        let (registers, known) = jump_target.ok_or(WalkEnd::NoUnwindInfo)?;
+        let (pc, sp) = (registers.pc(), registers.sp());
+        let pc = images.strip(pc);
+        let is_code = images
+            .find(pc)
+            .and_then(|index| images.get(index))
+            .is_some_and(|image| image.is_code(pc));
+        if !is_code {
+            return Err(WalkEnd::NoUnwindInfo);
+        }
+        if sp < self.state.sp {
+            self.count_switch()?;
+        }
+        self.go_on(registers, known);
+        self.state.pc = pc;
         Ok(())
     }
 
@@ -125,8 +162,8 @@ impl<M: Memory> Walk<'_, M> {
 
 #[cfg(test)]
 mod tests {
-    use crate::capture::section::Section;
-    use crate::capture::{Images, LoadedImage, StackCopy, Unwinder};
+    use crate::capture::tests::{bytes_of, image};
+    use crate::capture::{Images, StackCopy, Unwinder};
 
     use super::*;
 
@@ -135,19 +172,14 @@ mod tests {
 
     /// Frames of a walk that stands in the trampoline at 0x100, whose stack is this: pc and how found.
     fn walk(arch: Arch, stack: &[u64]) -> (Vec<(u64, Found)>, Option<WalkEnd>) {
-        let image = LoadedImage::new("libsystem_platform", BASE, 0, 0x1000)
-            .with_arch(arch)
-            .with_text(Section {
-                svma: 0,
-                bytes: vec![0; 0x1000].into(),
-            })
+        let image = image(arch, BASE, 0, vec![0; 0x1000])
             // Functions at 0x100 and 0x140.
             .with_function_starts(&[0x80, 0x02, 0x40, 0])
             .with_signal_trampoline(0x100);
         let images = Images::new(vec![image]);
         let mut registers = Registers::new(arch);
         registers.set_frame(BASE + 0x110, STACK, 0);
-        let stack: Vec<u8> = stack.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let stack = bytes_of(stack);
         let mut unwinder = Unwinder::new();
         let memory = StackCopy::new(STACK, &stack);
         let mut walk = unwinder.walk_from_call(&registers, &images, memory);

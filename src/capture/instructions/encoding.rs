@@ -1,44 +1,41 @@
-//! x86_64 instructions, taken apart.
+//! Encodings of x86_64 instructions: length, opcode and operands.
 //!
 //! Source: Intel Software Developer's Manual volume 2, chapter 2 (prefixes, ModR/M, VEX, EVEX) and appendix A
 //! (opcode maps).
 
-/// One instruction, taken apart.
+/// One instruction's parts; registers as they are encoded.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Instruction {
-    pub(crate) length: usize,
+pub(super) struct Encoding {
+    pub(super) length: usize,
     /// 0 for the one-byte map, then 1 (0f), 2 (0f 38), 3 (0f 3a); 8 more for VEX and EVEX.
-    pub(crate) map: u8,
-    pub(crate) opcode: u8,
-    /// The whole prefix, or 0; of VEX, its bit for the register alone.
-    pub(crate) rex: u8,
+    pub(super) map: u8,
+    pub(super) opcode: u8,
+    /// The whole prefix, or 0; of VEX and EVEX, its bits for registers.
+    pub(super) rex: u8,
     /// Mode, register and operand of ModRM; registers with REX's bits.
-    pub(crate) modrm: Option<(u8, u8, u8)>,
+    pub(super) modrm: Option<(u8, u8, u8)>,
     /// The register that a memory operand is counted from.
-    pub(crate) base: Option<u8>,
-    /// True if that is the stack pointer, alone or with eight times `index` on top.
-    pub(crate) by_stack: bool,
-    pub(crate) index: Option<u8>,
-    pub(crate) displacement: i32,
+    pub(super) base: Option<u8>,
+    pub(super) displacement: i32,
     /// True if it is counted from rip.
-    pub(crate) by_rip: bool,
+    pub(super) by_rip: bool,
     /// True if its address is more than a sum: of a segment (`fs`, `gs`), or of 32 bits.
-    pub(crate) odd: bool,
+    pub(super) odd: bool,
     /// True for operands of 16 bits.
-    pub(crate) short: bool,
-    pub(crate) immediate: i64,
+    pub(super) short: bool,
+    pub(super) immediate: i64,
 }
 
-impl Instruction {
+impl Encoding {
     /// Returns true for operands of 64 bits.
-    pub(crate) fn is_wide(&self) -> bool {
+    pub(super) fn is_wide(&self) -> bool {
         self.rex & 8 != 0
     }
 }
 
 /// Decodes the instruction at the beginning of `code`; `None` if it is not valid or cut short.
-pub(crate) fn decode(code: &[u8]) -> Option<Instruction> {
-    let mut i = Instruction::default();
+pub(super) fn decode(code: &[u8]) -> Option<Encoding> {
+    let mut i = Encoding::default();
     let mut at = 0;
     let byte = |at: usize| code.get(at).copied();
     let (mut operand16, mut address32) = (false, false);
@@ -70,15 +67,16 @@ pub(crate) fn decode(code: &[u8]) -> Option<Instruction> {
             }
         }
         0xc4 | 0xc5 | 0x62 => {
+            let first = byte(at)?;
             let (map, skip) = match i.opcode {
                 0xc5 => (1, 1),
-                0xc4 => {
-                    // The register's highest bit, inverted.
-                    i.rex = !byte(at)? >> 5 & 4;
-                    (byte(at)? & 0x1f, 2)
-                }
-                _ => (byte(at)? & 0x07, 3),
+                0xc4 => (first & 0x1f, 2),
+                _ => (first & 0x07, 3),
             };
+            // The registers' highest bits, inverted.
+            i.rex = !first >> 5 & if i.opcode == 0xc5 { 4 } else { 7 };
+            // EVEX counts small displacements in vectors.
+            i.odd |= i.opcode == 0x62;
             at += skip;
             (map < 8).then_some(())?;
             i.map = 8 | map;
@@ -112,8 +110,6 @@ pub(crate) fn decode(code: &[u8]) -> Option<Instruction> {
             // An index other than rsp: the sum is not known.
             let index = (i.rex & 2) << 2 | sib >> 3 & 7;
             i.base = Some(rm).filter(|_| index == 4 && !(mode == 0 && sib & 7 == 5));
-            i.by_stack = rm == 4 && (index == 4 || sib >> 6 == 3);
-            i.index = Some(index).filter(|index| *index != 4);
         } else if mode == 0 && modrm & 7 == 5 {
             displacement = 4;
             i.by_rip = true;

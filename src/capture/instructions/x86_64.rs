@@ -1,0 +1,317 @@
+//! Lifts x86_64 instructions.
+//!
+//! Source: Intel Software Developer's Manual volume 2, appendix A (opcode maps).
+
+use super::encoding::{Encoding, decode};
+use super::{Instruction, MemoryOperand, Op, Operation, Successor, Written};
+
+/// DWARF's numbers of the registers, in the order of their encoding.
+const NUMBERS: [u8; 16] = [0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15];
+const SP: u8 = 7;
+const FP: u8 = 6;
+const PC: u8 = 16;
+
+/// Bits of registers.
+const A: u32 = 1 << 0;
+const D: u32 = 1 << 1;
+const C: u32 = 1 << 2;
+const B: u32 = 1 << 3;
+const STRINGS: u32 = 1 << 4 | 1 << 5 | A | C;
+
+pub(super) fn lift(code: &[u8], at: u64) -> Option<Instruction> {
+    let i = decode(code)?;
+    let mut lifted = Instruction::new(i.length as u64, next(&i, at));
+    match (effects(&i, at), lifted.next) {
+        (Some(ops), _) => lifted.ops = ops,
+        (None, Successor::Behind) => {
+            lifted.clobbers = written(&i);
+            if !is_harmless(&i) {
+                lifted.ops[0] = Op::Other;
+            }
+        }
+        (None, _) => lifted.clobbers = written(&i),
+    }
+    Some(lifted)
+}
+
+fn next(i: &Encoding, at: u64) -> Successor {
+    let behind = at.wrapping_add(i.length as u64);
+    let to = behind.wrapping_add_signed(i.immediate);
+    let group = i.modrm.map_or(0, |(_, register, _)| register & 7);
+    match (i.map, i.opcode) {
+        (0, 0xe8) => Successor::Call(Some(to)),
+        (0, 0xe9 | 0xeb) => Successor::Jump(to),
+        (0, 0x70..=0x7f | 0xe0..=0xe3) | (1, 0x80..=0x8f) => Successor::Branch {
+            to,
+            unless_equal: matches!((i.map, i.opcode), (0, 0x75) | (1, 0x85)),
+        },
+        // xbegin
+        (0, 0xc7) if group == 7 && i.modrm.is_some_and(|(mode, ..)| mode == 3) => {
+            Successor::Branch {
+                to,
+                unless_equal: false,
+            }
+        }
+        (0, 0xc2 | 0xc3) => Successor::Return,
+        (0, 0xca | 0xcb | 0xcc | 0xcf | 0xf4) | (1, 0x0b | 0xb9 | 0xff) => Successor::Stop,
+        (0, 0xff) if group == 2 || group == 3 => Successor::Call(None),
+        (0, 0xff) if group == 4 || group == 5 => Successor::ByPc,
+        _ => Successor::Behind,
+    }
+}
+
+/// The operand that ModRM speaks of beside the register.
+#[derive(Clone, Copy)]
+enum Operand {
+    Register(u8),
+    Memory(Option<MemoryOperand>),
+}
+
+/// The effects of those instructions that move words, or count them; `None` for any other.
+fn effects(i: &Encoding, at: u64) -> Option<[Op; 2]> {
+    let low = number((i.rex & 1) << 3 | i.opcode & 7);
+    let top = |offset| MemoryOperand { base: SP, offset };
+    let move_sp = |by| Op::Set(SP, Written::Sum(SP, by));
+    let push = |from: Option<u8>| {
+        let from = [from.filter(|from| *from != SP), None];
+        let store = Op::Store {
+            from,
+            to: Some(top(0)),
+            bytes: 8,
+        };
+        Some([move_sp(-8), store])
+    };
+    let pop = |to: u8| match to {
+        SP => Some([Op::Load([Some(SP), None], top(0)), Op::Nothing]),
+        _ => Some([Op::Load([Some(to), None], top(0)), move_sp(8)]),
+    };
+    match (i.map, i.opcode) {
+        (0, 0x50..=0x5f | 0x68 | 0x6a | 0x8f | 0x9c | 0x9d) if i.short => return None,
+        (0, 0x50..=0x57) => return push(Some(low)),
+        (0, 0x58..=0x5f) => return pop(low),
+        (0, 0x68 | 0x6a | 0x9c) | (1, 0xa0 | 0xa8) => return push(None),
+        (0, 0x9d) | (1, 0xa1 | 0xa9) => return Some([move_sp(8), Op::Nothing]),
+        (0, 0xc3) => return pop(PC),
+        (0, 0xc9) => return Some([Op::Set(SP, Written::Sum(FP, 8)), pop_below()]),
+        (0, 0xb8..=0xbf) if !i.is_wide() && !i.short => {
+            return one(Op::Set(
+                low,
+                Written::Number(i.immediate as u64 & 0xffff_ffff),
+            ));
+        }
+        _ => {}
+    }
+    // movups, movaps, movdqa and their like, to memory
+    if let (1, 0x11 | 0x29 | 0x7f, Operand::Memory(to)) = (i.map, i.opcode, operand(i)) {
+        return one(Op::Store {
+            from: [None; 2],
+            to,
+            bytes: 16,
+        });
+    }
+    let (_, register, _) = i.modrm?;
+    let (group, register) = (register & 7, number(register));
+    let operand = operand(i);
+    let whole = i.is_wide() && i.map == 0;
+    match (i.opcode, operand) {
+        _ if i.map != 0 => None,
+        (0x8f, Operand::Register(to)) => pop(to),
+        (0x8f, Operand::Memory(to)) => Some([move_sp(8), store(None, to)]),
+        (0xff, Operand::Register(from)) if group == 6 => push(Some(from)),
+        (0xff, Operand::Memory(_)) if group == 6 => push(None),
+        (0xff, Operand::Register(from)) if group == 4 => one(Op::Set(PC, Written::Sum(from, 0))),
+        (0xff, Operand::Memory(Some(from))) if group == 4 => one(Op::Load([Some(PC), None], from)),
+        (0x8d, Operand::Memory(_)) if i.by_rip && whole => {
+            let behind = at.wrapping_add(i.length as u64);
+            let to = behind.wrapping_add_signed(i.displacement.into());
+            one(Op::Set(register, Written::PcRelative(to)))
+        }
+        (0x8d, Operand::Memory(Some(from))) if whole => one(Op::Set(
+            register,
+            Written::Sum(from.base, from.offset.into()),
+        )),
+        (0x89, Operand::Register(to)) if whole => one(Op::Set(to, Written::Sum(register, 0))),
+        (0x89, Operand::Memory(to)) if whole => one(store(Some(register), to)),
+        (0x01 | 0x09 | 0x29 | 0x31 | 0x89, Operand::Memory(to)) => one(store(None, to)),
+        (0x81 | 0x83 | 0xc7, Operand::Memory(to)) if group != 7 => one(store(None, to)),
+        (0x8b, Operand::Register(from)) if whole => one(Op::Set(register, Written::Sum(from, 0))),
+        (0x8b, Operand::Memory(Some(from))) if whole => one(Op::Load([Some(register), None], from)),
+        // xor and sub of a register with itself, of 32 bits too
+        (0x29 | 0x2b | 0x31 | 0x33, Operand::Register(to)) if to == register && !i.short => {
+            one(Op::Set(to, Written::Number(0)))
+        }
+        (0x01 | 0x09 | 0x29 | 0x31, Operand::Register(to)) if whole => {
+            one(Op::Set(to, Written::Of(operation(i.opcode), to, register)))
+        }
+        (0x03 | 0x0b | 0x2b | 0x33, Operand::Register(from)) if whole => {
+            let value = Written::Of(operation(i.opcode - 2), register, from);
+            one(Op::Set(register, value))
+        }
+        (0x39 | 0x3b, Operand::Register(other)) if whole => one(Op::Compare(other, register)),
+        (0x81 | 0x83, Operand::Register(to)) if whole => {
+            let value = match group {
+                0 => Written::Sum(to, i.immediate),
+                5 => Written::Sum(to, i.immediate.wrapping_neg()),
+                1 => Written::Bits {
+                    of: to,
+                    keep: !i.immediate as u64,
+                    set: i.immediate as u64,
+                },
+                4 => Written::Bits {
+                    of: to,
+                    keep: i.immediate as u64,
+                    set: 0,
+                },
+                _ => return None,
+            };
+            one(Op::Set(to, value))
+        }
+        (0xc7, Operand::Register(to)) if whole && group == 0 => {
+            one(Op::Set(to, Written::Number(i.immediate as u64)))
+        }
+        _ => None,
+    }
+}
+
+fn one(op: Op) -> Option<[Op; 2]> {
+    Some([op, Op::Nothing])
+}
+
+/// What `leave` pops lies below the stack pointer by then.
+fn pop_below() -> Op {
+    let from = MemoryOperand {
+        base: SP,
+        offset: -8,
+    };
+    Op::Load([Some(FP), None], from)
+}
+
+fn store(from: Option<u8>, to: Option<MemoryOperand>) -> Op {
+    Op::Store {
+        from: [from, None],
+        to,
+        bytes: 8,
+    }
+}
+
+fn operation(opcode: u8) -> Operation {
+    match opcode {
+        0x01 => Operation::Add,
+        0x09 => Operation::Or,
+        0x29 => Operation::Subtract,
+        _ => Operation::Xor,
+    }
+}
+
+fn number(encoded: u8) -> u8 {
+    NUMBERS[usize::from(encoded & 15)]
+}
+
+fn operand(i: &Encoding) -> Operand {
+    match i.modrm {
+        Some((3, _, rm)) => Operand::Register(number(rm)),
+        _ => Operand::Memory(address(i)),
+    }
+}
+
+/// The address of a memory operand, if it is a register and a number.
+fn address(i: &Encoding) -> Option<MemoryOperand> {
+    let base = number(i.base.filter(|_| !i.odd)?);
+    Some(MemoryOperand {
+        base,
+        offset: i.displacement,
+    })
+}
+
+/// Returns true for instructions that change nothing but general registers: those with operands in registers,
+/// comparisons, hints, and those that load vectors.
+fn is_harmless(i: &Encoding) -> bool {
+    let group = i.modrm.map_or(0, |(_, register, _)| register & 7);
+    let in_registers = i.modrm.is_none_or(|(mode, ..)| mode == 3);
+    match (i.map & 7, i.opcode) {
+        (0, 0x80..=0x83) if group == 7 => true,
+        (0, 0x38..=0x3d | 0x84 | 0x85) | (1, 0x10 | 0x12 | 0x18..=0x1f | 0x28 | 0x6f) => true,
+        (0, 0x00..=0x37 | 0x40..=0x6b | 0x80..=0x99 | 0xa8 | 0xa9 | 0xb0..=0xc1 | 0xd0..=0xd3) => {
+            in_registers
+        }
+        (0, 0xf6 | 0xf7 | 0xfe | 0xff) | (1, 0x40..=0x4f | 0xaf | 0xb6..=0xbf) => in_registers,
+        _ => false,
+    }
+}
+
+/// Bits of the general registers that an instruction may write, in whole or in part.
+fn written(i: &Encoding) -> u32 {
+    let (mode, field, rm) = i.modrm.unwrap_or((0, 0, 0));
+    let group = field & 7;
+    let bit = |encoded: u8| 1u32 << number(encoded);
+    // Without REX, numbers 4 to 7 of a byte's operand are `ah` to `bh`.
+    let byte = |encoded: u8| match encoded {
+        4..=7 if i.rex == 0 => bit(encoded & 3),
+        other => bit(other),
+    };
+    let in_register = |bits: u32| if mode == 3 { bits } else { 0 };
+    let low = (i.rex & 1) << 3 | i.opcode & 7;
+    let (register, to) = (bit(field), in_register(bit(rm)));
+    let to_byte = in_register(byte(rm));
+    match (i.map, i.opcode) {
+        (0, 0x00..=0x37) => match i.opcode & 7 {
+            0 => to_byte,
+            1 => to,
+            2 => byte(field),
+            3 => register,
+            _ => A,
+        },
+        (0, 0x50..=0x57 | 0x68 | 0x6a | 0x9c | 0x9d) => bit(4),
+        (0, 0x58..=0x5f) => bit(low) | bit(4),
+        (0, 0x63 | 0x69 | 0x6b | 0x8b | 0x8d) => register,
+        (0, 0x8a) => byte(field),
+        (0, 0x80) if group != 7 => to_byte,
+        (0, 0x81 | 0x83) if group != 7 => to,
+        (0, 0x86) => to_byte | byte(field),
+        (0, 0x87) => to | register,
+        (0, 0x88 | 0xc0 | 0xc6 | 0xd0 | 0xd2) => to_byte,
+        (0, 0x89 | 0x8c | 0xc1 | 0xc7 | 0xd1 | 0xd3) => to,
+        (0, 0x8f) => to | bit(4),
+        (0, 0x90..=0x97) if low != 0 => bit(low) | A,
+        (0, 0x98 | 0x9f | 0xa0 | 0xa1 | 0xd7 | 0xe4 | 0xe5 | 0xec | 0xed) => A,
+        (0, 0x99) => D,
+        (0, 0xa4..=0xa7 | 0xaa..=0xaf) => STRINGS,
+        (0, 0xb0..=0xb7) => byte(low),
+        (0, 0xb8..=0xbf) => bit(low),
+        (0, 0xc8) => bit(4) | bit(5),
+        (0, 0xe0..=0xe2) => C,
+        (0, 0xf6) if matches!(group, 2 | 3) => to_byte,
+        (0, 0xf7) if matches!(group, 2 | 3) => to,
+        (0, 0xf6 | 0xf7) if group > 3 => A | D,
+        (0, 0xfe) if group < 2 => to_byte,
+        (0, 0xff) if group < 2 => to,
+        (0, 0xff) if group == 6 => bit(4),
+        (1, 0x01) if group == 4 => to,
+        (1, 0x01 | 0x31..=0x33) => A | C | D,
+        (1, 0x1e) if group == 1 => to,
+        (1, 0x00 | 0x20 | 0x21 | 0x7e) => to,
+        (1, 0x05 | 0x34) => A | C | D | 1 << 11,
+        (1, 0x02 | 0x03 | 0x2c | 0x2d | 0x40..=0x50 | 0xaf | 0xb6..=0xb8) => register,
+        (1, 0xb2 | 0xb4 | 0xb5 | 0xbc..=0xbf | 0xc5 | 0xd7) => register,
+        (1, 0x90..=0x9f) => to_byte,
+        (1, 0xa2) => A | B | C | D,
+        (1, 0xa4 | 0xa5 | 0xab..=0xad | 0xb3 | 0xbb) => to,
+        (1, 0xba) if group > 4 => to,
+        (1, 0xb0) => to_byte | A,
+        (1, 0xb1) => to | A,
+        (1, 0xc0) => to_byte | byte(field),
+        (1, 0xc1) => to | register,
+        (1, 0xc7) => A | D | to,
+        (1, 0xc8..=0xcf) => bit(low),
+        (2, 0xf0 | 0xf1 | 0xf6) => register,
+        (3, 0x14..=0x17) => to,
+        // VEX and EVEX; the register that is encoded in the prefix is not known.
+        (9, 0x2c | 0x2d | 0x50 | 0x93 | 0xc5 | 0xd7) => register,
+        (9, 0x7e) => to,
+        (10, 0xf2 | 0xf7) => register,
+        (10, 0xf3 | 0xf5 | 0xf6) => register | (0xffff & !(bit(4) | bit(5))),
+        (11, 0x14..=0x17) => to,
+        (11, 0xf0) => register,
+        _ => 0,
+    }
+}
