@@ -18,9 +18,6 @@ const MOST_ENTRIES: usize = 1_000;
 /// Reports that are closed, and records of launches that are read, the last ones first.
 const MOST: usize = 32;
 
-/// The endings of files that are not finished.
-const UNFINISHED: [&str; 2] = [PARTIAL, launch::ENDING];
-
 /// Bounds on the work that is done at once.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Effort {
@@ -72,7 +69,7 @@ pub(crate) fn left(folder: &Directory) -> io::Result<Vec<String>> {
 
 /// Returns true if it is a name that we give an unfinished file; a path is not.
 fn is_unfinished(name: &str) -> bool {
-    ending(name).is_some_and(|ending| UNFINISHED.contains(&ending))
+    matches!(ending(name), Some(PARTIAL | launch::ENDING))
 }
 
 /// Closes the reports among these files that are not being written, the last ones first.

@@ -12,7 +12,7 @@ use crate::platform::vitals::MemoryGroup;
 use crate::report::model::IdText;
 use crate::report::name::{Name, PARTIAL, WHOLE, is_short_id};
 use crate::report::time::wall;
-use crate::report::{self, EventKind};
+use crate::report::{self, EventKind, limits};
 use crate::store::left::Effort;
 use crate::store::out_of_memory::{Now, Was, by_use_alone, out_of_memory};
 use crate::store::{self, HeldFile};
@@ -155,13 +155,14 @@ fn ended(folder: &Directory, records: &[String], effort: Effort, remove: bool) -
         group: vitals::memory_group(),
     };
     let mut found = Vec::new();
+    let most = effort.bytes.max(limits::INSTALL_BYTES << 4);
     let is_record = |name: &&String| store::ending(name) == Some(ENDING);
     for (done, name) in records.iter().rev().filter(is_record).enumerate() {
         if effort.is_spent(done) {
             break;
         }
         // One that cannot be read, or whose process is alive, counts for nothing.
-        let Ok(Some(record)) = HeldFile::hold(folder, name, effort.bytes) else {
+        let Ok(Some(record)) = HeldFile::hold(folder, name, most) else {
             continue;
         };
         let words: Vec<u64> = record
