@@ -3,7 +3,7 @@
 use super::child::{Folder, command, deadline};
 
 mod shown {
-    include!("../../examples/install.rs");
+    include!("shown.rs");
 
     pub fn run() {
         main();
@@ -21,7 +21,7 @@ pub fn is_played(role: &str) -> bool {
 
 pub fn does_what_it_shows() {
     let page = include_str!("../../docs/install.md");
-    let program = include_str!("../../examples/install.rs");
+    let program = include_str!("shown.rs");
     assert!(page.contains(program), "it shows another program");
     let (_, rest) = page.split_once("```text\n").unwrap();
     let (shown, _) = rest.split_once("```").unwrap();
