@@ -36,7 +36,7 @@ fn the_signal_of_captures_is_the_one_that_was_set() {
             }
             other => panic!("{other:?}"),
         };
-        assert!(refused(libc::SIGUSR1).contains("no real-time signal"));
+        assert!(refused(libc::SIGUSR1).contains("not a real-time signal"));
         // SAFETY: an ignored signal calls nothing.
         unsafe { libc::signal(wanted + 1, libc::SIG_IGN) };
         assert!(refused(wanted + 1).contains("has a handler"));
