@@ -8,21 +8,21 @@ use super::{FrameRule, Rule, RuleSource};
 #[derive(Debug)]
 pub(crate) struct RuleCache {
     slots: Box<[Slot; SLOTS]>,
+    sides: Box<[Side; SLOTS]>,
     generation: u64,
     tag: u64,
 }
 
-/// The rule of an address, with its image, so that a hit needs no search for that.
+/// An address and the word of its rule. 16 bytes are found by one shift.
+type Slot = (u64, u64);
+
+/// The rest of a slot: the image, so that a hit needs no search for it; and the slot of the caller that was last found
+/// behind this one. That is read while the return address is still on its way from the stack, and then compared with it.
 #[derive(Debug, Clone, Copy, Default)]
-struct Slot {
-    address: u64,
-    word: u64,
+struct Side {
     image: u16,
-    /// The slot of the caller that was last found behind this one. It is read while the return address is still on its
-    /// way from the stack, and then compared with it.
     caller: u16,
 }
-
 /// A rule as the cache keeps it, and its image; unpacked where it is not of the usual kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KnownRule {
@@ -98,11 +98,11 @@ const GENERATIONS: u64 = (1 << 11) - 1;
 const TAG: u64 = GENERATIONS << GENERATION_SHIFT;
 
 impl RuleCache {
-    /// Room for 8192 rules in 192 KiB.
+    /// Room for 8192 rules in 160 KiB.
     pub(crate) fn new() -> RuleCache {
-        let slots = vec![Slot::default(); SLOTS].into_boxed_slice().try_into();
         RuleCache {
-            slots: slots.unwrap_or_else(|_| Box::new([Slot::default(); SLOTS])),
+            slots: boxed(),
+            sides: boxed(),
             generation: 0,
             tag: 0,
         }
@@ -122,7 +122,7 @@ impl RuleCache {
     /// The rule and image of an address that the frame of another rule returns to. Signal-safe.
     #[inline(always)]
     pub(crate) fn caller(&mut self, callee: KnownRule, address: u64) -> Option<KnownRule> {
-        let mut slot = self.slots[usize::from(callee.slot) % SLOTS].caller;
+        let mut slot = self.sides[usize::from(callee.slot) % SLOTS].caller;
         if !self.is_in(slot, address) {
             slot = self.other_caller(callee, address)?;
         }
@@ -132,7 +132,7 @@ impl RuleCache {
     #[inline(never)]
     fn other_caller(&mut self, callee: KnownRule, address: u64) -> Option<u16> {
         let slot = self.slot_of(address)?;
-        self.slots[usize::from(callee.slot) % SLOTS].caller = slot;
+        self.sides[usize::from(callee.slot) % SLOTS].caller = slot;
         Some(slot)
     }
 
@@ -149,32 +149,32 @@ impl RuleCache {
 
     #[inline(always)]
     fn is_in(&self, slot: u16, address: u64) -> bool {
-        let slot = &self.slots[usize::from(slot) % SLOTS];
-        slot.address == address && slot.word & TAG == self.tag
+        let (known, word) = self.slots[usize::from(slot) % SLOTS];
+        known == address && word & TAG == self.tag
     }
 
     #[inline(always)]
     fn known(&self, slot: u16) -> KnownRule {
-        let Slot { word, image, .. } = self.slots[usize::from(slot) % SLOTS];
-        let image = image.into();
+        let word = self.slots[usize::from(slot) % SLOTS].1;
+        let image = self.sides[usize::from(slot) % SLOTS].image.into();
         KnownRule { word, image, slot }
     }
 
     /// Keeps a rule, in place of the one that its set was given first. Signal-safe.
     pub(crate) fn insert(&mut self, address: u64, known: KnownRule) {
-        let Ok(image) = known.image.try_into() else {
+        let (Ok(image), ways) = (known.image.try_into(), set_of(address)) else {
             return;
         };
-        if let Some(ways) = self.slots.get_mut(set_of(address)) {
-            ways.rotate_right(1);
-            ways[0] = Slot {
-                address,
-                word: known.word & !TAG | self.tag,
-                image,
-                caller: 0,
-            };
-        }
+        self.slots[ways.clone()].rotate_right(1);
+        self.sides[ways.clone()].rotate_right(1);
+        self.slots[ways.start] = (address, known.word & !TAG | self.tag);
+        self.sides[ways.start] = Side { image, caller: 0 };
     }
+}
+
+fn boxed<T: Copy + Default>() -> Box<[T; SLOTS]> {
+    let array = vec![T::default(); SLOTS].into_boxed_slice().try_into();
+    array.unwrap_or_else(|_| Box::new([T::default(); SLOTS]))
 }
 
 /// The slots of an address's set, by Fibonacci hashing: neighbouring addresses go to different sets.
