@@ -194,7 +194,7 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             count: sample.count,
             keep: sample.keep,
             frames: &raw(&sample.frames),
-            omitted: sample.omitted };
+            omitted: sample.omitted, ..SampleView::default() };
         writer.section(&view).expect(all_went);
     }
     if let Some(vitals) = &report.vitals {
