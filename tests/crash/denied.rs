@@ -366,9 +366,7 @@ fn no_empty_file() {
     assert!(store::reports(&folder.0).unwrap().is_empty());
     std::fs::remove_file(&ready).unwrap();
     let sizes = |folder: &Path| -> Vec<u64> {
-        let sizes = files(folder)
-            .into_iter()
-            .map(|file| std::fs::metadata(file));
+        let sizes = files(folder).into_iter().map(std::fs::metadata);
         sizes.map(|data| data.unwrap().len()).collect()
     };
     assert!(!sizes(&folder.0).contains(&0), "{:?}", files(&folder.0));

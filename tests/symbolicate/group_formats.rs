@@ -218,7 +218,6 @@ impl Story<'_> {
                 },
                 image: Some(u32::from(!own)),
                 name: name.map(str::to_owned),
-                ..Frame::default()
             });
         report.threads = vec![Thread {
             main: true,

@@ -178,8 +178,9 @@ fn is_op_as_printed(op: Op, mnemonic: &str, operands: &str) -> bool {
             operands.contains('(') || operands.contains(",%fs:") || operands.contains(",0x")
         }
         Op::Compare(a, b) => {
-            mnemonic == "cmp" && operands == format!("%{},%{}", name(b), name(a))
-                || mnemonic == "cmp" && operands == format!("%{},%{}", name(a), name(b))
+            mnemonic == "cmp"
+                && (operands == format!("%{},%{}", name(b), name(a))
+                    || operands == format!("%{},%{}", name(a), name(b)))
         }
     }
 }

@@ -88,9 +88,9 @@ impl SharedBytes {
             let start = self.range.start.saturating_add(part.start);
             let end = self.range.start.saturating_add(part.end);
             let length = end.min(self.range.end).saturating_sub(start);
+            let advice = memmap2::UncheckedAdvice::DontNeed;
             // SAFETY: dropping pages loses what was written to them; a private, read-only mapping of
             // a file has no such pages, so that every later read gives the file's bytes, as before.
-            let advice = memmap2::UncheckedAdvice::DontNeed;
             let _ = unsafe { map.unchecked_advise_range(advice, start, length) };
         }
     }

@@ -207,7 +207,8 @@ impl CallTree {
         let thread = trimmed.strip_prefix("Thread 0x");
         if is_others && !(self.is_load && (is_images || is_image)) {
             return;
-        } else if is_images {
+        }
+        if is_images {
             self.section = TreeSection::Images;
         } else if is_image {
             self.images.push(trimmed.to_owned());

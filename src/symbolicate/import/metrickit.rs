@@ -306,7 +306,7 @@ fn base_of(frames: &[(u64, u64)]) -> u64 {
         (false, true) if distinct => return offset,
         _ => {}
     }
-    let is_page = |address: u64| address % PAGE == 0 && offset <= pc;
+    let is_page = |address: u64| address.is_multiple_of(PAGE) && offset <= pc;
     match (is_page(as_offset), is_page(offset)) {
         (true, false) => as_offset,
         (false, true) => offset,
