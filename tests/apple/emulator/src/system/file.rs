@@ -129,6 +129,8 @@ pub fn call(m: &mut Machine, name: &str, a: &[u64; 8]) -> Option<Outcome> {
             )
             .into(),
             "mkdir" => libc::mkdir(path(m, a[0]).as_ptr(), a[1] as u32).into(),
+            "mkfifo" => libc::mkfifo(path(m, a[0]).as_ptr(), a[1] as u32).into(),
+            "symlink" => libc::symlink(path(m, a[0]).as_ptr(), path(m, a[1]).as_ptr()).into(),
             "rmdir" => libc::rmdir(path(m, a[0]).as_ptr()).into(),
             "fchmod" => libc::fchmod(fd, a[1] as u32).into(),
             // F_DUPFD 0, F_GETFD 1, F_SETFD 2, F_GETFL 3, F_SETFL 4, F_FULLFSYNC 51, F_DUPFD_CLOEXEC 67

@@ -1,7 +1,8 @@
 //! An app with a monitor: `app FOLDER stall|live|SIGNAL|panic|overflow|..`. What it does happens in
 //! functions with names, one of them inlined, so that the reports can be held against them.
+use std::ffi::CString;
 use std::hint::black_box;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use wedjat::{Crash, Monitor, Stall};
 
@@ -130,6 +131,36 @@ fn handle_event(what: &str) -> u64 {
     black_box(misbehave(what) + 1)
 }
 
+/// Puts pipes, links and a sparse file there under names of the recorder's; a link leads to a letter beside the folder.
+fn fill(folder: &Path) -> PathBuf {
+    let letter = folder.with_extension("letter");
+    std::fs::write(&letter, "Dear Ann").expect("a letter");
+    let name = |number: u32, ending: &str| {
+        folder.join(format!(
+            "2001-02-03T04-05-06.789Z-stall-{number:08x}.{ending}"
+        ))
+    };
+    let launch = |number: u32| folder.join(format!("1700000000000000000-{number:08x}.launch"));
+    let pipes = [
+        folder.join(".unfinished"),
+        launch(1),
+        name(1, "partial"),
+        name(1, "wedjat"),
+    ];
+    for path in pipes {
+        let path = CString::new(path.into_os_string().into_encoded_bytes()).expect("a path");
+        // SAFETY: a C string.
+        assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+    }
+    for path in [launch(2), name(2, "partial"), name(2, "wedjat")] {
+        std::os::unix::fs::symlink(&letter, path).expect("a link");
+    }
+    std::os::unix::fs::symlink(name(3, "partial"), name(3, "partial")).expect("a link");
+    let sparse = std::fs::File::create(name(4, "partial")).expect("a file");
+    sparse.set_len(8 << 30).expect("a sparse file");
+    letter
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, folder, what] = &arguments[..] else {
@@ -141,6 +172,7 @@ fn main() {
     if what == "NSException" {
         foundation::begin();
     }
+    let letter = (what == "hostile folder").then(|| fill(folder.as_ref()));
     let mut builder = Monitor::builder("app", "1.0").directory(PathBuf::from(folder));
     builder = if what == "stall" {
         builder.stall(Stall::default())
@@ -158,7 +190,7 @@ fn main() {
             heart.turn(|| black_box(handle_click(400)));
             std::thread::sleep(std::time::Duration::from_millis(100));
         }
-        "live" => {
+        "live" | "hostile folder" => {
             monitor.record("asked for").expect("a live report");
         }
         _ => {
@@ -170,6 +202,11 @@ fn main() {
     if requests > 0 {
         let reports = wedjat::store::reports(folder).expect("the folder can be read");
         println!("old server: {requests} requests, reports {}", reports.len());
+    }
+    if let Some(letter) = letter {
+        let left = wedjat::store::reports(folder).expect("the folder can be read");
+        let text = std::fs::read_to_string(letter).expect("the letter");
+        println!("of an earlier launch {}, the letter: {text}", left.len());
     }
     println!("done");
 }
