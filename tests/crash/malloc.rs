@@ -36,13 +36,23 @@ fn malloc_in_use() {
 }
 
 /// An interposed `malloc` that counts: libc's own calls come here too.
-mod counting {
+pub mod counting {
     use std::path::Path;
-    use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
+    use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
     /// The count lies in a file, so that it outlives the process.
     static COUNT: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
     static THREAD: AtomicI32 = AtomicI32::new(0);
+
+    /// Calls that take a millisecond more each.
+    static SLOW: AtomicU32 = AtomicU32::new(0);
+
+    /// Makes the next calls of this thread take a millisecond more each.
+    pub fn slow_down(calls: u32) {
+        // SAFETY: takes no arguments.
+        THREAD.store(unsafe { libc::gettid() }, Ordering::Relaxed);
+        SLOW.store(calls, Ordering::SeqCst);
+    }
 
     pub fn begin(folder: &Path) {
         use std::os::fd::AsRawFd;
@@ -86,12 +96,23 @@ mod counting {
     }
 
     fn count() {
+        slow();
         let count = COUNT.load(Ordering::Relaxed);
         // SAFETY: null, or the mapping of `begin`; gettid takes no arguments.
         unsafe {
             if !count.is_null() && libc::gettid() == THREAD.load(Ordering::Relaxed) {
                 (*count).fetch_add(1, Ordering::Relaxed);
             }
+        }
+    }
+
+    fn slow() {
+        let left = SLOW.load(Ordering::Relaxed);
+        // SAFETY: takes no arguments.
+        if left > 0 && unsafe { libc::gettid() } == THREAD.load(Ordering::Relaxed) {
+            SLOW.store(left - 1, Ordering::Relaxed);
+            let begin = std::time::Instant::now();
+            while begin.elapsed().as_millis() < 1 {}
         }
     }
 

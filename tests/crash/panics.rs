@@ -101,13 +101,14 @@ pub fn role(role: &str, folder: &Path) -> bool {
         "takes_long" => {
             std::panic::set_hook(Box::new(|_| ()));
             let builder = Monitor::builder("crash test", "1.0").directory(folder);
-            // The first names of a program with much debug information take long.
+            // The names of a program with much debug information take long, and here their memory.
             let builder = builder.names(true).crash(Crash::default());
             let monitor = builder.stall(Stall::default()).install().unwrap();
             let heart = monitor.heartbeat();
             heart.turn(|| ());
             let begin = Instant::now();
             heart.turn(|| {
+                crate::malloc::counting::slow_down(400);
                 // So many are reported.
                 for _ in 0..10 {
                     assert!(std::panic::catch_unwind(|| panic!("held up")).is_err());
