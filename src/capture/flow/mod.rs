@@ -41,7 +41,7 @@ const CALLS: usize = 512;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Code<'t> {
     pub(crate) arch: Arch,
-    /// MemoryOperand of the first byte.
+    /// Address of the first byte.
     pub(crate) start: u64,
     pub(crate) bytes: &'t [u8],
     /// All instructions around it, and the address of the first.

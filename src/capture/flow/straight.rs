@@ -190,7 +190,8 @@ pub(super) fn last_block(code: Code<'_>, pc: u64) -> Option<u64> {
         let before = |at: &u64| at.checked_sub(4).filter(|at| *at >= code.start);
         let mut back = std::iter::successors(Some(pc), before).take(REACH);
         return back.find(|at| {
-            *at <= code.start || code.lift(*at - 4).is_none_or(|i| leads_elsewhere(&i))
+            let previous = at.checked_sub(4).and_then(|previous| code.lift(previous));
+            *at <= code.start || previous.is_none_or(|i| leads_elsewhere(&i))
         });
     }
     let (mut block, mut at) = (code.start, code.start);

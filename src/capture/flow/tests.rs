@@ -325,3 +325,13 @@ fn a_label_that_code_points_a_register_to_has_the_frame_of_the_jump() {
     let found = Follower::new().rule(code, 0x100f, false, None, false);
     assert_ne!(found.map(|found| found.1), Some(RuleConfidence::Followed));
 }
+
+#[test]
+fn an_address_between_the_first_two_instructions_of_memory_is_read_without_what_lies_before() {
+    let code = arm64("add x0, x0, #1; ret");
+    let code = Code::of(Arch::Arm64, 0, &code);
+    for pc in 0..8 {
+        Follower::new().rule(code, pc, false, None, false);
+        straight::last_block(code, pc);
+    }
+}
