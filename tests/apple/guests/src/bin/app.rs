@@ -1,6 +1,5 @@
 //! An app with a monitor: `app FOLDER stall|live|SIGNAL|panic|overflow|..`. What it does happens in
 //! functions with names, one of them inlined, so that the reports can be held against them.
-use std::ffi::CString;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 
@@ -148,7 +147,7 @@ fn fill(folder: &Path) -> PathBuf {
         name(1, "wedjat"),
     ];
     for path in pipes {
-        let path = CString::new(path.into_os_string().into_encoded_bytes()).expect("a path");
+        let path = std::ffi::CString::new(path.into_os_string().into_encoded_bytes()).expect("a path");
         // SAFETY: a C string.
         assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
     }
