@@ -228,17 +228,17 @@ fn answers_cut_short() {
         stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n10\r\n0123456789abcdef\r\n400\r\ncut")
     });
     // Without a length nothing shows that this is not all; but it is no debug file.
-    passed_over("no debug file", |_, stream| {
+    passed_over("not a debug file", |_, stream| {
         stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n\x7fELF and no more")
     });
 }
 
 #[test]
 fn answers_that_are_something_else() {
-    passed_over("no debug file", |_, stream| {
+    passed_over("not a debug file", |_, stream| {
         ok(stream, b"<html>Please log in</html>")
     });
-    passed_over("no debug file", |_, stream| ok(stream, b""));
+    passed_over("not a debug file", |_, stream| ok(stream, b""));
     let other = tempfile::tempdir().unwrap();
     let (bytes, _) = program(other.path(), 7);
     passed_over("another build", move |_, stream| ok(stream, &bytes));

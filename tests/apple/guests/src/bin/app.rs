@@ -147,7 +147,8 @@ fn fill(folder: &Path) -> PathBuf {
         name(1, "wedjat"),
     ];
     for path in pipes {
-        let path = std::ffi::CString::new(path.into_os_string().into_encoded_bytes()).expect("a path");
+        let path =
+            std::ffi::CString::new(path.into_os_string().into_encoded_bytes()).expect("a path");
         // SAFETY: a C string.
         assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
     }
