@@ -67,6 +67,7 @@ fn by_name(m: &Machine, name: &str) -> Option<Vec<u8>> {
         "kern.osproductversion" => text("14.5"),
         "kern.osversion" => text("23F79"),
         "kern.osrelease" => text("23.5.0"),
+        "kern.bootsessionuuid" => text("5A1D2E9C-60B7-4F0E-9C53-2B7A8D1E4F60"),
         "hw.model" => text(if m.arm { "Mac14,2" } else { "MacBookPro16,1" }),
         "hw.machine" => text(if m.arm { "arm64" } else { "x86_64" }),
         "hw.memsize" => Some((16u64 << 30).to_le_bytes().to_vec()),

@@ -113,6 +113,8 @@ fn small() {
         .capture(gone, &images)
         .map(|captured| captured.frames.len());
     println!("gone: {}", gone.expect_err("it has ended"));
+    let progress = Thread::current().progress();
+    println!("runs: {}", progress.is_some_and(|facts| facts.running));
 }
 
 fn main() {
