@@ -127,8 +127,7 @@ pub fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
     Ok(text)
 }
 
-/// Calls `each` for every entry of a folder, in no order, with its name and whether it is a regular
-/// file.
+/// Calls `each` for every entry of a folder, in no order. It gets the name, and true for a regular file.
 #[cfg(any(target_os = "linux", test))]
 pub fn list(folder: &Path, each: impl FnMut(&OsStr, bool)) -> io::Result<()> {
     let folder = open_owned(folder, libc::O_RDONLY | libc::O_DIRECTORY)?;

@@ -8,10 +8,11 @@ use super::write::ClosedBy;
 
 /// The bytes of a report, as its writer would have written them.
 ///
-/// Reading them gives the same report again, also what this version does not know of it; only
-/// [`Report::end`] is made anew, with the CRC and count of these bytes. Sections stand in the order of
-/// worth: head, event, first thread, images, vitals, capture, samples, the other threads, context,
-/// memory, loss, the end of the stall, unknown kinds. A report without `end` gets none.
+/// Reading them gives the same report again, also what this version does not know of it. Only [`Report::end`] is made
+/// anew, with the CRC and count of these bytes. A report without `end` gets none. Sections stand in the order of worth:
+/// - head, event, first thread, images, vitals, capture,
+/// - samples, the other threads, context, memory, loss,
+/// - the end of the stall, unknown kinds.
 ///
 /// Allocates: for tools, not for signal handlers.
 ///

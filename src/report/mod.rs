@@ -1,8 +1,8 @@
 //! Reports: what [`read`] returns, one struct a section, and what is damaged of it.
 //!
 //! A report is a stream of MessagePack values, each `[kind, map]`: `docs/report-format.md` is its
-//! specification. Every type is plain data; a key that this version does not know is kept in `extra`, so that reading
-//! and writing again loses nothing. Sections gain fields in minor versions: build one with `..Default::default()`, and
+//! specification. Every type is plain data. A key that this version does not know is kept in `extra`: reading and
+//! writing again loses nothing. Sections gain fields in minor versions. So build one with `..Default::default()`, and
 //! take one apart with `..`.
 
 mod bytes;

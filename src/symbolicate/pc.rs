@@ -5,10 +5,10 @@ use crate::report::model::{EventKind, Found, Frame, Report, Thread};
 /// A program counter (avma) with the rule for looking it up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pc {
-    /// The address of an instruction that had not yet run to its end: looked up as it is.
+    /// The address of an instruction that had not run to its end: looked up as it is.
     Exact(u64),
-    /// The address behind an instruction: of a call, or of a trap that leaves the program counter
-    /// behind itself. Looked up one byte earlier, which lies in that instruction.
+    /// The address behind a call, or behind a trap that leaves the program counter there. It is looked up one byte
+    /// earlier, which lies in that instruction.
     After(u64),
 }
 
@@ -30,11 +30,10 @@ impl Pc {
 
     /// The rule for frame `index` of `thread`.
     ///
-    /// A register context's program counter is exact, except that `int3` (SIGTRAP on x86_64) and a
-    /// seccomp SIGSYS leave it one instruction on. Every other frame's is a return address, except
-    /// that of the signal trampoline: the frame before an interrupted one was never called, and its
-    /// address is the trampoline's first instruction. On armv7, and there alone, the lowest bit of a
-    /// return address says that the caller is of Thumb instructions, and is no part of the address.
+    /// A register context's program counter is exact. Two traps leave it one instruction on: `int3` (SIGTRAP on x86_64)
+    /// and a seccomp SIGSYS. Every other frame's is a return address, except that of the signal trampoline. The frame
+    /// before an interrupted one was never called: its address is the trampoline's first instruction. On armv7 the lowest
+    /// bit of a return address marks a caller of Thumb instructions, and is no part of the address.
     pub fn of_frame(report: &Report, thread: &Thread, index: usize) -> Option<Pc> {
         let frame = thread.frames.get(index)?;
         let next = thread.frames.get(index + 1);

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::loss::LossReason;
 
-/// Limits on how much is recorded of stalls and of too much load. Events held back are counted in the `loss`
-/// section of every later report, as `back_off` and `quota`.
+/// Limits on how much is recorded of stalls and of too much load. Every later report counts the events held back, as
+/// `back_off` and `quota` in its `loss` section.
 ///
 /// ```
 /// use std::time::Duration;
@@ -36,7 +36,7 @@ impl Default for RateLimit {
 }
 
 impl RateLimit {
-    /// Sets how many stalls with the same heaviest stack are all reported (5 by default); at least 1.
+    /// Sets how many stalls with the same heaviest stack are all reported: 5 by default, at least 1.
     #[must_use]
     pub fn same(mut self, same: u32) -> RateLimit {
         self.same = same.max(1);
@@ -58,14 +58,15 @@ impl RateLimit {
         self
     }
 
-    /// Sets how many bytes of reports there may be within an hour (32 MiB by default); no new report is begun above it.
+    /// Sets how many bytes of reports there may be within an hour (32 MiB by default). Above it no new report begins.
     #[must_use]
     pub fn bytes_per_hour(mut self, bytes: u64) -> RateLimit {
         self.bytes_per_hour = bytes;
         self
     }
 
-    /// Sets how many stacks of the watched thread may be taken within an hour (20,000 by default: 17 minutes of freezes).
+    /// Sets how many stacks of the watched thread may be taken within an hour. The default of 20,000 is 17 minutes of
+    /// freezes.
     #[must_use]
     pub fn captures_per_hour(mut self, captures: u32) -> RateLimit {
         self.captures_per_hour = captures;

@@ -7,8 +7,8 @@ use mach2::kern_return::KERN_SUCCESS;
 use super::task;
 pub use crate::platform::mapping::{FileMap, Reserved};
 
-/// Copies from an address of this process, as far as it can be read; the result is how many bytes
-/// were copied, from the first on. Signal-safe; a bad address is never a fault.
+/// Copies from an address of this process, as far as it can be read. Returns how many bytes were copied, from the
+/// first on. Signal-safe; a bad address is never a fault.
 pub fn read(address: u64, into: &mut [u8]) -> usize {
     // SAFETY: the destination is ours and of the length given.
     unsafe { read_raw(address, into.as_mut_ptr(), into.len()) }

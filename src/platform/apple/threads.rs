@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::task;
 pub use crate::platform::surface::ThreadProgress;
 
-/// One thread of this process: the system's id, which is never used again, and its port's name,
-/// which may be.
+/// One thread of this process: the system's id and its port's name. The id is never used again; the name may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Thread {
     id: u64,
@@ -121,11 +120,11 @@ impl Thread {
     }
 }
 
-/// Lists the threads of this process into `into` and returns how many there are, which may be more
-/// than there was room for.
+/// Lists the threads of this process into `into` and returns how many there are. They may be more than there was room
+/// for.
 ///
-/// Signal-safe. The kernel maps the list into this task; it is unmapped, and every reference given
-/// up, before this returns: never call it while a thread is suspended.
+/// Signal-safe. Never call it while a thread is suspended. The kernel maps the list into this task; it is unmapped, and
+/// every reference given up, before this returns.
 pub fn list(into: &mut [Thread]) -> usize {
     let mut listed = 0usize;
     each(|thread| {

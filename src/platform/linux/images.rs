@@ -51,9 +51,8 @@ pub enum Contents {
     Copied(Vec<(Range<u64>, Arc<[u8]>)>),
 }
 
-/// Lists what is loaded now. `known` returns whether an image with its first byte at this address and with this
-/// build id is held already:
-/// then its contents come back empty.
+/// Lists what is loaded now. `known` gets the address of an image's first byte and its build id. Where it returns true,
+/// the image is held already, and its contents come back empty.
 pub fn list(known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Vec<ImageFacts> {
     let mut state = LoaderListing {
         images: Vec::new(),

@@ -7,12 +7,12 @@ use super::proc_files::MEMORY;
 use crate::platform::descriptors;
 pub use crate::platform::mapping::{FileMap, Reserved};
 
-/// Copies from an address of this process, as far as it can be read; the result is how many bytes
-/// were copied, from the first on. Signal-safe; a bad address is never a fault.
+/// Copies from an address of this process, as far as it can be read. Returns how many bytes were copied, from the
+/// first on. Signal-safe; a bad address is never a fault.
 ///
-/// Source: process_vm_readv(2), and where that is denied `/proc/self/mem`; the kernel copies page by page and
-/// reports how far it came. It goes by the calling
-/// thread's id: that of the process is its first thread's, which has no memory any more once it has ended.
+/// Source: process_vm_readv(2), and where that is denied `/proc/self/mem`. The kernel copies page by page and reports
+/// how far it came. It is given the calling thread's id. That of the process is its first thread's, which has no memory
+/// any more once it has ended.
 pub fn read(address: u64, into: &mut [u8]) -> usize {
     // SAFETY: the destination is ours and of the length given.
     unsafe { read_raw(address, into.as_mut_ptr(), into.len()) }

@@ -67,7 +67,7 @@ impl Thread {
     /// was thrown first, rather than where the process then aborted.
     pub const LAST_EXCEPTION: &'static str = "Last Exception Backtrace";
 
-    /// The word in the report that says why the walk stopped, be it one that this version does not know.
+    /// Returns the report's word for why the walk stopped. It may be one that this version does not know.
     pub fn end_word(&self) -> Option<&str> {
         end_word(self.end?, &self.extra)
     }
@@ -112,7 +112,7 @@ section! {
 }
 
 impl Sample {
-    /// The word in the report that says why the walk stopped, be it one that this version does not know.
+    /// Returns the report's word for why the walk stopped. It may be one that this version does not know.
     pub fn end_word(&self) -> Option<&str> {
         end_word(self.end?, &self.extra)
     }

@@ -113,7 +113,7 @@ pub(crate) fn is_own(of: &Symbolicated, physical: &PhysicalFrame, frame: Option<
 }
 
 impl Symbolicated {
-    /// The owner of a source frame's code; `None` stands for a frame with nothing but an address.
+    /// Returns the owner of a source frame's code. `None` stands for a frame with nothing but an address.
     ///
     /// ```
     /// use wedjat::symbolicate::{Owner, Symbolicated};

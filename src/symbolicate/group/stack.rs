@@ -13,8 +13,8 @@ const LONG: usize = 3;
 /// Frames of a stack that are compared.
 const FRAMES: usize = 128;
 
-/// The thread that a report is about, as an index: where an uncaught exception was thrown, else the
-/// one that crashed, else the main one, else the first.
+/// Returns the index of the thread that a report is about. It is the one where an uncaught exception was thrown, else the
+/// one that crashed. Failing these it is the main one, else the first.
 pub fn thread_in_question(report: &Report) -> Option<usize> {
     let threads = &report.threads;
     let first = |is_it: fn(&Thread) -> bool| threads.iter().position(is_it);

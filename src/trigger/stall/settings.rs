@@ -38,7 +38,7 @@ impl Stall {
         self
     }
 
-    /// Sets how many strikes in a row are a stall (5 by default); at least 1, at most 10,000.
+    /// Sets how many strikes in a row are a stall: 5 by default, at least 1, at most 10,000.
     #[must_use]
     pub fn strikes(mut self, strikes: u32) -> Stall {
         self.strikes = strikes.clamp(1, 10_000);
@@ -50,7 +50,7 @@ impl Stall {
     ///
     /// Before the first beat, time counts while the thread computes, waits for a disk, or waits for a
     /// lock that another thread holds. A thread that waits for anything else may wait for its first
-    /// event: that time does not count, unless [`launch_waits`](Stall::launch_waits) is set. After a
+    /// event. That time does not count, unless [`launch_waits`](Stall::launch_waits) is set. After a
     /// minute of such waiting, the app is watched again from its first beat on.
     ///
     /// The thread's CPU time, its state, and the system call that it sleeps in tell these apart. A disk is
@@ -64,8 +64,8 @@ impl Stall {
     }
 
     /// Sets whether all waiting before the first beat counts as part of the launch (off by default). Use it if your
-    /// app beats soon after `install`. It finds a launch that waits for another process, for the network, or for a lock
-    /// that does not name its owner (Rust's `Mutex`). An app that is idle before its first beat is then a stall.
+    /// app beats soon after `install`. It finds a launch that waits for another process or for the network. It also finds
+    /// a wait for a lock that does not name its owner, as Rust's `Mutex`. An app that is idle before its first beat is then a stall.
     #[must_use]
     pub fn launch_waits(mut self, counts: bool) -> Stall {
         self.launch_waits = counts;

@@ -14,11 +14,11 @@ static SIGNAL: AtomicI32 = AtomicI32::new(0);
 /// A bit for each signal that was ours and that somebody else has taken.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
-/// Installs the handler, once a process, and returns which signal it is: `wanted`, or else the first
-/// real-time signal from `SIGRTMIN + 4` on without a handler. Later calls return the one in use.
+/// Installs the handler, once a process, and returns its signal. That is `wanted`, or else the first real-time signal
+/// from `SIGRTMIN + 4` on without a handler. Later calls return the one in use.
 ///
-/// It stays installed for the rest of the process: an answer may come at any time later, and
-/// without the handler the signal's default action would end the process.
+/// It stays installed for the rest of the process, since an answer may come at any time later. Without the handler the
+/// signal's default action would end the process.
 pub fn install(wanted: Option<i32>) -> Result<i32, SystemError> {
     let installed = SIGNAL.load(Ordering::Relaxed);
     if installed != 0 {
