@@ -183,3 +183,37 @@ fn files_of_the_repository_that_pages_name_are_there() {
     }
     assert!(named > 50, "{named}");
 }
+
+/// `parse_price (demo.rs:98)`: a reader looks that line up.
+#[test]
+fn lines_of_the_demo_that_pages_name_lie_in_their_functions() {
+    let source = std::fs::read_to_string(root().join("demo/demo.rs")).unwrap();
+    let lines: Vec<&str> = source.lines().collect();
+    let mut named = 0;
+    for (path, page) in pages() {
+        for line in page.lines() {
+            let Some((before, number)) = line.split_once(" (demo.rs:") else {
+                continue;
+            };
+            let number: usize = number.split_once(')').unwrap().0.parse().unwrap();
+            let names = before.split_whitespace().rev();
+            let mut names = names.filter(|word| word.starts_with(|c: char| c.is_alphabetic()));
+            let name = names.next().unwrap().rsplit("::").next().unwrap();
+            let begin = lines.iter().position(|line| {
+                line.trim_start_matches("pub ")
+                    .starts_with(&format!("fn {name}("))
+            });
+            let begin = begin.unwrap_or_else(|| panic!("{}: no fn {name}", path.display()));
+            let end = begin + lines[begin..].iter().position(|line| *line == "}").unwrap();
+            assert!(
+                (begin + 1..=end + 1).contains(&number),
+                "{}: {name} has lines {} to {}, not {number}",
+                path.display(),
+                begin + 1,
+                end + 1
+            );
+            named += 1;
+        }
+    }
+    assert!(named > 10, "{named}");
+}
