@@ -37,6 +37,17 @@ fn unwind_info(encodings: [u32; 3]) -> Vec<u8> {
     parts.concat()
 }
 
+/// Blocks of 16 bytes that end in a return.
+fn code(arch: Arch) -> Vec<u8> {
+    let (nop, ret): (&[u8], &[u8]) = match arch {
+        Arch::X86_64 => (&[0x90], &[0xc3]),
+        _ => (&[0x1f, 0x20, 0x03, 0xd5], &[0xc0, 0x03, 0x5f, 0xd6]),
+    };
+    [nop.repeat(16 / nop.len() - 1), ret.to_vec()]
+        .concat()
+        .repeat(0x200)
+}
+
 fn images(arch: Arch, table: Vec<u8>) -> Images {
     let section = |svma, bytes: Vec<u8>| Section {
         svma,
@@ -44,7 +55,7 @@ fn images(arch: Arch, table: Vec<u8>) -> Images {
     };
     let image = LoadedImage::new("app", BASE, BASE, 0x4000)
         .with_arch(arch)
-        .with_text(section(BASE + 0x1000, vec![0x90; 0x2000]))
+        .with_text(section(BASE + 0x1000, code(arch)))
         .with_unwind_info(section(BASE + 0x3000, table));
     Images::new(vec![image])
 }
