@@ -13,10 +13,10 @@ extern "C" fn over(_: libc::c_int) {
     OVER.store(true, Ordering::Relaxed);
 }
 
-/// Waits in one call until two seconds are over, and counts interruptions but that by the timer which says
+/// Waits in one call until a second is over, and counts interruptions but that by the timer which says
 /// so.
 fn until_over(call: impl Fn() -> i64) -> u64 {
-    let until = Instant::now() + Duration::from_secs(2);
+    let until = Instant::now() + Duration::from_secs(1);
     // SAFETY: structures that are filled in before they are read and outlive the calls; the handler touches
     // an atomic alone.
     let timer = unsafe {
