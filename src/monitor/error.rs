@@ -10,7 +10,7 @@ use std::path::PathBuf;
 pub enum InstallError {
     /// A monitor is installed in this process already.
     AlreadyInstalled,
-    /// No folder was given.
+    /// No folder was given, or an empty path.
     NoDirectory,
     /// The folder cannot be made, opened or written to.
     Directory {
@@ -46,17 +46,11 @@ pub enum InstallError {
 impl fmt::Display for InstallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            InstallError::AlreadyInstalled => {
-                write!(
-                    f,
-                    "this process has a monitor already: drop it before you install another"
-                )
-            }
+            InstallError::AlreadyInstalled => f.write_str(
+                "this process has a monitor already: drop it before you install another",
+            ),
             InstallError::NoDirectory => {
-                write!(
-                    f,
-                    "no folder for the reports: call .directory(..) before .install()"
-                )
+                f.write_str("no folder for the reports: set the directory before the install")
             }
             InstallError::Directory { path, source } => {
                 write!(

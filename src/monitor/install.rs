@@ -106,7 +106,8 @@ impl MonitorBuilder {
                 source,
             })?;
         }
-        let path = self.directory.ok_or(InstallError::NoDirectory)?;
+        let given = self.directory.filter(|path| !path.as_os_str().is_empty());
+        let path = given.ok_or(InstallError::NoDirectory)?;
         let in_folder = |source| InstallError::Directory {
             path: path.clone(),
             source,

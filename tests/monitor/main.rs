@@ -531,8 +531,13 @@ fn bad_folder() {
         let named = error.contains(path.to_str().unwrap());
         assert!(named && error.contains("Not a directory"), "{error}");
     }
-    let error = Monitor::builder("a", "1").install().unwrap_err();
-    assert!(matches!(error, InstallError::NoDirectory));
+    for builder in [
+        Monitor::builder("a", "1"),
+        Monitor::builder("a", "1").directory(""),
+    ] {
+        let error = builder.install().unwrap_err();
+        assert!(matches!(error, InstallError::NoDirectory));
+    }
     assert!(
         play("bad_folder").status.success(),
         "neither leaves anything installed"

@@ -259,6 +259,13 @@ fn a_folder_that_others_may_write_in_is_done_without() {
     let mode = std::fs::metadata(&folder).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
     std::fs::remove_dir_all(&folder).unwrap();
+    std::fs::write(&folder, "a letter").unwrap();
+    let words = used(&folder);
+    assert!(
+        words.contains("ot a directory; going on without"),
+        "{words}"
+    );
+    std::fs::remove_file(&folder).unwrap();
     for wide in [0o770, 0o1777] {
         std::fs::create_dir(&folder).unwrap();
         std::fs::set_permissions(&folder, PermissionsExt::from_mode(wide)).unwrap();

@@ -4,6 +4,7 @@
 use crate::deadline;
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -341,6 +342,21 @@ fn ctrl_c_leaves_nothing_of_an_output() {
             assert_eq!(left, NOTHING, "{args:?} {signals:?}");
         }
     }
+}
+
+/// A pipe that nobody reads: the command waits, and a request to terminate ends it.
+#[test]
+fn a_pipe_without_a_reader_is_left_at_the_first_signal() {
+    let home = Home::new();
+    let pipe = home.path("pipe");
+    home.shop.run(&format!("mkfifo {pipe}"));
+    let report = home.path("a.wedjat");
+    let child = command(&["--output", &pipe, &report]).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    // SAFETY: a process of ours that was not waited for yet.
+    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
+    let ended = deadline::end(child, Duration::from_secs(60));
+    assert_eq!(ended.status.signal(), Some(libc::SIGTERM));
 }
 
 /// As nohup(1) starts it.

@@ -36,16 +36,14 @@ pub(super) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
     /// From now on the first Ctrl-C only sets this; the second ends the process at once.
-    pub fn install() -> Interrupt {
-        let interrupt = Interrupt::default();
+    pub fn install(&self) {
         INSTALLED.store(true, Ordering::SeqCst);
         for signal in signals() {
             // In this order: at the first one the flag is not yet set. Where the system refuses,
             // Ctrl-C does what it always does.
-            let _ = signal_hook::flag::register_conditional_default(signal, interrupt.0.clone());
-            let _ = signal_hook::flag::register(signal, interrupt.0.clone());
+            let _ = signal_hook::flag::register_conditional_default(signal, self.0.clone());
+            let _ = signal_hook::flag::register(signal, self.0.clone());
         }
-        interrupt
     }
 
     pub fn came(&self) -> bool {

@@ -11,8 +11,7 @@ use super::args::Args;
 use super::interrupt;
 use crate::symbolicate::error::plain_words;
 use crate::symbolicate::files::object_file::looks_like_object;
-use crate::symbolicate::files::own;
-use crate::symbolicate::files::own::{Identity, descriptor, identity, identity_of_stream};
+use crate::symbolicate::files::own::{self, Identity, descriptor, identity, identity_of_stream};
 
 const BUFFER: usize = 1 << 16;
 /// As many links as the system follows.

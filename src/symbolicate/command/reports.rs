@@ -50,7 +50,7 @@ pub(super) fn run(
         style,
         redact: args.redaction(),
         target,
-        interrupt: Interrupt::install(),
+        interrupt: Interrupt::default(),
     };
     if let (Some(n), FormatName::Html) = (args.top, args.format) {
         return job.run(Html::top(n as usize), input, messages);
@@ -121,6 +121,8 @@ impl Job<'_> {
             Ok(out) => out,
             Err(error) => return done(Err(error), messages),
         };
+        // Not before: a pipe without a reader holds the command up until the first signal.
+        self.interrupt.install();
         let paths = self.args.reports.clone();
         let many = paths.len() > 1 || paths.iter().any(|p| p.is_dir() || p.as_os_str() == "-");
         let workers = if many { self.args.jobs() } else { 1 };

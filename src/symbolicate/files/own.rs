@@ -23,11 +23,8 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     };
     // To open a device may do something by itself.
     own(fs::symlink_metadata(path)?)?;
-    let mut options = File::options();
-    options
-        .read(true)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-    let file = options.open(path)?;
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
     own(file.metadata()?)?;
     Ok(file)
 }
@@ -66,7 +63,12 @@ pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
 /// Makes a folder, and its parents where they are missing, for this user alone.
 pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
     let mut maker = fs::DirBuilder::new();
-    maker.recursive(true).mode(0o700).create(path)
+    let made = maker.recursive(true).mode(0o700).create(path);
+    made.map_err(|error| match error.kind() {
+        // A file, or a link to nothing.
+        io::ErrorKind::AlreadyExists => io::ErrorKind::NotADirectory.into(),
+        _ => error,
+    })
 }
 
 /// The device and number of a file or folder, which no other shares.
