@@ -60,6 +60,9 @@
 //! | `ffi` (feature of the same name) | the C interface, `include/wedjat.h` |
 #![deny(unsafe_op_in_unsafe_fn)]
 
+#[macro_use]
+mod macros;
+
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod capture;

@@ -172,93 +172,85 @@ unsafe fn install(options: *const wedjat_options) -> Result<Monitor, String> {
 }
 
 /// A number, unless it is 0.
-fn given<T: Default + PartialEq>(number: T) -> Option<T> {
-    (number != T::default()).then_some(number)
+fn number<T: Default + PartialEq>(given: T) -> Option<T> {
+    (given != T::default()).then_some(given)
 }
 
-fn milliseconds(number: u32) -> Option<Duration> {
-    given(number).map(|number| Duration::from_millis(number.into()))
+fn milliseconds(given: u32) -> Option<Duration> {
+    number(given).map(|given| Duration::from_millis(given.into()))
 }
 
-/// Sets what was given.
-fn set<S, T>(settings: S, value: Option<T>, set: impl FnOnce(S, T) -> S) -> S {
-    match value {
-        Some(value) => set(settings, value),
-        None => settings,
+/// Settings, of which what was given is set.
+trait SetGiven: Sized {
+    fn with<T>(self, value: Option<T>, set: impl FnOnce(Self, T) -> Self) -> Self {
+        match value {
+            Some(value) => set(self, value),
+            None => self,
+        }
     }
 }
 
-fn triggers(mut builder: MonitorBuilder, options: &wedjat_options) -> MonitorBuilder {
-    if options.stall {
-        let mut stall = Stall::default().launch_waits(options.stall_launch_waits);
-        stall = set(
-            stall,
-            milliseconds(options.stall_timeout_ms),
-            Stall::timeout,
-        );
-        stall = set(stall, given(options.stall_strikes), Stall::strikes);
-        stall = set(stall, milliseconds(options.launch_ms), Stall::launch);
+impl<S> SetGiven for S {}
+
+fn triggers(mut builder: MonitorBuilder, given: &wedjat_options) -> MonitorBuilder {
+    if given.stall {
+        let stall = Stall::default()
+            .launch_waits(given.stall_launch_waits)
+            .with(milliseconds(given.stall_timeout_ms), Stall::timeout)
+            .with(number(given.stall_strikes), Stall::strikes)
+            .with(milliseconds(given.launch_ms), Stall::launch);
         builder = builder.stall(stall);
     }
-    if options.crash {
+    if given.crash {
         let crash = Crash::default()
-            .sigterm(options.sigterm)
-            .debugged(!options.not_debugged)
-            .near_memory(options.near_memory);
+            .sigterm(given.sigterm)
+            .debugged(!given.not_debugged)
+            .near_memory(given.near_memory);
         builder = builder.crash(crash);
     }
-    if options.cpu {
-        let mut cpu = CpuLoad::default();
-        cpu = set(cpu, milliseconds(options.cpu_over_ms), CpuLoad::over);
-        builder = builder.cpu(set(cpu, given(options.cpu_share), CpuLoad::share));
+    if given.cpu {
+        let cpu = CpuLoad::default()
+            .with(milliseconds(given.cpu_over_ms), CpuLoad::over)
+            .with(number(given.cpu_share), CpuLoad::share);
+        builder = builder.cpu(cpu);
     }
-    if options.memory {
-        let mut memory = MemoryLoad::default();
-        memory = set(memory, given(options.memory_bytes), MemoryLoad::bytes);
-        builder = builder.memory(set(memory, given(options.memory_share), MemoryLoad::share));
+    if given.memory {
+        let memory = MemoryLoad::default()
+            .with(number(given.memory_bytes), MemoryLoad::bytes)
+            .with(number(given.memory_share), MemoryLoad::share);
+        builder = builder.memory(memory);
     }
-    if options.slow_frames {
-        let mut frames = SlowFrames::default();
-        frames = set(frames, given(options.frames_below), SlowFrames::below);
-        frames = set(frames, given(options.frames_cpu_share), SlowFrames::cpu);
-        frames = set(
-            frames,
-            milliseconds(options.frames_lasting_ms),
-            SlowFrames::lasting,
-        );
+    if given.slow_frames {
+        let frames = SlowFrames::default()
+            .with(number(given.frames_below), SlowFrames::below)
+            .with(number(given.frames_cpu_share), SlowFrames::cpu)
+            .with(milliseconds(given.frames_lasting_ms), SlowFrames::lasting);
         builder = builder.slow_frames(frames);
     }
-    builder.names(options.names).all_images(options.all_images)
+    builder.names(given.names).all_images(given.all_images)
 }
 
-fn limits(mut builder: MonitorBuilder, options: &wedjat_options) -> MonitorBuilder {
-    let threads = given(options.threads).map(|most| usize::try_from(most).unwrap_or(0));
-    builder = set(builder, threads, MonitorBuilder::threads);
-    let budget = given(options.stop_budget_us).map(|most| Duration::from_micros(most.into()));
-    builder = set(builder, budget, MonitorBuilder::stop_budget);
-    builder = set(
-        builder,
-        given(options.capture_signal),
-        MonitorBuilder::capture_signal,
-    );
-    let mut limits = Limits::default();
-    let reports =
-        given(options.limit_reports).map(|most| usize::try_from(most).unwrap_or(usize::MAX));
-    limits = set(limits, reports, Limits::reports);
-    limits = set(limits, given(options.limit_bytes), Limits::bytes);
-    let mut rates = RateLimit::default();
-    rates = set(rates, given(options.same_stalls), RateLimit::same);
-    rates = set(rates, milliseconds(options.same_pause_ms), RateLimit::pause);
-    rates = set(rates, given(options.reports_per_hour), RateLimit::per_hour);
-    rates = set(
-        rates,
-        given(options.captures_per_hour),
-        RateLimit::captures_per_hour,
-    );
-    rates = set(
-        rates,
-        given(options.bytes_per_hour),
-        RateLimit::bytes_per_hour,
-    );
-    builder.limits(limits).rate_limit(rates)
+fn limits(builder: MonitorBuilder, given: &wedjat_options) -> MonitorBuilder {
+    let threads = number(given.threads).map(|most| usize::try_from(most).unwrap_or(0));
+    let budget = number(given.stop_budget_us).map(|most| Duration::from_micros(most.into()));
+    let reports = number(given.limit_reports);
+    let reports = reports.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
+    let limits = Limits::default()
+        .with(reports, Limits::reports)
+        .with(number(given.limit_bytes), Limits::bytes);
+    let rates = RateLimit::default()
+        .with(number(given.same_stalls), RateLimit::same)
+        .with(milliseconds(given.same_pause_ms), RateLimit::pause)
+        .with(number(given.reports_per_hour), RateLimit::per_hour)
+        .with(
+            number(given.captures_per_hour),
+            RateLimit::captures_per_hour,
+        )
+        .with(number(given.bytes_per_hour), RateLimit::bytes_per_hour);
+    builder
+        .with(threads, MonitorBuilder::threads)
+        .with(budget, MonitorBuilder::stop_budget)
+        .with(number(given.capture_signal), MonitorBuilder::capture_signal)
+        .limits(limits)
+        .rate_limit(rates)
 }

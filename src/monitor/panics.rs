@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::platform::exit::{self, Leaving};
-use crate::platform::forked::{self, First, ForkLock};
+use crate::platform::forked::{First, ForkLock, around_forks};
 use crate::recorder::{Helper, LiveRecorder, trace_report};
 use crate::report::name::Name;
 use crate::store::{self, launch};
@@ -20,9 +20,9 @@ static ON_PANIC: ForkLock<Option<(Option<Arc<LiveRecorder>>, PathBuf)>> = ForkLo
 
 /// Once in a process: forks wait for the lock, and [`leaving`] is called when the process exits.
 pub(super) fn prepare() {
+    around_forks!(ON_PANIC);
     static ONCE: First = First::new();
     if ONCE.is_now() {
-        forked::around(before_fork, in_parent, in_child);
         exit::on_leaving(leaving);
     }
 }
@@ -35,18 +35,6 @@ pub(super) fn write_with(live: Arc<LiveRecorder>, directory: PathBuf) {
         drop(on);
         panic::install(on_panic);
     }
-}
-
-extern "C" fn before_fork() {
-    ON_PANIC.before_fork();
-}
-
-extern "C" fn in_parent() {
-    ON_PANIC.in_parent();
-}
-
-extern "C" fn in_child() {
-    ON_PANIC.in_child();
 }
 
 fn for_panics() -> Option<(Option<Arc<LiveRecorder>>, PathBuf)> {

@@ -28,6 +28,7 @@ pub mod registers;
 pub mod signals;
 pub mod stacks;
 mod surface;
+pub(crate) mod text;
 
 #[cfg(target_vendor = "apple")]
 use apple as os;

@@ -199,7 +199,7 @@ impl fmt::Display for Tenths {
 }
 
 fn describe(excess: &Excess) -> (EventKind, Option<&'static str>, LineBuffer) {
-    let mut line = LineBuffer::default();
+    let mut line = LineBuffer::EMPTY;
     let percent = |share: f64| (share * 100.0).round() as u64;
     let tenths = |value: f64| Tenths((value * 10.0).round() as u64);
     let seconds = |nanoseconds: u64| tenths(nanoseconds as f64 / 1e9);

@@ -3,13 +3,14 @@
 use std::fmt::{self, Write};
 
 use crate::platform::gauge::{Futex, Holder};
+use crate::platform::text::FixedText;
 use crate::platform::{Thread, ThreadGauge, ThreadName};
 
 /// Holders that are followed from one to the next, at most.
 const CHAIN: usize = 8;
 
-/// Room for a line that names them all, each with its number and its name.
-const LINE: usize = 512;
+/// A line with room for the names and numbers of them all.
+pub(super) type LineBuffer = FixedText<512>;
 
 /// The chain of threads that the watched thread waits for, each the holder of a lock that the one before waits for.
 #[derive(Debug)]
@@ -60,7 +61,7 @@ impl Waiting {
 
     /// One line about it.
     pub fn line(&self, watched: Thread) -> LineBuffer {
-        let mut line = LineBuffer::default();
+        let mut line = LineBuffer::EMPTY;
         // A line that is full leaves out the rest.
         let _ = self.write(watched, &mut line);
         line
@@ -105,38 +106,5 @@ impl fmt::Display for NamedThread {
             Some(name) => write!(f, " ({name})"),
             None => Ok(()),
         }
-    }
-}
-
-/// A line of text in fixed room.
-#[derive(Debug)]
-pub(super) struct LineBuffer {
-    bytes: [u8; LINE],
-    len: usize,
-}
-
-impl Default for LineBuffer {
-    fn default() -> LineBuffer {
-        LineBuffer {
-            bytes: [0; LINE],
-            len: 0,
-        }
-    }
-}
-
-impl LineBuffer {
-    pub fn as_str(&self) -> &str {
-        let bytes = self.bytes.get(..self.len).unwrap_or_default();
-        std::str::from_utf8(bytes).unwrap_or_default()
-    }
-}
-
-impl Write for LineBuffer {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let end = self.len.saturating_add(text.len());
-        let room = self.bytes.get_mut(self.len..end).ok_or(fmt::Error)?;
-        room.copy_from_slice(text.as_bytes());
-        self.len = end;
-        Ok(())
     }
 }

@@ -51,22 +51,13 @@ impl fmt::Display for SinkError {
 
 impl std::error::Error for SinkError {}
 
-/// The process that closes a report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClosedBy {
-    /// The process that wrote it.
-    Writer,
-    /// A later launch, which found it cut.
-    NextLaunch,
-}
-
-impl ClosedBy {
-    /// The word in the report.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ClosedBy::Writer => "writer",
-            ClosedBy::NextLaunch => "next_launch",
-        }
+words! {
+    /// The process that closes a report.
+    pub enum ClosedBy {
+        /// The process that wrote it.
+        Writer = "writer",
+        /// A later launch, which found it cut.
+        NextLaunch = "next_launch",
     }
 }
 

@@ -164,44 +164,20 @@ impl StoredReport {
     }
 }
 
-/// Limits of a folder of reports; the oldest are removed first, soon after a monitor is installed or a report
-/// was written.
-///
-/// ```
-/// let limits = wedjat::store::Limits::default().reports(20).bytes(4 << 20);
-/// assert_eq!(limits.reports, 20);
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Limits {
-    /// Reports, 100.
-    pub reports: usize,
-    /// Bytes of all of them together, 32 MiB.
-    pub bytes: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
-            reports: 100,
-            bytes: 32 << 20,
-        }
-    }
-}
-
-impl Limits {
-    /// Sets how many reports are kept; at least 1.
-    #[must_use]
-    pub fn reports(mut self, reports: usize) -> Limits {
-        self.reports = reports.max(1);
-        self
-    }
-
-    /// Sets how many bytes they may have together.
-    #[must_use]
-    pub fn bytes(mut self, bytes: u64) -> Limits {
-        self.bytes = bytes;
-        self
+settings! {
+    /// Limits of a folder of reports; the oldest are removed first, soon after a monitor is installed or a report
+    /// was written.
+    ///
+    /// ```
+    /// let limits = wedjat::store::Limits::default().reports(20).bytes(4 << 20);
+    /// assert_eq!(limits.reports, 20);
+    /// ```
+    #[derive(Eq)]
+    pub struct Limits {
+        /// Reports that are kept (100 by default); at least 1.
+        pub reports: usize = 100, reports: usize => reports.max(1);
+        /// Bytes that they may have together (32 MiB by default).
+        pub bytes: u64 = 32 << 20;
     }
 }
 

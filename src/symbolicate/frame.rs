@@ -24,56 +24,35 @@ pub struct Frame {
     pub source: Source,
 }
 
-/// Whose code a frame is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Owner {
-    /// The app's own: its workspace, and dependencies given by a path.
-    App,
-    /// A dependency from a registry, a git checkout, a vendored folder, a package manager.
-    Library,
-    /// The library and runtime of a programming language.
-    Language,
-    /// This recorder, or another one.
-    Recorder,
-    /// The operating system.
-    System,
-}
-
-impl Owner {
-    /// The word in machine-readable output.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Owner::App => "app",
-            Owner::Library => "library",
-            Owner::Language => "language",
-            Owner::Recorder => "recorder",
-            Owner::System => "system",
-        }
+words! {
+    /// Whose code a frame is.
+    #[non_exhaustive]
+    pub enum Owner {
+        /// The app's own: its workspace, and dependencies given by a path.
+        App = "app",
+        /// A dependency from a registry, a git checkout, a vendored folder, a package manager.
+        Library = "library",
+        /// The library and runtime of a programming language.
+        Language = "language",
+        /// This recorder, or another one.
+        Recorder = "recorder",
+        /// The operating system.
+        System = "system",
     }
 }
 
-/// The source of a frame's name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum Source {
-    /// Debug information.
-    #[default]
-    DebugInfo,
-    /// A symbol table: no file, no line, no inlined frames.
-    Symbols,
-    /// The report itself.
-    Report,
-}
-
-impl Source {
-    /// The word in machine-readable output.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Source::DebugInfo => "debug info",
-            Source::Symbols => "symbols",
-            Source::Report => "report",
-        }
+words! {
+    /// The source of a frame's name.
+    #[derive(Default)]
+    #[non_exhaustive]
+    pub enum Source {
+        /// Debug information.
+        #[default]
+        DebugInfo = "debug info",
+        /// A symbol table: no file, no line, no inlined frames.
+        Symbols = "symbols",
+        /// The report itself.
+        Report = "report",
     }
 }
 

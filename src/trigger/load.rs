@@ -6,132 +6,56 @@ use std::time::Duration;
 
 use crate::report::time::nanos;
 
-/// Reports when the process uses much CPU for long.
-///
-/// ```
-/// use std::time::Duration;
-/// use wedjat::load::CpuLoad;
-/// let cpu = CpuLoad::default().share(1.5).over(Duration::from_secs(30)); // one core and a half
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
-pub struct CpuLoad {
-    pub(crate) share: f64,
-    pub(crate) over: Duration,
-}
-
-impl Default for CpuLoad {
-    fn default() -> CpuLoad {
-        CpuLoad {
-            share: 0.8,
-            over: Duration::from_secs(60),
-        }
+settings! {
+    /// Reports when the process uses much CPU for long.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wedjat::load::CpuLoad;
+    /// let cpu = CpuLoad::default().share(1.5).over(Duration::from_secs(30)); // one core and a half
+    /// ```
+    pub struct CpuLoad {
+        /// Sets the share of one core (0.8 by default); 2.0 is two cores.
+        pub(crate) share: f64 = 0.8;
+        /// Sets the time over which the average is taken (60 s by default); at least 100 ms.
+        pub(crate) over: Duration = Duration::from_secs(60), over: Duration => over.max(Duration::from_millis(100));
     }
 }
 
-impl CpuLoad {
-    /// Sets the share of one core (0.8 by default); 2.0 is two cores.
-    #[must_use]
-    pub fn share(mut self, share: f64) -> CpuLoad {
-        self.share = share;
-        self
-    }
-
-    /// Sets the time over which the average is taken (60 s by default); at least 100 ms.
-    #[must_use]
-    pub fn over(mut self, over: Duration) -> CpuLoad {
-        self.over = over.max(Duration::from_millis(100));
-        self
-    }
-}
-
-/// Reports when the process' footprint is large: again only once it has shrunk by a tenth, or has
-/// grown by a quarter.
-///
-/// ```
-/// use wedjat::load::MemoryLoad;
-/// let memory = MemoryLoad::default().bytes(500 << 20);
-/// let share = MemoryLoad::default().share(0.7); // of what the process may have
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
-pub struct MemoryLoad {
-    pub(crate) bytes: Option<u64>,
-    pub(crate) share: f64,
-}
-
-impl Default for MemoryLoad {
-    fn default() -> MemoryLoad {
-        MemoryLoad {
-            bytes: None,
-            share: 0.8,
-        }
+settings! {
+    /// Reports when the process' footprint is large: again only once it has shrunk by a tenth, or has
+    /// grown by a quarter.
+    ///
+    /// ```
+    /// use wedjat::load::MemoryLoad;
+    /// let memory = MemoryLoad::default().bytes(500 << 20);
+    /// let share = MemoryLoad::default().share(0.7); // of what the process may have
+    /// ```
+    pub struct MemoryLoad {
+        /// Sets the footprint above which a report is written, bytes (none by default).
+        pub(crate) bytes: Option<u64> = None, bytes: u64 => Some(bytes);
+        /// Sets the share of what the process may have above which a report is written (0.8 by default). What it may
+        /// have is the limit of its control group, else the machine's memory.
+        pub(crate) share: f64 = 0.8;
     }
 }
 
-impl MemoryLoad {
-    /// Sets the footprint above which a report is written, bytes (none by default).
-    #[must_use]
-    pub fn bytes(mut self, bytes: u64) -> MemoryLoad {
-        self.bytes = Some(bytes);
-        self
-    }
-
-    /// Sets the share of what the process may have above which a report is written (0.8 by default). What it may have is
-    /// the limit of its control group, else the machine's memory.
-    #[must_use]
-    pub fn share(mut self, share: f64) -> MemoryLoad {
-        self.share = share;
-        self
-    }
-}
-
-/// Reports when the frame rate (of `Monitor::frame`) stays low while the watched thread is busy. An
-/// app that draws nothing because nothing happens is not reported.
-///
-/// ```
-/// use std::time::Duration;
-/// use wedjat::load::SlowFrames;
-/// let frames = SlowFrames::default().below(50.0).lasting(Duration::from_secs(2)).cpu(0.5);
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
-pub struct SlowFrames {
-    pub(crate) below: f64,
-    pub(crate) lasting: Duration,
-    pub(crate) cpu: f64,
-}
-
-impl Default for SlowFrames {
-    fn default() -> SlowFrames {
-        SlowFrames {
-            below: 30.0,
-            lasting: Duration::from_secs(5),
-            cpu: 0.6,
-        }
-    }
-}
-
-impl SlowFrames {
-    /// Sets the frame rate below which frames are slow, frames a second (30 by default).
-    #[must_use]
-    pub fn below(mut self, frames_a_second: f64) -> SlowFrames {
-        self.below = frames_a_second;
-        self
-    }
-
-    /// Sets how long it must last (5 s by default); at least 200 ms.
-    #[must_use]
-    pub fn lasting(mut self, time: Duration) -> SlowFrames {
-        self.lasting = time.max(Duration::from_millis(200));
-        self
-    }
-
-    /// Sets the share of a core that the watched thread must use meanwhile (0.6 by default).
-    #[must_use]
-    pub fn cpu(mut self, share: f64) -> SlowFrames {
-        self.cpu = share;
-        self
+settings! {
+    /// Reports when the frame rate (of `Monitor::frame`) stays low while the watched thread is busy. An
+    /// app that draws nothing because nothing happens is not reported.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wedjat::load::SlowFrames;
+    /// let frames = SlowFrames::default().below(50.0).lasting(Duration::from_secs(2)).cpu(0.5);
+    /// ```
+    pub struct SlowFrames {
+        /// Sets the frame rate below which frames are slow, frames a second (30 by default).
+        pub(crate) below: f64 = 30.0;
+        /// Sets how long it must last (5 s by default); at least 200 ms.
+        pub(crate) lasting: Duration = Duration::from_secs(5), time: Duration => time.max(Duration::from_millis(200));
+        /// Sets the share of a core that the watched thread must use meanwhile (0.6 by default).
+        pub(crate) cpu: f64 = 0.6;
     }
 }
 

@@ -90,12 +90,12 @@ mod tests {
     fn each_reason_is_counted_under_its_own_word() {
         let losses = Losses::new();
         losses.count(LossReason::Quota);
-        for reason in Reason::ALL {
+        for &reason in Reason::ALL {
             (0..=reason as usize).for_each(|_| losses.count(LossReason::NoStall(reason)));
         }
         let counts = losses.counts();
         assert_eq!(counts[..2], [("back_off", 0), ("quota", 1)]);
-        for reason in Reason::ALL {
+        for &reason in Reason::ALL {
             assert!(counts.contains(&(reason.as_str(), reason as u64 + 1)));
         }
         losses.reset();

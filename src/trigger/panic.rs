@@ -7,6 +7,7 @@ use super::crash;
 use super::loss::{LOSSES, LossReason};
 use super::own_time::OWN_TIME;
 use crate::platform::forked::First;
+use crate::platform::text::FixedText;
 use crate::platform::{Thread, folder, process_id};
 use crate::report::name::Name;
 
@@ -28,57 +29,24 @@ struct PanicSlot {
 // never returns into a write it interrupted without the process dying.
 unsafe impl Sync for PanicSlot {}
 
-struct PanicNote {
-    message: TextBuffer<MESSAGE>,
-    location: TextBuffer<LOCATION>,
+/// A panic of a thread, and the one before it.
+#[derive(Debug)]
+pub(crate) struct PanicNote {
+    message: FixedText<MESSAGE>,
+    location: FixedText<LOCATION>,
     report: Option<Name>,
     /// The thread's panic before this one, and its report.
-    earlier: TextBuffer<EARLIER>,
+    earlier: FixedText<EARLIER>,
     earlier_report: Option<Name>,
     /// True if the panic came while the earlier one was being unwound, and ends the process.
     nested: bool,
 }
 
-/// Text in fixed room.
-struct TextBuffer<const ROOM: usize> {
-    bytes: [u8; ROOM],
-    len: usize,
-}
-
-impl<const ROOM: usize> TextBuffer<ROOM> {
-    const EMPTY: TextBuffer<ROOM> = TextBuffer {
-        bytes: [0; ROOM],
-        len: 0,
-    };
-
-    fn clear(&mut self) {
-        self.len = 0;
-    }
-
-    /// Adds as much of `text` as there is room for, cut at a character's end.
-    fn add(&mut self, text: &str) {
-        let room = self.bytes.get_mut(self.len..).unwrap_or_default();
-        let end = text.floor_char_boundary(room.len());
-        for (slot, byte) in room.iter_mut().zip(text.bytes().take(end)) {
-            *slot = byte;
-        }
-        self.len += end;
-    }
-
-    /// Signal-safe.
-    fn as_str(&self) -> &str {
-        let bytes = self.bytes.get(..self.len);
-        bytes
-            .and_then(|bytes| std::str::from_utf8(bytes).ok())
-            .unwrap_or_default()
-    }
-}
-
 const EMPTY: PanicNote = PanicNote {
-    message: TextBuffer::EMPTY,
-    location: TextBuffer::EMPTY,
+    message: FixedText::EMPTY,
+    location: FixedText::EMPTY,
     report: None,
-    earlier: TextBuffer::EMPTY,
+    earlier: FixedText::EMPTY,
     earlier_report: None,
     nested: false,
 };
@@ -301,42 +269,29 @@ fn slot_of(thread: Thread) -> Option<&'static PanicSlot> {
         .find(|slot| slot.owner.load(Ordering::Acquire) == thread.id())
 }
 
-/// A panic that is under way on a thread.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Pending {
-    note: &'static PanicNote,
-}
-
-impl std::fmt::Debug for PanicNote {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Note")
-    }
-}
-
-impl Pending {
+impl PanicNote {
     /// The panic that `thread`, which is the calling one or stands still, is in the middle of, if it
     /// is `panicking` (the value of `std::thread::panicking` on it). Signal-safe.
-    pub fn of(thread: Thread, panicking: bool) -> Option<Pending> {
+    pub fn of(thread: Thread, panicking: bool) -> Option<&'static PanicNote> {
         let slot = slot_of(thread).filter(|_| panicking)?;
         // SAFETY: the thread that owns the slot writes nothing there meanwhile.
-        let note = unsafe { &*slot.note.get() };
-        Some(Pending { note })
+        Some(unsafe { &*slot.note.get() })
     }
 
     /// Its message. Signal-safe.
     pub fn message(&self) -> &str {
-        self.note.message.as_str()
+        self.message.as_str()
     }
 
     /// `file:line:column`. Signal-safe.
     pub fn location(&self) -> &str {
-        self.note.location.as_str()
+        self.location.as_str()
     }
 
     /// Removes the reports that the hook wrote, now that a better one stands. Signal-safe.
     pub fn remove_files(&self, folder: &folder::Folder) {
-        let earlier = self.note.earlier_report.filter(|_| self.note.nested);
-        for name in [self.note.report, earlier].into_iter().flatten() {
+        let earlier = self.earlier_report.filter(|_| self.nested);
+        for name in [self.report, earlier].into_iter().flatten() {
             // Already gone is as good.
             let _ = folder.remove(name.as_c_str());
         }

@@ -5,72 +5,29 @@ use std::time::Duration;
 
 use super::loss::LossReason;
 
-/// Limits on how much is recorded of stalls and of too much load. Every later report counts the events held back, as
-/// `back_off` and `quota` in its `loss` section.
-///
-/// ```
-/// use std::time::Duration;
-/// use wedjat::RateLimit;
-/// let limit = RateLimit::default().same(1).pause(Duration::from_secs(600)).per_hour(10);
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RateLimit {
-    pub(crate) same: u32,
-    pub(crate) pause: Duration,
-    pub(crate) per_hour: u32,
-    pub(crate) bytes_per_hour: u64,
-    pub(crate) captures_per_hour: u32,
-}
-
-impl Default for RateLimit {
-    fn default() -> RateLimit {
-        RateLimit {
-            same: 5,
-            pause: Duration::from_secs(60),
-            per_hour: 60,
-            bytes_per_hour: 32 << 20,
-            captures_per_hour: 20_000,
-        }
-    }
-}
-
-impl RateLimit {
-    /// Sets how many stalls with the same heaviest stack are all reported: 5 by default, at least 1.
-    #[must_use]
-    pub fn same(mut self, same: u32) -> RateLimit {
-        self.same = same.max(1);
-        self
-    }
-
-    /// Sets the first pause between reports of equal stalls after that (1 min by default). Each pause is twice as long
-    /// as the one before, up to a day.
-    #[must_use]
-    pub fn pause(mut self, pause: Duration) -> RateLimit {
-        self.pause = pause;
-        self
-    }
-
-    /// Sets how many reports there may be within an hour (60 by default).
-    #[must_use]
-    pub fn per_hour(mut self, reports: u32) -> RateLimit {
-        self.per_hour = reports;
-        self
-    }
-
-    /// Sets how many bytes of reports there may be within an hour (32 MiB by default). Above it no new report begins.
-    #[must_use]
-    pub fn bytes_per_hour(mut self, bytes: u64) -> RateLimit {
-        self.bytes_per_hour = bytes;
-        self
-    }
-
-    /// Sets how many stacks of the watched thread may be taken within an hour. The default of 20,000 is 17 minutes of
-    /// freezes.
-    #[must_use]
-    pub fn captures_per_hour(mut self, captures: u32) -> RateLimit {
-        self.captures_per_hour = captures;
-        self
+settings! {
+    /// Limits on how much is recorded of stalls and of too much load. Every later report counts the events held back,
+    /// as `back_off` and `quota` in its `loss` section.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wedjat::RateLimit;
+    /// let limit = RateLimit::default().same(1).pause(Duration::from_secs(600)).per_hour(10);
+    /// ```
+    #[derive(Eq)]
+    pub struct RateLimit {
+        /// Sets how many stalls with the same heaviest stack are all reported: 5 by default, at least 1.
+        pub(crate) same: u32 = 5, same: u32 => same.max(1);
+        /// Sets the first pause between reports of equal stalls after that (1 min by default). Each pause is twice as long
+        /// as the one before, up to a day.
+        pub(crate) pause: Duration = Duration::from_secs(60);
+        /// Sets how many reports there may be within an hour (60 by default).
+        pub(crate) per_hour: u32 = 60;
+        /// Sets how many bytes of reports there may be within an hour (32 MiB by default). Above it no new report begins.
+        pub(crate) bytes_per_hour: u64 = 32 << 20;
+        /// Sets how many stacks of the watched thread may be taken within an hour. The default of 20,000 is 17 minutes
+        /// of freezes.
+        pub(crate) captures_per_hour: u32 = 20_000;
     }
 }
 

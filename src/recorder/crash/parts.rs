@@ -15,7 +15,7 @@ use crate::recorder::{Recording, ReportBuffers};
 use crate::report::{CaptureView, EventKind, EventView, Found, RawFrame, SignalView, ThreadView};
 use crate::store::launch;
 use crate::trigger::crash::{CrashPart, Crashed};
-use crate::trigger::panic::Pending;
+use crate::trigger::panic::PanicNote;
 use crate::trigger::signal_names::{code_name, signal_name};
 use crate::trigger::terminate::Exception;
 
@@ -117,7 +117,7 @@ impl<'a> CrashReport<'a> {
         };
         let signal = &self.crashed.signal;
         let thread = ThreadName::of(self.crashed.thread);
-        let panicking = cause.panic.as_ref().and_then(|_| thread.as_str());
+        let panicking = cause.panic.and_then(|_| thread.as_str());
         let view = EventView {
             kind: cause.kind(),
             fatal: true,
@@ -129,9 +129,9 @@ impl<'a> CrashReport<'a> {
                 address: signal.address,
             }),
             reason: self.crashed.exception,
-            name: cause.exception.as_ref().map(Exception::name).or(panicking),
+            name: cause.exception.map(Exception::name).or(panicking),
             message: cause.message(),
-            location: cause.panic.as_ref().map(Pending::location),
+            location: cause.panic.map(PanicNote::location),
             ..EventView::default()
         };
         recording.event(&mut self.work.work.buffers, &view);
@@ -153,11 +153,7 @@ impl<'a> CrashReport<'a> {
             self.images = ImageTable::enter();
         }
         self.cost = thread(recording, work, &self.images, self.crashed);
-        if let Some(exception) = self
-            .cause
-            .as_ref()
-            .and_then(|cause| cause.exception.as_ref())
-        {
+        if let Some(exception) = self.cause.as_ref().and_then(|cause| cause.exception) {
             let buffers = &mut work.buffers;
             thrown(recording, buffers, frames, &self.images, exception);
         }
@@ -202,7 +198,7 @@ impl<'a> CrashReport<'a> {
         recording.cost(buffers, &CaptureView { cut, ..self.cost });
         recording.loss(buffers);
         let is_whole = recording.finish(&self.recorder.folder, buffers).is_ok();
-        if let Some(pending) = self.cause.as_ref().and_then(|cause| cause.panic.as_ref())
+        if let Some(pending) = self.cause.as_ref().and_then(|cause| cause.panic)
             && is_whole
         {
             // One death, one report: what the panic hook wrote is part of this one.

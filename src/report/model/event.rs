@@ -7,57 +7,34 @@ use serde::{Deserialize, Serialize};
 use super::{Extra, Value};
 use crate::report::wire::fields::{Address, As, Maybe, Nanos, extra, lenient};
 
-/// The kind of event that a report is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum EventKind {
-    /// The watched thread's run loop did not come round in time.
-    Stall,
-    /// A fatal signal or Mach exception.
-    Crash,
-    /// A Rust panic.
-    Panic,
-    /// An uncaught Objective-C or C++ exception.
-    Exception,
-    /// Asked for by the app.
-    #[default]
-    Live,
-    /// Too much CPU for too long.
-    Cpu,
-    /// Too much memory.
-    Memory,
-    /// A type that this version does not know; its name is in [`Event::extra`] under `type`.
-    #[serde(other)]
-    Other,
+words! {
+    /// The kind of event that a report is about.
+    #[derive(Default, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    #[non_exhaustive]
+    pub enum EventKind {
+        /// The watched thread's run loop did not come round in time.
+        Stall = "stall",
+        /// A fatal signal or Mach exception.
+        Crash = "crash",
+        /// A Rust panic.
+        Panic = "panic",
+        /// An uncaught Objective-C or C++ exception.
+        Exception = "exception",
+        /// Asked for by the app.
+        #[default]
+        Live = "live",
+        /// Too much CPU for too long.
+        Cpu = "cpu",
+        /// Too much memory.
+        Memory = "memory",
+        /// A type that this version does not know; its name is in [`Event::extra`] under `type`.
+        #[serde(other)]
+        Other = "other",
+    }
 }
 
 impl EventKind {
-    /// The kinds that this version knows.
-    pub(crate) const KNOWN: [EventKind; 7] = [
-        EventKind::Stall,
-        EventKind::Crash,
-        EventKind::Panic,
-        EventKind::Exception,
-        EventKind::Live,
-        EventKind::Cpu,
-        EventKind::Memory,
-    ];
-
-    /// The word in the report, as `stall`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            EventKind::Stall => "stall",
-            EventKind::Crash => "crash",
-            EventKind::Panic => "panic",
-            EventKind::Exception => "exception",
-            EventKind::Live => "live",
-            EventKind::Cpu => "cpu",
-            EventKind::Memory => "memory",
-            EventKind::Other => "other",
-        }
-    }
-
     fn is_other(&self) -> bool {
         *self == EventKind::Other
     }

@@ -116,40 +116,30 @@ impl Found {
     }
 }
 
-/// The reason why a walk stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum WalkEnd {
-    /// The thread's first function was reached.
-    Root,
-    /// The copied stack ended before the thread's first function.
-    Truncated,
-    /// Memory that the next frame needs could not be read.
-    Unreadable,
-    /// The address lies in no image with unwind information, and no other way was open.
-    #[serde(rename = "no unwind info")]
-    NoUnwindInfo,
-    /// As many frames as there is room for.
-    Limit,
-    /// A word that this version does not know; it is in [`Thread::extra`](super::Thread::extra) under `end`.
-    #[serde(other)]
-    Other,
+words! {
+    /// The reason why a walk stopped.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    #[non_exhaustive]
+    pub enum WalkEnd {
+        /// The thread's first function was reached.
+        Root = "root",
+        /// The copied stack ended before the thread's first function.
+        Truncated = "truncated",
+        /// Memory that the next frame needs could not be read.
+        Unreadable = "unreadable",
+        /// The address lies in no image with unwind information, and no other way was open.
+        #[serde(rename = "no unwind info")]
+        NoUnwindInfo = "no unwind info",
+        /// As many frames as there is room for.
+        Limit = "limit",
+        /// A word that this version does not know; it is in [`Thread::extra`](super::Thread::extra) under `end`.
+        #[serde(other)]
+        Other = "other",
+    }
 }
 
 impl WalkEnd {
-    /// The word in the report.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            WalkEnd::Root => "root",
-            WalkEnd::Truncated => "truncated",
-            WalkEnd::Unreadable => "unreadable",
-            WalkEnd::NoUnwindInfo => "no unwind info",
-            WalkEnd::Limit => "limit",
-            WalkEnd::Other => "other",
-        }
-    }
-
     /// Returns true if the word in the file is not one that this version knows; it is kept among the unknown keys.
     pub(super) fn is_other(end: &Option<WalkEnd>) -> bool {
         *end == Some(WalkEnd::Other)

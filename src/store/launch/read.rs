@@ -17,49 +17,36 @@ use crate::store::left::Effort;
 use crate::store::out_of_memory::{Now, Was, by_use_alone, out_of_memory};
 use crate::store::{self, HeldFile};
 
-/// The end of a launch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum HowEnded {
-    /// By `exit`, or by a return of `main`, whatever the status.
-    Exit,
-    /// The app dropped its monitor, and what came after is not known.
-    Uninstalled,
-    /// By a crash, of which there is a report.
-    Crash,
-    /// By a Rust panic that left `main`, or that could not unwind; of which there is a report, unless
-    /// [`Crash::panics`](crate::Crash::panics) is off.
-    Panic,
-    /// It was killed in the middle of a stall: by an impatient user, or a watchdog.
-    Stalled,
-    /// It was killed, most likely because memory ran out. Since it was last seen, the kernel has counted such an end in
-    /// its control group, or on the machine if the group has no counter. Memory was near its limit, and the process was
-    /// alone in its group or had a large part of that memory. Apple platforms don't count such ends: there it is a guess
-    /// from the memory that was used. `docs/endings.md` lists what cannot be distinguished.
-    OutOfMemory,
-    /// The machine was started anew: a loss of power, a kernel's panic, a restart.
-    Reboot,
-    /// It was killed, or it left by `_exit`; these cannot be distinguished afterwards. SIGKILL, a signal that is not
-    /// reported, and a fault on a thread that blocks every signal end it so. [`EndedLaunch::foreground`] says whether
-    /// it was in the foreground.
-    Abrupt,
+words! {
+    /// The end of a launch.
+    #[non_exhaustive]
+    pub enum HowEnded {
+        /// By `exit`, or by a return of `main`, whatever the status.
+        Exit = "exit",
+        /// The app dropped its monitor, and what came after is not known.
+        Uninstalled = "uninstalled",
+        /// By a crash, of which there is a report.
+        Crash = "crash",
+        /// By a Rust panic that left `main`, or that could not unwind; of which there is a report, unless
+        /// [`Crash::panics`](crate::Crash::panics) is off.
+        Panic = "panic",
+        /// It was killed in the middle of a stall: by an impatient user, or a watchdog.
+        Stalled = "stalled",
+        /// It was killed, most likely because memory ran out. Since it was last seen, the kernel has counted such an end in
+        /// its control group, or on the machine if the group has no counter. Memory was near its limit, and the process was
+        /// alone in its group or had a large part of that memory. Apple platforms don't count such ends: there it is a guess
+        /// from the memory that was used. `docs/endings.md` lists what cannot be distinguished.
+        OutOfMemory = "out_of_memory",
+        /// The machine was started anew: a loss of power, a kernel's panic, a restart.
+        Reboot = "reboot",
+        /// It was killed, or it left by `_exit`; these cannot be distinguished afterwards. SIGKILL, a signal that is not
+        /// reported, and a fault on a thread that blocks every signal end it so. [`EndedLaunch::foreground`] says whether
+        /// it was in the foreground.
+        Abrupt = "abrupt",
+    }
 }
 
 impl HowEnded {
-    /// In a word, as `out_of_memory`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            HowEnded::Exit => "exit",
-            HowEnded::Uninstalled => "uninstalled",
-            HowEnded::Crash => "crash",
-            HowEnded::Panic => "panic",
-            HowEnded::Stalled => "stalled",
-            HowEnded::OutOfMemory => "out_of_memory",
-            HowEnded::Reboot => "reboot",
-            HowEnded::Abrupt => "abrupt",
-        }
-    }
-
     /// Returns true if the app itself wanted the end.
     pub fn is_clean(self) -> bool {
         matches!(self, HowEnded::Exit | HowEnded::Uninstalled)

@@ -46,8 +46,7 @@ impl Select {
 }
 
 fn words() -> impl Iterator<Item = &'static str> {
-    let known = EventKind::KNOWN.into_iter().map(EventKind::as_str);
-    known.chain(["other"])
+    EventKind::ALL.iter().map(|kind| kind.as_str())
 }
 
 fn since(text: &str) -> Result<u64, String> {

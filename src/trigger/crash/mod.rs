@@ -27,63 +27,29 @@ use crate::capture::Registers;
 use crate::platform::Thread;
 use crate::platform::signals::{FAULTS, SignalFacts};
 
-/// The kinds of death that are reported.
-///
-/// ```
-/// let crash = wedjat::Crash::default().sigterm(true).panics(false);
-/// assert_ne!(crash, wedjat::Crash::default());
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Crash {
-    pub(crate) sigterm: bool,
-    pub(crate) panics: bool,
-    pub(crate) debugged: bool,
-    pub(crate) near_memory: bool,
-}
-
-impl Default for Crash {
-    fn default() -> Crash {
-        Crash {
-            sigterm: false,
-            panics: true,
-            debugged: true,
-            near_memory: false,
-        }
+settings! {
+    /// The kinds of death that are reported.
+    ///
+    /// ```
+    /// let crash = wedjat::Crash::default().sigterm(true).panics(false);
+    /// assert_ne!(crash, wedjat::Crash::default());
+    /// ```
+    #[derive(Eq)]
+    pub struct Crash {
+        /// Sets whether SIGTERM is reported (off by default): another process wants this one to end.
+        pub(crate) sigterm: bool = false;
+        /// Sets whether Rust panics are reported (on by default).
+        pub(crate) panics: bool = true;
+        /// Sets whether signals are reported while a debugger is attached (on by default). When off, they are left to
+        /// the debugger, which has seen them already, and no report is written.
+        pub(crate) debugged: bool = true;
+        /// Sets whether memory near the crash is reported (off by default). It has the bytes around the instruction and the
+        /// fault address, the top of the stack, and the C strings that registers point at. The app's data may be in it.
+        pub(crate) near_memory: bool = false;
     }
 }
 
 impl Crash {
-    /// Sets whether SIGTERM is reported (off by default): another process wants this one to end.
-    #[must_use]
-    pub fn sigterm(mut self, on: bool) -> Crash {
-        self.sigterm = on;
-        self
-    }
-
-    /// Sets whether Rust panics are reported (on by default).
-    #[must_use]
-    pub fn panics(mut self, on: bool) -> Crash {
-        self.panics = on;
-        self
-    }
-
-    /// Sets whether signals are reported while a debugger is attached (on by default). When off, they are left to
-    /// the debugger, which has seen them already, and no report is written.
-    #[must_use]
-    pub fn debugged(mut self, on: bool) -> Crash {
-        self.debugged = on;
-        self
-    }
-
-    /// Sets whether memory near the crash is reported (off by default). It has the bytes around the instruction and the
-    /// fault address, the top of the stack, and the C strings that registers point at. The app's data may be in it.
-    #[must_use]
-    pub fn near_memory(mut self, on: bool) -> Crash {
-        self.near_memory = on;
-        self
-    }
-
     /// The signals that are reported.
     pub(crate) fn signals(&self) -> &'static [i32] {
         const ALL: [i32; 8] = {

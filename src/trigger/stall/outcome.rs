@@ -2,71 +2,37 @@
 
 use std::time::Duration;
 
-/// The reason why time was not counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Reason {
-    /// The machine slept.
-    Sleep,
-    /// A debugger held the process or the thread.
-    Debugger,
-    /// The process was stopped or suspended.
-    Background,
-    /// The watchdog itself had no CPU.
-    Late,
-    /// A nested run loop waited for events.
-    Modal,
-    /// The recorder itself was at work on the watched thread.
-    Recorder,
-}
-
-impl Reason {
-    /// All of them.
-    pub const ALL: [Reason; 6] = [
-        Reason::Sleep,
-        Reason::Debugger,
-        Reason::Background,
-        Reason::Late,
-        Reason::Modal,
-        Reason::Recorder,
-    ];
-
-    /// The word in the `loss` section.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Reason::Sleep => "sleep",
-            Reason::Debugger => "debugger",
-            Reason::Background => "background",
-            Reason::Late => "late",
-            Reason::Modal => "modal",
-            Reason::Recorder => "recorder",
-        }
+words! {
+    /// The reason why time was not counted.
+    #[non_exhaustive]
+    pub enum Reason {
+        /// The machine slept.
+        Sleep = "sleep",
+        /// A debugger held the process or the thread.
+        Debugger = "debugger",
+        /// The process was stopped or suspended.
+        Background = "background",
+        /// The watchdog itself had no CPU.
+        Late = "late",
+        /// A nested run loop waited for events.
+        Modal = "modal",
+        /// The recorder itself was at work on the watched thread.
+        Recorder = "recorder",
     }
 }
 
-/// The kind of a stall.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Class {
-    /// The launch: no turn has ended yet.
-    Launch,
-    /// The thread used the CPU.
-    Busy,
-    /// The thread waited in the kernel: for a lock, a file, a peer.
-    Blocked,
-    /// The thread was ready to run, but the machine gave it no CPU.
-    Starved,
-}
-
-impl Class {
-    /// The word in the report.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Class::Launch => "launch",
-            Class::Busy => "busy",
-            Class::Blocked => "blocked",
-            Class::Starved => "starved",
-        }
+words! {
+    /// The kind of a stall.
+    #[non_exhaustive]
+    pub enum Class {
+        /// The launch: no turn has ended yet.
+        Launch = "launch",
+        /// The thread used the CPU.
+        Busy = "busy",
+        /// The thread waited in the kernel: for a lock, a file, a peer.
+        Blocked = "blocked",
+        /// The thread was ready to run, but the machine gave it no CPU.
+        Starved = "starved",
     }
 }
 
@@ -104,25 +70,15 @@ pub struct StallEndInfo {
     pub how: How,
 }
 
-/// The outcome of a stall.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum How {
-    /// The thread beats again.
-    Recovered,
-    /// The monitor was uninstalled while it lasted.
-    Uninstalled,
-    /// The thread ended in the middle of it.
-    ThreadEnded,
-}
-
-impl How {
-    /// The word in the report.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            How::Recovered => "recovered",
-            How::Uninstalled => "uninstalled",
-            How::ThreadEnded => "thread_ended",
-        }
+words! {
+    /// The outcome of a stall.
+    #[non_exhaustive]
+    pub enum How {
+        /// The thread beats again.
+        Recovered = "recovered",
+        /// The monitor was uninstalled while it lasted.
+        Uninstalled = "uninstalled",
+        /// The thread ended in the middle of it.
+        ThreadEnded = "thread_ended",
     }
 }

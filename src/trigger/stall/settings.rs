@@ -2,76 +2,42 @@
 
 use std::time::Duration;
 
-/// Thresholds that make a freeze of the watched thread a stall.
-///
-/// ```
-/// use std::time::Duration;
-/// use wedjat::Stall;
-/// let stall = Stall::default().timeout(Duration::from_millis(100)).strikes(3);
-/// assert_eq!(stall.threshold(), Duration::from_millis(300));
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Stall {
-    pub(crate) timeout: Duration,
-    pub(crate) strikes: u32,
-    pub(crate) launch: Option<Duration>,
-    pub(crate) launch_waits: bool,
-}
-
-impl Default for Stall {
-    fn default() -> Stall {
-        Stall {
-            timeout: Duration::from_millis(50),
-            strikes: 5,
-            launch: None,
-            launch_waits: false,
-        }
+settings! {
+    /// Thresholds that make a freeze of the watched thread a stall.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wedjat::Stall;
+    /// let stall = Stall::default().timeout(Duration::from_millis(100)).strikes(3);
+    /// assert_eq!(stall.threshold(), Duration::from_millis(300));
+    /// ```
+    #[derive(Eq)]
+    pub struct Stall {
+        /// Sets the length of one strike (50 ms by default): the watchdog observes so often. At least 1 ms, at most a minute.
+        pub(crate) timeout: Duration = Duration::from_millis(50), timeout: Duration => timeout.clamp(Duration::from_millis(1), Duration::from_secs(60));
+        /// Sets how many strikes in a row are a stall: 5 by default, at least 1, at most 10,000.
+        pub(crate) strikes: u32 = 5, strikes: u32 => strikes.clamp(1, 10_000);
+        /// Sets how long the launch may take, from `install` to the end of the first turn. By default it may take as long
+        /// as any other turn.
+        ///
+        /// Before the first beat, time counts while the thread computes, waits for a disk, or waits for a
+        /// lock that another thread holds. A thread that waits for anything else may wait for its first
+        /// event. That time does not count, unless [`launch_waits`](Stall::launch_waits) is set. After a
+        /// minute of such waiting, the app is watched again from its first beat on.
+        ///
+        /// The thread's CPU time, its state, and the system call that it sleeps in tell these apart. A disk is
+        /// an uninterruptible sleep, or a call on a file. A lock is a `pthread_mutex_t`, and on Apple platforms
+        /// also a `pthread_rwlock_t` and an `os_unfair_lock`. Rust's own `Mutex` and `RwLock` on Linux,
+        /// conditions and semaphores look like waiting for an event.
+        pub(crate) launch: Option<Duration> = None, limit: Duration => Some(limit);
+        /// Sets whether all waiting before the first beat counts as part of the launch (off by default). Use it if your
+        /// app beats soon after `install`. It finds a launch that waits for another process or for the network. It also
+        /// finds a wait for a lock that does not name its owner, as Rust's `Mutex`. An app that is idle before its first beat is then a stall.
+        pub(crate) launch_waits: bool = false;
     }
 }
 
 impl Stall {
-    /// Sets the length of one strike (50 ms by default): the watchdog observes so often. At least 1 ms, at most a minute.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Stall {
-        self.timeout = timeout.clamp(Duration::from_millis(1), Duration::from_secs(60));
-        self
-    }
-
-    /// Sets how many strikes in a row are a stall: 5 by default, at least 1, at most 10,000.
-    #[must_use]
-    pub fn strikes(mut self, strikes: u32) -> Stall {
-        self.strikes = strikes.clamp(1, 10_000);
-        self
-    }
-
-    /// Sets how long the launch may take, from `install` to the end of the first turn. By default it may take as long
-    /// as any other turn.
-    ///
-    /// Before the first beat, time counts while the thread computes, waits for a disk, or waits for a
-    /// lock that another thread holds. A thread that waits for anything else may wait for its first
-    /// event. That time does not count, unless [`launch_waits`](Stall::launch_waits) is set. After a
-    /// minute of such waiting, the app is watched again from its first beat on.
-    ///
-    /// The thread's CPU time, its state, and the system call that it sleeps in tell these apart. A disk is
-    /// an uninterruptible sleep, or a call on a file. A lock is a `pthread_mutex_t`, and on Apple platforms
-    /// also a `pthread_rwlock_t` and an `os_unfair_lock`. Rust's own `Mutex` and `RwLock` on Linux,
-    /// conditions and semaphores look like waiting for an event.
-    #[must_use]
-    pub fn launch(mut self, limit: Duration) -> Stall {
-        self.launch = Some(limit);
-        self
-    }
-
-    /// Sets whether all waiting before the first beat counts as part of the launch (off by default). Use it if your
-    /// app beats soon after `install`. It finds a launch that waits for another process or for the network. It also finds
-    /// a wait for a lock that does not name its owner, as Rust's `Mutex`. An app that is idle before its first beat is then a stall.
-    #[must_use]
-    pub fn launch_waits(mut self, counts: bool) -> Stall {
-        self.launch_waits = counts;
-        self
-    }
-
     /// A freeze of so long is a stall: `timeout × strikes`.
     pub fn threshold(&self) -> Duration {
         self.timeout.saturating_mul(self.strikes)
