@@ -190,7 +190,8 @@ mod linux {
         println!("   {kind} {syscall}; {why}; {lasted}; {samples} samples");
         let named = symbolicator.symbolicate(report);
         let mut line = Vec::new();
-        let written = Ndjson::new().report(&Style::default(), "freeze.wedjat", &named, &mut line);
+        let written =
+            Ndjson::default().report(&Style::default(), "freeze.wedjat", &named, &mut line);
         written.expect("a line in memory");
         lines.push(line.len());
         let samples = named.samples.iter().map(|sample| &sample.frames);

@@ -65,7 +65,7 @@ fn show(kind: &Kind) -> Result<(), Box<dyn Error>> {
     println!("It died: {status}\n");
     // The next start: what did the last one leave?
     let symbolicator = Symbolicator::new(DebugFiles::new());
-    let (style, mut text) = (Style::default(), Text::new());
+    let (style, mut text) = (Style::default(), Text::default());
     let mut out = std::io::stdout().lock();
     for report in store::reports(&directory)? {
         let path = report.path().display().to_string();

@@ -48,22 +48,22 @@ fn check(reading: Reading, format: usize) {
 fn print_as(format: usize, named: &Symbolicated) {
     let style = Style::default();
     let out = match format {
-        0 => print(Text::new(), &style, named),
+        0 => print(Text::default(), &style, named),
         1 => {
             let json = print(Json::new(false), &style, named);
             serde_json::from_slice::<serde_json::Value>(&json).expect("JSON");
             json
         }
         2 => {
-            let line = print(Ndjson::new(), &style, named);
+            let line = print(Ndjson::default(), &style, named);
             assert_eq!(line.iter().filter(|&&byte| byte == b'\n').count(), 1);
             line
         }
-        3 => print(Folded::new(), &style, named),
-        4 => print(FlameGraph::new(), &style, named),
-        5 => print(Speedscope::new(), &style, named),
-        6 => print(Firefox::new(), &style, named),
-        7 => print(Html::new(), &style, named),
+        3 => print(Folded::default(), &style, named),
+        4 => print(FlameGraph::default(), &style, named),
+        5 => print(Speedscope::default(), &style, named),
+        6 => print(Firefox::default(), &style, named),
+        7 => print(Html::default(), &style, named),
         _ => print(Top::new(3, TopLayout::Text, style.clone()), &style, named),
     };
     tame(&out);

@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 use std::ptr::NonNull;
 
+use super::kept::FileFacts;
 use super::{SystemError, descriptors};
 
 /// A file, mapped read-only; it stays readable after the file is renamed or removed.
@@ -16,15 +17,15 @@ impl FileMap {
         if file < 0 {
             return Err(SystemError::last("open"));
         }
-        // SAFETY: an all-zero `stat` is a valid value of that plain struct.
-        let mut facts: libc::stat = unsafe { std::mem::zeroed() };
-        // SAFETY: `facts` lives across the call.
-        let known = unsafe { libc::fstat(file, &mut facts) } == 0;
-        let length = usize::try_from(facts.st_size).unwrap_or(0);
-        let result = if !known || (facts.st_mode & libc::S_IFMT) != libc::S_IFREG || length == 0 {
-            Err(SystemError::last("fstat"))
-        } else {
-            Mapping::map(length, libc::PROT_READ, libc::MAP_PRIVATE, file).map(FileMap)
+        let facts = FileFacts::of(file).ok();
+        let length = facts
+            .filter(|facts| facts.is_file)
+            .map_or(0, |facts| facts.length);
+        let result = match usize::try_from(length) {
+            Ok(length @ 1..) => {
+                Mapping::map(length, libc::PROT_READ, libc::MAP_PRIVATE, file).map(FileMap)
+            }
+            _ => Err(SystemError::last("fstat")),
         };
         // SAFETY: opened above, closed once; the mapping does not need it.
         unsafe { libc::close(file) };

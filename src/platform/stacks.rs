@@ -19,33 +19,46 @@ unsafe fn sigaltstack(_new: *const libc::stack_t, _before: *mut libc::stack_t) -
 /// it has none or a smaller one; the memory is never given back, since the thread may use it until
 /// it ends. The upper `touched` bytes are there at once.
 pub fn ensure_alternate_stack(size: usize, touched: usize) -> io::Result<()> {
-    // SAFETY: the structures outlive the calls; the mapping is new, of the size given, and leaked.
+    if cfg!(target_os = "tvos") {
+        return Ok(());
+    }
+    let now = exchange(None)?;
+    let enough = now.ss_flags & libc::SS_DISABLE == 0 && now.ss_size >= size;
+    // One that is in use cannot be changed.
+    if enough || now.ss_flags & libc::SS_ONSTACK != 0 {
+        return Ok(());
+    }
+    // It is leaked: handlers may run on it as long as the thread lives.
+    exchange(Some(&of_memory(map_stack(size, touched)?, size))).map(drop)
+}
+
+/// Sets the alternate stack of the calling thread, if there is a new one; returns the one before. Signal-safe.
+fn exchange(new: Option<&libc::stack_t>) -> io::Result<libc::stack_t> {
+    let new = new.map_or(std::ptr::null(), std::ptr::from_ref);
+    let mut before = MaybeUninit::<libc::stack_t>::uninit();
+    // SAFETY: the structures outlive the call, which fills in the one before when it returns 0. The memory of a stack
+    // that is set here stays until another one is set.
     unsafe {
-        let mut now = MaybeUninit::<libc::stack_t>::uninit();
-        if cfg!(target_os = "tvos") {
-            return Ok(());
-        }
-        if sigaltstack(std::ptr::null(), now.as_mut_ptr()) != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let now = now.assume_init();
-        let enough = now.ss_flags & libc::SS_DISABLE == 0 && now.ss_size >= size;
-        // One that is in use cannot be changed.
-        if enough || now.ss_flags & libc::SS_ONSTACK != 0 {
-            return Ok(());
-        }
-        let memory = map_stack(size, touched)?;
-        let stack = libc::stack_t {
-            ss_sp: memory.cast(),
-            ss_flags: 0,
-            ss_size: size,
-        };
-        if sigaltstack(&stack, std::ptr::null_mut()) != 0 {
-            return Err(io::Error::last_os_error());
+        match sigaltstack(new, before.as_mut_ptr()) {
+            0 => Ok(before.assume_init()),
+            _ => Err(io::Error::last_os_error()),
         }
     }
-    Ok(())
 }
+
+fn of_memory(start: *mut u8, size: usize) -> libc::stack_t {
+    libc::stack_t {
+        ss_sp: start.cast(),
+        ss_flags: 0,
+        ss_size: size,
+    }
+}
+
+const NO_STACK: libc::stack_t = libc::stack_t {
+    ss_sp: std::ptr::null_mut(),
+    ss_flags: libc::SS_DISABLE,
+    ss_size: 0,
+};
 
 /// Runs `work`, which stands on another stack, with `stack` for signals: without one, what comes meanwhile is handled on
 /// the stack that `work` runs on. Where `work` does not return, the thread keeps that. Signal-safe.
@@ -53,27 +66,13 @@ pub fn ensure_alternate_stack(size: usize, touched: usize) -> io::Result<()> {
 /// Source: sigaltstack(2): it may be changed while the stack pointer is not on it. On Apple platforms it may not
 /// before the handler returns, and need not: a signal that comes until then stays on the stack that it finds.
 pub fn with_stack_for_signals(stack: Option<&CrashStack>, work: impl FnOnce()) {
-    let now = match stack {
-        Some(stack) => libc::stack_t {
-            ss_sp: stack.top.wrapping_sub(stack.size).cast(),
-            ss_flags: 0,
-            ss_size: stack.size,
-        },
-        None => libc::stack_t {
-            ss_sp: std::ptr::null_mut(),
-            ss_flags: libc::SS_DISABLE,
-            ss_size: 0,
-        },
-    };
-    let mut before = MaybeUninit::<libc::stack_t>::uninit();
-    // SAFETY: the structures outlive the calls, and `before` is read only where the first one filled it in; the memory
-    // of a crash stack is never unmapped.
-    unsafe {
-        let left = sigaltstack(&now, before.as_mut_ptr()) == 0;
-        work();
-        if left {
-            sigaltstack(before.as_ptr(), std::ptr::null_mut());
-        }
+    let now = stack.map_or(NO_STACK, |stack| {
+        of_memory(stack.top.wrapping_sub(stack.size), stack.size)
+    });
+    let before = exchange(Some(&now));
+    work();
+    if let Ok(before) = before {
+        let _ = exchange(Some(&before));
     }
 }
 
@@ -114,35 +113,15 @@ impl AlternateStack {
 
     /// Makes it the calling thread's, if that has none.
     pub fn give_to_this_thread(&self) -> bool {
-        let stack = libc::stack_t {
-            ss_sp: self.start.cast(),
-            ss_flags: 0,
-            ss_size: alternate_size(),
-        };
-        let mut now = MaybeUninit::<libc::stack_t>::uninit();
-        // SAFETY: the structures outlive the calls, and the memory is there until it is taken back.
-        unsafe {
-            sigaltstack(std::ptr::null(), now.as_mut_ptr()) == 0
-                && now.assume_init().ss_flags & libc::SS_DISABLE != 0
-                && sigaltstack(&stack, std::ptr::null_mut()) == 0
-        }
+        let stack = of_memory(self.start, alternate_size());
+        exchange(None).is_ok_and(|now| now.ss_flags & libc::SS_DISABLE != 0)
+            && exchange(Some(&stack)).is_ok()
     }
 
     /// Takes it from the calling thread, if it is still that thread's, and gives the memory back.
     pub fn take_from_this_thread(self) {
-        let none = libc::stack_t {
-            ss_sp: std::ptr::null_mut(),
-            ss_flags: libc::SS_DISABLE,
-            ss_size: 0,
-        };
-        let mut now = MaybeUninit::<libc::stack_t>::uninit();
-        // SAFETY: the structures outlive the calls.
-        unsafe {
-            if sigaltstack(std::ptr::null(), now.as_mut_ptr()) == 0
-                && now.assume_init().ss_sp == self.start.cast()
-            {
-                sigaltstack(&none, std::ptr::null_mut());
-            }
+        if exchange(None).is_ok_and(|now| now.ss_sp == self.start.cast()) {
+            let _ = exchange(Some(&NO_STACK));
         }
     }
 

@@ -118,21 +118,16 @@ pub struct System {
 pub struct Blocked {
     /// The number of the system call that it is in; `None` outside of any.
     pub call: Option<u64>,
+    /// Its arguments; zeroes outside of any.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        allow(dead_code, reason = "only Linux knows")
+    )]
+    pub arguments: [u64; 6],
     /// Its stack pointer.
     pub sp: u64,
     /// Its program counter: behind the instruction that made the call.
     pub pc: u64,
-}
-
-/// A futex that a thread waits on. Never known on Apple platforms.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Futex {
-    /// Address of its word.
-    pub address: u64,
-    /// The operation on it, with its flags.
-    pub operation: i32,
-    /// The value that the word had to have.
-    pub value: u32,
 }
 
 /// The holder of the lock that a thread waits for.

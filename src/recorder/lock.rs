@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use crate::platform::gauge::{Futex, Holder};
+use crate::platform::gauge::{Blocked, Holder};
 use crate::platform::text::FixedText;
 use crate::platform::{Thread, ThreadGauge, ThreadName};
 
@@ -25,7 +25,7 @@ pub(super) struct Waiting {
 impl Waiting {
     /// Follows the holders of the lock that a thread waits for; `None` if it waits for no lock.
     pub fn of(watched: Thread, gauge: &ThreadGauge) -> Option<Waiting> {
-        let mut holder = gauge.futex()?.holder()?;
+        let mut holder = gauge.blocked()?.holder()?;
         let mut waiting = Waiting {
             chain: [None; CHAIN],
             deadlock: None,
@@ -41,7 +41,7 @@ impl Waiting {
                 break;
             }
             *waiting.chain.get_mut(index)? = Some(thread);
-            match Futex::of(thread).and_then(Futex::holder) {
+            match Blocked::of(thread).and_then(Blocked::holder) {
                 Some(next) => holder = next,
                 None => break,
             }

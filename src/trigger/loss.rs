@@ -36,7 +36,7 @@ pub static LOSSES: Losses = Losses::new();
 
 impl Losses {
     /// None yet.
-    pub const fn new() -> Losses {
+    const fn new() -> Losses {
         Losses([const { AtomicU64::new(0) }; COUNT])
     }
 
@@ -73,12 +73,6 @@ impl Losses {
             slot.1 = count.load(Ordering::Relaxed);
         }
         counts
-    }
-}
-
-impl Default for Losses {
-    fn default() -> Losses {
-        Losses::new()
     }
 }
 

@@ -186,7 +186,7 @@ impl<'a> KeptStack<'a> {
 
 impl Samples {
     /// Reserves and touches the memory.
-    pub fn new() -> Samples {
+    pub(crate) fn new() -> Samples {
         Samples {
             runs: (0..RUNS).map(|_| SampleRun::new()).collect(),
             first: 0,
@@ -330,12 +330,6 @@ impl Samples {
             weight.key = key;
             weight.time = weight.time.saturating_add(time);
         }
-    }
-}
-
-impl Default for Samples {
-    fn default() -> Samples {
-        Samples::new()
     }
 }
 

@@ -219,8 +219,8 @@ const ALL: [&str; 15] = [
 fn text_and_pages_show_all_of_a_report_in_the_order_of_the_app() {
     let report = named(full());
     for page in [
-        text_of(Text::new(), &Style::default(), &report),
-        text_of(Html::new(), &Style::default(), &report),
+        text_of(Text::default(), &Style::default(), &report),
+        text_of(Html::default(), &Style::default(), &report),
     ] {
         for part in
             ALL.into_iter()
@@ -244,8 +244,8 @@ fn guesses_are_marked() {
     }
     let marks = |report: &Report| {
         let report = named(report.clone());
-        let text = text_of(Text::new(), &Style::default(), &report);
-        let page = text_of(Html::new(), &Style::default(), &report);
+        let text = text_of(Text::default(), &Style::default(), &report);
+        let page = text_of(Html::default(), &Style::default(), &report);
         let lines = text.lines().filter(|line| line.ends_with(" [guess]"));
         let names = lines.map(|line| line.split_whitespace().nth(3).unwrap().to_owned());
         (
@@ -272,14 +272,14 @@ fn equal_frames_in_a_row_are_folded() {
     let report = named(report);
     let mut verbose = Style::default();
     verbose.verbose = true;
-    let text = text_of(Text::new(), &Style::default(), &report);
+    let text = text_of(Text::default(), &Style::default(), &report);
     let thread = &text[text.find("Thread 0:").unwrap()..];
     assert_eq!(thread.matches("till::parse").count(), 1, "{thread}");
     assert!(thread.contains("(the same 33 times more; --verbose shows them)\n34  till"));
-    let text = text_of(Text::new(), &verbose, &report);
+    let text = text_of(Text::default(), &verbose, &report);
     let thread = &text[text.find("Thread 0:").unwrap()..];
     assert_eq!(thread.matches("till::parse").count(), 34);
-    let page = text_of(Html::new(), &Style::default(), &report);
+    let page = text_of(Html::default(), &Style::default(), &report);
     let fold = "<details class=\"fold\"><summary>the same 33 times more</summary>";
     let (_, folded) = page.split_once(fold).unwrap();
     let (folded, rest) = folded.split_once("</details>").unwrap();
@@ -291,7 +291,7 @@ fn equal_frames_in_a_row_are_folded() {
 fn firefox_profiles_have_markers_at_their_times() {
     let report = named(full());
     let profile: Json =
-        serde_json::from_str(&text_of(Firefox::new(), &Style::default(), &report)).unwrap();
+        serde_json::from_str(&text_of(Firefox::default(), &Style::default(), &report)).unwrap();
     let thread = &profile["threads"][0];
     let markers = &thread["markers"];
     let strings = thread["stringArray"].as_array().unwrap();
@@ -347,7 +347,7 @@ fn firefox_profiles_have_markers_at_their_times() {
 fn speedscope_has_the_true_times() {
     let report = named(full());
     let document: Json =
-        serde_json::from_str(&text_of(Speedscope::new(), &Style::default(), &report)).unwrap();
+        serde_json::from_str(&text_of(Speedscope::default(), &Style::default(), &report)).unwrap();
     let profile = &document["profiles"][0];
     assert_eq!(profile["unit"], "nanoseconds");
     assert_eq!(profile["startValue"], 52 * 1_000_000_u64);
@@ -358,7 +358,7 @@ fn speedscope_has_the_true_times() {
 
 #[test]
 fn the_axis_of_the_samples_is_the_stalls_own() {
-    let page = text_of(Html::new(), &Style::default(), &named(full()));
+    let page = text_of(Html::default(), &Style::default(), &named(full()));
     assert!(page.contains("<small>8 in 406 ms</small>"), "{page}");
     assert!(page.contains("<span>0</span><span>406 ms</span>"));
     // The flame graph of the samples, and the marks below the line of time.
@@ -460,7 +460,7 @@ mod blamed {
             stack,
             ["symbolicate::format_people::blamed::counts_the_till"]
         );
-        let text = text_of(Text::new(), &Style::default(), &report);
+        let text = text_of(Text::default(), &Style::default(), &report);
         let line = text
             .lines()
             .find(|line| line.starts_with("Frame to Blame:"));
@@ -468,7 +468,7 @@ mod blamed {
             line.is_some_and(|line| line.contains("counts_the_till (format_people.rs:")),
             "{text}"
         );
-        let page = text_of(Html::new(), &Style::default(), &report);
+        let page = text_of(Html::default(), &Style::default(), &report);
         assert!(
             page.contains(
                 "<h1>people : stall in symbolicate::format_people::blamed::counts_the_till</h1>"
@@ -487,7 +487,7 @@ mod blamed {
             "{page}"
         );
         let profile: Json =
-            serde_json::from_str(&text_of(Firefox::new(), &Style::default(), &report)).unwrap();
+            serde_json::from_str(&text_of(Firefox::default(), &Style::default(), &report)).unwrap();
         // Outermost first: the app's category, then the other twice.
         assert_eq!(
             profile["threads"][0]["frameTable"]["category"],
@@ -501,7 +501,7 @@ mod blamed {
             EventKind::Panic,
             &[recorder(), recorder(), library(), app()],
         );
-        let text = text_of(Text::new(), &Style::default(), &report);
+        let text = text_of(Text::default(), &Style::default(), &report);
         let from = text.find("Thread 0").unwrap();
         let mut lines = text[from..]
             .lines()
@@ -519,9 +519,9 @@ mod blamed {
         );
         let mut verbose = Style::default();
         verbose.verbose = true;
-        let text = text_of(Text::new(), &verbose, &report);
+        let text = text_of(Text::default(), &verbose, &report);
         assert!(text.contains("wedjat::report::"), "{text}");
-        let page = text_of(Html::new(), &Style::default(), &report);
+        let page = text_of(Html::default(), &Style::default(), &report);
         assert!(
             page.contains("<summary>3 frames: the language's library, the recorder</summary>"),
             "{page}"

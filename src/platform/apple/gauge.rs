@@ -2,7 +2,7 @@
 
 use super::{task, waits};
 use crate::platform::clock;
-pub use crate::platform::surface::{Blocked, Futex, Holder, Waits};
+pub use crate::platform::surface::{Blocked, Holder, Waits};
 
 /// `P_TRACED` in `p_flag` (sys/proc.h).
 const P_TRACED: i32 = 0x800;
@@ -63,11 +63,6 @@ impl ThreadGauge {
         None
     }
 
-    /// The lock that it waits on; the kernel does not report it.
-    pub fn futex(&self) -> Option<Futex> {
-        None
-    }
-
     /// Returns the kind of wait of a thread in this [state](ThreadGauge::state).
     pub fn waits(&self, state: Option<u8>) -> Waits {
         match state {
@@ -107,20 +102,13 @@ impl Drop for ThreadGauge {
 }
 
 impl Blocked {
-    /// The place where any thread of this process is blocked; `None`, because the kernel does not report it.
+    /// As on Linux; never known here.
     pub fn of(_thread: crate::platform::Thread) -> Option<Blocked> {
         None
     }
-}
 
-impl Futex {
-    /// The holder of the lock of this futex.
+    /// As on Linux; never known here.
     pub fn holder(self) -> Option<Holder> {
-        None
-    }
-
-    /// The futex of any thread of this process; `None`, because there are no futexes here.
-    pub fn of(_thread: crate::platform::Thread) -> Option<Futex> {
         None
     }
 }

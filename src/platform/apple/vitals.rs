@@ -35,7 +35,7 @@ const HOST_VM_WORDS: usize = 38;
 
 impl VitalsFiles {
     /// Nothing looked up yet.
-    pub const fn new() -> VitalsFiles {
+    pub(crate) const fn new() -> VitalsFiles {
         VitalsFiles {
             host: AtomicU32::new(0),
         }
@@ -106,12 +106,6 @@ impl VitalsFiles {
     fn page_size(&self) -> u64 {
         // SAFETY: a static of libSystem's, set before any of our code runs.
         unsafe { mach2::vm_page_size::vm_page_size as u64 }
-    }
-}
-
-impl Default for VitalsFiles {
-    fn default() -> VitalsFiles {
-        VitalsFiles::new()
     }
 }
 

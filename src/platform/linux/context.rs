@@ -13,30 +13,12 @@ pub unsafe fn registers(context: *const libc::ucontext_t) -> [u64; REGISTERS] {
     let mut file = [0; REGISTERS];
     #[cfg(target_arch = "x86_64")]
     {
-        const ORDER: [libc::c_int; 18] = [
-            libc::REG_RAX,
-            libc::REG_RDX,
-            libc::REG_RCX,
-            libc::REG_RBX,
-            libc::REG_RSI,
-            libc::REG_RDI,
-            libc::REG_RBP,
-            libc::REG_RSP,
-            libc::REG_R8,
-            libc::REG_R9,
-            libc::REG_R10,
-            libc::REG_R11,
-            libc::REG_R12,
-            libc::REG_R13,
-            libc::REG_R14,
-            libc::REG_R15,
-            libc::REG_RIP,
-            libc::REG_EFL,
-        ];
+        // The kernel's: r8 .. r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags (sys/ucontext.h).
+        const PLACE: [usize; 18] = [13, 12, 14, 11, 9, 8, 10, 15, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17];
         // SAFETY: the caller vouches for the context.
         let values = unsafe { &(*context).uc_mcontext.gregs };
-        for (slot, register) in file.iter_mut().zip(ORDER) {
-            *slot = values.get(register as usize).copied().unwrap_or(0) as u64;
+        for (slot, place) in file.iter_mut().zip(PLACE) {
+            *slot = values.get(place).copied().unwrap_or(0) as u64;
         }
     }
     #[cfg(target_arch = "aarch64")]

@@ -2,11 +2,11 @@
 
 use std::ffi::CString;
 
-use super::proc_files::{Path, decimal, hexadecimal, read_file};
+use super::proc_files::{decimal, hexadecimal, read_open, read_task};
 use super::threads::{Thread, state_in};
 use crate::platform::clock;
 use crate::platform::descriptors;
-pub use crate::platform::surface::{Blocked, Futex, Holder, Waits};
+pub use crate::platform::surface::{Blocked, Holder, Waits};
 
 /// Reads the state of one thread through descriptors that were opened once: later readings
 /// neither allocate nor look up a path.
@@ -56,7 +56,7 @@ impl ThreadGauge {
     /// Source: `/proc/PID/schedstat`, second field (Documentation/scheduler/sched-stats.rst).
     pub fn delay(&self) -> u64 {
         let mut buffer = [0; 96];
-        let text = read(self.schedstat, &mut buffer);
+        let text = read_open(self.schedstat, &mut buffer);
         let mut words = text.split(|&byte| byte == b' ');
         words.nth(1).map_or(0, decimal)
     }
@@ -64,27 +64,17 @@ impl ThreadGauge {
     /// The kernel's letter for its state, as `R`, `S`, `D`, `T` (stopped), `t` (held by a tracer);
     /// `None` where unknown.
     pub fn state(&self) -> Option<u8> {
-        let mut buffer = [0; 128];
-        state_in(read(self.stat, &mut buffer))
+        state_in(read_open(self.stat, &mut [0; 128]))
     }
 
     /// The system call in which it is blocked; `None` while it runs or if unknown.
     pub fn blocked(&self) -> Option<Blocked> {
-        let mut buffer = [0; 256];
-        Blocked::parse(read(self.syscall, &mut buffer))
-    }
-
-    /// The futex that it waits on: address, operation and value of the call; `None` while it does
-    /// not. Source: proc(5), `/proc/PID/syscall`; futex(2).
-    pub fn futex(&self) -> Option<Futex> {
-        let mut buffer = [0; 256];
-        Futex::parse(read(self.syscall, &mut buffer))
+        Blocked::parse(read_open(self.syscall, &mut [0; 256]))
     }
 
     /// Returns the kind of wait of a thread in this [state](ThreadGauge::state).
     pub fn waits(&self, state: Option<u8>) -> Waits {
-        let mut buffer = [0; 256];
-        super::waits::of(state, read(self.syscall, &mut buffer))
+        super::waits::of(state, read_open(self.syscall, &mut [0; 256]))
     }
 
     /// Returns true if it sleeps in a call in which run loops wait for events: `poll`, `select`, `epoll_wait`
@@ -109,18 +99,18 @@ impl ThreadGauge {
 
     /// Returns true if a debugger or another tracer is attached to it.
     pub fn traced(&self) -> bool {
-        let mut buffer = [0; 1024];
-        is_traced_in(read(self.status, &mut buffer))
+        is_traced_in(read_open(self.status, &mut [0; 1024]))
     }
 }
 
 /// Returns true if a debugger or another tracer is attached to the calling thread, as to all of this process.
 /// Signal-safe.
 pub fn is_debugged() -> bool {
-    let mut buffer = [0; 1024];
-    let mut path = Path::task(Thread::current().tid(), c"status");
-    let length = read_file(path.as_c_str(), &mut buffer);
-    is_traced_in(buffer.get(..length).unwrap_or_default())
+    is_traced_in(read_task(
+        Thread::current().tid(),
+        c"status",
+        &mut [0; 1024],
+    ))
 }
 
 /// Source: proc(5), `/proc/PID/status`, `TracerPid`.
@@ -147,15 +137,13 @@ impl Drop for ThreadGauge {
 impl Blocked {
     /// Reads the place where any thread of this process is blocked, without opening anything before. Signal-safe.
     pub fn of(thread: Thread) -> Option<Blocked> {
-        let mut buffer = [0; 256];
-        let length = read_file(Path::task(thread.tid(), c"syscall").as_c_str(), &mut buffer);
-        Blocked::parse(buffer.get(..length)?)
+        Blocked::parse(read_task(thread.tid(), c"syscall", &mut [0; 256]))
     }
 
     /// Source: proc(5), `/proc/PID/syscall`: the call's number, its six arguments, stack pointer and
     /// program counter; `-1` and the last two for a thread that is blocked outside a call; `running`.
     /// The kernel has seen to it that the thread stood still while it wrote that.
-    fn parse(text: &[u8]) -> Option<Blocked> {
+    pub(super) fn parse(text: &[u8]) -> Option<Blocked> {
         let mut words = text
             .split(|&byte| byte == b' ' || byte == b'\n')
             .filter(|word| !word.is_empty());
@@ -165,55 +153,17 @@ impl Blocked {
             digit if digit.is_ascii_digit() => Some(decimal(number)),
             _ => return None,
         };
-        if call.is_some() {
-            words.nth(5)?;
+        let mut arguments = [0; 6];
+        for argument in arguments.iter_mut().filter(|_| call.is_some()) {
+            *argument = hexadecimal(words.next()?);
         }
         Some(Blocked {
             call,
+            arguments,
             sp: hexadecimal(words.next()?),
             pc: hexadecimal(words.next()?),
         })
     }
-}
-
-impl Futex {
-    /// Reads the futex of any thread of this process, without opening anything before. Signal-safe.
-    pub fn of(thread: Thread) -> Option<Futex> {
-        let mut buffer = [0; 256];
-        let length = read_file(Path::task(thread.tid(), c"syscall").as_c_str(), &mut buffer);
-        Futex::parse(buffer.get(..length)?)
-    }
-
-    pub(super) fn parse(text: &[u8]) -> Option<Futex> {
-        let mut words = text.split(|&byte| byte == b' ' || byte == b'\n');
-        let number = words
-            .next()
-            .filter(|word| word.first().is_some_and(u8::is_ascii_digit))?;
-        if decimal(number) != libc::SYS_futex as u64 {
-            return None;
-        }
-        let mut next = || words.next().map(hexadecimal);
-        Some(Futex {
-            address: next()?,
-            operation: next()? as i32,
-            value: next()? as u32,
-        })
-    }
-}
-
-/// Reads a file of `/proc` from its start; empty if it cannot be read. Signal-safe.
-fn read(file: i32, buffer: &mut [u8]) -> &[u8] {
-    if file < 0 {
-        return &[];
-    }
-    let errno = super::errno();
-    // SAFETY: the buffer is valid for writes of its length.
-    let length = unsafe { libc::pread(file, buffer.as_mut_ptr().cast(), buffer.len(), 0) };
-    super::set_errno(errno);
-    usize::try_from(length)
-        .ok()
-        .and_then(|length| buffer.get(..length))
-        .unwrap_or(&[])
 }
 
 #[cfg(test)]

@@ -2,22 +2,27 @@
 
 use super::memory;
 use super::threads::Thread;
-use crate::platform::surface::{Futex, Holder};
+use crate::platform::surface::{Blocked, Holder};
 
 /// The bits of a futex that has its owner in its word (include/uapi/linux/futex.h): older versions of libc have none.
 const FUTEX_WAITERS: u32 = 0x8000_0000;
 const FUTEX_TID_MASK: u32 = 0x3fff_ffff;
 
-impl Futex {
-    /// The holder of the lock of this futex; `None` if it is no lock. Signal-safe.
+impl Blocked {
+    /// The holder of the lock that the thread waits for; `None` if it waits for none. Signal-safe.
     pub fn holder(self) -> Option<Holder> {
+        // futex(2): the address of the word, the operation, the value that the word had to have.
+        let [address, operation, value, ..] = self.arguments;
+        if self.call != Some(libc::SYS_futex as u64) {
+            return None;
+        }
         let mut bytes = [0u8; 20];
-        let read = memory::read(self.address, &mut bytes) == bytes.len();
+        let read = memory::read(address, &mut bytes) == bytes.len();
         let mut words = [0u32; 5];
         for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(4)) {
             *word = u32::from_ne_bytes(bytes.try_into().ok()?);
         }
-        let owner = owner(self.operation, self.value, read.then_some(words))?;
+        let owner = owner(operation as i32, value as u32, read.then_some(words))?;
         let owner = owner.map(|tid| Thread::from_id(u64::from(tid)));
         Some(match owner.filter(|owner| owner.is_alive()) {
             Some(owner) => Holder::Known(owner),

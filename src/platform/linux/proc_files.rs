@@ -60,6 +60,11 @@ impl ProcFile {
         let is_ours = self.process.load(Ordering::Acquire) == process_id();
         self.kept.get().ok().filter(|_| is_ours)
     }
+
+    /// Reads it from its start; nothing while it is not open. Signal-safe.
+    pub fn read<'b>(&self, buffer: &'b mut [u8]) -> &'b [u8] {
+        read_open(self.get().unwrap_or(-1), buffer)
+    }
 }
 
 /// A path under `/proc/self/task`, built without allocating.
@@ -112,20 +117,32 @@ fn digits(number: i32, room: &mut [u8; 12]) -> &[u8] {
     room.get(at..).unwrap_or(&[])
 }
 
-/// Reads the beginning of a file; 0 where it cannot be read. Signal-safe.
-pub(super) fn read_file(path: &CStr, buffer: &mut [u8]) -> usize {
+/// Reads the beginning of a file; nothing where it cannot be read. Signal-safe.
+pub(super) fn read_file<'b>(path: &CStr, buffer: &'b mut [u8]) -> &'b [u8] {
     let errno = super::errno();
     let file = descriptors::open(path, libc::O_RDONLY);
-    let mut length = 0;
+    let text = read_open(file, buffer);
     if file >= 0 {
-        // SAFETY: the buffer is ours and of the length given.
-        let got = unsafe { libc::read(file, buffer.as_mut_ptr().cast(), buffer.len()) };
-        length = usize::try_from(got).unwrap_or(0);
         // SAFETY: opened above, closed once.
         unsafe { libc::close(file) };
     }
     super::set_errno(errno);
-    length
+    text
+}
+
+/// Reads the beginning of a thread's own file. Signal-safe.
+pub(super) fn read_task<'b>(tid: i32, file: &CStr, buffer: &'b mut [u8]) -> &'b [u8] {
+    read_file(Path::task(tid, file).as_c_str(), buffer)
+}
+
+/// Reads an open file from its start; nothing of what is no descriptor. Signal-safe.
+pub(super) fn read_open(file: RawFd, buffer: &mut [u8]) -> &[u8] {
+    let errno = super::errno();
+    // SAFETY: the buffer is ours and of the length given; a bad descriptor only fails.
+    let got = unsafe { libc::pread(file, buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+    super::set_errno(errno);
+    let length = usize::try_from(got).unwrap_or(0);
+    buffer.get(..length).unwrap_or_default()
 }
 
 /// The number in the text, with or without `0x`.

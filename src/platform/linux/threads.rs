@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::proc_files::{Path, TASKS, number, read_file};
+use super::proc_files::{TASKS, hexadecimal, number, read_task};
 use crate::platform::descriptors;
 
 pub use crate::platform::surface::ThreadProgress;
@@ -54,15 +54,12 @@ impl Thread {
 
     /// The kernel's letter for its state; `None` where that is unknown. Signal-safe.
     fn state(self) -> Option<u8> {
-        let mut buffer = [0; 512];
-        let length = read_file(Path::task(self.0, c"stat").as_c_str(), &mut buffer);
-        state_in(buffer.get(..length)?)
+        state_in(read_task(self.0, c"stat", &mut [0; 512]))
     }
 
     /// Its name, as `/proc` has it (at most 15 bytes); its length is the result. Signal-safe.
     pub fn name(self, buffer: &mut [u8; 32]) -> usize {
-        let mut path = Path::task(self.0, c"comm");
-        let length = read_file(path.as_c_str(), buffer);
+        let length = read_task(self.0, c"comm", buffer).len();
         if length == 0 && self == Thread::current() {
             // Without a file the kernel gives each thread its own.
             // SAFETY: there is room for the 16 bytes that it writes.
@@ -82,8 +79,7 @@ impl Thread {
     /// Source: proc(5), `SigPnd` and `SigBlk` in `/proc/PID/status`: bit 0 is signal 1.
     pub fn withholds(self, signal: i32) -> bool {
         let mut buffer = [0; 2048];
-        let length = read_file(Path::task(self.0, c"status").as_c_str(), &mut buffer);
-        let status = buffer.get(..length).unwrap_or(&[]);
+        let status = read_task(self.0, c"status", &mut buffer);
         let bit = u32::try_from(signal)
             .ok()
             .and_then(|signal| signal.checked_sub(1));
@@ -94,11 +90,7 @@ impl Thread {
                 let digits = at
                     .and_then(|at| status.get(at.saturating_add(key.len())..))
                     .unwrap_or(&[]);
-                let mask = digits
-                    .iter()
-                    .map_while(|byte| (*byte as char).to_digit(16))
-                    .fold(0u64, |mask, digit| mask << 4 | u64::from(digit));
-                bit.and_then(|bit| mask.checked_shr(bit))
+                bit.and_then(|bit| hexadecimal(digits).checked_shr(bit))
                     .is_some_and(|mask| mask & 1 != 0)
             })
     }
@@ -111,10 +103,8 @@ impl Thread {
     pub fn progress(self) -> Option<ThreadProgress> {
         let state = self.state()?;
         let mut buffer = [0; 512];
-        let length = read_file(Path::task(self.0, c"schedstat").as_c_str(), &mut buffer);
-        let mut words = buffer
-            .get(..length)?
-            .split(|byte| byte.is_ascii_whitespace());
+        let text = read_task(self.0, c"schedstat", &mut buffer);
+        let mut words = text.split(|byte| byte.is_ascii_whitespace());
         let cpu = number(words.next()?)?;
         let slices = number(words.nth(1)?)?;
         Some(ThreadProgress {

@@ -1,12 +1,9 @@
 //! Gauges of the process and the machine, read into a fixed buffer. Signal-safe throughout.
 
-use std::ffi::CStr;
-use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 pub use super::cgroup::memory_group;
-use super::proc_files::{ProcFile, number};
-use super::{errno, set_errno};
+use super::proc_files::{ProcFile, number, read_file};
 use crate::platform::descriptors;
 pub use crate::platform::surface::{MemoryGroup, MemoryUse};
 use crate::platform::{clock, process_id};
@@ -21,7 +18,7 @@ pub struct VitalsFiles {
 
 impl VitalsFiles {
     /// None open yet.
-    pub const fn new() -> VitalsFiles {
+    pub(crate) const fn new() -> VitalsFiles {
         VitalsFiles {
             status: ProcFile::new(c"/proc/self/status", 0),
             meminfo: ProcFile::new(c"/proc/meminfo", 0),
@@ -40,15 +37,15 @@ impl VitalsFiles {
     /// Memory of process and machine. Source: proc(5), `status` and `meminfo`. Signal-safe.
     pub fn memory(&self) -> MemoryUse {
         let mut buffer = [0; 4096];
-        let mut text = read(&self.status, &mut buffer);
+        let mut text = self.status.read(&mut buffer);
         if kibibytes(text, b"VmRSS:").is_none() {
             // The first thread, whose file it is, has ended.
-            text = read_once(c"/proc/thread-self/status", &mut buffer);
+            text = read_file(c"/proc/thread-self/status", &mut buffer);
         }
         let resident = kibibytes(text, b"VmRSS:");
         let (own, swap) = (kibibytes(text, b"RssAnon:"), kibibytes(text, b"VmSwap:"));
         let peak = kibibytes(text, b"VmHWM:");
-        let text = read(&self.meminfo, &mut buffer);
+        let text = self.meminfo.read(&mut buffer);
         MemoryUse {
             resident,
             footprint: own.map(|own| own.saturating_add(swap.unwrap_or(0))),
@@ -62,7 +59,7 @@ impl VitalsFiles {
     /// Source: proc(5), first line of `stat`. Signal-safe.
     pub fn device_ticks(&self) -> Option<(u64, u64)> {
         let mut buffer = [0; 512];
-        let text = read(&self.stat, &mut buffer);
+        let text = self.stat.read(&mut buffer);
         let line = text
             .split(|&byte| byte == b'\n')
             .next()?
@@ -85,12 +82,6 @@ impl VitalsFiles {
     }
 }
 
-impl Default for VitalsFiles {
-    fn default() -> VitalsFiles {
-        VitalsFiles::new()
-    }
-}
-
 /// Time at which this process started, on the clock that goes on while the machine sleeps, nanoseconds.
 /// Source: proc(5), `stat` field 22, in clock ticks after boot. Signal-safe.
 pub fn process_start() -> Option<u64> {
@@ -108,7 +99,7 @@ pub fn process_start() -> Option<u64> {
 
 fn read_process_start() -> Option<u64> {
     let mut buffer = [0; 1024];
-    let text = read_once(c"/proc/self/stat", &mut buffer);
+    let text = read_file(c"/proc/self/stat", &mut buffer);
     let name_end = text.iter().rposition(|&byte| byte == b')')?;
     let mut words = text.get(name_end + 2..)?.split(|&byte| byte == b' ');
     let ticks = number(words.nth(19)?)?;
@@ -155,31 +146,6 @@ pub fn major_faults() -> Option<u64> {
 pub fn cores() -> Option<u64> {
     // SAFETY: sysconf has no preconditions.
     u64::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).ok()
-}
-
-fn read<'b>(file: &ProcFile, buffer: &'b mut [u8]) -> &'b [u8] {
-    read_from(file.get().unwrap_or(-1), buffer)
-}
-
-fn read_from(fd: RawFd, buffer: &mut [u8]) -> &[u8] {
-    let before = errno();
-    // SAFETY: the buffer is ours and of the length given; a bad descriptor only fails.
-    let got = unsafe { libc::pread(fd, buffer.as_mut_ptr().cast(), buffer.len(), 0) };
-    set_errno(before);
-    buffer
-        .get(..usize::try_from(got).unwrap_or(0))
-        .unwrap_or_default()
-}
-
-/// The beginning of a file that is not kept open. Signal-safe.
-fn read_once<'b>(path: &CStr, buffer: &'b mut [u8]) -> &'b [u8] {
-    let fd = descriptors::open(path, libc::O_RDONLY);
-    let text = read_from(fd, buffer);
-    if fd >= 0 {
-        // SAFETY: opened above, and not used again.
-        unsafe { libc::close(fd) };
-    }
-    text
 }
 
 /// The number behind `key` at a line's start, in bytes.

@@ -5,13 +5,13 @@
 //! and those that take a descriptor wait for a disk if it is a file's. A mutex of the C library names its owner. Any
 //! other sleep may be how an app waits for its next event.
 
-use super::proc_files::{Path, decimal, hexadecimal};
-use crate::platform::surface::{Futex, Holder, Waits};
+use super::proc_files::Path;
+use crate::platform::surface::{Blocked, Holder, Waits};
 
 /// Classifies the wait of a thread with this state and this `/proc/PID/syscall`. Signal-safe.
 pub(super) fn of(state: Option<u8>, syscall: &[u8]) -> Waits {
-    classify(state, syscall, &is_file, &|futex| {
-        matches!(futex.holder(), Some(Holder::Known(_)))
+    classify(state, syscall, &is_file, &|at| {
+        matches!(at.holder(), Some(Holder::Known(_)))
     })
 }
 
@@ -21,31 +21,24 @@ fn classify(
     state: Option<u8>,
     syscall: &[u8],
     is_file: &dyn Fn(i32) -> bool,
-    is_held: &dyn Fn(Futex) -> bool,
+    is_held: &dyn Fn(Blocked) -> bool,
 ) -> Waits {
-    let mut words = syscall
-        .split(|&byte| byte == b' ' || byte == b'\n')
-        .filter(|word| !word.is_empty());
-    let number = words.next().unwrap_or_default();
-    let call = number
-        .first()
-        .is_some_and(u8::is_ascii_digit)
-        .then(|| decimal(number) as libc::c_long);
+    let at = Blocked::parse(syscall);
+    let call = at.and_then(|at| at.call).map(|call| call as libc::c_long);
     match state {
         Some(b'D') if call.is_some_and(is_fork) => Waits::Event,
         Some(b'D') => Waits::Disk,
         Some(b'R' | b'T' | b't') => Waits::Nothing,
         // It has woken meanwhile.
-        _ if number == b"running" => Waits::Nothing,
-        _ => {
-            let first = words.next().map_or(0, hexadecimal);
-            match call {
-                Some(libc::SYS_futex) if Futex::parse(syscall).is_some_and(is_held) => Waits::Lock,
-                Some(call) if takes_file(call) && is_file(first as i32) => Waits::Disk,
-                Some(call) if takes_path(call) => Waits::Disk,
-                _ => Waits::Event,
+        _ if syscall.starts_with(b"running") => Waits::Nothing,
+        _ => match (call, at) {
+            (Some(libc::SYS_futex), Some(at)) if is_held(at) => Waits::Lock,
+            (Some(call), Some(at)) if takes_file(call) && is_file(at.arguments[0] as i32) => {
+                Waits::Disk
             }
-        }
+            (Some(call), _) if takes_path(call) => Waits::Disk,
+            _ => Waits::Event,
+        },
     }
 }
 
@@ -180,7 +173,7 @@ mod tests {
         let on = |call: u32, file: i32| format!("{call} {file:#x} {rest}");
         // 3 is a file; 0 a terminal, a pipe or a socket.
         let classify = |state: u8, syscall: &str| {
-            let held = |futex: Futex| futex.address == 0x7f00_dead_0000;
+            let held = |at: Blocked| at.arguments[0] == 0x7f00_dead_0000;
             super::classify(Some(state), syscall.as_bytes(), &|file| file == 3, &held)
         };
         for (what, state, syscall, expected) in [

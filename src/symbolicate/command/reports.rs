@@ -65,16 +65,20 @@ pub(super) fn run(
         return job.run(top, input, messages);
     }
     match args.format {
-        FormatName::Flamegraph => job.run(FlameGraph::new(), input, messages),
-        FormatName::Speedscope => job.run(Speedscope::new(), input, messages),
-        FormatName::Firefox => job.run(Firefox::new(), input, messages),
-        FormatName::Html => job.run(Html::new(), input, messages),
+        FormatName::Flamegraph => job.run(FlameGraph::default(), input, messages),
+        FormatName::Speedscope => job.run(Speedscope::default(), input, messages),
+        FormatName::Firefox => job.run(Firefox::default(), input, messages),
+        FormatName::Html => job.run(Html::default(), input, messages),
         #[cfg(feature = "parquet")]
-        FormatName::Parquet => job.run(crate::symbolicate::format::Parquet::new(), input, messages),
-        FormatName::Text => job.run(Text::new(), input, messages),
+        FormatName::Parquet => job.run(
+            crate::symbolicate::format::Parquet::default(),
+            input,
+            messages,
+        ),
+        FormatName::Text => job.run(Text::default(), input, messages),
         FormatName::Json => job.run(Json::new(!single), input, messages),
-        FormatName::Ndjson => job.run(Ndjson::new(), input, messages),
-        FormatName::Folded => job.run(Folded::new(), input, messages),
+        FormatName::Ndjson => job.run(Ndjson::default(), input, messages),
+        FormatName::Folded => job.run(Folded::default(), input, messages),
     }
 }
 

@@ -24,11 +24,6 @@ pub struct Folded {
 }
 
 impl Folded {
-    /// None yet.
-    pub fn new() -> Folded {
-        Folded::default()
-    }
-
     /// `main;run;work 12`, in order of their text. Counts that only a damaged report can hold are brought
     /// down, all by the same factor, so that they can be added up and drawn.
     pub(super) fn lines(&self) -> Vec<String> {
@@ -76,13 +71,6 @@ impl Format for Folded {
 pub struct FlameGraph {
     stacks: Folded,
     reports: u64,
-}
-
-impl FlameGraph {
-    /// None yet.
-    pub fn new() -> FlameGraph {
-        FlameGraph::default()
-    }
 }
 
 impl Format for FlameGraph {

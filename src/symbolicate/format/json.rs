@@ -78,13 +78,6 @@ impl Format for Json {
 #[non_exhaustive]
 pub struct Ndjson;
 
-impl Ndjson {
-    /// Nothing is kept from one line to the next.
-    pub fn new() -> Ndjson {
-        Ndjson
-    }
-}
-
 impl Format for Ndjson {
     type Part = Vec<u8>;
 

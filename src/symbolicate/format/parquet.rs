@@ -72,13 +72,6 @@ const NUMBERS: [&str; 3] = ["pid", "duration", "samples"];
 const FLAGS: [&str; 3] = ["fatal", "ended", "at_least"];
 const LISTS: [&str; 3] = ["stack", "damage", "breadcrumbs"];
 
-impl Parquet {
-    /// An empty file.
-    pub fn new() -> Parquet {
-        Parquet::default()
-    }
-}
-
 impl std::fmt::Debug for Parquet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Parquet")

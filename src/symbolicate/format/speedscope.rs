@@ -30,13 +30,6 @@ pub struct Profile {
     samples: Vec<(Vec<FrameKey>, u64)>,
 }
 
-impl Speedscope {
-    /// None yet.
-    pub fn new() -> Speedscope {
-        Speedscope::default()
-    }
-}
-
 impl Format for Speedscope {
     type Part = Profile;
 

@@ -41,13 +41,6 @@ pub struct Firefox {
     processes: u64,
 }
 
-impl Firefox {
-    /// None yet.
-    pub fn new() -> Firefox {
-        Firefox::default()
-    }
-}
-
 impl Format for Firefox {
     type Part = Process;
 

@@ -36,11 +36,6 @@ pub struct ReportPage {
 }
 
 impl Html {
-    /// A page of reports; where there are several, their groups stand first.
-    pub fn new() -> Html {
-        Html::default()
-    }
-
     /// A page of the `n` groups that cost most.
     pub fn top(n: usize) -> Html {
         Html {

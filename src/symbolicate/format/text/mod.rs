@@ -22,13 +22,6 @@ pub struct Text {
     written: bool,
 }
 
-impl Text {
-    /// None yet.
-    pub fn new() -> Text {
-        Text::default()
-    }
-}
-
 impl Format for Text {
     type Part = String;
 
