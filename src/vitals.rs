@@ -1,16 +1,14 @@
 //! Gauges that stand in every report: CPU, memory, frame rate, launch, power, time since start.
 
-mod frames;
-mod launch;
+mod told;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-pub(crate) use frames::FRAMES;
-pub(crate) use launch::LAUNCHED;
+pub(crate) use told::{FRAMES, LAUNCHED};
 
+use crate::platform::Power;
 use crate::platform::clock;
-use crate::platform::power::Power;
 use crate::platform::vitals::{self, VitalsFiles};
 use crate::report::{CpuView, MemoryView, VitalsView};
 

@@ -13,7 +13,6 @@
 #![allow(clippy::missing_safety_doc)]
 
 mod app;
-mod events;
 mod left;
 mod monitor;
 mod options;
@@ -23,7 +22,6 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::Path;
 
 pub use app::*;
-pub use events::*;
 pub use left::*;
 pub use monitor::*;
 pub use options::*;

@@ -10,7 +10,7 @@ use crate::capture::{CaptureLimits, ImageTable};
 use crate::platform::directory::{Directory, Others};
 use crate::platform::folder::Folder;
 use crate::platform::stacks::ensure_alternate_stack;
-use crate::platform::{Thread, abort, open_for_reports, process_id, user};
+use crate::platform::{Thread, abort, fresh_id, open_for_reports, process_id, user};
 use crate::recorder::{
     COUNTERS, CRASH_WRITER, CrashRecorder, Facts, Helper, LiveRecorder, LoadRecorder, Shared,
     StallRecorder, TERMINATE, prepare_crash,
@@ -72,7 +72,7 @@ fn open_folder(path: &Path, may_be_shared: bool, room: u32) -> Result<Folder, In
             mend: mend(others, path),
         });
     }
-    let list = store::unfinished::open(&directory);
+    let list = store::left::open_list(&directory);
     let folder = Folder::new(directory, path).map_err(in_folder)?;
     Ok(folder.with_list(list).with_room(room))
 }
@@ -123,7 +123,7 @@ impl MonitorBuilder {
         let ended = launch::take(in_it, &left, effort);
         store::left::close(in_it, &left, effort);
 
-        let mut facts = Facts::gather(&self.name, &self.version, store::fresh_id());
+        let mut facts = Facts::gather(&self.name, &self.version, fresh_id());
         facts.all_images = self.all_images;
         (facts.names, facts.threads) = (self.names, self.threads);
         let limits = CaptureLimits {
@@ -224,7 +224,7 @@ impl MonitorBuilder {
             monitor.watchdog = Some(watchdog);
             #[cfg(target_vendor = "apple")]
             if Thread::current().is_main() {
-                monitor.run_loop = crate::trigger::run_loop::RunLoop::observe(heartbeat);
+                monitor.run_loop = crate::trigger::ping::RunLoop::observe(heartbeat);
             }
         }
         if self.loads.any() {

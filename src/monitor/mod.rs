@@ -71,7 +71,7 @@ pub struct Monitor {
     // Dropped in this order: pings stop first; the watchdog closes its report before the helper stops.
     ping: Mutex<Option<Ping>>,
     #[cfg(target_vendor = "apple")]
-    run_loop: Option<crate::trigger::run_loop::RunLoop>,
+    run_loop: Option<crate::trigger::ping::RunLoop>,
     load: Option<LoadWatch>,
     watchdog: Option<Watchdog>,
     helper: Option<Helper>,

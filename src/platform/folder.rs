@@ -78,7 +78,7 @@ impl Folder {
 
     /// A file that has no name any more.
     fn create_unnamed(&self, front: &str) -> Result<File, i32> {
-        let id = u128::from_be_bytes(super::random::id());
+        let id = u128::from_be_bytes(super::fresh_id());
         let name = CString::new(format!("{front}-{id:032x}")).map_err(|_| libc::EINVAL)?;
         let file = self.create_unlocked(&name, None)?;
         self.remove(&name)?;

@@ -22,8 +22,6 @@ pub(crate) mod kept;
 mod linux;
 mod mapping;
 mod mask;
-pub mod power;
-pub mod random;
 pub mod registers;
 pub mod signals;
 pub mod stacks;
@@ -37,7 +35,6 @@ use linux as os;
 
 // Kept sorted. Each name exists on every platform, with the same meaning.
 pub use mask::SignalMask;
-pub use os::calls;
 pub use os::context;
 #[cfg(target_vendor = "apple")]
 pub use os::exceptions;
@@ -54,12 +51,11 @@ pub use os::objective_c;
 pub use os::run_loop;
 pub use os::semaphore::Semaphore;
 pub use os::stop;
-pub use os::system;
 pub use os::threads;
 pub use os::threads::Thread;
 pub use os::vitals;
 pub use os::{errno, open_for_reports, provide_stacks, set_errno};
-pub use surface::ThreadName;
+pub use surface::{Power, ThreadName};
 
 /// The id of this process, as the kernel knows it now: a child of `fork` has its own. Signal-safe.
 pub fn process_id() -> u32 {
@@ -71,6 +67,31 @@ pub fn process_id() -> u32 {
 pub fn user() -> u32 {
     // SAFETY: no arguments, always succeeds.
     unsafe { libc::geteuid() }
+}
+
+/// 16 random bytes; where the system gives none (an old kernel, a filter), from clocks, process and
+/// thread, which is enough to tell one report from another.
+///
+/// Signal-safe: one system call, and `errno` is kept.
+pub fn fresh_id() -> [u8; 16] {
+    let mut id = [0u8; 16];
+    let errno = errno();
+    let (start, length) = (id.as_mut_ptr().cast(), id.len());
+    #[cfg(target_os = "linux")]
+    // SAFETY: the pointer and length are those of a live array; GRND_NONBLOCK keeps it from waiting.
+    let is_filled =
+        unsafe { libc::getrandom(start, length, libc::GRND_NONBLOCK) } == length as isize;
+    #[cfg(target_vendor = "apple")]
+    // SAFETY: the pointer and length are those of a live array.
+    let is_filled = unsafe { libc::getentropy(start, length) } == 0;
+    if !is_filled {
+        set_errno(errno);
+        let high = clock::realtime().rotate_left(17) ^ u64::from(process_id());
+        // Each thread has another stack.
+        let low = clock::monotonic().rotate_left(31) ^ &raw const id as u64;
+        id = ((u128::from(high) << 64) | u128::from(low)).to_be_bytes();
+    }
+    id
 }
 
 /// A system call that failed: which, and the platform's code for why.

@@ -5,7 +5,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::os::send;
+use super::os::{is_sent, is_without_address, send_again};
 use super::{errno, process_id, set_errno};
 
 /// The highest signal number that a handler can be kept for.
@@ -239,7 +239,7 @@ unsafe fn is_sent_or_late(signal: i32, info: *const libc::siginfo_t) -> bool {
     // BUS_MCEERR_AO, memory that failed and that no instruction used; SEGV_MTEAERR (sigaction(2)).
     let is_late = cfg!(target_os = "linux")
         && matches!((signal, code), (libc::SIGBUS, 5) | (libc::SIGSEGV, 8));
-    send::is_sent(code) || is_late
+    is_sent(code) || is_late
 }
 
 /// Returns true if this process is the first one of its namespace (pid_namespaces(7)): the kernel drops its signals
@@ -293,7 +293,7 @@ pub unsafe fn deliver_again(signal: i32, info: *mut libc::siginfo_t, context: *m
         libc::sigemptyset(set.as_mut_ptr());
         libc::sigaddset(set.as_mut_ptr(), signal);
         libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
-        send::again(signal, info);
+        send_again(signal, info);
     }
 }
 
@@ -342,8 +342,8 @@ pub unsafe fn facts(signal: i32, info: *const libc::siginfo_t) -> SignalFacts {
     // see sigaction(2).
     unsafe {
         let code = (*info).si_code;
-        let sent = send::is_sent(code);
-        let has_address = FAULTS.contains(&signal) && !sent && !send::is_without_address(code);
+        let sent = is_sent(code);
+        let has_address = FAULTS.contains(&signal) && !sent && !is_without_address(code);
         SignalFacts {
             number: signal,
             code,
@@ -368,7 +368,7 @@ pub fn pause(nanoseconds: i64) {
 /// Sends `signal` to a thread of this process. Signal-safe.
 #[cfg(target_os = "linux")]
 pub fn send(thread: super::Thread, signal: i32) {
-    send::to(thread, signal);
+    super::os::send_to(thread, signal);
 }
 
 #[cfg(all(test, not(loom)))]

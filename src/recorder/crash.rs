@@ -1,6 +1,6 @@
-//! The report of a crash: the file into which it goes, and the file's fate.
+//! The report of a crash: the file into which it goes, the file's fate, and the cause of the signal as far as others have
+//! noted it.
 
-mod cause;
 mod near;
 mod parts;
 
@@ -13,11 +13,14 @@ use parts::CrashReport;
 use super::work::Work;
 use super::{Facts, Helper, Recording, Stamp};
 use crate::capture::CaptureLimits;
+use crate::platform::abort;
 use crate::platform::folder::Folder;
+use crate::platform::text::FixedText;
 use crate::report::{EventKind, RawFrame};
 use crate::store::{Name, PARTIAL, WHOLE, launch};
 use crate::trigger::crash::{CrashWriter, Crashed};
-use crate::trigger::terminate;
+use crate::trigger::panic::PanicNote;
+use crate::trigger::terminate::{self, Exception};
 
 /// Everything that a crash report needs, made at install.
 #[derive(Debug)]
@@ -120,5 +123,50 @@ fn retract() {
             // Most are not there; and one that cannot be removed now cannot later either.
             let _ = recorder.folder.remove(name.as_c_str());
         }
+    }
+}
+
+/// The cause of the signal, as far as others have noted it.
+struct Cause {
+    pub panic: Option<&'static PanicNote>,
+    pub exception: Option<&'static Exception>,
+    /// libc's last words before it aborted.
+    words: FixedText<1024>,
+    aborted: bool,
+}
+
+impl Cause {
+    /// Signal-safe.
+    pub fn of(crashed: &Crashed) -> Cause {
+        let aborted = crashed.signal.number == libc::SIGABRT;
+        let trapped = matches!(crashed.signal.number, libc::SIGTRAP | libc::SIGILL);
+        let words = match aborted || (abort::BEFORE_TRAPS && trapped) {
+            true => FixedText::filled(abort::message),
+            false => FixedText::EMPTY,
+        };
+        Cause {
+            panic: PanicNote::of(crashed.thread, crashed.panicking),
+            exception: Exception::of(crashed.thread).filter(|_| aborted),
+            words,
+            aborted,
+        }
+    }
+
+    pub fn kind(&self) -> EventKind {
+        match (self.aborted, &self.panic, &self.exception) {
+            (true, _, Some(_)) => EventKind::Exception,
+            (true, Some(_), None) => EventKind::Panic,
+            _ => EventKind::Crash,
+        }
+    }
+
+    pub fn message(&self) -> Option<&str> {
+        if let Some(exception) = &self.exception {
+            return exception.what();
+        }
+        if let Some(panic) = &self.panic {
+            return Some(panic.message());
+        }
+        Some(self.words.as_str()).filter(|words| !words.is_empty())
     }
 }

@@ -7,7 +7,7 @@ use crate::platform::context::REGISTERS;
 use crate::platform::gauge::Blocked;
 use crate::platform::stop::StopError;
 use crate::platform::threads::ThreadProgress;
-use crate::platform::{Thread, ThreadGauge, calls};
+use crate::platform::{Thread, ThreadGauge};
 use crate::report::{CaptureView, Omitted, RawFrame, WalkEnd};
 use crate::trigger::loss::LossReason;
 use crate::trigger::sampling::Samples;
@@ -237,7 +237,7 @@ impl Sampler {
             Some("running" | "runnable") => None,
             _ => self.watched.gauge().blocked(),
         };
-        self.syscall = blocked.and_then(|at| at.call).and_then(calls::name);
+        self.syscall = blocked.and_then(|at| at.call_name());
         self.place = blocked.map(|at: Blocked| (at.sp, at.pc));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::facts::MAX_THREADS;
+use super::MAX_THREADS;
 use super::helper::Renewals;
 use super::work::{Work, view};
 use super::{Recording, ReportBuffers};

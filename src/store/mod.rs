@@ -19,7 +19,6 @@ pub(crate) mod left;
 mod out_of_memory;
 mod send;
 mod tidy;
-pub(crate) mod unfinished;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -324,10 +323,4 @@ fn list(folder: &Directory) -> io::Result<Vec<String>> {
     })?;
     names.sort();
     Ok(names)
-}
-
-/// 16 bytes that no other report has: from the system's random source, else from clocks and
-/// addresses. Signal-safe.
-pub(crate) fn fresh_id() -> [u8; 16] {
-    crate::platform::random::id()
 }

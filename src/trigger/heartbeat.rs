@@ -7,7 +7,6 @@
 //! watchdog stays up or `begin` wakes it. `end` has no such order (it would cost another fence):
 //! its wake-up is early news of when a freeze ended, and what it misses the next observation finds.
 
-mod beat;
 #[cfg(all(loom, test))]
 mod model;
 mod state;
@@ -17,8 +16,7 @@ mod tests;
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
 
-pub use beat::Beat;
-pub use state::{HEARTBEAT, HeartbeatState};
+pub use state::{Beat, HEARTBEAT, HeartbeatState};
 
 /// Reports to the watchdog that the watched thread is busy or idle.
 ///

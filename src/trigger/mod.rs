@@ -9,8 +9,6 @@ pub(crate) mod own_time;
 pub(crate) mod panic;
 pub mod ping;
 pub mod rate_limit;
-#[cfg(target_vendor = "apple")]
-pub(crate) mod run_loop;
 pub mod sampling;
 pub(crate) mod signal_names;
 pub mod stall;

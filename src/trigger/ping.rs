@@ -1,12 +1,15 @@
-//! The ping: for run loops that cannot be observed, the app's own queue carries a beat round.
+//! Beats that the app need not write: of its main run loop, which is observed, and of a queue of its own that carries
+//! pings round.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::heartbeat::{HEARTBEAT, Heartbeat};
 use super::worker::Worker;
+#[cfg(target_vendor = "apple")]
+use crate::platform::run_loop::{self, Observers};
 
-/// The install that pings belong to: an answer that comes late, from an earlier one, counts for nothing.
+/// The install that these beats belong to: an answer that comes late, from an earlier one, counts for nothing.
 static INSTALL: AtomicU32 = AtomicU32::new(0);
 
 /// The thread that posts pings, one at a time: a ping is a turn that begins when it is posted and
@@ -43,7 +46,27 @@ impl Ping {
     }
 }
 
-/// The watched thread is alive.
+/// Ends the turn that a ping or the run loop has begun.
 pub(crate) fn answer() {
     Heartbeat::of(INSTALL.load(Ordering::SeqCst)).end();
+}
+
+/// Beats at each turn of the main run loop, until it is dropped.
+#[cfg(target_vendor = "apple")]
+#[derive(Debug)]
+pub struct RunLoop {
+    _observers: Observers,
+}
+
+#[cfg(target_vendor = "apple")]
+impl RunLoop {
+    /// `None` where the process has no run loop.
+    pub fn observe(heart: Heartbeat) -> Option<RunLoop> {
+        INSTALL.store(heart.install(), Ordering::SeqCst);
+        let busy = || Heartbeat::of(INSTALL.load(Ordering::SeqCst)).begin();
+        let observers = run_loop::observe(busy, answer)?;
+        Some(RunLoop {
+            _observers: observers,
+        })
+    }
 }

@@ -108,6 +108,11 @@ impl Blocked {
     }
 
     /// As on Linux; never known here.
+    pub fn call_name(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// As on Linux; never known here.
     pub fn holder(self) -> Option<Holder> {
         None
     }

@@ -2,7 +2,6 @@
 
 use std::ffi::{CStr, c_void};
 
-pub mod calls;
 pub mod context;
 pub mod crash_info;
 pub mod exceptions;
@@ -14,9 +13,7 @@ pub mod objective_c;
 pub mod power;
 pub mod run_loop;
 pub mod semaphore;
-pub mod send;
 pub mod stop;
-pub mod system;
 mod task;
 pub mod threads;
 pub mod vitals;
@@ -53,4 +50,29 @@ pub fn thread_cpu(port: i32) -> u64 {
     task::extended(port as u32).map_or(0, |facts| {
         facts.pth_user_time.saturating_add(facts.pth_system_time)
     })
+}
+
+/// Sends `signal` again to the calling thread; Darwin keeps no facts with it. Signal-safe.
+///
+/// # Safety
+/// - `info` is what the kernel gave a handler for `signal`.
+pub unsafe fn send_again(signal: i32, _info: *mut libc::siginfo_t) {
+    send_to_self(signal);
+}
+
+/// Sends `signal` to the calling thread. Signal-safe.
+fn send_to_self(signal: i32) {
+    // SAFETY: the calling thread is there.
+    unsafe { libc::pthread_kill(libc::pthread_self(), signal) };
+}
+
+/// Returns true if a process sent the signal that has this `si_code`: `SI_USER` and its kin begin at 0x10001
+/// (sys/signal.h), and a signal by `pthread_kill` has 0.
+pub fn is_sent(code: i32) -> bool {
+    code <= 0 || code >= 0x10001
+}
+
+/// Returns true if a fault of the CPU with this `si_code` has no address; never here.
+pub fn is_without_address(_code: i32) -> bool {
+    false
 }

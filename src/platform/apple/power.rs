@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::symbol;
-use crate::platform::power::{Power, THERMAL};
+use crate::platform::surface::{Power, THERMAL};
 
 /// `kOSThermalNotificationPressureLevelName` (libkern/OSThermalNotification.h).
 static HEAT: NotifyState = NotifyState::new(c"com.apple.system.thermalpressurelevel");

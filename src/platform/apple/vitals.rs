@@ -1,12 +1,13 @@
-//! Gauges of the process and the machine, by Mach calls and `sysctl`. Signal-safe throughout.
+//! Gauges of the process and the machine, by Mach calls and `sysctl`, and the machine's name. Signal-safe, but for the name.
 
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use mach2::kern_return::KERN_SUCCESS;
 
-use super::{system, task};
+use super::task;
 use crate::platform::clock;
-pub use crate::platform::surface::{MemoryGroup, MemoryUse};
+pub use crate::platform::surface::{MemoryGroup, MemoryUse, System};
 
 /// The host's port, looked up once.
 #[derive(Debug)]
@@ -64,7 +65,7 @@ impl VitalsFiles {
             (code == KERN_SUCCESS).then_some(u64::from(high) << 32 | u64::from(low))
         };
         let mut total = [0; 8];
-        let known = system::value(c"hw.memsize", &mut total) == Some(8);
+        let known = value(c"hw.memsize", &mut total) == Some(8);
         let page = self.page_size();
         // free, active, inactive (mach/vm_statistics.h): the inactive ones are easily freed.
         let device = self.host_words::<HOST_VM_WORDS>(HOST_VM_INFO64);
@@ -148,7 +149,7 @@ pub fn oom_kills() -> Option<u64> {
 /// Identifies this start of the machine. Source: `kern.bootsessionuuid`.
 pub fn boot_id() -> Option<u128> {
     let mut text = [0; 64];
-    let length = system::value(c"kern.bootsessionuuid", &mut text)?;
+    let length = value(c"kern.bootsessionuuid", &mut text)?;
     let text = std::str::from_utf8(text.get(..length)?).ok()?;
     u128::from_str_radix(&text.trim_end_matches('\0').replace('-', ""), 16).ok()
 }
@@ -167,6 +168,53 @@ pub fn major_faults() -> Option<u64> {
 /// Cores that are online. Signal-safe.
 pub fn cores() -> Option<u64> {
     let mut word = [0; 4];
-    let known = system::value(c"hw.activecpu", &mut word) == Some(4);
+    let known = value(c"hw.activecpu", &mut word) == Some(4);
     known.then(|| u64::from(u32::from_le_bytes(word)))
+}
+
+/// Queries the kernel. Allocates.
+pub fn describe() -> System {
+    let name = if cfg!(target_os = "macos") {
+        "macOS"
+    } else {
+        "iOS"
+    };
+    // On iOS `hw.machine` is the model and `hw.model` the board.
+    let model = if cfg!(target_os = "macos") {
+        c"hw.model"
+    } else {
+        c"hw.machine"
+    };
+    System {
+        name,
+        version: text(c"kern.osproductversion").unwrap_or_default(),
+        build: text(c"kern.osversion"),
+        device: text(model),
+    }
+}
+
+/// A value of `sysctlbyname` that is a text.
+fn text(name: &CStr) -> Option<String> {
+    let mut buffer = [0u8; 256];
+    let length = value(name, &mut buffer)?;
+    let text = buffer.get(..length)?.split(|&byte| byte == 0).next()?;
+    (!text.is_empty()).then(|| String::from_utf8_lossy(text).into_owned())
+}
+
+/// A value of `sysctlbyname`; how many bytes it has. Signal-safe.
+fn value(name: &CStr, into: &mut [u8]) -> Option<usize> {
+    let mut length = into.len();
+    let errno = super::errno();
+    // SAFETY: a C string; buffer and length are ours and live across the call.
+    let done = unsafe {
+        libc::sysctlbyname(
+            name.as_ptr(),
+            into.as_mut_ptr().cast(),
+            &mut length,
+            std::ptr::null_mut(),
+            0,
+        )
+    };
+    super::set_errno(errno);
+    (done == 0).then_some(length)
 }

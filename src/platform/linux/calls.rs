@@ -1,9 +1,15 @@
 //! Names of the system calls that threads wait in.
 
-/// The name of a system call by its number on this machine; `None` for those that hardly ever
-/// block. Signal-safe.
-pub fn name(number: u64) -> Option<&'static str> {
-    let number = libc::c_long::try_from(number).ok()?;
+use crate::platform::surface::Blocked;
+
+impl Blocked {
+    /// The name of the system call that it is in; `None` for those that hardly ever block. Signal-safe.
+    pub fn call_name(&self) -> Option<&'static str> {
+        name(libc::c_long::try_from(self.call?).ok()?)
+    }
+}
+
+fn name(number: libc::c_long) -> Option<&'static str> {
     macro_rules! table {
         ($($call:ident $name:literal)*) => {
             match number {

@@ -1,6 +1,6 @@
 //! Linux: what `platform` offers, by libc and raw system calls.
 
-pub mod calls;
+mod calls;
 mod cgroup;
 pub mod context;
 pub mod gauge;
@@ -12,9 +12,7 @@ mod mutex;
 pub mod power;
 mod proc_files;
 pub mod semaphore;
-pub mod send;
 pub mod stop;
-pub mod system;
 #[cfg(feature = "thread-stacks")]
 mod thread_stacks;
 pub mod threads;
@@ -22,6 +20,8 @@ pub mod vitals;
 mod waits;
 
 pub use proc_files::open_for_reports;
+
+use crate::platform::Thread;
 
 /// Sees to it that every thread has an alternate stack, now and from now on: where the feature
 /// `thread-stacks` is on. Not signal-safe.
@@ -42,4 +42,45 @@ pub fn errno() -> i32 {
 pub fn set_errno(value: i32) {
     // SAFETY: as in `errno`.
     unsafe { *libc::__errno_location() = value }
+}
+
+/// Queues `signal` again for the calling thread, with the facts that it came with. Signal-safe.
+///
+/// # Safety
+/// - `info` is what the kernel gave a handler for `signal`.
+pub unsafe fn send_again(signal: i32, info: *mut libc::siginfo_t) {
+    let before = errno();
+    // SAFETY: plain system calls on this process and thread; the caller vouches for `info`.
+    let queued = unsafe {
+        let process = libc::getpid();
+        let thread = libc::syscall(libc::SYS_gettid);
+        libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, info)
+    };
+    if queued != 0 {
+        send_to_self(signal);
+    }
+    set_errno(before);
+}
+
+/// Sends `signal` to the calling thread. Signal-safe.
+fn send_to_self(signal: i32) {
+    send_to(Thread::current(), signal);
+}
+
+/// Sends `signal` to a thread of this process. Signal-safe.
+pub fn send_to(thread: Thread, signal: i32) {
+    // SAFETY: a plain system call.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread.tid(), signal) };
+}
+
+/// Returns true if a process sent the signal that has this `si_code`. Source: sigaction(2).
+pub fn is_sent(code: i32) -> bool {
+    code <= 0
+}
+
+/// Returns true if a fault of the CPU with this `si_code` has no address: `SI_KERNEL`, as for a
+/// non-canonical one.
+pub fn is_without_address(code: i32) -> bool {
+    const SI_KERNEL: i32 = 0x80;
+    code == SI_KERNEL
 }

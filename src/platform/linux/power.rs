@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::platform::descriptors;
-use crate::platform::power::{Power, THERMAL};
+use crate::platform::surface::{Power, THERMAL};
 
 /// Source: Documentation/ABI/testing/sysfs-class-power, sysfs-class-thermal and
 /// sysfs-platform_profile.

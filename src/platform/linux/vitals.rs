@@ -1,11 +1,11 @@
-//! Gauges of the process and the machine, read into a fixed buffer. Signal-safe throughout.
+//! Gauges of the process and the machine, read into a fixed buffer, and the machine's name. Signal-safe, but for the name.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 pub use super::cgroup::memory_group;
 use super::proc_files::{ProcFile, number, read_file};
 use crate::platform::descriptors;
-pub use crate::platform::surface::{MemoryGroup, MemoryUse};
+pub use crate::platform::surface::{MemoryGroup, MemoryUse, System};
 use crate::platform::{clock, process_id};
 
 /// `/proc` files that are kept open, so that a process without descriptors left still reads them.
@@ -157,6 +157,26 @@ fn kibibytes(text: &[u8], key: &[u8]) -> Option<u64> {
         .split(|byte| byte.is_ascii_whitespace())
         .find(|word| !word.is_empty())?;
     number(word)?.checked_mul(1024)
+}
+
+/// Queries the kernel. Allocates.
+pub fn describe() -> System {
+    let first_line = |path: &str| {
+        let text = descriptors::read_text(path).ok()?;
+        let line = text
+            .lines()
+            .next()?
+            .trim_matches(['\0', ' ', '\t'])
+            .to_owned();
+        (!line.is_empty()).then_some(line)
+    };
+    System {
+        name: "Linux",
+        version: first_line("/proc/sys/kernel/osrelease").unwrap_or_default(),
+        build: first_line("/proc/sys/kernel/version"),
+        device: first_line("/sys/class/dmi/id/product_name")
+            .or_else(|| first_line("/proc/device-tree/model")),
+    }
 }
 
 #[cfg(test)]

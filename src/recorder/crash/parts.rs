@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::cause::Cause;
+use super::Cause;
 use super::{CrashRecorder, CrashWork};
 use crate::capture::{ImageTable, ImagesGuard};
 use crate::platform::folder::Folder;

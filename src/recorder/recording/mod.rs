@@ -12,14 +12,13 @@ use super::{Facts, ReportBuffers};
 
 use crate::capture::ImagesGuard;
 use crate::context::CONTEXT;
-use crate::platform::clock;
-use crate::platform::file;
 use crate::platform::folder::Folder;
+use crate::platform::{clock, file, fresh_id};
 use crate::report::{
     AppView, CaptureView, ClosedBy, EventKind, EventView, HeadView, LossView, OsView, ReportWriter,
     Sink, SinkError, StallEndView,
 };
-use crate::store::{Name, PARTIAL, WHOLE, fresh_id};
+use crate::store::{Name, PARTIAL, WHOLE};
 use crate::trigger::loss::{self, LOSSES, LossReason};
 use crate::vitals::GAUGES;
 

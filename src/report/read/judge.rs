@@ -1,10 +1,13 @@
-//! Judges a report as a whole: its head, its end and its checksum.
+//! Judges a report as a whole: its head, its end, its checksum, and its frames: those that could not be read become the
+//! one gap that a stack has room for, and where images were lost, frames are matched with the others again.
 
 use super::{HeadState, SectionReader};
 use crate::report::checksum::crc32;
 use crate::report::damage::{DamageKind, ReadError, looks_like};
 use crate::report::model::*;
 use crate::report::section::{Checks, SectionAt};
+use crate::report::wire::lenient::Gap;
+use crate::report::write::ClosedBy;
 
 impl SectionReader<'_> {
     /// Fails unless the bytes are a report in a version that can be read.
@@ -96,4 +99,98 @@ impl SectionReader<'_> {
             });
         }
     }
+
+    /// Sets right or tells of what frames say of their images.
+    pub(super) fn judge_images(&mut self) {
+        let mut ranges: Vec<(u64, u64, u32)> = Vec::new();
+        if self.misplaced_images {
+            let range = |(index, image): (usize, &Image)| {
+                (
+                    image.base,
+                    image.base.saturating_add(image.size),
+                    index as u32,
+                )
+            };
+            ranges = self.report.images.iter().enumerate().map(range).collect();
+            ranges.sort_unstable();
+        }
+        let count = self.report.images.len();
+        // One that the next launch closed may end between a thread and the images that it lies in: it
+        // says so itself.
+        let next_launch = ClosedBy::NextLaunch.as_str();
+        let end = self.report.end.as_ref();
+        let is_whole = end.is_some_and(|end| end.closed_by != next_launch) && !self.has_gap;
+        let threads = self
+            .report
+            .threads
+            .iter_mut()
+            .map(|thread| &mut thread.frames);
+        let samples = self
+            .report
+            .samples
+            .iter_mut()
+            .map(|sample| &mut sample.frames);
+        let starts = self.starts.threads.iter().chain(&self.starts.samples);
+        for (frames, &start) in threads.chain(samples).zip(starts) {
+            let mut beyond = None;
+            for frame in frames.iter_mut() {
+                let Some(image) = frame.image else { continue };
+                if self.misplaced_images {
+                    frame.image = image_at(&ranges, frame, image);
+                } else if image as usize >= count {
+                    beyond = beyond.or(Some(image));
+                }
+            }
+            if let Some(image) = beyond.filter(|_| is_whole) {
+                self.damages.add(start, DamageKind::Image, || {
+                    format!(
+                        "a frame lies in image {image}, and the report holds {count}: it can't be \
+                         symbolicated"
+                    )
+                });
+            }
+        }
+        if self.misplaced_images {
+            self.damages.add(self.bytes.len(), DamageKind::Image, || {
+                "images may have been lost, so that the others moved up: frames were matched with \
+                 them again by address"
+                    .to_owned()
+            });
+        }
+    }
+}
+
+/// Takes frames that could not be read into the gap that the stack tells of: frames between two gaps are given up.
+pub(super) fn settle(frames: &mut Vec<Frame>, omitted: &mut Option<Omitted>, unread: Option<Gap>) {
+    let Some(Gap { from, to, count }) = unread else {
+        return;
+    };
+    let given_up = frames.drain(from..to).len() as u64;
+    let unread = Omitted {
+        at: from as u64,
+        count: count.saturating_add(given_up),
+    };
+    let Some(stated) = omitted.replace(unread) else {
+        return;
+    };
+    let (from, to) = (unread.at.min(stated.at), unread.at.max(stated.at));
+    let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(frames.len());
+    let given_up = frames.drain(index(from)..index(to)).len() as u64;
+    let count = unread
+        .count
+        .saturating_add(stated.count)
+        .saturating_add(given_up);
+    *omitted = Some(Omitted { at: from, count });
+}
+
+/// The image that holds the frame, where the index that it states may count images that were lost.
+fn image_at(ranges: &[(u64, u64, u32)], frame: &Frame, stated: u32) -> Option<u32> {
+    let pc = match frame.found {
+        Found::Context => frame.pc,
+        _ => frame.pc.saturating_sub(1),
+    };
+    let behind = ranges.partition_point(|&(base, _, _)| base <= pc);
+    let &(base, end, index) = ranges.get(behind.checked_sub(1)?)?;
+    // An image of unknown size counts only where the index is still right.
+    (pc < end || (base == end && index == stated)).then_some(index)
 }

@@ -1,6 +1,5 @@
 //! Reads a report from untrusted bytes: bounded, linear, and keeping whatever can be read.
 
-mod frames;
 mod judge;
 
 use serde::Deserialize;
@@ -14,7 +13,7 @@ use super::token::is_shallow;
 use super::wire::lenient::{Gap, decode};
 use super::wire::section::{WriteSection as _, is_known};
 
-use frames::settle;
+use judge::settle;
 
 /// A report that was read, and its damage.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,7 +5,6 @@
 //! is read from untrusted bytes: there it is reported, and its field is as if its key were missing.
 
 mod lists;
-mod rows;
 mod scalars;
 
 use std::fmt;
@@ -16,8 +15,7 @@ use serde::ser::{Serialize, Serializer};
 
 use super::TRIED;
 
-pub(crate) use lists::{extra, pairs, registers};
-pub(crate) use rows::{breadcrumbs, frames, marks};
+pub(crate) use lists::{breadcrumbs, extra, frames, marks, pairs, registers};
 pub(crate) use scalars::{Address, Id, IdText, Nanos, Raw, bytes, from_hex, image_id};
 
 /// A value, or nothing where it is of the wrong type and the deserializer puts up with that.

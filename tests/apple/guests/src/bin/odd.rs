@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use wedjat::capture::{CaptureLimits, Captured, Capturer, ImageTable};
-use wedjat::platform::power::Power;
+use wedjat::platform::Power;
 use wedjat::platform::stop::StopError;
 use wedjat::platform::{Semaphore, SystemError, Thread, images, random};
 use wedjat::{Crash, Monitor};
