@@ -45,7 +45,7 @@ impl EventKind {
 }
 
 impl Event {
-    /// The word in the report that says what happened, be it one that this version does not know.
+    /// Returns the report's word for what happened. It may be one that this version does not know.
     pub fn word(&self) -> &str {
         word(
             self.kind.as_str(),

@@ -16,8 +16,8 @@ const MOST_BITS: u32 = 48;
 
 /// All reports' stacks together, equal ones as one line with their count.
 ///
-/// A stall with samples counts each sample as often as it was seen; any other report counts the
-/// thread it is about once (for a live report, every thread).
+/// A stall with samples counts each sample as often as it was seen. Any other report counts the thread it is about
+/// once; a live report, every thread.
 #[derive(Debug, Clone, Default)]
 pub struct Folded {
     counts: BTreeMap<String, u64>,
