@@ -1,5 +1,6 @@
 //! What the pages show is well-formed: their blocks of shell and TOML parse, those of C pass the compiler, those of CMake stand in
-//! the example, those of Rust are compiled as doctests (those of Swift are parsed by `tests/swift/run`), and what they link to is there.
+//! the example, those of Rust are compiled as doctests (those of Swift are parsed by `tests/swift/run`), commands print what is shown, and what they
+//! link to is there.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -124,6 +125,37 @@ fn each_page_with_rust_is_compiled() {
             assert!(library.contains(&include), "src/lib.rs lacks {include}");
         }
     }
+}
+
+/// Commands of pages that read files of the repository print the lines that the page shows, in that order.
+#[cfg(unix)]
+#[test]
+fn commands_over_files_of_the_repository_print_what_is_shown() {
+    let Some(program) = option_env!("CARGO_BIN_EXE_symbolicate") else {
+        return;
+    };
+    let folder = Path::new(program).parent().unwrap().display();
+    let mut run = 0;
+    for (place, text) in blocks_of("console") {
+        for part in text.split("$ ").skip(1) {
+            let (command, shown) = part.split_once('\n').unwrap();
+            if !command.starts_with("symbolicate ") || !command.contains("testdata/") {
+                continue;
+            }
+            let script = format!("PATH='{folder}':$PATH; {command}");
+            let mut bash = Command::new("bash");
+            let bash = bash.args(["-c", &script]).current_dir(root());
+            let said = bash.stderr(Stdio::null()).output().unwrap().stdout;
+            let said = String::from_utf8(said).unwrap();
+            let mut rest = said.as_str();
+            for line in shown.lines().filter(|line| *line != "…") {
+                let found = rest.split_once(line);
+                (_, rest) = found.unwrap_or_else(|| panic!("{place}: no {line:?} in:\n{said}"));
+            }
+            run += 1;
+        }
+    }
+    assert!(run > 4, "{run}");
 }
 
 /// Links to files, as `](docs/c.md)`; not those to the network or within a page.
