@@ -73,6 +73,10 @@ fn main() {
             "the_program_of_the_install_page_does_what_it_shows",
             page::does_what_it_shows,
         ),
+        (
+            "the_program_of_the_readme_goes_on_with_a_folder_and_without_one",
+            page::the_first_one_goes_on,
+        ),
     ];
     #[cfg(target_os = "linux")]
     tests.extend([

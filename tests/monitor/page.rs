@@ -1,6 +1,21 @@
-//! The program of `docs/install.md`: it does what the page shows, with a folder that can be made and without one.
+//! The programs of `README.md` and `docs/install.md`: they do what the pages show, with a folder that can be made and
+//! without one.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::time::Duration;
 
 use super::child::{Folder, command, deadline};
+
+/// Formatted as the page has it.
+#[rustfmt::skip]
+mod shown_first {
+    include!("shown_first.rs");
+
+    pub fn run() {
+        main();
+    }
+}
 
 mod shown {
     include!("shown.rs");
@@ -12,11 +27,42 @@ mod shown {
 
 /// Plays the program, if the role is this one.
 pub fn is_played(role: &str) -> bool {
-    let plays = role == "install_page";
-    if plays {
-        shown::run();
+    match role {
+        "install_page" => shown::run(),
+        "readme" => shown_first::run(),
+        _ => return false,
     }
-    plays
+    true
+}
+
+/// It has no end of its own.
+pub fn the_first_one_goes_on() {
+    let program = include_str!("shown_first.rs");
+    let page = include_str!("../../README.md");
+    assert!(page.contains(program), "it shows another program");
+    for can_be_made in [true, false] {
+        let folder = Folder::new("readme");
+        let state = folder.0.join("state");
+        if !can_be_made {
+            std::fs::write(&state, b"a file").unwrap();
+        }
+        let mut program = command("readme", &folder.0);
+        let program = program.env("XDG_STATE_HOME", &state);
+        let mut child = program.stderr(Stdio::piped()).spawn().unwrap();
+        let is_made = || state.join("myapp/reports/.unfinished").exists();
+        if can_be_made {
+            deadline::until(&mut child, "folder", is_made);
+        } else {
+            let mut line = String::new();
+            let errors = child.stderr.as_mut().unwrap();
+            BufReader::new(errors).read_line(&mut line).unwrap();
+            assert!(line.starts_with("no reports: reports cannot"), "{line}");
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(child.try_wait().unwrap().is_none(), "it has ended");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
 }
 
 pub fn does_what_it_shows() {
