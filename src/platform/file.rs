@@ -1,4 +1,6 @@
 //! A report file while it is written: by descriptor, with no death by a full disk or by a file's largest size.
+//!
+//! Signal-safe throughout.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -18,7 +20,7 @@ pub struct File {
 }
 
 impl File {
-    /// Owns this descriptor, and keeps it from children of `fork`. The error is an `errno`. Signal-safe.
+    /// Owns this descriptor, and keeps it from children of `fork`. The error is an `errno`.
     pub(super) fn new(fd: RawFd, room: Option<KnownDescriptor>) -> Result<File, i32> {
         let fd = KnownDescriptor::of(fd)?;
         forked::keep_from_children(fd);
@@ -29,7 +31,7 @@ impl File {
         })
     }
 
-    /// A file that stays open when this is dropped. Signal-safe.
+    /// A file that stays open when this is dropped.
     pub(super) fn borrowed(fd: KnownDescriptor, room: Option<KnownDescriptor>) -> File {
         File {
             fd,
@@ -38,7 +40,7 @@ impl File {
         }
     }
 
-    /// A file that another owns, as long as it is open on that. Signal-safe.
+    /// A file that another owns, as long as it is open on that.
     pub fn of(kept: &Kept) -> File {
         File::borrowed(kept.known(), None)
     }
@@ -62,8 +64,6 @@ impl File {
     /// Writes all of `bytes`, or fails with an `errno`; part of them may be written then.
     ///
     /// A file that would become larger than it may is an error, and no death by SIGXFSZ.
-    ///
-    /// Signal-safe.
     pub fn write(&self, bytes: &[u8]) -> Result<(), i32> {
         let fd = self.fd.get()?;
         self.put(bytes, |rest, _| {
@@ -73,8 +73,6 @@ impl File {
     }
 
     /// Writes all of `bytes` from this offset on, wherever [`File::write`] has come to; else as that.
-    ///
-    /// Signal-safe.
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), i32> {
         let fd = self.fd.get()?;
         self.put(bytes, |rest, done| {
@@ -103,7 +101,7 @@ impl File {
         Ok(())
     }
 
-    /// Length in bytes. Signal-safe.
+    /// Length in bytes.
     pub fn length(&self) -> Result<u64, i32> {
         Ok(self.fd.length()?.0)
     }
@@ -132,8 +130,6 @@ impl File {
     }
 
     /// Cuts the file to `len` bytes and goes on writing there. The error is an `errno`.
-    ///
-    /// Signal-safe.
     pub fn truncate(&self, len: u64) -> Result<(), i32> {
         let len = i64::try_from(len).map_err(|_| libc::EFBIG)?;
         let fd = self.fd.get()?;
@@ -185,7 +181,6 @@ impl Room {
     }
 
     /// Returns true if a call that ended with this `errno`, on a file of this one's file system, is to be tried again.
-    /// Signal-safe.
     pub fn make(&mut self, error: i32, file: KnownDescriptor) -> bool {
         let (libc::ENOSPC | libc::EDQUOT, Some(kept)) = (error, self.kept) else {
             return false;

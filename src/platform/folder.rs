@@ -1,5 +1,7 @@
 //! The report folder as it was opened at install, with what is kept there for a process that can open nothing, or write
 //! nothing, when it crashes: descriptors, and room on the disk.
+//!
+//! Signal-safe, but for the making of it.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -89,19 +91,17 @@ impl Folder {
     ///
     /// What stands in the way is helped as far as can be: spare descriptors are given up, a folder that was removed is
     /// made again.
-    ///
-    /// Signal-safe.
     pub fn create(&self, name: &CStr) -> Result<File, i32> {
         self.create_locked(name, None)
     }
 
-    /// As [`Folder::create`]; the room on the disk that is kept is given up for this file. Signal-safe.
+    /// As [`Folder::create`]; the room on the disk that is kept is given up for this file.
     pub fn create_for_crash(&self, name: &CStr) -> Result<File, i32> {
         self.create_locked(name, self.room())
     }
 
     /// What `kept` is open on, to be written to as a file of [`Folder::create_for_crash`]; `None` where it was closed or
-    /// has no name any more. Signal-safe.
+    /// has no name any more.
     pub fn reopen_for_crash(&self, kept: &Kept) -> Option<File> {
         let file = kept.known();
         let (_, has_name) = file.length().ok()?;
@@ -146,7 +146,7 @@ impl Folder {
     }
 
     /// Gives up the spare descriptors where the process could not open two files more: the writer of a
-    /// report has yet to read of threads and memory. Signal-safe.
+    /// report has yet to read of threads and memory.
     fn leave_room(&self) {
         let tried = [(); 2].map(|()| self.directory.fd.duplicate());
         if tried.iter().any(|one| one.get().is_err()) {
@@ -154,7 +154,7 @@ impl Folder {
         }
     }
 
-    /// Gives up the spare descriptors, for good; false where there were none. Signal-safe.
+    /// Gives up the spare descriptors, for good; false where there were none.
     fn give_up_spares(&self) -> bool {
         let mut any = false;
         for spare in self.spares.iter().map(Kept::take) {
@@ -168,7 +168,7 @@ impl Folder {
         self.room.as_ref().map(Kept::known)
     }
 
-    /// Adds to the list that the next launch is to look at this file. Signal-safe.
+    /// Adds to the list that the next launch is to look at this file.
     pub fn note(&self, name: &CStr) {
         let mut line = [b'\n'; 128];
         let name = name.to_bytes();
@@ -214,8 +214,6 @@ impl Folder {
     }
 
     /// Renames `from` to `to`, both in this folder. The error is an `errno`.
-    ///
-    /// Signal-safe.
     pub fn rename(&self, from: &CStr, to: &CStr) -> Result<(), i32> {
         let fd = self.directory.fd.get()?;
         // SAFETY: both names are C strings and the descriptor is open.
@@ -227,8 +225,6 @@ impl Folder {
     }
 
     /// Removes `name`. The error is an `errno`.
-    ///
-    /// Signal-safe.
     pub fn remove(&self, name: &CStr) -> Result<(), i32> {
         // SAFETY: `name` is a C string and the descriptor is open.
         check(unsafe { libc::unlinkat(self.directory.fd.get()?, name.as_ptr(), 0) })

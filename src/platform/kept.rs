@@ -3,6 +3,8 @@
 //! An app may close descriptors that it has not opened (one that becomes a daemon often closes all), and
 //! then open files of its own, which get the same numbers: nothing of ours may be written there, nor
 //! closed.
+//!
+//! Signal-safe throughout.
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
@@ -20,7 +22,7 @@ pub(super) struct KnownDescriptor {
 }
 
 impl KnownDescriptor {
-    /// Identifies the file that a descriptor is open on now; an `errno` if it is invalid. Signal-safe.
+    /// Identifies the file that a descriptor is open on now; an `errno` if it is invalid.
     pub fn of(number: RawFd) -> Result<KnownDescriptor, i32> {
         let FileFacts { device, inode, .. } = FileFacts::of(number)?;
         Ok(KnownDescriptor {
@@ -30,7 +32,7 @@ impl KnownDescriptor {
         })
     }
 
-    /// Its number; `EBADF` where it was closed elsewhere. Signal-safe.
+    /// Its number; `EBADF` where it was closed elsewhere.
     pub fn get(&self) -> Result<RawFd, i32> {
         match KnownDescriptor::of(self.number)? == *self {
             true => Ok(self.number),
@@ -38,7 +40,7 @@ impl KnownDescriptor {
         }
     }
 
-    /// Returns the length of the file in bytes, and true if it still has a name. Signal-safe.
+    /// Returns the length of the file in bytes, and true if it still has a name.
     pub fn length(&self) -> Result<(u64, bool), i32> {
         let now = FileFacts::of(self.number)?;
         match (now.device, now.inode) == (self.device, self.inode) {
@@ -47,7 +49,7 @@ impl KnownDescriptor {
         }
     }
 
-    /// Closes it, unless it was closed elsewhere. Signal-safe.
+    /// Closes it, unless it was closed elsewhere.
     pub fn close(&self) {
         if let Ok(number) = self.get() {
             // SAFETY: open on what its owner opened, which has no further use for it.
@@ -85,13 +87,13 @@ pub(super) struct FileFacts {
 }
 
 impl FileFacts {
-    /// Of what a descriptor is open on. The error is an `errno`. Signal-safe.
+    /// Of what a descriptor is open on. The error is an `errno`.
     pub fn of(number: RawFd) -> Result<FileFacts, i32> {
         // SAFETY: the call is given room for its answer.
         FileFacts::from(|facts| unsafe { libc::fstat(number, facts) })
     }
 
-    /// Of a name in an open folder; a link's own. The error is an `errno`. Signal-safe.
+    /// Of a name in an open folder; a link's own. The error is an `errno`.
     pub fn at(folder: RawFd, name: &CStr) -> Result<FileFacts, i32> {
         let flags = libc::AT_SYMLINK_NOFOLLOW;
         // SAFETY: a C string, and room for the answer.
@@ -120,12 +122,12 @@ impl FileFacts {
         })
     }
 
-    /// Returns true if it is a regular file of this process' user with one name. Signal-safe.
+    /// Returns true if it is a regular file of this process' user with one name.
     pub fn is_own(&self) -> bool {
         self.is_file && self.links == 1 && self.owner == super::user()
     }
 
-    /// Who beside this process' user may change this folder. Root may anyway. Signal-safe.
+    /// Who beside this process' user may change this folder. Root may anyway.
     pub fn others(&self) -> Option<Others> {
         match self.owner {
             _ if self.is_wide => Some(Others::Write),
@@ -134,7 +136,7 @@ impl FileFacts {
         }
     }
 
-    /// Returns true if both are of one file. Signal-safe.
+    /// Returns true if both are of one file.
     pub fn is_same(&self, other: &FileFacts) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }
@@ -163,7 +165,7 @@ impl Kept {
         }
     }
 
-    /// Takes it over. The error is an `errno`. Signal-safe.
+    /// Takes it over. The error is an `errno`.
     pub fn new(fd: OwnedFd) -> Result<Kept, i32> {
         let known = KnownDescriptor::of(fd.as_raw_fd())?;
         let _ = fd.into_raw_fd();
@@ -172,7 +174,7 @@ impl Kept {
         Ok(kept)
     }
 
-    /// Owns another descriptor for the same; none where the process may have no more. Signal-safe.
+    /// Owns another descriptor for the same; none where the process may have no more.
     pub(super) fn duplicate(&self) -> Kept {
         let (kept, mut known) = (Kept::none(), self.known());
         // SAFETY: takes no memory; of what is no descriptor there is no duplicate.
@@ -181,7 +183,7 @@ impl Kept {
         kept
     }
 
-    /// Owns this descriptor, if it owns none; false otherwise. Signal-safe.
+    /// Owns this descriptor, if it owns none; false otherwise.
     pub(super) fn claim(&self, known: KnownDescriptor) -> bool {
         let (free, order) = (&self.number, Ordering::AcqRel);
         let is_free = free.compare_exchange(NONE, CLAIMED, order, Ordering::Relaxed);
@@ -193,25 +195,25 @@ impl Kept {
         is_free.is_ok()
     }
 
-    /// Gives up the descriptor of this number, if it owns it. Signal-safe.
+    /// Gives up the descriptor of this number, if it owns it.
     pub(super) fn release(&self, number: RawFd) {
         let order = Ordering::AcqRel;
         let _ = (self.number).compare_exchange(number, NONE, order, Ordering::Relaxed);
     }
 
-    /// Gives up what it owns. Signal-safe.
+    /// Gives up what it owns.
     pub(super) fn take(&self) -> KnownDescriptor {
         let known = self.known();
         let number = self.number.swap(NONE, Ordering::AcqRel);
         KnownDescriptor { number, ..known }
     }
 
-    /// Its number; `EBADF` where it was closed elsewhere. Signal-safe.
+    /// Its number; `EBADF` where it was closed elsewhere.
     pub fn get(&self) -> Result<RawFd, i32> {
         self.known().get()
     }
 
-    /// The file that it is open on. Signal-safe.
+    /// The file that it is open on.
     pub(super) fn known(&self) -> KnownDescriptor {
         KnownDescriptor {
             number: self.number.load(Ordering::Acquire),
@@ -221,7 +223,7 @@ impl Kept {
     }
 
     /// Owns what `fd` is open on from now on, under the same number where that is still its own: at
-    /// once for all threads. The error is an `errno`. Signal-safe.
+    /// once for all threads. The error is an `errno`.
     pub fn replace(&self, fd: OwnedFd) -> Result<(), i32> {
         let new = KnownDescriptor::of(fd.as_raw_fd())?;
         match self.get() {

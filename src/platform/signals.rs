@@ -1,4 +1,6 @@
 //! Fatal signals: install, read what arrived, put back the previous handler, and die as the process would have.
+//!
+//! Signal-safe, but for `install`.
 
 use std::ffi::c_void;
 use std::io;
@@ -54,7 +56,7 @@ fn is_same(one: &libc::sigaction, other: &libc::sigaction) -> bool {
     differs == 0 && one.sa_sigaction == other.sa_sigaction && one.sa_flags == other.sa_flags
 }
 
-/// Puts `handler` in place, whatever is there. Signal-safe.
+/// Puts `handler` in place, whatever is there.
 pub fn take_again(signal: i32, handler: Handler) -> io::Result<()> {
     // NODEFER: a crash inside our own handler must come to us, not end the process unseen.
     let flags = libc::SA_ONSTACK | libc::SA_NODEFER;
@@ -62,7 +64,7 @@ pub fn take_again(signal: i32, handler: Handler) -> io::Result<()> {
     exchange(signal, Some(&action(handler as usize, flags, &FAULTS))).map(drop)
 }
 
-/// An action by a function that takes three arguments: it masks all signals but `open`. Signal-safe.
+/// An action by a function that takes three arguments: it masks all signals but `open`.
 pub fn action(handler: usize, flags: i32, open: &[i32]) -> libc::sigaction {
     // SAFETY: the structure is zeroed, which is valid for it, and outlives the calls.
     unsafe {
@@ -77,7 +79,7 @@ pub fn action(handler: usize, flags: i32, open: &[i32]) -> libc::sigaction {
     }
 }
 
-/// Gives `signal` this action, where there is one, and returns the one before. errno stays. Signal-safe.
+/// Gives `signal` this action, where there is one, and returns the one before. errno stays.
 pub fn exchange(signal: i32, action: Option<&libc::sigaction>) -> io::Result<libc::sigaction> {
     let kept = errno();
     let mut before = MaybeUninit::<libc::sigaction>::uninit();
@@ -108,8 +110,6 @@ pub const FAULTS: [i32; 7] = [
 /// Puts back the handler of `signal` before [`install`], or the default action if none was kept.
 /// Calling it again does the same again: several threads may be dying at once, and a child of
 /// `vfork` shares this memory.
-///
-/// Signal-safe.
 pub fn restore(signal: i32) {
     match kept(signal) {
         Some(action) => drop(exchange(signal, Some(action))),
@@ -118,8 +118,6 @@ pub fn restore(signal: i32) {
 }
 
 /// Gives `signal` its default action.
-///
-/// Signal-safe.
 pub fn set_default(signal: i32) {
     // SAFETY: an all-zero action is SIG_DFL without flags.
     let default = unsafe { std::mem::zeroed() };
@@ -128,8 +126,6 @@ pub fn set_default(signal: i32) {
 
 /// Puts back the handler of `signal` before, but only if `handler` is still the one in place: a
 /// handler that was installed over ours stays, and the one before us is still kept for it.
-///
-/// Signal-safe.
 pub fn restore_if_ours(signal: i32, handler: Handler) {
     if is_in_place(signal, handler) {
         restore(signal);
@@ -137,13 +133,11 @@ pub fn restore_if_ours(signal: i32, handler: Handler) {
 }
 
 /// Returns true if `handler` is the one that is called now when `signal` comes.
-///
-/// Signal-safe.
 pub fn is_in_place(signal: i32, handler: Handler) -> bool {
     disposition(signal) == Some(handler as usize)
 }
 
-/// Returns true if `signal` has the default action. Signal-safe.
+/// Returns true if `signal` has the default action.
 pub fn is_default(signal: i32) -> bool {
     disposition(signal).is_none_or(|now| now == libc::SIG_DFL)
 }
@@ -164,8 +158,6 @@ pub enum Previous {
 }
 
 /// The disposition of `signal` before [`install`].
-///
-/// Signal-safe.
 pub fn previous(signal: i32) -> Previous {
     match kept(signal).map(|action| action.sa_sigaction) {
         None | Some(libc::SIG_DFL) => Previous::Default,
@@ -221,8 +213,6 @@ pub unsafe fn call_previous(signal: i32, info: *mut libc::siginfo_t, context: *m
 /// sent by `kill`, `raise` or `abort`, SIGTRAP and SIGSYS (whose pc lies behind the instruction), and one that Linux
 /// reports later than it happened, does not.
 ///
-/// Signal-safe.
-///
 /// # Safety
 /// - `info` is what the kernel gave a handler for `signal`.
 pub unsafe fn comes_again(signal: i32, info: *const libc::siginfo_t) -> bool {
@@ -244,15 +234,11 @@ unsafe fn is_sent_or_late(signal: i32, info: *const libc::siginfo_t) -> bool {
 
 /// Returns true if this process is the first one of its namespace (pid_namespaces(7)): the kernel drops its signals
 /// that have the default action, unless an instruction raises them.
-///
-/// Signal-safe.
 pub fn is_first_process() -> bool {
     cfg!(target_os = "linux") && process_id() == 1
 }
 
 /// Returns true if `signal` with these facts has no effect where it has the default action.
-///
-/// Signal-safe.
 ///
 /// # Safety
 /// - `info` is what the kernel gave a handler for `signal`.
@@ -267,8 +253,6 @@ pub unsafe fn is_dropped(signal: i32, info: *const libc::siginfo_t) -> bool {
 /// A fault comes again by itself. Anything else is queued again for this thread with the same
 /// facts, and stays blocked until the handler has returned, so that a core dump shows the code that
 /// was hit and not us. In the first process of a namespace, where that would be dropped, the instruction is run again.
-///
-/// Signal-safe.
 ///
 /// # Safety
 /// - `info` and `context` are what the kernel gave the handler that calls this, for `signal`.
@@ -300,8 +284,6 @@ pub unsafe fn deliver_again(signal: i32, info: *mut libc::siginfo_t, context: *m
 /// Returns the bytes left of the alternate stack that the calling handler runs on; `usize::MAX` if it runs on another
 /// stack, of which nothing is known.
 ///
-/// Signal-safe.
-///
 /// # Safety
 /// - `context` is what the kernel gave the handler that calls this.
 pub unsafe fn room_left(context: *const c_void) -> usize {
@@ -313,7 +295,7 @@ pub unsafe fn room_left(context: *const c_void) -> usize {
         .unwrap_or(usize::MAX)
 }
 
-/// The handler of `signal` as it is now; `None` where a sandbox denies the look. Signal-safe.
+/// The handler of `signal` as it is now; `None` where a sandbox denies the look.
 pub fn disposition(signal: i32) -> Option<usize> {
     exchange(signal, None).ok().map(|now| now.sa_sigaction)
 }
@@ -332,8 +314,6 @@ pub struct SignalFacts {
 }
 
 /// Reads the facts of a signal.
-///
-/// Signal-safe.
 ///
 /// # Safety
 /// - `info` is what the kernel gave a handler for `signal`.
@@ -354,8 +334,6 @@ pub unsafe fn facts(signal: i32, info: *const libc::siginfo_t) -> SignalFacts {
 }
 
 /// Sleeps for `nanoseconds`, or until a signal comes.
-///
-/// Signal-safe.
 pub fn pause(nanoseconds: i64) {
     let time = libc::timespec {
         tv_sec: nanoseconds / 1_000_000_000,
@@ -365,7 +343,7 @@ pub fn pause(nanoseconds: i64) {
     unsafe { libc::nanosleep(&time, std::ptr::null_mut()) };
 }
 
-/// Sends `signal` to a thread of this process. Signal-safe.
+/// Sends `signal` to a thread of this process.
 #[cfg(target_os = "linux")]
 pub fn send(thread: super::Thread, signal: i32) {
     super::os::send_to(thread, signal);

@@ -1,4 +1,6 @@
 //! The memory that a report is made in: reserved at install, one for each thread that writes.
+//!
+//! Signal-safe, but for what reserves it.
 
 use crate::capture::ImagesGuard;
 use crate::context::{CONTEXT, Snapshot};
@@ -39,23 +41,23 @@ impl ReportBuffers {
         }
     }
 
-    /// The buffer in which a section is made. Signal-safe.
+    /// The buffer in which a section is made.
     pub fn buffer(&mut self) -> &mut [u8] {
         &mut self.buffer
     }
 
-    /// The buffer in which a section is made, and the app's context as it is now. Signal-safe.
+    /// The buffer in which a section is made, and the app's context as it is now.
     pub fn context(&mut self) -> (&mut [u8], &Snapshot) {
         CONTEXT.read(&mut self.context);
         (&mut self.buffer, &self.context)
     }
 
-    /// All parts at once, but the context. Signal-safe.
+    /// All parts at once, but the context.
     pub fn parts(&mut self) -> (&mut [u8], &mut ImageIndices, &mut [RawFrame]) {
         (&mut self.buffer, &mut self.indices, &mut self.frames)
     }
 
-    /// A new report has no images yet. Signal-safe.
+    /// A new report has no images yet.
     pub fn forget_images(&mut self) {
         self.indices.len = 0;
         self.indices.written = 0;
@@ -81,7 +83,6 @@ impl ImageIndices {
     }
 
     /// The number of the image that lies at `base`; [`RawFrame::NO_IMAGE`] once there are too many.
-    /// Signal-safe.
     pub fn index_of(&mut self, base: u64) -> u32 {
         let known = self
             .bases
@@ -99,18 +100,18 @@ impl ImageIndices {
         (self.len - 1) as u32
     }
 
-    /// The next image that has a number but is not in the file yet. Signal-safe.
+    /// The next image that has a number but is not in the file yet.
     pub fn next_unwritten(&self) -> Option<u64> {
         let known = self.bases.get(..self.len)?;
         known.get(self.written).copied()
     }
 
-    /// Counts the next image as written, or as never to be written. Signal-safe.
+    /// Counts the next image as written, or as never to be written.
     pub fn mark_written(&mut self) {
         self.written += 1;
     }
 
-    /// As [`ImageIndices::renumber`], for frames whose images are not known yet. Signal-safe.
+    /// As [`ImageIndices::renumber`], for frames whose images are not known yet.
     pub fn number<'s>(
         &mut self,
         frames: &[RawFrame],
@@ -125,7 +126,7 @@ impl ImageIndices {
         self.copy(frames, images, scratch, find)
     }
 
-    /// Copies `frames` into `scratch` with the file's image numbers. Signal-safe.
+    /// Copies `frames` into `scratch` with the file's image numbers.
     pub fn renumber<'s>(
         &mut self,
         frames: &[RawFrame],

@@ -9,6 +9,8 @@
 //!
 //! The report of a crash stands behind the record where the process could make no file for it. The next launch gives
 //! it one of its own.
+//!
+//! Signal-safe, but for `LaunchRecord` and `count`.
 
 use std::fmt::Write as _;
 use std::io;
@@ -91,7 +93,7 @@ static FILE: Kept = Kept::none();
 static CHANGED: AtomicBool = AtomicBool::new(false);
 /// True while a thread writes changed words.
 static WRITING: AtomicBool = AtomicBool::new(false);
-/// Returns true if the record is this process', and not a parent's in a child of `fork`. Signal-safe.
+/// Returns true if the record is this process', and not a parent's in a child of `fork`.
 fn is_ours() -> bool {
     NOW[at::PID].load(Ordering::Relaxed) == u64::from(process_id())
 }
@@ -104,7 +106,7 @@ fn store(at: usize, value: u64) {
     }
 }
 
-/// Writes all words from this one on; `None` where that fails, and the next launch does not know them. Signal-safe.
+/// Writes all words from this one on; `None` where that fails, and the next launch does not know them.
 fn write_from(first: usize) -> Option<()> {
     if !is_ours() {
         return None;
@@ -115,7 +117,7 @@ fn write_from(first: usize) -> Option<()> {
     write(&file, if is_cut { 0 } else { first })
 }
 
-/// Writes all words from this one on to `file`. Signal-safe.
+/// Writes all words from this one on to `file`.
 fn write(file: &File, first: usize) -> Option<()> {
     let mut bytes = [0; BYTES];
     for (into, word) in bytes.chunks_exact_mut(8).zip(&NOW) {
@@ -125,7 +127,7 @@ fn write(file: &File, first: usize) -> Option<()> {
         .ok()
 }
 
-/// The record's name. Signal-safe.
+/// The record's name.
 fn name(started: u64, launch: u64) -> Name {
     let mut name = Name::of(c"");
     // It has room for this.
@@ -134,7 +136,7 @@ fn name(started: u64, launch: u64) -> Name {
 }
 
 /// Writes the words that have changed, except for the end, which the thread that ends the process writes. If another
-/// thread is writing, that one writes them. Signal-safe.
+/// thread is writing, that one writes them.
 pub(crate) fn write_changes() {
     while CHANGED.load(Ordering::Acquire) && !WRITING.swap(true, Ordering::AcqRel) {
         while CHANGED.swap(false, Ordering::AcqRel) {
@@ -214,7 +216,7 @@ pub(crate) fn close() {
 }
 
 /// The record's file, where the report of a crash may stand behind so many bytes; `None` if this process has none any
-/// more. Signal-safe.
+/// more.
 pub(crate) fn room_behind(folder: &Folder) -> Option<(File, u64)> {
     let file = folder.reopen_for_crash(&FILE).filter(|_| is_ours())?;
     file.truncate(BYTES as u64).ok()?;
@@ -226,7 +228,7 @@ pub(crate) fn is_unwound() -> bool {
     is_ours() && NOW[at::ENDED].load(Ordering::Relaxed) == ended::UNWOUND
 }
 
-/// The process is at work: its memory now. Not for the watched thread. Signal-safe.
+/// The process is at work: its memory now. Not for the watched thread.
 pub(crate) fn seen(memory: &vitals::MemoryUse) {
     store(at::SEEN, clock::realtime());
     store(at::FOOTPRINT, memory.footprint.unwrap_or(0));
@@ -279,33 +281,33 @@ pub(crate) fn count(memory: &vitals::MemoryUse) {
     }
 }
 
-/// A stall has begun, or is over. Not for the watched thread. Signal-safe.
+/// A stall has begun, or is over. Not for the watched thread.
 pub(crate) fn stalled(now: bool) {
     store(at::STALLED, now.into());
     CHANGED.store(true, Ordering::Release);
     write_changes();
 }
 
-/// Records if the app is in the foreground. [`write_changes`] has yet to write it. Signal-safe.
+/// Records if the app is in the foreground. [`write_changes`] has yet to write it.
 pub(crate) fn foreground(now: bool) {
     store(at::BACKGROUND, u64::from(!now));
     CHANGED.store(true, Ordering::Release);
 }
 
-/// The process exits, by a panic or not. Signal-safe.
+/// The process exits, by a panic or not.
 pub(crate) fn exits(status: Option<i32>, panicked: bool) {
     let status = status.map_or(NO_STATUS, |status| u64::from(status as u32));
     store(at::STATUS, status);
     ends(if panicked { ended::PANIC } else { ended::EXIT });
 }
 
-/// A report of a crash is about to be written, or of a panic that aborts. Signal-safe.
+/// A report of a crash is about to be written, or of a panic that aborts.
 pub(crate) fn crashes(folder: &Folder, panicked: bool) {
     store(at::STATUS, NO_STATUS);
     ends_in(folder, if panicked { ended::PANIC } else { ended::CRASH });
 }
 
-/// The process lives on after what was reported as a crash: a report behind the record is taken back. Signal-safe.
+/// The process lives on after what was reported as a crash: a report behind the record is taken back.
 pub(crate) fn goes_on(folder: &Folder) {
     let file = File::of(&FILE);
     if is_ours() && file.length().is_ok_and(|length| length > BYTES as u64) {

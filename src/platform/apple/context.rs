@@ -2,6 +2,8 @@
 //! suspended thread.
 //!
 //! Register files are numbered as in [`crate::platform::registers`].
+//!
+//! Signal-safe throughout.
 
 pub use crate::platform::registers::{REGISTERS, here};
 
@@ -10,7 +12,7 @@ pub use crate::platform::registers::{REGISTERS, here};
 #[cfg(target_arch = "aarch64")]
 const ADDRESS: u64 = (1 << 47) - 1;
 
-/// A code address without its signature. Signal-safe.
+/// A code address without its signature.
 pub(super) fn address(signed: u64) -> u64 {
     #[cfg(target_arch = "aarch64")]
     return signed & ADDRESS;
@@ -28,7 +30,7 @@ pub(super) const STATE_WORDS: usize = if cfg!(target_arch = "aarch64") {
 /// The flavour of `thread_get_state`: `ARM_THREAD_STATE64`, `x86_THREAD_STATE64`.
 const STATE_FLAVOR: i32 = if cfg!(target_arch = "aarch64") { 6 } else { 4 };
 
-/// The registers of an interrupted thread. Signal-safe.
+/// The registers of an interrupted thread.
 ///
 /// # Safety
 /// - `context` is the third argument of a handler that was installed with `SA_SIGINFO`, and that
@@ -43,7 +45,7 @@ pub unsafe fn registers(context: *const libc::ucontext_t) -> [u64; REGISTERS] {
     from_state(state)
 }
 
-/// Has the thread go on at `pc` with the stack pointer `sp`, once the handler returns. Signal-safe.
+/// Has the thread go on at `pc` with the stack pointer `sp`, once the handler returns.
 ///
 /// # Safety
 /// - `context` is the third argument of a handler that was installed with `SA_SIGINFO`, and that
@@ -62,7 +64,7 @@ pub unsafe fn go_on_at(context: *mut libc::ucontext_t, pc: usize, sp: usize) {
     }
 }
 
-/// The registers of the thread whose port has this name; `None` where the kernel does not give them. Signal-safe.
+/// The registers of the thread whose port has this name; `None` where the kernel does not give them.
 pub(super) fn of_thread(port: u32) -> Option<[u64; REGISTERS]> {
     let mut state = [0u64; STATE_WORDS];
     let mut count = (2 * STATE_WORDS) as u32;
@@ -79,7 +81,7 @@ pub(super) fn of_thread(port: u32) -> Option<[u64; REGISTERS]> {
     (code == mach2::kern_return::KERN_SUCCESS).then(|| from_state(&state))
 }
 
-/// From a thread state in the kernel's order. Signal-safe.
+/// From a thread state in the kernel's order.
 #[cfg(target_arch = "aarch64")]
 fn from_state(state: &[u64; STATE_WORDS]) -> [u64; REGISTERS] {
     let mut file = *state;
@@ -91,7 +93,7 @@ fn from_state(state: &[u64; STATE_WORDS]) -> [u64; REGISTERS] {
     file
 }
 
-/// From a thread state in the kernel's order. Signal-safe.
+/// From a thread state in the kernel's order.
 #[cfg(target_arch = "x86_64")]
 fn from_state(state: &[u64; STATE_WORDS]) -> [u64; REGISTERS] {
     // rax, rbx, rcx, rdx, rdi, rsi, rbp, rsp, r8 .. r15, rip, rflags, cs, fs, gs

@@ -1,4 +1,6 @@
 //! Memory of this process: reads that cannot fault, and memory reserved beforehand.
+//!
+//! Signal-safe, but for `main_stack`.
 
 use std::ops::Range;
 
@@ -14,12 +16,12 @@ pub fn read(address: u64, into: &mut [u8]) -> usize {
     unsafe { read_raw(address, into.as_mut_ptr(), into.len()) }
 }
 
-/// Returns true if the memory at an address can be read. Signal-safe.
+/// Returns true if the memory at an address can be read.
 pub fn is_there(address: u64) -> bool {
     read(address, &mut [0]) == 1
 }
 
-/// As [`read`], into memory that need not be initialised. Signal-safe.
+/// As [`read`], into memory that need not be initialised.
 ///
 /// # Safety
 /// - `into` is valid for writes of `length` bytes.

@@ -1,4 +1,6 @@
 //! Apple: what `platform` offers, by Mach and libc.
+//!
+//! Signal-safe, but for what is opened and provided at install.
 
 use std::ffi::{CStr, c_void};
 
@@ -25,13 +27,13 @@ pub fn provide_stacks() {}
 /// Opens what reports are read from: the kernel gives it without files. Not signal-safe.
 pub fn open_for_reports() {}
 
-/// The calling thread's `errno`. Signal-safe.
+/// The calling thread's `errno`.
 pub fn errno() -> i32 {
     // SAFETY: libc gives a valid pointer to the calling thread's own errno.
     unsafe { *libc::__error() }
 }
 
-/// Sets the calling thread's `errno`, as handlers must before they return. Signal-safe.
+/// Sets the calling thread's `errno`, as handlers must before they return.
 pub fn set_errno(value: i32) {
     // SAFETY: as in `errno`.
     unsafe { *libc::__error() = value }
@@ -52,7 +54,7 @@ pub fn thread_cpu(port: i32) -> u64 {
     })
 }
 
-/// Sends `signal` again to the calling thread; Darwin keeps no facts with it. Signal-safe.
+/// Sends `signal` again to the calling thread; Darwin keeps no facts with it.
 ///
 /// # Safety
 /// - `info` is what the kernel gave a handler for `signal`.
@@ -60,7 +62,7 @@ pub unsafe fn send_again(signal: i32, _info: *mut libc::siginfo_t) {
     send_to_self(signal);
 }
 
-/// Sends `signal` to the calling thread. Signal-safe.
+/// Sends `signal` to the calling thread.
 fn send_to_self(signal: i32) {
     // SAFETY: the calling thread is there.
     unsafe { libc::pthread_kill(libc::pthread_self(), signal) };

@@ -1,4 +1,6 @@
 //! The threads of this process, listed and named without allocating.
+//!
+//! Signal-safe throughout.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,7 +18,7 @@ pub struct Thread {
 static MAIN: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
 impl Thread {
-    /// The calling thread. Signal-safe.
+    /// The calling thread.
     pub fn current() -> Thread {
         let mut id = 0;
         // SAFETY: a null thread is the calling one; `id` lives across the call. The port is the
@@ -76,7 +78,7 @@ impl Thread {
         self.id
     }
 
-    /// Returns true if this process has such a thread now. Signal-safe.
+    /// Returns true if this process has such a thread now.
     pub fn is_alive(self) -> bool {
         self.port != 0 && task::thread_id(self.port) == Some(self.id)
     }
@@ -91,7 +93,7 @@ impl Thread {
         self == Thread::main()
     }
 
-    /// Its name, cut at 32 bytes; its length is the result. Signal-safe.
+    /// Its name, cut at 32 bytes; its length is the result.
     pub fn name(self, buffer: &mut [u8; 32]) -> usize {
         let Some(facts) = task::extended(self.port) else {
             return 0;
@@ -108,7 +110,7 @@ impl Thread {
     }
 
     /// Counters that change when the thread runs; `None` if the kernel does
-    /// not say. Signal-safe.
+    /// not say.
     pub fn progress(self) -> Option<ThreadProgress> {
         const RUNNING: i32 = 1; // TH_STATE_RUNNING (mach/thread_info.h)
         let facts = task::extended(self.port)?;
@@ -123,7 +125,7 @@ impl Thread {
 /// Lists the threads of this process into `into` and returns how many there are. They may be more than there was room
 /// for.
 ///
-/// Signal-safe. Never call it while a thread is suspended. The kernel maps the list into this task; it is unmapped, and
+/// Never call it while a thread is suspended. The kernel maps the list into this task; it is unmapped, and
 /// every reference given up, before this returns.
 pub fn list(into: &mut [Thread]) -> usize {
     let mut listed = 0usize;

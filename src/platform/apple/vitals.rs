@@ -51,7 +51,7 @@ impl VitalsFiles {
         }
     }
 
-    /// Memory of process and machine. Signal-safe.
+    /// Memory of process and machine.
     pub fn memory(&self) -> MemoryUse {
         let mut words = [0i32; TASK_VM_INFO_WORDS];
         let mut count = TASK_VM_INFO_WORDS as u32;
@@ -80,7 +80,7 @@ impl VitalsFiles {
     }
 
     /// Time for which the cores of the machine have worked and idled since boot, in ticks of the
-    /// kernel's. Signal-safe.
+    /// kernel's.
     pub fn device_ticks(&self) -> Option<(u64, u64)> {
         // user, system, idle, nice
         let [user, system, idle, nice] = self.host_words::<4>(HOST_CPU_LOAD_INFO)?;
@@ -111,7 +111,6 @@ impl VitalsFiles {
 }
 
 /// Time at which this process started, on the clock that goes on while the machine sleeps, nanoseconds.
-/// Signal-safe.
 pub fn process_start() -> Option<u64> {
     // The kernel keeps the wall clock's time: `kp_proc.p_starttime` is a timeval and the first
     // field of `kinfo_proc` (sys/proc.h).
@@ -128,7 +127,7 @@ pub fn process_start() -> Option<u64> {
     Some(clock::boottime().saturating_sub(age))
 }
 
-/// Time for which this process has run, time asleep included, nanoseconds. Signal-safe.
+/// Time for which this process has run, time asleep included, nanoseconds.
 pub fn uptime() -> Option<u64> {
     Some(clock::boottime().saturating_sub(process_start()?))
 }
@@ -154,7 +153,7 @@ pub fn boot_id() -> Option<u128> {
     u128::from_str_radix(&text.trim_end_matches('\0').replace('-', ""), 16).ok()
 }
 
-/// Count of the times that this process has waited for a page from the disk. Signal-safe.
+/// Count of the times that this process has waited for a page from the disk.
 ///
 /// Source: getrusage(2), `ru_majflt`.
 pub fn major_faults() -> Option<u64> {
@@ -165,7 +164,7 @@ pub fn major_faults() -> Option<u64> {
     known.then(|| u64::try_from(used.ru_majflt).unwrap_or(0))
 }
 
-/// Cores that are online. Signal-safe.
+/// Cores that are online.
 pub fn cores() -> Option<u64> {
     let mut word = [0; 4];
     let known = value(c"hw.activecpu", &mut word) == Some(4);
@@ -201,7 +200,7 @@ fn text(name: &CStr) -> Option<String> {
     (!text.is_empty()).then(|| String::from_utf8_lossy(text).into_owned())
 }
 
-/// A value of `sysctlbyname`; how many bytes it has. Signal-safe.
+/// A value of `sysctlbyname`; how many bytes it has.
 fn value(name: &CStr, into: &mut [u8]) -> Option<usize> {
     let mut length = into.len();
     let errno = super::errno();

@@ -1,10 +1,12 @@
 //! The machine context that the kernel hands to a signal handler.
 //!
 //! Register files are numbered as in [`crate::platform::registers`].
+//!
+//! Signal-safe throughout.
 
 pub use crate::platform::registers::{REGISTERS, here};
 
-/// The registers of an interrupted thread. Signal-safe.
+/// The registers of an interrupted thread.
 ///
 /// # Safety
 /// - `context` is the third argument of a handler that was installed with `SA_SIGINFO`, and that
@@ -33,7 +35,7 @@ pub unsafe fn registers(context: *const libc::ucontext_t) -> [u64; REGISTERS] {
     file
 }
 
-/// Has the thread go on at `pc` with the stack pointer `sp`, once the handler returns. Signal-safe.
+/// Has the thread go on at `pc` with the stack pointer `sp`, once the handler returns.
 ///
 /// # Safety
 /// - `context` is the third argument of a handler that was installed with `SA_SIGINFO`, and that
@@ -55,7 +57,7 @@ pub unsafe fn go_on_at(context: *mut libc::ucontext_t, pc: usize, sp: usize) {
 }
 
 /// Sets the pc back to the instruction that raised `signal`, which is behind it: a breakpoint or a system call. `false`
-/// where there is none. Signal-safe.
+/// where there is none.
 ///
 /// # Safety
 /// - `context` is the third argument of a handler that was installed with `SA_SIGINFO`, and that
@@ -90,7 +92,7 @@ pub unsafe fn step_back(signal: libc::c_int, context: *mut libc::ucontext_t) -> 
     }
 }
 
-/// The calling thread's thread pointer: where its control block lies. Signal-safe.
+/// The calling thread's thread pointer: where its control block lies.
 ///
 /// Source: ELF Handling For Thread-Local Storage, 3.4.2 (x86-64: `%fs:0` holds its own address);
 /// on arm64 it is `tpidr_el0`.

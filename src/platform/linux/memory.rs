@@ -1,4 +1,6 @@
 //! Memory of this process: reads that cannot fault, mapped files, and memory reserved beforehand.
+//!
+//! Signal-safe, but for `main_stack`.
 
 use std::ffi::CStr;
 use std::ops::Range;
@@ -18,14 +20,14 @@ pub fn read(address: u64, into: &mut [u8]) -> usize {
     unsafe { read_raw(address, into.as_mut_ptr(), into.len()) }
 }
 
-/// Returns true if this process may read its memory in this way at all: a sandbox may deny it. Signal-safe.
+/// Returns true if this process may read its memory in this way at all: a sandbox may deny it.
 pub fn may_read() -> bool {
     let control = 0u8;
     read((&raw const control) as u64, &mut [0]) == 1
 }
 
 /// Returns true if the memory at an address can be read: false if the file that was mapped has been truncated. Cheaper
-/// than [`read`], by a factor of some five. Signal-safe.
+/// than [`read`], by a factor of some five.
 ///
 /// Source: rt_sigprocmask(2), kernel/signal.c: the set is copied from the process' memory (EFAULT) before an invalid
 /// `how` is refused (EINVAL); nothing is changed.
@@ -55,7 +57,7 @@ pub fn is_there(address: u64) -> bool {
     there
 }
 
-/// As [`read`], into memory that need not be initialised. Signal-safe.
+/// As [`read`], into memory that need not be initialised.
 ///
 /// # Safety
 /// - `into` is valid for writes of `length` bytes.

@@ -1,4 +1,6 @@
 //! Linux: what `platform` offers, by libc and raw system calls.
+//!
+//! Signal-safe, but for what is provided at install.
 
 mod calls;
 mod cgroup;
@@ -32,19 +34,19 @@ pub fn provide_stacks() {
     thread_stacks::give_to_all();
 }
 
-/// The calling thread's `errno`. Signal-safe.
+/// The calling thread's `errno`.
 pub fn errno() -> i32 {
     // SAFETY: libc gives a valid pointer to the calling thread's own errno.
     unsafe { *libc::__errno_location() }
 }
 
-/// Sets the calling thread's `errno`, as handlers must before they return. Signal-safe.
+/// Sets the calling thread's `errno`, as handlers must before they return.
 pub fn set_errno(value: i32) {
     // SAFETY: as in `errno`.
     unsafe { *libc::__errno_location() = value }
 }
 
-/// Queues `signal` again for the calling thread, with the facts that it came with. Signal-safe.
+/// Queues `signal` again for the calling thread, with the facts that it came with.
 ///
 /// # Safety
 /// - `info` is what the kernel gave a handler for `signal`.
@@ -62,12 +64,12 @@ pub unsafe fn send_again(signal: i32, info: *mut libc::siginfo_t) {
     set_errno(before);
 }
 
-/// Sends `signal` to the calling thread. Signal-safe.
+/// Sends `signal` to the calling thread.
 fn send_to_self(signal: i32) {
     send_to(Thread::current(), signal);
 }
 
-/// Sends `signal` to a thread of this process. Signal-safe.
+/// Sends `signal` to a thread of this process.
 pub fn send_to(thread: Thread, signal: i32) {
     // SAFETY: a plain system call.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread.tid(), signal) };

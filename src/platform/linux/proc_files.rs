@@ -1,5 +1,7 @@
 //! Files of `/proc`: those that stay open for a process that can open none any more, the paths of a thread's own,
 //! and the numbers in them.
+//!
+//! Signal-safe, but for what is opened at install.
 
 use std::ffi::CStr;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -55,13 +57,13 @@ impl ProcFile {
         }
     }
 
-    /// The descriptor; `None` where it is not open in this process. Signal-safe.
+    /// The descriptor; `None` where it is not open in this process.
     pub fn get(&self) -> Option<RawFd> {
         let is_ours = self.process.load(Ordering::Acquire) == process_id();
         self.kept.get().ok().filter(|_| is_ours)
     }
 
-    /// Reads it from its start; nothing while it is not open. Signal-safe.
+    /// Reads it from its start; nothing while it is not open.
     pub fn read<'b>(&self, buffer: &'b mut [u8]) -> &'b [u8] {
         read_open(self.get().unwrap_or(-1), buffer)
     }
@@ -117,7 +119,7 @@ fn digits(number: i32, room: &mut [u8; 12]) -> &[u8] {
     room.get(at..).unwrap_or(&[])
 }
 
-/// Reads the beginning of a file; nothing where it cannot be read. Signal-safe.
+/// Reads the beginning of a file; nothing where it cannot be read.
 pub(super) fn read_file<'b>(path: &CStr, buffer: &'b mut [u8]) -> &'b [u8] {
     let errno = super::errno();
     let file = descriptors::open(path, libc::O_RDONLY);
@@ -130,12 +132,12 @@ pub(super) fn read_file<'b>(path: &CStr, buffer: &'b mut [u8]) -> &'b [u8] {
     text
 }
 
-/// Reads the beginning of a thread's own file. Signal-safe.
+/// Reads the beginning of a thread's own file.
 pub(super) fn read_task<'b>(tid: i32, file: &CStr, buffer: &'b mut [u8]) -> &'b [u8] {
     read_file(Path::task(tid, file).as_c_str(), buffer)
 }
 
-/// Reads an open file from its start; nothing of what is no descriptor. Signal-safe.
+/// Reads an open file from its start; nothing of what is no descriptor.
 pub(super) fn read_open(file: RawFd, buffer: &mut [u8]) -> &[u8] {
     let errno = super::errno();
     // SAFETY: the buffer is ours and of the length given; a bad descriptor only fails.

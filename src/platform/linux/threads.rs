@@ -1,4 +1,6 @@
 //! The threads of this process, listed and named without allocating.
+//!
+//! Signal-safe throughout.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,13 +14,13 @@ pub use crate::platform::surface::ThreadProgress;
 pub struct Thread(i32);
 
 impl Thread {
-    /// The calling thread. Signal-safe.
+    /// The calling thread.
     pub fn current() -> Thread {
         // SAFETY: no arguments, cannot fail.
         Thread(unsafe { libc::gettid() })
     }
 
-    /// The thread with which the process began. Signal-safe.
+    /// The thread with which the process began.
     pub fn main() -> Thread {
         // SAFETY: no arguments, cannot fail.
         Thread(unsafe { libc::getpid() })
@@ -39,12 +41,12 @@ impl Thread {
         self.0
     }
 
-    /// Returns true if it is the thread with which the process began. Signal-safe.
+    /// Returns true if it is the thread with which the process began.
     pub fn is_main(self) -> bool {
         self == Thread::main()
     }
 
-    /// Returns true if this process has such a thread now. Signal-safe.
+    /// Returns true if this process has such a thread now.
     pub fn is_alive(self) -> bool {
         // SAFETY: signal 0 is not sent; the call only returns whether the thread is there.
         let known = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), self.0, 0) == 0 };
@@ -52,12 +54,12 @@ impl Thread {
         known && !(self.is_main() && self.state() == Some(b'Z'))
     }
 
-    /// The kernel's letter for its state; `None` where that is unknown. Signal-safe.
+    /// The kernel's letter for its state; `None` where that is unknown.
     fn state(self) -> Option<u8> {
         state_in(read_task(self.0, c"stat", &mut [0; 512]))
     }
 
-    /// Its name, as `/proc` has it (at most 15 bytes); its length is the result. Signal-safe.
+    /// Its name, as `/proc` has it: at most 15 bytes. Returns its length.
     pub fn name(self, buffer: &mut [u8; 32]) -> usize {
         let length = read_task(self.0, c"comm", buffer).len();
         if length == 0 && self == Thread::current() {
@@ -74,7 +76,7 @@ impl Thread {
     }
 
     /// Returns true if a signal is pending for the thread, which blocks it. (While its handler runs, a signal is
-    /// blocked but not pending.) Signal-safe.
+    /// blocked but not pending.)
     ///
     /// Source: proc(5), `SigPnd` and `SigBlk` in `/proc/PID/status`: bit 0 is signal 1.
     pub fn withholds(self, signal: i32) -> bool {
@@ -96,7 +98,7 @@ impl Thread {
     }
 
     /// Counters that change when the thread runs: while two results are equal and the thread is not running now, its
-    /// stack cannot have changed. `None` if the kernel does not report it. Signal-safe.
+    /// stack cannot have changed. `None` if the kernel does not report it.
     ///
     /// Source: proc(5): the state in `/proc/PID/stat`, the time on the CPU and the count of time
     /// slices in `/proc/PID/schedstat`.
@@ -116,7 +118,7 @@ impl Thread {
 }
 
 /// Lists the threads of this process into `into` and returns how many there are, which may be more
-/// than there was room for. Signal-safe.
+/// than there was room for.
 pub fn list(into: &mut [Thread]) -> usize {
     let errno = super::errno();
     /// True while a thread reads through the descriptor that is kept: its file offset is shared by all.

@@ -34,7 +34,7 @@ impl VitalsFiles {
         process_start();
     }
 
-    /// Memory of process and machine. Source: proc(5), `status` and `meminfo`. Signal-safe.
+    /// Memory of process and machine. Source: proc(5), `status` and `meminfo`.
     pub fn memory(&self) -> MemoryUse {
         let mut buffer = [0; 4096];
         let mut text = self.status.read(&mut buffer);
@@ -56,7 +56,7 @@ impl VitalsFiles {
     }
 
     /// Time for which the cores of the machine have worked and idled since boot, in ticks of the kernel's.
-    /// Source: proc(5), first line of `stat`. Signal-safe.
+    /// Source: proc(5), first line of `stat`.
     pub fn device_ticks(&self) -> Option<(u64, u64)> {
         let mut buffer = [0; 512];
         let text = self.stat.read(&mut buffer);
@@ -83,7 +83,7 @@ impl VitalsFiles {
 }
 
 /// Time at which this process started, on the clock that goes on while the machine sleeps, nanoseconds.
-/// Source: proc(5), `stat` field 22, in clock ticks after boot. Signal-safe.
+/// Source: proc(5), `stat` field 22, in clock ticks after boot.
 pub fn process_start() -> Option<u64> {
     /// Once it is known, and of which process.
     static STARTED: AtomicU64 = AtomicU64::new(0);
@@ -109,7 +109,7 @@ fn read_process_start() -> Option<u64> {
     Some(ticks.saturating_mul(1_000_000_000 / per_second))
 }
 
-/// Time for which this process has run, time asleep included, nanoseconds. Signal-safe.
+/// Time for which this process has run, time asleep included, nanoseconds.
 pub fn uptime() -> Option<u64> {
     Some(clock::boottime().saturating_sub(process_start()?))
 }
@@ -131,7 +131,7 @@ pub fn boot_id() -> Option<u128> {
     u128::from_str_radix(&text.trim().replace('-', ""), 16).ok()
 }
 
-/// Count of the times that this process has waited for a page from the disk. Signal-safe.
+/// Count of the times that this process has waited for a page from the disk.
 ///
 /// Source: getrusage(2), `ru_majflt`.
 pub fn major_faults() -> Option<u64> {

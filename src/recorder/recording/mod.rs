@@ -1,6 +1,6 @@
 //! One report while it is written: its file, its sections in their order, and the file's names.
 //!
-//! What is marked *signal-safe* is called from the crash handler too: no allocation, no lock, no panic.
+//! Signal-safe, but for `Recording::begin` and the names of functions: the crash handler calls the rest.
 
 mod stacks;
 
@@ -39,7 +39,7 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// A new one. Signal-safe.
+    /// A new one.
     pub fn fresh() -> Stamp {
         Stamp {
             time: clock::realtime(),
@@ -90,12 +90,12 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Its name until it is whole. Signal-safe.
+    /// Its name until it is whole.
     fn name_of(kind: EventKind, Stamp { time, id }: Stamp) -> Name {
         Name::new(time, kind.as_str(), &id, PARTIAL)
     }
 
-    /// Creates the file by `create` and writes `head`. Signal-safe.
+    /// Creates the file by `create` and writes `head`.
     pub fn begin_as(
         folder: &Folder,
         create: fn(&Folder, &CStr) -> Result<file::File, i32>,
@@ -113,7 +113,7 @@ impl Recording {
         })
     }
 
-    /// Writes `head` into `file`, from its byte `start` on. Signal-safe.
+    /// Writes `head` into `file`, from its byte `start` on.
     pub fn begin_in(
         file: file::File,
         start: u64,
@@ -167,7 +167,7 @@ impl Recording {
     }
 
     /// Writes sections. One that fails is taken back, so that what stands is whole, and later ones
-    /// are still tried: a smaller one may have room. Signal-safe.
+    /// are still tried: a smaller one may have room.
     pub fn write(
         &mut self,
         buffers: &mut ReportBuffers,
@@ -191,24 +191,23 @@ impl Recording {
         }
     }
 
-    /// Cuts the file to the whole sections that are counted. Signal-safe.
+    /// Cuts the file to the whole sections that are counted.
     pub fn settle(&mut self) {
         self.torn = self.file.truncate(self.start + self.length).is_err();
     }
 
-    /// Writes `event`. Signal-safe.
+    /// Writes `event`.
     pub fn event(&mut self, buffers: &mut ReportBuffers, event: &EventView<'_>) {
         self.write(buffers, |writer| writer.section(event));
     }
 
     /// Writes what stands in every report behind its first thread: the main image, `vitals` and `context`.
-    /// Signal-safe.
     pub fn surroundings(&mut self, buffers: &mut ReportBuffers, images: &ImagesGuard) {
         self.main_image(buffers, images);
         self.vitals_and_context(buffers);
     }
 
-    /// Writes `vitals` and `context`. Signal-safe.
+    /// Writes `vitals` and `context`.
     pub fn vitals_and_context(&mut self, buffers: &mut ReportBuffers) {
         self.write(buffers, |writer| writer.section(&GAUGES.read()));
         let (buffer, context) = buffers.context();
@@ -217,7 +216,7 @@ impl Recording {
         }
     }
 
-    /// Writes `stall_end`: after how many nanoseconds it was over, and how. Signal-safe.
+    /// Writes `stall_end`: after how many nanoseconds it was over, and how.
     pub fn stall_end(&mut self, buffers: &mut ReportBuffers, lasted: u64, how: &str) {
         let view = StallEndView {
             duration: Duration::from_nanos(lasted),
@@ -226,7 +225,7 @@ impl Recording {
         self.write(buffers, |writer| writer.section(&view));
     }
 
-    /// Writes `loss`: what was not reported since launch, if anything. Signal-safe.
+    /// Writes `loss`: what was not reported since launch, if anything.
     pub fn loss(&mut self, buffers: &mut ReportBuffers) {
         let mut counts = [("", 0); loss::COUNT + 1];
         let context = ("context", CONTEXT.left_out());
@@ -239,7 +238,7 @@ impl Recording {
         }
     }
 
-    /// Writes what the capture cost, and that sections are missing if some are. Signal-safe.
+    /// Writes what the capture cost, and that sections are missing if some are.
     pub fn cost(&mut self, buffers: &mut ReportBuffers, cost: &CaptureView<'_>) {
         let before = self.failed.take();
         let cut = before.map_or(cost.cut, |_| Some(DISK_FULL));
@@ -259,7 +258,7 @@ impl Recording {
     }
 
     /// Writes `end` and gives the file its final name; returns that and the file's bytes. Where that fails the file
-    /// stays as it is, for the next launch to close. Signal-safe.
+    /// stays as it is, for the next launch to close.
     pub fn finish(self, folder: &Folder, buffers: &mut ReportBuffers) -> Result<(Name, u64), i32> {
         let closed = self.close(folder, buffers);
         closed.inspect_err(|_| LOSSES.count(LossReason::Unwritten))
@@ -283,12 +282,12 @@ impl Recording {
         Ok((whole, bytes))
     }
 
-    /// Bytes of whole sections so far. Signal-safe.
+    /// Bytes of whole sections so far.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Its present name. Signal-safe.
+    /// Its present name.
     pub fn name(&self) -> Name {
         let (time, id) = (self.time, self.id);
         Recording::name_of(self.kind, Stamp { time, id })

@@ -1,5 +1,7 @@
 //! Threads that crash while another one's crash is reported: where they were, and their wait for that one to die, so that
 //! the process dies of its signal.
+//!
+//! Signal-safe throughout.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -23,7 +25,7 @@ const JUMPED: u64 = 200_000_000;
 /// Behind its report, it runs for at most so long.
 const RUNS: u64 = 1_000_000_000;
 
-/// Waits for the end of what was seen of another thread; `false` where it takes too long. Signal-safe.
+/// Waits for the end of what was seen of another thread; `false` where it takes too long.
 pub(super) fn for_the_end_of(first: SeenState) -> bool {
     let lives_on = |seen| {
         goes_on(seen);
@@ -98,7 +100,7 @@ fn slot_of(thread: Thread) -> Option<&'static WitnessSlot> {
     SLOT.iter().find(is_its)
 }
 
-/// Notes where the calling thread crashed, until it leaves. Signal-safe.
+/// Notes where the calling thread crashed, until it leaves.
 pub(super) fn note(thread: Thread, registers: &[u64; REGISTERS]) {
     let (order, filled) = (Ordering::Relaxed, thread.id() << 1);
     let fills = |slot: &&WitnessSlot| {
@@ -117,7 +119,7 @@ pub(super) fn note(thread: Thread, registers: &[u64; REGISTERS]) {
 }
 
 /// Returns the registers at which `thread` crashed, if it did so while another thread's crash was being reported and
-/// waits for that. Signal-safe.
+/// waits for that.
 pub(crate) fn crashed_too(thread: Thread) -> Option<Registers> {
     let slot = slot_of(thread)?;
     let registers = slot.registers.each_ref();
@@ -128,7 +130,7 @@ pub(crate) fn crashed_too(thread: Thread) -> Option<Registers> {
     stands.then(|| Registers::native(registers))
 }
 
-/// The calling thread waits no more. Signal-safe.
+/// The calling thread waits no more.
 pub(super) fn leave(thread: Thread) {
     while let Some(slot) = slot_of(thread) {
         slot.thread.store(0, Ordering::Release);
