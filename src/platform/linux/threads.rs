@@ -117,8 +117,8 @@ impl Thread {
     }
 }
 
-/// Lists the threads of this process into `into` and returns how many there are, which may be more
-/// than there was room for.
+/// Lists the threads of this process into `into` and returns how many there are. They may be more than there was room
+/// for.
 pub fn list(into: &mut [Thread]) -> usize {
     let errno = super::errno();
     /// True while a thread reads through the descriptor that is kept: its file offset is shared by all.
