@@ -164,7 +164,7 @@ impl Monitor {
     /// As [`Monitor::watch_by_ping`].
     #[cfg(target_vendor = "apple")]
     pub fn watch_main_queue(&self) -> io::Result<()> {
-        self.watch_by_ping(crate::platform::main_queue::post)
+        self.watch_by_ping(crate::platform::run_loop::post)
     }
 
     /// State that the app records about itself: it stands in every report from now on. It belongs to the

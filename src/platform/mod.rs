@@ -42,8 +42,6 @@ pub use os::gauge;
 pub use os::gauge::ThreadGauge;
 pub use os::gauge::is_debugged;
 pub use os::images;
-#[cfg(target_vendor = "apple")]
-pub use os::main_queue;
 pub use os::memory;
 #[cfg(target_vendor = "apple")]
 pub use os::objective_c;

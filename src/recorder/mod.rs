@@ -4,7 +4,6 @@
 //! from the crash handler too: no allocation, no lock, no panic.
 
 mod buffers;
-mod counters;
 mod crash;
 mod events;
 mod facts;
@@ -20,10 +19,9 @@ mod threads;
 mod work;
 
 pub(crate) use buffers::ReportBuffers;
-pub(crate) use counters::COUNTERS;
 pub(crate) use crash::{CRASH_WRITER, CrashRecorder, prepare_crash, retire_crash};
 pub use events::StallEvent;
-pub(crate) use events::{OnStall, trace_report};
+pub(crate) use events::{COUNTERS, OnStall, trace_report};
 pub(crate) use facts::{Facts, MAX_THREADS};
 pub(crate) use helper::{Helper, TERMINATE};
 pub(crate) use live::LiveRecorder;

@@ -36,7 +36,7 @@ impl WatchedThread {
     pub fn follow(&mut self) -> bool {
         #[cfg(target_vendor = "apple")]
         {
-            let server = crate::platform::main_queue::served_by(self.installed);
+            let server = crate::platform::run_loop::served_by(self.installed);
             let now = server.unwrap_or(self.installed);
             if now != self.now {
                 let cpu = self.cpu();

@@ -9,7 +9,6 @@ pub mod crash_info;
 pub mod exceptions;
 pub mod gauge;
 pub mod images;
-pub mod main_queue;
 pub mod memory;
 pub mod objective_c;
 pub mod power;

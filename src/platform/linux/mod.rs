@@ -2,7 +2,6 @@
 //!
 //! Signal-safe, but for what is provided at install.
 
-mod calls;
 mod cgroup;
 pub mod context;
 pub mod gauge;

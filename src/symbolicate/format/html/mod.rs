@@ -1,17 +1,18 @@
-//! One page for a report, or for all of them together: it needs no network, no script, and follows the
-//! reader's choice of light or dark.
+//! One page for a report, or for all of them together, with the groups that hurt users most: it needs no network, no
+//! script, and follows the reader's choice of light or dark.
 
-mod groups;
 mod pictures;
 mod report;
 mod stack;
 
+use std::fmt::Write as _;
 use std::io;
 
+use super::findings::what;
 use super::plain::escape;
-use super::{Format, Style, facts};
+use super::{Format, Style, facts, top};
 use crate::symbolicate::frame::Symbolicated;
-use crate::symbolicate::group::{Groups, Member};
+use crate::symbolicate::group::{Group, Groups, Member, key_text};
 
 /// Reports that a page shows one by one; of further ones it shows the groups.
 const REPORTS: usize = 100;
@@ -73,7 +74,7 @@ impl Format for Html {
             }
             (reports, top, count) => {
                 begin(out, &facts::count(count, "report"))?;
-                out.write_all(groups::body(&self.groups, top.unwrap_or(GROUPS)).as_bytes())?;
+                out.write_all(groups_body(&self.groups, top.unwrap_or(GROUPS)).as_bytes())?;
                 for page in reports {
                     let title = escape(&page.title);
                     let origin = escape(&page.member.origin);
@@ -116,4 +117,83 @@ fn begin(out: &mut dyn io::Write, title: &str) -> io::Result<()> {
         escape(title),
         include_str!("page.css"),
     )
+}
+
+/// Frames of a group's stack that are shown.
+const FRAMES: usize = 24;
+
+fn groups_body(groups: &Groups, n: usize) -> String {
+    let mut page = String::new();
+    let reports = groups.reports();
+    let found = facts::count(groups.len() as u64, "group");
+    let _ = writeln!(
+        page,
+        "<h1>{} in {found}</h1>",
+        facts::count(reports, "report")
+    );
+    let all = groups.top(n);
+    groups_table(&mut page, &all);
+    let most = all.iter().map(|group| group.count).max().unwrap_or(1);
+    for (rank, group) in all.iter().enumerate() {
+        group_section(&mut page, rank + 1, group, reports, most);
+    }
+    if let dropped @ 1.. = groups.dropped() {
+        let text = "reports were in groups too rare to be kept.";
+        let _ = writeln!(page, "<p class=\"note\">{dropped} {text}</p>");
+    }
+    page
+}
+
+/// Writes the table of the groups to fix first.
+fn groups_table(page: &mut String, all: &[&Group]) {
+    page.push_str(
+        "<div class=\"wide\"><table><tr><th></th><th>Launches</th><th>Ended by it</th><th>Reports</th><th>Time</th>\
+         <th>Versions</th><th>Seen</th><th>What</th></tr>\n",
+    );
+    for (rank, group) in all.iter().enumerate() {
+        let _ = writeln!(
+            page,
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
+             <td><a href=\"#group{0}\">{}</a></td></tr>",
+            rank + 1,
+            group.launches(),
+            group.ended,
+            group.count,
+            top::time(group, group.total),
+            group.versions.len(),
+            top::seen(group),
+            escape(&what(group)),
+        );
+    }
+    page.push_str("</table></div>\n");
+}
+
+/// The bar is as long as the group has reports; those that ended their launch are red.
+fn group_section(page: &mut String, rank: usize, group: &Group, reports: u64, most: u64) {
+    let share = 100.0 * group.count as f64 / reports.max(1) as f64;
+    let (total, worst) = (top::time(group, group.total), top::time(group, group.worst));
+    let lasted = match group.total.is_zero() {
+        true => String::new(),
+        false => format!(", {total} in all, at worst {worst}"),
+    };
+    let part = |count: u64| 100.0 * count as f64 / most.max(1) as f64;
+    let (width, ended) = (part(group.count), part(group.ended));
+    let _ = writeln!(
+        page,
+        "<section class=\"group\" id=\"group{rank}\">\n<h2>{rank}. {}</h2>\n\
+         <svg class=\"bar\" viewBox=\"0 0 100 1\" preserveAspectRatio=\"none\"><rect class=\"c0\" width=\"{width:.1}\" height=\"1\"/>\
+         <rect class=\"c3\" width=\"{ended:.1}\" height=\"1\"/></svg>\n\
+         <p>{} ({share:.1} %){lasted}</p>\n<ol class=\"names\">",
+        escape(&what(group)),
+        facts::count(group.count, "report"),
+    );
+    for name in group.stack.iter().take(FRAMES) {
+        let _ = writeln!(page, "<li>{}</li>", escape(name));
+    }
+    page.push_str("</ol>\n");
+    let key = ("Group", key_text(group.key));
+    let facts: Vec<_> = top::facts(group).into_iter().chain([key]).collect();
+    let facts = facts.iter().map(|(label, value)| (*label, value.as_str()));
+    report::table(page, facts);
+    page.push_str("</section>\n");
 }
