@@ -387,4 +387,17 @@ fn a_folder_is_made_for_its_user_alone_and_a_shared_one_is_refused() {
     std::os::unix::fs::lchown(&link, Some(STRANGER), None).unwrap();
     let error = install(&link, false, false).unwrap_err();
     assert!(error.to_string().contains("chown -h 0 '"), "{error}");
+    // Nor is one followed that takes the place of a folder that was removed since.
+    let [gone, elsewhere] = ["gone", "elsewhere"].map(|name| temporary.path().join(name));
+    let monitor = install(&gone, false, false).unwrap();
+    fs::create_dir(&elsewhere).unwrap();
+    fs::remove_dir_all(&gone).unwrap();
+    symlink(&elsewhere, &gone).unwrap();
+    std::os::unix::fs::lchown(&gone, Some(STRANGER), None).unwrap();
+    let recorded = monitor.record("elsewhere");
+    assert!(recorded.is_err(), "{recorded:?}");
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
+    // Without it the folder is made again.
+    fs::remove_file(&gone).unwrap();
+    monitor.record("again").unwrap();
 }

@@ -206,8 +206,10 @@ impl Folder {
             }
             OwnedFd::from_raw_fd(new)
         };
-        if !self.is_shared && FileFacts::of(new.as_raw_fd())?.others().is_some() {
-            // Another file may have been put in its place since the look.
+        // Another folder, or a link to one, may have been put in its place since the look.
+        let named = FileFacts::at(libc::AT_FDCWD, &self.path)?;
+        let others = FileFacts::of(new.as_raw_fd())?.others();
+        if !self.is_shared && (named.is_strangers() || others.is_some()) {
             return Err(libc::EACCES);
         }
         self.directory.fd.replace(new)

@@ -129,11 +129,16 @@ impl FileFacts {
 
     /// Who beside this process' user may change this folder. Root may anyway.
     pub fn others(&self) -> Option<Others> {
-        match self.owner {
+        match self.is_strangers() {
             _ if self.is_wide => Some(Others::Write),
-            owner if owner == 0 || owner == super::user() => None,
-            _ => Some(Others::Own),
+            true => Some(Others::Own),
+            false => None,
         }
+    }
+
+    /// Returns true if another user than root or this process' has it.
+    pub fn is_strangers(&self) -> bool {
+        ![0, super::user()].contains(&self.owner)
     }
 
     /// Returns true if both are of one file.
