@@ -1,11 +1,12 @@
 //! The run loop's heartbeat: one word that the watched thread writes, one by which the watchdog requests
 //! to be woken.
 //!
-//! The two sides never miss each other, by the store-then-load handshake of Dekker: the watchdog
-//! stores its *wake request* and then reads the *beat*; `begin` stores its beat and then reads the request.
-//! With sequentially consistent order at least one of them sees the other, so that either the
-//! watchdog stays up or `begin` wakes it. `end` has no such order (it would cost another fence):
-//! its wake-up is early news of when a freeze ended, and what it misses the next observation finds.
+//! The two sides never miss each other: the watchdog stores its *wake request* and then reads the *beat*; `begin` and
+//! `end` store their beat and then read the request. At least one of them sees the other, so that either the
+//! watchdog stays up or the beat wakes it. What is usual for that, a fence on each side, costs the run loop more than all
+//! the rest of a beat. So only the watchdog has one: before it sleeps without a time-out it sleeps with one that is
+//! longer than any processor keeps a store back, and reads the beat again (Morrison and Afek, "Temporally Bounding TSO for
+//! Fence-Free Asymmetric Synchronization", ASPLOS 2015).
 
 #[cfg(all(loom, test))]
 mod model;
@@ -34,7 +35,7 @@ pub struct Heartbeat {
 impl Heartbeat {
     /// The thread has something to do: an event arrived, a timer fired.
     ///
-    /// Costs one sequentially consistent store. When the watchdog sleeps, this wakes it (one
+    /// Costs a plain store and two loads. When the watchdog sleeps, this wakes it (one
     /// system call). Never blocks, allocates or panics.
     #[inline]
     pub fn begin(self) {

@@ -6,10 +6,12 @@ use super::model::semaphore::Semaphore;
 use crate::platform::Semaphore;
 #[cfg(all(loom, test))]
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::compiler_fence;
 #[cfg(not(all(loom, test)))]
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::Heartbeat;
+use crate::platform::clock;
 
 /// The last report of the watched thread: a count of `begin`s and `end`s, how deep they nest, and
 /// which of the two was last.
@@ -70,6 +72,12 @@ impl Beat {
         self.depth() != 0 && self.0 & Self::ENDED != 0
     }
 }
+
+/// Time after which each side has seen the other's store, nanoseconds.
+///
+/// A processor keeps a store back until it has the line that it goes to, which takes under a microsecond, and at most until
+/// the kernel runs there: a thread that waits, or whose time slice is over, has passed the kernel's fences.
+const SETTLES: u64 = 50_000_000;
 
 /// The words that both sides share. It is never freed: a heartbeat that outlives its monitor still
 /// finds it.
@@ -135,19 +143,29 @@ impl HeartbeatState {
 
     #[inline]
     pub(super) fn begin(&self) {
-        let beat = Beat(self.beat.load(Ordering::Relaxed)).begun();
-        self.beat.store(beat.0, Ordering::SeqCst);
-        store_before_load();
-        if self.wake_request.load(Ordering::SeqCst) != 0 {
-            self.wake_listener();
-        }
+        self.report(Beat::begun);
     }
 
     #[inline]
     pub(super) fn end(&self) {
-        let beat = Beat(self.beat.load(Ordering::Relaxed)).ended();
+        self.report(Beat::ended);
+    }
+
+    /// Stores a beat, then reads the request, without a fence between the two: see [`SETTLES`].
+    #[inline]
+    fn report(&self, next: impl FnOnce(Beat) -> Beat) {
+        let beat = next(Beat(self.beat.load(Ordering::Relaxed)));
+        let load = || self.wake_request.load(Ordering::Relaxed);
+        // The model's store leaves the processor behind the load, but before a wait of that time is over.
+        #[cfg(all(loom, test))]
+        let (buffer, request) = (self.wake_up.buffer.lock(), load());
         self.beat.store(beat.0, Ordering::Release);
-        if self.wake_request.load(Ordering::Relaxed) != 0 {
+        #[cfg(all(loom, test))]
+        drop(buffer);
+        compiler_fence(Ordering::SeqCst);
+        #[cfg(not(all(loom, test)))]
+        let request = load();
+        if request != 0 {
             self.wake_listener();
         }
     }
@@ -172,20 +190,21 @@ impl HeartbeatState {
     pub fn listen(&self, seen: Beat, deadline: Option<u64>, wake_on_beat: bool) {
         if wake_on_beat {
             self.wake_request.swap(1, Ordering::SeqCst);
-            store_before_load();
-            if self.beat() != seen {
-                self.wake_request.swap(0, Ordering::SeqCst);
-                return;
-            }
         }
-        match deadline {
-            Some(at) => {
-                self.wake_up.wait_until(at);
-            }
-            None => self.wake_up.wait(),
+        if !wake_on_beat || self.beat() == seen {
+            self.wait(seen, deadline);
         }
         if wake_on_beat {
             self.wake_request.swap(0, Ordering::SeqCst);
+        }
+    }
+
+    /// Without a deadline, waits for ever only if there is no beat after `seen` once stores have settled.
+    fn wait(&self, seen: Beat, deadline: Option<u64>) {
+        let first = deadline.unwrap_or_else(|| clock::monotonic().saturating_add(SETTLES));
+        let woken = self.wake_up.wait_until(first);
+        if deadline.is_none() && !woken && self.beat() == seen {
+            self.wake_up.wait();
         }
     }
 
@@ -193,14 +212,6 @@ impl HeartbeatState {
     pub fn wake(&self) {
         self.wake_up.post();
     }
-}
-
-/// The order that sequentially consistent stores and loads have by themselves. loom takes them for
-/// acquire and release only, but knows the fence, so that the model alone has one.
-#[inline]
-fn store_before_load() {
-    #[cfg(all(loom, test))]
-    loom::sync::atomic::fence(Ordering::SeqCst);
 }
 
 #[cfg(not(all(loom, test)))]
