@@ -24,7 +24,7 @@ pub(crate) use self::index::eh_frame_of;
 use self::index::{FdePlace, Index};
 use super::engine::Scratch;
 use super::registers::Arch;
-use super::rule::{Rule, RuleSource};
+use super::rule::{RuleSource, RuleWord};
 use super::section::Section;
 
 type CfiSlice<'a> = EndianSlice<'a, LittleEndian>;
@@ -53,13 +53,15 @@ pub(crate) struct Cfi {
     section: Section,
     bases: BaseAddresses,
     index: Index,
-    /// Length of the function of each plain entry, in bytes; or [`UNKNOWN`] or [`ODD`].
+    /// Length of the function of each plain entry, in bytes, perhaps with [`ONE_ROW`]; or [`UNKNOWN`] or [`ODD`].
     plain: Box<[AtomicU32]>,
 }
 
 /// The length of an entry that was not examined yet, and of one that is not plain.
 const UNKNOWN: u32 = 0;
 const ODD: u32 = u32::MAX;
+/// Set in the length of an entry that has one row, unless its code is known to leave the stack pointer where it is.
+const ONE_ROW: u32 = 1 << 31;
 
 /// The row for an address.
 pub(crate) struct FoundRow<'c> {
@@ -105,15 +107,15 @@ impl Cfi {
         arch: Arch,
         context: &mut RowContext,
         scratch: &mut Scratch,
-    ) -> Option<(Rule, RuleSource)> {
+    ) -> Option<RuleWord> {
         let place = self.index.entry(svma, self.section.svma)?;
         if svma.wrapping_sub(place.start) < self.plain_length(place, arch)
             && let Some(rule) = scratch.rule_of_entry(&self.section, place.offset, svma, arch)
         {
-            return Some((rule, RuleSource::Framehop));
+            return Some(rule);
         }
         let found = self.find_at(place.offset, svma, context)?;
-        Some((rule(&found, arch), RuleSource::Row))
+        Some(RuleWord::new(rule(&found, arch), RuleSource::Row))
     }
 
     /// Returns the length of an entry's function in bytes; 0 if that entry is not plain. Each entry is examined once;
@@ -129,7 +131,7 @@ impl Cfi {
         }
         match length {
             ODD => 0,
-            length => u64::from(length),
+            length => u64::from(length & !ONE_ROW),
         }
     }
 
@@ -146,9 +148,12 @@ impl Cfi {
         let as_indexed = relative && entry.initial_address() == place.start;
         // No code may lie behind the last address: gimli finds none there, and framehop goes on from 0.
         entry.initial_address().checked_add(entry.len())?;
-        let plain = as_indexed && self.is_plain(&section, &entry, arch);
         let length = u32::try_from(entry.len()).ok()?;
-        (plain && length != UNKNOWN).then_some(length)
+        let one_row = self.is_plain(&section, &entry, arch)?;
+        (as_indexed && length != UNKNOWN && length < ONE_ROW).then_some(match one_row {
+            true => length | ONE_ROW,
+            false => length,
+        })
     }
 
     /// The row that holds at an svma. Signal-safe.
@@ -182,6 +187,27 @@ impl Cfi {
             signal,
             start,
         })
+    }
+
+    /// Returns true if the rows of the entry for an svma, whose [rule](Cfi::rule) is known, are those of its code: it is
+    /// plain and has several. Signal-safe.
+    pub(crate) fn follows_code(&self, svma: u64) -> bool {
+        let known = self.kept_of(svma).map(|kept| kept.load(Ordering::Relaxed));
+        known.is_some_and(|known| known & ONE_ROW == 0)
+    }
+
+    /// Keeps in mind that the one row of the entry for an svma holds for all of its code. Signal-safe.
+    pub(crate) fn set_follows_code(&self, svma: u64) {
+        if let Some(kept) = self.kept_of(svma)
+            && kept.load(Ordering::Relaxed) != ODD
+        {
+            kept.fetch_and(!ONE_ROW, Ordering::Relaxed);
+        }
+    }
+
+    fn kept_of(&self, svma: u64) -> Option<&AtomicU32> {
+        let place = self.index.entry(svma, self.section.svma)?;
+        self.plain.get(place.number)
     }
 
     /// The code of the entry for an svma, if the entry has one row for all of it. Signal-safe.

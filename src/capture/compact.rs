@@ -219,7 +219,7 @@ impl CompactTable {
         };
         let rule = self
             .is_sound(words, page)
-            .then(|| self.engine.rule_of_call(svma, arch, scratch))
+            .then(|| Some(self.engine.rule_of_call(svma, arch, scratch)?.rule()))
             .flatten();
         match rule {
             // A rule by the frame pointer may also be framehop's answer for an entry that it does not know.

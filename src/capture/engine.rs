@@ -17,7 +17,7 @@ use framehop::{
 
 use self::shown::{Shown, ShownBytes};
 use super::registers::Arch;
-use super::rule::{Base, Rule};
+use super::rule::{Base, Rule, RuleSource, RuleWord};
 use super::section::Section;
 
 /// framehop's data of one module, at svmas. Never changed once made, so that the set of
@@ -92,17 +92,22 @@ impl Engine {
         svma: u64,
         arch: Arch,
         scratch: &mut Scratch,
-    ) -> Option<Rule> {
+    ) -> Option<RuleWord> {
         if svma.checked_sub(self.base)? >= u64::from(u32::MAX) {
             return None;
         }
         scratch.evict(svma, arch);
         let address = FrameAddress::from_return_address(svma.checked_add(1)?)?;
-        self.rule(address, arch, &mut scratch.caches)
+        self.rule(address, arch, &mut scratch.caches, Reads::default())
     }
 
-    fn rule(&self, address: FrameAddress, arch: Arch, caches: &mut Caches) -> Option<Rule> {
-        let mut reads = Reads::default();
+    fn rule(
+        &self,
+        address: FrameAddress,
+        arch: Arch,
+        caches: &mut Caches,
+        mut reads: Reads,
+    ) -> Option<RuleWord> {
         let mut read = |address| reads.read(address);
         let (caller, sp, fp) = match arch {
             Arch::X86_64 => {
@@ -124,7 +129,7 @@ impl Engine {
         };
         let Some(caller) = caller.ok()? else {
             // On arm64 it also takes a saved frame pointer of 0 for that, which no mark is.
-            return Some(Rule::Root);
+            return Some(RuleWord::new(Rule::Root, RuleSource::Framehop));
         };
         let return_address = match caller {
             LR if arch == Arch::Arm64 => None,
@@ -139,7 +144,9 @@ impl Engine {
         } else {
             (Base::Sp, SP)
         };
-        Rule::frame(base, sp.wrapping_sub(from) as i64, return_address, saved)
+        let cfa = sp.wrapping_sub(from) as i64;
+        let rule = Rule::frame(base, cfa, return_address, saved)?;
+        Some(RuleWord::new(rule, RuleSource::Framehop))
     }
 }
 
@@ -175,7 +182,7 @@ impl Scratch {
         entry: usize,
         svma: u64,
         arch: Arch,
-    ) -> Option<Rule> {
+    ) -> Option<RuleWord> {
         // All sections are shown at one place, and the addresses that they speak of with them.
         let from_section = i32::try_from(svma.wrapping_sub(section.svma) as i64).ok()?;
         let address = SHOWN.wrapping_add_signed(from_section.into());
@@ -183,7 +190,7 @@ impl Scratch {
         self.evict(address, arch);
         let address = FrameAddress::from_instruction_pointer(address);
         let (engine, caches) = (&self.entries, &mut self.caches);
-        let find = || engine.rule(address, arch, caches);
+        let find = || engine.rule(address, arch, caches, Reads::default());
         self.shown.during(&section.bytes, entry, find)
     }
 
@@ -197,7 +204,9 @@ impl Scratch {
         };
         let other = FrameAddress::from_instruction_pointer(other);
         // The result does not matter: the lookup is made for its effect on the cache.
-        let _ = self.entries.rule(other, arch, &mut self.caches);
+        let _ = self
+            .entries
+            .rule(other, arch, &mut self.caches, Reads::NONE);
     }
 }
 
@@ -209,6 +218,12 @@ struct Reads {
 }
 
 impl Reads {
+    /// Nothing can be read.
+    const NONE: Reads = Reads {
+        addresses: [0; 4],
+        count: 4,
+    };
+
     fn read(&mut self, address: u64) -> Result<u64, ()> {
         *self.addresses.get_mut(self.count).ok_or(())? = address;
         self.count += 1;

@@ -2,7 +2,7 @@
 
 mod cache;
 
-pub(crate) use cache::{KnownRule, RuleCache};
+pub(crate) use cache::{KnownRule, RuleCache, RuleWord};
 
 /// The register from which a frame's CFA is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +48,7 @@ pub(crate) enum Rule {
 
 impl Rule {
     /// From offsets in bytes; `None` where they do not fit.
+    #[inline]
     pub(crate) fn frame(base: Base, cfa: i64, ra: Option<i64>, fp: Option<i64>) -> Option<Rule> {
         let words = |offset: i64| {
             let words = i16::try_from(offset / 8).ok()?;
@@ -71,6 +72,7 @@ impl Rule {
     }
 
     /// In one word. Signal-safe.
+    #[inline(always)]
     fn pack(self) -> u64 {
         let frame = |kind: u64, cfa: u16, ra: Option<i16>, fp: Option<i16>| {
             let word = |offset: Option<i16>| u64::from(offset.unwrap_or(UNCHANGED) as u16);

@@ -23,7 +23,7 @@ use super::images::Images;
 use super::loaded_image::look_anew;
 use super::memory::{Memory, Missing};
 use super::registers::{Arch, Registers};
-use super::rule::{Base, KnownRule, Rule, RuleCache, RuleSource};
+use super::rule::{Base, KnownRule, Rule, RuleCache, RuleSource, RuleWord};
 use crate::report::model::{Found, RawFrame, WalkEnd};
 
 /// Most frames of a walk: a stack of 8 MiB has no more.
@@ -130,7 +130,7 @@ impl Unwinder {
                 Arch::X86_64 => u64::MAX,
                 Arch::Arm64 => images.strip(u64::MAX),
             },
-            here: KnownRule::new(Rule::Nothing, None),
+            here: KnownRule::new(RuleWord::new(Rule::Nothing, RuleSource::Guess), None),
             near: (0..0, None),
             initial: start.registers,
             exact: start.exact,
@@ -232,7 +232,7 @@ impl<M: Memory> Walk<'_, M> {
 
     /// Returns the source of the rule by which the last frame given is left; `None` before the first frame.
     pub fn rule_source(&self) -> Option<RuleSource> {
-        (self.given > 0).then(|| match self.here.source() {
+        (self.given > 0).then(|| match self.here.word.source() {
             RuleSource::Framehop if self.takes_row() => RuleSource::Row,
             source => source,
         })
@@ -270,7 +270,7 @@ impl<M: Memory> Walk<'_, M> {
         self.given += 1;
         self.here = self.rule_here();
         if self.given > 1
-            && (self.given == 2 || self.here.frame_rule().is_none())
+            && (self.given == 2 || self.here.word.frame_rule().is_none())
             && self.state.found == Found::UnwindInfo
             && !self.is_in_code()
         {
@@ -296,7 +296,7 @@ impl<M: Memory> Walk<'_, M> {
     /// Leaves the frame that the state stands at, by the rule that holds there.
     #[inline]
     fn step(&mut self) -> Result<(), WalkEnd> {
-        match self.here.frame_rule() {
+        match self.here.word.frame_rule() {
             Some(usual) if self.way == Way::Short => self.leave_by_frame(usual),
             _ => self.leave_otherwise(),
         }
@@ -306,7 +306,7 @@ impl<M: Memory> Walk<'_, M> {
     #[inline(never)]
     fn leave_otherwise(&mut self) -> Result<(), WalkEnd> {
         let image = self.here.image();
-        match self.here.rule() {
+        match self.here.word.rule() {
             Rule::Frame(usual) if !self.takes_row() || self.is_without_row(image) => {
                 self.leave_by_frame(usual)?;
                 self.state.uncertain &= match usual.fp {
@@ -344,7 +344,7 @@ impl<M: Memory> Walk<'_, M> {
 
     /// Returns true if a frame that has a short rule is left by its row nevertheless.
     fn takes_row(&self) -> bool {
-        match (self.way, self.here.frame_rule()) {
+        match (self.way, self.here.word.frame_rule()) {
             (Way::Full, _) => true,
             (Way::Uncertain, Some(usual)) => {
                 let cfa = self.state.cfa(usual);

@@ -20,24 +20,22 @@ const REMEMBERED: u32 = 2;
 type FdeEntry<'a> = FrameDescriptionEntry<CfiSlice<'a>>;
 
 impl Cfi {
-    /// Returns true if an entry is plain. No row is built.
+    /// Returns if a plain entry has one row alone; `None` if the entry is not plain. No row is built.
     pub(super) fn is_plain(
         &self,
         section: &EhFrame<CfiSlice<'_>>,
         entry: &FdeEntry<'_>,
         arch: Arch,
-    ) -> bool {
+    ) -> Option<bool> {
         let common = entry.cie();
         let reading = Instructions::new(common, arch);
         let usual = common.return_address_register() == reading.return_address
             && !entry.is_signal_trampoline();
-        let Some(seen) = reading.common(common.instructions(section, &self.bases)) else {
-            return false;
-        };
+        let seen = reading.common(common.instructions(section, &self.bases))?;
         // Without a return address in memory or in a register the function has no caller.
         let whole = seen.cfa && (seen.return_address || arch == Arch::Arm64);
-        let own = entry.instructions(section, &self.bases);
-        usual && whole && reading.instructions(own).is_some()
+        let own = reading.instructions(entry.instructions(section, &self.bases))?;
+        (usual && whole).then_some(!own.advances)
     }
 }
 
@@ -54,6 +52,7 @@ struct Instructions {
 struct Defined {
     cfa: bool,
     return_address: bool,
+    advances: bool,
 }
 
 impl Instructions {
@@ -92,7 +91,8 @@ impl Instructions {
         let mut remembered = 0u32;
         while let Some(code) = code.next().ok()? {
             match code {
-                Code::AdvanceLoc { .. } | Code::Nop | Code::ArgsSize { .. } => {}
+                Code::AdvanceLoc { .. } => seen.advances = true,
+                Code::Nop | Code::ArgsSize { .. } => {}
                 Code::RememberState => {
                     remembered += 1;
                     if remembered > REMEMBERED {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::capture::engine::Scratch;
-use crate::capture::rule::Base;
+use crate::capture::rule::{Base, Rule};
 
 /// Random numbers, the same each time.
 struct Random(u64);
@@ -126,8 +126,9 @@ fn a_rule_of_framehops_is_that_of_the_row() {
                 all += 1;
                 let row = cfi.find(at, &mut context).map(|found| rule(&found, arch));
                 let found = cfi.rule(at, arch, &mut context, &mut scratch);
-                assert_eq!(found.map(|found| found.0), row, "{at:#x} {bytes:02x?}");
-                learned += u32::from(found.is_some_and(|found| found.1 == RuleSource::Framehop));
+                assert_eq!(found.map(|found| found.rule()), row, "{at:#x} {bytes:02x?}");
+                learned +=
+                    u32::from(found.is_some_and(|found| found.source() == RuleSource::Framehop));
             }
         }
         assert!(learned * 10 > all, "{arch:?}: {learned} of {all}");
@@ -155,7 +156,7 @@ fn arm64_code_that_signs_its_return_address_has_rows() {
         (40, entered),
     ] {
         let found = cfi.rule(FUNCTION + at, Arch::Arm64, &mut context, &mut scratch);
-        assert_eq!(found.map(|found| found.0), expected, "{at}");
+        assert_eq!(found.map(|found| found.rule()), expected, "{at}");
     }
 }
 
@@ -173,8 +174,31 @@ fn an_address_is_looked_up_anew_in_each_image() {
             let at = FUNCTION + load / 64 % LENGTH;
             let found = cfi.rule(at, Arch::X86_64, &mut context, &mut scratch);
             let rule = Rule::frame(Base::Sp, size.into(), Some(-8), None).expect("short");
-            assert_eq!(found, Some((rule, RuleSource::Framehop)), "{load}");
+            assert_eq!(
+                found,
+                Some(RuleWord::new(rule, RuleSource::Framehop)),
+                "{load}"
+            );
         }
+    }
+}
+
+#[test]
+fn an_entry_of_one_row_is_in_doubt_until_its_code_is_known() {
+    let (mut context, mut scratch) = (RowContext::new_in(), Scratch::new());
+    let at = FUNCTION + 8;
+    for (own, in_doubt) in [(&[][..], true), (&[0x41, 0x0e, 16], false)] {
+        let bytes = section(&entered(Arch::X86_64), own, Arch::X86_64);
+        let cfi = cfi(bytes).expect("one entry");
+        let first = cfi.rule(at, Arch::X86_64, &mut context, &mut scratch);
+        assert_ne!(cfi.follows_code(at), in_doubt);
+        cfi.set_follows_code(at);
+        assert!(cfi.follows_code(at));
+        let then = cfi.rule(at, Arch::X86_64, &mut context, &mut scratch);
+        assert_eq!(
+            (then, then.map(RuleWord::source)),
+            (first, Some(RuleSource::Framehop))
+        );
     }
 }
 
@@ -205,7 +229,7 @@ fn an_entry_that_does_not_count_from_itself_is_left_by_its_row() {
     ] {
         let cfi = cfi(bytes).expect("one entry");
         let found = cfi.rule(FUNCTION + 8, Arch::X86_64, &mut context, &mut scratch);
-        assert_eq!(found, Some((rule, source)));
+        assert_eq!(found, Some(RuleWord::new(rule, source)));
     }
 }
 
@@ -251,9 +275,9 @@ mod of_this_process {
             let row = cfi.find_at(offset, svma, &mut context).expect("a row");
             let row = rule(&row, Arch::NATIVE);
             let found = cfi.rule(svma, Arch::NATIVE, &mut context, &mut scratch);
-            let (rule, source) = found.expect("a rule");
-            assert_eq!(rule, row, "{svma:#x}");
-            learned += u32::from(source == RuleSource::Framehop);
+            let found = found.expect("a rule");
+            assert_eq!(found.rule(), row, "{svma:#x}");
+            learned += u32::from(found.source() == RuleSource::Framehop);
         });
         assert!(all > 10_000, "{all}");
         assert!(learned as f64 > 0.98 * all as f64, "{learned} of {all}");
@@ -311,7 +335,8 @@ mod of_this_process {
                 return;
             };
             let found = moved.rule(svma, Arch::NATIVE, &mut context, &mut scratch);
-            if let Some((learnt, RuleSource::Framehop)) = found {
+            let found = found.filter(|found| found.source() == RuleSource::Framehop);
+            if let Some(learnt) = found.map(RuleWord::rule) {
                 learned += 1;
                 let row = moved.find(svma, &mut context);
                 let row = row.map(|found| rule(&found, Arch::NATIVE));

@@ -26,7 +26,7 @@ struct Side {
 /// A rule as the cache keeps it, and its image; unpacked where it is not of the usual kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KnownRule {
-    word: u64,
+    pub(crate) word: RuleWord,
     /// Plus one; 0 for none.
     image: u32,
     /// Its slot; any where it has none.
@@ -34,36 +34,38 @@ pub(crate) struct KnownRule {
 }
 
 impl KnownRule {
-    pub(crate) fn new(rule: Rule, image: Option<u32>) -> KnownRule {
+    pub(crate) fn new(word: RuleWord, image: Option<u32>) -> KnownRule {
         KnownRule {
-            word: rule.pack(),
+            word,
             image: image.map_or(0, |image| image.saturating_add(1)),
             slot: 0,
         }
     }
 
-    /// The same, with where the rule is from, as far as the rule itself does not say so.
-    pub(crate) fn from(self, source: RuleSource) -> KnownRule {
+    #[inline]
+    pub(crate) fn image(self) -> Option<u32> {
+        self.image.checked_sub(1)
+    }
+}
+
+/// A rule and its source in one word, which functions return in a register.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RuleWord(u64);
+
+impl RuleWord {
+    #[inline(always)]
+    pub(crate) fn new(rule: Rule, source: RuleSource) -> RuleWord {
         let source = match source {
             RuleSource::Framehop => FRAMEHOP,
             RuleSource::Instructions => INSTRUCTIONS,
             _ => 0,
         };
-        let word = self.word & !SOURCE | source;
-        KnownRule { word, ..self }
+        RuleWord(rule.pack() | source)
     }
 
-    pub(crate) fn source(self) -> RuleSource {
-        match self.rule() {
-            _ if self.word & SOURCE == FRAMEHOP => RuleSource::Framehop,
-            Rule::Frame(_) if self.word & SOURCE == INSTRUCTIONS => RuleSource::Instructions,
-            Rule::Frame(_) | Rule::Full => RuleSource::Row,
-            Rule::Guess(_) | Rule::LinkIn { .. } => RuleSource::Instructions,
-            Rule::Signal => RuleSource::Signal,
-            Rule::RestoredContext => RuleSource::JumpTarget,
-            Rule::Root => RuleSource::Root,
-            Rule::Nothing => RuleSource::Guess,
-        }
+    #[inline(always)]
+    pub(crate) fn rule(self) -> Rule {
+        Rule::unpack(self.0)
     }
 
     #[inline(always)]
@@ -74,14 +76,17 @@ impl KnownRule {
         }
     }
 
-    #[inline(always)]
-    pub(crate) fn rule(self) -> Rule {
-        Rule::unpack(self.word)
-    }
-
-    #[inline]
-    pub(crate) fn image(self) -> Option<u32> {
-        self.image.checked_sub(1)
+    pub(crate) fn source(self) -> RuleSource {
+        match self.rule() {
+            _ if self.0 & SOURCE == FRAMEHOP => RuleSource::Framehop,
+            Rule::Frame(_) if self.0 & SOURCE == INSTRUCTIONS => RuleSource::Instructions,
+            Rule::Frame(_) | Rule::Full => RuleSource::Row,
+            Rule::Guess(_) | Rule::LinkIn { .. } => RuleSource::Instructions,
+            Rule::Signal => RuleSource::Signal,
+            Rule::RestoredContext => RuleSource::JumpTarget,
+            Rule::Root => RuleSource::Root,
+            Rule::Nothing => RuleSource::Guess,
+        }
     }
 }
 
@@ -155,7 +160,7 @@ impl RuleCache {
 
     #[inline(always)]
     fn known(&self, slot: u16) -> KnownRule {
-        let word = self.slots[usize::from(slot) % SLOTS].1;
+        let word = RuleWord(self.slots[usize::from(slot) % SLOTS].1);
         let image = self.sides[usize::from(slot) % SLOTS].image.into();
         KnownRule { word, image, slot }
     }
@@ -167,7 +172,7 @@ impl RuleCache {
         };
         self.slots[ways.clone()].rotate_right(1);
         self.sides[ways.clone()].rotate_right(1);
-        self.slots[ways.start] = (address, known.word & !TAG | self.tag);
+        self.slots[ways.start] = (address, known.word.0 & !TAG | self.tag);
         self.sides[ways.start] = Side { image, caller: 0 };
     }
 }
@@ -216,16 +221,27 @@ mod tests {
         let mut cache = RuleCache::new();
         cache.use_generation(1);
         for (rule, at) in rules.iter().zip(1u64..) {
-            cache.insert(at * 0x1234, KnownRule::new(*rule, Some(at as u32)));
+            cache.insert(
+                at * 0x1234,
+                KnownRule::new(RuleWord::new(*rule, RuleSource::Row), Some(at as u32)),
+            );
         }
         for (rule, at) in rules.iter().zip(1u64..) {
             let known = cache.get(at * 0x1234).unwrap();
-            assert_eq!((known.rule(), known.image()), (*rule, Some(at as u32)));
-            assert_eq!(known.frame_rule().is_some(), matches!(rule, Rule::Frame(_)));
+            assert_eq!((known.word.rule(), known.image()), (*rule, Some(at as u32)));
+            assert_eq!(
+                known.word.frame_rule().is_some(),
+                matches!(rule, Rule::Frame(_))
+            );
         }
-        cache.insert(77, KnownRule::new(Rule::Full, None));
+        cache.insert(
+            77,
+            KnownRule::new(RuleWord::new(Rule::Full, RuleSource::Row), None),
+        );
         assert_eq!(
-            cache.get(77).map(|known| (known.rule(), known.image())),
+            cache
+                .get(77)
+                .map(|known| (known.word.rule(), known.image())),
             Some((Rule::Full, None))
         );
         assert_eq!(cache.get(78), None);

@@ -15,7 +15,7 @@ impl<M: Memory> Walk<'_, M> {
     /// then stands where it stood.
     #[inline(always)]
     pub(super) fn leave_quickly(&mut self) -> Option<RawFrame> {
-        let rule = self.here.frame_rule()?;
+        let rule = self.here.word.frame_rule()?;
         let cfa = self.state.cfa(rule);
         let slot = |words: i16| cfa.wrapping_add_signed(i64::from(words) * 8);
         let pc = self.memory.read(slot(rule.ra?)).ok()? & self.pointer_mask;
@@ -27,7 +27,7 @@ impl<M: Memory> Walk<'_, M> {
             return None;
         }
         let here = self.unwinder.cache.caller(self.here, pc - 1)?;
-        here.frame_rule()?;
+        here.word.frame_rule()?;
         (self.state.pc, self.state.sp, self.state.fp) = (pc, cfa, fp);
         self.here = here;
         self.given += 1;

@@ -6,7 +6,6 @@
 
 use super::{Walk, end_of};
 use crate::capture::memory::Memory;
-use crate::capture::rule::KnownRule;
 use crate::report::model::{Found, WalkEnd};
 
 impl<M: Memory> Walk<'_, M> {
@@ -56,7 +55,7 @@ impl<M: Memory> Walk<'_, M> {
             return true;
         }
         let first = self.unwinder.cache.get(self.initial.pc());
-        let first = first.and_then(KnownRule::frame_rule);
+        let first = first.and_then(|first| first.word.frame_rule());
         let is_bare = first.is_some_and(|frame| frame.ra.is_none());
         self.exact && is_bare && by_link + 1 == left
     }

@@ -96,7 +96,8 @@ impl<M: Memory> Walk<'_, M> {
             context, scratch, ..
         } = &mut *self.unwinder;
         let cfi = image.cfi.as_ref()?;
-        cfi.rule(svma, self.arch, context, scratch)
+        let word = cfi.rule(svma, self.arch, context, scratch)?;
+        Some((word.rule(), word.source()))
     }
 
     /// The rule where the state stands in a function's code, and whether a way from its beginning leads
@@ -175,7 +176,7 @@ impl<M: Memory> Walk<'_, M> {
             return true;
         };
         let svma = image.svma(self.state.lookup());
-        image.is_mach_o() && self.row_at(image, svma) != Some(self.here.rule())
+        image.is_mach_o() && self.row_at(image, svma) != Some(self.here.word.rule())
     }
 }
 

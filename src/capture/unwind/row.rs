@@ -160,7 +160,8 @@ impl<M: Memory> Walk<'_, M> {
         for left in (0..self.given).rev() {
             self.here = self.rule_here();
             self.behind = left;
-            self.rows_again += u32::from(left > 0 && self.here.source() == RuleSource::Framehop);
+            self.rows_again +=
+                u32::from(left > 0 && self.here.word.source() == RuleSource::Framehop);
             self.step()?;
         }
         Ok(())

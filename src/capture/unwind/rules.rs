@@ -9,7 +9,7 @@ use crate::capture::flow::{self, Code};
 use crate::capture::loaded_image::LoadedImage;
 use crate::capture::memory::Memory;
 use crate::capture::registers::Arch;
-use crate::capture::rule::{Base, KnownRule, Rule, RuleSource};
+use crate::capture::rule::{Base, KnownRule, Rule, RuleSource, RuleWord};
 use crate::report::model::WalkEnd;
 
 /// Most bytes of the code ahead that are examined.
@@ -38,27 +38,30 @@ impl<M: Memory> Walk<'_, M> {
         }
         let index = self.near.1;
         let image = index.and_then(|index| self.images.get(index));
-        let (rule, source) = match image {
-            Some(image) if image.is_mach_o() => self.rule_of_mach_o(image, image.svma(address)),
+        let word = match image {
+            Some(image) if image.is_mach_o() => {
+                let (rule, source) = self.rule_of_mach_o(image, image.svma(address));
+                RuleWord::new(rule, source)
+            }
             Some(image) => {
                 let found = self.rule_of_elf(image, image.svma(address));
-                match self.is_constant_over_moves(image, found.0) {
-                    true => (found.0.guessed(), RuleSource::Instructions),
+                match self.state.exact && self.is_constant_over_moves(image, found.rule()) {
+                    true => RuleWord::new(found.rule().guessed(), RuleSource::Instructions),
                     false => found,
                 }
             }
-            None => (Rule::Nothing, RuleSource::Guess),
+            None => RuleWord::new(Rule::Nothing, RuleSource::Guess),
         };
-        let known = KnownRule::new(rule, index).from(source);
+        let known = KnownRule::new(word, index);
         self.unwinder.cache.insert(address, known);
         known
     }
 
-    pub(super) fn rule_of_elf(&mut self, image: &LoadedImage, svma: u64) -> (Rule, RuleSource) {
+    pub(super) fn rule_of_elf(&mut self, image: &LoadedImage, svma: u64) -> RuleWord {
         let Unwinder {
             context, scratch, ..
         } = &mut *self.unwinder;
-        let nothing = (Rule::Nothing, RuleSource::Guess);
+        let nothing = RuleWord::new(Rule::Nothing, RuleSource::Guess);
         let Some(cfi) = &image.cfi else {
             return nothing;
         };
@@ -66,7 +69,9 @@ impl<M: Memory> Walk<'_, M> {
             return rule;
         }
         match image.entry_at(svma) {
-            Some(entry) if cfi.find(entry, context).is_none() => (Rule::Root, RuleSource::Root),
+            Some(entry) if cfi.find(entry, context).is_none() => {
+                RuleWord::new(Rule::Root, RuleSource::Root)
+            }
             _ => nothing,
         }
     }
@@ -75,7 +80,7 @@ impl<M: Memory> Walk<'_, M> {
     /// nevertheless.
     pub(super) fn is_constant_over_moves(&mut self, image: &LoadedImage, rule: Rule) -> bool {
         let by_sp = matches!(rule, Rule::Frame(frame) if frame.base == Base::Sp);
-        if !by_sp || !self.state.exact || self.arch != Arch::X86_64 {
+        if !by_sp || self.arch != Arch::X86_64 {
             return false;
         }
         let arch = self.arch;
@@ -84,16 +89,22 @@ impl<M: Memory> Walk<'_, M> {
             Some(Code::of(arch, start, bytes))
         };
         let svma = image.svma(self.state.pc);
-        let one_row = image.cfi.as_ref().and_then(|cfi| cfi.of_one_row(svma));
-        if let Some(part) = one_row {
+        let Some(cfi) = image.cfi.as_ref().filter(|cfi| !cfi.follows_code(svma)) else {
+            return false;
+        };
+        if let Some(part) = cfi.of_one_row(svma) {
             let length = usize::try_from(part.end - part.start).unwrap_or(0);
-            return code(part.start, length).is_some_and(flow::moves);
+            let moves = code(part.start, length).is_some_and(flow::moves);
+            if !moves {
+                cfi.set_follows_code(svma);
+            }
+            return moves;
         }
         let Some(code) = code(svma, AHEAD) else {
             return false;
         };
         !flow::moves_with(code, rule, &mut |svma| {
-            let found = self.rule_of_elf(image, svma).0;
+            let found = self.rule_of_elf(image, svma).rule();
             Some(found).filter(|found| *found != Rule::Nothing)
         })
     }
