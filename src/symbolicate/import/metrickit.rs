@@ -186,7 +186,7 @@ fn threads(draft: &mut Draft, tree: Value, kind: EventKind) {
             thread.frames.clone_from(&heaviest.frames);
             let sampled = samples.len() > 1 || heaviest.count > 1;
             if sampled && kind != EventKind::Crash && (attributed || only || !per_thread) {
-                draft.report.samples.extend(samples);
+                draft.samples(samples);
             }
         }
         keep_frames(&mut thread, left);
@@ -319,6 +319,32 @@ fn base_of(frames: &[(u64, u64)]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The innermost address of a sample is where the thread was, the others are return addresses, as in a crash.
+    #[test]
+    fn the_first_frame_of_a_sample_is_where_the_thread_was() {
+        let hang = serde_json::json!({"hangDiagnostics": [{
+            "diagnosticMetaData": {"hangDuration": "20 sec"},
+            "callStackTree": {"callStackPerThread": false, "callStacks": [{"callStackRootFrames": [{
+                "address": 0x1000, "sampleCount": 3, "binaryName": "till", "subFrames": [
+                    {"address": 0x2000, "sampleCount": 2, "binaryName": "till"},
+                    {"address": 0x3000, "sampleCount": 1, "binaryName": "till"},
+                ],
+            }]}]},
+        }]});
+        let found = crate::symbolicate::import::read(hang.to_string().as_bytes()).unwrap();
+        let samples = &found[0].report.samples;
+        let frames = samples.iter().map(|sample| &sample.frames);
+        let frames: Vec<Vec<_>> = frames
+            .map(|frames| frames.iter().map(|f| (f.pc, f.found)).collect())
+            .collect();
+        use crate::report::Found::Context;
+        let caller = (0x1000, super::super::UNSAID);
+        assert_eq!(
+            frames,
+            [[(0x2000, Context), caller], [(0x3000, Context), caller]]
+        );
+    }
 
     #[test]
     fn offsets_and_load_addresses_are_distinguished() {
