@@ -1,10 +1,8 @@
 //! The example's fleet, small: the reports of one stall are one group, over builds that differ by closures, lines, names of
-//! files, manglings and other compilers' suffixes; in Rust and in async Rust.
+//! files, manglings and other compilers' suffixes; in Rust, in async Rust, in C++.
 
-#[allow(dead_code, reason = "the example alone writes an app in C++")]
 #[path = "../../examples/fleet/app.rs"]
 mod app;
-#[allow(dead_code, reason = "the example alone writes it")]
 #[path = "../../examples/fleet/cpp.rs"]
 mod cpp;
 #[path = "../../examples/fleet/random.rs"]
@@ -45,4 +43,9 @@ fn one_stall_is_one_group_over_builds() {
 #[test]
 fn one_stall_of_async_functions_is_one_group_over_builds() {
     holds(app::Language::Async("limited"));
+}
+
+#[test]
+fn one_stall_of_an_app_in_cpp_is_one_group_over_builds() {
+    holds(app::Language::Cpp);
 }

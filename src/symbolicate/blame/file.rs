@@ -8,8 +8,9 @@ use rustc_hash::FxHashMap;
 use super::Owner;
 use crate::symbolicate::frame::{Frame, PhysicalFrame, Symbolicated, image_file_name};
 
-/// Compilers have no file for what they make themselves: `<compiler-generated>`.
+/// Compilers have no file for what they make themselves: `<compiler-generated>`, which Apple's reports write `/<…>`.
 pub(super) fn is_made_up(file: &str) -> bool {
+    let file = file.trim_start_matches('/');
     file.is_empty() || file.starts_with('<') && file.ends_with('>')
 }
 

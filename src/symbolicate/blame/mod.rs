@@ -80,7 +80,9 @@ pub(crate) fn each(stack: &Stack) -> impl Iterator<Item = Blamed<'_>> {
 /// The owner of a source frame's code.
 pub(crate) fn owner(of: &Symbolicated, physical: &PhysicalFrame, frame: Option<&Frame>) -> Owner {
     // Code of an interpreter lies in no image; the report has its files.
-    let is_interpreted = |frame: &Frame| frame.source == Source::Report && frame.file.is_some();
+    let is_interpreted = |frame: &Frame| {
+        frame.source == Source::Report && (frame.file.is_some() || frame.line.is_some())
+    };
     let image = of.known_owners.of_image(of, physical);
     if image != Owner::App && !(physical.image.is_none() && frame.is_some_and(is_interpreted)) {
         return image;
@@ -94,10 +96,18 @@ pub(crate) fn owner(of: &Symbolicated, physical: &PhysicalFrame, frame: Option<&
             Owner::App if by_name() == Owner::Recorder => Owner::Recorder,
             Owner::App if of.known_owners.is_recorders(of, file) => Owner::Recorder,
             Owner::App if is_package(of, physical, frame, file) => Owner::Library,
+            Owner::Language if is_moved(frame) => by_name(),
             owner => owner,
         },
         _ => by_name(),
     }
+}
+
+/// Returns true if a row says no line of a function with a path, as of code that the compiler moved: its file may be of
+/// any function that was inlined there.
+fn is_moved(frame: Option<&Frame>) -> bool {
+    let name = frame.and_then(|frame| frame.function.as_deref());
+    frame.is_some_and(|frame| frame.line.is_none()) && name.is_some_and(|name| name.contains("::"))
 }
 
 /// Returns true if the function is of a crate or module with the app's own name, as `gimli::main` of the app gimli.
@@ -256,6 +266,35 @@ mod tests {
         let owners: Vec<Owner> = owners.collect();
         use Owner::{App, Recorder};
         assert_eq!(owners, [Recorder, Recorder, App, Recorder, App, App]);
+    }
+
+    /// Of code that the compiler moved, the row has line 0, and the file of what was inlined there.
+    #[test]
+    fn a_file_without_a_line_does_not_take_a_function_from_the_app() {
+        let mut of = Symbolicator::new(DebugFiles::new()).symbolicate(Report::default());
+        of.report.images.push(Image {
+            name: "/opt/till/till".into(),
+            ..Image::default()
+        });
+        let cell = "/rustc/90b35a6239c3d8bdabc530a6a0816f7ff89a0aaf/library/core/src/cell.rs";
+        let owned = |name: &str, file: &str, line| {
+            let mut physical = PhysicalFrame::bare(1, Found::UnwindInfo, Some(0));
+            physical.frames = [Frame {
+                file: Some(file.into()),
+                line,
+                ..Frame::named(name, name)
+            }]
+            .into();
+            owner(&of, &physical, physical.frames.first())
+        };
+        use Owner::{App, Language};
+        assert_eq!(owned("till::prices::total", cell, None), App);
+        assert_eq!(owned("till::prices::total", cell, Some(9)), Language);
+        assert_eq!(owned("core::cell::RefCell::borrow", cell, None), Language);
+        assert_eq!(
+            owned("memcpy", "../sysdeps/x86_64/memcpy.S", None),
+            Language
+        );
     }
 
     /// Of a hook without line tables nothing says that it is not the app's.

@@ -14,14 +14,16 @@ const LONG: usize = 3;
 const FRAMES: usize = 128;
 
 /// Returns the index of the thread that a report is about. It is the one where an uncaught exception was thrown, else the
-/// one that crashed. Failing these it is the main one, else the first.
+/// one that crashed. Failing these it is the main one, else the first. Of several exceptions it is the last: a
+/// script's, which made the others.
 pub fn thread_in_question(report: &Report) -> Option<usize> {
     let threads = &report.threads;
     let first = |is_it: fn(&Thread) -> bool| threads.iter().position(is_it);
     let event = report.event.as_ref();
     let thrown = event.filter(|event| event.kind == EventKind::Exception);
+    let is_thrown = |thread: &Thread| thread.name.as_deref() == Some(LAST_EXCEPTION);
     thrown
-        .and_then(|_| first(|thread| thread.name.as_deref() == Some(LAST_EXCEPTION)))
+        .and_then(|_| threads.iter().rposition(is_thrown))
         .or_else(|| first(|thread| thread.crashed))
         .or_else(|| first(|thread| thread.main))
         .or_else(|| first(|_| true))
@@ -157,7 +159,7 @@ fn names(report: &Symbolicated, stack: &Stack, owners: Option<&[Owner]>) -> Vec<
                 if owners.is_some() && names.is_empty() && is_entry(&name) {
                     entry = Some(name.into_owned());
                 } else {
-                    names.push(with_file(name.into_owned(), &frame));
+                    names.push(placed(name.into_owned(), &frame));
                 }
             }
             // An address holds for one build: it counts only where there is nothing else.
@@ -170,14 +172,45 @@ fn names(report: &Symbolicated, stack: &Stack, owners: Option<&[Owner]>) -> Vec<
     names
 }
 
-/// The name, and the file where the name alone says nothing: inlined closures and async functions have no path in
-/// their names where the debug information holds line tables alone.
-fn with_file(name: String, frame: &Blamed<'_>) -> String {
-    let file = frame.frame.and_then(|frame| frame.file.as_deref());
-    match file.filter(|_| says_nothing(&name)) {
+/// The name; where it says nothing, with the function that holds the lambda, else with the file: inlined closures and
+/// async functions have no path in their names where the debug information holds line tables alone.
+fn placed(name: String, frame: &Blamed<'_>) -> String {
+    if !says_nothing(&name) {
+        return name;
+    }
+    if let Some(holder) = holder(frame) {
+        return format!("{}::{{lambda}}::{name}", plain_name(holder));
+    }
+    match frame.frame.and_then(|frame| frame.file.as_deref()) {
         Some(file) => format!("{name} ({})", file_words(file)),
         None => name,
     }
+}
+
+/// Returns the function that holds a lambda of C++. The functions that the lambda was inlined into have it in their
+/// arguments: `std::__invoke<till::pay(int)::{lambda(int)#1}&>`.
+fn holder<'a>(frame: &Blamed<'a>) -> Option<&'a str> {
+    let frames = frame.physical.frames.iter();
+    let mut behind =
+        frames.skip_while(|other| !frame.frame.is_some_and(|f| std::ptr::eq(f, *other)));
+    behind.next();
+    behind.find_map(|outer| {
+        let name = outer.function.as_deref()?;
+        let marks = ["::{lambda(", "::<lambda("];
+        let end = marks.iter().filter_map(|mark| name.find(mark)).min()?;
+        let of = name[..end].trim_end_matches(" const");
+        let mut depth = 0_usize;
+        let begin = of.bytes().rposition(|c| {
+            match c {
+                b')' | b'>' | b']' | b'}' => depth += 1,
+                b'(' | b'<' | b'[' | b'{' | b' ' | b',' if depth == 0 => return true,
+                b'(' | b'<' | b'[' | b'{' => depth -= 1,
+                _ => {}
+            }
+            false
+        });
+        Some(&of[begin.map_or(0, |at| at + 1)..])
+    })
 }
 
 /// `get.rs`; of a file that many folders have, the folder too: `cmd/mod.rs`.
@@ -204,6 +237,39 @@ fn unnamed(report: &Symbolicated, frame: &Blamed<'_>, with_offset: bool) -> Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::model::Found;
+    use crate::symbolicate::frame::{Frame, PhysicalFrame};
+
+    #[test]
+    fn a_lambda_has_the_function_that_holds_it() {
+        for (outer, name) in [
+            (
+                "std::_Function_handler<long (long), till::pay(long)::{lambda(long)#3}>::_M_invoke(std::_Any_data const&, long&&)",
+                "till::pay::{lambda}::operator()",
+            ),
+            (
+                "__invoke_r<long int, till::Shop<int, char>::pay(long int) const::<lambda(till::Number)>&, long int>",
+                "till::Shop::pay::{lambda}::operator()",
+            ),
+            (
+                "std::thread::_Invoker<std::tuple<(anonymous namespace)::pay()::{lambda()#1}> >::operator()()",
+                "(anonymous namespace)::pay::{lambda}::operator()",
+            ),
+            ("std::sort<int*>(int*, int*)", "operator() (pay.cpp)"),
+        ] {
+            let mut physical = PhysicalFrame::bare(1, Found::UnwindInfo, Some(0));
+            let lambda = Frame {
+                file: Some("/Users/ann/till/pay.cpp".into()),
+                ..Frame::named("operator()", "operator()")
+            };
+            physical.frames = [lambda, Frame::named(outer, outer)].into();
+            let frame = Blamed {
+                physical: &physical,
+                frame: physical.frames.first(),
+            };
+            assert_eq!(placed("operator()".into(), &frame), name);
+        }
+    }
 
     #[test]
     fn files_that_many_folders_have_stand_with_their_folder() {

@@ -118,9 +118,7 @@ impl Draft {
 
     /// The report; what was not understood goes into a section of the layout's name.
     pub fn finish(mut self, layout: Layout, left: Fields) -> Reading {
-        if self.report.event.is_none() {
-            self.event();
-        }
+        self.thrown_in_message();
         let left = left.into_value();
         self.report.unknown.push((layout.as_str().to_owned(), left));
         let mut threads = self.report.threads.iter();

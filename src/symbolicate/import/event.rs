@@ -5,6 +5,7 @@
 use super::draft::Draft;
 use super::fields::{Fields, unsigned};
 use super::parts::{HeadPaths, ThreadPaths, joined, registers};
+use super::script::placed;
 use super::{Layout, UNSAID};
 use crate::report::{EventKind, Image, Reading, Thread, Value};
 use crate::symbolicate::frame::image_file_name;
@@ -144,20 +145,6 @@ fn what(draft: &mut Draft, exception: &mut Fields, event: &mut Fields) {
     facts.fatal = event.text("level").as_deref() == Some("fatal") || !is_caught;
     facts.message = exception.text("value");
     facts.name = kind;
-}
-
-/// A frame of JavaScript has a file, a line and no address: under the keys by which `recorded.rs` finds them.
-fn placed(frame: Value) -> Value {
-    let mut fields = Fields::of(frame);
-    for (from, to) in [
-        ("abs_path|filename", "sourceFile"),
-        ("lineno", "sourceLine"),
-    ] {
-        if let Some(value) = fields.take(from) {
-            fields.push(to, value);
-        }
-    }
-    fields.into_value()
 }
 
 #[cfg(test)]

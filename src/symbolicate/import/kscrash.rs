@@ -39,6 +39,7 @@ pub(super) fn read(mut report: Fields) -> Reading {
     let mut error = crash.object("error");
     event(&mut draft, &mut error);
     draft.event().message = crash.text("diagnosis").or(draft.event().message.take());
+    let script = error.list("user_reported.backtrace");
     crash.keep("error", error);
     let mut threads = crash.list("threads");
     threads.extend(crash.take("crashed_thread"));
@@ -56,6 +57,7 @@ pub(super) fn read(mut report: Fields) -> Reading {
         draft.thread(thread);
     }
     report.keep("crash", crash);
+    draft.thrown_in_script(script);
     draft.finish(Layout::KsCrash, report)
 }
 

@@ -35,6 +35,7 @@ mod lines;
 mod metrickit;
 mod parts;
 mod plcrash;
+mod script;
 mod stackshot;
 mod text;
 mod values;

@@ -135,7 +135,8 @@ impl LabelledText {
         let title = "Application Specific Information:";
         let at = self.rest.iter().position(|line| line.trim() == title)?;
         let behind = &self.rest[at + 1..];
-        let len = behind.iter().position(|line| line.trim().ends_with(':'));
+        let is_title = |line: &str| line.ends_with(':') && !line.ends_with(", stack:");
+        let len = behind.iter().position(|line| is_title(line.trim()));
         let end = at + 1 + len.unwrap_or(behind.len());
         let lines: Vec<String> = self.rest.drain(at..end).skip(1).collect();
         let lines: Vec<&str> = lines.iter().map(|line| line.trim()).collect();
