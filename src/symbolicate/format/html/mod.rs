@@ -176,6 +176,11 @@ fn group_section(page: &mut String, rank: usize, group: &Group, reports: u64, mo
         true => String::new(),
         false => format!(", {total} in all, at worst {worst}"),
     };
+    // What is red in the bar.
+    let fatal = match group.ended {
+        0 => String::new(),
+        ended => format!(", {ended} ended the launch"),
+    };
     let part = |count: u64| 100.0 * count as f64 / most.max(1) as f64;
     let (width, ended) = (part(group.count), part(group.ended));
     let _ = writeln!(
@@ -183,7 +188,7 @@ fn group_section(page: &mut String, rank: usize, group: &Group, reports: u64, mo
         "<section class=\"group\" id=\"group{rank}\">\n<h2>{rank}. {}</h2>\n\
          <svg class=\"bar\" viewBox=\"0 0 100 1\" preserveAspectRatio=\"none\"><rect class=\"c0\" width=\"{width:.1}\" height=\"1\"/>\
          <rect class=\"c3\" width=\"{ended:.1}\" height=\"1\"/></svg>\n\
-         <p>{} ({share:.1} %){lasted}</p>\n<ol class=\"names\">",
+         <p>{} ({share:.1} %){fatal}{lasted}</p>\n<ol class=\"names\">",
         escape(&what(group)),
         facts::count(group.count, "report"),
     );
