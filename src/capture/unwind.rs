@@ -64,7 +64,7 @@ impl Default for Unwinder {
 }
 
 impl Unwinder {
-    /// Allocates all that it will ever need: 480 KiB.
+    /// Allocates all that it will ever need: 474 KiB.
     pub fn new() -> Unwinder {
         Unwinder {
             cache: RuleCache::new(),
