@@ -3,6 +3,7 @@
 //!
 //! `cargo run --release --example exactness` writes the table into `docs/measured/exactness.md`; with
 //! `--check` it runs the small corpora alone and fails where they miss what the table promises; with
+//! `--blocked` it judges walks that know the program counter and the stack pointer alone; with
 //! `--command -- PROGRAM ARGUMENTS` it runs any program, and prints its rows.
 //! It needs `gcc`, `g++`, `gfortran` and `rustc`, Linux, and x86_64.
 
@@ -30,13 +31,14 @@ fn main() -> std::process::ExitCode {
         };
     }
     let check = words.iter().any(|word| word == "--check");
+    let blocked = words.iter().any(|word| word == "--blocked");
     let verbose = words.iter().any(|word| word == "--misses");
     let only: Vec<&str> = words
         .iter()
         .filter(|word| !word.starts_with("--"))
         .map(String::as_str)
         .collect();
-    match run(check, verbose, &only) {
+    match run(check, blocked, verbose, &only) {
         Ok(true) => std::process::ExitCode::SUCCESS,
         Ok(false) => std::process::ExitCode::FAILURE,
         Err(error) => {
@@ -50,7 +52,12 @@ fn main() -> std::process::ExitCode {
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/measured/exactness.md");
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-fn run(check: bool, verbose: bool, only: &[&str]) -> Result<bool, Box<dyn std::error::Error>> {
+fn run(
+    check: bool,
+    blocked: bool,
+    verbose: bool,
+    only: &[&str],
+) -> Result<bool, Box<dyn std::error::Error>> {
     let folder = std::env::temp_dir().join(format!("exactness-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
     let all = corpus::all();
@@ -68,7 +75,7 @@ fn run(check: bool, verbose: bool, only: &[&str]) -> Result<bool, Box<dyn std::e
             .map(|(corpus, count)| {
                 let folder = &folder;
                 scope.spawn(move || {
-                    measure(corpus, *count, folder).map_err(|error| error.to_string())
+                    measure(corpus, *count, folder, blocked).map_err(|error| error.to_string())
                 })
             })
             .collect();
@@ -96,7 +103,7 @@ fn run(check: bool, verbose: bool, only: &[&str]) -> Result<bool, Box<dyn std::e
         let names: Vec<&str> = tabled.map(|corpus| corpus.name).collect();
         return table.check(DOCUMENT, &names);
     }
-    if only.is_empty() {
+    if only.is_empty() && !blocked {
         table.write(DOCUMENT)?;
     }
     Ok(true)
@@ -130,6 +137,7 @@ fn any(words: &[String]) -> Result<(), Box<dyn std::error::Error>> {
         stride: option("--stride", 61)
             .ok_or("--stride takes a number")?
             .max(1),
+        blocked: options.iter().any(|word| word == "--blocked"),
         most: option("--most", 20_000_000).ok_or("--most takes a number")?,
     };
     trace::run(&plan, &mut table)?;
@@ -145,12 +153,13 @@ fn measure(
     corpus: &corpus::Corpus,
     count: usize,
     folder: &std::path::Path,
+    blocked: bool,
 ) -> Result<table::Table, Box<dyn std::error::Error>> {
     let mut table = table::Table::default();
     for build in corpus.builds(folder, count)? {
         let start = std::time::Instant::now();
         let command = [build.program.into_os_string()];
-        let stops = trace::run(&trace::Plan::whole(&command), &mut table)?;
+        let stops = trace::run(&trace::Plan::whole(&command, blocked), &mut table)?;
         eprintln!("{}: {stops} stops in {:.1?}", build.what, start.elapsed());
         table.close(corpus.name);
     }

@@ -55,15 +55,18 @@ pub struct Plan<'a> {
     pub stride: u64,
     /// After so many instructions it is ended.
     pub most: u64,
+    /// Walks know the program counter and the stack pointer alone, as of a thread that is blocked in the kernel.
+    pub blocked: bool,
 }
 
 impl Plan<'_> {
     /// All of a program that is to succeed.
-    pub fn whole(command: &[OsString]) -> Plan<'_> {
+    pub fn whole(command: &[OsString], blocked: bool) -> Plan<'_> {
         Plan {
             command,
             stride: 1,
             most: u64::MAX,
+            blocked,
         }
     }
 }
@@ -126,7 +129,7 @@ pub fn run(plan: &Plan<'_>, table: &mut Table) -> Result<u64, Error> {
                 stop.pc = user.rip;
                 unwind(
                     &mut stop,
-                    &user,
+                    (&user, plan.blocked),
                     &mut unwinder,
                     &mut cache,
                     &mut mapped,
@@ -208,14 +211,17 @@ fn follow(thread: &mut Thread, user: &libc::user_regs_struct, remote: &Remote) {
 
 fn unwind(
     stop: &mut Stop,
-    user: &libc::user_regs_struct,
+    (user, blocked): (&libc::user_regs_struct, bool),
     unwinder: &mut Unwinder,
     cache: &mut CacheX86_64<MustNotAllocateDuringUnwind>,
     mapped: &mut Mapped,
     remote: &mut Remote,
 ) {
     let registers = to_registers(user);
-    let mut walk = unwinder.walk(&registers, &mapped.images, &mut *remote);
+    let mut walk = match blocked {
+        true => unwinder.walk_known(&registers, 0, &mapped.images, &mut *remote),
+        false => unwinder.walk(&registers, &mapped.images, &mut *remote),
+    };
     stop.frames.clear();
     stop.sources.clear();
     while let Some(frame) = walk.next() {

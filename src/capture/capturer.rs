@@ -58,6 +58,8 @@ pub struct Capturer {
     live: LiveMemory,
     registers: Registers,
     frames: FrameBuffer,
+    /// The thread whose frames were read last as it was blocked, and where they end, if they do not lead to its root.
+    incomplete: Option<(Thread, WalkEnd)>,
     stacks: KnownStacks,
 }
 
@@ -100,6 +102,7 @@ impl Capturer {
             live: LiveMemory::new(),
             registers: Registers::native([0; super::registers::COUNT]),
             frames: FrameBuffer::new(limits.innermost, limits.outermost),
+            incomplete: None,
             stacks: KnownStacks::new(),
         })
     }
@@ -183,8 +186,8 @@ impl Capturer {
     }
 
     /// The stack of a thread that is blocked, read while it stays so: it is neither stopped nor sent
-    /// a signal. `None` where it runs, has run meanwhile, or where the way to its root needs a
-    /// register that the kernel does not give. Signal-safe.
+    /// a signal. `None` where it runs, has run meanwhile, or where a frame on the way to its root needs a register that
+    /// the kernel does not give, and its function's instructions do not make up for that. Signal-safe.
     ///
     /// A stack that lies still is the same at the end of the reading as it was when `before` was read, if the
     /// thread has had no CPU between.
@@ -194,27 +197,7 @@ impl Capturer {
         before: Option<ThreadProgress>,
         images: &ImagesGuard,
     ) -> Option<Captured<'_>> {
-        self.read_in_place(thread, before, images, true)
-    }
-
-    /// As [`Capturer::capture_blocked`], for a thread that does not answer the signal: where the way to its root
-    /// needs a register that the kernel does not give, the functions' own instructions are followed (x86_64), and where
-    /// those lead nowhere either, the frames up to there are given. Signal-safe.
-    pub fn capture_unanswered(
-        &mut self,
-        thread: Thread,
-        images: &ImagesGuard,
-    ) -> Option<Captured<'_>> {
-        self.read_in_place(thread, thread.progress(), images, false)
-    }
-
-    fn read_in_place(
-        &mut self,
-        thread: Thread,
-        before: Option<ThreadProgress>,
-        images: &ImagesGuard,
-        to_the_root: bool,
-    ) -> Option<Captured<'_>> {
+        self.incomplete = None;
         let before = before.filter(|progress| !progress.running)?;
         let at = Blocked::of(thread)?;
         let start = now();
@@ -224,14 +207,24 @@ impl Capturer {
         let mut walk = self
             .unwinder
             .walk_known(&self.registers, 0, images.set(), &mut self.live);
-        if !to_the_root {
-            walk = walk.by_code();
-        }
         let end = fill(&mut self.frames, &mut walk, images);
-        if walk.lacked() && to_the_root || thread.progress() != Some(before) {
+        let lacked = walk.lacked();
+        if thread.progress() != Some(before) {
+            return None;
+        }
+        if lacked {
+            self.incomplete = Some((thread, end));
             return None;
         }
         Some(self.captured_in_place(end, start))
+    }
+
+    /// For a thread that was to be stopped then, and did not answer: what [`Capturer::capture_blocked`] has read of it
+    /// just before. Frames that need registers which the kernel does not give are guesses there, or missing.
+    /// Signal-safe.
+    pub fn capture_unanswered(&mut self, thread: Thread) -> Option<Captured<'_>> {
+        let (_, end) = self.incomplete.take_if(|(of, _)| *of == thread)?;
+        Some(self.captured_in_place(end, now()))
     }
 
     /// Captures the calling thread: its first frame is the caller of this function. Signal-safe.

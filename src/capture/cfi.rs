@@ -69,8 +69,8 @@ pub(crate) struct FoundRow<'c> {
     encoding: Encoding,
     /// True if the function is a signal trampoline.
     pub(crate) signal: bool,
-    /// First address of its function (svma).
-    pub(crate) start: u64,
+    /// The code of its function (svma).
+    pub(crate) code: Range<u64>,
 }
 
 impl Cfi {
@@ -177,7 +177,7 @@ impl Cfi {
         }
         let signal = entry.is_signal_trampoline();
         let encoding = entry.cie().encoding();
-        let start = entry.initial_address();
+        let code = entry.initial_address()..entry.end_address();
         let row = entry
             .unwind_info_for_address(&section, &self.bases, context, svma)
             .ok()?;
@@ -185,7 +185,7 @@ impl Cfi {
             row,
             encoding,
             signal,
-            start,
+            code,
         })
     }
 
@@ -231,7 +231,7 @@ impl Cfi {
     pub(crate) fn is_entry(&self, svma: u64, context: &mut RowContext) -> bool {
         let sp = usize::from(gimli::X86_64::RSP.0);
         self.find(svma, context)
-            .is_some_and(|row| row.start == svma && row.cfa_register() == Some((sp, 8)))
+            .is_some_and(|row| row.code.start == svma && row.cfa_register() == Some((sp, 8)))
     }
 
     /// Returns the first addresses (svma) of its functions, in order. Not signal-safe.

@@ -96,9 +96,11 @@ impl Unwinder {
     }
 
     /// As [`Unwinder::walk`], where of the registers only pc, sp and those of the bits in `known` are
-    /// known: each step is by a whole row, and one that needs another register ends the walk, which
-    /// [`Walk::lacked`] then returns. Signal-safe.
-    pub(crate) fn walk_known<'a, M: Memory>(
+    /// known: each step is by a whole row. Where that needs another register, the CFA is counted from the stack pointer
+    /// by the function's own instructions (x86_64); a frame that this does not make certain is a guess, and
+    /// [`Walk::lacked`] is true from then on. Signal-safe.
+    #[doc(hidden)]
+    pub fn walk_known<'a, M: Memory>(
         &'a mut self,
         registers: &Registers,
         known: u64,
@@ -140,7 +142,6 @@ impl Unwinder {
             rows_again: 0,
             behind: 0,
             lacked: false,
-            by_code: false,
             links: 0,
             budget: scan::BUDGET,
             given: 0,
@@ -173,10 +174,8 @@ pub struct Walk<'a, M> {
     rows_again: u32,
     /// Count of frames still to leave until the walk is back at the place of its restart.
     behind: u32,
-    /// True if the walk ended because a register's value was not known.
+    /// True if a register's value was not known, and nothing else made the frame certain.
     lacked: bool,
-    /// True if functions' instructions are read when a CFA depends on such a register.
-    by_code: bool,
     /// Bits of the registers by which frames were left whose return address was in one.
     links: u32,
     /// Count of instructions that may still be examined.
@@ -218,16 +217,9 @@ impl<M: Memory> Walk<'_, M> {
         self.ended
     }
 
-    /// Returns true if the walk ended because a rule needs a register that was not known from the start.
+    /// Returns true if a rule needed a register that was not known from the start, and nothing else made up for it.
     pub(crate) fn lacked(&self) -> bool {
         self.lacked
-    }
-
-    /// Reads a function's instructions to count a CFA from the stack pointer, if its row needs a register that is not
-    /// known (x86_64). Such a frame is not certain.
-    pub(crate) fn by_code(mut self) -> Self {
-        self.by_code = true;
-        self
     }
 
     /// Returns the source of the rule by which the last frame given is left; `None` before the first frame.

@@ -105,7 +105,7 @@ impl LiveRecorder {
             } else {
                 let renew = || renewals.renew();
                 match capturer.capture_renewing(thread, &mut images, renew) {
-                    Err(error) => capturer.capture_unanswered(thread, &images).ok_or(error),
+                    Err(error) => capturer.capture_unanswered(thread).ok_or(error),
                     answered => answered,
                 }
             };

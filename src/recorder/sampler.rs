@@ -140,11 +140,7 @@ impl Sampler {
             return Attempt::Nothing;
         }
         let mut images = ImageTable::enter();
-        let blocked = match self.place {
-            Some(_) => capturer.capture_blocked(watched, now, &images),
-            None => None,
-        };
-        if let Some(captured) = blocked {
+        if let Some(captured) = capturer.capture_blocked(watched, now, &images) {
             self.cost.add(&captured);
             self.keep(at, &captured, now, None);
             return Attempt::Stack;
@@ -157,7 +153,7 @@ impl Sampler {
             }
             Err(error) => {
                 self.cost.unanswered = self.cost.unanswered.saturating_add(1);
-                match capturer.capture_unanswered(watched, &images) {
+                match capturer.capture_unanswered(watched) {
                     Some(captured) => self.keep(at, &captured, now, None),
                     None => {
                         self.last.end = None;

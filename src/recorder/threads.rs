@@ -172,7 +172,7 @@ impl ThreadCapture<'_> {
                 return Taken::InPlace;
             }
             if refused || self.waited >= UNANSWERED_BUDGET || self.starved >= STARVED_BUDGET {
-                let Some(captured) = capturer.capture_unanswered(thread, images) else {
+                let Some(captured) = capturer.capture_unanswered(thread) else {
                     return Taken::Nothing;
                 };
                 recording.thread(buffers, images, facts, &captured);

@@ -11,7 +11,7 @@ use super::stall::{
     Decision, Detector, Held, Next, Observation, Reason, Stall, StallEndInfo, StallInfo,
 };
 use super::watched_thread::WatchedThread;
-use crate::platform::{Thread, ThreadGauge, clock};
+use crate::platform::{Thread, ThreadGauge, clock, threads};
 
 /// The receiver of stalls. All calls come on the watchdog's own thread, one at a time, in this
 /// order: `first_miss`, any number of `sample`, then `forget`, `dropped` or `stalled`; after
@@ -70,16 +70,17 @@ impl Watchdog {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let (sender, tid) = std::sync::mpsc::sync_channel(1);
-        let now = clock::monotonic();
+        let (boot, now) = (clock::boottime(), clock::monotonic());
         let first = Observation {
             now,
             due: now,
-            boot: clock::boottime(),
+            boot,
             cpu: watched.cpu(),
             delay: Some(watched.gauge().delay()),
             ..Observation::default()
         };
         let thread = super::spawn("wedjat", 1 << 20, move || {
+            threads::prefer_short_slices();
             let own = ThreadGauge::current();
             // The other side waits for it; if it is gone, so is the need.
             let _ = sender.send(own.tid());
@@ -165,10 +166,10 @@ impl Observer {
 
     fn observe(&mut self, next: &Next, last: Beat, own: &mut OwnDelay) -> Observation {
         let beat = self.heartbeat.beat();
-        let now = clock::monotonic();
+        let (boot, now) = (clock::boottime(), clock::monotonic());
         let mut observation = Observation {
             now,
-            boot: clock::boottime(),
+            boot,
             due: next.due.unwrap_or(now),
             beat,
             ..Observation::default()

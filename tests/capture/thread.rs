@@ -144,6 +144,34 @@ fn a_blocked_thread_is_in_its_system_call() {
     assert!(blocked_thread.join().unwrap());
 }
 
+/// The standard library and unoptimised functions count their frames from the frame pointer, which the kernel does not
+/// give of a blocked thread.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_blocked_thread_is_read_to_its_root_without_a_signal() {
+    let (sender, receiver) = mpsc::channel();
+    let (wake, woken) = mpsc::channel();
+    let blocked_thread = std::thread::spawn(move || {
+        sender.send(Thread::current()).unwrap();
+        blocked(&woken)
+    });
+    let thread = receiver.recv().unwrap();
+    let mut capturer = capturer();
+    let images = ImageTable::enter();
+    let captured = loop {
+        let before = thread.progress();
+        if before.is_some_and(|before| !before.running) {
+            break capturer.capture_blocked(thread, before, &images);
+        }
+        std::thread::yield_now();
+    };
+    let captured = captured.expect("its stack");
+    assert_eq!((captured.stopped, captured.bytes), (0, 0));
+    assert_chain(&captured, &images, &[blocked as *const ()]);
+    drop(wake);
+    assert!(blocked_thread.join().unwrap());
+}
+
 #[test]
 fn a_thread_that_blocks_the_signal_is_unresponsive_and_its_late_answer_is_nothing() {
     let (sender, receiver) = mpsc::channel();

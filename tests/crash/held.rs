@@ -263,8 +263,9 @@ fn unwilling() {
     let report = ended.report();
     culprit_is_first(&report);
     let capture = report.capture.as_ref().unwrap();
-    assert!(capture.unanswered >= Some(UNWILLING as u64), "{capture:?}");
-    // What can be read without their help, all the same.
+    // Blocked threads are read without the signal where code can be followed.
+    let unanswered = capture.unanswered.unwrap_or(0) >= UNWILLING as u64;
+    assert_eq!(unanswered, cfg!(not(target_arch = "x86_64")), "{capture:?}");
     let asleep = (1..report.threads.len()).filter(|&index| {
         functions(&report, index)
             .iter()
@@ -283,15 +284,11 @@ fn stalls_unwilling() {
     let thread = &report.threads[0];
     assert_eq!(thread.state.as_deref(), Some("blocked"));
     assert_eq!(thread.syscall.as_deref(), Some("clock_nanosleep"));
-    // The frame that the instructions of a function lead to is not certain.
-    let certain = [Found::Context, Found::UnwindInfo];
-    assert!(
-        thread
-            .frames
-            .iter()
-            .any(|frame| !certain.contains(&frame.found))
-    );
-    assert!(report.capture.unwrap().unanswered > Some(0));
+    // What the instructions of functions lead to, none of which moves its stack but by numbers, is certain.
+    let is_certain = |found| [Found::Context, Found::UnwindInfo].contains(&found);
+    assert!(thread.frames.iter().all(|frame| is_certain(frame.found)));
+    let unanswered = report.capture.unwrap().unanswered.is_some();
+    assert_eq!(unanswered, cfg!(not(target_arch = "x86_64")));
 }
 
 fn faults_unwilling() {

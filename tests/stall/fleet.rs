@@ -318,6 +318,22 @@ fn a_process_that_is_short_of_cpu_neither_sleeps_nor_is_stopped() {
 }
 
 #[test]
+fn a_watchdog_that_loses_the_cpu_between_its_clocks_has_not_slept() {
+    let (mut detector, mut observation) = at_rest();
+    observation.beat = observation.beat.begun();
+    let mut decisions = Vec::new();
+    for lag in [0, 300 * MS, 0, 0] {
+        observation.now += 50 * MS;
+        observation.boot = observation.now - lag;
+        observation.due = observation.now;
+        decisions.push(detector.observe(&observation).0);
+    }
+    observation.beat = observation.beat.ended();
+    decisions.push(detector.observe(&observation).0);
+    assert_eq!(dropped(&decisions), None);
+}
+
+#[test]
 fn a_clock_that_jumps_back_makes_none() {
     let decisions = interrupted(|observation| {
         observation.now -= 900 * MS;

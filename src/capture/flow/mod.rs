@@ -22,7 +22,9 @@ use frame::FrameState;
 use labels::{Labelled, call_piece};
 pub(crate) use labels::{falls_in, gives_link_back};
 pub(crate) use machine::{Machine, jump_target};
-pub(crate) use straight::{any_return, beginnings, behind_epilogue, moves, moves_with};
+pub(crate) use straight::{
+    any_return, beginnings, behind_epilogue, moves, moves_by_numbers, moves_with,
+};
 use straight::{last_block, loses_stack, straight};
 
 /// Follows the instruction at `at`: its length and what runs next. `None` where it is not known.
@@ -106,6 +108,8 @@ pub(crate) struct Depth {
     pub(crate) sp: i32,
     /// The place of the caller's frame pointer, from the CFA, if it is saved.
     pub(crate) saved_fp: Option<i32>,
+    /// True if a way from the function's start was found.
+    pub(crate) followed: bool,
 }
 
 /// The memory that following needs; made once, and never on the stack of its maker.
@@ -179,13 +183,15 @@ impl Follower {
     /// The frame at `pc`, as [`Follower::rule`] finds it where no table has anything.
     pub(crate) fn depth(&mut self, code: Code<'_>, pc: u64, behind_call: bool) -> Option<Depth> {
         let entry = Labelled::Function;
-        let frame = match self.search(code, pc, behind_call, None, false, entry) {
-            (Some(frame), ..) => frame,
-            (None, settled, _) => straight(code, settled?, last_block(code, pc)?, pc)?,
+        let (found, settled, _) = self.search(code, pc, behind_call, None, false, entry);
+        let frame = match found {
+            Some(frame) => frame,
+            None => straight(code, settled?, last_block(code, pc)?, pc)?,
         };
         Some(Depth {
             sp: frame.sp()?,
             saved_fp: frame.saved_fp,
+            followed: found.is_some(),
         })
     }
 

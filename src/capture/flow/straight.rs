@@ -43,6 +43,28 @@ pub(crate) fn moves(code: Code<'_>) -> bool {
     false
 }
 
+/// Returns true if each instruction of a whole function, read from first to last, moves the stack pointer by a number
+/// alone, if at all. As it returns to its caller, no way to an instruction can then have left another depth than
+/// another way.
+pub(crate) fn moves_by_numbers(code: Code<'_>) -> bool {
+    let sp = code.arch.sp() as u8;
+    let mut end = code.start;
+    let by_number = |i: &Instruction| {
+        i.ops.iter().all(|op| match op {
+            Op::Set(to, written) if *to == sp => {
+                matches!(written, Written::Sum(from, _) if *from == sp)
+            }
+            Op::Load(to, _) => !to.contains(&Some(sp)),
+            _ => true,
+        })
+    };
+    let all = instructions(code, code.start).all(|(at, i)| {
+        end = at + i.length;
+        by_number(&i) && i.clobbers & 1 << sp == 0
+    });
+    all && end == code.range().end
+}
+
 /// Returns true if `rule`, which counts from the stack pointer, agrees with the code ahead: up to the first branch or
 /// call, `row` must give the frame that each instruction leaves.
 pub(crate) fn moves_with(

@@ -34,6 +34,26 @@ fn registers_of_another_frame_are_no_way_to_a_caller() {
 }
 
 #[test]
+fn a_function_that_moves_its_stack_by_numbers_alone_has_one_depth_at_each_place() {
+    let moves = |code: &[u8]| moves_by_numbers(Code::of(Arch::X86_64, 0x1000, code));
+    let plain = x86_64(
+        "push %rbp; mov %rsp,%rbp; sub $0x20,%rsp; call .+5; add $0x20,%rsp; pop %rbp; jmp .+5",
+    );
+    assert!(moves(&plain));
+    assert!(!moves(&plain[..plain.len() - 1]));
+    for code in [
+        x86_64("push %rbp; mov %rsp,%rbp; sub %rdi,%rsp; call .+5; nop"),
+        x86_64("push %rbp; mov %rsp,%rbp; sub $0x10,%rsp; leave; ret"),
+        x86_64("push %rbp; mov %rsp,%rbp; and $-32,%rsp; nop"),
+        x86_64("mov (%rdi),%rsp; ret"),
+        x86_64("pop %rsp; ret"),
+        x86_64("xchg %rsp,%rax; ret"),
+    ] {
+        assert!(!moves(&code), "{code:x?}");
+    }
+}
+
+#[test]
 fn a_frame_whose_pages_are_touched_one_by_one_is_as_large_as_all() {
     let code = arm64(
         "stp x29, x30, [sp, #-16]!; mov x29, sp; sub x9, sp, #3, lsl #12; 1: sub sp, sp, #1, lsl #12; \

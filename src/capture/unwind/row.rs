@@ -33,7 +33,7 @@ impl<M: Memory> Walk<'_, M> {
             context, follower, ..
         } = &mut *self.unwinder;
         // Only a function that is entered by a call can be read from its beginning.
-        let begin = cfi.find(svma, context).ok_or(Fault::Bad)?.start;
+        let begin = cfi.find(svma, context).ok_or(Fault::Bad)?.code.start;
         let whole = arch == Arch::X86_64 && cfi.is_entry(begin, context);
         let row = cfi.find(svma, context).ok_or(Fault::Bad)?;
         let column = self.arch.return_address();
@@ -44,7 +44,8 @@ impl<M: Memory> Walk<'_, M> {
         }
         let installs = row.restores_context();
         let (pc, sp) = (self.state.pc, self.state.sp);
-        let start = image.avma(row.start);
+        let function = image.avma(row.code.start)..image.avma(row.code.end);
+        let start = function.start;
         let images = self.images;
         let called = self.state.called.map(|(cfa, _)| cfa);
         let place = StopPlace {
@@ -55,20 +56,26 @@ impl<M: Memory> Walk<'_, M> {
             sp,
         };
         let mut by_instructions = |memory: &mut M, budget: &mut u32| match arch {
-            Arch::X86_64 if whole => cfa_at(place, start, called, follower, memory, budget),
+            Arch::X86_64 if whole => {
+                cfa_at(place, function.clone(), called, follower, memory, budget)
+            }
             _ => None,
         };
         let mut registers = self.state.all();
         let mut known = self.state.known;
         let mut uncertain = self.state.uncertain;
         let mut certain = true;
-        let lacking = if self.by_code { !known } else { 0 };
+        let lacking = match self.way {
+            Way::Full => !known,
+            _ => 0,
+        };
         match row.cfa_register() {
             Some((register, offset)) if (uncertain | lacking) & (1 << register) != 0 => {
                 match by_instructions(&mut self.memory, &mut self.budget) {
-                    Some(cfa) => {
+                    Some((cfa, is_only)) => {
                         registers.set(register, cfa.wrapping_sub_signed(offset));
-                        certain = lacking & (1 << register) == 0;
+                        certain = is_only || lacking & (1 << register) == 0;
+                        self.lacked |= !certain;
                         uncertain &= !(1 << register);
                         known |= 1 << register;
                     }
@@ -92,7 +99,7 @@ impl<M: Memory> Walk<'_, M> {
         if changes
             && self.state.exact
             && registers.sp() != sp
-            && let Some(cfa) = by_instructions(&mut self.memory, &mut self.budget)
+            && let Some((cfa, _)) = by_instructions(&mut self.memory, &mut self.budget)
         {
             let slot = cfa.wrapping_sub(8);
             return_address = self.memory.read(slot).map_err(Fault::Missing)?;

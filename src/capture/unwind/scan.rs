@@ -4,7 +4,9 @@
 //! its instructions since its beginning; the place of its return address, by its instructions until it returns; and its
 //! beginning, by the call that leads there.
 
-use crate::capture::flow::{Code, Depth, Follower, Machine};
+use std::ops::Range;
+
+use crate::capture::flow::{Code, Depth, Follower, Machine, moves_by_numbers};
 use crate::capture::images::Images;
 use crate::capture::instructions::{Instruction, LONGEST, Successor, lift};
 use crate::capture::loaded_image::LoadedImage;
@@ -67,23 +69,28 @@ fn called_before(images: &Images, address: u64) -> Option<u64> {
         .then(|| call_before(image, Arch::X86_64, address))??
 }
 
-/// The CFA of a function that was entered by a call to `start`, from its stack pointer; checked by what then is its
-/// return address, where it is not `known`.
+/// The CFA of a function (avma) that was entered by a call to its start, from its stack pointer; checked by what then is
+/// its return address, where it is not `known`. With it true if no other way to this place can have left another one.
 pub(super) fn cfa_at<M: Memory>(
     place: StopPlace<'_>,
-    start: u64,
+    function: Range<u64>,
     known: Option<u64>,
     follower: &mut Follower,
     memory: &mut M,
     budget: &mut u32,
-) -> Option<u64> {
-    let depth = depth_at(place, start, follower, budget)?;
+) -> Option<(u64, bool)> {
+    let depth = depth_at(place, function.start, follower, budget)?;
     let cfa = place.sp.checked_add_signed(depth.sp.into())?;
     if known == Some(cfa) {
-        return Some(cfa);
+        return Some((cfa, false));
     }
     let return_address = memory.read(cfa.checked_sub(8)?).ok()?;
-    is_behind_call(place.images, Arch::X86_64, return_address).then_some(cfa)
+    is_behind_call(place.images, Arch::X86_64, return_address).then_some(())?;
+    let length = function.end.saturating_sub(function.start);
+    let whole =
+        (length < BEFORE).then(|| place.image.instructions(function.start, length as usize));
+    let is_only = |code| moves_by_numbers(Code::of(Arch::X86_64, function.start, code));
+    Some((cfa, depth.followed && whole.flatten().is_some_and(is_only)))
 }
 
 /// The CFA of a function of which neither the beginning nor a return is known, as `abort` of a C library that was built
@@ -282,15 +289,9 @@ mod tests {
             );
             assert_eq!(found.known >> Arch::X86_64.fp() & 1, 1, "{pc:#x}");
             let budget = &mut { BUDGET };
-            let found = cfa_at(
-                place,
-                BASE + 0x100,
-                None,
-                &mut follower,
-                &mut memory,
-                budget,
-            );
-            assert_eq!(found, Some(cfa), "{pc:#x}");
+            let function = BASE + 0x100..BASE + 0x100 + frame().len() as u64;
+            let found = cfa_at(place, function, None, &mut follower, &mut memory, budget);
+            assert_eq!(found, Some((cfa, true)), "{pc:#x}");
         }
     }
 
@@ -313,14 +314,8 @@ mod tests {
             assert!(found.is_none(), "{code:x?}");
             let place = place(&images, BASE + 0x104, STACK);
             let (mut follower, budget) = (Follower::new(), &mut { BUDGET });
-            let found = cfa_at(
-                place,
-                BASE + 0x100,
-                None,
-                &mut follower,
-                &mut memory,
-                budget,
-            );
+            let function = BASE + 0x100..BASE + 0x100 + code.len() as u64;
+            let found = cfa_at(place, function, None, &mut follower, &mut memory, budget);
             assert_eq!(found, None, "{code:x?}");
         }
     }

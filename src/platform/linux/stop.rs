@@ -119,7 +119,8 @@ impl Stopper {
         let hopeless = || {
             HANDLERS.load(Ordering::Relaxed) == 0 && thread.withholds(signal) || !thread.is_alive()
         };
-        if !wait(&slot.state, budget.answer, hopeless) {
+        let is_ready = || thread.is_ready();
+        if !wait(&slot.state, budget.answer, hopeless, is_ready) {
             return Err(match thread.is_alive() {
                 true => StopError::Unresponsive,
                 false => StopError::Gone,

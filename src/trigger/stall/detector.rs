@@ -77,6 +77,10 @@ impl Detector {
         // Clocks that were not read stand where they stood.
         self.last = Observation {
             now,
+            // One that lags is no sleep once it is right again.
+            boot: observation
+                .boot
+                .max(self.last.boot.saturating_add(interval)),
             cpu: observation.cpu.max(self.last.cpu),
             delay: observation.delay.or(self.last.delay),
             own_delay: observation.own_delay.or(self.last.own_delay),

@@ -9,7 +9,7 @@ use crate::trigger::heartbeat::Beat;
 pub struct Observation {
     /// Monotonic clock, without sleep.
     pub now: u64,
-    /// The same with the time that the machine slept.
+    /// The same with the time that the machine slept, read before it: it may lag, but is never ahead.
     pub boot: u64,
     /// Time at which this observation was due.
     pub due: u64,

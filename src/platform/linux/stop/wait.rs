@@ -7,8 +7,13 @@ use crate::platform::clock::monotonic as now;
 use crate::platform::linux;
 
 /// Waits until the slot is DONE; takes the request back and returns `false` when that takes too long,
-/// or when it looks hopeless at two times.
-pub(super) fn wait(state: &AtomicU64, patience: u64, hopeless: impl Fn() -> bool) -> bool {
+/// or when it looks hopeless at two times. A thread that is ready but has no CPU is given ten times as long.
+pub(super) fn wait(
+    state: &AtomicU64,
+    patience: u64,
+    hopeless: impl Fn() -> bool,
+    is_ready: impl Fn() -> bool,
+) -> bool {
     let start = now();
     // Most answers come within microseconds from another core. Where the thread needs this core,
     // it must have it: after a short while this one only looks now and then, and is not woken by
@@ -27,7 +32,7 @@ pub(super) fn wait(state: &AtomicU64, patience: u64, hopeless: impl Fn() -> bool
     }
     let mut looks = 0;
     let mut look_at = POLL;
-    let mut patience = patience;
+    let (mut patience, mut most) = (patience, patience.saturating_mul(10));
     let mut graced = false;
     loop {
         let seen = state.load(Ordering::Acquire);
@@ -39,11 +44,15 @@ pub(super) fn wait(state: &AtomicU64, patience: u64, hopeless: impl Fn() -> bool
             looks = if hopeless() { looks + 1 } else { 0 };
             look_at = waited.saturating_add(POLL);
             if looks == 2 {
-                patience = 0;
+                (patience, most) = (0, 0);
             }
         }
         if waited >= patience {
             if seen & PHASE == REQUESTED {
+                if waited < most && is_ready() {
+                    patience = waited.saturating_add(POLL);
+                    continue;
+                }
                 let idle = (seen & !(PHASE | WAITING)) | IDLE;
                 if state
                     .compare_exchange(seen, idle, Ordering::AcqRel, Ordering::Acquire)

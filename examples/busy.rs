@@ -1,0 +1,202 @@
+//! A soak on a machine that is short of CPU: stalls of 300 to 800 ms beside busy loops, and what became of each.
+//!
+//! `cargo run --release --example busy -- SECONDS LOOPS NICE`: busy loops at nice 0, stalls in this process at that nice
+//! value. Each turn of 300 ms and more is one that must be reported, or counted under the reason why it was not. The
+//! truth is each turn's own clock.
+
+#[cfg(target_os = "linux")]
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    linux::main()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() {
+    eprintln!("this example needs Linux");
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::collections::BTreeMap;
+    use std::process::{Child, Command};
+    use std::sync::{Arc, Mutex, mpsc};
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use wedjat::platform::clock::monotonic;
+    use wedjat::store::{self, Limits};
+    use wedjat::{Monitor, RateLimit, Stall};
+
+    /// A turn that took long: its kind, when it began and ended, and how the counts of losses grew until the next.
+    struct Turn {
+        kind: &'static str,
+        from: u64,
+        to: u64,
+        losses: Vec<(&'static str, u64)>,
+    }
+
+    /// Turns of this length must be reported, milliseconds.
+    const LONG: u64 = 300;
+
+    pub fn main() -> Result<(), Box<dyn std::error::Error>> {
+        let words: Vec<u64> = std::env::args()
+            .skip(1)
+            .flat_map(|word| word.parse())
+            .collect();
+        let &[seconds, loops, nice] = words.as_slice() else {
+            loop {
+                std::hint::black_box(0);
+            }
+        };
+        let program = std::env::current_exe()?;
+        let load: Result<Vec<Child>, _> =
+            (0..loops).map(|_| Command::new(&program).spawn()).collect();
+        let mut load = load?;
+        // SAFETY: plain values; it is this process' own nice value, for threads to come too.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice as i32) };
+        let folder = std::env::temp_dir().join(format!("wedjat-busy-{}", std::process::id()));
+        let monitor = Monitor::builder("busy", "1")
+            .directory(&folder)
+            .stall(Stall::default())
+            .limits(Limits::default().reports(1 << 20).bytes(1 << 40))
+            .rate_limit(
+                RateLimit::default()
+                    .same(u32::MAX)
+                    .per_hour(u32::MAX)
+                    .bytes_per_hour(u64::MAX)
+                    .captures_per_hour(u32::MAX),
+            )
+            .install()?;
+        let turns = play(&monitor, Duration::from_secs(seconds));
+        let stats = monitor.stats();
+        drop(monitor);
+        for child in &mut load {
+            child.kill()?;
+            child.wait()?;
+        }
+        judge(&turns, &folder)?;
+        println!("losses of this launch: {:?}", stats.losses);
+        std::fs::remove_dir_all(&folder)?;
+        Ok(())
+    }
+
+    fn play(monitor: &Monitor, time: Duration) -> Vec<Turn> {
+        let heart = monitor.heartbeat();
+        let lock = Arc::new(Mutex::new(()));
+        let (hold, held) = mpsc::channel::<(Duration, mpsc::Sender<()>)>();
+        let locks = Arc::clone(&lock);
+        thread::spawn(move || {
+            for (time, ready) in held {
+                let _held = locks.lock();
+                let _ = ready.send(());
+                thread::sleep(time);
+            }
+        });
+        let mut seed = 88172645463325252u64;
+        let mut random = move |below: u64| {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            seed % below
+        };
+        let mut turns: Vec<Turn> = Vec::new();
+        let begin = Instant::now();
+        let mut last = monitor.stats().losses;
+        for round in 0u64.. {
+            if begin.elapsed() >= time {
+                break;
+            }
+            let mut turn = |kind: &'static str, act: &mut dyn FnMut()| {
+                let from = monotonic();
+                heart.turn(act);
+                let to = monotonic();
+                if to - from >= LONG * 1_000_000 {
+                    turns.push(Turn {
+                        kind,
+                        from,
+                        to,
+                        losses: Vec::new(),
+                    });
+                }
+            };
+            for _ in 0..random(4) {
+                turn("quick", &mut || spin(Duration::from_millis(1)));
+            }
+            let length = Duration::from_millis(LONG + random(500));
+            match round % 3 {
+                0 => turn("busy", &mut || spin(length)),
+                1 => turn("sleep", &mut || thread::sleep(length)),
+                _ => {
+                    let (ready, is_ready) = mpsc::channel();
+                    let _ = hold.send((length, ready));
+                    let _ = is_ready.recv();
+                    turn("lock", &mut || drop(lock.lock()));
+                }
+            }
+            thread::sleep(Duration::from_millis(500 + random(800)));
+            let now = monitor.stats().losses;
+            let grown = now
+                .iter()
+                .map(|(reason, count)| (*reason, count - last.get(reason).copied().unwrap_or(0)));
+            let grown: Vec<_> = grown.filter(|(_, count)| *count > 0).collect();
+            if let Some(turn) = turns.last_mut() {
+                turn.losses.extend(grown);
+            }
+            last = now;
+        }
+        turns
+    }
+
+    /// Works by the wall clock, as code does that waits for nothing.
+    fn spin(time: Duration) {
+        let begin = Instant::now();
+        while begin.elapsed() < time {
+            std::hint::black_box(0);
+        }
+    }
+
+    fn judge(turns: &[Turn], folder: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
+        let mut reports = Vec::new();
+        let mut empty = 0;
+        for stored in store::reports(folder)? {
+            let report = stored.read()?.report;
+            empty += usize::from(
+                report
+                    .threads
+                    .first()
+                    .is_none_or(|thread| thread.frames.is_empty()),
+            );
+            reports.push(report.head.clock.as_nanos() as u64);
+        }
+        let (mut reported, mut counted) = (0, 0);
+        let mut lost: BTreeMap<String, u32> = BTreeMap::new();
+        for (turn, next) in turns
+            .iter()
+            .zip(turns.iter().skip(1).map(|next| next.from).chain([u64::MAX]))
+        {
+            if reports
+                .iter()
+                .any(|clock| (turn.from..next).contains(clock))
+            {
+                reported += 1;
+            } else {
+                counted += usize::from(!turn.losses.is_empty());
+                let took = (turn.to - turn.from) / 1_000_000;
+                println!(
+                    "not reported: {} of {took} ms, {:?}",
+                    turn.kind, turn.losses
+                );
+                let reason = turn.losses.first().map_or("nowhere", |loss| loss.0);
+                *lost.entry(format!("{} {reason}", turn.kind)).or_default() += 1;
+            }
+        }
+        println!(
+            "{} turns of {LONG} ms and more: {reported} reported ({:.1} %), {counted} counted as lost, {} nowhere; {} reports, \
+             {empty} without frames; {lost:?}",
+            turns.len(),
+            100.0 * reported as f64 / turns.len().max(1) as f64,
+            turns.len() - reported - counted,
+            reports.len(),
+        );
+        Ok(())
+    }
+}
