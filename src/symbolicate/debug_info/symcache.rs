@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 
 use rustc_hash::FxHashMap;
-use symbolic::symcache::{Function, SymCache, transform};
+use symbolic::symcache::{File, Function, SymCache, transform};
 
 use super::names;
 use super::symbols::Named;
@@ -39,8 +39,8 @@ pub(crate) struct FullTable {
 struct SharedTexts {
     /// Names by where they stand in the cache.
     names: FxHashMap<usize, NamedFrame>,
-    /// Paths by how they are stored.
-    paths: FxHashMap<String, Arc<str>>,
+    /// Paths by where they stand there.
+    paths: FxHashMap<usize, Arc<str>>,
 }
 
 impl FullTable {
@@ -66,18 +66,15 @@ impl FullTable {
         // Most of the time goes into reading these, where no other thread waits.
         let locations = self.cache.lookup(relative).take(MAX_CHAIN);
         let found: Vec<_> = locations
-            .map(|at| {
-                let path = at.file().map(|file| file.full_path());
-                (at.function(), path, at.line())
-            })
+            .map(|at| (at.function(), at.file(), at.line()))
             .collect();
         let mut texts = lock(&self.texts);
         let mut entry = None;
-        let frame = |(of, path, line): (Function<'_>, Option<String>, u32)| {
+        let frame = |(of, file, line): (Function<'_>, Option<File<'_>>, u32)| {
             let (named, symbol) = texts.named(of.name());
             let own = Some(of.entry_pc()).filter(|&entry| entry != u32::MAX);
             entry = symbol.or(own.map(u64::from));
-            let file = path.and_then(|path| texts.path(&path));
+            let file = file.and_then(|file| texts.path(file.srcsrv_revision()?));
             Frame {
                 line: Some(line),
                 source: match symbol {
@@ -94,20 +91,16 @@ impl FullTable {
 }
 
 impl SharedTexts {
-    /// The path that a stored one stands for: one text for all frames of a file.
+    /// A path as frames have it: one text for all frames of a file.
     fn path(&mut self, stored: &str) -> Option<Arc<str>> {
         if stored.is_empty() {
             return None;
         }
-        if let Some(path) = self.paths.get(stored) {
-            return Some(path.clone());
-        }
         if self.paths.len() >= PATHS_KEPT {
             self.paths.clear();
         }
-        let path: Arc<str> = restored_path(stored).into();
-        self.paths.insert(stored.into(), path.clone());
-        Some(path)
+        let path = self.paths.entry(stored.as_ptr() as usize);
+        Some(path.or_insert_with(|| stored.into()).clone())
     }
 
     /// Restores a name from the form in which it is stored.
@@ -164,10 +157,6 @@ pub(super) struct Texts {
     paths: FxHashMap<[(usize, usize); 3], Box<str>>,
 }
 
-/// In place of `/` and `\` in a stored path.
-const SLASH: char = '\u{1}';
-const BACKSLASH: char = '\u{2}';
-
 impl transform::Transformer for Texts {
     fn transform_function<'f>(
         &'f mut self,
@@ -187,23 +176,26 @@ impl transform::Transformer for Texts {
     ) -> transform::SourceLocation<'f> {
         let file = &mut location.file;
         let (base, folder) = (file.comp_dir.take(), file.directory.take());
-        let parts = [base.as_ref(), folder.as_ref(), Some(&file.name)];
+        let name = std::mem::take(&mut file.name);
+        let parts = [base.as_ref(), folder.as_ref(), Some(&name)];
         // Text that is not UTF-8 is in memory of its own, of which another text may take the place.
         let kept = |part: &Option<&Cow<'_, str>>| !matches!(part, Some(Cow::Owned(_)));
         let [base, folder, name] = parts.map(|part| part.map_or("", |part| &**part));
-        if parts.iter().all(kept) {
+        // The one text of a file that symbolic gives as it is stored: it would join the others anew for each answer, and
+        // resolve `..`, which a link makes another file of.
+        file.srcsrv_revision = Some(if parts.iter().all(kept) {
             let key = [base, folder, name].map(|part| (part.as_ptr() as usize, part.len()));
             let path = self.paths.entry(key);
-            let path = path.or_insert_with(|| stored_path(base, folder, name).into());
-            file.name = Cow::Borrowed(path);
+            Cow::Borrowed(path.or_insert_with(|| path_of(base, folder, name).into()))
         } else {
-            file.name = Cow::Owned(stored_path(base, folder, name));
-        }
+            Cow::Owned(path_of(base, folder, name))
+        });
         location
     }
 }
 
-fn stored_path(base: &str, folder: &str, name: &str) -> String {
+/// The path that a file's parts make.
+fn path_of(base: &str, folder: &str, name: &str) -> String {
     if names::known(name).is_none() {
         return String::new();
     }
@@ -213,23 +205,7 @@ fn stored_path(base: &str, folder: &str, name: &str) -> String {
         push(&mut path, folder);
     }
     push(&mut path, name);
-    // symbolic would resolve `..`, which a link makes another file of.
-    let stored = path.chars().map(|c| match c {
-        '/' => SLASH,
-        '\\' => BACKSLASH,
-        c => c,
-    });
-    stored.collect()
-}
-
-/// The path that a stored one stands for.
-fn restored_path(path: &str) -> String {
-    let restored = path.chars().map(|c| match c {
-        SLASH => '/',
-        BACKSLASH => '\\',
-        c => c,
-    });
-    restored.collect()
+    path
 }
 
 /// Joins Unix or Windows paths, whatever system this is.
@@ -282,7 +258,7 @@ mod tests {
         );
         let mangled = "_ZN3foo3barEv";
         assert_eq!(restored(&stored(mangled)), (mangled, "foo::bar()", None));
-        let path = stored_path("C:\\build", "../src", "a.c");
-        assert_eq!(restored_path(&path), "C:\\build\\../src\\a.c");
+        let path = path_of("C:\\build", "../src", "a.c");
+        assert_eq!(path, "C:\\build\\../src\\a.c");
     }
 }

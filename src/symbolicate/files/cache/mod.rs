@@ -35,7 +35,7 @@ const OLD_TABLE: &[u8; 8] = b"wdjtable";
 /// Magic, length and checksum.
 const HEADER: usize = 3 * 8;
 /// Counts up with every change of what a table holds.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 /// Bytes that are checked at a time, and then let go.
 const BLOCK: usize = 1 << 20;
 /// All tables together take no more than this by default.
