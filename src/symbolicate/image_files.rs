@@ -3,8 +3,6 @@
 use std::borrow::Cow;
 use std::sync::{Mutex, OnceLock};
 
-use rustc_hash::FxHashMap;
-
 use super::debug_info::debug_file::DebugFile;
 use super::frame::Resolved;
 use super::lock;
@@ -35,20 +33,24 @@ struct Shard {
     recent: Mutex<Recent>,
 }
 
-/// Answers of late, until there are too many.
+/// Answers of late, each with its address, until another one takes its place.
 #[derive(Default)]
 struct Recent {
-    answers: FxHashMap<u64, Option<Resolved>>,
+    answers: Vec<Option<(u64, Option<Resolved>)>>,
     repeats: u32,
 }
 
 impl Shard {
-    /// The two places that an address has among the frequent ones: its hash is multiplicative, as neighbours are alike.
+    /// The two places that an address has among the frequent ones.
     fn places(&self, svma: u64) -> &[KnownAddress] {
-        let hash = svma.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        let at = (hash as usize % FREQUENT) & !1;
+        let at = (hash(svma) % FREQUENT) & !1;
         self.frequent.get().map_or(&[], |all| &all[at..at + 2])
     }
+}
+
+/// Of an address: multiplicative, as neighbours are alike.
+fn hash(svma: u64) -> usize {
+    (svma.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
 }
 
 impl ImageFiles {
@@ -73,7 +75,9 @@ impl ImageFiles {
         let mut recent = lock(&shard.recent);
         // Free, or taken by another thread for this very address.
         let is_for = |place: &KnownAddress| place.get().is_none_or(|known| known.0 == svma);
-        if let Some(answer) = recent.answers.get(&svma).cloned() {
+        let at = hash(svma) % (RECENT / SHARDS);
+        let known = recent.answers.get(at).and_then(Option::as_ref);
+        if let Some((_, answer)) = known.filter(|known| known.0 == svma).cloned() {
             recent.repeats = recent.repeats.saturating_add(1);
             if recent.repeats == REPEATS {
                 let empty = || std::iter::repeat_with(OnceLock::new).take(FREQUENT);
@@ -86,10 +90,10 @@ impl ImageFiles {
         drop(recent);
         let answer = self.files.iter().find_map(|file| file.lookup(svma));
         let mut recent = lock(&shard.recent);
-        if recent.answers.len() >= RECENT / SHARDS {
-            recent.answers.clear();
+        if recent.answers.is_empty() {
+            recent.answers.resize(RECENT / SHARDS, None);
         }
-        recent.answers.insert(svma, answer.clone());
+        recent.answers[at] = Some((svma, answer.clone()));
         answer.map(Cow::Owned)
     }
 
