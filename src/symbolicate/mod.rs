@@ -41,6 +41,7 @@ mod frame;
 pub mod group;
 mod image_files;
 pub mod import;
+mod kept;
 mod pc;
 mod recorded;
 mod redact;

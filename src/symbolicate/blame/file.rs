@@ -1,12 +1,10 @@
 //! Whose code a source file is, by where the compiler found it.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
-
 use super::Owner;
-use crate::symbolicate::frame::{Frame, PhysicalFrame, Symbolicated, image_file_name};
+use crate::symbolicate::frame::{PhysicalFrame, Symbolicated, image_file_name};
+use crate::symbolicate::kept::Kept;
 
 /// Compilers have no file for what they make themselves: `<compiler-generated>`, which Apple's reports write `/<…>`.
 pub(super) fn is_made_up(file: &str) -> bool {
@@ -14,25 +12,12 @@ pub(super) fn is_made_up(file: &str) -> bool {
     file.is_empty() || file.starts_with('<') && file.ends_with('>')
 }
 
-/// Files whose owner is kept, on each thread.
-const FILES: usize = 4096;
-
-/// Whose code a source file is. What was found is kept: a fleet's reports name the same files over and over.
-pub(super) fn kept_of_file(file: &Arc<str>) -> Owner {
+/// Whose code a source file is, and the package of the app's or another's in whose folder it lies: see [`package_of`].
+pub(super) fn kept_of_file(file: &Arc<str>) -> (Owner, Option<Arc<str>>) {
     thread_local! {
-        static KNOWN: RefCell<FxHashMap<Arc<str>, Owner>> = RefCell::default();
+        static KNOWN: Kept<(Owner, Option<Arc<str>>)> = Kept::default();
     }
-    KNOWN.with_borrow_mut(|known| {
-        if let Some(owner) = known.get(file) {
-            return *owner;
-        }
-        if known.len() >= FILES {
-            known.clear();
-        }
-        let owner = of_file(file);
-        known.insert(file.clone(), owner);
-        owner
-    })
+    KNOWN.with(|known| known.of(file, |file| (of_file(file), package_of(file))))
 }
 
 /// Whose code a source file is, by where the compiler found it.
@@ -94,34 +79,30 @@ pub(super) fn of_file(file: &str) -> Owner {
     Owner::App
 }
 
-/// Returns true if a function's crate lies in a folder of its name and version, `…/serde-1.0.219/src/…`: all before it
-/// was cut off, and the compiler has put the workspace there. An app may lie in such a folder itself.
+/// The package, as functions name it, in whose folder of name and version a file lies, `…/serde-1.0.219/src/…`.
+fn package_of(file: &str) -> Option<Arc<str>> {
+    let (before, _) = file.split_once("/src/")?;
+    let folder = before.rsplit('/').next().unwrap_or(before);
+    let mut versions = folder.match_indices('-');
+    let (at, _) = versions.find(|(at, _)| has_version(&folder[*at..]))?;
+    let is_one = at > 0 && !file.starts_with("./");
+    is_one.then(|| folder[..at].replace('-', "_").into())
+}
+
+/// Returns true if a function is of the package in whose folder its file lies: all before it was cut off, and the
+/// compiler has put the workspace there. An app may lie in such a folder itself.
 pub(super) fn is_package(
     of: &Symbolicated,
     physical: &PhysicalFrame,
-    frame: Option<&Frame>,
-    file: &str,
+    name: Option<&Arc<str>>,
+    package: &str,
 ) -> bool {
-    let Some((before, _)) = file.split_once("/src/").filter(|_| !file.starts_with("./")) else {
-        return false;
-    };
-    let folder = before.rsplit('/').next().unwrap_or(before);
-    let version = folder
-        .match_indices('-')
-        .find(|(at, _)| has_version(&folder[*at..]));
-    let (Some((at, _)), Some(name)) = (version, frame.and_then(|frame| frame.function.as_deref()))
-    else {
-        return false;
-    };
-    let name = name.trim_start_matches('<');
-    let package = folder[..at].replace('-', "_");
+    let name = name.map_or("", |name| name.trim_start_matches('<'));
     let image = of.image(physical).map(|image| image_file_name(&image.name));
     let is_apps = |name: &str| name.replace('-', "_") == package;
     let apps = [Some(of.report.head.app.name.as_str()), image];
-    !package.is_empty()
-        && name
-            .strip_prefix(&package)
-            .is_some_and(|rest| rest.starts_with("::"))
+    name.strip_prefix(package)
+        .is_some_and(|rest| rest.starts_with("::"))
         && !apps.into_iter().flatten().any(is_apps)
 }
 

@@ -13,7 +13,7 @@ use super::frame::{
 };
 use crate::report::EventKind;
 use file::{is_made_up, is_package, kept_of_file, of_file};
-use name::{of_image, of_name};
+use name::{kept_of_name, of_image};
 
 /// A source frame, and the physical frame that it is of.
 #[derive(Debug, Clone, Copy)]
@@ -87,19 +87,21 @@ pub(crate) fn owner(of: &Symbolicated, physical: &PhysicalFrame, frame: Option<&
     if image != Owner::App && !(physical.image.is_none() && frame.is_some_and(is_interpreted)) {
         return image;
     }
-    let by_name = || match frame.and_then(|frame| frame.function.as_deref()) {
-        Some(name) if !is_named_like_the_app(of, name) => of_name(name),
+    let name = frame.and_then(|frame| frame.function.as_ref());
+    let by_name = || match name {
+        Some(name) if !is_named_like_the_app(of, name) => kept_of_name(name),
         _ => Owner::App,
     };
-    match frame.and_then(|frame| frame.file.as_ref()) {
-        Some(file) if !is_made_up(file) => match kept_of_file(file) {
-            Owner::App if by_name() == Owner::Recorder => Owner::Recorder,
-            Owner::App if of.known_owners.is_recorders(of, file) => Owner::Recorder,
-            Owner::App if is_package(of, physical, frame, file) => Owner::Library,
-            Owner::Language if is_moved(frame) => by_name(),
-            owner => owner,
-        },
-        _ => by_name(),
+    let Some(file) = frame.and_then(|frame| frame.file.as_ref().filter(|file| !is_made_up(file)))
+    else {
+        return by_name();
+    };
+    match kept_of_file(file) {
+        (Owner::App, _) if by_name() == Owner::Recorder => Owner::Recorder,
+        (Owner::App, _) if of.known_owners.is_recorders(of, file) => Owner::Recorder,
+        (Owner::App, Some(package)) if is_package(of, physical, name, &package) => Owner::Library,
+        (Owner::Language, _) if is_moved(frame) => by_name(),
+        (owner, _) => owner,
     }
 }
 
@@ -114,7 +116,11 @@ fn is_moved(frame: Option<&Frame>) -> bool {
 fn is_named_like_the_app(of: &Symbolicated, name: &str) -> bool {
     let app = &of.report.head.app.name;
     let word = name.trim_start_matches('<').split("::").next();
-    !app.is_empty() && word.is_some_and(|word| word == app || word == app.replace('-', "_"))
+    let is_app = |word: &str| {
+        let letters = app.bytes().map(|c| if c == b'-' { b'_' } else { c });
+        word == app || word.bytes().eq(letters)
+    };
+    !app.is_empty() && word.is_some_and(is_app)
 }
 
 /// Returns true if a frame is the app's.
@@ -172,7 +178,7 @@ fn shown_folders(of: &Symbolicated) -> Vec<String> {
         };
         let bare = name.strip_prefix('<').unwrap_or(name);
         let is_ours = bare.starts_with("wedjat::");
-        let Some(end) = file.rfind("/src/").filter(|_| is_ours) else {
+        let Some(end) = is_ours.then(|| file.rfind("/src/")).flatten() else {
             continue;
         };
         let folder = &file[..end + "/src/".len()];

@@ -1,9 +1,12 @@
 //! Whose code an image holds, and whose a function of the app's image is, by names alone.
 
+use std::sync::Arc;
+
 use super::Owner;
 use crate::report::Image;
 use crate::symbolicate::frame::{Symbolicated, image_file_name};
 use crate::symbolicate::group::within;
+use crate::symbolicate::kept::Kept;
 use crate::symbolicate::symbolicator::is_system;
 
 /// Recorders that an app links in, by how the names of their functions begin: KSCrash and its copies, PLCrashReporter,
@@ -20,7 +23,14 @@ const RECORDERS: [&str; 27] = [
 const LIBRARIES: [&str; 4] = ["facebook::", "folly::", "hermes::", "RCT"];
 
 /// Whose code a function of the app's image is, by its name alone.
-pub(super) fn of_name(name: &str) -> Owner {
+pub(super) fn kept_of_name(name: &Arc<str>) -> Owner {
+    thread_local! {
+        static KNOWN: Kept<Owner> = Kept::default();
+    }
+    KNOWN.with(|known| known.of(name, |name| of_name(name)))
+}
+
+fn of_name(name: &str) -> Owner {
     #[rustfmt::skip]
     const LANGUAGE: [&str; 32] = [
         "std::", "core::", "alloc::", "panic_unwind::", "panic_abort::",

@@ -1,9 +1,37 @@
 //! Names without what compilers, languages and builds add to them.
 
 use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::symbolicate::kept::Kept;
+
+/// A function's name as groups have it.
+#[derive(Clone)]
+pub(super) struct GroupName {
+    /// See [`plain_name`].
+    pub plain: Arc<str>,
+    pub is_entry: bool,
+    pub says_nothing: bool,
+}
+
+/// The name of a function, as groups have it.
+pub(super) fn group_name(name: &Arc<str>) -> GroupName {
+    thread_local! {
+        static KNOWN: Kept<GroupName> = Kept::default();
+    }
+    let find = |name: &Arc<str>| {
+        let plain = plain_name(name);
+        GroupName {
+            is_entry: is_entry(&plain),
+            says_nothing: says_nothing(&plain),
+            plain: plain.into(),
+        }
+    };
+    KNOWN.with(|known| known.of(name, find))
+}
 
 /// Returns true if a function, by its [`plain_name`], is the entry point of a program.
-pub(super) fn is_entry(name: &str) -> bool {
+fn is_entry(name: &str) -> bool {
     matches!(
         name,
         "main" | "_main" | "start" | "_start" | "static" | "thread_start" | "start_thread"
@@ -14,7 +42,7 @@ pub(super) fn is_entry(name: &str) -> bool {
 
 /// Returns true if a [`plain_name`] is one that functions of any kind share: `{async_block}`, `{closure}`, `{lambda}`,
 /// `operator()`, `invoke`.
-pub(super) fn says_nothing(name: &str) -> bool {
+fn says_nothing(name: &str) -> bool {
     let mut parts = name.split("::");
     parts.all(|part| {
         part.starts_with('{') && part.ends_with('}')

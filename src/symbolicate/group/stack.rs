@@ -1,8 +1,10 @@
 //! The stack that stands for a report: the heaviest one, normalised.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
-use super::names::{is_entry, plain_name, says_nothing};
+use super::names::{GroupName, group_name, plain_name};
 use crate::report::{EventKind, Report, Thread};
 use crate::symbolicate::blame::{Blamed, Owner, each, handling, owner};
 use crate::symbolicate::frame::{Stack, Symbolicated};
@@ -34,10 +36,10 @@ pub fn normalised(report: &Symbolicated) -> Vec<String> {
     let stack = thread_in_question(&report.report).and_then(|at| report.threads.get(at));
     let stack = stack.map_or(Vec::new(), |stack| outermost(report, stack));
     if report.samples.is_empty() {
-        return stack.into_iter().rev().collect();
+        return texts(&stack);
     }
     let samples = report.report.samples.iter().zip(&report.samples);
-    let mut stacks: Vec<(Vec<String>, u64)> = samples
+    let mut stacks: Vec<(Vec<Arc<str>>, u64)> = samples
         .map(|(sample, stack)| {
             let twice = sample.count.max(1).saturating_mul(2);
             (outermost(report, stack), twice)
@@ -52,16 +54,21 @@ pub fn normalised(report: &Symbolicated) -> Vec<String> {
     shared(&stacks)
 }
 
+/// The names of a stack, innermost first.
+fn texts(stack: &[Arc<str>]) -> Vec<String> {
+    stack.iter().rev().map(|name| (**name).to_owned()).collect()
+}
+
 /// From the outermost frame on the way that most of the samples went, as far as it is clear; innermost
 /// first.
-fn shared(stacks: &[(Vec<String>, u64)]) -> Vec<String> {
-    let mut candidates: Vec<&(Vec<String>, u64)> = stacks.iter().collect();
-    let mut path: Vec<String> = Vec::new();
+fn shared(stacks: &[(Vec<Arc<str>>, u64)]) -> Vec<String> {
+    let mut candidates: Vec<&(Vec<Arc<str>>, u64)> = stacks.iter().collect();
+    let mut path: Vec<Arc<str>> = Vec::new();
     loop {
         // Counts are a stranger's: wide sums, so that they can't overflow.
         let mut weights: FxHashMap<Option<&str>, u128> = FxHashMap::default();
         for (stack, count) in &candidates {
-            let next = stack.get(path.len()).map(String::as_str);
+            let next = stack.get(path.len()).map(|name| &**name);
             *weights.entry(next).or_default() += u128::from(*count);
         }
         let total: u128 = weights.values().sum();
@@ -76,7 +83,7 @@ fn shared(stacks: &[(Vec<String>, u64)]) -> Vec<String> {
         let Some(name) = name else {
             break;
         };
-        let name = name.to_owned();
+        let name: Arc<str> = name.into();
         candidates.retain(|(stack, _)| stack.get(path.len()) == Some(&name));
         path.push(name);
     }
@@ -84,21 +91,20 @@ fn shared(stacks: &[(Vec<String>, u64)]) -> Vec<String> {
         let heaviest = stacks.iter().max_by_key(|(_, count)| *count);
         path = heaviest.map_or(Vec::new(), |(stack, _)| stack.clone());
     }
-    path.reverse();
-    path
+    texts(&path)
 }
 
 /// Returns the branch that most samples took, if all of these went on by the same
 /// [`LONG`] frames: samples of one stall do not part so far from its end by chance, those of another stall do.
 fn long_way<'a>(
     ways: &[(Option<&'a str>, u128)],
-    candidates: &[&(Vec<String>, u64)],
+    candidates: &[&(Vec<Arc<str>>, u64)],
     depth: usize,
 ) -> Option<&'a str> {
     let is_long = |name: &str| {
         let rests = candidates.iter();
         let rests = rests.map(|(stack, _)| &stack[depth.min(stack.len())..]);
-        let mut went = rests.filter(|rest| rest.first().is_some_and(|first| first == name));
+        let mut went = rests.filter(|rest| rest.first().is_some_and(|first| **first == *name));
         let first = went.next().unwrap_or_default();
         first.len() >= LONG && went.all(|rest| rest.len() >= LONG && rest[..LONG] == first[..LONG])
     };
@@ -112,14 +118,18 @@ fn long_way<'a>(
 }
 
 /// A stack normalised, outermost first.
-fn outermost(report: &Symbolicated, stack: &Stack) -> Vec<String> {
+fn outermost(report: &Symbolicated, stack: &Stack) -> Vec<Arc<str>> {
+    let frames = each(stack).skip(handling(report, stack));
+    let owned = |frame: Blamed<'_>| owner(report, frame.physical, frame.frame);
+    let mut frames: Vec<_> = frames.map(|frame| (frame, owned(frame))).collect();
+    frames.reverse();
     let levels: [&[Owner]; 2] = [&[Owner::App], &[Owner::App, Owner::Library]];
     let mut levels = levels
         .into_iter()
-        .map(|owners| names(report, stack, Some(owners)));
+        .map(|owners| names(report, &frames, Some(owners)));
     let found = levels.find(|names| !names.is_empty());
-    let found = found.unwrap_or_else(|| names(report, stack, None));
-    let mut folded: Vec<String> = Vec::new();
+    let found = found.unwrap_or_else(|| names(report, &frames, None));
+    let mut folded: Vec<Arc<str>> = Vec::new();
     for name in found {
         folded.push(name);
         // A run that repeats the one before it stands once.
@@ -139,31 +149,31 @@ fn outermost(report: &Symbolicated, stack: &Stack) -> Vec<String> {
     folded
 }
 
-/// The names of a stack's frames, outermost first; only those of these owners, without where the program
+/// The names of frames, outermost first; only those of these owners, without where the program
 /// begins, which is the same in every stack.
-fn names(report: &Symbolicated, stack: &Stack, owners: Option<&[Owner]>) -> Vec<String> {
-    let mut frames: Vec<Blamed<'_>> = each(stack).skip(handling(report, stack)).collect();
-    frames.reverse();
-    let wanted = |frame: &Blamed<'_>| {
-        owners.is_none_or(|owners| owners.contains(&owner(report, frame.physical, frame.frame)))
-    };
-    frames.retain(wanted);
+fn names(
+    report: &Symbolicated,
+    frames: &[(Blamed<'_>, Owner)],
+    owners: Option<&[Owner]>,
+) -> Vec<Arc<str>> {
+    let wanted = |(_, owner): &&(_, Owner)| owners.is_none_or(|owners| owners.contains(owner));
+    let frames = || frames.iter().filter(wanted).map(|(frame, _)| frame);
     let is_named = |frame: &Blamed<'_>| frame.frame.is_some_and(|frame| frame.function.is_some());
-    let any_named = frames.iter().any(is_named);
+    let any_named = frames().any(is_named);
     let mut names = Vec::new();
     let mut entry = None;
-    for frame in frames {
-        match frame.frame.and_then(|frame| frame.function.as_deref()) {
+    for frame in frames() {
+        match frame.frame.and_then(|frame| frame.function.as_ref()) {
             Some(name) => {
-                let name = plain_name(name);
-                if owners.is_some() && names.is_empty() && is_entry(&name) {
-                    entry = Some(name.into_owned());
+                let name = group_name(name);
+                if owners.is_some() && names.is_empty() && name.is_entry {
+                    entry = Some(name.plain);
                 } else {
-                    names.push(placed(name.into_owned(), &frame));
+                    names.push(placed(name, frame));
                 }
             }
             // An address holds for one build: it counts only where there is nothing else.
-            None => names.push(unnamed(report, &frame, !any_named)),
+            None => names.push(unnamed(report, frame, !any_named).into()),
         }
     }
     if names.is_empty() {
@@ -174,16 +184,16 @@ fn names(report: &Symbolicated, stack: &Stack, owners: Option<&[Owner]>) -> Vec<
 
 /// The name; where it says nothing, with the function that holds the lambda, else with the file: inlined closures and
 /// async functions have no path in their names where the debug information holds line tables alone.
-fn placed(name: String, frame: &Blamed<'_>) -> String {
-    if !says_nothing(&name) {
-        return name;
+fn placed(name: GroupName, frame: &Blamed<'_>) -> Arc<str> {
+    if !name.says_nothing {
+        return name.plain;
     }
     if let Some(holder) = holder(frame) {
-        return format!("{}::{{lambda}}::{name}", plain_name(holder));
+        return format!("{}::{{lambda}}::{}", plain_name(holder), name.plain).into();
     }
     match frame.frame.and_then(|frame| frame.file.as_deref()) {
-        Some(file) => format!("{name} ({})", file_words(file)),
-        None => name,
+        Some(file) => format!("{} ({})", name.plain, file_words(file)).into(),
+        None => name.plain,
     }
 }
 
@@ -267,7 +277,8 @@ mod tests {
                 physical: &physical,
                 frame: physical.frames.first(),
             };
-            assert_eq!(placed("operator()".into(), &frame), name);
+            let operator = group_name(&"operator()".into());
+            assert_eq!(&*placed(operator, &frame), name);
         }
     }
 
@@ -281,7 +292,7 @@ mod tests {
 
     #[test]
     fn the_majority_of_the_samples_decides() {
-        let stack = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let stack = |text: &str| text.split(' ').map(Arc::from).collect::<Vec<_>>();
         let stacks = [(stack("a b c"), 3), (stack("a b d"), 3), (stack("a x"), 1)];
         assert_eq!(shared(&stacks), ["b", "a"]);
         assert_eq!(shared(&[(stack("a"), 1), (stack("b"), 1)]).len(), 1);
