@@ -11,7 +11,7 @@ use super::token::{Broken, Skim};
 use super::wire::section::WriteSection as _;
 
 /// Bytes read from the stream at once.
-const CHUNK: usize = 64 << 10;
+const CHUNK: usize = 16 << 10;
 /// A section's start is recognised from at most so many bytes: array, kind, map.
 const LONGEST_START: usize = 40;
 

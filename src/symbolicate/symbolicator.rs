@@ -132,21 +132,25 @@ impl ReportRun<'_> {
         index: usize,
         frame: &model::Frame,
     ) -> PhysicalFrame {
-        let mut result = PhysicalFrame::bare(frame.pc, frame.found, frame.image);
+        let physical = |image, svma, offset, frames| PhysicalFrame {
+            pc: frame.pc,
+            found: frame.found,
+            image,
+            svma,
+            offset,
+            frames,
+        };
         let recorded = || recorded.frames(index);
         let images = &self.report.images;
         let image = frame.image.and_then(|at| images.get(at as usize));
         let pc = Pc::of_frame(self.report, thread, index);
         let (Some(at), Some(image), Some(pc)) = (frame.image, image, pc) else {
-            result.image = None;
-            result.frames = recorded();
-            return result;
+            return physical(None, None, None, recorded());
         };
         let is_late = |deadline| Instant::now() >= deadline;
         if self.deadline.is_some_and(is_late) {
             self.late += 1;
-            result.frames = recorded();
-            return result;
+            return physical(Some(at), None, None, recorded());
         }
         let find = || self.symbolicator.files.find(image);
         let files = self.images.entry(at).or_insert_with(find);
@@ -157,23 +161,21 @@ impl ReportRun<'_> {
             _ => image.stated,
         };
         let svma = |avma: u64| avma.wrapping_sub(image.base).wrapping_add(base);
-        result.svma = Some(svma(frame.pc));
+        let own = svma(frame.pc);
         let files = files.as_ref();
         let Some(answer) = files.and_then(|files| files.lookup(svma(pc.lookup()))) else {
-            result.frames = recorded();
-            return result;
+            return physical(Some(at), Some(own), None, recorded());
         };
-        let offset = |entry| svma(frame.pc).checked_sub(entry);
-        result.offset = answer.entry.and_then(offset);
-        result.frames = answer.into_owned().frames;
+        let offset = answer.entry.and_then(|entry| own.checked_sub(entry));
+        let mut frames = answer.into_owned().frames;
         // A symbol table has no lines; whoever named the frame may have had them.
-        if result.frames.iter().all(|frame| frame.file.is_none()) {
+        if frames.iter().all(|frame| frame.file.is_none()) {
             let recorded = recorded();
             if recorded.iter().any(|frame| frame.file.is_some()) {
-                result.frames = recorded;
+                frames = recorded;
             }
         }
-        result
+        physical(Some(at), Some(own), offset, frames)
     }
 
     fn missing(&self) -> Vec<Missing> {

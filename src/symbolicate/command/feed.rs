@@ -19,8 +19,10 @@ use crate::symbolicate::files::bytes::SharedBytes;
 use crate::symbolicate::files::own::descriptor;
 use crate::symbolicate::import;
 
-/// Reports of a batch.
+/// Reports of a batch,
 const BATCH: usize = 64;
+/// and the size of its files: one file may hold a thousand reports.
+const BATCH_BYTES: u64 = 1 << 20;
 /// Reports of larger files are read one by one here, rather than all in one piece.
 const LARGE: u64 = 4 << 20;
 
@@ -44,6 +46,8 @@ pub(super) enum Item {
 pub(super) struct Feed<'a> {
     pass: &'a mut dyn FnMut(Vec<Item>) -> bool,
     batch: Vec<Item>,
+    /// Size of the batch's files.
+    bytes: u64,
     target: &'a Target,
     /// True while more is wanted.
     goes_on: bool,
@@ -60,6 +64,7 @@ pub(super) fn feed(
     let mut feed = Feed {
         pass,
         batch: Vec::new(),
+        bytes: 0,
         target,
         goes_on: true,
     };
@@ -83,7 +88,7 @@ pub(super) fn feed(
 impl Feed<'_> {
     fn item(&mut self, item: Item) -> bool {
         self.batch.push(item);
-        self.batch.len() < BATCH || self.flush()
+        (self.batch.len() < BATCH && self.bytes < BATCH_BYTES) || self.flush()
     }
 
     fn error(&mut self, origin: &str, error: &io::Error) -> bool {
@@ -91,6 +96,7 @@ impl Feed<'_> {
     }
 
     fn flush(&mut self) -> bool {
+        self.bytes = 0;
         if !self.batch.is_empty() {
             self.goes_on = self.goes_on && (self.pass)(std::mem::take(&mut self.batch));
         }
@@ -124,8 +130,10 @@ impl Feed<'_> {
             self.goes_on = false;
             return false;
         }
-        let is_large = std::fs::metadata(&path).is_ok_and(|m| m.is_file() && m.len() > LARGE);
-        if !is_large {
+        let meta = std::fs::metadata(&path).ok().filter(|meta| meta.is_file());
+        let len = meta.map_or(0, |meta| meta.len());
+        if len <= LARGE {
+            self.bytes += len;
             return self.item(Item::File(path));
         }
         match File::open(&path) {

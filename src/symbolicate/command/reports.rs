@@ -296,9 +296,16 @@ impl Job<'_> {
         let is_whole = matches!(&reading, Ok(reading) if reading.damage.is_empty());
         if !is_whole {
             // Several reports put behind each other look like one damaged report.
-            let readings: Vec<_> = ReportReader::new(bytes).collect();
-            if readings.iter().filter(|reading| reading.is_ok()).count() > 1 {
-                for reading in readings {
+            let mut others = ReportReader::new(bytes);
+            let (mut first, mut sound) = (Vec::new(), 0);
+            while sound < 2
+                && let Some(reading) = others.next()
+            {
+                sound += usize::from(reading.is_ok());
+                first.push(reading);
+            }
+            if sound > 1 {
+                for reading in first.into_iter().chain(others) {
                     self.result::<F>(origin, reading, batch);
                 }
                 return;

@@ -154,6 +154,8 @@ pub fn detect(bytes: &[u8]) -> Option<Layout> {
     let text = without_mark(bytes);
     match text.trim_ascii_start().first()? {
         b'{' | b'[' => detect_json(text),
+        // An array of two, as each section of a report of our own is.
+        0x92 => None,
         _ => text_layout(text),
     }
 }
