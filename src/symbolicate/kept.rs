@@ -9,15 +9,15 @@ use rustc_hash::FxHashMap;
 const TEXTS: usize = 4096;
 
 /// Facts by text, for one thread.
-pub(super) struct Kept<T>(RefCell<FxHashMap<Arc<str>, T>>);
+pub(super) struct KnownTexts<T>(RefCell<FxHashMap<Arc<str>, T>>);
 
-impl<T> Default for Kept<T> {
-    fn default() -> Kept<T> {
-        Kept(RefCell::default())
+impl<T> Default for KnownTexts<T> {
+    fn default() -> KnownTexts<T> {
+        KnownTexts(RefCell::default())
     }
 }
 
-impl<T: Clone> Kept<T> {
+impl<T: Clone> KnownTexts<T> {
     /// Returns what `find` finds of a text, now or earlier.
     pub(super) fn of(&self, text: &Arc<str>, find: impl FnOnce(&Arc<str>) -> T) -> T {
         let mut known = self.0.borrow_mut();

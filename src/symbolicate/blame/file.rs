@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Owner;
 use crate::symbolicate::frame::{PhysicalFrame, Symbolicated, image_file_name};
-use crate::symbolicate::kept::Kept;
+use crate::symbolicate::kept::KnownTexts;
 
 /// Compilers have no file for what they make themselves: `<compiler-generated>`, which Apple's reports write `/<…>`.
 pub(super) fn is_made_up(file: &str) -> bool {
@@ -15,7 +15,7 @@ pub(super) fn is_made_up(file: &str) -> bool {
 /// Whose code a source file is, and the package of the app's or another's in whose folder it lies: see [`package_of`].
 pub(super) fn kept_of_file(file: &Arc<str>) -> (Owner, Option<Arc<str>>) {
     thread_local! {
-        static KNOWN: Kept<(Owner, Option<Arc<str>>)> = Kept::default();
+        static KNOWN: KnownTexts<(Owner, Option<Arc<str>>)> = KnownTexts::default();
     }
     KNOWN.with(|known| known.of(file, |file| (of_file(file), package_of(file))))
 }

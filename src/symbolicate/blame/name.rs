@@ -6,7 +6,7 @@ use super::Owner;
 use crate::report::Image;
 use crate::symbolicate::frame::{Symbolicated, image_file_name};
 use crate::symbolicate::group::within;
-use crate::symbolicate::kept::Kept;
+use crate::symbolicate::kept::KnownTexts;
 use crate::symbolicate::symbolicator::is_system;
 
 /// Recorders that an app links in, by how the names of their functions begin: KSCrash and its copies, PLCrashReporter,
@@ -25,7 +25,7 @@ const LIBRARIES: [&str; 4] = ["facebook::", "folly::", "hermes::", "RCT"];
 /// Whose code a function of the app's image is, by its name alone.
 pub(super) fn kept_of_name(name: &Arc<str>) -> Owner {
     thread_local! {
-        static KNOWN: Kept<Owner> = Kept::default();
+        static KNOWN: KnownTexts<Owner> = KnownTexts::default();
     }
     KNOWN.with(|known| known.of(name, |name| of_name(name)))
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::symbolicate::kept::Kept;
+use crate::symbolicate::kept::KnownTexts;
 
 /// A function's name as groups have it.
 #[derive(Clone)]
@@ -17,7 +17,7 @@ pub(super) struct GroupName {
 /// The name of a function, as groups have it.
 pub(super) fn group_name(name: &Arc<str>) -> GroupName {
     thread_local! {
-        static KNOWN: Kept<GroupName> = Kept::default();
+        static KNOWN: KnownTexts<GroupName> = KnownTexts::default();
     }
     let find = |name: &Arc<str>| {
         let plain = plain_name(name);
