@@ -1,5 +1,6 @@
 //! Captures while libraries come and go, and while the watched thread is where it holds locks.
 
+use crate::deadline;
 use crate::library;
 use std::ffi::{CStr, CString};
 use std::path::Path;
@@ -51,6 +52,13 @@ fn load_and_call(path: &CStr, inside: u64) {
 
 #[test]
 fn libraries_come_and_go_under_capture() {
+    let status = deadline::status(&mut deadline::one_test("soak::come_and_go"));
+    assert!(status.success(), "{status}");
+}
+
+#[test]
+#[ignore = "counts its process' memory: `libraries_come_and_go_under_capture` runs it in one of its own"]
+fn come_and_go() {
     let rounds: u64 = if std::env::var_os("WEDJAT_SOAK").is_some() {
         10_000
     } else {

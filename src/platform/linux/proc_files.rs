@@ -123,13 +123,15 @@ fn digits(number: i32, room: &mut [u8; 12]) -> &[u8] {
 pub(super) fn read_file<'b>(path: &CStr, buffer: &'b mut [u8]) -> &'b [u8] {
     let errno = super::errno();
     let file = descriptors::open(path, libc::O_RDONLY);
-    let text = read_open(file, buffer);
+    // read(2), not pread(2): an app's filter of system calls may know no other.
+    // SAFETY: the buffer is ours and of the length given; a bad descriptor only fails.
+    let got = unsafe { libc::read(file, buffer.as_mut_ptr().cast(), buffer.len()) };
     if file >= 0 {
         // SAFETY: opened above, closed once.
         unsafe { libc::close(file) };
     }
     super::set_errno(errno);
-    text
+    first(buffer, got)
 }
 
 /// Reads the beginning of a thread's own file.
@@ -143,6 +145,11 @@ pub(super) fn read_open(file: RawFd, buffer: &mut [u8]) -> &[u8] {
     // SAFETY: the buffer is ours and of the length given; a bad descriptor only fails.
     let got = unsafe { libc::pread(file, buffer.as_mut_ptr().cast(), buffer.len(), 0) };
     super::set_errno(errno);
+    first(buffer, got)
+}
+
+/// The bytes that a call has `got`; none where it failed.
+fn first(buffer: &[u8], got: isize) -> &[u8] {
     let length = usize::try_from(got).unwrap_or(0);
     buffer.get(..length).unwrap_or_default()
 }
