@@ -46,6 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["write", folder, count, ..] => {
             let fleet = write::Fleet {
                 language,
+                versions: app::VERSIONS.len(),
                 count: count.parse()?,
                 seed: number(3, 1)?,
                 per_file: number(4, 1)?.max(1),
@@ -86,6 +87,7 @@ fn measure(language: Language, count: u64, seeds: &[u64]) -> Result<(), Box<dyn 
         let folder = tempfile::tempdir()?;
         let fleet = write::Fleet {
             language,
+            versions: app::VERSIONS.len(),
             count,
             seed,
             per_file: 100,

@@ -44,6 +44,8 @@ const FOLDER: u64 = 1000;
 
 pub struct Fleet {
     pub language: Language,
+    /// How many of the app's versions there are.
+    pub versions: usize,
     pub count: u64,
     pub seed: u64,
     pub per_file: u64,
@@ -53,7 +55,8 @@ impl Fleet {
     pub fn write(&self, folder: &Path) -> Result<(), Box<dyn Error>> {
         let world = World::new(self.seed);
         let mut apps = Vec::new();
-        for (index, (version, _)) in VERSIONS.iter().enumerate() {
+        let versions = VERSIONS.iter().take(self.versions);
+        for (index, (version, _)) in versions.clone().enumerate() {
             apps.push(App::compile(
                 &world,
                 self.language,
@@ -70,8 +73,7 @@ impl Fleet {
             })
             .collect();
         let mut sum = 0.0;
-        let shares: Vec<f64> = VERSIONS
-            .iter()
+        let shares: Vec<f64> = versions
             .map(|(_, share)| {
                 sum += share;
                 sum
@@ -111,7 +113,7 @@ impl Fleet {
         println!(
             "{} reports of {STALLS} stalls in {} versions: {frames} frames, {bytes} bytes",
             self.count,
-            VERSIONS.len()
+            apps.len()
         );
         Ok(())
     }

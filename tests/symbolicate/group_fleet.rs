@@ -21,6 +21,8 @@ fn measured(language: app::Language) -> score::Score {
     let folder = tempfile::tempdir().unwrap();
     let fleet = write::Fleet {
         language,
+        // The third has every kind of change.
+        versions: 3,
         count: 1500,
         seed: 4711,
         per_file: 100,
