@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use wedjat::capture::{CaptureLimits, Captured, Capturer, ImageTable};
 use wedjat::platform::Power;
 use wedjat::platform::stop::StopError;
-use wedjat::platform::{Semaphore, SystemError, Thread, images, random};
+use wedjat::platform::{Semaphore, SystemError, Thread, fresh_id, images};
 use wedjat::{Crash, Monitor};
 
 fn find(name: &CStr) -> *mut c_void {
@@ -49,7 +49,7 @@ fn ids() {
     let errno = unsafe { libc::__error() };
     // SAFETY: as above.
     unsafe { *errno = 7 };
-    let two = [random::id(), random::id()];
+    let two = [fresh_id(), fresh_id()];
     // SAFETY: as above.
     println!(
         "ids without entropy differ: {}, errno {}",
