@@ -11,7 +11,7 @@ use super::stall::{
     Decision, Detector, Held, Next, Observation, Reason, Stall, StallEndInfo, StallInfo,
 };
 use super::watched_thread::WatchedThread;
-use crate::platform::{Thread, ThreadGauge, clock, threads};
+use crate::platform::{Thread, ThreadGauge, clock};
 
 /// The receiver of stalls. All calls come on the watchdog's own thread, one at a time, in this
 /// order: `first_miss`, any number of `sample`, then `forget`, `dropped` or `stalled`; after
@@ -80,7 +80,6 @@ impl Watchdog {
             ..Observation::default()
         };
         let thread = super::spawn("wedjat", 1 << 20, move || {
-            threads::prefer_short_slices();
             let own = ThreadGauge::current();
             // The other side waits for it; if it is gone, so is the need.
             let _ = sender.send(own.tid());

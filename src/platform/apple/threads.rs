@@ -122,9 +122,6 @@ impl Thread {
     }
 }
 
-/// Has the scheduler prefer the calling thread whenever it wakes, where it can be asked to.
-pub fn prefer_short_slices() {}
-
 /// Lists the threads of this process into `into` and returns how many there are. They may be more than there was room
 /// for.
 ///

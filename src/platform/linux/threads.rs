@@ -122,32 +122,6 @@ impl Thread {
     }
 }
 
-/// Has the scheduler prefer the calling thread whenever it wakes, in return for a short time slice: on a busy machine it
-/// would wait for those of others. It gets no more CPU time. Without effect before Linux 6.12.
-///
-/// Source: sched_setattr(2), include/uapi/linux/sched/types.h; `sched_runtime` in Documentation/scheduler/sched-eevdf.rst.
-pub fn prefer_short_slices() {
-    const SLICE: u64 = 100_000;
-    const RESET_ON_FORK: u64 = 1;
-    /// `struct sched_attr`, in words of 64 bits.
-    const SIZE: usize = 48;
-    let mut attributes = [0u64; SIZE / 8];
-    let errno = super::errno();
-    // SAFETY: the kernel writes and reads `SIZE` bytes of a live array, for the calling thread alone.
-    unsafe {
-        let at = attributes.as_mut_ptr();
-        let policy = match libc::syscall(libc::SYS_sched_getattr, 0, at, SIZE, 0) {
-            0 => (attributes[0] >> 32) as i32,
-            _ => -1,
-        };
-        if policy == libc::SCHED_OTHER {
-            (attributes[1], attributes[3]) = (RESET_ON_FORK, SLICE);
-            libc::syscall(libc::SYS_sched_setattr, 0, attributes.as_ptr(), 0);
-        }
-    }
-    super::set_errno(errno);
-}
-
 /// Lists the threads of this process into `into` and returns how many there are. They may be more than there was room
 /// for.
 pub fn list(into: &mut [Thread]) -> usize {
