@@ -3,6 +3,11 @@
 //! MetricKit nests two levels a frame, far past the recursion that a general parser allows, and a
 //! report that was cut must still give its front: so this reader, into the report's own [`Value`].
 
+use std::fmt;
+
+use serde::Deserializer as _;
+use serde::de::Visitor;
+
 use crate::report::Value;
 
 /// Deeper nesting is refused: 1,000 nested frames of MetricKit.
@@ -200,64 +205,31 @@ impl JsonReader<'_> {
             .map_err(|_| "there should be a number")
     }
 
+    /// serde_json reads its escapes: as bytes, so that what is not UTF-8 and half surrogates stay in their place.
     fn text(&mut self) -> Result<String, &'static str> {
-        self.at += 1;
-        let mut text: Vec<u8> = Vec::new();
-        loop {
-            let mut rest = self.bytes[self.at..].iter();
-            let run = rest.position(|&c| c == b'"' || c == b'\\');
-            let run = run.ok_or("it ends here")?;
-            text.extend(&self.bytes[self.at..self.at + run]);
-            self.at += run + 1;
-            if self.bytes[self.at - 1] == b'"' {
-                return Ok(String::from_utf8(text)
-                    .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()));
-            }
-            let c = match self.peek().ok_or("it ends here")? {
-                b'n' => '\n',
-                b't' => '\t',
-                b'r' => '\r',
-                b'b' => '\u{8}',
-                b'f' => '\u{c}',
-                c @ (b'"' | b'\\' | b'/') => c as char,
-                b'u' => {
-                    let c = self.escape()?;
-                    text.extend(c.encode_utf8(&mut [0; 4]).as_bytes());
-                    continue;
-                }
-                _ => return Err("there is no such escape"),
-            };
-            self.at += 1;
-            text.extend(c.encode_utf8(&mut [0; 4]).as_bytes());
-        }
-    }
+        struct Lossy;
+        impl Visitor<'_> for Lossy {
+            type Value = String;
 
-    /// `u` and four digits; twice with a backslash between for what lies beyond them.
-    fn escape(&mut self) -> Result<char, &'static str> {
-        let high = self.hex()?;
-        if !(0xd800..0xdc00).contains(&high) {
-            return Ok(char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER));
-        }
-        let before = self.at;
-        if self.bytes[self.at..].starts_with(b"\\u") {
-            self.at += 1;
-            let low = self.hex()?;
-            if (0xdc00..0xe000).contains(&low) {
-                let code = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
-                return Ok(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text")
             }
-            self.at = before;
-        }
-        Ok(char::REPLACEMENT_CHARACTER)
-    }
 
-    fn hex(&mut self) -> Result<u32, &'static str> {
-        let digits = self.bytes.get(self.at + 1..self.at + 5);
-        let digits = digits.ok_or("it ends here")?;
-        let digits = std::str::from_utf8(digits).map_err(|_| "there is no such escape")?;
-        let code = u32::from_str_radix(digits, 16).map_err(|_| "there is no such escape")?;
-        self.at += 5;
-        Ok(code)
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<String, E> {
+                Ok(String::from_utf8_lossy(bytes).into_owned())
+            }
+        }
+        let rest = &self.bytes[self.at..];
+        let mut is_escaped = true; // the first quotation mark opens it
+        let end = rest.iter().position(|&c| {
+            let ends = c == b'"' && !is_escaped;
+            is_escaped = c == b'\\' && !is_escaped;
+            ends
+        });
+        let end = end.ok_or("it ends here")?;
+        let text = serde_json::Deserializer::from_slice(&rest[..=end]).deserialize_bytes(Lossy);
+        self.at += end + 1;
+        text.map_err(|_| "there is no such escape")
     }
 }
 

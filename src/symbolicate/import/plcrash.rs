@@ -4,6 +4,8 @@
 //! Generated readers of Protocol Buffers give nothing of a message that was cut, and drop what they don't know; a report
 //! must give what stands before the cut, and keep the rest.
 
+use addr2line::gimli::{self, EndianSlice, LittleEndian, Reader as _};
+
 use super::draft::Draft;
 use super::fields::Fields;
 use super::parts::{HeadPaths, ThreadPaths};
@@ -291,7 +293,7 @@ fn decoded(bytes: &[u8], schema: Schema, keeps_all: bool) -> (Vec<(Value, Value)
 }
 
 /// A field's value.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 enum Wire<'a> {
     Number(u64),
     Bytes(&'a [u8]),
@@ -299,62 +301,39 @@ enum Wire<'a> {
 
 /// The fields of a message: number and value. After the last, [`WireFields::cut`] says whether it ended
 /// where a message may end.
-#[derive(Debug, Clone)]
 struct WireFields<'a> {
-    bytes: &'a [u8],
-    at: usize,
+    rest: EndianSlice<'a, LittleEndian>,
+    len: usize,
     cut: Option<usize>,
 }
 
 impl<'a> WireFields<'a> {
     fn new(bytes: &'a [u8]) -> WireFields<'a> {
         WireFields {
-            bytes,
-            at: 0,
+            rest: EndianSlice::new(bytes, LittleEndian),
+            len: bytes.len(),
             cut: None,
         }
     }
 
-    fn varint(&mut self) -> Option<u64> {
-        let mut value = 0u64;
-        for shift in (0..70).step_by(7) {
-            let byte = *self.bytes.get(self.at)?;
-            self.at += 1;
-            value |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
-            if byte < 0x80 {
-                return Some(value);
-            }
-        }
-        None
-    }
-
-    fn fixed(&mut self, len: usize) -> Option<u64> {
-        let bytes = self.bytes.get(self.at..self.at + len)?;
-        self.at += len;
-        let bytes = bytes.iter().rev();
-        Some(bytes.fold(0, |n, byte| n << 8 | u64::from(*byte)))
-    }
-
-    fn field(&mut self) -> Option<(u64, Wire<'a>)> {
-        let tag = self.varint()?;
+    fn field(&mut self) -> gimli::Result<(u64, Wire<'a>)> {
+        let tag = self.rest.read_uleb128()?;
         let value = match tag & 7 {
-            0 => Wire::Number(self.varint()?),
-            1 => Wire::Number(self.fixed(8)?),
-            5 => Wire::Number(self.fixed(4)?),
+            0 => Wire::Number(self.rest.read_uleb128()?),
+            1 => Wire::Number(self.rest.read_u64()?),
+            5 => Wire::Number(self.rest.read_u32()?.into()),
             2 => {
-                let len = usize::try_from(self.varint()?).ok()?;
-                let rest = self.bytes.get(self.at..)?;
+                let len = self.rest.read_uleb128()?;
                 // A message that was cut within its last field still gives that field's front.
-                let part = rest.get(..len).unwrap_or(rest);
-                if part.len() < len {
-                    self.cut = Some(self.bytes.len());
+                if len > self.rest.len() as u64 {
+                    self.cut = Some(self.len);
                 }
-                self.at += part.len();
-                Wire::Bytes(part)
+                let part = self.rest.split(self.rest.len().min(len as usize))?;
+                Wire::Bytes(part.slice())
             }
-            _ => return None,
+            _ => return Err(gimli::Error::UnsupportedOffset),
         };
-        Some((tag >> 3, value))
+        Ok((tag >> 3, value))
     }
 }
 
@@ -362,11 +341,11 @@ impl<'a> Iterator for WireFields<'a> {
     type Item = (u64, Wire<'a>);
 
     fn next(&mut self) -> Option<(u64, Wire<'a>)> {
-        if self.at >= self.bytes.len() || self.cut.is_some() {
+        if self.rest.is_empty() || self.cut.is_some() {
             return None;
         }
-        let start = self.at;
-        let field = self.field();
+        let start = self.len - self.rest.len();
+        let field = self.field().ok();
         if field.is_none() {
             self.cut = Some(start);
         }
