@@ -26,16 +26,21 @@ mod linux {
     use wedjat::store::{self, Limits};
     use wedjat::{Monitor, RateLimit, Stall};
 
-    /// A turn that took long: its kind, when it began and ended, and how the counts of losses grew until the next.
+    /// A turn that took long: its kind, its round, when it began and ended.
     struct Turn {
         kind: &'static str,
+        round: usize,
         from: u64,
         to: u64,
-        losses: Vec<(&'static str, u64)>,
     }
+
+    /// Reasons of the losses that were counted in a round, each as often as it was.
+    type Losses = Vec<&'static str>;
 
     /// Turns of this length must be reported, milliseconds.
     const LONG: u64 = 300;
+    /// Nanoseconds of a millisecond.
+    const MS: u64 = 1_000_000;
 
     pub fn main() -> Result<(), Box<dyn std::error::Error>> {
         let words: Vec<u64> = std::env::args()
@@ -66,20 +71,20 @@ mod linux {
                     .captures_per_hour(u32::MAX),
             )
             .install()?;
-        let turns = play(&monitor, Duration::from_secs(seconds));
+        let (turns, rounds) = play(&monitor, Duration::from_secs(seconds));
         let stats = monitor.stats();
         drop(monitor);
         for child in &mut load {
             child.kill()?;
             child.wait()?;
         }
-        judge(&turns, &folder)?;
+        judge(&turns, rounds, &folder)?;
         println!("losses of this launch: {:?}", stats.losses);
         std::fs::remove_dir_all(&folder)?;
         Ok(())
     }
 
-    fn play(monitor: &Monitor, time: Duration) -> Vec<Turn> {
+    fn play(monitor: &Monitor, time: Duration) -> (Vec<Turn>, Vec<Losses>) {
         let heart = monitor.heartbeat();
         let lock = Arc::new(Mutex::new(()));
         let (hold, held) = mpsc::channel::<(Duration, mpsc::Sender<()>)>();
@@ -99,9 +104,10 @@ mod linux {
             seed % below
         };
         let mut turns: Vec<Turn> = Vec::new();
+        let mut rounds = Vec::new();
         let begin = Instant::now();
         let mut last = monitor.stats().losses;
-        for round in 0u64.. {
+        for round in 0.. {
             if begin.elapsed() >= time {
                 break;
             }
@@ -109,13 +115,18 @@ mod linux {
                 let from = monotonic();
                 heart.turn(act);
                 let to = monotonic();
-                if to - from >= LONG * 1_000_000 {
-                    turns.push(Turn {
+                if to - from < LONG * MS {
+                    return;
+                }
+                // Slow turns without a rest between them are one stall.
+                match turns.last_mut() {
+                    Some(last) if from - last.to < 50 * MS => last.to = to,
+                    _ => turns.push(Turn {
                         kind,
+                        round,
                         from,
                         to,
-                        losses: Vec::new(),
-                    });
+                    }),
                 }
             };
             for _ in 0..random(4) {
@@ -134,16 +145,14 @@ mod linux {
             }
             thread::sleep(Duration::from_millis(500 + random(800)));
             let now = monitor.stats().losses;
-            let grown = now
-                .iter()
-                .map(|(reason, count)| (*reason, count - last.get(reason).copied().unwrap_or(0)));
-            let grown: Vec<_> = grown.filter(|(_, count)| *count > 0).collect();
-            if let Some(turn) = turns.last_mut() {
-                turn.losses.extend(grown);
-            }
+            let grown = now.iter().flat_map(|(reason, count)| {
+                let before = last.get(reason).copied().unwrap_or(0);
+                std::iter::repeat_n(*reason, (count - before) as usize)
+            });
+            rounds.push(grown.collect());
             last = now;
         }
-        turns
+        (turns, rounds)
     }
 
     /// Works by the wall clock, as code does that waits for nothing.
@@ -154,7 +163,11 @@ mod linux {
         }
     }
 
-    fn judge(turns: &[Turn], folder: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
+    fn judge(
+        turns: &[Turn],
+        mut rounds: Vec<Losses>,
+        folder: &std::path::Path,
+    ) -> Result<(), Box<dyn std::error::Error>> {
         let mut reports = Vec::new();
         let mut empty = 0;
         for stored in store::reports(folder)? {
@@ -179,13 +192,11 @@ mod linux {
             {
                 reported += 1;
             } else {
-                counted += usize::from(!turn.losses.is_empty());
-                let took = (turn.to - turn.from) / 1_000_000;
-                println!(
-                    "not reported: {} of {took} ms, {:?}",
-                    turn.kind, turn.losses
-                );
-                let reason = turn.losses.first().map_or("nowhere", |loss| loss.0);
+                let loss = rounds.get_mut(turn.round).and_then(Vec::pop);
+                counted += usize::from(loss.is_some());
+                let reason = loss.unwrap_or("nowhere");
+                let took = (turn.to - turn.from) / MS;
+                println!("not reported: {} of {took} ms, {reason}", turn.kind);
                 *lost.entry(format!("{} {reason}", turn.kind)).or_default() += 1;
             }
         }

@@ -178,9 +178,9 @@ impl Observer {
             observation.held = Held::Recorder;
         }
         if beat.idle() {
-            if !last.idle() {
+            if beat != last {
                 observation.cpu = self.watched.cpu();
-                observation.own_delay = own.at(&self.own, now, observation.due);
+                observation.own_delay = own.at(&self.own, now, next.due);
             }
             return observation;
         }
@@ -188,7 +188,7 @@ impl Observer {
             self.watched.follow();
         }
         observation.cpu = self.watched.cpu();
-        observation.own_delay = own.at(&self.own, now, observation.due);
+        observation.own_delay = own.at(&self.own, now, next.due);
         if beat.since(last) > 2 {
             // It runs. What follows costs more, and is of use only when it stands nearly still.
             return observation;
@@ -219,8 +219,8 @@ const LATE: u64 = 10_000_000;
 /// The watchdog's own delay is read at least so often, nanoseconds.
 const OWN_PERIOD: u64 = 1_000_000_000;
 
-/// Time for which the watchdog itself was ready but had no CPU. It matters only for an observation that comes late, and
-/// reading it is half the cost of an observation: so it is read then, and once a second to compare with.
+/// Time for which the watchdog itself was ready but had no CPU. It matters only for an observation that comes late or
+/// was woken, and reading it is half the cost of an observation: so it is read then, and once a second to compare with.
 struct OwnDelay {
     read: u64,
     last: u64,
@@ -234,9 +234,9 @@ impl OwnDelay {
         }
     }
 
-    fn at(&mut self, own: &ThreadGauge, now: u64, due: u64) -> Option<u64> {
-        // Until then at most a millisecond an observation stays unread.
-        let late = now > due.saturating_add(1_000_000);
+    fn at(&mut self, own: &ThreadGauge, now: u64, due: Option<u64>) -> Option<u64> {
+        // Until then at most a millisecond an observation stays unread. One that was woken may be late by any time.
+        let late = due.is_none_or(|due| now > due.saturating_add(1_000_000));
         if late || now.saturating_sub(self.read) >= OWN_PERIOD {
             *self = OwnDelay::new(own, now);
         }

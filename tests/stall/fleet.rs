@@ -318,6 +318,44 @@ fn a_process_that_is_short_of_cpu_neither_sleeps_nor_is_stopped() {
 }
 
 #[test]
+fn a_turn_that_is_over_before_the_watchdog_has_the_cpu_is_counted() {
+    let woken_late = |act: fn(&mut Observation)| {
+        let (mut detector, mut observation) = at_rest();
+        // It rests for so long that the next beat must wake the watchdog.
+        let mut decisions = Vec::new();
+        for step in 0..40 {
+            observation.now += if step == 20 { 400 * MS } else { 50 * MS };
+            (observation.boot, observation.due) = (observation.now, observation.now);
+            observation.own_delay = observation.own_delay.or(Some(0));
+            if step == 20 {
+                observation.own_delay = Some(350 * MS);
+                act(&mut observation);
+            }
+            if step == 21 && !observation.beat.idle() {
+                observation.beat = observation.beat.ended();
+            }
+            decisions.push(detector.observe(&observation).0);
+        }
+        decisions
+    };
+    let one = woken_late(|observation| observation.beat = observation.beat.begun().ended());
+    assert_eq!(dropped(&one), Some(Reason::Late));
+    let several = woken_late(|observation| {
+        for _ in 0..3 {
+            observation.beat = observation.beat.begun().ended();
+        }
+        observation.beat = observation.beat.begun();
+    });
+    assert_eq!(dropped(&several), Some(Reason::Late));
+    let none = woken_late(|_| ());
+    assert_eq!(dropped(&none), None);
+    // The turn that woke it still runs: it began when the watchdog became ready to run.
+    let lasts = woken_late(|observation| observation.beat = observation.beat.begun());
+    let is_stall = |decision: &Decision| matches!(decision, Decision::Stalled(_));
+    assert!(lasts.iter().any(is_stall), "{lasts:?}");
+}
+
+#[test]
 fn a_watchdog_that_loses_the_cpu_between_its_clocks_has_not_slept() {
     let (mut detector, mut observation) = at_rest();
     observation.beat = observation.beat.begun();

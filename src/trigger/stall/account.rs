@@ -35,6 +35,11 @@ impl Detector {
         }
     }
 
+    /// Returns how long the watchdog was ready to run but had no CPU since the last observation, nanoseconds.
+    pub(super) fn had_no_cpu(&self, observation: &Observation) -> u64 {
+        grown(observation.own_delay, self.last.own_delay)
+    }
+
     /// Adds the time since the last observation to the episode, or to the reasons why it is not counted.
     pub(super) fn count(
         &self,
@@ -62,8 +67,8 @@ impl Detector {
                 (interval, Reason::Recorder)
             } else if late > self.timeout / 2 {
                 // A thread that is stopped is not ready to run: if one of the two was, the process was short of CPU.
-                let own = grown(observation.own_delay, self.last.own_delay);
-                let ready = own.max(grown(observation.delay, self.last.delay));
+                let delay = grown(observation.delay, self.last.delay);
+                let ready = self.had_no_cpu(observation).max(delay);
                 let used = if same { used } else { 0 };
                 if ready >= late / 2 {
                     // Only the watchdog was late. A beat that stood still all the time is a freeze even

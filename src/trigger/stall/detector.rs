@@ -108,18 +108,25 @@ impl Detector {
 
     /// The last observation found nothing wrong.
     fn without_episode(&mut self, observation: &Observation, now: u64, steps: u64) -> Decision {
-        if observation.beat.idle() {
+        if steps == 0 && observation.beat.idle() {
             return Decision::Nothing;
         }
         // A turn has begun since the last observation; how long ago is known only where its begin woke the watchdog.
+        let unseen = self.had_no_cpu(observation).min(now - self.last.now);
         let woken = self.asleep && steps == 1;
         let from = if woken {
-            now
+            now - unseen
         } else {
             self.last.now.max(now.saturating_sub(self.timeout))
         };
-        self.episode = Some(self.episode_from(observation, from, false));
-        Decision::Nothing
+        let mut episode = self.episode_from(observation, from, false);
+        if !woken {
+            episode.add(Reason::Late, unseen);
+        }
+        if observation.beat.idle() {
+            return self.over(episode, observation, now);
+        }
+        self.lasts(episode, observation, now, 0)
     }
 
     fn with_episode(
@@ -222,11 +229,7 @@ impl Detector {
             episode.turn_from = began;
             episode.exact = true;
         }
-        let limit = if episode.launch {
-            self.launch
-        } else {
-            self.threshold()
-        };
+        let limit = self.limit(&episode);
         if let Some(ambiguous) = episode
             .ambiguous
             .take_if(|_| episode.counted.saturating_add(tolerance) >= limit)
@@ -237,6 +240,18 @@ impl Detector {
             (episode.from, episode.first) = (ambiguous.from, ambiguous.now);
             episode.turns = episode.turns.saturating_sub(1).max(1);
         }
+        self.lasts(episode, observation, now, interval)
+    }
+
+    /// The episode goes on: perhaps it is a stall by now, or it is time for a stack.
+    fn lasts(
+        &mut self,
+        mut episode: Episode,
+        observation: &Observation,
+        now: u64,
+        interval: u64,
+    ) -> Decision {
+        let (tolerance, limit) = (self.tolerance(), self.limit(&episode));
         let at = now - episode.from;
         let decision = if !episode.stalled && episode.counted.saturating_add(tolerance) >= limit {
             episode.stalled = true;
@@ -278,11 +293,7 @@ impl Detector {
             });
         }
         let lost: u64 = episode.not_counted.iter().sum();
-        let limit = if episode.launch {
-            self.launch
-        } else {
-            self.threshold()
-        };
+        let limit = self.limit(&episode);
         if episode.counted.saturating_add(lost) >= limit && lost > 0 {
             let longest = (0..Reason::ALL.len()).max_by_key(|&at| episode.not_counted[at]);
             return Decision::Dropped(Reason::ALL[longest.unwrap_or(0)]);

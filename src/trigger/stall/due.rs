@@ -1,6 +1,7 @@
 //! The time of the next observation: each time-out of a turn, ever more rarely in a stall, never while the app rests.
 
 use super::detector::Detector;
+use super::episode::Episode;
 use super::observation::Next;
 use crate::trigger::heartbeat::Beat;
 
@@ -68,11 +69,7 @@ impl Detector {
                 wake_on_beat: true,
             };
         }
-        let limit = if episode.launch {
-            self.launch
-        } else {
-            self.threshold()
-        };
+        let limit = self.limit(episode);
         let rest = limit
             .saturating_sub(tolerance)
             .saturating_sub(episode.counted)
@@ -87,6 +84,15 @@ impl Detector {
     /// Duration that makes a turn a stall, nanoseconds.
     pub(super) fn threshold(&self) -> u64 {
         self.timeout.saturating_mul(u64::from(self.strikes))
+    }
+
+    /// Duration that makes this episode a stall, nanoseconds.
+    pub(super) fn limit(&self, episode: &Episode) -> u64 {
+        if episode.launch {
+            self.launch
+        } else {
+            self.threshold()
+        }
     }
 
     /// A tenth of a strike: what the clocks and the scheduler may be off.
