@@ -8,6 +8,7 @@ use symbolic::demangle::{Demangle, DemangleOptions};
 use super::swift3;
 use super::symbols::ObjectSymbols;
 use crate::symbolicate::frame::Frame;
+use crate::symbolicate::group::plain_name;
 
 /// A mangled Rust, C++ or Swift name in its source form; any other name as it is.
 pub(crate) fn demangle(name: &str) -> Cow<'_, str> {
@@ -85,14 +86,18 @@ pub(crate) fn agree(symbol: &str, plain: &str) -> bool {
         return true;
     }
     let demangled = demangle(symbol);
-    let (one, other) = (last_part(&demangled), last_part(plain));
     if mangling(symbol) == Some(Language::Swift) {
         return is_in_swift(&demangled, plain);
     }
-    // Rust's older mangling has `{{closure}}` where the compiler says `{closure#0}`.
-    one == other
-        || (one.starts_with("{{closure}}") && other.starts_with("{closure"))
-        || (other.starts_with("operator") && is_operator(one, other))
+    // `operator< <int>` and `operator<<int>` are one.
+    let last = |name: &str| {
+        let name = plain_name(name);
+        name.rsplit("::")
+            .next()
+            .unwrap_or_default()
+            .replace(' ', "")
+    };
+    last(&demangled) == last(plain)
 }
 
 /// Returns true if the Swift function `full`, with its module, type and arguments, is called `plain`: for
@@ -105,58 +110,6 @@ fn is_in_swift(full: &str, plain: &str) -> bool {
             let before = &full[..at];
             before.ends_with('.') && !before.contains('(') && ends(&full[at + plain.len()..])
         })
-}
-
-/// Returns true if `full`, with arguments, is the operator `plain`, without.
-fn is_operator(full: &str, plain: &str) -> bool {
-    // `operator< <int>` and `operator<<int>` are one.
-    let (full, plain) = (full.replace(' ', ""), plain.replace(' ', ""));
-    full.strip_prefix(&plain)
-        .is_some_and(|rest| rest.starts_with('(') || rest.starts_with("[abi:"))
-}
-
-/// `a::b<c>::d<e>(f) const` gives `d`.
-fn last_part(name: &str) -> &str {
-    let mut depth = 0usize;
-    let (mut start, mut end) = (0, name.len());
-    let bytes = name.as_bytes();
-    let mut i = 0;
-    while i < bytes.len() {
-        match bytes[i] {
-            // `operator<`, `operator()` and the like: all that follows is its name
-            b'o' if depth == 0
-                && name[i..].starts_with("operator")
-                && (i == 0 || matches!(bytes[i - 1], b':' | b' ')) =>
-            {
-                return &name[i..];
-            }
-            b'<' | b'(' => {
-                if depth == 0 && i > start && end == name.len() {
-                    // the arguments of the part that began at `start`, unless another part follows
-                    end = i;
-                }
-                depth += 1;
-            }
-            b'>' if i > 0 && bytes[i - 1] == b'-' => {}
-            b'>' | b')' => depth = depth.saturating_sub(1),
-            // `name::<args>`, as Rust has it
-            b':' if depth == 0 && name[i..].starts_with("::<") && i > start => {
-                end = end.min(i);
-                i += 1;
-            }
-            b':' if depth == 0 && bytes.get(i + 1) == Some(&b':') => {
-                start = i + 2;
-                end = name.len();
-                i += 1;
-            }
-            b' ' if depth == 0 && end == name.len() => start = i + 1, // a return type stands before
-            b'[' if depth == 0 && end == name.len() && name[i..].starts_with("[abi:") => end = i,
-            b'.' if depth == 0 && end == name.len() && start < i => end = i,
-            _ => {}
-        }
-        i += 1;
-    }
-    name.get(start..end.max(start)).unwrap_or(name)
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 
 pub use self::member::{Member, RECIPE, key_text};
-pub(crate) use self::names::within;
+pub(crate) use self::names::{plain_name, within};
 pub use self::stack::{normalised, thread_in_question};
 use super::frame::Symbolicated;
 use crate::report::EventKind;

@@ -60,7 +60,7 @@ fn says_nothing(name: &str) -> bool {
 /// - without generic and template arguments, parameters and return types, which hold closures' types;
 /// - closures, lambdas, blocks and local functions without their numbers;
 /// - Rust's methods the same in both manglings: `<app::Shop>::open` and `app::Shop::open` are one.
-pub(super) fn plain_name(name: &str) -> Cow<'_, str> {
+pub(crate) fn plain_name(name: &str) -> Cow<'_, str> {
     let is_plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b':');
     let name = without_resumption(without_clones(name));
     if let Some(name) = kotlin(name) {
