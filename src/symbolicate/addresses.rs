@@ -28,13 +28,17 @@ impl Addresses {
         load_address: Option<u64>,
     ) -> Result<Addresses, Ambiguous> {
         let all = files.images();
-        let same = |image: &&FoundObject| arch.is_none_or(|arch| image.arch == known_as(arch));
+        let same =
+            |image: &&FoundObject| arch.is_none_or(|arch| image.object.arch == known_as(arch));
         let mut fitting: Vec<_> = all.iter().filter(same).collect();
         if fitting.len() > 1 {
-            fitting.retain(|image| files.has_code(image));
+            // The part that dwz made several programs share has none.
+            fitting.retain(|image| image.object.has_code);
         }
         let [image] = fitting[..] else {
-            let several = fitting.iter().any(|image| image.arch != fitting[0].arch);
+            let several = fitting
+                .iter()
+                .any(|image| image.object.arch != fitting[0].object.arch);
             let (what, images) = match (fitting.is_empty(), arch) {
                 (true, Some(arch)) => (
                     format!("no image of architecture {arch}"),

@@ -39,22 +39,10 @@ pub struct DebugFiles {
 #[derive(Debug, Clone)]
 pub(crate) struct FoundObject {
     pub path: PathBuf,
-    pub arch: String,
-    /// Empty where it has none.
-    pub id: Vec<u8>,
-    has_dwarf: bool,
+    pub object: ObjectSummary,
 }
 
 impl FoundObject {
-    fn new(path: &Path, object: ObjectSummary) -> FoundObject {
-        FoundObject {
-            path: path.to_owned(),
-            arch: object.arch,
-            id: object.id,
-            has_dwarf: object.has_dwarf,
-        }
-    }
-
     /// File name, without the folder.
     pub(crate) fn name(&self) -> Cow<'_, str> {
         let name = self.path.file_name().unwrap_or_default();
@@ -63,8 +51,8 @@ impl FoundObject {
 
     /// Name, architecture and id, in words.
     pub(crate) fn describe(&self) -> String {
-        let (name, arch) = (self.name(), &self.arch);
-        match &self.id[..] {
+        let (name, arch) = (self.name(), &self.object.arch);
+        match &self.object.id[..] {
             [] => format!("{name} {arch} without an id: {}", self.path.display()),
             id => format!("{name} {arch} {}", id_text(id)),
         }
@@ -188,8 +176,12 @@ impl DebugFiles {
         } else {
             let objects = search::objects(path)?;
             if !objects.iter().any(ObjectSummary::names) {
-                let images = objects.iter().filter(|object| object.has_code);
-                let images = images.map(|image| FoundObject::new(path, image.clone()));
+                let path = || path.to_owned();
+                let images = objects.iter().filter(|object| object.has_code).cloned();
+                let images = images.map(|object| FoundObject {
+                    path: path(),
+                    object,
+                });
                 self.nameless.extend(images);
             }
             added.objects += self.add_objects(path, objects);
@@ -204,10 +196,11 @@ impl DebugFiles {
         for object in objects.into_iter().filter(ObjectSummary::names) {
             added += 1;
             let entries = self.index.entry(object.id.clone()).or_default();
-            let same = |entry: &FoundObject| entry.path == path && entry.arch == object.arch;
+            let same = |entry: &FoundObject| entry.path == path && entry.object.arch == object.arch;
             if !entries.iter().any(same) {
-                entries.push(FoundObject::new(path, object));
-                entries.sort_by_key(|entry| !entry.has_dwarf); // stable: as given, those with DWARF first
+                let path = path.to_owned();
+                entries.push(FoundObject { path, object });
+                entries.sort_by_key(|entry| !entry.object.has_dwarf); // stable: as given, those with DWARF first
             }
         }
         added
@@ -231,28 +224,26 @@ impl DebugFiles {
         if listed.is_empty() {
             listed.extend(self.nameless.iter().cloned());
         }
-        let key = |of: &FoundObject| (of.name().into_owned(), of.id.clone(), of.path.clone());
+        let key = |of: &FoundObject| {
+            let name = of.name().into_owned();
+            (name, of.object.id.clone(), of.path.clone())
+        };
         listed.sort_by_cached_key(key);
         listed
     }
 
-    /// Returns true if an image that was added has code: the part that dwz made several programs share does not.
-    pub(crate) fn has_code(&self, image: &FoundObject) -> bool {
-        let found = open_by_id(&image.path, &image.id);
-        matches!(found, Ok(Some(object)) if !object.code.is_empty())
-    }
-
     /// The files of an image that was added.
     pub(crate) fn open_listed(&self, image: &FoundObject) -> Option<Arc<ImageFiles>> {
-        if self.index.contains_key(&image.id) && !image.id.is_empty() {
+        let ObjectSummary { id, arch, .. } = &image.object;
+        if self.index.contains_key(id) && !id.is_empty() {
             return self.find(&Image {
-                id: image.id.clone(),
+                id: id.clone(),
                 name: image.name().into_owned(),
                 ..Image::default()
             });
         }
         let mut objects = object_file::open(&image.path).ok()?.into_iter();
-        let object = objects.find(|object| object.id == image.id && object.arch == image.arch)?;
+        let object = objects.find(|object| object.id == *id && object.arch == *arch)?;
         Some(Arc::new(ImageFiles::new(vec![self.debug_file(object)?])))
     }
 

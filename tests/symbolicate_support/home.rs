@@ -44,7 +44,7 @@ impl Home {
         let bytes = report::to_bytes(&report);
         std::fs::create_dir(shop.path("reports")).unwrap();
         std::fs::create_dir(shop.path("photos")).unwrap();
-        let table = b"wdjtable and more of it";
+        let table = b"wdjcache and more of it";
         let files: &[(&str, &[u8])] = &[
             ("a.wedjat", &bytes),
             ("reports/b.wedjat", &bytes),
@@ -56,7 +56,7 @@ impl Home {
             ("0011aabb-1000-v2.table", b"my own table"),
             ("0011aabb-1000-v2.lock", b"my own lock"),
             ("0011aabb-1000-v2.table.Ab12.new", b"new"),
-            ("00112233-10.folder", b"{}"),
+            ("00112233-10-v2.folder", b"{}"),
             // Bytes as its own have, and other names.
             ("mine.table", table),
             ("notes-v2.table", table),

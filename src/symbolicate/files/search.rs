@@ -2,8 +2,8 @@
 //! those of one image, at its own path, in the system's folders, at the targets of links.
 //!
 //! The memory is a file in the cache, one for each folder: what each file in it was, with its size and
-//! time of change. A file that has not changed is not opened again. It is checked by a CRC-32 and
-//! used for finding files alone: opening a debug file compares its id anew.
+//! time of change. A file that has not changed is not opened again. It is used for finding files alone: opening a debug
+//! file compares its id anew.
 
 use std::collections::HashSet;
 use std::io::Read;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use walkdir::{DirEntry, WalkDir};
 
 use super::bytes::SharedBytes;
-use super::cache::Cache;
+use super::cache::{Cache, file_name};
 use super::dyld_cache;
 use super::object_file::{self, ObjectFile};
 use super::own::identity;
@@ -32,12 +32,10 @@ const MAX_DEPTH: usize = 64;
 const FEW: usize = 32;
 /// Looking into fewer files than this costs no more than remembering them.
 const WORTH_REMEMBERING: usize = 64;
-/// Counts up with every change of what is remembered.
-const VERSION: u32 = 2;
 
 /// An object in a file, by what its headers say.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::symbolicate) struct ObjectSummary {
+pub(crate) struct ObjectSummary {
     /// UUID or build id; may be empty.
     pub id: Vec<u8>,
     pub arch: String,
@@ -172,7 +170,6 @@ pub(in crate::symbolicate) fn objects(path: &Path) -> Result<Vec<ObjectSummary>,
 
 #[derive(Serialize, Deserialize)]
 struct FolderMemory {
-    version: u32,
     root: PathBuf,
     looked: Vec<Looked>,
 }
@@ -180,31 +177,24 @@ struct FolderMemory {
 /// A name that tells folders apart well enough: the memory itself says which one it is of.
 fn memory_name(root: &Path) -> String {
     let path = root.as_os_str().as_encoded_bytes();
-    format!("{:08x}-{:x}.folder", crc32(0, path), path.len())
+    file_name(&format!("{:08x}", crc32(0, path)), path.len(), "folder")
 }
 
 fn remembered(cache: &Cache, root: &Path) -> Option<FxHashMap<PathBuf, Looked>> {
     let bytes = cache.read(&memory_name(root))?;
-    let (data, crc) = bytes.split_at_checked(bytes.len().checked_sub(4)?)?;
-    if crc32(0, data).to_le_bytes() != crc {
-        return None;
-    }
-    let memory: FolderMemory = serde_json::from_slice(data).ok()?;
+    let memory: FolderMemory = serde_json::from_slice(&bytes).ok()?;
     let looked = memory.looked.into_iter();
-    (memory.version == VERSION && memory.root == root)
-        .then(|| looked.map(|of| (of.path.clone(), of)).collect())
+    (memory.root == root).then(|| looked.map(|of| (of.path.clone(), of)).collect())
 }
 
 /// A path that is no UTF-8 cannot be written as JSON: then nothing is remembered.
 fn remember(cache: &Cache, root: &Path, looked: &[Looked]) {
     let memory = FolderMemory {
-        version: VERSION,
         root: root.to_owned(),
         looked: looked.to_vec(),
     };
-    if let Ok(mut data) = serde_json::to_vec(&memory) {
-        data.extend(crc32(0, &data).to_le_bytes());
-        cache.write_whole(&memory_name(root), &data);
+    if let Ok(data) = serde_json::to_vec(&memory) {
+        cache.write(&memory_name(root), &data);
     }
 }
 

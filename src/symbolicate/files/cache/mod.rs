@@ -1,7 +1,7 @@
 //! Lookup tables on disk: mapped, keyed by what they were made of, written whole or not at all.
 //!
 //! A cache file begins with a magic, its length and its checksum (`u64` each); behind them stands a
-//! SymCache of symbolic's, and what else is known of the file (`convert.rs`). All of it is checked before it is used, by a hash that takes several bytes
+//! SymCache of symbolic's, and what else is known of the file (`convert.rs`), or what a folder held (`search.rs`). All of it is checked before it is used, by a hash that takes several bytes
 //! a cycle: that is most of the time of a first answer. Its name holds the id, the size of the debug file
 //! and the version of the format: whatever changes, another file is looked for. One that belongs to
 //! another user, or that others may write, is not read.
@@ -26,16 +26,12 @@ use super::object_file::ObjectFile;
 use super::own;
 use crate::symbolicate::frame::hex;
 
-/// First bytes of a folder's memory.
+/// First bytes of each file.
 const MAGIC: &[u8; 8] = b"wdjcache";
-/// First bytes of a table.
-const TABLE: &[u8; 8] = b"wdjsymca";
-/// First bytes of the tables of earlier versions.
-const OLD_TABLE: &[u8; 8] = b"wdjtable";
 /// Magic, length and checksum.
 const HEADER: usize = 3 * 8;
-/// Counts up with every change of what a table holds.
-const VERSION: u32 = 6;
+/// Counts up with every change of what a file holds.
+const VERSION: u32 = 7;
 /// Bytes that are checked at a time, and then let go.
 const BLOCK: usize = 1 << 20;
 /// All tables together take no more than this by default.
@@ -44,8 +40,6 @@ const LIMIT: u64 = 2 << 30;
 const STALE: Duration = Duration::from_secs(24 * 3600);
 /// A table in use is marked as used once in this time.
 const TOUCH_EVERY: Duration = Duration::from_secs(3600);
-/// Most bytes that are read of a folder's memory.
-const MEMORY: u64 = 64 << 20;
 /// Debug files smaller than this are read faster than a cache is looked for.
 const WORTH_IT: usize = 1 << 20;
 
@@ -103,40 +97,32 @@ impl Cache {
 
     /// The table of `object`, if it is there, whole, and this user's alone.
     pub(crate) fn load(&self, object: &ObjectFile) -> Option<SharedBytes> {
-        let path = self.find()?.join(name(object, "table")?);
+        self.read(&name(object)?)
+    }
+
+    /// The content of the file of this name, if it is there, whole, and this user's alone.
+    pub(crate) fn read(&self, name: &str) -> Option<SharedBytes> {
+        let path = self.find()?.join(name);
         let file = own::open(&path).ok()?;
         let meta = file.metadata().ok()?;
         // Its content is used as it stands.
         if meta.mode() & 0o022 != 0 {
             return None;
         }
-        let table = open(&SharedBytes::map_open(&file, &path).ok()?)?;
-        touch(&file, &meta);
-        Some(table)
+        let content = open(&SharedBytes::map_open(&file, &path).ok()?)?;
+        let age = SystemTime::now().duration_since(meta.modified().ok()?);
+        if age.is_ok_and(|age| age > TOUCH_EVERY) {
+            let _ = file.set_modified(SystemTime::now());
+        }
+        Some(content)
     }
 
     /// Writes a table, whole or not at all, and makes room for it. That a cache cannot be written is
     /// no error: it is a cache.
     pub(crate) fn store(&self, object: &ObjectFile, table: &[u8]) {
-        if let Some(name) = name(object, "table") {
-            let length = (table.len() as u64).to_le_bytes();
-            let checksum = table.chunks(BLOCK).fold(0, checksum).to_le_bytes();
-            self.write(&name, &[TABLE, &length, &checksum, table]);
+        if let Some(name) = name(object) {
+            self.write(&name, table);
         }
-    }
-
-    /// A small file of this name, if it is there.
-    pub(crate) fn read(&self, name: &str) -> Option<Vec<u8>> {
-        let mut bytes = Vec::new();
-        let file = own::open(&self.find()?.join(name)).ok()?;
-        // A larger one, cut here, is not whole.
-        file.take(MEMORY).read_to_end(&mut bytes).ok()?;
-        Some(bytes.strip_prefix(MAGIC)?.to_vec())
-    }
-
-    /// Writes a small file, whole or not at all.
-    pub(crate) fn write_whole(&self, name: &str, data: &[u8]) {
-        self.write(name, &[MAGIC, data]);
     }
 
     /// Makes the folder, unless it is there.
@@ -161,8 +147,11 @@ impl Cache {
         self.place.get().map(PathBuf::as_path)
     }
 
-    /// Writes under another name first, so that no process sees half a file; then makes room.
-    fn write(&self, name: &str, parts: &[&[u8]]) {
+    /// Writes a file of this name under another name first, so that no process sees half of it; then makes room.
+    pub(crate) fn write(&self, name: &str, content: &[u8]) {
+        let length = (content.len() as u64).to_le_bytes();
+        let checksum = content.chunks(BLOCK).fold(0, checksum).to_le_bytes();
+        let parts = [MAGIC, &length, &checksum, content];
         let Some(place) = self.make() else {
             return;
         };
@@ -194,7 +183,7 @@ impl Cache {
         let now = SystemTime::now();
         let mut files: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
         for entry in entries.flatten() {
-            let Some(kind) = entry.file_name().to_str().and_then(kind) else {
+            let Some(is_fresh) = entry.file_name().to_str().and_then(is_fresh) else {
                 continue;
             };
             let Ok(meta) = entry.metadata() else { continue };
@@ -202,10 +191,10 @@ impl Cache {
                 continue;
             };
             let is_old = now.duration_since(modified).is_ok_and(|age| age > STALE);
-            match kind {
-                Kind::Kept => files.push((modified, meta.len(), entry.path())),
-                Kind::Passing if is_old => drop(remove(&entry.path())),
-                Kind::Passing => {}
+            if !is_fresh {
+                files.push((modified, meta.len(), entry.path()));
+            } else if is_old {
+                remove(&entry.path());
             }
         }
         files.sort();
@@ -221,61 +210,31 @@ impl Cache {
     }
 }
 
-/// Marks a table as used.
-fn touch(file: &fs::File, meta: &fs::Metadata) {
-    let now = SystemTime::now();
-    let age = meta
-        .modified()
-        .and_then(|at| now.duration_since(at).map_err(std::io::Error::other));
-    if age.is_ok_and(|age| age > TOUCH_EVERY) {
-        let _ = file.set_modified(now);
-    }
-}
-
-/// The kind of a file in the folder, by its name.
-enum Kind {
-    /// A table, or the memory of a folder.
-    Kept,
-    /// A lock, as earlier versions made, or a file that is being written.
-    Passing,
-}
-
-/// Returns the kind of our file that has this name; `None` for a name that we never give.
-fn kind(name: &str) -> Option<Kind> {
+/// Returns true for the name of a file that is being written, false for that of a whole one; `None` for a name that we
+/// never give.
+fn is_fresh(name: &str) -> Option<bool> {
     let is_hex = |text: &str| {
-        !text.is_empty()
-            && text
-                .bytes()
-                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        let is_digit = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        !text.is_empty() && text.bytes().all(is_digit)
     };
     let (stem, rest) = name.split_once('.')?;
-    let (ending, fresh) = match rest.strip_suffix(".new") {
-        Some(rest) => (rest.split_once('.')?.0, true),
-        None => (rest, false),
-    };
-    let mut parts = stem.split('-');
-    let [id, size, version] = [(); 3].map(|()| parts.next());
-    let version = version.map(|version| version.strip_prefix('v').unwrap_or("none"));
-    let fits = is_hex(id?)
-        && is_hex(size?)
-        && parts.next().is_none()
-        && match ending {
-            "table" | "lock" => version.is_some_and(|version| version.parse::<u32>().is_ok()),
-            "folder" => version.is_none(),
-            _ => false,
-        };
-    fits.then_some(match ending {
-        _ if fresh => Kind::Passing,
-        "lock" => Kind::Passing,
-        _ => Kind::Kept,
-    })
+    let [id, size, version] = stem.split('-').collect::<Vec<_>>().try_into().ok()?;
+    let version = version.strip_prefix('v')?.parse::<u32>();
+    let ending = rest.split('.').next()?;
+    let is_whole = rest == ending;
+    let is_ours = is_hex(id)
+        && is_hex(size)
+        && version.is_ok()
+        && ["table", "folder"].contains(&ending)
+        && (is_whole || rest.ends_with(".new"));
+    is_ours.then_some(!is_whole)
 }
 
 /// Returns true if a file of this user begins as ours do.
 fn is_own(path: &Path) -> bool {
     let mut front = [0; MAGIC.len()];
     let read = own::open(path).and_then(|mut file| file.read_exact(&mut front));
-    read.is_ok() && [MAGIC, TABLE, OLD_TABLE].contains(&&front)
+    read.is_ok() && front == *MAGIC
 }
 
 /// Removes a file of ours; false if it is not ours, or stays.
@@ -283,14 +242,15 @@ fn remove(path: &Path) -> bool {
     is_own(path) && fs::remove_file(path).is_ok()
 }
 
-/// The name of a file of `object`; `None` where nothing tells it from others.
-fn name(object: &ObjectFile, ending: &str) -> Option<String> {
-    if object.id.is_empty() {
-        return None;
-    }
-    let id = hex(&object.id);
-    let size = object.bytes.len();
-    Some(format!("{id}-{size:x}-v{VERSION}.{ending}"))
+/// The name of the table of `object`; `None` where nothing tells it from others.
+fn name(object: &ObjectFile) -> Option<String> {
+    let name = file_name(&hex(&object.id), object.bytes.len(), "table");
+    (!object.id.is_empty()).then_some(name)
+}
+
+/// The name of a file: of what it was made, and in which version.
+pub(crate) fn file_name(id: &str, size: usize, ending: &str) -> String {
+    format!("{id}-{size:x}-v{VERSION}.{ending}")
 }
 
 /// Checksum of a block that follows others with the checksum `before`. It does not detect forgery, but disks that lose
@@ -301,23 +261,19 @@ fn checksum(before: u64, block: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// The table in a cache file, if it is whole.
+/// The content of a cache file, if it is whole.
 fn open(bytes: &SharedBytes) -> Option<SharedBytes> {
-    let (header, table) = bytes.split_at_checked(HEADER)?;
-    let (magic, numbers) = header.split_at_checked(TABLE.len())?;
+    let (header, content) = bytes.split_at_checked(HEADER)?;
+    let (magic, numbers) = header.split_at_checked(MAGIC.len())?;
     // Of one that was cut or made longer, no byte is read.
-    if !numbers.starts_with(&(table.len() as u64).to_le_bytes()) {
-        return None;
-    }
-    let expected = [table.len() as u64, {
-        let blocks = table.chunks(BLOCK).enumerate();
-        blocks.fold(0, |before, (index, block)| {
-            let found = checksum(before, block);
-            let at = HEADER + index * BLOCK;
-            bytes.let_go_of(at..at + BLOCK);
-            found
-        })
-    }];
-    let is_whole = magic == TABLE && numbers == expected.map(u64::to_le_bytes).as_flattened();
+    let expected = numbers.strip_prefix(&(content.len() as u64).to_le_bytes())?;
+    let blocks = content.chunks(BLOCK).enumerate();
+    let found = blocks.fold(0, |before, (index, block)| {
+        let found = checksum(before, block);
+        let at = HEADER + index * BLOCK;
+        bytes.let_go_of(at..at + BLOCK);
+        found
+    });
+    let is_whole = magic == MAGIC && expected == found.to_le_bytes();
     is_whole.then(|| bytes.part(HEADER..bytes.len()))?
 }
