@@ -83,6 +83,8 @@ fn full() -> Report {
         uptime: Some(MS * 90_000),
         launch_time: Some(MS * 1_200),
         launch_kind: Some("cold".into()),
+        battery: Some(0.42),
+        low_power: Some(true),
         ..Vitals::default()
     });
     report.context = Some(Context {
@@ -217,15 +219,19 @@ const ALL: [&str; 15] = [
 
 #[test]
 fn text_and_pages_show_all_of_a_report_in_the_order_of_the_app() {
-    let report = named(full());
+    let mut report = full();
+    report.vitals.get_or_insert_default().battery = Some(0.42);
+    let report = named(report);
     for page in [
         text_of(Text::default(), &Style::default(), &report),
         text_of(Html::default(), &Style::default(), &report),
     ] {
-        for part in
-            ALL.into_iter()
-                .chain(["thread stopped for 70 µs", "2 by quota", "200 ms before"])
-        {
+        for part in ALL.into_iter().chain([
+            "42 %",
+            "thread stopped for 70 µs",
+            "2 by quota",
+            "200 ms before",
+        ]) {
             assert!(page.contains(part), "{part} is missing in {page}");
         }
         assert!(page.find("screen").unwrap() < page.find("a first").unwrap());

@@ -70,11 +70,14 @@ pub(crate) fn handling(of: &Symbolicated, stack: &Stack) -> usize {
 
 /// Every source frame of a stack, innermost first.
 pub(crate) fn each(stack: &Stack) -> impl Iterator<Item = Blamed<'_>> {
-    stack.frames.iter().flat_map(|physical| {
-        let bare = physical.frames.is_empty().then_some(None);
-        let frames = bare.into_iter().chain(physical.frames.iter().map(Some));
-        frames.map(move |frame| Blamed { physical, frame })
-    })
+    stack.frames.iter().flat_map(each_of)
+}
+
+/// Every source frame of a physical one; of one without, that itself.
+pub(crate) fn each_of(physical: &PhysicalFrame) -> impl Iterator<Item = Blamed<'_>> {
+    let bare = physical.frames.is_empty().then_some(None);
+    let frames = bare.into_iter().chain(physical.frames.iter().map(Some));
+    frames.map(move |frame| Blamed { physical, frame })
 }
 
 /// The owner of a source frame's code.

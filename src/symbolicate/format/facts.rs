@@ -273,44 +273,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::report::model::{Context, Cpu, StallEnd, Thresholds, Vitals};
-
-    #[test]
-    fn vitals_explain_their_units() {
-        let report = Report {
-            vitals: Some(Vitals {
-                cpu: Some(Cpu {
-                    process: Some(1.25),
-                    device: Some(2.0),
-                    cores: Some(2),
-                    ..Cpu::default()
-                }),
-                frame_rate: Some(58.26),
-                launch_time: Some(Duration::from_millis(1_200)),
-                launch_kind: Some("cold".into()),
-                battery: Some(0.42),
-                low_power: Some(true),
-                ..Vitals::default()
-            }),
-            ..Report::default()
-        };
-        let expected = [
-            ("Launch", "1.20 s (cold)"),
-            ("Frame Rate", "58.3 frames a second"),
-            (
-                "CPU",
-                "process 125.0 % of a core, device 2.0 of 2 cores busy",
-            ),
-            ("Battery", "42 %"),
-            ("Low Power Mode", "on"),
-        ];
-        let found = vitals(&report);
-        let found: Vec<(&str, &str)> = found
-            .iter()
-            .map(|(label, text)| (*label, text.as_str()))
-            .collect();
-        assert_eq!(found, expected);
-    }
+    use crate::report::model::{Context, StallEnd, Thresholds};
 
     #[test]
     fn moments_count_from_where_the_report_began() {

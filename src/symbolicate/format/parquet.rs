@@ -2,7 +2,7 @@
 
 use crate::report::time::nanos;
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arrow_array::builder::{
     BooleanBuilder, Float64Builder, ListBuilder, MapBuilder, StringBuilder, StructBuilder,
@@ -23,17 +23,16 @@ use super::{Format, Style};
 use crate::symbolicate::blame::{Blamed, each};
 use crate::symbolicate::frame::{Symbolicated, id_text};
 use crate::symbolicate::group::key_text;
-use crate::symbolicate::lock;
 
 /// Rows that go out together.
 const ROWS: usize = 4096;
 
 /// The file being written; `docs/tables.md` has its columns.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Parquet {
     rows: Vec<Row>,
-    writer: Option<ArrowWriter<SharedOutput>>,
-    written: SharedOutput,
+    /// With the bytes that the output has not taken yet.
+    writer: Option<ArrowWriter<Vec<u8>>>,
 }
 
 /// One report.
@@ -71,14 +70,6 @@ const TEXTS: [&str; 21] = [
 const NUMBERS: [&str; 3] = ["pid", "duration", "samples"];
 const FLAGS: [&str; 3] = ["fatal", "ended", "at_least"];
 const LISTS: [&str; 3] = ["stack", "damage", "breadcrumbs"];
-
-impl std::fmt::Debug for Parquet {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Parquet")
-            .field("rows", &self.rows.len())
-            .finish_non_exhaustive()
-    }
-}
 
 impl Format for Parquet {
     type Part = Row;
@@ -168,9 +159,8 @@ impl Format for Parquet {
     fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
         self.write(out)?;
         if let Some(writer) = self.writer.take() {
-            writer.close().map_err(failed)?;
+            out.write_all(&writer.into_inner().map_err(failed)?)?;
         }
-        self.written.drain(out)?;
         out.flush()
     }
 }
@@ -186,14 +176,13 @@ impl Parquet {
                     .set_compression(Compression::SNAPPY)
                     .set_created_by(concat!("wedjat ", env!("CARGO_PKG_VERSION")).to_owned())
                     .build();
-                let sink = self.written.clone();
-                let writer = ArrowWriter::try_new(sink, batch.schema(), Some(properties));
+                let writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties));
                 none.insert(writer.map_err(failed)?)
             }
         };
         writer.write(&batch).map_err(failed)?;
         writer.flush().map_err(failed)?;
-        self.written.drain(out)
+        out.write_all(&std::mem::take(writer.inner_mut()))
     }
 }
 
@@ -283,28 +272,4 @@ fn put(row: &mut StructBuilder, frame: &ParquetFrame) -> io::Result<()> {
 
 fn failed(error: ParquetError) -> io::Error {
     io::Error::other(error)
-}
-
-/// Bytes of the writer that the output has not taken yet.
-#[derive(Clone, Default)]
-struct SharedOutput(Arc<Mutex<Vec<u8>>>);
-
-impl SharedOutput {
-    fn drain(&self, out: &mut dyn Write) -> io::Result<()> {
-        let mut bytes = lock(&self.0);
-        out.write_all(&bytes)?;
-        bytes.clear();
-        Ok(())
-    }
-}
-
-impl Write for SharedOutput {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        lock(&self.0).extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

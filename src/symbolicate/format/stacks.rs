@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::Style;
 use crate::report::EventKind;
 use crate::report::time::nanos;
-use crate::symbolicate::blame::{Blamed, each};
+use crate::symbolicate::blame::{Blamed, each, each_of};
 use crate::symbolicate::frame::{Frame, PhysicalFrame, Stack, Symbolicated, image_file_name};
 use crate::symbolicate::group::thread_in_question;
 
@@ -84,9 +84,39 @@ pub(super) fn end_of_samples(of: &Symbolicated) -> u64 {
 /// Equal frames in a row that are folded behind the first: as many or more.
 const REPEATED: usize = 4;
 
+/// A source frame of a stack, and what stands around it.
+pub(super) struct StackRow<'a> {
+    pub number: usize,
+    pub blamed: Blamed<'a>,
+    /// Count of the frames that are missing in front of it.
+    pub missing: Option<u64>,
+    /// Count of the rows behind it that are the same, and enough to be folded.
+    pub again: usize,
+}
+
+/// Every source frame of a stack, innermost first, and the count of frames that are missing behind the last.
+pub(super) fn rows(stack: &Stack) -> (Vec<StackRow<'_>>, Option<u64>) {
+    let mut rows = Vec::new();
+    for (index, physical) in stack.frames.iter().enumerate() {
+        let gap = stack.omitted.filter(|gap| gap.at == index as u64);
+        let (mut missing, again) = (gap.map(|gap| gap.count), repeated(stack, index));
+        for blamed in each_of(physical) {
+            rows.push(StackRow {
+                number: rows.len(),
+                blamed,
+                missing: missing.take(),
+                again,
+            });
+        }
+    }
+    let len = stack.frames.len() as u64;
+    let behind = stack.omitted.filter(|gap| gap.at >= len);
+    (rows, behind.map(|gap| gap.count))
+}
+
 /// Returns the number of frames behind the one at `index` that are the same, where it is the first of them and they are
 /// enough to be folded: recursion by one call.
-pub(super) fn repeated(stack: &Stack, index: usize) -> usize {
+fn repeated(stack: &Stack, index: usize) -> usize {
     let Some(first) = stack.frames.get(index) else {
         return 0;
     };

@@ -3,10 +3,10 @@
 
 use std::fmt::Write as _;
 
-use crate::symbolicate::blame::{Blamed, Owner, each, owner};
+use crate::symbolicate::blame::{Owner, owner};
 use crate::symbolicate::format::facts::count;
 use crate::symbolicate::format::plain::escape;
-use crate::symbolicate::format::stacks::repeated;
+use crate::symbolicate::format::stacks::{StackRow, rows};
 use crate::symbolicate::format::{Excerpt, Style};
 use crate::symbolicate::frame::{Frame, Stack, Symbolicated, image_file_name};
 
@@ -25,27 +25,26 @@ pub(super) fn stack(
     stack: &Stack,
     with_source: bool,
 ) {
-    let frames: Vec<(Blamed<'_>, Owner)> = each(stack)
-        .map(|frame| (frame, owner(of, frame.physical, frame.frame)))
-        .collect();
+    let (frames, behind) = rows(stack);
+    let owner = |row: &StackRow<'_>| owner(of, row.blamed.physical, row.blamed.frame);
+    let frames = frames.into_iter();
+    let frames: Vec<_> = frames.map(|row| (owner(&row), row)).collect();
     if frames.is_empty() {
         page.push_str("<p class=\"note\">No frames.</p>\n");
         return;
     }
-    let folds = style.verbose || frames.iter().all(|(_, owner)| *owner != Owner::App);
+    let folds = style.verbose || frames.iter().all(|(owner, _)| *owner != Owner::App);
     let mut rows = Rows {
         page,
         style,
         of,
-        stack,
         shown: if with_source { 0 } else { SHOWN },
     };
     rows.page.push_str("<div class=\"stack\">\n");
-    let mut number = 0;
-    for run in frames.chunk_by(|(_, a), (_, b)| (*a == Owner::App) == (*b == Owner::App)) {
-        let is_folded = !folds && run[0].1 != Owner::App && run.len() >= FOLD;
+    for run in frames.chunk_by(|(a, _), (b, _)| (*a == Owner::App) == (*b == Owner::App)) {
+        let is_folded = !folds && run[0].0 != Owner::App && run.len() >= FOLD;
         if is_folded {
-            let mut owners: Vec<&str> = run.iter().map(|(_, owner)| words(*owner)).collect();
+            let mut owners: Vec<&str> = run.iter().map(|(owner, _)| words(*owner)).collect();
             owners.sort_unstable();
             owners.dedup();
             let (frames, owners) = (count(run.len() as u64, "frame"), owners.join(", "));
@@ -55,15 +54,14 @@ pub(super) fn stack(
             );
         }
         let mut again = 0;
-        for (frame, owner) in run {
-            let index = rows.row(number, frame, *owner == Owner::App);
-            number += 1;
+        for (owner, row) in run {
+            rows.row(row, *owner == Owner::App);
             if again > 0 {
                 again -= 1;
                 rows.page
                     .push_str(if again == 0 { "</details>\n" } else { "" });
             } else if !style.verbose
-                && let more @ 1.. = index.map_or(0, |index| repeated(stack, index))
+                && let more @ 1.. = row.again
             {
                 again = more;
                 let times = count(more as u64, "time");
@@ -77,7 +75,7 @@ pub(super) fn stack(
             rows.page.push_str("</details>\n");
         }
     }
-    rows.gap(stack.frames.len());
+    rows.gap(behind);
     rows.page.push_str("</div>\n");
 }
 
@@ -96,15 +94,13 @@ struct Rows<'a> {
     page: &'a mut String,
     style: &'a Style,
     of: &'a Symbolicated,
-    stack: &'a Stack,
     /// Count of frames that have shown their source code.
     shown: usize,
 }
 
 impl Rows<'_> {
-    fn gap(&mut self, index: usize) {
-        if let Some(gap) = self.stack.omitted.filter(|gap| gap.at == index as u64) {
-            let count = gap.count;
+    fn gap(&mut self, missing: Option<u64>) {
+        if let Some(count) = missing {
             let _ = writeln!(
                 self.page,
                 "<p class=\"note\">{count} frames are missing here</p>"
@@ -112,25 +108,16 @@ impl Rows<'_> {
         }
     }
 
-    /// Writes a row; the index of its frame in the stack.
-    fn row(&mut self, number: usize, frame: &Blamed<'_>, own: bool) -> Option<usize> {
-        let mut frames = self.stack.frames.iter();
-        let physical = frames.position(|at| std::ptr::eq(at, frame.physical));
-        let first = frame.physical.frames.first();
-        let is_first = frame.frame.zip(first);
-        let is_first = is_first.is_none_or(|(one, first)| std::ptr::eq(one, first));
-        if let Some(index) = physical.filter(|_| is_first) {
-            self.gap(index);
-        }
-        self.line(number, frame, own);
+    fn row(&mut self, row: &StackRow<'_>, own: bool) {
+        self.gap(row.missing);
+        self.line(row, own);
         let shows = own && self.shown < SHOWN;
-        let excerpt = frame.frame.filter(|_| shows);
+        let excerpt = row.blamed.frame.filter(|_| shows);
         let excerpt = excerpt.and_then(|frame| Some((frame, self.excerpt(frame)?)));
         if let Some((frame, excerpt)) = excerpt {
             self.shown += 1;
             source(self.page, frame, &excerpt);
         }
-        physical
     }
 
     fn excerpt(&self, frame: &Frame) -> Option<Excerpt> {
@@ -138,8 +125,8 @@ impl Rows<'_> {
         sources.excerpt(frame.file.as_deref()?, frame.line?, AROUND)
     }
 
-    fn line(&mut self, number: usize, blamed: &Blamed<'_>, own: bool) {
-        let (physical, frame) = (blamed.physical, blamed.frame);
+    fn line(&mut self, row: &StackRow<'_>, own: bool) {
+        let (number, physical, frame) = (row.number, row.blamed.physical, row.blamed.frame);
         let image = self.of.image(physical);
         let name = match (frame.and_then(|frame| self.style.name(frame)), image) {
             (Some(name), _) => escape(name),

@@ -10,7 +10,7 @@ use crate::report::model::{EventKind, Thread};
 use crate::symbolicate::blame::{Owner, each, handling, is_own, owner};
 use crate::symbolicate::format::facts::{count, duration};
 use crate::symbolicate::format::plain;
-use crate::symbolicate::format::stacks::{heaviest, repeated};
+use crate::symbolicate::format::stacks::{heaviest, rows};
 use crate::symbolicate::frame::{Frame, PhysicalFrame, Stack, image_file_name};
 use crate::symbolicate::group::thread_in_question;
 
@@ -66,47 +66,38 @@ impl TextPage<'_> {
     }
 
     /// Without the `folded` innermost source frames, which are counted only.
-    pub(super) fn frames(&mut self, stack: &Stack, folded: usize) {
+    fn frames(&mut self, stack: &Stack, folded: usize) {
         if folded > 0 {
             let count = count(folded as u64, "frame");
             let what = "of the panic's own handling; --verbose shows them";
             self.line(&format!("    ({count} {what})"));
         }
-        let mut number = 0;
-        let gap = stack.omitted.map(|gap| (gap.at, gap.count));
         let missing = |count| format!("    ({count} frames are missing here)");
-        let mut again = 0;
-        for (index, physical) in stack.frames.iter().enumerate() {
-            if again > 0 {
-                (again, number) = (again - 1, number + 1);
-                continue;
-            }
-            if let Some((_, count)) = gap.filter(|(at, _)| *at == index as u64) {
+        let (rows, behind) = rows(stack);
+        let mut rows = rows.iter();
+        while let Some(row) = rows.next() {
+            if let Some(count) = row.missing {
                 self.line(&missing(count));
             }
-            let bare = physical.frames.is_empty().then_some(None);
-            for frame in bare.into_iter().chain(physical.frames.iter().map(Some)) {
-                if number >= folded {
-                    self.frame(number, physical, frame);
-                }
-                number += 1;
+            if row.number < folded {
+                continue;
             }
-            if number > folded && !self.style.verbose {
-                again = repeated(stack, index);
-            }
-            if again > 0 {
+            self.frame(row.number, row.blamed.physical, row.blamed.frame);
+            if let again @ 1.. = row.again
+                && !self.style.verbose
+            {
                 let times = count(again as u64, "time");
-                self.line(&format!(
-                    "    (the same {times} more; --verbose shows them)"
-                ));
+                let text = format!("    (the same {times} more; --verbose shows them)");
+                self.line(&text);
+                rows.nth(again - 1);
             }
         }
-        if let Some((_, count)) = gap.filter(|(at, _)| *at >= stack.frames.len() as u64) {
+        if let Some(count) = behind {
             self.line(&missing(count));
         }
     }
 
-    pub(super) fn frame(&mut self, number: usize, physical: &PhysicalFrame, frame: Option<&Frame>) {
+    fn frame(&mut self, number: usize, physical: &PhysicalFrame, frame: Option<&Frame>) {
         let image = self.of.image(physical);
         let name = image.map_or("???".into(), |image| plain(image_file_name(&image.name)));
         let named = frame.and_then(|frame| Some((frame, self.style.name(frame)?)));
