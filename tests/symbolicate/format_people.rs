@@ -83,8 +83,6 @@ fn full() -> Report {
         uptime: Some(MS * 90_000),
         launch_time: Some(MS * 1_200),
         launch_kind: Some("cold".into()),
-        battery: Some(0.42),
-        low_power: Some(true),
         ..Vitals::default()
     });
     report.context = Some(Context {
