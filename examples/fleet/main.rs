@@ -46,6 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["write", folder, count, ..] => {
             let fleet = write::Fleet {
                 language,
+                stalls: STALLS,
                 versions: app::VERSIONS.len(),
                 count: count.parse()?,
                 seed: number(3, 1)?,
@@ -76,6 +77,9 @@ const LANGUAGES: [(&str, Language); 4] = [
     ("cpp", Language::Cpp),
 ];
 
+/// How many stalls the app has.
+const STALLS: usize = 300;
+
 /// What precision and recall must not be below.
 const ENOUGH: f64 = 0.97;
 
@@ -87,6 +91,7 @@ fn measure(language: Language, count: u64, seeds: &[u64]) -> Result<(), Box<dyn 
         let folder = tempfile::tempdir()?;
         let fleet = write::Fleet {
             language,
+            stalls: STALLS,
             versions: app::VERSIONS.len(),
             count,
             seed,

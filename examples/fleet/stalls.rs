@@ -4,8 +4,6 @@ use std::collections::BTreeSet;
 
 use super::random::Random;
 
-/// How many stalls there are.
-pub const STALLS: usize = 300;
 const SCREENS: usize = 18;
 const FEATURES: usize = 70;
 const HELPERS: usize = 40;
@@ -23,7 +21,8 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(seed: u64) -> World {
+    /// As many stalls as are asked for.
+    pub fn new(seed: u64, stalls: usize) -> World {
         let mut random = Random::new(seed ^ 0x5ca1_e000);
         let mut world = World {
             chains: Vec::new(),
@@ -34,7 +33,7 @@ impl World {
         // A feature has one screen; helpers are shared, so that the same work is waited for from
         // different places, which are different stalls.
         let screen: Vec<usize> = (0..FEATURES).map(|_| random.below(SCREENS)).collect();
-        while world.chains.len() < STALLS {
+        while world.chains.len() < stalls {
             let number = world.chains.len();
             let feature = random.below(FEATURES);
             let mut chain = vec![

@@ -14,7 +14,7 @@ use wedjat::report::{
 
 use super::app::{App, BASE, Language, VERSIONS};
 use super::random::Random;
-use super::stalls::{STALLS, World};
+use super::stalls::World;
 
 const DEVICES: [&str; 12] = [
     "ThinkPad X1",
@@ -44,6 +44,8 @@ const FOLDER: u64 = 1000;
 
 pub struct Fleet {
     pub language: Language,
+    /// How many stalls the app has.
+    pub stalls: usize,
     /// How many of the app's versions there are.
     pub versions: usize,
     pub count: u64,
@@ -53,7 +55,7 @@ pub struct Fleet {
 
 impl Fleet {
     pub fn write(&self, folder: &Path) -> Result<(), Box<dyn Error>> {
-        let world = World::new(self.seed);
+        let world = World::new(self.seed, self.stalls);
         let mut apps = Vec::new();
         let versions = VERSIONS.iter().take(self.versions);
         for (index, (version, _)) in versions.clone().enumerate() {
@@ -66,7 +68,7 @@ impl Fleet {
             )?);
         }
         let mut sum = 0.0;
-        let zipf: Vec<f64> = (0..STALLS)
+        let zipf: Vec<f64> = (0..self.stalls)
             .map(|rank| {
                 sum += 1.0 / ((rank + 1) as f64).powf(ZIPF);
                 sum
@@ -111,8 +113,9 @@ impl Fleet {
         }
         truth.flush()?;
         println!(
-            "{} reports of {STALLS} stalls in {} versions: {frames} frames, {bytes} bytes",
+            "{} reports of {} stalls in {} versions: {frames} frames, {bytes} bytes",
             self.count,
+            self.stalls,
             apps.len()
         );
         Ok(())
@@ -267,7 +270,7 @@ impl Report<'_> {
     /// A stack, innermost first: of the stall, or of something else.
     fn stack(&mut self, libc: u64, elsewhere: bool) -> Vec<RawFrame> {
         let stall = if elsewhere {
-            self.random.below(STALLS)
+            self.random.below(self.world.chains.len())
         } else {
             self.stall
         };
