@@ -60,7 +60,11 @@ fn main() {
         roles(&role, &folder);
         return;
     }
-    let args = Arguments::from_args();
+    let mut args = Arguments::from_args();
+    // They wait, most of the time.
+    args.test_threads = args
+        .test_threads
+        .or_else(|| Some(2 * std::thread::available_parallelism().ok()?.get()));
     let trials = signals::trials()
         .into_iter()
         .chain(earlier::trials())

@@ -36,7 +36,11 @@ fn main() {
         }
         return;
     }
-    let args = Arguments::from_args();
+    let mut args = Arguments::from_args();
+    // They wait, most of the time.
+    args.test_threads = args
+        .test_threads
+        .or_else(|| Some(2 * std::thread::available_parallelism().ok()?.get()));
     let mut tests: Vec<(&str, fn())> = vec![
         (
             "one_long_freeze_is_one_stall_that_names_the_culprit",
