@@ -131,9 +131,9 @@ pub(crate) struct Resolved {
 impl Resolved {
     /// The answer of these frames, innermost first, of which the outermost begins at `entry`; `None` where they say
     /// nothing.
-    pub fn of(mut frames: Vec<Frame>, entry: Option<u64>) -> Option<Resolved> {
+    pub fn of(mut frames: Arc<[Frame]>, entry: Option<u64>) -> Option<Resolved> {
         let outermost = frames.len().checked_sub(1)?;
-        for (index, frame) in frames.iter_mut().enumerate() {
+        for (index, frame) in Arc::get_mut(&mut frames)?.iter_mut().enumerate() {
             frame.inlined = index != outermost;
             // A line of no file says nothing.
             frame.line = frame.line.filter(|&line| line != 0 && frame.file.is_some());
@@ -141,7 +141,7 @@ impl Resolved {
         let says_something = |frame: &Frame| frame.function.is_some() || frame.file.is_some();
         frames.iter().any(says_something).then(|| Resolved {
             entry: entry.filter(|_| frames[outermost].function.is_some()),
-            frames: frames.into(),
+            frames,
         })
     }
 }

@@ -9,7 +9,7 @@ use super::lock;
 
 /// Recent answers lie in so many parts with a lock each, by address.
 const SHARDS: usize = 16;
-/// Count of recent answers, some 60 bytes each: a fleet's reports ask for the same addresses over and over.
+/// Count of recent addresses and of answers, some 70 bytes: a fleet's reports ask for the same addresses over and over.
 const RECENT: usize = 1 << 14;
 /// Repeated look-ups after which a part makes its table of frequent answers.
 const REPEATS: u32 = 64;
@@ -36,6 +36,8 @@ struct Shard {
 /// Answers of late, each with its address, until another one takes its place.
 #[derive(Default)]
 struct Recent {
+    /// Addresses of late: only what is asked for again is kept, as most addresses are asked for once.
+    asked: Vec<u64>,
     answers: Vec<Option<(u64, Option<Resolved>)>>,
     repeats: u32,
 }
@@ -66,10 +68,8 @@ impl ImageFiles {
         // The low bits of arm64 addresses are all alike.
         let shard = &self.shards[(svma >> 2) as usize % SHARDS];
         let places = shard.places(svma);
-        let known = places
-            .iter()
-            .find_map(|place| place.get().filter(|known| known.0 == svma));
-        if let Some((_, answer)) = known {
+        let mut known = places.iter().filter_map(OnceLock::get);
+        if let Some((_, answer)) = known.find(|known| known.0 == svma) {
             return answer.as_ref().map(Cow::Borrowed);
         }
         let mut recent = lock(&shard.recent);
@@ -87,13 +87,15 @@ impl ImageFiles {
             }
             return answer.map(Cow::Owned);
         }
+        recent.asked.resize(RECENT / SHARDS, 0);
+        let is_asked_again = std::mem::replace(&mut recent.asked[at], svma) == svma;
         drop(recent);
         let answer = self.files.iter().find_map(|file| file.lookup(svma));
-        let mut recent = lock(&shard.recent);
-        if recent.answers.is_empty() {
+        if is_asked_again {
+            let mut recent = lock(&shard.recent);
             recent.answers.resize(RECENT / SHARDS, None);
+            recent.answers[at] = Some((svma, answer.clone()));
         }
-        recent.answers[at] = Some((svma, answer.clone()));
         answer.map(Cow::Owned)
     }
 

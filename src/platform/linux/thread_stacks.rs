@@ -40,16 +40,20 @@ pub fn give_to_all() {
         let Some(stack) = spare.take().or_else(|| AlternateStack::new().ok()) else {
             return;
         };
-        match is_taken(thread, &stack) {
+        match give(thread, &stack) {
             // It is the thread's for good: nothing is called when the thread ends.
-            true => std::mem::forget(stack),
-            false => spare = Some(stack),
+            Given::Taken => std::mem::forget(stack),
+            Given::Not => spare = Some(stack),
         }
     }
 }
 
-/// Offers a stack to a thread; returns true if it is the thread's from now on.
-fn is_taken(thread: Thread, stack: &AlternateStack) -> bool {
+enum Given {
+    Taken,
+    Not,
+}
+
+fn give(thread: Thread, stack: &AlternateStack) -> Given {
     OFFERED_STACK.store(stack.start(), Ordering::Relaxed);
     let generation =
         (OFFER.load(Ordering::Relaxed) >> GENERATION).wrapping_add(1) & ((1 << 40) - 1);
@@ -60,8 +64,8 @@ fn is_taken(thread: Thread, stack: &AlternateStack) -> bool {
     let start = now();
     loop {
         match OFFER.load(Ordering::Acquire) & PHASE {
-            TAKEN => return true,
-            DECLINED => return false,
+            TAKEN => return Given::Taken,
+            DECLINED => return Given::Not,
             // Once it takes, it is done in no time.
             OFFERED if now().saturating_sub(start) > PATIENCE => return withdraw(),
             _ => crate::platform::signals::pause(20_000),
@@ -69,8 +73,7 @@ fn is_taken(thread: Thread, stack: &AlternateStack) -> bool {
     }
 }
 
-/// Takes the offer back; returns true if the thread has the stack by now.
-fn withdraw() -> bool {
+fn withdraw() -> Given {
     let offered = OFFER.load(Ordering::Acquire);
     if offered & PHASE == OFFERED
         && OFFER
@@ -82,12 +85,15 @@ fn withdraw() -> bool {
             )
             .is_ok()
     {
-        return false;
+        return Given::Not;
     }
     while OFFER.load(Ordering::Acquire) & PHASE == TAKING {
         crate::platform::signals::pause(20_000);
     }
-    OFFER.load(Ordering::Acquire) & PHASE == TAKEN
+    match OFFER.load(Ordering::Acquire) & PHASE {
+        TAKEN => Given::Taken,
+        _ => Given::Not,
+    }
 }
 
 /// In the handler: takes the stack that is offered under this generation, if the thread has none.

@@ -265,7 +265,7 @@ impl Inner {
                 ..better
             };
         }
-        Resolved::of(found.frames, entry)
+        Resolved::of(found.frames.into(), entry)
     }
 
     fn answer_by_symbol(&self, dwarf: &mut DwarfState, svma: u64) -> Option<Resolved> {
@@ -275,7 +275,7 @@ impl Inner {
                 source: Source::Symbols,
                 ..named(symbol.name)
             };
-            Resolved::of(vec![frame], Some(symbol.entry))
+            Resolved::of([frame].into(), Some(symbol.entry))
         })
     }
 }

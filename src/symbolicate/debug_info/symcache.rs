@@ -1,6 +1,7 @@
 //! symbolic's SymCache of a whole debug file: names and paths as they lie in it, and the answers that it gives.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 
 use rustc_hash::FxHashMap;
@@ -16,12 +17,16 @@ use crate::symbolicate::lock;
 const MAX_CHAIN: usize = 512;
 /// Most names that are kept as frames have them; a name is some hundred bytes.
 const NAMES_KEPT: usize = 1 << 17;
-
 /// Most paths that are kept: a large app has some ten thousand source files.
 const PATHS_KEPT: usize = 1 << 15;
 
 /// A frame with a name and nothing else, and a symbol's relative address.
 type NamedFrame = (Frame, Option<u64>);
+
+thread_local! {
+    /// Room for functions, files and lines of one answer.
+    static FOUND: Cell<Vec<(Function<'static>, Option<File<'static>>, u32)>> = const { Cell::new(Vec::new()) };
+}
 
 /// The table of a whole debug file.
 pub(crate) struct FullTable {
@@ -65,12 +70,11 @@ impl FullTable {
         let relative = svma.checked_sub(self.base)?;
         // Most of the time goes into reading these, where no other thread waits.
         let locations = self.cache.lookup(relative).take(MAX_CHAIN);
-        let found: Vec<_> = locations
-            .map(|at| (at.function(), at.file(), at.line()))
-            .collect();
+        let mut found = FOUND.take();
+        found.extend(locations.map(|at| (at.function(), at.file(), at.line())));
         let mut texts = lock(&self.texts);
         let mut entry = None;
-        let frame = |(of, file, line): (Function<'_>, Option<File<'_>>, u32)| {
+        let frames = found.drain(..).map(|(of, file, line)| {
             let (named, symbol) = texts.named(of.name());
             let own = Some(of.entry_pc()).filter(|&entry| entry != u32::MAX);
             entry = symbol.or(own.map(u64::from));
@@ -84,8 +88,9 @@ impl FullTable {
                 file,
                 ..named
             }
-        };
-        let frames = found.into_iter().map(frame).collect();
+        });
+        let frames = frames.collect();
+        FOUND.set(found);
         Resolved::of(frames, entry.map(|entry| self.base.wrapping_add(entry)))
     }
 }
@@ -110,8 +115,8 @@ impl SharedTexts {
             self.names.clear();
         }
         let restore = || match restored(text) {
-            ("", ..) => (Frame::default(), None),
-            (name, demangled, symbol) => (Frame::named(name, demangled), symbol),
+            Some((name, demangled, symbol)) => (Frame::named(name, demangled), symbol),
+            None => NamedFrame::default(),
         };
         self.names.entry(key).or_insert_with(restore).clone()
     }
@@ -122,31 +127,25 @@ pub(super) fn marked(symbol: &Named<'_>, base: u64) -> String {
     format!("\0{:x}\0{}", symbol.entry.wrapping_sub(base), symbol.name)
 }
 
-/// A name as it lies in the cache: as the file has it, then demangled if that differs, then for a
-/// symbol its relative address; with a zero between them, which no name has.
+/// A name as it lies in the cache: as the file has it, demangled if that differs, and for a symbol its relative address;
+/// with zeros between them, which no name has.
 fn stored(name: &str) -> String {
-    let marked = name
-        .strip_prefix('\0')
-        .and_then(|rest| rest.split_once('\0'));
-    let (entry, name) = marked.map_or((None, name), |(entry, name)| (Some(entry), name));
-    if names::known(name).is_none() {
-        return String::new();
-    }
-    match (names::demangle(name), entry) {
-        (Cow::Borrowed(_), None) => name.to_owned(),
-        (Cow::Borrowed(_), Some(entry)) => format!("{name}\0\0{entry}"),
-        (Cow::Owned(demangled), None) => format!("{name}\0{demangled}"),
-        (Cow::Owned(demangled), Some(entry)) => format!("{name}\0{demangled}\0{entry}"),
+    let marked = name.strip_prefix('\0').unwrap_or_default();
+    let (entry, name) = marked.split_once('\0').unwrap_or(("", name));
+    match names::demangle(names::known(name).unwrap_or_default()) {
+        Cow::Borrowed(name) => format!("{name}\0\0{entry}"),
+        Cow::Owned(demangled) => format!("{name}\0{demangled}\0{entry}"),
     }
 }
 
 /// The name, its demangled form and where a symbol lies, of what [`stored`] gave.
-fn restored(text: &str) -> (&str, &str, Option<u64>) {
-    let mut parts = text.split('\0');
-    let name = parts.next().unwrap_or_default();
-    let demangled = parts.next().filter(|text| !text.is_empty());
-    let entry = parts.next().map(|text| u64::from_str_radix(text, 16));
-    (name, demangled.unwrap_or(name), entry.and_then(Result::ok))
+fn restored(text: &str) -> Option<(&str, &str, Option<u64>)> {
+    let mut zeros = memchr::memchr_iter(0, text.as_bytes());
+    let (first, second) = (zeros.next()?, zeros.next()?);
+    let (name, demangled) = (&text[..first], &text[first + 1..second]);
+    let demangled = Some(demangled).filter(|text| !text.is_empty());
+    let entry = u64::from_str_radix(&text[second + 1..], 16).ok();
+    (first > 0).then_some((name, demangled.unwrap_or(name), entry))
 }
 
 /// Texts as they are stored: names, and paths joined as the compiler meant them.
@@ -251,13 +250,12 @@ mod tests {
 
     #[test]
     fn names_come_back_as_they_went() {
-        assert_eq!(restored(&stored("main")), ("main", "main", None));
-        assert_eq!(
-            restored(&stored("\0a1\0main")),
-            ("main", "main", Some(0xa1))
-        );
+        assert_eq!(restored(&stored("main")), Some(("main", "main", None)));
+        let symbol = Some(("main", "main", Some(0xa1)));
+        assert_eq!(restored(&stored("\0a1\0main")), symbol);
         let mangled = "_ZN3foo3barEv";
-        assert_eq!(restored(&stored(mangled)), (mangled, "foo::bar()", None));
+        let expected = Some((mangled, "foo::bar()", None));
+        assert_eq!(restored(&stored(mangled)), expected);
         let path = path_of("C:\\build", "../src", "a.c");
         assert_eq!(path, "C:\\build\\../src\\a.c");
     }
