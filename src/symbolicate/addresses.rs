@@ -74,7 +74,8 @@ impl Addresses {
 
     /// Returns the numbers of units with damaged lines and of those not read, as far as look-ups led there.
     pub(crate) fn unread(&self) -> (usize, usize) {
-        (self.files.damaged_units(), self.files.refused_units())
+        let unread = self.files.unread();
+        (unread.damaged, unread.refused)
     }
 
     /// True if there is debug information, and not symbols alone.

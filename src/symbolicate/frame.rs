@@ -196,6 +196,17 @@ impl Symbolicated {
     }
 }
 
+/// What of debug information is not read, as far as look-ups needed it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Unread {
+    /// Units with lines that can be read in part only.
+    pub damaged: usize,
+    /// Units and sections that are not read.
+    pub refused: usize,
+    /// True if a part lies in a `.dwo` or `.dwp` file that is not there.
+    pub split: bool,
+}
+
 /// An image without debug information, or without all of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::{Mutex, OnceLock};
 
 use super::debug_info::debug_file::DebugFile;
-use super::frame::Resolved;
+use super::frame::{Resolved, Unread};
 use super::lock;
 
 /// Recent answers lie in so many parts with a lock each, by address.
@@ -114,20 +114,15 @@ impl ImageFiles {
         has_dwarf(&self.files)
     }
 
-    /// Returns true if a part of the debug information lies in a file that is not there: see
-    /// [`DebugFile::is_missing_a_part`].
-    pub(crate) fn is_missing_a_part(&self) -> bool {
-        self.files.iter().any(DebugFile::is_missing_a_part)
-    }
-
-    /// Returns the number of units with lines that can be read in part only: see [`DebugFile::damaged_units`].
-    pub(crate) fn damaged_units(&self) -> usize {
-        self.files.iter().map(DebugFile::damaged_units).sum()
-    }
-
-    /// Returns the number of units that are not read: see [`DebugFile::refused_units`].
-    pub(crate) fn refused_units(&self) -> usize {
-        self.files.iter().map(DebugFile::refused_units).sum()
+    /// Returns what is not read of all files: see [`DebugFile::unread`].
+    pub(crate) fn unread(&self) -> Unread {
+        let mut all = Unread::default();
+        for unread in self.files.iter().map(DebugFile::unread) {
+            all.damaged += unread.damaged;
+            all.refused += unread.refused;
+            all.split |= unread.split;
+        }
+        all
     }
 }
 

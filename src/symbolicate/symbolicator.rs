@@ -186,10 +186,8 @@ impl ReportRun<'_> {
             let files = &self.images[index];
             let files = files.as_ref();
             let has_debug_info = files.is_some_and(|files| files.has_debug_info());
-            let is_missing_a_part = files.is_some_and(|files| files.is_missing_a_part());
-            let damaged = files.map_or(0, |files| files.damaged_units());
-            let refused = files.map_or(0, |files| files.refused_units());
-            if has_debug_info && !is_missing_a_part && damaged + refused == 0 {
+            let unread = files.map(|files| files.unread()).unwrap_or_default();
+            if has_debug_info && !unread.split && unread.damaged + unread.refused == 0 {
                 continue;
             }
             let Some(image) = self.report.images.get(*index as usize) else {
@@ -205,9 +203,9 @@ impl ReportRun<'_> {
                 id: image.id.clone(),
                 arch: image.arch.clone(),
                 symbols: files.is_some(),
-                split: is_missing_a_part,
-                damaged,
-                refused,
+                split: unread.split,
+                damaged: unread.damaged,
+                refused: unread.refused,
                 system: is_system(&image.name),
                 others: all.others_named(name, &image.id),
             });

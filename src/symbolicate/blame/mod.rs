@@ -203,20 +203,24 @@ mod tests {
     use crate::report::{Image, Report};
     use crate::symbolicate::{DebugFiles, Symbolicator};
 
+    /// A report with these images.
+    fn app(images: &[&str]) -> Symbolicated {
+        let mut of = Symbolicator::new(DebugFiles::new()).symbolicate(Report::default());
+        let image = |name: &&str| Image {
+            name: (*name).into(),
+            ..Image::default()
+        };
+        of.report.images.extend(images.iter().map(image));
+        of
+    }
+
     #[test]
     fn a_runtime_that_the_app_brings_along_is_not_the_apps() {
-        let mut of = Symbolicator::new(DebugFiles::new()).symbolicate(Report::default());
-        let folder = "/private/var/containers/Bundle/Application/1/till.app";
-        for name in [
-            "Frameworks/libswiftCore.dylib",
-            "Frameworks/KSCrash.framework/KSCrash",
-            "till",
-        ] {
-            of.report.images.push(Image {
-                name: format!("{folder}/{name}"),
-                ..Image::default()
-            });
-        }
+        let of = app(&[
+            "/private/var/containers/Bundle/Application/1/till.app/Frameworks/libswiftCore.dylib",
+            "/private/var/containers/Bundle/Application/1/till.app/Frameworks/KSCrash.framework/KSCrash",
+            "/private/var/containers/Bundle/Application/1/till.app/till",
+        ]);
         let frames = (0..3).map(|at| PhysicalFrame::bare(1, Found::UnwindInfo, Some(at)));
         let stack = Stack {
             frames: frames.collect(),
@@ -237,11 +241,7 @@ mod tests {
             inlined,
             ..Frame::named(name, name)
         };
-        let mut of = Symbolicator::new(DebugFiles::new()).symbolicate(Report::default());
-        of.report.images.push(Image {
-            name: "/opt/till/till".into(),
-            ..Image::default()
-        });
+        let mut of = app(&["/opt/till/till"]);
         // As line tables alone have it: inlined functions without their crate.
         let mut hook = PhysicalFrame::bare(1, Found::Context, Some(0));
         hook.frames = [
@@ -280,11 +280,7 @@ mod tests {
     /// Of code that the compiler moved, the row has line 0, and the file of what was inlined there.
     #[test]
     fn a_file_without_a_line_does_not_take_a_function_from_the_app() {
-        let mut of = Symbolicator::new(DebugFiles::new()).symbolicate(Report::default());
-        of.report.images.push(Image {
-            name: "/opt/till/till".into(),
-            ..Image::default()
-        });
+        let of = app(&["/opt/till/till"]);
         let cell = "/rustc/90b35a6239c3d8bdabc530a6a0816f7ff89a0aaf/library/core/src/cell.rs";
         let owned = |name: &str, file: &str, line| {
             let mut physical = PhysicalFrame::bare(1, Found::UnwindInfo, Some(0));
@@ -309,11 +305,7 @@ mod tests {
     /// Of a hook without line tables nothing says that it is not the app's.
     #[test]
     fn whoever_has_set_a_panics_hook_is_not_blamed_for_the_panic() {
-        let mut of = Symbolicator::new(DebugFiles::new()).symbolicate(Report::default());
-        of.report.images.push(Image {
-            name: "/opt/till/till".into(),
-            ..Image::default()
-        });
+        let mut of = app(&["/opt/till/till"]);
         let frame = |(name, pc): (&str, u64)| {
             let mut frame = PhysicalFrame::bare(pc, Found::UnwindInfo, Some(0));
             frame.frames = [Frame::named(name, name)].into();

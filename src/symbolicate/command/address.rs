@@ -8,7 +8,7 @@ use super::args::{Args, FormatName, parse_address};
 use super::output::Output;
 use super::{Messages, NOTHING, USAGE, done};
 use crate::symbolicate::format::{FrameJson, PlainJson, Style, plain, unread_text};
-use crate::symbolicate::{Addresses, DebugFiles, image_file_name};
+use crate::symbolicate::{Addresses, DebugFiles, Frame, image_file_name};
 
 pub(super) fn run(
     args: &Args,
@@ -68,7 +68,11 @@ pub(super) fn run(
     code
 }
 
-pub(super) fn answer(
+/// Answers `--address -`: looks up the addresses that `input` holds, one a line.
+///
+/// # Errors
+/// Those of `input` and `out`.
+pub fn answer(
     addresses: &Addresses,
     ndjson: bool,
     input: &mut dyn Read,
@@ -150,63 +154,59 @@ impl<'a> AddressLines<'a> {
 impl AddressLines<'_> {
     fn write(&mut self, text: &str, out: &mut dyn Write) -> io::Result<()> {
         self.line.clear();
-        if let Err(error) = parse_address(text) {
-            self.bad += 1;
-            self.first_bad.get_or_insert((text.to_owned(), error));
+        if !self.ndjson && !std::mem::take(&mut self.first) {
+            self.line.push(b'\n');
         }
-        if self.ndjson {
-            self.json(text)?;
-        } else {
-            if !std::mem::take(&mut self.first) {
-                self.line.push(b'\n');
+        match parse_address(text) {
+            Ok(address) => self.found(address)?,
+            Err(error) => {
+                if self.ndjson {
+                    let value = json!({"address": text, "frames": [], "error": error});
+                    serde_json::to_writer(PlainJson(&mut self.line), &value)?;
+                    self.line.push(b'\n');
+                } else {
+                    writeln!(self.line, "{}", plain(text))?; // `atos` gives back what is no address
+                }
+                self.bad += 1;
+                self.first_bad.get_or_insert((text.to_owned(), error));
             }
-            self.text(text)?;
         }
         out.write_all(&self.line)
     }
 
-    fn json(&mut self, text: &str) -> io::Result<()> {
-        let line = &mut self.line;
-        match parse_address(text) {
-            Ok(address) => {
-                let (frames, _) = self.addresses.answer(address);
-                self.count += 1;
-                self.unknown += u64::from(frames.is_empty());
-                write!(line, "{{\"address\":\"{address:#x}\",\"frames\":[")?;
-                for (index, frame) in frames.iter().enumerate() {
-                    if index > 0 {
-                        line.push(b',');
-                    }
-                    let frame = FrameJson::new(frame, &self.style);
-                    serde_json::to_writer(PlainJson(&mut *line), &frame)?;
-                }
-                line.push(b']');
-                if let (damaged, refused) = self.addresses.unread()
-                    && damaged + refused > 0
-                {
-                    write!(line, ",\"damaged\":{damaged},\"refused\":{refused}")?;
-                }
-                line.push(b'}');
-            }
-            Err(error) => serde_json::to_writer(
-                PlainJson(&mut *line),
-                &json!({"address": text, "frames": [], "error": error}),
-            )?,
+    fn found(&mut self, address: u64) -> io::Result<()> {
+        let (frames, offset) = self.addresses.answer(address);
+        self.count += 1;
+        self.unknown += u64::from(frames.is_empty());
+        match self.ndjson {
+            true => self.json(address, &frames),
+            false => self.text(address, &frames, offset),
         }
-        line.push(b'\n');
+    }
+
+    fn json(&mut self, address: u64, frames: &[Frame]) -> io::Result<()> {
+        let line = &mut self.line;
+        write!(line, "{{\"address\":\"{address:#x}\",\"frames\":[")?;
+        for (index, frame) in frames.iter().enumerate() {
+            if index > 0 {
+                line.push(b',');
+            }
+            let frame = FrameJson::new(frame, &self.style);
+            serde_json::to_writer(PlainJson(&mut *line), &frame)?;
+        }
+        line.push(b']');
+        if let (damaged, refused) = self.addresses.unread()
+            && damaged + refused > 0
+        {
+            write!(line, ",\"damaged\":{damaged},\"refused\":{refused}")?;
+        }
+        line.extend(b"}\n");
         Ok(())
     }
 
     /// `function (in image) (file.c:42)`, as `atos` has it.
-    fn text(&mut self, text: &str) -> io::Result<()> {
-        let line = &mut self.line;
-        let Ok(address) = parse_address(text) else {
-            return writeln!(line, "{}", plain(text)); // `atos` gives back what is no address
-        };
-        let image = &self.image;
-        let (frames, offset) = self.addresses.answer(address);
-        self.count += 1;
-        self.unknown += u64::from(frames.is_empty());
+    fn text(&mut self, address: u64, frames: &[Frame], offset: Option<u64>) -> io::Result<()> {
+        let (line, image) = (&mut self.line, &self.image);
         if frames.is_empty() {
             return writeln!(line, "{address:#x} (in {image})");
         }

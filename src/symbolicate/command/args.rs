@@ -254,7 +254,11 @@ pub fn command() -> clap::Command {
     Args::command()
 }
 
-pub(super) fn parse(args: impl Iterator<Item = OsString>) -> Result<Args, clap::Error> {
+/// The arguments as the command takes them; the first is its own name.
+///
+/// # Errors
+/// What is wrong with them; help and version are errors, too.
+pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Args, clap::Error> {
     let mut command = command();
     command = command.mut_arg("address", |arg| arg.action(ArgAction::Append));
     let mut matches = match command.clone().try_get_matches_from(with_top(args)) {

@@ -12,17 +12,17 @@ mod select;
 mod tally;
 
 use std::borrow::Cow;
-use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
-pub use args::{Args, FormatName, command};
+pub use address::answer;
+pub use args::{Args, FormatName, command, parse};
 
 use output::{Output, Target};
 
 use super::error::plain_words;
 use super::format::plain;
-use super::{Addresses, DebugFiles, Symbolicator};
+use super::{DebugFiles, Symbolicator};
 
 /// 0: done.
 const DONE: u8 = 0;
@@ -48,27 +48,6 @@ pub fn main() -> ExitCode {
     interrupt::explain_lost_file();
     interrupt::report_size_limit();
     ExitCode::from(run(&args, Box::new(io::stdin()), &mut io::stderr()))
-}
-
-/// The arguments as the command takes them; the first is its own name.
-///
-/// # Errors
-/// What is wrong with them; help and version are errors, too.
-pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Args, clap::Error> {
-    args::parse(args)
-}
-
-/// Answers `--address -`: looks up the addresses that `input` holds, one a line.
-///
-/// # Errors
-/// Those of `input` and `out`.
-pub fn answer(
-    addresses: &Addresses,
-    ndjson: bool,
-    input: &mut dyn Read,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    address::answer(addresses, ndjson, input, out)
 }
 
 /// Prints help, or what is wrong with the command line: that may repeat a stranger's words.

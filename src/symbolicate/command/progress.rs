@@ -29,10 +29,6 @@ impl Progress {
     /// where standard output is one, which the results scroll by on.
     pub fn new(paths: &[PathBuf], to_file: bool, interrupt: &Interrupt) -> Progress {
         let seen = io::stderr().is_terminal() && (to_file || !io::stdout().is_terminal());
-        Progress::shown(paths, seen, interrupt)
-    }
-
-    fn shown(paths: &[PathBuf], seen: bool, interrupt: &Interrupt) -> Progress {
         Progress {
             bar: seen.then(|| {
                 let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());

@@ -15,7 +15,7 @@ use super::symcache::FullTable;
 use crate::symbolicate::files::bytes::SharedBytes;
 use crate::symbolicate::files::cache::Cache;
 use crate::symbolicate::files::object_file::ObjectFile;
-use crate::symbolicate::frame::{Frame, Resolved, Source};
+use crate::symbolicate::frame::{Frame, Resolved, Source, Unread};
 use crate::symbolicate::lock;
 
 /// An object with what was read of it. Shared between threads.
@@ -104,26 +104,18 @@ impl DebugFile {
         &self.inner.object
     }
 
-    /// Returns true if a part of its debug information lies in a `.dwo` or `.dwp` file that a look-up needed, and
-    /// is not there.
-    pub(crate) fn is_missing_a_part(&self) -> bool {
+    /// Returns what is not read of its debug information, as far as look-ups needed it.
+    pub(crate) fn unread(&self) -> Unread {
         let dwarf = lock(&self.inner.dwarf);
-        dwarf.direct.as_ref().is_some_and(Direct::is_missing_a_part)
-    }
-
-    /// Returns the number of its units with lines that can be read in part only, as far as is known.
-    pub(crate) fn damaged_units(&self) -> usize {
+        let mut unread = dwarf
+            .direct
+            .as_ref()
+            .map(Direct::unread)
+            .unwrap_or_default();
         if let Some(table) = self.inner.full_table.get() {
-            return table.damaged;
+            unread.damaged = table.damaged;
         }
-        let dwarf = lock(&self.inner.dwarf);
-        dwarf.direct.as_ref().map_or(0, Direct::damaged)
-    }
-
-    /// Returns the number of its units that are not read, as far as look-ups needed them.
-    pub(crate) fn refused_units(&self) -> usize {
-        let dwarf = lock(&self.inner.dwarf);
-        dwarf.direct.as_ref().map_or(0, Direct::refused)
+        unread
     }
 
     /// The answer for a link-time address; `None` where the truth is unknown.

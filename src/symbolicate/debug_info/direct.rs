@@ -14,7 +14,7 @@ use super::names::{known, named};
 use super::split::Split;
 use super::units::Units;
 use crate::symbolicate::files::object_file::ObjectFile;
-use crate::symbolicate::frame::Frame;
+use crate::symbolicate::frame::{Frame, Unread};
 
 /// One object's DWARF: which units claim an address, and, once one does, all of them at work.
 pub(crate) struct Direct {
@@ -95,27 +95,18 @@ impl Direct {
         self.addr2line.get_or_insert_with(read).as_mut()
     }
 
-    /// Returns the number of units with lines that can be read in part only, as far as look-ups needed them.
-    pub(crate) fn damaged(&self) -> usize {
-        self.damaged.unwrap_or(0)
-    }
-
-    /// Returns the number of units that are not read, as far as look-ups needed them; damage that leaves all of them
-    /// unread counts as one.
-    pub(crate) fn refused(&self) -> usize {
-        let of_all = match &self.addr2line {
-            Some(Some(addr2line)) => addr2line.guard.refused(),
-            Some(None) => 1,
-            None => 0,
+    /// Returns what is not read, as far as look-ups needed it; damage that leaves all units unread counts as one.
+    pub(crate) fn unread(&self) -> Unread {
+        let (of_all, split) = match &self.addr2line {
+            Some(Some(addr2line)) => (addr2line.guard.refused(), addr2line.split.is_missing),
+            Some(None) => (1, false),
+            None => (0, false),
         };
-        of_all + usize::from(self.units.is_too_long) + self.own.unread
-    }
-
-    /// Returns true if a part of the debug information lies in a `.dwo` or `.dwp` file that is not there, as
-    /// far as look-ups needed it.
-    pub(crate) fn is_missing_a_part(&self) -> bool {
-        let addr2line = self.addr2line.iter().flatten().next();
-        addr2line.is_some_and(|addr2line| addr2line.split.is_missing)
+        Unread {
+            damaged: self.damaged.unwrap_or(0),
+            refused: of_all + usize::from(self.units.is_too_long) + self.own.unread,
+            split,
+        }
     }
 
     /// Returns the context in which `svma` may be looked up; `None` if no unit claims it, or one that does is not
@@ -326,14 +317,14 @@ impl Addr2Line {
 
 /// Returns true if a language mangles the names of its functions. In C and assembly a plain name is all of it.
 fn mangles(language: Option<gimli::DwLang>) -> bool {
-    use gimli::{DW_LANG_C, DW_LANG_C11, DW_LANG_C17, DW_LANG_C89, DW_LANG_C99};
-    let plain = [
+    use gimli::{DW_LANG_C, DW_LANG_C11, DW_LANG_C17, DW_LANG_C89, DW_LANG_C99, DW_LANG_ObjC};
+    let c = [
         DW_LANG_C,
         DW_LANG_C11,
         DW_LANG_C17,
         DW_LANG_C89,
         DW_LANG_C99,
     ];
-    let assembly = [gimli::DW_LANG_ObjC, gimli::DW_LANG_Mips_Assembler];
-    language.is_none_or(|language| !plain.contains(&language) && !assembly.contains(&language))
+    let others = [DW_LANG_ObjC, gimli::DW_LANG_Mips_Assembler];
+    language.is_none_or(|language| !c.iter().chain(&others).any(|plain| *plain == language))
 }
