@@ -125,7 +125,6 @@ fn launches(folder: &Path, report: &[u8]) {
 }
 
 fn each_name(folder: &Path, make: impl Fn(&Path)) {
-    make(&folder.join(".unfinished"));
     for number in 0..200 {
         for ending in ["partial", "wedjat", "damaged"] {
             make(&folder.join(report_name(number, ending)));

@@ -139,8 +139,7 @@ const ENDINGS: [&str; 6] = ["partial", "spare", "wedjat", "damaged", "refused", 
 
 fn any_name(random: &mut Random) -> String {
     match random.below(12) {
-        0 => ".unfinished".into(),
-        1 | 2 => format!(
+        0..=2 => format!(
             "{}-0a1b2c3d.launch",
             1_700_000_000_000_000_000 + random.below(5)
         ),
@@ -308,18 +307,9 @@ fn random_folder(seed: u64, slowest: &AtomicU64) {
 fn pipes_and_sparse_files_hold_nothing_up() {
     let _one = ONE.lock().unwrap();
     let temporary = tempfile::tempdir().unwrap();
-    let folder = temporary.path().join("list");
-    fs::create_dir(&folder).unwrap();
-    fifo(&folder.join(".unfinished"));
-    drop(install(&folder, false, false).unwrap());
     let folder = temporary.path().join("sparse");
     fs::create_dir(&folder).unwrap();
     let name = format!("{}.partial", STEMS[0]);
-    fs::write(
-        folder.join(".unfinished"),
-        format!("wedjat: files that were begun here\n{name}\n"),
-    )
-    .unwrap();
     fifo(&folder.join(format!("{}.partial", STEMS[1])));
     sparse(&folder.join(&name));
     sparse(&folder.join("1700000000000000000-0a1b2c3d.launch"));

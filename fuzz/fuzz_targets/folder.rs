@@ -31,8 +31,7 @@ enum Content<'a> {
     Whole(u32),
 }
 
-const NAMES: [&str; 9] = [
-    ".unfinished",
+const NAMES: [&str; 8] = [
     "1700000000000000000-0a1b2c3d.launch",
     "1700000000000000001-0a1b2c3d.launch",
     "2024-02-29T23-59-59.987Z-crash-0a1b2c3d.partial",

@@ -72,9 +72,8 @@ fn open_folder(path: &Path, may_be_shared: bool, room: u32) -> Result<Folder, In
             mend: mend(others, path),
         });
     }
-    let list = store::left::open_list(&directory);
     let folder = Folder::new(directory, path).map_err(in_folder)?;
-    Ok(folder.with_list(list).with_room(room))
+    Ok(folder.with_room(room))
 }
 
 /// The command by which a folder is this user's alone.

@@ -70,13 +70,6 @@ impl Directory {
         Ok(file.into())
     }
 
-    /// Makes a file for this user alone (mode 0600), which must not be there; with more flags of `open(2)`.
-    pub fn create(&self, name: &str, flags: i32) -> io::Result<Opened> {
-        let folder = self.fd.get().map_err(io::Error::from_raw_os_error)?;
-        let flags = flags | libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
-        Ok(open(folder, &CString::new(name)?, flags)?.into())
-    }
-
     /// Returns the length in bytes of a file of our own; `None` if there is no such file.
     pub fn own_length(&self, name: &str) -> Option<u64> {
         let name = CString::new(name).ok()?;
@@ -95,12 +88,14 @@ impl Directory {
         matches!((named, FileFacts::of(fd)), (Ok(one), Ok(other)) if one.is_same(&other))
     }
 
-    /// Writes a new file of this name, in the place of one of our own; it is locked until it is whole.
+    /// Writes a new file of this name for this user alone (mode 0600), in the place of one of our own; it is locked until it is whole.
     pub fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         if self.own_length(name).is_some() {
             self.remove(name)?;
         }
-        let mut file = self.create(name, 0)?;
+        let folder = self.fd.get().map_err(io::Error::from_raw_os_error)?;
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
+        let mut file = Opened::from(open(folder, &CString::new(name)?, flags)?);
         descriptors::try_lock(&file);
         file.write_all(bytes)
             .inspect_err(|_| drop(self.remove(name)))

@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::descriptors::{self, Opened};
+use super::descriptors;
 use super::directory::Directory;
 use super::file::{File, Room, check};
 use super::kept::{FileFacts, Kept, KnownDescriptor};
@@ -29,8 +29,6 @@ pub struct Folder {
     spares: [Kept; 4],
     /// A file without a name that only takes up room, to be given up when the disk is full.
     room: Option<Kept>,
-    /// The list of files that were begun, open to be added to.
-    list: Option<Kept>,
 }
 
 impl Folder {
@@ -44,21 +42,12 @@ impl Folder {
             path: CString::new(path.as_os_str().as_bytes())?,
             spares,
             room: None,
-            list: None,
         };
         forked::install();
         let from = io::Error::from_raw_os_error;
         let file = folder.create_unnamed(".probe").map_err(from)?;
         file.write(b"wedjat").map_err(from)?;
         Ok(folder)
-    }
-
-    /// Has the names of files that are begun added to this list.
-    #[must_use]
-    pub fn with_list(mut self, list: Option<Opened>) -> Folder {
-        let list = list.and_then(|list| list.try_clone().ok());
-        self.list = list.and_then(|list| Kept::new(list.into()).ok());
-        self
     }
 
     /// Keeps so many bytes of the disk for the report of a crash, if the file system can.
@@ -119,7 +108,6 @@ impl Folder {
             }
             signals::pause(1_000_000);
         }
-        self.note(name);
         Ok(file)
     }
 
@@ -168,22 +156,6 @@ impl Folder {
         self.room.as_ref().map(Kept::known)
     }
 
-    /// Adds to the list that the next launch is to look at this file.
-    pub fn note(&self, name: &CStr) {
-        let mut line = [b'\n'; 128];
-        let name = name.to_bytes();
-        let room = line.get_mut(..name.len());
-        let Some(room) = room.filter(|room| room.len() < 127) else {
-            return;
-        };
-        room.copy_from_slice(name);
-        if let Some(Ok(fd)) = self.list.as_ref().map(Kept::get) {
-            // SAFETY: an open descriptor, and bytes of that length. One write, so that the lines of two
-            // processes do not mix.
-            unsafe { libc::write(fd, line.as_ptr().cast(), name.len() + 1) };
-        }
-    }
-
     /// Makes the folder and its parents where they were when it was opened, unless they are there, and
     /// from now on means that one.
     fn make_again(&self) -> Result<(), i32> {
@@ -219,11 +191,7 @@ impl Folder {
     pub fn rename(&self, from: &CStr, to: &CStr) -> Result<(), i32> {
         let fd = self.directory.fd.get()?;
         // SAFETY: both names are C strings and the descriptor is open.
-        check(unsafe { libc::renameat(fd, from.as_ptr(), fd, to.as_ptr()) })?;
-        if !to.to_bytes().ends_with(b".wedjat") {
-            self.note(to);
-        }
-        Ok(())
+        check(unsafe { libc::renameat(fd, from.as_ptr(), fd, to.as_ptr()) })
     }
 
     /// Removes `name`. The error is an `errno`.

@@ -333,14 +333,16 @@ pub unsafe fn facts(signal: i32, info: *const libc::siginfo_t) -> SignalFacts {
     }
 }
 
-/// Sleeps for `nanoseconds`, or until a signal comes.
+/// Sleeps for `nanoseconds`, or until a signal comes. errno stays.
 pub fn pause(nanoseconds: i64) {
     let time = libc::timespec {
         tv_sec: nanoseconds / 1_000_000_000,
         tv_nsec: nanoseconds % 1_000_000_000,
     };
+    let kept = errno();
     // SAFETY: the structure outlives the call.
     unsafe { libc::nanosleep(&time, std::ptr::null_mut()) };
+    set_errno(kept);
 }
 
 /// Sends `signal` to a thread of this process.

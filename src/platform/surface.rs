@@ -1,6 +1,7 @@
-//! The types in which `linux/` and `apple/` give the same answers.
+//! The types in which `linux/` and `apple/` give the same answers, and answers that both have from libc.
 
-use super::{SystemError, Thread, context, os};
+use super::text::FixedText;
+use super::{SystemError, Thread, clock, context, os};
 
 /// The reason why a thread could not be captured.
 #[cfg_attr(
@@ -197,42 +198,20 @@ impl Power {
     }
 }
 
-/// The name of a thread.
+/// The name of a thread, up to the first byte that is no text, as where the kernel cut a character.
 #[derive(Debug, Clone, Copy)]
-pub struct ThreadName {
-    bytes: [u8; 32],
-    length: usize,
-}
+pub struct ThreadName(FixedText<32>);
 
 impl ThreadName {
     /// As the kernel knows it now. Signal-safe.
     pub fn of(thread: Thread) -> ThreadName {
-        let mut bytes = [0; 32];
-        let length = thread.name(&mut bytes);
-        ThreadName::from_bytes(bytes, length)
-    }
-
-    /// A character that the kernel cut is left out; bytes that are not UTF-8 become `?`.
-    fn from_bytes(mut bytes: [u8; 32], mut length: usize) -> ThreadName {
-        length = length.min(bytes.len());
-        while let Err(error) = std::str::from_utf8(bytes.get(..length).unwrap_or_default()) {
-            let wrong = error.valid_up_to();
-            match error.error_len() {
-                None => length = wrong,
-                Some(count) => bytes
-                    .iter_mut()
-                    .skip(wrong)
-                    .take(count)
-                    .for_each(|byte| *byte = b'?'),
-            }
-        }
-        ThreadName { bytes, length }
+        let fill = |room: &mut [u8]| room.first_chunk_mut().map_or(0, |room| thread.name(room));
+        ThreadName(FixedText::filled(fill))
     }
 
     /// `None` where it has none. Signal-safe.
     pub fn as_str(&self) -> Option<&str> {
-        let name = std::str::from_utf8(self.bytes.get(..self.length)?).ok()?;
-        Some(name).filter(|name| !name.is_empty())
+        Some(self.0.as_str()).filter(|name| !name.is_empty())
     }
 }
 
@@ -247,26 +226,25 @@ pub struct ThreadProgress {
     pub slices: u64,
 }
 
+/// Time for which this process has run, time asleep included, nanoseconds. Signal-safe.
+pub fn uptime() -> Option<u64> {
+    Some(clock::boottime().saturating_sub(os::vitals::process_start()?))
+}
+
+/// Count of the times that this process has waited for a page from the disk. Signal-safe.
+///
+/// Source: getrusage(2), `ru_majflt`.
+pub fn major_faults() -> Option<u64> {
+    // SAFETY: an all-zero `rusage` is a valid value of that plain struct.
+    let mut used: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `used` lives across the call.
+    let known = unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut used) } == 0;
+    known.then(|| u64::try_from(used.ru_majflt).unwrap_or(0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_that_is_not_utf8_keeps_what_is() {
-        for (bytes, name) in [
-            (&b"main"[..], Some("main")),
-            (b"", None),
-            // Linux cuts behind the 15th byte.
-            (b"\xc3\xa9\xc3\xa9\xc3", Some("\u{e9}\u{e9}")),
-            (b"\xff\xfe", Some("??")),
-            (b"a\xe2\x82b\xe2\x82", Some("a??b")),
-        ] {
-            let mut buffer = [0; 32];
-            buffer[..bytes.len()].copy_from_slice(bytes);
-            let kept = ThreadName::from_bytes(buffer, bytes.len());
-            assert_eq!(kept.as_str(), name, "{bytes:x?}");
-        }
-    }
 
     #[test]
     fn what_is_packed_comes_back() {

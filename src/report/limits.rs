@@ -33,9 +33,6 @@ pub const DAMAGES: usize = 256;
 /// Bytes of a text as the recorder puts it; longer ones are cut, and counted in `dropped`.
 pub const WRITTEN_TEXT_BYTES: usize = 16 << 10;
 
-/// Bytes of the list of files begun, some 20,000 names.
-pub(crate) const LIST_BYTES: u64 = 1 << 20;
-
 /// Time that `install` spends on closing reports and reading records that earlier launches left; the rest is left to a
 /// thread of the monitor's, and records to the next launch.
 pub(crate) const INSTALL_TIME: std::time::Duration = std::time::Duration::from_millis(2);

@@ -9,7 +9,7 @@
 //! file of its own.
 //!
 //! A report that is never to be sent again lies there as `.refused`, one of which nothing could be read as `.damaged`.
-//! `.launch` is a launch's record, `.unfinished` the list of files begun.
+//! `.launch` is a launch's record.
 //!
 //! Whatever else lies in the folder is left alone: what is renamed, cut or removed has a name that only
 //! this crate gives, and begins as such a file does.

@@ -100,7 +100,6 @@ impl Tidying {
         AGAIN.get_or_init(|| again);
         let directory = folder.directory();
         left::close(directory, &list(directory)?, Effort::all());
-        left::shorten_list(directory);
         let (mut reports, mut oversized) = (Vec::new(), 0);
         for name in list(directory)? {
             let (Some(ending), Some(size)) = (ending(&name), directory.own_length(&name)) else {

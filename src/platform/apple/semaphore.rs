@@ -90,19 +90,11 @@ impl Semaphore {
     }
 
     fn take(&self) -> bool {
-        let mut count = self.count.load(Ordering::SeqCst);
-        while count > 0 {
-            match self.count.compare_exchange_weak(
-                count,
-                count - 1,
-                Ordering::SeqCst,
-                Ordering::SeqCst,
-            ) {
-                Ok(_) => return true,
-                Err(now) => count = now,
-            }
-        }
-        false
+        let (order, failed) = (Ordering::SeqCst, Ordering::SeqCst);
+        let taken = self
+            .count
+            .fetch_update(order, failed, |count| count.checked_sub(1));
+        taken.is_ok()
     }
 
     /// The Mach semaphore, made at the first call.

@@ -7,7 +7,7 @@ use mach2::kern_return::KERN_SUCCESS;
 
 use super::task;
 use crate::platform::clock;
-pub use crate::platform::surface::{MemoryGroup, MemoryUse, System};
+pub use crate::platform::surface::{MemoryGroup, MemoryUse, System, major_faults, uptime};
 
 /// The host's port, looked up once.
 #[derive(Debug)]
@@ -127,11 +127,6 @@ pub fn process_start() -> Option<u64> {
     Some(clock::boottime().saturating_sub(age))
 }
 
-/// Time for which this process has run, time asleep included, nanoseconds.
-pub fn uptime() -> Option<u64> {
-    Some(clock::boottime().saturating_sub(process_start()?))
-}
-
 /// True if the kernel counts the processes that it has killed because memory ran out.
 pub const OOM_KILLS_ARE_COUNTED: bool = false;
 
@@ -151,17 +146,6 @@ pub fn boot_id() -> Option<u128> {
     let length = value(c"kern.bootsessionuuid", &mut text)?;
     let text = std::str::from_utf8(text.get(..length)?).ok()?;
     u128::from_str_radix(&text.trim_end_matches('\0').replace('-', ""), 16).ok()
-}
-
-/// Count of the times that this process has waited for a page from the disk.
-///
-/// Source: getrusage(2), `ru_majflt`.
-pub fn major_faults() -> Option<u64> {
-    // SAFETY: an all-zero `rusage` is a valid value of that plain struct.
-    let mut used: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: `used` lives across the call.
-    let known = unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut used) } == 0;
-    known.then(|| u64::try_from(used.ru_majflt).unwrap_or(0))
 }
 
 /// Cores that are online.

@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 
-use super::proc_files::{decimal, hexadecimal, read_open, read_task};
+use super::proc_files::{hexadecimal, number, read_open, read_task};
 use super::threads::{Thread, state_in};
 use crate::platform::clock;
 use crate::platform::descriptors;
@@ -58,7 +58,7 @@ impl ThreadGauge {
         let mut buffer = [0; 96];
         let text = read_open(self.schedstat, &mut buffer);
         let mut words = text.split(|&byte| byte == b' ');
-        words.nth(1).map_or(0, decimal)
+        words.nth(1).and_then(number).unwrap_or(0)
     }
 
     /// The kernel's letter for its state, as `R`, `S`, `D`, `T` (stopped), `t` (held by a tracer);
@@ -106,11 +106,7 @@ impl ThreadGauge {
 /// Returns true if a debugger or another tracer is attached to the calling thread, as to all of this process.
 /// Signal-safe.
 pub fn is_debugged() -> bool {
-    is_traced_in(read_task(
-        Thread::current().tid(),
-        c"status",
-        &mut [0; 1024],
-    ))
+    is_traced_in(read_task(Thread::current().tid(), "status", &mut [0; 1024]))
 }
 
 /// Source: proc(5), `/proc/PID/status`, `TracerPid`.
@@ -137,7 +133,7 @@ impl Drop for ThreadGauge {
 impl Blocked {
     /// Reads the place where any thread of this process is blocked, without opening anything before. Signal-safe.
     pub fn of(thread: Thread) -> Option<Blocked> {
-        Blocked::parse(read_task(thread.tid(), c"syscall", &mut [0; 256]))
+        Blocked::parse(read_task(thread.tid(), "syscall", &mut [0; 256]))
     }
 
     /// Source: proc(5), `/proc/PID/syscall`: the call's number, its six arguments, stack pointer and
@@ -147,11 +143,9 @@ impl Blocked {
         let mut words = text
             .split(|&byte| byte == b' ' || byte == b'\n')
             .filter(|word| !word.is_empty());
-        let number = words.next()?;
-        let call = match number.first()? {
-            b'-' => None,
-            digit if digit.is_ascii_digit() => Some(decimal(number)),
-            _ => return None,
+        let call = match words.next()? {
+            b"-1" => None,
+            call => Some(number(call)?),
         };
         let mut arguments = [0; 6];
         for argument in arguments.iter_mut().filter(|_| call.is_some()) {

@@ -4,12 +4,14 @@
 //! Signal-safe, but for what is opened at install.
 
 use std::ffi::CStr;
+use std::fmt::{self, Write as _};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::platform::descriptors;
 use crate::platform::kept::Kept;
-use crate::platform::process_id;
+use crate::platform::text::FixedText;
+use crate::platform::{Thread, process_id};
 
 /// The threads of this process.
 pub(super) static TASKS: ProcFile = ProcFile::new(c"/proc/self/task", libc::O_DIRECTORY);
@@ -69,54 +71,29 @@ impl ProcFile {
     }
 }
 
-/// A path under `/proc/self/task`, built without allocating.
-pub(super) struct Path {
-    bytes: [u8; 64],
-}
+/// A path under `/proc/self/task`, built without allocating, with its end.
+pub(super) struct Path(FixedText<64>);
 
 impl Path {
-    pub(super) fn task(tid: i32, file: &CStr) -> Path {
-        let mut room = [0; 12];
-        Path::of([digits(tid, &mut room), b"/", file.to_bytes(), b""])
+    pub(super) fn task(tid: i32, file: &str) -> Path {
+        Path::of(format_args!("{tid}/{file}"))
     }
 
     /// The link of a descriptor's file in `/proc`, as the calling thread sees it.
     pub(super) fn descriptor(file: i32) -> Path {
-        let (mut task, mut number) = ([0; 12], [0; 12]);
-        // SAFETY: no arguments, cannot fail.
-        let task = digits(unsafe { libc::gettid() }, &mut task);
-        Path::of([task, b"/fd/", digits(file, &mut number), b""])
+        Path::of(format_args!("{}/fd/{file}", Thread::current().tid()))
     }
 
-    fn of(parts: [&[u8]; 4]) -> Path {
-        let mut path = Path { bytes: [0; 64] };
-        let parts = [&b"/proc/self/task/"[..]].into_iter().chain(parts);
-        // The last byte stays 0 whatever the parts are.
-        let room = path.bytes.iter_mut().take(63);
-        for (slot, byte) in room.zip(parts.flatten()) {
-            *slot = *byte;
-        }
-        path
+    fn of(rest: fmt::Arguments<'_>) -> Path {
+        let mut path = FixedText::EMPTY;
+        // One that is cut has no end: it is no path then.
+        let _ = write!(path, "/proc/self/task/{rest}\0");
+        Path(path)
     }
 
-    pub(super) fn as_c_str(&mut self) -> &CStr {
-        CStr::from_bytes_until_nul(&self.bytes).unwrap_or(c"")
+    pub(super) fn as_c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(self.0.as_str().as_bytes()).unwrap_or_default()
     }
-}
-
-/// A number without its sign, in decimal.
-fn digits(number: i32, room: &mut [u8; 12]) -> &[u8] {
-    let mut at = room.len();
-    let mut rest = number.unsigned_abs();
-    while let Some(slot) = at.checked_sub(1).and_then(|next| room.get_mut(next)) {
-        *slot = b'0' + (rest % 10) as u8;
-        at -= 1;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    room.get(at..).unwrap_or(&[])
 }
 
 /// Reads the beginning of a file; nothing where it cannot be read.
@@ -135,7 +112,7 @@ pub(super) fn read_file<'b>(path: &CStr, buffer: &'b mut [u8]) -> &'b [u8] {
 }
 
 /// Reads the beginning of a thread's own file.
-pub(super) fn read_task<'b>(tid: i32, file: &CStr, buffer: &'b mut [u8]) -> &'b [u8] {
+pub(super) fn read_task<'b>(tid: i32, file: &str, buffer: &'b mut [u8]) -> &'b [u8] {
     read_file(Path::task(tid, file).as_c_str(), buffer)
 }
 
@@ -168,15 +145,4 @@ pub(super) fn hexadecimal(text: &[u8]) -> u64 {
 /// A decimal number, all of the text.
 pub(super) fn number(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.parse().ok()
-}
-
-/// The decimal number that the text begins with; 0 without one.
-pub(super) fn decimal(text: &[u8]) -> u64 {
-    text.iter()
-        .take_while(|byte| byte.is_ascii_digit())
-        .fold(0u64, |number, &digit| {
-            number
-                .wrapping_mul(10)
-                .wrapping_add(u64::from(digit - b'0'))
-        })
 }

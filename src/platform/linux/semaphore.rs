@@ -61,19 +61,11 @@ impl Semaphore {
     }
 
     fn take(&self) -> bool {
-        let mut count = self.count.load(Ordering::Relaxed);
-        while count > 0 {
-            match self.count.compare_exchange_weak(
-                count,
-                count - 1,
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return true,
-                Err(now) => count = now,
-            }
-        }
-        false
+        let (order, failed) = (Ordering::Acquire, Ordering::Relaxed);
+        let taken = self
+            .count
+            .fetch_update(order, failed, |count| count.checked_sub(1));
+        taken.is_ok()
     }
 
     /// Sleeps while the count is 0; `false` when the deadline has passed. FUTEX_WAIT_BITSET takes

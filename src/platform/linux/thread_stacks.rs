@@ -40,20 +40,16 @@ pub fn give_to_all() {
         let Some(stack) = spare.take().or_else(|| AlternateStack::new().ok()) else {
             return;
         };
-        match give(thread, &stack) {
+        match is_taken(thread, &stack) {
             // It is the thread's for good: nothing is called when the thread ends.
-            Given::Taken => std::mem::forget(stack),
-            Given::Not => spare = Some(stack),
+            true => std::mem::forget(stack),
+            false => spare = Some(stack),
         }
     }
 }
 
-enum Given {
-    Taken,
-    Not,
-}
-
-fn give(thread: Thread, stack: &AlternateStack) -> Given {
+/// Offers a stack to a thread; returns true if it is the thread's from now on.
+fn is_taken(thread: Thread, stack: &AlternateStack) -> bool {
     OFFERED_STACK.store(stack.start(), Ordering::Relaxed);
     let generation =
         (OFFER.load(Ordering::Relaxed) >> GENERATION).wrapping_add(1) & ((1 << 40) - 1);
@@ -64,8 +60,8 @@ fn give(thread: Thread, stack: &AlternateStack) -> Given {
     let start = now();
     loop {
         match OFFER.load(Ordering::Acquire) & PHASE {
-            TAKEN => return Given::Taken,
-            DECLINED => return Given::Not,
+            TAKEN => return true,
+            DECLINED => return false,
             // Once it takes, it is done in no time.
             OFFERED if now().saturating_sub(start) > PATIENCE => return withdraw(),
             _ => crate::platform::signals::pause(20_000),
@@ -73,7 +69,8 @@ fn give(thread: Thread, stack: &AlternateStack) -> Given {
     }
 }
 
-fn withdraw() -> Given {
+/// Takes the offer back; returns true if the thread has the stack by now.
+fn withdraw() -> bool {
     let offered = OFFER.load(Ordering::Acquire);
     if offered & PHASE == OFFERED
         && OFFER
@@ -85,15 +82,12 @@ fn withdraw() -> Given {
             )
             .is_ok()
     {
-        return Given::Not;
+        return false;
     }
     while OFFER.load(Ordering::Acquire) & PHASE == TAKING {
         crate::platform::signals::pause(20_000);
     }
-    match OFFER.load(Ordering::Acquire) & PHASE {
-        TAKEN => Given::Taken,
-        _ => Given::Not,
-    }
+    OFFER.load(Ordering::Acquire) & PHASE == TAKEN
 }
 
 /// In the handler: takes the stack that is offered under this generation, if the thread has none.

@@ -61,12 +61,12 @@ impl Thread {
 
     /// The kernel's letter for its state; `None` where that is unknown.
     fn state(self) -> Option<u8> {
-        state_in(read_task(self.0, c"stat", &mut [0; 512]))
+        state_in(read_task(self.0, "stat", &mut [0; 512]))
     }
 
     /// Its name, as `/proc` has it: at most 15 bytes. Returns its length.
     pub fn name(self, buffer: &mut [u8; 32]) -> usize {
-        let length = read_task(self.0, c"comm", buffer).len();
+        let length = read_task(self.0, "comm", buffer).len();
         if length == 0 && self == Thread::current() {
             // Without a file the kernel gives each thread its own.
             // SAFETY: there is room for the 16 bytes that it writes.
@@ -86,7 +86,7 @@ impl Thread {
     /// Source: proc(5), `SigPnd` and `SigBlk` in `/proc/PID/status`: bit 0 is signal 1.
     pub fn withholds(self, signal: i32) -> bool {
         let mut buffer = [0; 2048];
-        let status = read_task(self.0, c"status", &mut buffer);
+        let status = read_task(self.0, "status", &mut buffer);
         let bit = u32::try_from(signal)
             .ok()
             .and_then(|signal| signal.checked_sub(1));
@@ -110,7 +110,7 @@ impl Thread {
     pub fn progress(self) -> Option<ThreadProgress> {
         let state = self.state()?;
         let mut buffer = [0; 512];
-        let text = read_task(self.0, c"schedstat", &mut buffer);
+        let text = read_task(self.0, "schedstat", &mut buffer);
         let mut words = text.split(|byte| byte.is_ascii_whitespace());
         let cpu = number(words.next()?)?;
         let slices = number(words.nth(1)?)?;

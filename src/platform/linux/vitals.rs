@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub use super::cgroup::memory_group;
 use super::proc_files::{ProcFile, number, read_file};
 use crate::platform::descriptors;
-pub use crate::platform::surface::{MemoryGroup, MemoryUse, System};
-use crate::platform::{clock, process_id};
+use crate::platform::process_id;
+pub use crate::platform::surface::{MemoryGroup, MemoryUse, System, major_faults, uptime};
 
 /// `/proc` files that are kept open, so that a process without descriptors left still reads them.
 #[derive(Debug)]
@@ -109,11 +109,6 @@ fn read_process_start() -> Option<u64> {
     Some(ticks.saturating_mul(1_000_000_000 / per_second))
 }
 
-/// Time for which this process has run, time asleep included, nanoseconds.
-pub fn uptime() -> Option<u64> {
-    Some(clock::boottime().saturating_sub(process_start()?))
-}
-
 /// True if the kernel counts the processes that it has killed because memory ran out.
 pub const OOM_KILLS_ARE_COUNTED: bool = true;
 
@@ -129,17 +124,6 @@ pub fn oom_kills() -> Option<u64> {
 pub fn boot_id() -> Option<u128> {
     let text = descriptors::read_text("/proc/sys/kernel/random/boot_id").ok()?;
     u128::from_str_radix(&text.trim().replace('-', ""), 16).ok()
-}
-
-/// Count of the times that this process has waited for a page from the disk.
-///
-/// Source: getrusage(2), `ru_majflt`.
-pub fn major_faults() -> Option<u64> {
-    // SAFETY: an all-zero `rusage` is a valid value of that plain struct.
-    let mut used: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: `used` lives across the call.
-    let known = unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut used) } == 0;
-    known.then(|| u64::try_from(used.ru_majflt).unwrap_or(0))
 }
 
 /// Cores that are online. Not signal-safe: libc reads a file for it.

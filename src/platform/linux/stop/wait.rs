@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::slot::{DONE, IDLE, PHASE, REQUESTED, WAITING};
 use crate::platform::clock::monotonic as now;
 use crate::platform::linux;
+use crate::platform::signals::pause;
 
 /// Waits until the slot is DONE; takes the request back and returns `false` when that takes too long,
 /// or when it looks hopeless at two times. A thread that is ready but has no CPU is given ten times as long.
@@ -26,7 +27,7 @@ pub(super) fn wait(
         if now().saturating_sub(start) < SPIN {
             std::hint::spin_loop();
         } else {
-            doze(10_000u64 << pauses.min(5));
+            pause(10_000 << pauses.min(5));
             pauses += 1;
         }
     }
@@ -119,19 +120,6 @@ fn futex_wait(state: &AtomicU64, seen: u64, nanoseconds: u64) {
             &raw const time,
         )
     };
-    linux::set_errno(errno);
-}
-
-fn doze(nanoseconds: u64) {
-    let time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: nanoseconds as libc::c_long,
-    };
-    let errno = linux::errno();
-    // SAFETY: the time lives across the call.
-    unsafe {
-        libc::clock_nanosleep(libc::CLOCK_MONOTONIC, 0, &time, std::ptr::null_mut());
-    }
     linux::set_errno(errno);
 }
 

@@ -140,13 +140,7 @@ fn fill(folder: &Path) -> PathBuf {
         ))
     };
     let launch = |number: u32| folder.join(format!("1700000000000000000-{number:08x}.launch"));
-    let pipes = [
-        folder.join(".unfinished"),
-        launch(1),
-        name(1, "partial"),
-        name(1, "wedjat"),
-    ];
-    for path in pipes {
+    for path in [launch(1), name(1, "partial"), name(1, "wedjat")] {
         let path =
             std::ffi::CString::new(path.into_os_string().into_encoded_bytes()).expect("a path");
         // SAFETY: a C string.
