@@ -40,11 +40,13 @@ const HEAD: &[u8] = b"\x92\xa4head";
 pub struct ReportReader<R> {
     input: R,
     chunk: Vec<u8>,
-    /// The report that is being put together, and what has come behind it.
+    /// Behind `start` the report that is being put together, and what has come behind it.
     buffer: Vec<u8>,
-    /// Position of the buffer in the stream.
+    /// Offset in the buffer of the report's first byte: what stands before it was given out.
+    start: usize,
+    /// Position of the report in the stream.
     base: u64,
-    /// Offset in the buffer of the section being read.
+    /// Offset in the report of the section being read.
     at: usize,
     /// Progress of the check that this section is whole.
     skim: Skim,
@@ -112,6 +114,7 @@ impl<R: Read> ReportReader<R> {
             input,
             chunk: vec![0; CHUNK],
             buffer: Vec::new(),
+            start: 0,
             base: 0,
             at: 0,
             skim: Skim::new(0),
@@ -129,6 +132,7 @@ impl<R: Read> ReportReader<R> {
         match self.input.read(&mut self.chunk) {
             Ok(0) => self.state = StreamState::Ended,
             Ok(count) => {
+                self.buffer.drain(..std::mem::take(&mut self.start));
                 self.buffer.extend_from_slice(&self.chunk[..count]);
                 self.patience = self.patience.saturating_add(8 * count as u64);
             }
@@ -144,26 +148,28 @@ impl<R: Read> ReportReader<R> {
     fn border(&mut self) -> Border {
         loop {
             if self.look == Expect::Search {
-                match candidate(&self.buffer, self.at) {
+                let bytes = self.buffer.get(self.start..).unwrap_or_default();
+                match candidate(bytes, self.at) {
                     Some(found) => self.look_at(found, Expect::Candidate),
                     None => {
-                        self.at = self.at.max(self.buffer.len().saturating_sub(LONGEST_START));
+                        self.at = self.at.max(bytes.len().saturating_sub(LONGEST_START));
                         return Border::Unknown;
                     }
                 }
             }
+            let bytes = self.buffer.get(self.start..).unwrap_or_default();
             let before = self.skim.at;
-            let end = self.skim.run(&self.buffer);
+            let end = self.skim.run(bytes);
             if self.look == Expect::Candidate {
                 self.patience = self.patience.saturating_sub((self.skim.at - before) as u64);
                 if self.patience == 0 {
-                    return Border::At(self.buffer.len());
+                    return Border::At(bytes.len());
                 }
             }
-            let kind = match (end, begin(&self.buffer, self.at)) {
+            let kind = match (end, begin(bytes, self.at)) {
                 (Err(Broken::Cut), _)
                     if self.state == StreamState::Open
-                        && self.buffer.len() - self.at <= limits::SECTION_BYTES =>
+                        && bytes.len() - self.at <= limits::SECTION_BYTES =>
                 {
                     return Border::Unknown;
                 }
@@ -176,7 +182,7 @@ impl<R: Read> ReportReader<R> {
                     };
                     let is_open = self.state == StreamState::Open;
                     match head_within(
-                        &self.buffer,
+                        bytes,
                         &section,
                         is_open,
                         &mut self.within,
@@ -210,9 +216,10 @@ impl<R: Read> ReportReader<R> {
         self.within = Within::default();
     }
 
-    /// Gives out the first `len` bytes of the buffer as a report.
+    /// Gives out `len` bytes as a report.
     fn give(&mut self, len: usize, is_too_long: bool) -> Result<Reading, ReadError> {
-        let mut reading = read_at(self.buffer.get(..len).unwrap_or_default(), self.base);
+        let bytes = self.buffer.get(self.start..).unwrap_or_default();
+        let mut reading = read_at(bytes.get(..len).unwrap_or_default(), self.base);
         if let (Ok(reading), true) = (&mut reading, is_too_long) {
             reading.damage.push(Damage {
                 offset: self.base + len as u64,
@@ -223,7 +230,7 @@ impl<R: Read> ReportReader<R> {
                 ),
             });
         }
-        self.buffer.drain(..len);
+        self.start += len;
         self.base += len as u64;
         self.look_at(0, Expect::Section);
         self.has_section = false;
@@ -306,11 +313,11 @@ impl<R: Read> Iterator for ReportReader<R> {
             if self.state == StreamState::Done {
                 return None;
             }
-            if !self.buffer.is_empty() {
+            if self.start < self.buffer.len() {
                 if let Border::At(end) = self.border() {
                     return Some(self.give(end, false));
                 }
-                let len = self.buffer.len();
+                let len = self.buffer.len() - self.start;
                 if !self.has_section && len > limits::GARBAGE_BYTES {
                     self.state = StreamState::Done;
                     return Some(self.give(len, false));

@@ -1,5 +1,7 @@
 //! MessagePack read token by token from untrusted bytes: no recursion, no allocation, lengths checked.
 
+use super::limits;
+
 /// One MessagePack token. Arrays and maps are their counts alone: what they hold follows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Token<'a> {
@@ -65,6 +67,11 @@ pub(crate) fn token(bytes: &[u8], at: usize) -> Result<(Token<'_>, usize), Broke
         Some([0xcf, a, b, c, d, e, f, g, h, ..]) => {
             let value = u64::from_be_bytes([*a, *b, *c, *d, *e, *f, *g, *h]);
             return Ok((Token::Unsigned(value), at + 9));
+        }
+        Some([n @ 0xa0..=0xbf, rest @ ..]) => {
+            let len = usize::from(n & 0x1f);
+            let text = rest.get(..len).ok_or(Broken::Cut)?;
+            return Ok((Token::Text(text), at + 1 + len));
         }
         _ => {}
     }
@@ -189,9 +196,11 @@ impl Skim {
     }
 }
 
-/// Returns true if the value at `at` nests at most `limit` levels deep.
-pub(crate) fn is_shallow(bytes: &[u8], mut at: usize, limit: usize) -> bool {
-    let mut left: Vec<u64> = Vec::with_capacity(limit);
+/// Returns true if the value at `at` nests at most [`limits::DEPTH`] levels deep.
+pub(crate) fn is_shallow(bytes: &[u8], mut at: usize) -> bool {
+    // Of each level the values still to come.
+    let mut left = [0_u64; limits::DEPTH];
+    let mut depth = 0;
     loop {
         let Ok((next, children)) = behind(bytes, at) else {
             return true;
@@ -199,22 +208,25 @@ pub(crate) fn is_shallow(bytes: &[u8], mut at: usize, limit: usize) -> bool {
         at = next;
         match children {
             0 => {}
-            _ if left.len() >= limit => return false,
             children => {
-                left.push(children);
+                let Some(level) = left.get_mut(depth) else {
+                    return false;
+                };
+                *level = children;
+                depth += 1;
                 continue;
             }
         }
         // A value ended, and with it perhaps the containers that it was the last of.
         loop {
-            let Some(last) = left.last_mut() else {
+            let Some(last) = left[..depth].last_mut() else {
                 return true;
             };
             *last -= 1;
             if *last > 0 {
                 break;
             }
-            left.pop();
+            depth -= 1;
         }
     }
 }

@@ -67,7 +67,9 @@ impl<'a> Recorded<'a> {
         if own.function.is_some() || own.file.is_some() || !frames.is_empty() {
             frames.push(own);
         }
-        frames.into()
+        // One without any takes no memory.
+        let frames = Some(frames).filter(|frames| !frames.is_empty());
+        frames.map_or_else(Arc::default, Arc::from)
     }
 }
 

@@ -13,14 +13,16 @@ pub(super) fn in_full(report: &Report) -> Vec<Thread> {
     let mut full: Vec<Thread> = Vec::with_capacity(report.samples.len());
     let mut total = 0;
     for sample in &report.samples {
-        let own = Thread {
-            frames: sample.frames.clone(),
-            omitted: sample.omitted,
-            ..Thread::default()
-        };
         let shared = match full.last() {
             Some(before) => outermost(before, sample.keep, MOST_FRAMES - total),
             None => (&[][..], None),
+        };
+        let mut frames = Vec::with_capacity(sample.frames.len() + shared.0.len());
+        frames.extend_from_slice(&sample.frames);
+        let own = Thread {
+            frames,
+            omitted: sample.omitted,
+            ..Thread::default()
         };
         let thread = joined(own, shared);
         total = MOST_FRAMES.min(total + thread.frames.len());

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustc_hash::FxHashMap;
-
 use super::debug_files::DebugFiles;
 use super::frame::{Missing, PhysicalFrame, Stack, Symbolicated, image_file_name};
 use super::image_files::ImageFiles;
@@ -78,14 +76,18 @@ impl Symbolicator {
         let mut run = ReportRun {
             symbolicator: self,
             report: &report,
-            images: FxHashMap::default(),
+            images: vec![None; report.images.len()],
             deadline: limit.and_then(|limit| Instant::now().checked_add(limit)),
             late: 0,
         };
-        let threads = report.threads.iter().map(|thread| run.stack(thread));
-        let threads = threads.collect();
-        let samples = in_full(&report);
-        let samples = samples.iter().map(|thread| run.stack(thread)).collect();
+        let threads = report.threads.iter();
+        let threads = threads.map(|thread| run.stack(thread, None)).collect();
+        let full = in_full(&report);
+        let mut samples: Vec<Stack> = Vec::with_capacity(full.len());
+        for (index, thread) in full.iter().enumerate() {
+            let before = index.checked_sub(1).map(|at| &full[at]);
+            samples.push(run.stack(thread, before.zip(samples.last())));
+        }
         let missing = run.missing();
         let late = (run.late > 0).then(|| {
             let count = run.late;
@@ -107,20 +109,28 @@ struct ReportRun<'a> {
     symbolicator: &'a Symbolicator,
     report: &'a Report,
     /// The files of each image that a frame has pointed into.
-    images: FxHashMap<u32, Option<Arc<ImageFiles>>>,
+    images: Vec<Option<Option<Arc<ImageFiles>>>>,
     deadline: Option<Instant>,
     /// Frames that were reached behind it.
     late: u64,
 }
 
 impl ReportRun<'_> {
-    fn stack(&mut self, thread: &Thread) -> Stack {
-        let frames = thread.frames.iter().enumerate();
-        let recorded = Recorded::new(thread);
+    /// The stack of a thread; of a sample its outermost frames are those of the one `before`, as far as they are the same.
+    fn stack(&mut self, thread: &Thread, before: Option<(&Thread, &Stack)>) -> Stack {
+        let same = before.map_or(0, |(before, _)| {
+            let pairs = thread.frames.iter().rev().zip(before.frames.iter().rev());
+            pairs.take_while(|(frame, before)| frame == before).count()
+        });
+        let (count, recorded) = (thread.frames.len(), Recorded::new(thread));
+        let mut frames = Vec::with_capacity(count);
+        let own = thread.frames[..count - same].iter().enumerate();
+        frames.extend(own.map(|(index, frame)| self.frame(thread, &recorded, index, frame)));
+        if let Some((_, before)) = before {
+            frames.extend_from_slice(&before.frames[before.frames.len() - same..]);
+        }
         Stack {
-            frames: frames
-                .map(|(index, frame)| self.frame(thread, &recorded, index, frame))
-                .collect(),
+            frames,
             omitted: thread.omitted,
         }
     }
@@ -153,7 +163,7 @@ impl ReportRun<'_> {
             return physical(Some(at), None, None, recorded());
         }
         let find = || self.symbolicator.files.find(image);
-        let files = self.images.entry(at).or_insert_with(find);
+        let files = self.images[at as usize].get_or_insert_with(find);
         // Other recorders don't say where an image's file says it lies: the file itself does. Of an
         // ELF file nought is the common answer, and is taken as it stands.
         let base = match files {
@@ -180,19 +190,14 @@ impl ReportRun<'_> {
 
     fn missing(&self) -> Vec<Missing> {
         let mut missing: Vec<Missing> = Vec::new();
-        let mut indices: Vec<&u32> = self.images.keys().collect();
-        indices.sort_unstable();
-        for index in indices {
-            let files = &self.images[index];
+        for (files, image) in self.images.iter().zip(&self.report.images) {
+            let Some(files) = files else { continue };
             let files = files.as_ref();
             let has_debug_info = files.is_some_and(|files| files.has_debug_info());
             let unread = files.map(|files| files.unread()).unwrap_or_default();
             if has_debug_info && !unread.split && unread.damaged + unread.refused == 0 {
                 continue;
             }
-            let Some(image) = self.report.images.get(*index as usize) else {
-                continue;
-            };
             let is_it = |of: &Missing| of.id == image.id && of.name == image.name;
             if is_virtual(image) || missing.iter().any(is_it) {
                 continue;

@@ -116,7 +116,7 @@ fn vouched_for(bytes: &[u8]) -> Option<Vec<SectionAt<'_>>> {
             kept.push(section);
         }
         if section.kind == End::KIND {
-            if !is_shallow(bytes, section.start, limits::DEPTH) || (checked && !has_check) {
+            if !is_shallow(bytes, section.start) || (checked && !has_check) {
                 return None;
             }
             let before = bytes.get(..section.start).unwrap_or_default();
@@ -187,7 +187,7 @@ impl<'a> SectionReader<'a> {
                 break;
             }
             self.sections += 1;
-            if !is_shallow(self.bytes, section.start, limits::DEPTH) {
+            if !is_shallow(self.bytes, section.start) {
                 self.has_gap = true;
                 self.damages.add(section.start, DamageKind::Limit, || {
                     let kind = shown(section.kind);

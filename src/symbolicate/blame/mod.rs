@@ -118,12 +118,12 @@ fn is_moved(frame: Option<&Frame>) -> bool {
 /// Returns true if the function is of a crate or module with the app's own name, as `gimli::main` of the app gimli.
 fn is_named_like_the_app(of: &Symbolicated, name: &str) -> bool {
     let app = &of.report.head.app.name;
-    let word = name.trim_start_matches('<').split("::").next();
-    let is_app = |word: &str| {
+    let name = name.trim_start_matches('<');
+    let is_app = |(word, rest): (&str, &str)| {
         let letters = app.bytes().map(|c| if c == b'-' { b'_' } else { c });
-        word == app || word.bytes().eq(letters)
+        (rest.is_empty() || rest.starts_with("::")) && (word == app || word.bytes().eq(letters))
     };
-    !app.is_empty() && word.is_some_and(is_app)
+    !app.is_empty() && name.split_at_checked(app.len()).is_some_and(is_app)
 }
 
 /// Returns true if a frame is the app's.

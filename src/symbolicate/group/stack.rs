@@ -64,15 +64,16 @@ fn texts(stack: &[Arc<str>]) -> Vec<String> {
 fn shared(stacks: &[(Vec<Arc<str>>, u64)]) -> Vec<String> {
     let mut candidates: Vec<&(Vec<Arc<str>>, u64)> = stacks.iter().collect();
     let mut path: Vec<Arc<str>> = Vec::new();
+    // Counts are a stranger's: wide sums, so that they can't overflow.
+    let mut weights: FxHashMap<Option<&Arc<str>>, u128> = FxHashMap::default();
+    let mut ways: Vec<(Option<&Arc<str>>, u128)> = Vec::new();
     loop {
-        // Counts are a stranger's: wide sums, so that they can't overflow.
-        let mut weights: FxHashMap<Option<&str>, u128> = FxHashMap::default();
         for (stack, count) in &candidates {
-            let next = stack.get(path.len()).map(|name| &**name);
-            *weights.entry(next).or_default() += u128::from(*count);
+            *weights.entry(stack.get(path.len())).or_default() += u128::from(*count);
         }
         let total: u128 = weights.values().sum();
-        let mut ways: Vec<(Option<&str>, u128)> = weights.into_iter().collect();
+        ways.clear();
+        ways.extend(weights.drain());
         ways.sort_unstable_by_key(|(name, weight)| (std::cmp::Reverse(*weight), *name));
         let second = ways.get(1).map_or(0, |(_, weight)| *weight);
         // Samples that end here are a way of their own.
@@ -83,9 +84,8 @@ fn shared(stacks: &[(Vec<Arc<str>>, u64)]) -> Vec<String> {
         let Some(name) = name else {
             break;
         };
-        let name: Arc<str> = name.into();
-        candidates.retain(|(stack, _)| stack.get(path.len()) == Some(&name));
-        path.push(name);
+        candidates.retain(|(stack, _)| stack.get(path.len()) == Some(name));
+        path.push(name.clone());
     }
     if path.is_empty() {
         let heaviest = stacks.iter().max_by_key(|(_, count)| *count);
@@ -97,14 +97,14 @@ fn shared(stacks: &[(Vec<Arc<str>>, u64)]) -> Vec<String> {
 /// Returns the branch that most samples took, if all of these went on by the same
 /// [`LONG`] frames: samples of one stall do not part so far from its end by chance, those of another stall do.
 fn long_way<'a>(
-    ways: &[(Option<&'a str>, u128)],
+    ways: &[(Option<&'a Arc<str>>, u128)],
     candidates: &[&(Vec<Arc<str>>, u64)],
     depth: usize,
-) -> Option<&'a str> {
-    let is_long = |name: &str| {
+) -> Option<&'a Arc<str>> {
+    let is_long = |name: &Arc<str>| {
         let rests = candidates.iter();
         let rests = rests.map(|(stack, _)| &stack[depth.min(stack.len())..]);
-        let mut went = rests.filter(|rest| rest.first().is_some_and(|first| **first == *name));
+        let mut went = rests.filter(|rest| rest.first() == Some(name));
         let first = went.next().unwrap_or_default();
         first.len() >= LONG && went.all(|rest| rest.len() >= LONG && rest[..LONG] == first[..LONG])
     };
@@ -121,32 +121,29 @@ fn long_way<'a>(
 fn outermost(report: &Symbolicated, stack: &Stack) -> Vec<Arc<str>> {
     let frames = each(stack).skip(handling(report, stack));
     let owned = |frame: Blamed<'_>| owner(report, frame.physical, frame.frame);
-    let mut frames: Vec<_> = frames.map(|frame| (frame, owned(frame))).collect();
-    frames.reverse();
+    let mut all = Vec::with_capacity(2 * stack.frames.len());
+    all.extend(frames.map(|frame| (frame, owned(frame))));
+    all.reverse();
     let levels: [&[Owner]; 2] = [&[Owner::App], &[Owner::App, Owner::Library]];
     let mut levels = levels
         .into_iter()
-        .map(|owners| names(report, &frames, Some(owners)));
+        .map(|owners| names(report, &all, Some(owners)));
     let found = levels.find(|names| !names.is_empty());
-    let found = found.unwrap_or_else(|| names(report, &frames, None));
-    let mut folded: Vec<Arc<str>> = Vec::new();
-    for name in found {
-        folded.push(name);
+    let mut found = found.unwrap_or_else(|| names(report, &all, None));
+    let mut len = 0;
+    for at in 0..found.len() {
+        found.swap(len, at);
+        len += 1;
         // A run that repeats the one before it stands once.
-        for period in 1..=8 {
-            let len = folded.len();
-            if len >= 2 * period && folded[len - period..] == folded[len - 2 * period..len - period]
-            {
-                folded.truncate(len - period);
-                break;
-            }
-        }
+        let is_again = |period: &usize| {
+            len >= 2 * period && found[len - period..len] == found[len - 2 * period..len - period]
+        };
+        len -= (1..=8).find(is_again).unwrap_or(0);
     }
+    found.truncate(len);
     // The innermost are those that matter.
-    if folded.len() > FRAMES {
-        folded.drain(..folded.len() - FRAMES);
-    }
-    folded
+    found.drain(..len.saturating_sub(FRAMES));
+    found
 }
 
 /// The names of frames, outermost first; only those of these owners, without where the program
@@ -160,7 +157,7 @@ fn names(
     let frames = || frames.iter().filter(wanted).map(|(frame, _)| frame);
     let is_named = |frame: &Blamed<'_>| frame.frame.is_some_and(|frame| frame.function.is_some());
     let any_named = frames().any(is_named);
-    let mut names = Vec::new();
+    let mut names = Vec::with_capacity(frames().count());
     let mut entry = None;
     for frame in frames() {
         match frame.frame.and_then(|frame| frame.function.as_ref()) {

@@ -102,21 +102,22 @@ impl<'a> MapAccess<'a> for Map<'_, 'a, '_> {
                 reader.skip(2);
                 continue;
             };
-            let key = reader.text(self.entry, key);
             reader.at = value;
-            if self.is_section && key == "check" {
+            if self.is_section && key == b"check" {
                 reader.skip(1);
                 continue;
             }
             let Keys::Fields(fields) = self.keys else {
+                let key = reader.text(self.entry, key);
                 return seed.deserialize(key.into_deserializer()).map(Some);
             };
             // Keys stand in the order of the fields, unless another wrote them.
             let from = |first: usize| {
                 let mut fields = fields.iter().enumerate().skip(first);
-                fields.find(|(_, field)| **field == key && key != EXTRA)
+                fields.find(|(_, field)| field.as_bytes() == key && **field != EXTRA)
             };
             let Some((known, field)) = from(self.field).or_else(|| from(0)) else {
+                reader.text(self.entry, key);
                 self.unknown.push(self.entry);
                 reader.skip(1);
                 continue;
