@@ -80,8 +80,44 @@ impl Making<'_> {
         (!self.stop.load(Ordering::Relaxed)).then_some(())
     }
 
-    /// All functions that DWARF describes, each with its name in full, and with rows for all of its code.
+    /// All functions that DWARF describes.
     fn functions(&mut self, sections: &DwarfSections, direct: &mut Direct) -> Option<()> {
+        self.each_function(sections, direct, |making, function| {
+            making.converter.process_symbolic_function(function);
+            let range = (function.address, function.end_address());
+            making.covered.push(range);
+        })?;
+        // Behind the end of a function that lies in another, as damage makes them, symbolic knows nothing up to the
+        // other's next row: that row is cut there.
+        let ends = ends_within(&mut self.covered);
+        if !ends.is_empty() {
+            self.each_function(sections, direct, |making, function| {
+                let (entry, end) = (function.address, function.end_address());
+                for &at in ends.iter().filter(|&&at| entry < at && at < end) {
+                    let ends = function
+                        .lines
+                        .iter()
+                        .map(|row| row.address + row.size.unwrap_or(1));
+                    let begins = making.covered.iter().map(|&(start, _)| start);
+                    let to = ends.chain(begins).filter(|&to| to > at).fold(end, u64::min);
+                    let mut row = function.clone();
+                    hold(&mut row, at, to);
+                    (row.address, row.size) = (entry, end - entry);
+                    making.converter.process_symbolic_function(&row);
+                }
+            })?;
+        }
+        self.covered = merged(std::mem::take(&mut self.covered));
+        Some(())
+    }
+
+    /// Runs `work` on each function, with its name in full, and with rows for all of its code.
+    fn each_function(
+        &mut self,
+        sections: &DwarfSections,
+        direct: &mut Direct,
+        mut work: impl FnMut(&mut Self, &mut Function<'_>),
+    ) -> Option<()> {
         let base = self.object.base;
         // Without a symbol map a function keeps the name that DWARF has, also where others were
         // folded onto it.
@@ -111,10 +147,8 @@ impl Making<'_> {
             let (start, end) = (function.address, function.end_address());
             hold(&mut function, start, end);
             fill(&mut function, direct.read()?, base);
-            self.converter.process_symbolic_function(&function);
-            self.covered.push((start, end));
+            work(self, &mut function);
         }
-        self.covered = merged(std::mem::take(&mut self.covered));
         Some(())
     }
 
@@ -229,6 +263,20 @@ fn hold(function: &mut Function<'_>, start: u64, end: u64) {
     function.inlinees.retain(|inlined| inlined.size > 0);
 }
 
+/// Ends of ranges that lie within another one, in order; sorts the ranges.
+fn ends_within(ranges: &mut [(u64, u64)]) -> Vec<u64> {
+    ranges.sort_unstable();
+    let (mut ends, mut last) = (Vec::new(), 0);
+    for &(start, end) in &*ranges {
+        if start < last && end != last {
+            ends.push(end.min(last));
+        }
+        last = last.max(end);
+    }
+    ends.sort_unstable();
+    ends
+}
+
 /// The same ranges in order, those that touch or overlap as one.
 fn merged(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     ranges.sort_unstable();
@@ -302,6 +350,12 @@ fn line_info<'a>(&(start, end, file, line): &LineRow<'a>, base: u64) -> LineInfo
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ends_within_other_ranges_are_found() {
+        let mut ranges = [(18, 22), (0, 10), (10, 20), (40, 90), (50, 60), (40, 90)];
+        assert_eq!(ends_within(&mut ranges), [20, 60]);
+    }
 
     #[test]
     fn gaps_are_what_nothing_covers() {

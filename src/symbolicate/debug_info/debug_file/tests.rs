@@ -146,7 +146,7 @@ fn compare(bytes: Vec<u8>) -> Option<(Alone, u64)> {
     Some((alone, both))
 }
 
-/// `MUTATIONS=3000` tries so many. Of 6,943, two lose lines in the table: a function ends within another one there.
+/// `MUTATIONS=10000` tries so many.
 #[test]
 fn no_line_of_a_mutated_file_is_lost_in_one_engine() {
     let whole =
@@ -176,7 +176,7 @@ fn no_line_of_a_mutated_file_is_lost_in_one_engine() {
     };
     let mut refused = 0;
     let mut differ = Vec::new();
-    for number in 0..count {
+    for number in 0..count.max(6943) {
         let (name, most) = [
             ("__debug_line", 1),
             ("__debug_line", 4),
@@ -188,6 +188,10 @@ fn no_line_of_a_mutated_file_is_lost_in_one_engine() {
         for _ in 0..1 + next(most) {
             at = range.start + next(range.len());
             changed[at] = [0, 0xff, 0x7f, 0x80, next(256) as u8][next(5)];
+        }
+        // In these two a function ends within another.
+        if number >= count && ![3858, 6942].contains(&number) {
+            continue;
         }
         match compare(changed) {
             Some((alone, _)) if alone != Alone::default() => {
