@@ -268,6 +268,8 @@ mod of_this_process {
         let mut random = Random(0x2545_f491_4f6c_dd1d);
         let (mut all, mut learned) = (0u32, 0u32);
         entries(&images, |cfi, svma, offset| {
+            let place = cfi.index.entry(svma, cfi.section.svma);
+            assert_eq!(place.map(|place| place.offset), Some(offset), "{svma:#x}");
             if random.below(8) != 0 {
                 return; // of some 200,000
             }
