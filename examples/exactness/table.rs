@@ -35,14 +35,12 @@ struct Row {
     sources: BTreeMap<RuleSource, u64>,
     /// Those among them that have no caller.
     roots: BTreeMap<RuleSource, u64>,
-    /// Frames left a second time, by their rows.
-    again: u64,
 }
 
 const HEADER: &str = "| arch | corpus | unwinder | stops | exact | stopped early \
     | wrong, said to be certain | wrong, said to be a guess | addresses ever wrong \
-    | frames left by framehop's rules | of all frames | left again by rows |\n\
-    | --- | --- | --- | --: | --: | --: | --: | --: | --: | --: | --: | --: |\n";
+    | frames left by framehop's rules | of all frames |\n\
+    | --- | --- | --- | --: | --: | --: | --: | --: | --: | --: | --: |\n";
 
 #[derive(Default)]
 pub struct Table {
@@ -73,10 +71,8 @@ impl Table {
         }
     }
 
-    /// What gave the rule that leaves each frame of a walk, why the last one was not, and how many were left a
-    /// second time.
-    pub fn count_sources(&mut self, sources: &[RuleSource], end: Option<WalkEnd>, again: u32) {
-        self.now.again += u64::from(again);
+    /// What gave the rule that leaves each frame of a walk, and why the last one was not.
+    pub fn count_sources(&mut self, sources: &[RuleSource], end: Option<WalkEnd>) {
         for source in sources {
             *self.now.sources.entry(*source).or_default() += 1;
         }
@@ -103,7 +99,6 @@ impl Table {
                 of(count - roots, left)
             );
         }
-        eprintln!("left again by their rows: {:.3} %", of(all.again, frames));
     }
 
     /// A build of this corpus is done.
@@ -224,7 +219,6 @@ impl Row {
         self.their_wrong += other.their_wrong;
         self.distinct += other.distinct;
         self.distinct_wrong += other.distinct_wrong;
-        self.again += other.again;
         for (source, count) in &other.sources {
             *self.sources.entry(*source).or_default() += count;
         }
@@ -243,7 +237,7 @@ impl Row {
         let share = |part| of(part, self.stops);
         let _ = writeln!(
             text,
-            "| x86_64 | {name} | wedjat | {} | {:.3} % | {:.3} % | {:.3} % | {:.3} % | {:.3} % | {:.2} % | {:.2} % | {:.2} % |",
+            "| x86_64 | {name} | wedjat | {} | {:.3} % | {:.3} % | {:.3} % | {:.3} % | {:.3} % | {:.2} % | {:.2} % |",
             self.stops,
             share(self.exact),
             share(self.early),
@@ -252,11 +246,10 @@ impl Row {
             of(self.distinct_wrong, self.distinct),
             of(all - learned(&self.roots), left),
             of(all, frames),
-            of(self.again, left),
         );
         let _ = writeln!(
             text,
-            "| x86_64 | {name} | framehop 0.16 | {} | {:.3} % | {:.3} % | {:.3} % | | | | | |",
+            "| x86_64 | {name} | framehop 0.16 | {} | {:.3} % | {:.3} % | {:.3} % | | | | |",
             self.stops,
             share(self.their_exact),
             share(self.their_early),

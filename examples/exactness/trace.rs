@@ -32,7 +32,6 @@ struct Stop {
     pc: u64,
     frames: Vec<RawFrame>,
     sources: Vec<RuleSource>,
-    again: u32,
     end: Option<WalkEnd>,
     theirs: Vec<u64>,
 }
@@ -229,7 +228,6 @@ fn unwind(
         stop.sources.extend(walk.rule_source());
     }
     stop.end = walk.end();
-    stop.again = walk.rows_again();
     stop.theirs.clear();
     let regs = UnwindRegsX86_64::new(user.rip, user.rsp, user.rbp);
     let mut read = |address| wedjat::unwind::Memory::read(remote, address).map_err(|_| ());
@@ -248,7 +246,7 @@ impl Stop {
     fn count(&self, chain: &[u64], mapped: &Mapped, table: &mut Table) {
         let ours = judge(chain, &self.frames, self.end);
         let theirs = judge_plain(chain, &self.theirs);
-        table.count_sources(&self.sources, self.end, self.again);
+        table.count_sources(&self.sources, self.end);
         table.count(ours, theirs, self.pc, || {
             let known = chain
                 .iter()

@@ -139,7 +139,6 @@ impl Unwinder {
             state: start,
             way: Way::Short,
             again: 0,
-            rows_again: 0,
             behind: 0,
             lacked: false,
             links: 0,
@@ -170,8 +169,6 @@ pub struct Walk<'a, M> {
     way: Way,
     /// Count of restarts to follow every register.
     again: u32,
-    /// Count of frames left by their rows on the way back to the place of a restart.
-    rows_again: u32,
     /// Count of frames still to leave until the walk is back at the place of its restart.
     behind: u32,
     /// True if a register's value was not known, and nothing else made the frame certain.
@@ -228,13 +225,6 @@ impl<M: Memory> Walk<'_, M> {
             RuleSource::Framehop if self.takes_row() => RuleSource::Row,
             source => source,
         })
-    }
-
-    /// Count of frames that were left a second time, by rows evaluated here, because a frame further out needs
-    /// registers that their short rules do not follow. [`Walk::rule_source`] has returned for each the source of its
-    /// first rule.
-    pub fn rows_again(&self) -> u32 {
-        self.rows_again
     }
 
     /// The registers of the frame that was given last, as far as they are known.

@@ -6,7 +6,6 @@ use super::{Unwinder, Walk, WalkState, Way};
 use crate::capture::cfi::{self, Fault, RowOutcome};
 use crate::capture::memory::Memory;
 use crate::capture::registers::Arch;
-use crate::capture::rule::RuleSource;
 use crate::report::model::{Found, WalkEnd};
 
 /// Most restarts of a walk; after them every register is followed to the end.
@@ -167,8 +166,6 @@ impl<M: Memory> Walk<'_, M> {
         for left in (0..self.given).rev() {
             self.here = self.rule_here();
             self.behind = left;
-            self.rows_again +=
-                u32::from(left > 0 && self.here.word.source() == RuleSource::Framehop);
             self.step()?;
         }
         Ok(())
