@@ -36,7 +36,7 @@ struct Shard {
 /// Answers of late, each with its address, until another one takes its place.
 #[derive(Default)]
 struct Recent {
-    /// Addresses of late: only what is asked for again is kept, as most addresses are asked for once.
+    /// Addresses of late: of a table only what is asked for again is kept, as most addresses are asked for once.
     asked: Vec<u64>,
     answers: Vec<Option<(u64, Option<Resolved>)>>,
     repeats: u32,
@@ -91,7 +91,7 @@ impl ImageFiles {
         let is_asked_again = std::mem::replace(&mut recent.asked[at], svma) == svma;
         drop(recent);
         let answer = self.files.iter().find_map(|file| file.lookup(svma));
-        if is_asked_again {
+        if is_asked_again || !self.files.first().is_some_and(DebugFile::has_table) {
             let mut recent = lock(&shard.recent);
             recent.answers.resize(RECENT / SHARDS, None);
             recent.answers[at] = Some((svma, answer.clone()));

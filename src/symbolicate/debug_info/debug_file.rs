@@ -118,6 +118,11 @@ impl DebugFile {
         unread
     }
 
+    /// Returns true if its answers come from the table of the whole file, in less than a microsecond each.
+    pub(crate) fn has_table(&self) -> bool {
+        self.inner.full_table.get().is_some()
+    }
+
     /// The answer for a link-time address; `None` where the truth is unknown.
     pub(crate) fn lookup(&self, svma: u64) -> Option<Resolved> {
         let inner = &self.inner;
@@ -138,7 +143,7 @@ impl DebugFile {
         let making = std::thread::Builder::new()
             .name("debug file".into())
             .stack_size(STACK)
-            .spawn(move || inner.build_table());
+            .spawn(move || inner.build_table().unwrap_or_default());
         *lock(&self.making) = making.ok();
     }
 }
@@ -156,24 +161,19 @@ impl Drop for DebugFile {
 }
 
 impl Inner {
-    /// Makes the table of the whole file, and keeps it for the next process, too.
-    fn build_table(&self) {
-        let Some(sections) = lock(&self.dwarf).sections.clone() else {
-            return;
-        };
-        let Some(table) = convert(&self.object, &sections, self.symbols(), &self.stop) else {
-            return;
-        };
+    /// Makes the table of the whole file, and keeps it for the next process, too; `None` where it can't be made.
+    fn build_table(&self) -> Option<()> {
+        let sections = lock(&self.dwarf).sections.clone()?;
+        let table = convert(&self.object, &sections, self.symbols(), &self.stop)?;
         let worth_it = |_: &&Cache| Cache::is_worth_it(&self.object);
         if let Some(cache) = self.options.cache.as_ref().filter(worth_it) {
             cache.store(&self.object, &table);
         }
-        if let Some(table) = FullTable::new(SharedBytes::from(table), self.object.base)
-            && self.full_table.set(table).is_ok()
-        {
-            let mut dwarf = lock(&self.dwarf);
-            (dwarf.direct, dwarf.sections) = (None, None);
-        }
+        let table = FullTable::new(SharedBytes::from(table), self.object.base)?;
+        self.full_table.set(table).ok()?;
+        let mut dwarf = lock(&self.dwarf);
+        (dwarf.direct, dwarf.sections) = (None, None);
+        Some(())
     }
 
     /// The object's symbols.
