@@ -152,10 +152,9 @@ impl Unwinder {
 
 /// The frames of one stack, innermost first. Signal-safe.
 #[derive(Debug)]
-pub struct Walk<'a, M> {
+pub struct Walk<'a, M: ?Sized> {
     unwinder: &'a mut Unwinder,
     images: &'a Images,
-    memory: M,
     arch: Arch,
     /// Bits of a return address that are not pointer authentication's.
     pointer_mask: u64,
@@ -181,6 +180,8 @@ pub struct Walk<'a, M> {
     /// Count of frames given up to which a short rule is all that a frame needs; 0 if nothing is known of the next one.
     quick_until: u32,
     ended: Option<WalkEnd>,
+    /// The last field: what is not on the usual way takes it as [`dyn Memory`](Memory), and is compiled once.
+    memory: M,
 }
 
 /// The kind of rule by which frames are left that have a short one.
@@ -204,11 +205,12 @@ impl<M: Memory> Iterator for Walk<'_, M> {
         {
             return Some(frame);
         }
-        self.next_of_any()
+        let walk: &mut Walk<'_, dyn Memory + '_> = self;
+        walk.next_of_any()
     }
 }
 
-impl<M: Memory> Walk<'_, M> {
+impl<M: ?Sized> Walk<'_, M> {
     /// The reason why the walk ended; `None` while it has not.
     pub fn end(&self) -> Option<WalkEnd> {
         self.ended
@@ -232,6 +234,31 @@ impl<M: Memory> Walk<'_, M> {
         self.state.all()
     }
 
+    /// The frame that the state stands at.
+    #[inline(always)]
+    fn frame(&self) -> RawFrame {
+        RawFrame {
+            pc: self.state.pc,
+            found: self.state.found,
+            image: self.here.image().unwrap_or(RawFrame::NO_IMAGE),
+        }
+    }
+
+    /// Returns true if a frame that has a short rule is left by its row nevertheless.
+    fn takes_row(&self) -> bool {
+        match (self.way, self.here.word.frame_rule()) {
+            (Way::Full, _) => true,
+            (Way::Uncertain, Some(usual)) => {
+                let cfa = self.state.cfa(usual);
+                usual.base == Base::Fp && self.state.uncertain & 1 << self.arch.fp() != 0
+                    || self.state.called.is_some_and(|(called, _)| called == cfa)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Walk<'_, dyn Memory + '_> {
     /// As [`Iterator::next`], whatever the frame is.
     #[inline(never)]
     fn next_of_any(&mut self) -> Option<RawFrame> {
@@ -263,16 +290,6 @@ impl<M: Memory> Walk<'_, M> {
             self.quick_until = MAX_FRAMES;
         }
         Some(self.frame())
-    }
-
-    /// The frame that the state stands at.
-    #[inline(always)]
-    fn frame(&self) -> RawFrame {
-        RawFrame {
-            pc: self.state.pc,
-            found: self.state.found,
-            image: self.here.image().unwrap_or(RawFrame::NO_IMAGE),
-        }
     }
 
     /// Leaves the frame that the state stands at, by the rule that holds there.
@@ -322,19 +339,6 @@ impl<M: Memory> Walk<'_, M> {
         }
         self.settle();
         Ok(())
-    }
-
-    /// Returns true if a frame that has a short rule is left by its row nevertheless.
-    fn takes_row(&self) -> bool {
-        match (self.way, self.here.word.frame_rule()) {
-            (Way::Full, _) => true,
-            (Way::Uncertain, Some(usual)) => {
-                let cfa = self.state.cfa(usual);
-                usual.base == Base::Fp && self.state.uncertain & 1 << self.arch.fp() != 0
-                    || self.state.called.is_some_and(|(called, _)| called == cfa)
-            }
-            _ => false,
-        }
     }
 
     /// Returns true if the state's address lies in an image's instructions.

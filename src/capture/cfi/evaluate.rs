@@ -11,12 +11,12 @@ use crate::capture::registers::{self, Arch, Registers};
 impl Cfi {
     /// Leaves the frame by evaluating all of a row. On success `registers` are the caller's and
     /// `known` has which of them are known. Signal-safe.
-    pub(crate) fn evaluate<M: Memory>(
+    pub(crate) fn evaluate(
         &self,
         found: &FoundRow<'_>,
         registers: &mut Registers,
         known: &mut u64,
-        memory: &mut M,
+        memory: &mut dyn Memory,
     ) -> Result<RowOutcome, Fault> {
         let arch = registers.arch();
         let section = self.eh_frame();
@@ -147,11 +147,11 @@ impl FrameRegisters<'_> {
         }
     }
 
-    fn evaluate<M: Memory>(
+    fn evaluate(
         &self,
         expression: CfiSlice<'_>,
         initial: Option<u64>,
-        memory: &mut M,
+        memory: &mut dyn Memory,
     ) -> Result<u64, Fault> {
         let mut evaluation = Evaluation::<_, Fixed>::new_in(expression, self.encoding);
         if let Some(initial) = initial {

@@ -18,17 +18,21 @@ pub(super) const STEPS: usize = 256;
 const WRITTEN: usize = 16;
 
 /// The registers and what was written, as far as they are known.
-pub(crate) struct Machine<'m, M> {
+pub(crate) struct Machine<'m> {
     arch: Arch,
     registers: [Option<u64>; COUNT],
     written: [(u64, Option<u64>); WRITTEN],
     count: usize,
-    memory: &'m mut M,
+    memory: &'m mut dyn Memory,
 }
 
-impl<'m, M: Memory> Machine<'m, M> {
+impl<'m> Machine<'m> {
     /// With these registers, those of the bits in `known`.
-    pub(crate) fn new(registers: &Registers, known: u64, memory: &'m mut M) -> Machine<'m, M> {
+    pub(crate) fn new(
+        registers: &Registers,
+        known: u64,
+        memory: &'m mut dyn Memory,
+    ) -> Machine<'m> {
         let mut machine = Machine {
             arch: registers.arch(),
             registers: [None; COUNT],
@@ -150,11 +154,11 @@ impl<'m, M: Memory> Machine<'m, M> {
 /// The registers with which code that stands at `pc` (svma) of a function will arrive at the frame that it restores, and
 /// the bits of those that are known: pc and sp always. `None` where that is not known: where the jump, the stack pointer
 /// or an address of what is written hangs on an unknown value, or on a branch.
-pub(crate) fn jump_target<M: Memory>(
+pub(crate) fn jump_target(
     code: Code<'_>,
     pc: u64,
     (registers, known): (&Registers, u64),
-    memory: &mut M,
+    memory: &mut dyn Memory,
 ) -> Option<(Registers, u64)> {
     let arch = code.arch;
     let mut machine = Machine::new(registers, known, memory);

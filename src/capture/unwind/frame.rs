@@ -33,7 +33,9 @@ impl<M: Memory> Walk<'_, M> {
         self.given += 1;
         Some(self.frame())
     }
+}
 
+impl Walk<'_, dyn Memory + '_> {
     #[inline]
     pub(super) fn leave_by_frame(&mut self, rule: FrameRule) -> Result<(), WalkEnd> {
         let cfa = self.state.cfa(rule);

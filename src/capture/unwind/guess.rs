@@ -7,7 +7,7 @@ use crate::capture::memory::Memory;
 use crate::capture::registers::Arch;
 use crate::report::model::{Found, WalkEnd};
 
-impl<M: Memory> Walk<'_, M> {
+impl Walk<'_, dyn Memory + '_> {
     /// Without unwind information: the return address where the code ahead will find it, or where
     /// a call has just put it, or else a frame record; whichever leads behind a call in known code.
     #[cold]

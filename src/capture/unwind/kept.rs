@@ -8,7 +8,7 @@ use super::{Walk, end_of};
 use crate::capture::memory::Memory;
 use crate::report::model::{Found, WalkEnd};
 
-impl<M: Memory> Walk<'_, M> {
+impl Walk<'_, dyn Memory + '_> {
     /// Leaves the frame by the register that has the return address. The CFA is `cfa` words above sp; `fp` is the slot
     /// of the caller's frame pointer, if it was saved.
     ///

@@ -9,7 +9,7 @@ use crate::capture::memory::Memory;
 use crate::capture::registers::Arch;
 use crate::capture::rule::{Base, Rule, RuleSource};
 
-impl<M: Memory> Walk<'_, M> {
+impl Walk<'_, dyn Memory + '_> {
     /// The rule at an address (svma) where the state stands: tables say what holds at calls; where
     /// a thread was stopped elsewhere, and where tables are silent, the code decides.
     #[cold]

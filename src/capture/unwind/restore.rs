@@ -41,11 +41,11 @@ pub(super) enum ReturnSlot {
 }
 
 /// Classifies the return address slot of an x86_64 frame, whose value is `stored`.
-pub(super) fn slot<M: Memory>(
+pub(super) fn slot(
     (images, image): (&Images, &LoadedImage),
     frame: &RestoringFrame,
     stored: u64,
-    memory: &mut M,
+    memory: &mut dyn Memory,
     budget: &mut u32,
 ) -> ReturnSlot {
     let first = frame

@@ -7,7 +7,7 @@ use crate::capture::memory::Memory;
 use crate::capture::registers::{Arch, Registers};
 use crate::report::model::{Found, WalkEnd};
 
-impl<M: Memory> Walk<'_, M> {
+impl Walk<'_, dyn Memory + '_> {
     /// Leaves the handler to the code that the signal interrupted, as the kernel of the image's system saves it.
     #[cold]
     pub(super) fn leave_handler(&mut self, image: Option<u32>) -> Result<(), WalkEnd> {

@@ -11,7 +11,7 @@ use crate::report::model::{Found, WalkEnd};
 /// Most restarts of a walk; after them every register is followed to the end.
 const MOST_AGAIN: u32 = 8;
 
-impl<M: Memory> Walk<'_, M> {
+impl Walk<'_, dyn Memory + '_> {
     /// Leaves by all of the row; `Some` where the walk ends in good order.
     ///
     /// A function that restores the registers of another frame, as those of libgcc that raise
@@ -54,7 +54,7 @@ impl<M: Memory> Walk<'_, M> {
             behind_call: !self.state.exact,
             sp,
         };
-        let mut by_instructions = |memory: &mut M, budget: &mut u32| match arch {
+        let mut by_instructions = |memory: &mut dyn Memory, budget: &mut u32| match arch {
             Arch::X86_64 if whole => {
                 cfa_at(place, function.clone(), called, follower, memory, budget)
             }

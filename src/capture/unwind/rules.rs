@@ -15,7 +15,7 @@ use crate::report::model::WalkEnd;
 /// Most bytes of the code ahead that are examined.
 const AHEAD: usize = 96;
 
-impl<M: Memory> Walk<'_, M> {
+impl Walk<'_, dyn Memory + '_> {
     /// The rule and the image of where the state stands.
     #[inline]
     pub(super) fn rule_here(&mut self) -> KnownRule {

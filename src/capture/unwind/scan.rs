@@ -71,12 +71,12 @@ fn called_before(images: &Images, address: u64) -> Option<u64> {
 
 /// The CFA of a function (avma) that was entered by a call to its start, from its stack pointer; checked by what then is
 /// its return address, where it is not `known`. With it true if no other way to this place can have left another one.
-pub(super) fn cfa_at<M: Memory>(
+pub(super) fn cfa_at(
     place: StopPlace<'_>,
     function: Range<u64>,
     known: Option<u64>,
     follower: &mut Follower,
-    memory: &mut M,
+    memory: &mut dyn Memory,
     budget: &mut u32,
 ) -> Option<(u64, bool)> {
     let depth = depth_at(place, function.start, follower, budget)?;
@@ -97,10 +97,10 @@ pub(super) fn cfa_at<M: Memory>(
 /// without unwind information. It is that of the beginning before `pc` to which the call leads that is then returned
 /// to; or, where calls to it are indirect, the one that all beginnings agree on. With it the return address, and the
 /// caller's frame pointer where that was saved.
-pub(super) fn cfa_by_call<M: Memory>(
+pub(super) fn cfa_by_call(
     place: StopPlace<'_>,
     follower: &mut Follower,
-    memory: &mut M,
+    memory: &mut dyn Memory,
     budget: &mut u32,
 ) -> Option<(u64, u64, Option<u64>)> {
     let mut indirect: Option<(u64, u64, Option<u64>)> = None;
@@ -181,10 +181,10 @@ pub(super) struct Return {
 }
 
 /// Follows code from where these registers stand to its return, taking no branch and stepping over calls.
-pub(super) fn to_return<M: Memory>(
+pub(super) fn to_return(
     images: &Images,
     (registers, known): (&Registers, u64),
-    memory: &mut M,
+    memory: &mut dyn Memory,
     budget: &mut u32,
 ) -> Option<Return> {
     let mut at = registers.pc();
