@@ -1,11 +1,12 @@
 //! Elements of arrays, entries of maps, fields of structs: how each is put into what is being filled.
 
-use rmp_serde::encode::Error;
+use std::fmt::Error;
+
 use serde::ser::{self, Serialize};
 
 use super::super::EXTRA;
 use super::super::part::Part;
-use super::{FULL, OpenValue};
+use super::OpenValue;
 
 impl ser::SerializeSeq for OpenValue<'_, '_> {
     type Ok = ();
@@ -37,7 +38,7 @@ impl ser::SerializeTuple for OpenValue<'_, '_> {
         // A tuple is whole or not at all: a short one, as each frame is, gets its count at its end.
         match self.count < 16 || self.fit.out().set_count(self.at, self.count, self.fix) {
             true => Ok(()),
-            false => Err(FULL),
+            false => Err(Error),
         }
     }
 

@@ -2,9 +2,11 @@
 
 mod containers;
 
+// An error with nothing to drop, which serde knows: each field of each section passes one on.
+use std::fmt::Error;
 use std::io;
 
-use rmp_serde::encode::{Error, Serializer as Rmp};
+use rmp_serde::encode::Serializer as Rmp;
 use serde::ser::{Impossible, Serialize, Serializer};
 
 use super::part::{Part, Rules};
@@ -79,6 +81,7 @@ impl<'b> Fit<'b> {
         (at == map).then_some(self.container(0x80, at, count))
     }
 
+    #[inline(never)]
     fn open(&mut self, fix: u8) -> Result<OpenValue<'_, 'b>, Error> {
         let cut = self.may_cut && self.rules.cuts_values;
         self.may_cut = cut && fix == 0x80;
@@ -89,7 +92,7 @@ impl<'b> Fit<'b> {
             });
         }
         let at = self.len();
-        io::Write::write_all(self.out(), &[fix]).map_err(|_| FULL)?;
+        io::Write::write_all(self.out(), &[fix]).map_err(|_| Error)?;
         Ok(self.container(fix, at, 0))
     }
 
@@ -105,8 +108,6 @@ impl<'b> Fit<'b> {
         }
     }
 }
-
-const FULL: Error = Error::InvalidDataModel("the buffer is full");
 
 /// A map or array that is being filled.
 pub(super) struct OpenValue<'s, 'b> {
@@ -125,6 +126,11 @@ impl OpenValue<'_, '_> {
     /// The entry or element that began at `before` ends with `value`.
     fn entry<T: Serialize + ?Sized>(&mut self, before: usize, value: &T) {
         let is_whole = value.serialize(&mut *self.fit).is_ok();
+        self.end_entry(before, is_whole);
+    }
+
+    #[inline(never)]
+    fn end_entry(&mut self, before: usize, is_whole: bool) {
         let count = self.count.saturating_add(1);
         if is_whole && std::mem::take(&mut self.fit.is_none) && self.fix == 0x80 && !self.is_spliced
         {
@@ -144,13 +150,22 @@ impl OpenValue<'_, '_> {
 
     /// An entry of this key.
     pub(super) fn field<T: Serialize + ?Sized>(&mut self, key: &str, value: &T) {
+        if let Some(before) = self.key(key) {
+            self.entry(before, value);
+            self.fit.may_cut = false;
+        }
+    }
+
+    /// Begins an entry, whose text may be cut; returns where. `None` if not even the key fits.
+    #[inline(never)]
+    fn key(&mut self, key: &str) -> Option<usize> {
         let before = self.fit.len();
         if self.fit.rmp.serialize_str(key).is_err() {
-            return self.take_back(before);
+            self.take_back(before);
+            return None;
         }
         self.fit.may_cut = true;
-        self.entry(before, value);
-        self.fit.may_cut = false;
+        Some(before)
     }
 
     fn close(self) -> Result<(), Error> {
@@ -169,13 +184,14 @@ fn prefix(text: &str, bytes: usize) -> &str {
 
 macro_rules! as_rmp_serde_does {
     ($($name:ident($($argument:ident: $type:ty),*);)*) => {
-        $(fn $name(self, $($argument: $type),*) -> Result<(), Error> { self.rmp.$name($($argument),*) })*
+        $(#[inline(never)]
+        fn $name(self, $($argument: $type),*) -> Result<(), Error> { self.rmp.$name($($argument),*).or(Err(Error)) })*
     };
 }
 
 macro_rules! never {
     ($($name:ident($($type:ty),*);)*) => {
-        $(fn $name(self, $(_: $type),*) -> Result<Impossible<(), Error>, Error> { Err(NO_VARIANTS) })*
+        $(fn $name(self, $(_: $type),*) -> Result<Impossible<(), Error>, Error> { Err(Error) })*
     };
 }
 
@@ -215,27 +231,29 @@ impl<'s, 'b> Serializer for &'s mut Fit<'b> {
         serialize_struct_variant(&'static str, u32, &'static str, usize);
     }
 
+    #[inline(never)]
     fn serialize_str(self, text: &str) -> Result<(), Error> {
         /// The longest header of a text, what a wider count of the map takes, and some more.
         const BESIDES: usize = 13;
         if !std::mem::take(&mut self.may_cut) {
-            return self.rmp.serialize_str(text);
+            return self.rmp.serialize_str(text).or(Err(Error));
         }
         let room = match self.room().checked_sub(BESIDES) {
             Some(room) if room < text.len() => room,
             _ => usize::MAX,
         };
         let cut = prefix(text, room.min(self.rules.text_bytes));
-        self.rmp.serialize_str(cut)?;
+        self.rmp.serialize_str(cut).or(Err(Error))?;
         self.dropped = self
             .dropped
             .saturating_add(u64::from(cut.len() < text.len()));
         Ok(())
     }
 
+    #[inline(never)]
     fn serialize_none(self) -> Result<(), Error> {
         self.is_none = true;
-        self.rmp.serialize_none()
+        self.rmp.serialize_none().or(Err(Error))
     }
 
     fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), Error> {
@@ -248,7 +266,10 @@ impl<'s, 'b> Serializer for &'s mut Fit<'b> {
         value: &T,
     ) -> Result<(), Error> {
         if name == EXTENSION {
-            return self.rmp.serialize_newtype_struct(name, value);
+            return self
+                .rmp
+                .serialize_newtype_struct(name, value)
+                .or(Err(Error));
         }
         value.serialize(self)
     }
@@ -260,7 +281,7 @@ impl<'s, 'b> Serializer for &'s mut Fit<'b> {
         _: &'static str,
         _: &T,
     ) -> Result<(), Error> {
-        Err(NO_VARIANTS)
+        Err(Error)
     }
 
     fn serialize_seq(self, _: Option<usize>) -> Result<OpenValue<'s, 'b>, Error> {
@@ -285,8 +306,6 @@ impl<'s, 'b> Serializer for &'s mut Fit<'b> {
         false
     }
 }
-
-const NO_VARIANTS: Error = Error::InvalidDataModel("the format has no such value");
 
 /// The buffer, as a writer that takes all or nothing.
 #[derive(Debug)]
