@@ -5,7 +5,6 @@
 //! a new epoch with that one. A set that was swapped out before an epoch began can be held by
 //! no reader that came after, so it is freed once the counter of the epoch before has gone to zero.
 
-use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -74,20 +73,18 @@ impl ImageTable {
         let Some(mut retired_sets) = RETIRED_SETS.lock() else {
             return;
         };
-        let held: HashMap<(u64, Vec<u8>), Arc<LoadedImage>> = ImageTable::enter()
-            .images()
-            .iter()
-            .filter(|image| !image.id.is_empty())
-            .map(|image| ((image.base, image.id.clone()), image.clone()))
-            .collect();
-        let facts =
-            crate::platform::images::list(&mut |base, id| held.contains_key(&(base, id.to_vec())));
+        let before = ImageTable::enter();
+        let held = |base: u64, id: &[u8]| {
+            let image = before.images().get(before.find(base)? as usize)?;
+            (image.base == base && image.id == id && !id.is_empty()).then(|| image.clone())
+        };
+        let facts = crate::platform::images::list(&mut |base, id| held(base, id).is_some());
         let images = facts.into_iter().map(|facts| {
             let base = facts.slide.wrapping_add(facts.svma.start);
-            let known = held.get(&(base, facts.id.clone()));
-            known.cloned().unwrap_or_else(|| Arc::new(loaded(facts)))
+            held(base, &facts.id).unwrap_or_else(|| Arc::new(loaded(facts)))
         });
         let images = Box::new(Images::from_shared(images.collect()));
+        drop(before);
         let old = CURRENT.swap(Box::into_raw(images), Ordering::SeqCst);
         retired_sets.retire(&EPOCHS, NonNull::new(old).map(Retired));
     }

@@ -38,10 +38,8 @@ impl Snapshot {
         copy(&mut self.breadcrumbs, context.breadcrumbs.iter());
         copy(&mut self.marks, context.marks.iter());
         // Oldest first: by ticket, as two may have the same time. In place, without allocating.
-        self.breadcrumbs
-            .sort_unstable_by_key(|read| (read.kind == 0, read.second));
-        self.marks
-            .sort_unstable_by_key(|read| (read.kind == 0, read.number));
+        sort(&mut self.breadcrumbs, |read| read.second);
+        sort(&mut self.marks, |read| read.number);
     }
 
     /// Returns true if the app has set nothing.
@@ -103,6 +101,11 @@ impl Default for Snapshot {
 
 fn known(reads: &[Read]) -> impl Iterator<Item = &Read> + Clone {
     reads.iter().filter(|read| read.kind != 0)
+}
+
+/// Sorts by `key`, with the empty records last. It is given as a pointer, so that the sort is compiled once.
+fn sort(reads: &mut [Read], key: fn(&Read) -> u64) {
+    reads.sort_unstable_by_key(|read| (read.kind == 0, key(read)));
 }
 
 fn copy<'a, const N: usize>(into: &mut [Read], cells: impl Iterator<Item = &'a Cell<N>>) {

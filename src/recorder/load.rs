@@ -68,14 +68,16 @@ impl LoadRecorder {
             .map(|thread| (thread, clock::thread_cpu(thread.tid())))
             .collect();
         std::thread::sleep(2 * APART);
-        let now = gauges.into_iter().map(|(thread, before)| {
+        let now = gauges.iter().zip(0u64..).map(|((thread, before), index)| {
             let now = clock::thread_cpu(thread.tid());
-            (now.saturating_sub(before), thread)
+            (now.saturating_sub(*before), index)
         });
-        let mut used: Vec<(u64, Thread)> = now.filter(|(used, _)| *used > 0).collect();
-        used.sort_unstable_by(|one, other| other.cmp(one));
-        let hottest = used.into_iter().map(|(_, thread)| thread);
-        hottest.take(HOTTEST).collect()
+        let mut used: Vec<(u64, u64)> = now.filter(|(used, _)| *used > 0).collect();
+        used.sort_unstable();
+        let hottest = used.into_iter().rev().take(HOTTEST);
+        hottest
+            .filter_map(|(_, index)| Some(gauges.get(index as usize)?.0))
+            .collect()
     }
 
     fn report(&mut self, excess: &Excess) -> Result<(), i32> {

@@ -20,6 +20,7 @@ mod out_of_memory;
 mod send;
 mod tidy;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -315,12 +316,11 @@ fn open(directory: &Path) -> io::Result<Option<Directory>> {
 
 /// The names in a folder that we give, in order, that is by time.
 fn list(folder: &Directory) -> io::Result<Vec<String>> {
-    let mut names = Vec::new();
+    let mut names = BTreeSet::new();
     folder.list(usize::MAX, |name| {
         if ending(name).is_some() || name.ends_with(".wedjat") {
-            names.push(name.to_owned());
+            names.insert(name.to_owned());
         }
     })?;
-    names.sort();
-    Ok(names)
+    Ok(names.into_iter().collect())
 }

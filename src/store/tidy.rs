@@ -1,7 +1,6 @@
 //! Keeps the folder within its limits: on the helper's thread, a few files at a time, and never what the
 //! app has just been given by [`reports`](super::reports).
 
-use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,7 +19,8 @@ const STEP: usize = 64;
 /// Reports that the app was given, for as long as it has one of them.
 #[derive(Debug)]
 pub(super) struct Listing {
-    names: HashSet<String>,
+    /// Sorted.
+    names: Vec<String>,
     /// True if one of them would have been removed.
     spared: AtomicBool,
 }
@@ -40,7 +40,7 @@ static AGAIN: OnceLock<fn()> = OnceLock::new();
 
 static LISTINGS: ForkLock<Vec<Weak<Listing>>> = ForkLock::new(Vec::new());
 
-/// Lists reports by `listed`, none of which is removed while one of the results lives.
+/// Lists reports by `listed`, in order, none of which is removed while one of the results lives.
 pub(super) fn hold(
     directory: &Path,
     listed: impl FnOnce() -> io::Result<Vec<String>>,
@@ -50,7 +50,7 @@ pub(super) fn hold(
     let listings = LISTINGS.lock();
     let names = listed()?;
     let listing = Arc::new(Listing {
-        names: names.iter().cloned().collect(),
+        names: names.clone(),
         spared: AtomicBool::new(false),
     });
     if let Some(mut listings) = listings {
@@ -71,7 +71,12 @@ fn remove(folder: &Directory, name: &str) {
     };
     let held = listings.iter().filter_map(Weak::upgrade);
     let mut is_held = false;
-    for listing in held.filter(|listing| listing.names.contains(name)) {
+    let has = |names: &[String]| {
+        names
+            .binary_search_by(|held| held.as_str().cmp(name))
+            .is_ok()
+    };
+    for listing in held.filter(|listing| has(&listing.names)) {
         listing.spared.store(true, Ordering::Relaxed);
         is_held = true;
     }

@@ -1,8 +1,8 @@
 //! The watchdog: the thread that waits for a wake-up, observes the heartbeat and drives the detector.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use super::heartbeat::{Beat, HeartbeatState};
@@ -69,7 +69,8 @@ impl Watchdog {
         OWN_TIME.watch(Some(Thread::current()));
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let (sender, tid) = std::sync::mpsc::sync_channel(1);
+        let tid = Arc::new(OnceLock::new());
+        let told = Arc::clone(&tid);
         let (boot, now) = (clock::boottime(), clock::monotonic());
         let first = Observation {
             now,
@@ -81,8 +82,7 @@ impl Watchdog {
         };
         let thread = super::spawn("wedjat", 1 << 20, move || {
             let own = ThreadGauge::current();
-            // The other side waits for it; if it is gone, so is the need.
-            let _ = sender.send(own.tid());
+            told.get_or_init(|| own.tid());
             let mut observer = Observer {
                 heartbeat,
                 watched,
@@ -92,7 +92,7 @@ impl Watchdog {
             };
             observer.run(Detector::new(&stall, first), watcher);
         })?;
-        let tid = tid.recv().unwrap_or(0);
+        let tid = *tid.wait();
         Ok(Watchdog {
             heartbeat,
             stop,

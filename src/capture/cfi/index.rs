@@ -148,20 +148,23 @@ fn header_table(header: Section) -> Option<(Section, Range<usize>)> {
 /// A header for a section that has none, which lies where the section does; `None` where that would have
 /// no entries. What stands before a broken entry is kept.
 fn built_header(section: &Section, bases: &BaseAddresses) -> Option<Section> {
+    /// Added to signed distances, so that their order is that of unsigned numbers.
+    const SIGN: u32 = 1 << 31;
     let mut frames = EhFrame::new(&section.bytes, LittleEndian);
     frames.set_address_size(8);
-    let mut pairs = Vec::new();
+    // Pairs of this type are sorted elsewhere too: their code is there once.
+    let mut pairs: Vec<(u64, u64)> = Vec::new();
     let mut entries = frames.entries(bases);
     while let Ok(Some(entry)) = entries.next() {
         let gimli::CieOrFde::Fde(partial) = entry else {
             continue;
         };
         if let Ok(entry) = partial.parse(EhFrame::cie_from_offset)
-            && let Ok(offset) = i32::try_from(entry.offset())
-            && let start = entry.initial_address().wrapping_sub(section.svma) as i64
-            && let Ok(start) = i32::try_from(start)
+            && let Ok(offset) = u32::try_from(entry.offset())
+            && let start = entry.initial_address().wrapping_sub(section.svma)
+            && let Ok(start) = u32::try_from(start.wrapping_add(SIGN.into()))
         {
-            pairs.push((start, offset));
+            pairs.push((u64::from(start), u64::from(offset)));
         }
     }
     pairs.sort_unstable();
@@ -170,7 +173,12 @@ fn built_header(section: &Section, bases: &BaseAddresses) -> Option<Section> {
     // Distance from this word to the section.
     bytes.extend((-4i32).to_le_bytes());
     bytes.extend(count.to_le_bytes());
-    let pair = |(start, offset): (i32, i32)| [start.to_le_bytes(), offset.to_le_bytes()];
+    let pair = |(start, offset)| {
+        [
+            (start as u32 ^ SIGN).to_le_bytes(),
+            (offset as u32).to_le_bytes(),
+        ]
+    };
     bytes.extend(pairs.into_iter().flat_map(pair).flatten());
     Some(Section {
         svma: section.svma,
