@@ -160,11 +160,11 @@ fn built_header(section: &Section, bases: &BaseAddresses) -> Option<Section> {
             continue;
         };
         if let Ok(entry) = partial.parse(EhFrame::cie_from_offset)
-            && let Ok(offset) = u32::try_from(entry.offset())
+            && let Ok(offset) = i32::try_from(entry.offset())
             && let start = entry.initial_address().wrapping_sub(section.svma)
             && let Ok(start) = u32::try_from(start.wrapping_add(SIGN.into()))
         {
-            pairs.push((u64::from(start), u64::from(offset)));
+            pairs.push((u64::from(start), offset as u64));
         }
     }
     pairs.sort_unstable();
