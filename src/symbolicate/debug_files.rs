@@ -102,6 +102,7 @@ impl DebugFiles {
             options: Arc::new(DebugFileOptions {
                 jobs: 1,
                 cache: None,
+                making: Arc::default(),
             }),
             #[cfg(feature = "debuginfod")]
             debuginfod: None,

@@ -21,8 +21,6 @@ use crate::symbolicate::lock;
 /// An object with what was read of it. Shared between threads.
 pub(crate) struct DebugFile {
     inner: Arc<Inner>,
-    /// The thread that makes the table of the whole file.
-    making: Mutex<Option<JoinHandle<()>>>,
 }
 
 struct Inner {
@@ -38,12 +36,14 @@ struct Inner {
     stop: AtomicBool,
 }
 
-/// Options of all debug files: threads to walk folders with, and the cache.
+/// What all debug files share: options, and the thread that makes tables.
 #[derive(Debug, Clone)]
 pub(crate) struct DebugFileOptions {
     /// Threads to walk folders with.
     pub jobs: usize,
     pub cache: Option<Cache>,
+    /// The thread that makes the table of a whole file: one at a time, as each needs much memory.
+    pub making: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
 /// The DWARF as far as it was read.
@@ -96,7 +96,6 @@ impl DebugFile {
                 full_table,
                 stop: AtomicBool::new(false),
             }),
-            making: Mutex::default(),
         }
     }
 
@@ -137,14 +136,22 @@ impl DebugFile {
         answer
     }
 
-    /// Begins to make the table of the whole file.
+    /// Begins to make the table of the whole file; a later look-up asks again where another file's is being made.
     fn build_table(&self) {
+        let mut making = lock(&self.inner.options.making);
+        if let Some(before) = making.take_if(|before| before.is_finished()) {
+            // The next thread takes over the memory of the one that has ended.
+            let _ = before.join();
+        }
+        if making.is_some() || std::mem::replace(&mut lock(&self.inner.dwarf).settled, true) {
+            return;
+        }
         let inner = self.inner.clone();
-        let making = std::thread::Builder::new()
+        let thread = std::thread::Builder::new()
             .name("debug file".into())
             .stack_size(STACK)
             .spawn(move || inner.build_table().unwrap_or_default());
-        *lock(&self.making) = making.ok();
+        *making = thread.ok();
     }
 }
 
@@ -154,8 +161,10 @@ impl Drop for DebugFile {
     fn drop(&mut self) {
         let stop = self.inner.options.cache.is_none();
         self.inner.stop.store(stop, Ordering::Relaxed);
-        if let Some(making) = lock(&self.making).take() {
-            let _ = making.join();
+        // The thread holds the file that it works on.
+        if Arc::strong_count(&self.inner) > 1 {
+            let making = lock(&self.inner.options.making).take();
+            let _ = making.map(JoinHandle::join);
         }
     }
 }
@@ -221,9 +230,7 @@ impl Inner {
         };
         let is_worth_it = !direct.is_partial
             && is_table_worth_it(dwarf.answers, dwarf.spent, sections.info_len());
-        let is_first = is_worth_it && !dwarf.settled;
-        dwarf.settled |= is_worth_it;
-        (answer, is_first)
+        (answer, is_worth_it && !dwarf.settled)
     }
 
     fn answer(&self, dwarf: &mut DwarfState, svma: u64) -> Option<Resolved> {
