@@ -11,8 +11,9 @@ use wedjat::{Crash, Monitor, Stall};
 
 use super::child::{Folder, command, deadline};
 
-/// More than `install` looks at.
-const MANY: usize = 20_000;
+/// As many as `install` looks at, and more.
+const MANY: usize = 7_000;
+const MORE: usize = 20_000;
 
 /// Plays a child, if the role is one of this module's.
 pub fn is_played(role: &str, folder: &Path) -> bool {
@@ -20,6 +21,7 @@ pub fn is_played(role: &str, folder: &Path) -> bool {
         "stall" => stall(folder),
         "crash" => crash(folder),
         "look" => look(folder),
+        "look_later" => look_later(folder),
         "reports" => reports(folder),
         "listed" => listed(folder),
         _ => return false,
@@ -86,9 +88,19 @@ fn crash(folder: &Path) {
 
 /// What an app finds right after `install`.
 fn look(folder: &Path) {
-    let monitor = install(folder, Limits::default().reports(MANY * 2));
+    let monitor = install(folder, Limits::default().reports(MORE * 2));
     let previous = monitor.previous_launch().expect("a previous launch");
     assert_eq!(previous.how, HowEnded::Stalled);
+    stall_is_whole(folder);
+}
+
+/// What it finds once the helper thread has been through the folder.
+fn look_later(folder: &Path) {
+    drop(install(folder, Limits::default().reports(MORE * 2)));
+    stall_is_whole(folder);
+}
+
+fn stall_is_whole(folder: &Path) {
     let names = names(folder);
     let stalls: Vec<&String> = names
         .iter()
@@ -225,14 +237,16 @@ fn other_files() {
 }
 
 fn full_folder() {
-    let folder = Folder::new("full-folder");
-    let other = |number: usize| folder.0.join(format!("1999-01-01-{number}.wedjat"));
-    for number in 0..MANY {
-        std::fs::write(other(number), "").unwrap();
+    for (many, role) in [(MANY, "look"), (MORE, "look_later")] {
+        let folder = Folder::new("full-folder");
+        let other = |number: usize| folder.0.join(format!("1999-01-01-{number}.wedjat"));
+        for number in 0..many {
+            std::fs::write(other(number), "").unwrap();
+        }
+        assert_eq!(play("stall", &folder.0), Some(libc::SIGKILL));
+        assert_eq!(play(role, &folder.0), None);
+        assert!((0..many).all(|number| other(number).exists()));
     }
-    assert_eq!(play("stall", &folder.0), Some(libc::SIGKILL));
-    assert_eq!(play("look", &folder.0), None);
-    assert!((0..MANY).all(|number| other(number).exists()));
 }
 
 fn just_listed() {

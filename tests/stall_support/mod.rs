@@ -102,9 +102,11 @@ impl Played {
 /// freezes of a quarter of a second.
 pub const DISTURBED: u64 = 100_000_000;
 
-/// How long a thread was ready to run but had no CPU, nanoseconds.
+/// How long a thread was ready to run but had no CPU, nanoseconds; 0 of one that has ended.
 pub fn delay(tid: i32) -> u64 {
-    let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).unwrap();
+    let Ok(text) = std::fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")) else {
+        return 0;
+    };
     text.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
