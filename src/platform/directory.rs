@@ -88,7 +88,7 @@ impl Directory {
         matches!((named, FileFacts::of(fd)), (Ok(one), Ok(other)) if one.is_same(&other))
     }
 
-    /// Writes a new file of this name for this user alone (mode 0600), in the place of one of our own; it is locked until it is whole.
+    /// Writes a new file of mode 0600, in the place of one of our own of this name; it is locked until it is whole.
     pub fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         if self.own_length(name).is_some() {
             self.remove(name)?;

@@ -20,7 +20,6 @@ mod out_of_memory;
 mod send;
 mod tidy;
 
-use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -316,11 +315,12 @@ fn open(directory: &Path) -> io::Result<Option<Directory>> {
 
 /// The names in a folder that we give, in order, that is by time.
 fn list(folder: &Directory) -> io::Result<Vec<String>> {
-    let mut names = BTreeSet::new();
+    let mut names = Vec::new();
     folder.list(usize::MAX, |name| {
         if ending(name).is_some() || name.ends_with(".wedjat") {
-            names.insert(name.to_owned());
+            names.push(name.to_owned());
         }
     })?;
-    Ok(names.into_iter().collect())
+    names.sort();
+    Ok(names)
 }

@@ -161,11 +161,10 @@ impl Drop for DebugFile {
     fn drop(&mut self) {
         let stop = self.inner.options.cache.is_none();
         self.inner.stop.store(stop, Ordering::Relaxed);
-        // The thread holds the file that it works on.
-        if Arc::strong_count(&self.inner) > 1 {
-            let making = lock(&self.inner.options.making).take();
-            let _ = making.map(JoinHandle::join);
-        }
+        // The thread holds the file that it works on: while it does, no other one takes its place.
+        let works_on_this = |_: &mut JoinHandle<()>| Arc::strong_count(&self.inner) > 1;
+        let making = lock(&self.inner.options.making).take_if(works_on_this);
+        let _ = making.map(JoinHandle::join);
     }
 }
 

@@ -1,8 +1,9 @@
 //! Lookup tables on disk: mapped, keyed by what they were made of, written whole or not at all.
 //!
 //! A cache file begins with a magic, its length and its checksum (`u64` each); behind them stands a
-//! SymCache of symbolic's, and what else is known of the file (`convert.rs`), or what a folder held (`search.rs`). All of it is checked before it is used, by a hash that takes several bytes
-//! a cycle: that is most of the time of a first answer. Its name holds the id, the size of the debug file
+//! SymCache of symbolic's, and what else is known of the file (`convert.rs`), or what a folder held (`search.rs`). All of
+//! it is checked before it is used, by a hash that takes several bytes a cycle: that is most of the time of a first
+//! answer. Its name holds the id, the size of the debug file
 //! and the version of the format: whatever changes, another file is looked for. One that belongs to
 //! another user, or that others may write, is not read.
 //!
