@@ -5,13 +5,9 @@ use std::ffi::{CString, c_char};
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 
 use signal_hook::consts::{SIGBUS, SIGHUP, SIGINT, SIGTERM};
-
-/// True while an [`Interrupt`] decides what the signals do.
-static INSTALLED: AtomicBool = AtomicBool::new(false);
 
 /// Signals that end the command early: Ctrl-C, the end of its terminal or session, SIGTERM.
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
@@ -30,25 +26,40 @@ fn is_ignored(signal: i32) -> bool {
     }
 }
 
-/// A flag that is set once one of these signals came.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Interrupt(Arc<AtomicBool>);
+/// What the next of these signals does: it ends the process, or is only noted, or was noted, so that the next one ends it.
+static STATE: AtomicU8 = AtomicU8::new(ENDS);
+const ENDS: u8 = 0;
+const NOTES: u8 = 1;
+const NOTED: u8 = 2;
 
-impl Interrupt {
-    /// From now on the first Ctrl-C only sets this; the second ends the process at once.
-    pub fn install(&self) {
-        INSTALLED.store(true, Ordering::SeqCst);
-        for signal in signals() {
-            // In this order: at the first one the flag is not yet set. Where the system refuses,
-            // Ctrl-C does what it always does.
-            let _ = signal_hook::flag::register_conditional_default(signal, self.0.clone());
-            let _ = signal_hook::flag::register(signal, self.0.clone());
-        }
+/// Has each of these signals handled, from the first call on. Where the system refuses, a signal does what it always does.
+fn handle() {
+    static HANDLED: AtomicBool = AtomicBool::new(false);
+    if HANDLED.swap(true, Ordering::SeqCst) {
+        return;
     }
+    for signal in signals() {
+        let action = move || {
+            remove_temporary();
+            let noted = STATE.compare_exchange(NOTES, NOTED, Ordering::SeqCst, Ordering::SeqCst);
+            if noted.is_err() {
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
+            }
+        };
+        // SAFETY: the action is async-signal-safe: unlink(2), an atomic, and what signal-hook says is.
+        let _ = unsafe { signal_hook::low_level::register(signal, action) };
+    }
+}
 
-    pub fn came(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
-    }
+/// From now on the first Ctrl-C is only noted; the second ends the process at once.
+pub(super) fn note() {
+    handle();
+    STATE.store(NOTES, Ordering::SeqCst);
+}
+
+/// Returns true once a signal was noted.
+pub(super) fn came() -> bool {
+    STATE.load(Ordering::SeqCst) == NOTED
 }
 
 /// The file that goes when the process ends early: a C string that is never freed, or null.
@@ -57,24 +68,11 @@ static TEMPORARY: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
 /// Has the file at this path, which is about to be made, removed by the signals that end the process. There is one
 /// at a time.
 pub(super) fn remove_at_end(path: &Path) {
-    static REGISTERED: AtomicBool = AtomicBool::new(false);
     let Ok(path) = CString::new(path.as_os_str().as_encoded_bytes()) else {
         return;
     };
     TEMPORARY.store(path.into_raw(), Ordering::SeqCst);
-    if REGISTERED.swap(true, Ordering::SeqCst) {
-        return;
-    }
-    for signal in signals() {
-        let action = move || {
-            remove_temporary();
-            if !INSTALLED.load(Ordering::SeqCst) {
-                let _ = signal_hook::low_level::emulate_default_handler(signal);
-            }
-        };
-        // SAFETY: the action is async-signal-safe: unlink(2), and what signal-hook says is.
-        let _ = unsafe { signal_hook::low_level::register(signal, action) };
-    }
+    handle();
 }
 
 /// The file that was to be made is not ours.

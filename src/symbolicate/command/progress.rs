@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use super::feed;
-use super::interrupt::Interrupt;
+use super::interrupt;
 
 /// Work that is done sooner needs no bar.
 const LONG: Duration = Duration::from_millis(700);
@@ -21,13 +21,13 @@ pub(super) struct Progress {
     begun: Instant,
     /// Count of all reports, as soon as that is known.
     total: Arc<AtomicU64>,
-    counting: Option<(Vec<PathBuf>, Interrupt)>,
+    counting: Option<Vec<PathBuf>>,
 }
 
 impl Progress {
     /// Of the reports that `paths` name. Nothing is shown where standard error is no terminal, or
     /// where standard output is one, which the results scroll by on.
-    pub fn new(paths: &[PathBuf], to_file: bool, interrupt: &Interrupt) -> Progress {
+    pub fn new(paths: &[PathBuf], to_file: bool) -> Progress {
         let seen = io::stderr().is_terminal() && (to_file || !io::stdout().is_terminal());
         Progress {
             bar: seen.then(|| {
@@ -37,7 +37,7 @@ impl Progress {
             }),
             begun: Instant::now(),
             total: Arc::new(AtomicU64::new(0)),
-            counting: seen.then(|| (paths.to_vec(), interrupt.clone())),
+            counting: seen.then(|| paths.to_vec()),
         }
     }
 
@@ -50,13 +50,13 @@ impl Progress {
         if self.begun.elapsed() < LONG {
             return;
         }
-        if let Some((paths, interrupt)) = self.counting.take() {
+        if let Some(paths) = self.counting.take() {
             bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
             // A stream's length is unknown.
             if !paths.iter().any(|path| path.as_os_str() == "-") {
                 let total = self.total.clone();
                 std::thread::spawn(move || {
-                    let count = feed::count(&paths, &|| interrupt.came());
+                    let count = feed::count(&paths, &interrupt::came);
                     total.store(count, Ordering::Relaxed);
                 });
             }

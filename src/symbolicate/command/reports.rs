@@ -10,7 +10,7 @@ use clap::ColorChoice;
 
 use super::args::{Args, FormatName};
 use super::feed::{Item, feed};
-use super::interrupt::Interrupt;
+use super::interrupt;
 use super::output::{Output, Target, refusal};
 use super::progress::Progress;
 use super::tally::{Quiet, Tally};
@@ -50,7 +50,6 @@ pub(super) fn run(
         style,
         redact: args.redaction(),
         target,
-        interrupt: Interrupt::default(),
     };
     if let (Some(n), FormatName::Html) = (args.top, args.format) {
         return job.run(Html::top(n as usize), input, messages);
@@ -91,7 +90,6 @@ struct Job<'a> {
     redact: Option<Redact>,
     /// The file that is to be written.
     target: &'a Target,
-    interrupt: Interrupt,
 }
 
 /// A batch, and where its result goes.
@@ -126,7 +124,7 @@ impl Job<'_> {
             Err(error) => return done(Err(error), messages),
         };
         // Not before: a pipe without a reader holds the command up until the first signal.
-        self.interrupt.install();
+        interrupt::note();
         let paths = self.args.reports.clone();
         let many = paths.len() > 1 || paths.iter().any(|p| p.is_dir() || p.as_os_str() == "-");
         let workers = if many { self.args.jobs() } else { 1 };
@@ -147,7 +145,7 @@ impl Job<'_> {
         let mut refused = None;
         let mut quiet = Quiet::new(self.args.verbose);
         let to_file = self.args.output.is_some();
-        let mut progress = Progress::new(&self.args.reports, to_file, &self.interrupt);
+        let mut progress = Progress::new(&self.args.reports, to_file);
         let written = std::thread::scope(|scope| {
             for _ in 0..workers {
                 scope.spawn(|| self.work::<F>(&batches, &stop));
@@ -190,7 +188,7 @@ impl Job<'_> {
         }
         let file = out.path().map(|path| path.display().to_string());
         // A file is written whole, or not at all.
-        let is_kept = file.is_none() || tally.seen > 0 && !self.interrupt.came();
+        let is_kept = file.is_none() || tally.seen > 0 && !interrupt::came();
         let mut result = written;
         if self.args.list_missing {
             let mut missing = tally.missing.values();
@@ -203,7 +201,7 @@ impl Job<'_> {
             result = result.and_then(|()| out.finish());
         }
         // Ctrl-C takes the file away at once.
-        let is_lost = file.is_some() && self.interrupt.came();
+        let is_lost = file.is_some() && interrupt::came();
         if !is_lost {
             let code = done(result, messages);
             if code != DONE {
@@ -211,7 +209,7 @@ impl Job<'_> {
             }
         }
         let code = tally.conclude(self.args, messages);
-        if self.interrupt.came() {
+        if interrupt::came() {
             let done = count(tally.seen, "report");
             let lost = file.filter(|_| is_lost);
             let file = lost.map_or(String::new(), |file| format!("; {file} is not written"));
@@ -238,7 +236,7 @@ impl Job<'_> {
         loop {
             match from.recv_timeout(TICK) {
                 Ok(next) => return Ok(Some(next)),
-                Err(RecvTimeoutError::Timeout) if !self.interrupt.came() => {}
+                Err(RecvTimeoutError::Timeout) if !interrupt::came() => {}
                 Err(_) => return Ok(None),
             }
         }
@@ -251,7 +249,7 @@ impl Job<'_> {
                 Err(_) => return,
             };
             let (items, slot) = match next {
-                _ if stop.load(Ordering::SeqCst) || self.interrupt.came() => return,
+                _ if stop.load(Ordering::SeqCst) || interrupt::came() => return,
                 Ok(batch) => batch,
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => return,
