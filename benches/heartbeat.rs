@@ -96,16 +96,35 @@ mod linux {
         let woken = switches(tid) - before;
         line("wake-ups in 10 s of idleness", woken as f64, "", 0.0);
 
-        // A busy minute: turns of 4 ms, back to back.
-        let (before, cpu, start) = (switches(tid), monitor.stats().watchdog, Instant::now());
-        while start.elapsed() < Duration::from_secs(60) {
-            heart.turn(|| burn(Duration::from_millis(4)));
+        // A busy minute, turns of 4 ms back to back, in five parts; behind each, a thread that does nothing but wake as often.
+        let mut woken = 0;
+        let mut shares = Vec::new();
+        for _ in 0..5 {
+            let (before, cpu, start) = (switches(tid), monitor.stats().watchdog, Instant::now());
+            while start.elapsed() < Duration::from_secs(12) {
+                heart.turn(|| burn(Duration::from_millis(4)));
+            }
+            let time = start.elapsed().as_secs_f64();
+            woken += switches(tid) - before;
+            let share = (monitor.stats().watchdog - cpu).as_secs_f64() / time * 100.0;
+            shares.push((share, ticks::futex(|| burn(Duration::from_millis(4)))));
         }
-        let time = start.elapsed().as_secs_f64();
-        let woken = switches(tid) - before;
-        line("wake-ups a second when busy", woken as f64 / time, "", 21.0);
-        let share = (monitor.stats().watchdog - cpu).as_secs_f64() / time * 100.0;
-        line("share of a core when busy", share, "%", 0.1);
+        line("wake-ups a second when busy", woken as f64 / 60.0, "", 21.0);
+        shares.sort_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
+        let (share, bare) = shares[2];
+        line(
+            "share of a core when busy, median of 5",
+            share,
+            "%",
+            bare.max(0.09) * 1.1,
+        );
+        compare("a futex's time-out 20 times a second", bare, "%");
+        for (share, bare) in shares {
+            compare("one part, of such a time-out", share / bare, "x");
+        }
+        for (what, share) in ticks::OTHERS {
+            compare(what, share(|| burn(Duration::from_millis(4))), "%");
+        }
         let stalls = monitor.stats().stalls;
         for (what, share) in ticks::OTHERS {
             compare(what, share(|| burn(Duration::from_millis(4))), "%");
@@ -222,18 +241,19 @@ mod linux {
 
         type Share = fn(fn()) -> f64;
 
-        pub const OTHERS: [(&str, Share); 3] = [
-            ("a futex's time-out 20 times a second", |busy| {
-                share(busy, 0, futex)
-            }),
+        pub const OTHERS: [(&str, Share); 2] = [
             ("the same with 4 ms of timer slack", |busy| {
-                share(busy, 4_000_000, futex)
+                share(busy, 4_000_000, time_out)
             }),
             ("clock_nanosleep 20 times a second", |busy| {
                 share(busy, 0, nanosleep)
             }),
         ];
         const TICKS: u64 = 200;
+
+        pub fn futex(busy: fn()) -> f64 {
+            share(busy, 0, time_out)
+        }
 
         fn share(busy: fn(), slack: u64, wait: fn(&libc::timespec)) -> f64 {
             let ticker = std::thread::spawn(move || {
@@ -259,7 +279,7 @@ mod linux {
             used.as_secs_f64() / (TICKS as f64 * 0.05) * 100.0
         }
 
-        fn futex(until: &libc::timespec) {
+        fn time_out(until: &libc::timespec) {
             let word = 0u32;
             // SAFETY: a word and a time that live across the call.
             unsafe {

@@ -325,7 +325,13 @@ fn once(kind: &str, folder: &Path, monitor: &Monitor) {
             unsafe { libc::poll(&mut one, 1, 50) };
             let file = std::fs::File::create(folder.join("saved")).unwrap();
             std::io::Write::write_all(&mut &file, &[7; 4096]).unwrap();
+            let begin = std::time::Instant::now();
             file.sync_all().unwrap();
+            // A disk that others keep busy may take long enough for a stall, and that is one.
+            if begin.elapsed() > 100 * MS {
+                let took = begin.elapsed().as_nanos().to_string();
+                std::fs::write(folder.join("slow_save"), took).unwrap();
+            }
         }
         _ => unreachable!("{kind}"),
     }
