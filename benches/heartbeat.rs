@@ -126,9 +126,6 @@ mod linux {
             compare(what, share(|| burn(Duration::from_millis(4))), "%");
         }
         let stalls = monitor.stats().stalls;
-        for (what, share) in ticks::OTHERS {
-            compare(what, share(|| burn(Duration::from_millis(4))), "%");
-        }
         println!("stalls on the way, there being none but by the machine's load: {stalls}");
         drop(monitor);
         drop(folder);
