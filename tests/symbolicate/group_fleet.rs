@@ -22,10 +22,10 @@ fn measured(language: app::Language) -> score::Score {
     let fleet = write::Fleet {
         language,
         // The compilers take most of the time.
-        stalls: 100,
+        stalls: 60,
         // The third has every kind of change.
         versions: 3,
-        count: 1000,
+        count: 600,
         seed: 4711,
         per_file: 100,
     };
