@@ -17,6 +17,7 @@ fn main() {
 #[cfg(target_os = "linux")]
 mod linux {
     use std::collections::BTreeMap;
+    use std::path::{Path, PathBuf};
     use std::process::{Child, Command};
     use std::sync::{Arc, Mutex, mpsc};
     use std::thread;
@@ -103,6 +104,7 @@ mod linux {
             seed ^= seed << 17;
             seed % below
         };
+        let watchdog = watchdog();
         let mut turns: Vec<Turn> = Vec::new();
         let mut rounds = Vec::new();
         let begin = Instant::now();
@@ -144,6 +146,10 @@ mod linux {
                 }
             }
             thread::sleep(Duration::from_millis(500 + random(800)));
+            // A watchdog that still waits for a core has not looked yet.
+            while !sleeps(&watchdog) {
+                thread::sleep(Duration::from_millis(10));
+            }
             let now = monitor.stats().losses;
             let grown = now.iter().flat_map(|(reason, count)| {
                 let before = last.get(reason).copied().unwrap_or(0);
@@ -153,6 +159,21 @@ mod linux {
             last = now;
         }
         (turns, rounds)
+    }
+
+    /// The folder of the watchdog's thread in `/proc`.
+    fn watchdog() -> PathBuf {
+        let tasks = std::fs::read_dir("/proc/self/task").expect("/proc");
+        let mut tasks = tasks.flatten().map(|task| task.path());
+        let is_ours = |task: &PathBuf| {
+            std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name == "wedjat\n")
+        };
+        tasks.find(is_ours).expect("the watchdog")
+    }
+
+    fn sleeps(task: &Path) -> bool {
+        let stat = std::fs::read_to_string(task.join("stat")).expect("its state");
+        stat.contains(") S ")
     }
 
     /// Works by the wall clock, as code does that waits for nothing.
@@ -166,7 +187,7 @@ mod linux {
     fn judge(
         turns: &[Turn],
         mut rounds: Vec<Losses>,
-        folder: &std::path::Path,
+        folder: &Path,
     ) -> Result<(), Box<dyn std::error::Error>> {
         let mut reports = Vec::new();
         let mut empty = 0;
