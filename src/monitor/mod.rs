@@ -19,7 +19,7 @@ pub use crate::recorder::{StallEvent, Threads};
 use crate::context::{CONTEXT, Context};
 use crate::platform::folder::Folder;
 use crate::platform::{Thread, clock, process_id};
-use crate::recorder::{Helper, LiveRecorder, retire_crash, trace_report};
+use crate::recorder::{Helper, LOADER_WAIT, LiveRecorder, retire_crash, trace_report};
 use crate::store::launch::{self, LaunchRecord};
 use crate::store::{self, EndedLaunch};
 use crate::trigger::heartbeat::HEARTBEAT;
@@ -104,7 +104,7 @@ impl Monitor {
     pub fn record(&self, reason: &str) -> io::Result<PathBuf> {
         self.not_forked()?;
         // Libraries that were loaded since; a loader that is stuck must not hold us.
-        Helper::refresh_within(50_000_000);
+        Helper::refresh_within(LOADER_WAIT);
         let name = self.live.record(reason)?;
         Helper::tidy_soon();
         let path = self.directory.join(name.as_str());
@@ -295,7 +295,7 @@ impl Monitor {
     pub fn stacks(&self, threads: Threads) -> io::Result<String> {
         self.not_forked()?;
         // Libraries that were loaded since; a loader that is stuck must not hold us.
-        Helper::refresh_within(50_000_000);
+        Helper::refresh_within(LOADER_WAIT);
         self.live.stacks(threads, self.watched)
     }
 

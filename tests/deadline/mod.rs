@@ -255,3 +255,24 @@ pub fn most_memory() -> u64 {
     };
     usage.ru_maxrss as u64 * 1024
 }
+
+/// A machine that keeps a thread from its CPU for longer than this, nanoseconds, shows nothing about
+/// freezes of a quarter of a second.
+pub const DISTURBED: u64 = 100_000_000;
+
+/// Plays, and checks what came of it. Where the check fails and the machine's own load was part
+/// of the play (it says for how many nanoseconds), it is played again, a few times.
+#[track_caller]
+pub fn undisturbed<T>(limit: u64, play: impl Fn() -> (T, u64), check: impl Fn(T)) {
+    for attempt in 1.. {
+        let (shown, starved) = play();
+        let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(shown)));
+        match checked {
+            Ok(()) => return,
+            Err(_) if starved >= limit && attempt < 8 => {
+                run_again(&format!("disturbed for {starved} ns"));
+            }
+            Err(failure) => std::panic::resume_unwind(failure),
+        }
+    }
+}

@@ -3,14 +3,33 @@
 use std::ffi::CString;
 use std::os::fd::AsRawFd;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, RwLock, mpsc};
 use std::time::Duration;
 
 use wedjat::Monitor;
+use wedjat::platform::clock::monotonic;
 
 use super::burn;
 
 const MS: Duration = Duration::from_millis(1);
+
+/// When the save began that is under way, nanoseconds; 0 for none.
+static SAVING: AtomicU64 = AtomicU64::new(0);
+/// How long one took, nanoseconds.
+static SLOWEST: AtomicU64 = AtomicU64::new(0);
+
+fn saving() -> u64 {
+    match SAVING.load(Ordering::Relaxed) {
+        0 => 0,
+        begin => monotonic() - begin,
+    }
+}
+
+/// How long the disk held up a save, nanoseconds: long enough, that is a stall.
+pub fn slowest_save() -> u64 {
+    SLOWEST.load(Ordering::Relaxed).max(saving())
+}
 
 /// What each waits in, by its name.
 pub const ALL: &[&str] = &[
@@ -323,15 +342,12 @@ fn once(kind: &str, folder: &Path, monitor: &Monitor) {
         "run_loop_that_saves" => {
             // SAFETY: see above.
             unsafe { libc::poll(&mut one, 1, 50) };
+            SAVING.store(monotonic(), Ordering::Relaxed);
             let file = std::fs::File::create(folder.join("saved")).unwrap();
             std::io::Write::write_all(&mut &file, &[7; 4096]).unwrap();
-            let begin = std::time::Instant::now();
             file.sync_all().unwrap();
-            // A disk that others keep busy may take long enough for a stall, and that is one.
-            if begin.elapsed() > 100 * MS {
-                let took = begin.elapsed().as_nanos().to_string();
-                std::fs::write(folder.join("slow_save"), took).unwrap();
-            }
+            SLOWEST.fetch_max(saving(), Ordering::Relaxed);
+            SAVING.store(0, Ordering::Relaxed);
         }
         _ => unreachable!("{kind}"),
     }

@@ -5,8 +5,9 @@
 #[path = "../deadline/mod.rs"]
 pub mod deadline;
 
+pub use deadline::{DISTURBED, undisturbed};
+
 use std::io::{BufRead, BufReader, Read, Write};
-use std::panic::AssertUnwindSafe;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
@@ -98,10 +99,6 @@ impl Played {
     }
 }
 
-/// A machine that keeps a thread from its CPU for longer than this, nanoseconds, shows nothing about
-/// freezes of a quarter of a second.
-pub const DISTURBED: u64 = 100_000_000;
-
 /// How long a thread was ready to run but had no CPU, nanoseconds; 0 of one that has ended.
 pub fn delay(tid: i32) -> u64 {
     let Ok(text) = std::fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")) else {
@@ -127,23 +124,6 @@ pub fn tell_all_starved() {
 /// Says how long the calling thread and the watchdog had no CPU; the child's last word.
 pub fn tell_starved(watchdog: &Watchdog) {
     println!("starved {}", delay(own_tid()) + delay(watchdog.thread_id()));
-}
-
-/// Plays, and checks what came of it. Where the check fails and the machine's own load was part
-/// of the play (it says for how many nanoseconds), it is played again, a few times.
-#[track_caller]
-pub fn undisturbed<T>(limit: u64, play: impl Fn() -> (T, u64), check: impl Fn(T)) {
-    for attempt in 1.. {
-        let (shown, starved) = play();
-        let checked = std::panic::catch_unwind(AssertUnwindSafe(|| check(shown)));
-        match checked {
-            Ok(()) => return,
-            Err(_) if starved >= limit && attempt < 8 => {
-                deadline::run_again(&format!("starved for {starved} ns"));
-            }
-            Err(failure) => std::panic::resume_unwind(failure),
-        }
-    }
 }
 
 /// The same with a child, which says at its end how long it starved.
