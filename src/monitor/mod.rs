@@ -19,7 +19,7 @@ pub use crate::recorder::{StallEvent, Threads};
 use crate::context::{CONTEXT, Context};
 use crate::platform::folder::Folder;
 use crate::platform::{Thread, clock, process_id};
-use crate::recorder::{Helper, LOADER_WAIT, LiveRecorder, retire_crash, trace_report};
+use crate::recorder::{Helper, LiveRecorder, retire_crash, trace_report};
 use crate::store::launch::{self, LaunchRecord};
 use crate::store::{self, EndedLaunch};
 use crate::trigger::heartbeat::HEARTBEAT;
@@ -103,8 +103,8 @@ impl Monitor {
     /// `.partial` file, which the next launch closes. Also in a child of `fork`: the monitor is its parent's.
     pub fn record(&self, reason: &str) -> io::Result<PathBuf> {
         self.not_forked()?;
-        // Libraries that were loaded since; a loader that is stuck must not hold us.
-        Helper::refresh_within(LOADER_WAIT);
+        // Libraries that were loaded since. A stuck loader holds us no longer; a helper that lacks a core has had one by then.
+        Helper::refresh_within(500_000_000);
         let name = self.live.record(reason)?;
         Helper::tidy_soon();
         let path = self.directory.join(name.as_str());
@@ -294,8 +294,8 @@ impl Monitor {
     #[inline(always)]
     pub fn stacks(&self, threads: Threads) -> io::Result<String> {
         self.not_forked()?;
-        // Libraries that were loaded since; a loader that is stuck must not hold us.
-        Helper::refresh_within(LOADER_WAIT);
+        // Libraries that were loaded since. A stuck loader holds us no longer; a helper that lacks a core has had one by then.
+        Helper::refresh_within(500_000_000);
         self.live.stacks(threads, self.watched)
     }
 

@@ -46,10 +46,6 @@ pub(crate) struct Helper {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Time that a live report waits for a fresh image table, nanoseconds: a loader that is stuck holds it up no longer, and on
-/// a busy machine the helper has had a core by then.
-pub const LOADER_WAIT: u64 = 500_000_000;
-
 impl Helper {
     /// Starts it. `done` is called on it for each report given to [`Helper::report_panic`]; `tidy` begins what
     /// [`Helper::tidy_soon`] requests.

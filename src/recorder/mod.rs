@@ -23,7 +23,7 @@ pub(crate) use crash::{CRASH_WRITER, CrashRecorder, prepare_crash, retire_crash}
 pub use events::StallEvent;
 pub(crate) use events::{COUNTERS, OnStall, trace_report};
 pub(crate) use facts::{Facts, MAX_THREADS};
-pub(crate) use helper::{Helper, LOADER_WAIT, TERMINATE};
+pub(crate) use helper::{Helper, TERMINATE};
 pub(crate) use live::LiveRecorder;
 pub use live::Threads;
 pub(crate) use load::LoadRecorder;
