@@ -2,7 +2,7 @@
 //! process dies of what it died of first.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 use wedjat::report::Report;
 
@@ -90,8 +90,11 @@ fn hook(phase: &'static str) {
     }
 }
 
+static SLOW: AtomicBool = AtomicBool::new(false);
+
 fn slow(phase: &'static str) {
     if phase == PHASES[4] {
+        SLOW.store(true, Ordering::Relaxed);
         std::thread::sleep(std::time::Duration::from_millis(300));
     }
 }
@@ -190,7 +193,9 @@ pub fn role(role: &str, folder: &Path) -> bool {
             let monitor = install(folder);
             wedjat::trigger::set_phase_hook(slow);
             std::thread::spawn(|| outer(Way::Null));
-            std::thread::sleep(std::time::Duration::from_millis(100));
+            while !SLOW.load(Ordering::Relaxed) {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
             drop(monitor);
             std::thread::sleep(std::time::Duration::from_secs(5));
         }
