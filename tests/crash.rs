@@ -238,16 +238,17 @@ fn middle(way: Way) {
 fn culprit(way: Way) {
     // SAFETY: none: each of these is meant to go wrong.
     unsafe {
+        // A value each, so that no optimizer makes one instruction, without a line, of several.
         match way {
             Way::Abort => libc::abort(),
             Way::Bus => drop(truncated_mapping().read_volatile()),
             Way::Divide => drop(divide()),
             Way::Illegal => drop(illegal()),
             Way::Null => std::hint::black_box(0x10 as *mut u8).write_volatile(1),
-            Way::Wild => std::hint::black_box(0x1234_5678_9abc_def0 as *mut u8).write_volatile(1),
-            Way::Unmapped => std::hint::black_box(UNMAPPED as *mut u8).write_volatile(1),
+            Way::Wild => std::hint::black_box(0x1234_5678_9abc_def0 as *mut u8).write_volatile(2),
+            Way::Unmapped => std::hint::black_box(UNMAPPED as *mut u8).write_volatile(3),
             Way::Readonly => {
-                std::hint::black_box(c"constant".as_ptr().cast_mut()).write_volatile(1)
+                std::hint::black_box(c"constant".as_ptr().cast_mut()).write_volatile(4)
             }
             Way::Trap => drop(trap()),
             Way::Syscall => drop(forbidden_syscall()),

@@ -102,10 +102,8 @@ fn killed_after(time: Duration, folder: &Path) {
     let folder = folder.to_owned();
     std::thread::spawn(move || {
         std::thread::sleep(time);
-        let main = std::fs::read_to_string("/proc/self/schedstat").unwrap();
-        let delay: u64 = main.split_whitespace().nth(1).unwrap().parse().unwrap();
-        let disturbed = delay + idle::slowest_save();
-        std::fs::write(folder.join("disturbed"), disturbed.to_string()).unwrap();
+        let delay = deadline::delay(std::process::id() as i32);
+        child::leave_disturbed(&folder, delay + idle::slowest_save());
         // SAFETY: no memory is touched.
         unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
     });
@@ -206,9 +204,7 @@ fn played(role: &str) -> ((Vec<Report>, Vec<HowEnded>), u64) {
     let stored = store::reports(&folder).unwrap();
     let reports = stored.iter().map(|stored| stored.read().unwrap().report);
     let reports = reports.collect();
-    let disturbed = std::fs::read_to_string(played.folder.0.join("disturbed"));
-    let disturbed = disturbed.map_or(0, |time| time.parse().unwrap());
-    ((reports, ended), disturbed)
+    ((reports, ended), played.disturbed())
 }
 
 fn stalls(reports: &[Report]) -> Vec<&Report> {

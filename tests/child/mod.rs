@@ -15,6 +15,7 @@ use wedjat::symbolicate::{DebugFiles, Symbolicator};
 /// The variable that names the role of a child; its folder is in `WEDJAT_TEST_DIR`.
 pub const ROLE: &str = "WEDJAT_TEST_ROLE";
 const FOLDER: &str = "WEDJAT_TEST_DIR";
+const DISTURBED: &str = "disturbed";
 
 /// A folder that is gone when the value is.
 pub struct Folder(pub PathBuf);
@@ -74,6 +75,12 @@ pub fn no_shared_file() {
     assert_eq!(shared.next(), None);
 }
 
+/// In a child: leaves what disturbed it, nanoseconds, for [`Ended::disturbed`].
+#[allow(dead_code, reason = "not every test program has such children")]
+pub fn leave_disturbed(folder: &Path, time: u64) {
+    std::fs::write(folder.join(DISTURBED), time.to_string()).unwrap();
+}
+
 /// How a child ended.
 pub struct Ended {
     pub status: ExitStatus,
@@ -126,6 +133,13 @@ impl Ended {
     #[allow(dead_code, reason = "not every test program has children that die")]
     pub fn signal(&self) -> Option<i32> {
         self.status.signal()
+    }
+
+    /// What it says of what disturbed it, nanoseconds.
+    #[allow(dead_code, reason = "not every test program has such children")]
+    pub fn disturbed(&self) -> u64 {
+        let text = std::fs::read_to_string(self.folder.0.join(DISTURBED));
+        text.map_or(0, |time| time.parse().unwrap())
     }
 
     /// What it left, as the next launch finds it.

@@ -311,29 +311,19 @@ fn is_whole(report: &Report) {
     assert_eq!(report.capture.as_ref().unwrap().cut, None);
     // The helper is there too.
     assert!(report.threads.len() >= 3, "{:#?}", report.threads);
-    assert!(shows_the_sleeper(report));
-}
-
-fn shows_the_sleeper(report: &Report) -> bool {
-    (1..report.threads.len()).any(|thread| {
+    let shows_the_sleeper = (1..report.threads.len()).any(|thread| {
         let stack = crate::child::stack(report, thread);
         stack
             .iter()
             .any(|(function, ..)| function.ends_with("asleep"))
-    })
+    });
+    assert!(shows_the_sleeper, "{:#?}", report.threads);
 }
 
-/// Plays; again, a few times, where a thread had no core to answer the one that crashed.
 fn dies(role: &str) -> Ended {
-    for _ in 0..7 {
-        let ended = play(role);
-        assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
-        if shows_the_sleeper(&ended.report()) {
-            return ended;
-        }
-        deadline::run_again("a thread did not answer");
-    }
-    play(role)
+    let ended = play(role);
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    ended
 }
 
 fn denied(role: &str) {
@@ -341,8 +331,7 @@ fn denied(role: &str) {
 }
 
 fn other_user() {
-    let ended = play("other_user");
-    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    let ended = dies("other_user");
     use std::os::unix::fs::PermissionsExt;
     let mode = std::fs::Permissions::from_mode(0o700);
     std::fs::set_permissions(&ended.folder.0, mode).unwrap();
@@ -350,8 +339,7 @@ fn other_user() {
 }
 
 fn unnamed() {
-    let ended = play("unnamed");
-    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    let ended = dies("unnamed");
     // It stands behind the record.
     let record = || {
         assert_eq!(endings(&ended.folder.0)[0], "launch");
@@ -421,8 +409,7 @@ fn both_crash() {
 }
 
 fn all_closed() {
-    let ended = play("all_closed");
-    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    let ended = dies("all_closed");
     let launches = store::launches(&ended.folder.0).unwrap();
     assert!(
         launches

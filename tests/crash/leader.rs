@@ -7,7 +7,7 @@ use std::time::Duration;
 use wedjat::report::{EventKind, Report, WalkEnd};
 use wedjat::{Crash, Monitor, Stall, Threads};
 
-use crate::child::{Ended, deadline, functions, in_order, play};
+use crate::child::{Ended, deadline, functions, in_order, leave_disturbed, play};
 use crate::{Tests, Way, asleep, outer, tests};
 
 pub fn trials() -> Tests {
@@ -71,6 +71,7 @@ fn survivor(role: &str, folder: &Path, monitor: Option<Monitor>) {
         let text = monitor.stacks(Threads::All).unwrap();
         std::fs::write(folder.join("stacks.txt"), text).unwrap();
     }
+    leave_disturbed(folder, deadline::starved());
     outer(Way::Null);
     drop(monitor);
 }
@@ -134,19 +135,19 @@ fn live() {
 }
 
 fn stall() {
-    let whole = Duration::from_millis(850);
-    let mut plays = (0..8).map(|_| of_kind(&play("leader_stall"), EventKind::Stall));
+    let played = || {
+        let ended = play("leader_stall");
+        let disturbed = ended.disturbed();
+        (ended, disturbed)
+    };
     // A watchdog without a core sees its end alone.
-    let seen = plays.find(|report| {
-        let lasted = report.stall_end.as_ref().unwrap().duration;
-        if lasted < whole {
-            deadline::run_again(&format!("{lasted:?} of 900 ms were seen"));
-        }
-        lasted >= whole
+    deadline::undisturbed(deadline::DISTURBED / 2, played, |ended| {
+        let report = of_kind(&ended, EventKind::Stall);
+        let end = report.stall_end.unwrap();
+        assert!(end.duration >= Duration::from_millis(850), "{end:?}");
+        assert_eq!(end.how, "thread_ended");
+        assert_eq!(report.end.unwrap().closed_by, "writer");
     });
-    let report = seen.expect("a stall of 850 ms");
-    assert_eq!(report.stall_end.unwrap().how, "thread_ended");
-    assert_eq!(report.end.unwrap().closed_by, "writer");
 }
 
 fn late() {

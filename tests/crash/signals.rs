@@ -185,10 +185,6 @@ impl Death {
         for (function, file, line) in &stack[culprit..culprit + 3] {
             assert_eq!(file, "crash.rs", "{function}");
             let is_culprit = function.ends_with("culprit");
-            // DWARF gives line 0 to an instruction that stands for several lines, as an optimizer makes it.
-            if is_culprit && *line == 0 && !cfg!(debug_assertions) {
-                continue;
-            }
             let text = include_str!("../crash.rs")
                 .lines()
                 .nth(*line as usize - 1)

@@ -260,6 +260,21 @@ pub fn most_memory() -> u64 {
 /// freezes of a quarter of a second.
 pub const DISTURBED: u64 = 100_000_000;
 
+/// How long a thread was ready to run but had no CPU, nanoseconds; 0 of one that has ended.
+pub fn delay(tid: i32) -> u64 {
+    let Ok(text) = std::fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")) else {
+        return 0;
+    };
+    text.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// The same of all threads of this process.
+pub fn starved() -> u64 {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let tids = tasks.map(|task| task.unwrap().file_name().into_string().unwrap());
+    tids.map(|tid| delay(tid.parse().unwrap())).sum()
+}
+
 /// Plays, and checks what came of it. Where the check fails and the machine's own load was part
 /// of the play (it says for how many nanoseconds), it is played again, a few times.
 #[track_caller]

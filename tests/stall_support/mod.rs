@@ -5,7 +5,7 @@
 #[path = "../deadline/mod.rs"]
 pub mod deadline;
 
-pub use deadline::{DISTURBED, undisturbed};
+pub use deadline::{DISTURBED, delay, undisturbed};
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -99,14 +99,6 @@ impl Played {
     }
 }
 
-/// How long a thread was ready to run but had no CPU, nanoseconds; 0 of one that has ended.
-pub fn delay(tid: i32) -> u64 {
-    let Ok(text) = std::fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")) else {
-        return 0;
-    };
-    text.split_whitespace().nth(1).unwrap().parse().unwrap()
-}
-
 /// The calling thread's id.
 pub fn own_tid() -> i32 {
     // SAFETY: no arguments.
@@ -115,10 +107,7 @@ pub fn own_tid() -> i32 {
 
 /// Says how long the threads of this process had no CPU; before what may fail for it.
 pub fn tell_all_starved() {
-    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    let tids = tasks.map(|task| task.unwrap().file_name().into_string().unwrap());
-    let starved: u64 = tids.map(|tid| delay(tid.parse().unwrap())).sum();
-    println!("starved {starved}");
+    println!("starved {}", deadline::starved());
 }
 
 /// Says how long the calling thread and the watchdog had no CPU; the child's last word.
