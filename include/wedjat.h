@@ -241,7 +241,7 @@ typedef struct {
    */
   uint64_t memory_bytes;
   /*
-   With `memory`: above this share of what the process may have (0.8).
+   With `memory`, without `memory_bytes`: above this share of what the process may have (0.8).
    */
   double memory_share;
   /*

@@ -25,8 +25,8 @@
 //!   the cut;
 //! - lets the process die as it would have died: same exit status, same core dump.
 //!
-//! wedjat does not send reports, and it does not guess. A frame says how it was found, a walk says
-//! why it ended, and an address without a known function stays `image + offset`.
+//! wedjat does not send reports. A frame says how it was found, and whether it may be a guess; a walk says
+//! why it ended. An address without a known function stays `image + offset`.
 //!
 //! # Example
 //! ```
@@ -51,7 +51,7 @@
 //! | `recorder/` | composes a report: which sections, in which order, into which file |
 //! | `capture/`, [`unwind`] | a thread, to its registers and stack, to its frames |
 //! | [`stall`], [`load`] | what `on_stall` is given; settings of the load triggers |
-//! | [`context`], `vitals/` | what stands in a report beside the stacks |
+//! | [`context`], `vitals.rs` | what stands in a report beside the stacks |
 //! | `functions/` | where the functions of a symbol table end |
 //! | [`store`] | the folder of reports, and what the last launch left in it |
 //! | [`report`] | the format: model, writer, reader |

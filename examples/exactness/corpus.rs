@@ -204,6 +204,8 @@ impl Corpus {
                 .arg(source.join(self.source))
                 .arg("-o")
                 .arg(&program);
+            // gfortran writes its modules where it runs.
+            command.current_dir(folder);
             if self.compiler != "rustc" {
                 command.args(["-g", "-lm", "-pthread"]);
             }

@@ -129,7 +129,7 @@ pub struct wedjat_options {
     pub cpu_share: f64,
     /// With `memory`: above so many bytes (by the share alone).
     pub memory_bytes: u64,
-    /// With `memory`: above this share of what the process may have (0.8).
+    /// With `memory`, without `memory_bytes`: above this share of what the process may have (0.8).
     pub memory_share: f64,
     /// With `slow_frames`: below so many frames a second (30).
     pub frames_below: f64,

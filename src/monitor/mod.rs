@@ -95,8 +95,8 @@ impl Monitor {
 
     /// Writes a report of all threads, now, and gives its path. `reason` stands in the report.
     ///
-    /// Each other thread is stopped for as long as its stack takes to copy; one that does not
-    /// answer is listed without a stack. Not for signal handlers.
+    /// Each other thread that runs is stopped for as long as its stack takes to copy. One that does not answer has
+    /// the frames that can be read without it. Not for signal handlers.
     ///
     /// # Errors
     /// If the report cannot be written: the folder is gone, or the disk is full. What was written stays there as a

@@ -35,7 +35,7 @@ pub struct Heartbeat {
 impl Heartbeat {
     /// The thread has something to do: an event arrived, a timer fired.
     ///
-    /// Costs a plain store and two loads. When the watchdog sleeps, this wakes it (one
+    /// Costs a plain store and three loads. When the watchdog sleeps, this wakes it (one
     /// system call). Never blocks, allocates or panics.
     #[inline]
     pub fn begin(self) {

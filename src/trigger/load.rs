@@ -35,7 +35,7 @@ settings! {
         /// Sets the footprint above which a report is written, bytes (none by default).
         pub(crate) bytes: Option<u64> = None, bytes: u64 => Some(bytes);
         /// Sets the share of what the process may have above which a report is written (0.8 by default). What it may
-        /// have is the limit of its control group, else the machine's memory.
+        /// have is the limit of its control group, else the machine's memory. Once `bytes` is set, the share does not count.
         pub(crate) share: f64 = 0.8;
     }
 }

@@ -80,7 +80,7 @@ public struct Options: Sendable {
   public struct MemoryTrigger: Sendable {
     /// Above so many bytes (by the share alone).
     public var bytes: Int?
-    /// Above this share of what the process may have (0.8).
+    /// Without `bytes`: above this share of what the process may have (0.8).
     public var share: Double?
 
     public init(bytes: Int? = nil, share: Double? = nil) { (self.bytes, self.share) = (bytes, share) }
