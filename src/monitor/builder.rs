@@ -1,10 +1,9 @@
 //! Builder of a monitor: the app's options, then the install.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::panics::OnReport;
+use super::reports::OnReport;
 use crate::recorder::{MAX_THREADS, OnStall, StallEvent};
 use crate::store::Limits;
 use crate::trigger::load::Loads;
@@ -204,12 +203,12 @@ impl MonitorBuilder {
     }
 
     /// Calls `callback` with the path of each finished report of a stall, of load (CPU, memory, slow frames) or of a
-    /// caught panic, on a thread of the monitor's. Reports of crashes are found at the next launch, by
+    /// caught panic, one after the other on a thread of its own, where it may take its time. Reports of crashes are found at the next launch, by
     /// [`store::reports`](crate::store::reports); [`Monitor::record`](crate::Monitor::record) returns the path of its own.
     ///
     /// A callback that panics is called again for the next report. It may drop the monitor.
     pub fn on_report(mut self, callback: impl FnMut(&Path) + Send + 'static) -> MonitorBuilder {
-        self.on_report = Some(Arc::new(Mutex::new(callback)));
+        self.on_report = Some(Box::new(callback));
         self
     }
 }

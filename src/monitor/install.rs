@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::panics::{self, call};
 use super::{InstallError, Monitor, MonitorBuilder};
+use super::{panics, reports};
 use crate::capture::{CaptureLimits, ImageTable};
 use crate::platform::directory::{Directory, Others};
 use crate::platform::folder::Folder;
@@ -21,11 +21,10 @@ use crate::store::launch;
 use crate::store::left::Effort;
 use crate::store::{self, Tidying};
 use crate::trigger::heartbeat::HEARTBEAT;
-use crate::trigger::load_watch::LoadWatch;
 use crate::trigger::loss::LOSSES;
 use crate::trigger::rate_limit::RateLimiter;
 use crate::trigger::watchdog::Watchdog;
-use crate::trigger::{crash, terminate};
+use crate::trigger::{Worker, crash, load_watch, terminate};
 use crate::vitals::{FRAMES, GAUGES, LAUNCHED};
 
 /// Room on the disk that is kept for the report of a crash, bytes.
@@ -154,12 +153,15 @@ impl MonitorBuilder {
         let live = Arc::new(live);
         panics::prepare();
 
-        let on_report = self.on_report.clone();
+        // Events of `tracing` come from there too.
+        let is_told = self.on_report.is_some() || cfg!(feature = "tracing");
+        let reports = is_told.then(|| reports::spawn(self.on_report));
+        let reports = reports.transpose().map_err(thread)?;
+        let outbox = reports.as_ref().map(Worker::sender);
         let (in_helper, keep) = (folder.clone(), self.limits);
         // A folder that cannot be tidied up now can be at the next report.
         let tidy = move || Tidying::begin(in_helper.clone(), keep, Helper::tidy_soon).ok();
-        let report = move |path: std::path::PathBuf| call(&on_report, &path);
-        let helper = Helper::spawn(report, tidy).map_err(thread)?;
+        let helper = Helper::spawn(tidy).map_err(thread)?;
         let heartbeat = HEARTBEAT.install();
         let mut monitor = Monitor {
             heartbeat,
@@ -176,6 +178,7 @@ impl MonitorBuilder {
             run_loop: None,
             watchdog: None,
             helper: Some(helper),
+            reports,
             _folder: folder.clone(),
             _record: record,
             _installed: installed,
@@ -198,17 +201,16 @@ impl MonitorBuilder {
                 .map_err(|(signal, source)| InstallError::Signal { signal, source })?;
             monitor.crash = Some(wanted);
             if wanted.panics {
-                panics::write_with(live, directory.clone());
+                panics::write_with((live, outbox.clone()), directory.clone());
             }
         }
-        let on_report = self.on_report;
         let shared = Shared {
             facts,
             folder,
             limiter: Arc::new(Mutex::new(RateLimiter::new(self.rate_limit))),
             done: Arc::new(move |name: Name| {
                 Helper::tidy_soon();
-                call(&on_report, &directory.join(name.as_str()));
+                reports::put(&outbox, directory.join(name.as_str()));
             }),
         };
         if let Some(stall) = self.stall {
@@ -230,7 +232,7 @@ impl MonitorBuilder {
             let watchdog = monitor.watchdog.as_ref().map(Watchdog::thread_id);
             let watched = Thread::current();
             let recorder = LoadRecorder::new(watched, watchdog, &limits, shared);
-            let load = LoadWatch::spawn(self.loads, recorder.map_err(memory)?).map_err(thread)?;
+            let load = load_watch::spawn(self.loads, recorder.map_err(memory)?).map_err(thread)?;
             monitor.load = Some(load);
         }
         // Battery and heat, and a folder that is full: both may take long.

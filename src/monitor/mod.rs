@@ -4,6 +4,7 @@ mod builder;
 mod error;
 mod install;
 mod panics;
+mod reports;
 mod stats;
 
 use std::io;
@@ -23,10 +24,9 @@ use crate::recorder::{Helper, LiveRecorder, retire_crash, trace_report};
 use crate::store::launch::{self, LaunchRecord};
 use crate::store::{self, EndedLaunch};
 use crate::trigger::heartbeat::HEARTBEAT;
-use crate::trigger::load_watch::LoadWatch;
-use crate::trigger::ping::Ping;
+use crate::trigger::ping;
 use crate::trigger::watchdog::Watchdog;
-use crate::trigger::{Crash, Heartbeat, crash, panic};
+use crate::trigger::{Crash, Heartbeat, Worker, crash, panic};
 use crate::vitals::{FRAMES, GAUGES, LAUNCHED};
 
 /// The recorder of this process, from [`MonitorBuilder::install`] until it is dropped.
@@ -68,13 +68,15 @@ pub struct Monitor {
     watched: Thread,
     /// Earlier launches, oldest first.
     ended: Vec<EndedLaunch>,
-    // Dropped in this order: pings stop first; the watchdog closes its report before the helper stops.
-    ping: Mutex<Option<Ping>>,
+    // Dropped in this order: pings stop first; the watchdog closes its report before the helper stops,
+    // and the callback is called for it.
+    ping: Mutex<Option<Worker>>,
     #[cfg(target_vendor = "apple")]
     run_loop: Option<crate::trigger::ping::RunLoop>,
-    load: Option<LoadWatch>,
+    load: Option<Worker>,
     watchdog: Option<Watchdog>,
     helper: Option<Helper>,
+    reports: Option<Worker<reports::Finished>>,
     _folder: Arc<Folder>,
     // After the threads: its last word is that the monitor was uninstalled.
     _record: Option<LaunchRecord>,
@@ -150,7 +152,7 @@ impl Monitor {
         if ping.is_some() {
             return Err(Misuse::WatchedAlready.into());
         }
-        *ping = Some(Ping::spawn(self.heartbeat, timeout, post)?);
+        *ping = Some(ping::spawn(self.heartbeat, timeout, post)?);
         Ok(())
     }
 
@@ -360,6 +362,7 @@ impl Drop for Monitor {
                 self.load.take(),
                 self.watchdog.take(),
                 self.helper.take(),
+                self.reports.take(),
             );
             std::mem::forget(threads);
             #[cfg(target_vendor = "apple")]
@@ -371,6 +374,8 @@ impl Drop for Monitor {
         self.watchdog = None;
         GAUGES.set_watchdog(0);
         self.helper = None;
+        // Those of the threads that have ended are still handed on.
+        self.reports = None;
         store::set_launch(None);
     }
 }

@@ -111,41 +111,20 @@ impl ImageIndices {
         self.written += 1;
     }
 
-    /// As [`ImageIndices::renumber`], for frames whose images are not known yet.
+    /// Copies `frames` into `scratch` with the file's image numbers. The images may be others than when the stack was
+    /// taken: they are found by address.
     pub fn number<'s>(
         &mut self,
         frames: &[RawFrame],
         images: &ImagesGuard,
         scratch: &'s mut [RawFrame],
     ) -> &'s [RawFrame] {
-        let find = |frame: &RawFrame| {
-            // A call may be the last instruction of its image: the address behind it is not in it.
-            let back = u64::from(frame.found != Found::Context);
-            images.find(frame.pc.saturating_sub(back))
-        };
-        self.copy(frames, images, scratch, find)
-    }
-
-    /// Copies `frames` into `scratch` with the file's image numbers.
-    pub fn renumber<'s>(
-        &mut self,
-        frames: &[RawFrame],
-        images: &ImagesGuard,
-        scratch: &'s mut [RawFrame],
-    ) -> &'s [RawFrame] {
-        self.copy(frames, images, scratch, |frame| Some(frame.image))
-    }
-
-    fn copy<'s>(
-        &mut self,
-        frames: &[RawFrame],
-        images: &ImagesGuard,
-        scratch: &'s mut [RawFrame],
-        index: impl Fn(&RawFrame) -> Option<u32>,
-    ) -> &'s [RawFrame] {
         let count = frames.len().min(scratch.len());
         for (slot, frame) in scratch.iter_mut().zip(frames) {
-            let image = index(frame).and_then(|index| images.images().get(index as usize));
+            // A call may be the last instruction of its image: the address behind it is not in it.
+            let back = u64::from(frame.found != Found::Context);
+            let index = images.find(frame.pc.saturating_sub(back));
+            let image = index.and_then(|index| images.images().get(index as usize));
             let number = image.map_or(RawFrame::NO_IMAGE, |image| self.index_of(image.base));
             *slot = RawFrame {
                 image: number,

@@ -1,24 +1,17 @@
-//! The helper thread: it calls the loader for the images, so that no capture has to, writes to the disk
-//! what the watched thread must not, and calls the app's callback for panics, which no other thread of ours could.
+//! The helper thread: it calls the loader for the images, so that no capture has to, and writes to the disk what the
+//! watched thread must not.
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use crate::capture::ImageTable;
-use crate::platform::forked::{ForkLock, around_forks};
 use crate::platform::{Semaphore, clock, vitals};
 use crate::store::Tidying;
 use crate::store::launch;
 use crate::trigger::crash::LifeWatch;
 use crate::trigger::terminate;
 use crate::vitals::GAUGES;
-
-/// A report of a panic is handed on only after so long: if the panic aborts, the crash handler
-/// replaces it.
-const PANIC_SETTLES: Duration = Duration::from_millis(200);
 
 /// Time between two counts of the kernel's kills, nanoseconds: an earlier kill was the end of another process.
 const COUNTS: u64 = 5_000_000_000;
@@ -37,8 +30,6 @@ static REQUESTED: AtomicU64 = AtomicU64::new(0);
 static ANSWERED: AtomicU64 = AtomicU64::new(0);
 /// True if the folder is to be tidied up.
 static TIDY: AtomicBool = AtomicBool::new(false);
-/// Reports of panics to hand on.
-static PANICS: ForkLock<Vec<PathBuf>> = ForkLock::new(Vec::new());
 
 /// The running thread; dropping it stops and joins it. One a process, as there is one monitor.
 #[derive(Debug)]
@@ -47,16 +38,11 @@ pub(crate) struct Helper {
 }
 
 impl Helper {
-    /// Starts it. `done` is called on it for each report given to [`Helper::report_panic`]; `tidy` begins what
-    /// [`Helper::tidy_soon`] requests.
-    pub fn spawn(
-        done: impl Fn(PathBuf) + Send + 'static,
-        tidy: impl Fn() -> Option<Tidying> + Send + 'static,
-    ) -> io::Result<Helper> {
-        around_forks!(PANICS);
+    /// Starts it. `tidy` begins what [`Helper::tidy_soon`] requests.
+    pub fn spawn(tidy: impl Fn() -> Option<Tidying> + Send + 'static) -> io::Result<Helper> {
         STOP.store(false, Ordering::SeqCst);
         TIDY.store(false, Ordering::SeqCst);
-        let thread = crate::trigger::spawn("wedjat-helper", 512 << 10, move || run(done, tidy))?;
+        let thread = crate::trigger::spawn("wedjat-helper", 512 << 10, move || run(tidy))?;
         Ok(Helper {
             thread: Some(thread),
         })
@@ -101,14 +87,6 @@ impl Helper {
     /// Requests that the folder is tidied up, and does not wait. Signal-safe.
     pub fn tidy_soon() {
         TIDY.store(true, Ordering::SeqCst);
-        WAKE_UP.post();
-    }
-
-    /// Hands the report of a panic to the app, once it is certain that the panic was caught.
-    pub fn report_panic(path: PathBuf) {
-        if let Some(mut paths) = PANICS.lock() {
-            paths.push(path);
-        }
         WAKE_UP.post();
     }
 }
@@ -201,7 +179,7 @@ impl Counts {
     }
 }
 
-fn run(done: impl Fn(PathBuf), tidy: impl Fn() -> Option<Tidying>) {
+fn run(tidy: impl Fn() -> Option<Tidying>) {
     let mut counts = Counts::new(clock::process_cpu(), clock::monotonic());
     let mut tidying = None;
     let mut life = LifeWatch::default();
@@ -217,16 +195,6 @@ fn run(done: impl Fn(PathBuf), tidy: impl Fn() -> Option<Tidying>) {
                 terminate::install();
             }
             ANSWERED.store(requested, Ordering::SeqCst);
-        }
-        let paths = PANICS.lock().map(|mut paths| std::mem::take(&mut *paths));
-        let paths = paths.unwrap_or_default();
-        if !paths.is_empty() {
-            std::thread::sleep(PANIC_SETTLES);
-            paths
-                .into_iter()
-                .filter(|path| path.exists())
-                .for_each(&done);
-            continue;
         }
         if TIDY.swap(false, Ordering::SeqCst) {
             tidying = tidy();

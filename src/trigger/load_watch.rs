@@ -3,7 +3,7 @@
 use std::io;
 
 use super::load::{Excess, LoadDetector, LoadObservation, Loads};
-use super::worker::Worker;
+use super::worker::{Worker, goes_on};
 
 /// Source of the gauges and receiver of the findings; all calls are made on that thread.
 pub trait LoadWatcher {
@@ -14,32 +14,22 @@ pub trait LoadWatcher {
     fn excess(&mut self, excess: &Excess);
 }
 
-/// The running thread: it wakes once a second, or as often as the times that are set ask for.
-/// Dropping it stops and joins it.
-#[derive(Debug)]
-pub struct LoadWatch {
-    _worker: Worker,
-}
-
-impl LoadWatch {
-    /// Starts to observe.
-    ///
-    /// # Errors
-    /// When the thread cannot be started.
-    pub fn spawn(
-        loads: Loads,
-        mut watcher: impl LoadWatcher + Send + 'static,
-    ) -> io::Result<LoadWatch> {
-        let worker = Worker::spawn("wedjat-load", move |wake_up| {
-            let mut detector = LoadDetector::new(loads, watcher.gauge());
-            while wake_up.wait(detector.period()) {
-                let found = detector.observe(&watcher.gauge());
-                found
-                    .iter()
-                    .flatten()
-                    .for_each(|excess| watcher.excess(excess));
-            }
-        })?;
-        Ok(LoadWatch { _worker: worker })
-    }
+/// Starts the thread that observes: it wakes once a second, or as often as the times that are set ask for.
+///
+/// # Errors
+/// When the thread cannot be started.
+pub(crate) fn spawn(
+    loads: Loads,
+    mut watcher: impl LoadWatcher + Send + 'static,
+) -> io::Result<Worker> {
+    Worker::spawn("wedjat-load", move |receiver| {
+        let mut detector = LoadDetector::new(loads, watcher.gauge());
+        while goes_on(receiver, detector.period()) {
+            let found = detector.observe(&watcher.gauge());
+            found
+                .iter()
+                .flatten()
+                .for_each(|excess| watcher.excess(excess));
+        }
+    })
 }

@@ -5,45 +5,36 @@ use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::heartbeat::{HEARTBEAT, Heartbeat};
-use super::worker::Worker;
+use super::worker::{Worker, goes_on};
 #[cfg(target_vendor = "apple")]
 use crate::platform::run_loop::{self, Observers};
 
 /// The install that these beats belong to: an answer that comes late, from an earlier one, counts for nothing.
 static INSTALL: AtomicU32 = AtomicU32::new(0);
 
-/// The thread that posts pings, one at a time: a ping is a turn that begins when it is posted and
-/// ends when the watched thread has run it. Dropping it stops and joins the thread.
-#[derive(Debug)]
-pub struct Ping {
-    _worker: Worker,
-}
-
-impl Ping {
-    /// Posts a ping every `period` nanoseconds, once the one before has been answered. `post` has the watched thread
-    /// run the function that it is given.
-    ///
-    /// # Errors
-    /// When the thread cannot be started.
-    pub fn spawn(
-        heart: Heartbeat,
-        period: u64,
-        mut post: impl FnMut(fn()) + Send + 'static,
-    ) -> io::Result<Ping> {
-        INSTALL.store(heart.install(), Ordering::SeqCst);
-        let worker = Worker::spawn("wedjat-ping", move |wake_up| {
-            loop {
-                if HEARTBEAT.beat().depth() == 0 {
-                    heart.begin();
-                    post(answer);
-                }
-                if !wake_up.wait(period) {
-                    break;
-                }
+/// Starts the thread that posts a ping every `period` nanoseconds, once the one before has been answered: a ping is a turn
+/// that begins when it is posted and ends when the watched thread has run it. `post` has that thread run the function that
+/// it is given.
+///
+/// # Errors
+/// When the thread cannot be started.
+pub(crate) fn spawn(
+    heart: Heartbeat,
+    period: u64,
+    mut post: impl FnMut(fn()) + Send + 'static,
+) -> io::Result<Worker> {
+    INSTALL.store(heart.install(), Ordering::SeqCst);
+    Worker::spawn("wedjat-ping", move |receiver| {
+        loop {
+            if HEARTBEAT.beat().depth() == 0 {
+                heart.begin();
+                post(answer);
             }
-        })?;
-        Ok(Ping { _worker: worker })
-    }
+            if !goes_on(receiver, period) {
+                break;
+            }
+        }
+    })
 }
 
 /// Ends the turn that a ping or the run loop has begun.

@@ -137,7 +137,8 @@ impl Observer {
         let mut own = OwnDelay::new(&self.own, clock::monotonic());
         let mut next = detector.first();
         let mut last = self.heartbeat.beat();
-        loop {
+        // A callback that drops the monitor runs on this very thread: the next watchdog's wake-up is not to be taken.
+        while !self.stop.load(Ordering::SeqCst) {
             self.heartbeat.listen(last, next.due, next.wake_on_beat);
             if self.stop.load(Ordering::SeqCst) {
                 break;

@@ -1,65 +1,55 @@
 //! A thread of ours that works and waits by turns, until it is dropped.
 
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-
-use crate::platform::Semaphore;
+use std::time::Duration;
 
 /// More than what the work of these threads, and a callback of the app's on them, needs.
-const STACK: usize = 256 << 10;
+const STACK: usize = 1 << 20;
 
-/// The running thread, which takes none of the app's signals. Dropping it stops and joins it,
-/// unless it is dropped on that very thread.
+/// The running thread, which takes none of the app's signals. Dropping it tells it to end, behind the messages that were
+/// sent before, and joins it, unless it is dropped on that very thread.
 #[derive(Debug)]
-pub(super) struct Worker {
-    wake_up: Arc<WakeUp>,
+pub(crate) struct Worker<T = ()> {
+    sender: Sender<Option<T>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The flag and the semaphore for which the thread waits.
-#[derive(Debug)]
-pub(super) struct WakeUp {
-    stop: AtomicBool,
-    posted: Semaphore,
-}
-
-impl WakeUp {
-    /// Waits so many nanoseconds, or less if the thread is to end; whether it is to go on.
-    pub fn wait(&self, nanoseconds: u64) -> bool {
-        if !self.stop.load(Ordering::SeqCst) {
-            self.posted.wait_timeout(nanoseconds);
-        }
-        !self.stop.load(Ordering::SeqCst)
-    }
-}
-
-impl Worker {
-    /// Starts it. `work` returns soon once [`WakeUp::wait`] returns `false`.
+impl<T: Send + 'static> Worker<T> {
+    /// Starts it. `work` returns soon once it receives `None`.
     ///
     /// # Errors
     /// When the thread cannot be started.
-    pub fn spawn(name: &str, work: impl FnOnce(&WakeUp) + Send + 'static) -> io::Result<Worker> {
-        let wake_up = Arc::new(WakeUp {
-            stop: AtomicBool::new(false),
-            posted: Semaphore::new(),
-        });
-        let theirs = Arc::clone(&wake_up);
-        let thread = super::spawn(name, STACK, move || work(&theirs))?;
+    pub fn spawn(
+        name: &str,
+        work: impl FnOnce(&Receiver<Option<T>>) + Send + 'static,
+    ) -> io::Result<Worker<T>> {
+        let (sender, receiver) = channel();
+        let thread = super::spawn(name, STACK, move || work(&receiver))?;
         Ok(Worker {
-            wake_up,
+            sender,
             thread: Some(thread),
         })
     }
+
+    /// Sends it messages.
+    pub fn sender(&self) -> Sender<Option<T>> {
+        self.sender.clone()
+    }
 }
 
-impl Drop for Worker {
+impl<T> Drop for Worker<T> {
     fn drop(&mut self) {
-        self.wake_up.stop.store(true, Ordering::SeqCst);
-        self.wake_up.posted.post();
+        let _ = self.sender.send(None);
         if let Some(thread) = self.thread.take() {
             super::join(thread);
         }
     }
+}
+
+/// Waits so many nanoseconds, or less if the thread is to end; returns true if it is to go on.
+pub(super) fn goes_on(receiver: &Receiver<Option<()>>, nanoseconds: u64) -> bool {
+    let waited = receiver.recv_timeout(Duration::from_nanos(nanoseconds));
+    waited == Err(RecvTimeoutError::Timeout)
 }

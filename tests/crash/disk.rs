@@ -18,6 +18,10 @@ pub fn trials() -> Tests {
             little_room,
         ),
         (
+            "a_stall_without_room_says_so_or_is_not_closed_as_whole",
+            little_room_for_a_stall,
+        ),
+        (
             "a_report_that_the_folder_does_not_take_is_counted",
             unwritten,
         ),
@@ -142,6 +146,17 @@ pub fn role(role: &str, folder: &Path) -> bool {
                 role["room_for_".len()..].parse().unwrap(),
             );
             outer(Way::Null);
+        }
+        role if role.starts_with("stall_in_") => {
+            let builder = Monitor::builder("a", "1").directory(folder);
+            let monitor = builder.stall(wedjat::Stall::default()).install().unwrap();
+            let room = role["stall_in_".len()..].parse().unwrap();
+            limit(libc::RLIMIT_FSIZE, room);
+            // Two stacks, so two samples, of which the last is larger than what stands behind it.
+            monitor.heartbeat().turn(|| {
+                std::thread::sleep(std::time::Duration::from_millis(400));
+                far_down(60);
+            });
         }
         "removed" => {
             let _monitor = Monitor::builder("a", "1")
@@ -307,6 +322,35 @@ fn little_room() {
         }
     }
     assert!(closed > 0, "some had room for the word");
+}
+
+#[inline(never)]
+fn far_down(calls: u32) {
+    match calls {
+        0 => std::thread::park_timeout(std::time::Duration::from_millis(300)),
+        _ => far_down(calls - 1),
+    }
+    std::hint::black_box(calls);
+}
+
+fn little_room_for_a_stall() {
+    let play = |room: u64| {
+        let ended = play(&format!("stall_in_{room}"));
+        assert!(ended.status.success(), "{}", ended.stderr);
+        let mut reports = store::reports(&ended.folder.0).unwrap();
+        assert_eq!(reports.len(), 1);
+        let stored = reports.remove(0);
+        let length = stored.path().metadata().unwrap().len();
+        (length, stored.read().unwrap().report)
+    };
+    let (whole, report) = play(1 << 20);
+    assert_eq!(report.end.unwrap().closed_by, "writer");
+    for less in [120, 200, 300, 700] {
+        let (_, report) = play(whole - less);
+        let by_writer = report.end.is_some_and(|end| end.closed_by == "writer");
+        let cut = report.capture.and_then(|capture| capture.cut);
+        assert!(!by_writer || cut.is_some(), "{less} bytes less");
+    }
 }
 
 fn unwritten() {

@@ -71,6 +71,10 @@ fn main() {
             blocked_signal,
         ),
         ("a_library_loaded_later_is_named_in_the_stack", loaded_later),
+        (
+            "a_library_behind_one_that_was_closed_is_named_in_the_stack",
+            library_closed,
+        ),
         ("a_panic_hook_that_takes_long_is_no_stall", slow_hook),
         ("without_memory_there_is_no_live_report", no_memory),
         (
@@ -118,6 +122,24 @@ fn main() {
         })
     });
     libtest_mimic::run(&args, trials.collect()).exit();
+}
+
+/// A library with one function, which calls back.
+const SLOW: &str =
+    "void slow_in_library(void (*f)(void *), void *p) { f(p); __asm__ volatile(\"\"); }\n";
+const SLOW_FLAGS: [&str; 3] = ["-g", "-O1", "-fno-optimize-sibling-calls"];
+type Slow = extern "C" fn(extern "C" fn(*mut libc::c_void), *mut libc::c_void);
+
+/// Loads the library made of [`SLOW`]; gives its handle and its function.
+fn loaded(library: &Path) -> (*mut libc::c_void, Slow) {
+    let path = std::ffi::CString::new(library.to_str().unwrap()).unwrap();
+    // SAFETY: the library was just made; its one function has the type given here.
+    unsafe {
+        let handle = libc::dlopen(path.as_ptr(), libc::RTLD_NOW);
+        assert!(!handle.is_null());
+        let slow = libc::dlsym(handle, c"slow_in_library".as_ptr());
+        (handle, std::mem::transmute::<*mut libc::c_void, Slow>(slow))
+    }
 }
 
 /// A monitor for stalls, and the paths of its reports.
@@ -221,22 +243,34 @@ fn roles(role: &str, folder: &Path) {
                 .install();
             again.unwrap().record("again").unwrap();
         }
+        "library_closed" => {
+            let of_libraries = Folder::new("closed");
+            let made = |name| library::made(&of_libraries.0, name, SLOW, &SLOW_FLAGS);
+            let (first, second) = (made("first"), made("second"));
+            let (handle, _) = loaded(&first);
+            let (_, slow) = loaded(&second);
+            let (monitor, receiver) = install(folder);
+            // SAFETY: nothing of it is used any more. Those behind it move up in the loader's list.
+            assert_eq!(unsafe { libc::dlclose(handle) }, 0);
+            extern "C" fn waits(_: *mut libc::c_void) {
+                std::thread::sleep(Duration::from_millis(600));
+            }
+            monitor
+                .heartbeat()
+                .turn(|| slow(waits, std::ptr::null_mut()));
+            let path = receiver.recv_timeout(Duration::from_secs(5)).unwrap();
+            let bytes = std::fs::read(path).unwrap();
+            let stack = stack(&wedjat::report::read(&bytes).unwrap().report, 0);
+            assert!(calls(&stack, &["waits", "slow_in_library"]), "{stack:#?}");
+        }
         "loaded_later" => {
             let folder_of_library = Folder::new("library");
-            let source = "void slow_in_library(void (*f)(void *), void *p) { f(p); __asm__ volatile(\"\"); }\n";
-            let flags = ["-g", "-O1", "-fno-optimize-sibling-calls"];
-            let object = library::made(&folder_of_library.0, "later", source, &flags);
+            let object = library::made(&folder_of_library.0, "later", SLOW, &SLOW_FLAGS);
             let (monitor, receiver) = install(folder);
-            let path = std::ffi::CString::new(object.to_str().unwrap()).unwrap();
             extern "C" fn freeze(_: *mut libc::c_void) {
                 outer(Duration::from_millis(400));
             }
-            // SAFETY: the library was just made; its one function has the type given here.
-            let slow: extern "C" fn(extern "C" fn(*mut libc::c_void), *mut libc::c_void) = unsafe {
-                let handle = libc::dlopen(path.as_ptr(), libc::RTLD_NOW);
-                assert!(!handle.is_null());
-                std::mem::transmute(libc::dlsym(handle, c"slow_in_library".as_ptr()))
-            };
+            let (_, slow) = loaded(&object);
             monitor
                 .heartbeat()
                 .turn(|| slow(freeze, std::ptr::null_mut()));
@@ -576,6 +610,11 @@ fn blocked_signal() {
 
 fn loaded_later() {
     let ended = play("loaded_later");
+    assert!(ended.status.success(), "{}", ended.stderr);
+}
+
+fn library_closed() {
+    let ended = play("library_closed");
     assert!(ended.status.success(), "{}", ended.stderr);
 }
 

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use wedjat::report::EventKind;
 use wedjat::stall::StallEvent;
 use wedjat::{Crash, Monitor, RateLimit, Stall};
 
@@ -52,6 +53,48 @@ fn a_stall_is_reported_as_it_comes_and_goes_and_is_counted() {
     assert_eq!(reports.len(), 1, "the quota is 0");
     let loss = reports[0].loss.as_ref().unwrap();
     assert_eq!(loss.counts, [("quota".to_owned(), 1)]);
+}
+
+/// A callback that takes its time and then drops the monitor, while the report of a panic waits for it.
+#[test]
+fn a_callback_may_drop_the_monitor_while_another_report_waits() {
+    let test = "callbacks::a_callback_may_drop_the_monitor_while_another_report_waits";
+    if is_child() {
+        println!("ready");
+        static KEPT: Mutex<Option<Monitor>> = Mutex::new(None);
+        let (told, was_told) = std::sync::mpsc::channel();
+        let mut first = true;
+        let monitor = builder(&folder(test))
+            .stall(Stall::default().timeout(10 * MS).strikes(3))
+            .crash(Crash::default())
+            .on_report(move |path| {
+                told.send(path.exists()).unwrap();
+                if std::mem::take(&mut first) {
+                    sleep(800 * MS);
+                    drop(KEPT.lock().unwrap().take());
+                    told.send(true).unwrap();
+                }
+            });
+        let monitor = monitor.install().unwrap();
+        let heart = monitor.heartbeat();
+        *KEPT.lock().unwrap() = Some(monitor);
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while was_told.try_recv().is_err() {
+            assert!(Instant::now() < deadline);
+            heart.turn(|| sleep(60 * MS));
+        }
+        // The callback is at the stall's report.
+        let _ = std::panic::catch_unwind(|| panic!("caught"));
+        // It has dropped the monitor; and is called for the panic.
+        for _ in 0..2 {
+            let patience = Duration::from_secs(20);
+            assert!(was_told.recv_timeout(patience).unwrap());
+        }
+        return;
+    }
+    let kinds = reports(test).into_iter();
+    let kinds: Vec<_> = kinds.map(|report| report.event.unwrap().kind).collect();
+    assert!(kinds.contains(&EventKind::Panic), "{kinds:?}");
 }
 
 /// The app's callbacks may do what they like: a panic there ends neither the watch nor the process, and

@@ -65,7 +65,7 @@ pub(crate) struct Recording {
     failed: Option<SinkError>,
     /// True if part of such a section is in the file.
     torn: bool,
-    /// True if sections are missing, and the file does not say so.
+    /// True if sections are missing, and no `capture` behind them says so.
     is_missing_unsaid: bool,
     /// True if it holds images that no frame points into.
     all_images: bool,
@@ -166,8 +166,8 @@ impl Recording {
         }
     }
 
-    /// Writes sections. One that fails is taken back, so that what stands is whole, and later ones
-    /// are still tried: a smaller one may have room.
+    /// Writes sections. One that fails is taken back, so that what stands is whole, and is the last: images are numbered
+    /// in their order, and a sample stands on the one before.
     pub fn write(
         &mut self,
         buffers: &mut ReportBuffers,
@@ -181,14 +181,27 @@ impl Recording {
         buffer: &mut [u8],
         sections: impl FnOnce(&mut ReportWriter<'_, &file::File>) -> Result<(), SinkError>,
     ) {
+        if self.failed.is_none() {
+            self.attempt(buffer, sections);
+        }
+    }
+
+    /// The same, also behind a section that failed: a smaller one may have room. Returns true if it is written.
+    fn attempt(
+        &mut self,
+        buffer: &mut [u8],
+        sections: impl FnOnce(&mut ReportWriter<'_, &file::File>) -> Result<(), SinkError>,
+    ) -> bool {
         let mut writer = ReportWriter::resume(buffer, &self.file, self.crc, self.sections);
         let result = sections(&mut writer);
         (self.crc, self.sections) = (writer.crc(), writer.sections());
         self.length = self.length.saturating_add(writer.bytes());
         if let Err(error) = result {
             self.failed = Some(error);
+            self.is_missing_unsaid = true;
             self.settle();
         }
+        result.is_ok()
     }
 
     /// Cuts the file to the whole sections that are counted.
@@ -222,7 +235,7 @@ impl Recording {
             duration: Duration::from_nanos(lasted),
             how,
         };
-        self.write(buffers, |writer| writer.section(&view));
+        self.attempt(buffers.buffer(), |writer| writer.section(&view));
     }
 
     /// Writes `loss`: what was not reported since launch, if anything.
@@ -234,27 +247,23 @@ impl Recording {
         slots.for_each(|(slot, count)| *slot = count);
         if counts.iter().any(|(_, count)| *count > 0) {
             let view = LossView { counts: &counts };
-            self.write(buffers, |writer| writer.section(&view));
+            self.attempt(buffers.buffer(), |writer| writer.section(&view));
         }
     }
 
     /// Writes what the capture cost, and that sections are missing if some are.
     pub fn cost(&mut self, buffers: &mut ReportBuffers, cost: &CaptureView<'_>) {
-        let before = self.failed.take();
-        let cut = before.map_or(cost.cut, |_| Some(DISK_FULL));
-        self.write(buffers, |writer| {
-            writer.section(&CaptureView { cut, ..*cost })
-        });
-        if self.failed.take().is_some() {
-            // A disk that has no room for the figures may have some for the word.
-            let view = CaptureView {
-                cut: Some(DISK_FULL),
-                ..CaptureView::default()
-            };
-            self.write(buffers, |writer| writer.section(&view));
-            self.is_missing_unsaid = self.failed.is_some();
-        }
-        self.failed = self.failed.or(before);
+        let cut = self.failed.map_or(cost.cut, |_| Some(DISK_FULL));
+        // A disk that has no room for the figures may have some for the word.
+        let word = CaptureView {
+            cut: Some(DISK_FULL),
+            ..CaptureView::default()
+        };
+        let buffer = buffers.buffer();
+        let is_said = [CaptureView { cut, ..*cost }, word]
+            .iter()
+            .any(|view| self.attempt(buffer, |writer| writer.section(view)));
+        self.is_missing_unsaid = !is_said;
     }
 
     /// Writes `end` and gives the file its final name; returns that and the file's bytes. Where that fails the file

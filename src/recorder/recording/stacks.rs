@@ -24,7 +24,7 @@ impl Recording {
     ) {
         let names = self.names_of(captured.frames, images);
         let (buffer, indices, frames) = buffers.parts();
-        let frames = indices.renumber(captured.frames, images, frames);
+        let frames = indices.number(captured.frames, images, frames);
         let view = ThreadView {
             frames,
             end: Some(captured.end),

@@ -1,7 +1,7 @@
 //! The words that the watched thread and the watchdog share, the beat first, and how neither misses the other.
 
 #[cfg(all(loom, test))]
-use super::model::semaphore::Semaphore;
+use super::model::Semaphore;
 #[cfg(not(all(loom, test)))]
 use crate::platform::Semaphore;
 #[cfg(all(loom, test))]
