@@ -203,8 +203,9 @@ impl MonitorBuilder {
     }
 
     /// Calls `callback` with the path of each finished report of a stall, of load (CPU, memory, slow frames) or of a
-    /// caught panic, one after the other on a thread of its own, where it may take its time. Reports of crashes are found at the next launch, by
-    /// [`store::reports`](crate::store::reports); [`Monitor::record`](crate::Monitor::record) returns the path of its own.
+    /// caught panic. The calls come one after the other, on a thread of their own: it may take its time. Reports of
+    /// crashes are found at the next launch, by [`store::reports`](crate::store::reports);
+    /// [`Monitor::record`](crate::Monitor::record) returns the path of its own.
     ///
     /// A callback that panics is called again for the next report. It may drop the monitor.
     pub fn on_report(mut self, callback: impl FnMut(&Path) + Send + 'static) -> MonitorBuilder {
