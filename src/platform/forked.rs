@@ -6,11 +6,11 @@
 //! values that it copied find that it is not theirs any more ([`Kept`]).
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::kept::{Kept, KnownDescriptor};
-use super::signals;
+use super::{process_id, signals};
 
 /// Files that are open at a time, at most: the launch's record, reports of a stall, a crash, a panic and
 /// of load, live ones, and what an install tries. One that finds no place is shared as before.
@@ -53,6 +53,32 @@ impl First {
     /// True once.
     pub fn is_now(&self) -> bool {
         !self.0.swap(true, Ordering::AcqRel)
+    }
+}
+
+/// A word that is looked up once a process, and anew in a child of `fork`.
+#[derive(Debug)]
+pub struct OnceAProcess {
+    word: AtomicU64,
+    /// Id of the process that has looked it up.
+    process: AtomicU32,
+}
+
+impl OnceAProcess {
+    pub const fn new() -> OnceAProcess {
+        OnceAProcess {
+            word: AtomicU64::new(0),
+            process: AtomicU32::new(0),
+        }
+    }
+
+    /// Gives it; `None` while the look-up fails. Signal-safe once it is known, and before as far as the look-up is.
+    pub fn get(&self, look_up: impl FnOnce() -> Option<u64>) -> Option<u64> {
+        if self.process.load(Ordering::Acquire) != process_id() {
+            self.word.store(look_up()?, Ordering::Relaxed);
+            self.process.store(process_id(), Ordering::Release);
+        }
+        Some(self.word.load(Ordering::Relaxed))
     }
 }
 

@@ -1,5 +1,6 @@
 //! The types in which `linux/` and `apple/` give the same answers, and answers that both have from libc.
 
+use super::forked::OnceAProcess;
 use super::text::FixedText;
 use super::{SystemError, Thread, clock, context, os};
 
@@ -227,8 +228,12 @@ pub struct ThreadProgress {
 }
 
 /// Time for which this process has run, time asleep included, nanoseconds. Signal-safe.
+///
+/// Apple's kernel has the start by the wall clock, which may be set later: the first answer stands.
 pub fn uptime() -> Option<u64> {
-    Some(clock::boottime().saturating_sub(os::vitals::process_start()?))
+    static STARTED: OnceAProcess = OnceAProcess::new();
+    let started = STARTED.get(os::vitals::process_start)?;
+    Some(clock::boottime().saturating_sub(started))
 }
 
 /// Count of the times that this process has waited for a page from the disk. Signal-safe.

@@ -1,6 +1,9 @@
 //! All threads stand in the report of a crash, and two that crash at once leave one report.
 
 use std::path::Path;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use crate::child::{calls, play, stack};
 use crate::{Tests, Way, asleep, install, outer, tests};
@@ -12,7 +15,39 @@ pub fn trials() -> Tests {
             "two_threads_that_crash_at_once_leave_one_report",
             two_at_once,
         ),
+        (
+            "forty_threads_that_crash_on_stacks_side_by_side_leave_one_report",
+            side_by_side,
+        ),
     ])
+}
+
+/// More than a handler may be called within itself.
+const MANY: usize = 40;
+/// Size of an alternate stack.
+const SIZE: usize = 32 << 10;
+/// The thread that crashes next.
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+/// Crashes behind the thread before, on the alternate stack that ends where that one's begins.
+fn crash_in_turn(place: usize, stacks: usize, ready: &Barrier) {
+    let stack = libc::stack_t {
+        ss_sp: (stacks + (MANY - 1 - place) * SIZE) as *mut libc::c_void,
+        ss_flags: 0,
+        ss_size: SIZE,
+    };
+    // SAFETY: a part of a mapping that stays, which no other thread uses.
+    assert_eq!(0, unsafe {
+        libc::sigaltstack(&stack, std::ptr::null_mut())
+    });
+    ready.wait();
+    while NEXT.load(Ordering::SeqCst) != place {
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    // The one before is in the handler by now.
+    std::thread::sleep(Duration::from_micros(500));
+    NEXT.store(place + 1, Ordering::SeqCst);
+    outer(Way::Null);
 }
 
 pub fn role(role: &str, folder: &Path) -> bool {
@@ -37,6 +72,17 @@ pub fn role(role: &str, folder: &Path) -> bool {
                         ready.wait();
                         outer(Way::Null);
                     });
+                }
+            });
+        }
+        "side_by_side" => {
+            let _monitor = install(folder);
+            let stacks = Box::leak(vec![0u8; MANY * SIZE].into_boxed_slice());
+            let stacks = stacks.as_mut_ptr() as usize;
+            let ready = &Barrier::new(MANY);
+            std::thread::scope(|scope| {
+                for place in 0..MANY {
+                    scope.spawn(move || crash_in_turn(place, stacks, ready));
                 }
             });
         }
@@ -74,4 +120,13 @@ fn two_at_once() {
         let stack = stack(&report, 0);
         assert!(calls(&stack, &["culprit", "middle", "outer"]), "{stack:#?}");
     }
+}
+
+fn side_by_side() {
+    let ended = play("side_by_side");
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV));
+    let report = ended.report();
+    assert!(report.threads.len() > MANY, "{}", report.threads.len());
+    let stack = stack(&report, 0);
+    assert!(calls(&stack, &["culprit", "middle", "outer"]), "{stack:#?}");
 }

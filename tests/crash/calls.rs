@@ -58,13 +58,14 @@ pub fn role(role: &str, folder: &Path) -> bool {
     match role {
         "filtered" | "filtered_small" => {
             let _monitor = install(folder);
-            let (ready, go) = (std::sync::Barrier::new(4), std::sync::Barrier::new(2));
+            let (ready, go) = (std::sync::Barrier::new(5), std::sync::Barrier::new(2));
             std::thread::scope(|scope| {
                 for _ in 0..2 {
                     scope.spawn(|| crate::asleep(&ready));
                 }
-                let go = &go;
-                scope.spawn(move || {
+                scope.spawn(|| {
+                    // A thread that starts makes calls of its own.
+                    ready.wait();
                     go.wait();
                     outer(Way::Null);
                 });

@@ -1,11 +1,12 @@
 //! Processes that may not do what they could at install: open a file, write in the folder, read memory or
 //! send a signal in the usual way, keep their descriptors.
 
+use std::io::Seek;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::path::{Path, PathBuf};
 
 use wedjat::report::{EventKind, Report};
-use wedjat::{Threads, store};
+use wedjat::{Crash, Monitor, Stall, Threads, store};
 
 use crate::child::{Ended, Folder, calls, command, deadline, play, stack};
 use crate::disk::limit;
@@ -27,6 +28,10 @@ pub fn trials() -> Tests {
         (
             "files_of_an_app_that_has_closed_ours_are_left_alone",
             all_closed,
+        ),
+        (
+            "files_of_an_app_that_has_closed_ours_stay_open_when_the_monitor_is_dropped",
+            closed_then_dropped,
         ),
     ]);
     for (name, role) in [
@@ -258,21 +263,7 @@ pub fn role(role: &str, folder: &Path) -> bool {
         }
         ["all_closed"] => {
             let _monitor = install(folder);
-            let place = folder.join("theirs");
-            std::fs::create_dir(&place).unwrap();
-            // SAFETY: what a program does that becomes a daemon.
-            unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
-            let theirs: Vec<std::fs::File> = (0..60)
-                .map(|number| {
-                    let path = place.join(number.to_string());
-                    std::fs::write(&path, vec![7; 300]).unwrap();
-                    std::fs::File::options()
-                        .read(true)
-                        .write(true)
-                        .open(path)
-                        .unwrap()
-                })
-                .collect();
+            let theirs = close_all(folder);
             assert_eq!(theirs[0].as_raw_fd(), 3);
             // A child of `fork` gives up what is its parent's.
             // SAFETY: the child looks at its descriptors, and leaves.
@@ -294,9 +285,52 @@ pub fn role(role: &str, folder: &Path) -> bool {
             }
             crash();
         }
+        ["closed_then_dropped"] => {
+            let monitor = Monitor::builder("crash test", "1.0")
+                .directory(folder)
+                .stall(Stall::default())
+                .crash(Crash::default())
+                .install()
+                .unwrap();
+            let heartbeat = monitor.heartbeat();
+            heartbeat.turn(|| {});
+            let theirs = close_all(folder);
+            // The watchdog reads the thread's counters meanwhile.
+            heartbeat.turn(|| std::thread::sleep(std::time::Duration::from_millis(400)));
+            drop(monitor);
+            for (number, mut file) in theirs.iter().enumerate() {
+                let path = folder.join("theirs").join(number.to_string());
+                let expected = identity(&std::fs::File::open(path).unwrap());
+                assert_eq!(identity(file), expected, "file {number}");
+                assert_eq!(file.stream_position().unwrap(), 0, "file {number}");
+            }
+        }
         _ => return false,
     }
     true
+}
+
+/// Does what a program does that becomes a daemon, and opens files of its own.
+fn close_all(folder: &Path) -> Vec<std::fs::File> {
+    let place = folder.join("theirs");
+    std::fs::create_dir(&place).unwrap();
+    // SAFETY: nothing here uses those descriptors again.
+    unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
+    let mut open = std::fs::File::options();
+    open.read(true).write(true);
+    let theirs = (0..60).map(|number| {
+        let path = place.join(number.to_string());
+        std::fs::write(&path, vec![7; 300]).unwrap();
+        open.open(path).unwrap()
+    });
+    theirs.collect()
+}
+
+/// Device and inode.
+fn identity(file: &std::fs::File) -> (u64, u64) {
+    use std::os::unix::fs::MetadataExt;
+    let facts = file.metadata().expect("it is open");
+    (facts.dev(), facts.ino())
 }
 
 /// One whole report of this very crash.
@@ -422,4 +456,13 @@ fn all_closed() {
         assert_eq!(std::fs::read(file).unwrap(), vec![7; 300]);
     }
     is_whole(&ended.report());
+}
+
+fn closed_then_dropped() {
+    let ended = play("closed_then_dropped");
+    assert_eq!(ended.signal(), None, "{}", ended.stderr);
+    assert!(ended.status.success(), "{}", ended.stderr);
+    for file in files(&ended.folder.0.join("theirs")) {
+        assert_eq!(std::fs::read(file).unwrap(), vec![7; 300]);
+    }
 }

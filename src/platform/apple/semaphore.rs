@@ -1,11 +1,11 @@
 //! A counting semaphore: a word that is counted in user space, and a Mach semaphore to sleep on.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use mach2::kern_return::{KERN_OPERATION_TIMED_OUT, KERN_SUCCESS};
 
 use super::task;
-use crate::platform::{clock, signals};
+use crate::platform::{clock, process_id, signals};
 
 /// Time between two looks at the count when a thread cannot sleep on the semaphore, nanoseconds.
 const LOOK_EVERY: u64 = 1_000_000;
@@ -22,8 +22,8 @@ fn rest(nanoseconds: u64) {
 #[derive(Debug)]
 pub struct Semaphore {
     count: AtomicU32,
-    /// 0 until a thread has waited.
-    port: AtomicU32,
+    /// Its name, and above 32 bits the process that has made it; 0 until a thread has waited.
+    port: AtomicU64,
 }
 
 impl Semaphore {
@@ -31,7 +31,7 @@ impl Semaphore {
     pub const fn new() -> Semaphore {
         Semaphore {
             count: AtomicU32::new(0),
-            port: AtomicU32::new(0),
+            port: AtomicU64::new(0),
         }
     }
 
@@ -39,8 +39,7 @@ impl Semaphore {
     /// takes the permit. Signal-safe: two atomics and at most one Mach trap.
     pub fn post(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
-        let port = self.port.load(Ordering::SeqCst);
-        if port != 0 {
+        if let Some(port) = name_in(self.port.load(Ordering::SeqCst)) {
             // SAFETY: a name only; the semaphore lives as long as `self`.
             unsafe { mach2::semaphore::semaphore_signal(port) };
         }
@@ -97,28 +96,33 @@ impl Semaphore {
         taken.is_ok()
     }
 
-    /// The Mach semaphore, made at the first call.
+    /// The Mach semaphore, made at the first call in this process.
     fn port(&self) -> u32 {
-        let port = self.port.load(Ordering::SeqCst);
-        if port != 0 {
+        let seen = self.port.load(Ordering::SeqCst);
+        if let Some(port) = name_in(seen) {
             return port;
         }
         let mut made = 0;
         const FIFO: i32 = 0; // SYNC_POLICY_FIFO (mach/sync_policy.h)
         // SAFETY: `made` lives across the call.
         unsafe { mach2::semaphore::semaphore_create(task::own(), &mut made, FIFO, 0) };
-        match self
-            .port
-            .compare_exchange(0, made, Ordering::SeqCst, Ordering::SeqCst)
-        {
+        let word = u64::from(process_id()) << 32 | u64::from(made);
+        let (order, failed) = (Ordering::SeqCst, Ordering::SeqCst);
+        match self.port.compare_exchange(seen, word, order, failed) {
             Ok(_) => made,
             Err(theirs) => {
                 // SAFETY: made above, seen by no other thread.
                 unsafe { mach2::semaphore::semaphore_destroy(task::own(), made) };
-                theirs
+                theirs as u32
             }
         }
     }
+}
+
+/// A name of this process'; a child of `fork` has none of its parent's ports.
+fn name_in(word: u64) -> Option<u32> {
+    let is_ours = word >> 32 == u64::from(process_id());
+    Some(word as u32).filter(|&port| is_ours && port != 0)
 }
 
 impl Default for Semaphore {
@@ -129,8 +133,7 @@ impl Default for Semaphore {
 
 impl Drop for Semaphore {
     fn drop(&mut self) {
-        let port = *self.port.get_mut();
-        if port != 0 {
+        if let Some(port) = name_in(*self.port.get_mut()) {
             // SAFETY: no thread can post or wait any more: `self` is not borrowed.
             unsafe { mach2::semaphore::semaphore_destroy(task::own(), port) };
         }

@@ -2,9 +2,8 @@
 //!
 //! Signal-safe throughout.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use super::task;
+use crate::platform::forked::OnceAProcess;
 pub use crate::platform::surface::ThreadProgress;
 
 /// One thread of this process: the system's id and its port's name. The id is never used again; the name may be.
@@ -14,8 +13,8 @@ pub struct Thread {
     port: u32,
 }
 
-/// The main thread: its id; its port. 0 until it is looked up.
-static MAIN: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+/// The main thread: its id; its port.
+static MAIN: [OnceAProcess; 2] = [OnceAProcess::new(), OnceAProcess::new()];
 
 impl Thread {
     /// The calling thread.
@@ -32,28 +31,24 @@ impl Thread {
 
     /// The thread with which the process began. Signal-safe once it has been looked up at install.
     pub fn main() -> Thread {
-        let (id, port) = (
-            MAIN[0].load(Ordering::Acquire),
-            MAIN[1].load(Ordering::Relaxed),
-        );
-        if id != 0 {
-            return Thread {
-                id,
-                port: port as u32,
-            };
+        let id = MAIN[0].get(|| Some(Thread::first()?.id));
+        let port = MAIN[1].get(|| Some(Thread::first()?.port.into()));
+        Thread {
+            id: id.unwrap_or(0),
+            port: port.unwrap_or(0) as u32,
         }
+    }
+
+    /// Looks for it: the calling one, or the first of the list.
+    fn first() -> Option<Thread> {
         // SAFETY: no arguments.
-        let main = if unsafe { libc::pthread_main_np() } == 1 {
-            Thread::current()
-        } else {
-            // The kernel lists threads in the order in which they began.
-            let mut first = [Thread { id: 0, port: 0 }];
-            list(&mut first);
-            first[0]
-        };
-        MAIN[1].store(u64::from(main.port), Ordering::Relaxed);
-        MAIN[0].store(main.id, Ordering::Release);
-        main
+        if unsafe { libc::pthread_main_np() } == 1 {
+            return Some(Thread::current());
+        }
+        // The kernel lists threads in the order in which they began.
+        let mut first = [Thread { id: 0, port: 0 }];
+        list(&mut first);
+        Some(first[0]).filter(|first| first.id != 0)
     }
 
     /// From the system's id; a thread that is not there has no port.

@@ -1,7 +1,6 @@
 //! Gauges of the process and the machine, by Mach calls and `sysctl`, and the machine's name. Signal-safe, but for the name.
 
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use mach2::kern_return::KERN_SUCCESS;
 
@@ -9,11 +8,9 @@ use super::task;
 use crate::platform::clock;
 pub use crate::platform::surface::{MemoryGroup, MemoryUse, System, major_faults, uptime};
 
-/// The host's port, looked up once.
+/// Nothing is kept for them: names of ports mean nothing in a child of `fork`.
 #[derive(Debug)]
-pub struct VitalsFiles {
-    host: AtomicU32,
-}
+pub struct VitalsFiles;
 
 unsafe extern "C" {
     // mach/mach_host.h
@@ -35,20 +32,14 @@ const HOST_VM_INFO64: i32 = 4;
 const HOST_VM_WORDS: usize = 38;
 
 impl VitalsFiles {
-    /// Nothing looked up yet.
+    /// As on Linux.
     pub(crate) const fn new() -> VitalsFiles {
-        VitalsFiles {
-            host: AtomicU32::new(0),
-        }
+        VitalsFiles
     }
 
-    /// Looks the host's port up, once.
+    /// Looks up what is known from now on: the time of the start.
     pub fn open(&self) {
-        if self.host.load(Ordering::Acquire) == 0 {
-            // SAFETY: no arguments.
-            let host = unsafe { mach2::mach_init::mach_host_self() };
-            self.host.store(host, Ordering::Release);
-        }
+        uptime();
     }
 
     /// Memory of process and machine.
@@ -91,16 +82,13 @@ impl VitalsFiles {
     fn host_words<const N: usize>(&self, flavor: i32) -> Option<[u32; N]> {
         let mut words = [0u32; N];
         let mut count = N as u32;
+        // SAFETY: no arguments.
+        let host = unsafe { mach2::mach_init::mach_host_self() };
         // SAFETY: the kernel writes at most `count` words, the size of the buffer; a port of 0
         // only makes it fail.
-        let code = unsafe {
-            host_statistics64(
-                self.host.load(Ordering::Acquire),
-                flavor,
-                words.as_mut_ptr().cast(),
-                &mut count,
-            )
-        };
+        let code =
+            unsafe { host_statistics64(host, flavor, words.as_mut_ptr().cast(), &mut count) };
+        task::release(host);
         (code == KERN_SUCCESS).then_some(words)
     }
 

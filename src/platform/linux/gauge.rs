@@ -1,31 +1,33 @@
 //! The kernel's counters of one thread of this process, read without touching the thread.
 
-use std::ffi::CString;
-
 use super::proc_files::{hexadecimal, number, read_open, read_task};
 use super::threads::{Thread, state_in};
 use crate::platform::clock;
 use crate::platform::descriptors;
+use crate::platform::kept::Kept;
 pub use crate::platform::surface::{Blocked, Holder, Waits};
 
 /// Reads the state of one thread through descriptors that were opened once: later readings
-/// neither allocate nor look up a path.
+/// neither allocate nor look up a path. Where the app has closed them, a reading may be of a file of its own, which
+/// `pread` leaves as it is.
 #[derive(Debug)]
 pub struct ThreadGauge {
     tid: i32,
-    stat: i32,
-    schedstat: i32,
-    syscall: i32,
-    status: i32,
+    stat: Kept,
+    schedstat: Kept,
+    syscall: Kept,
+    status: Kept,
 }
 
 impl ThreadGauge {
     /// For the thread with this id. A file that cannot be opened (no `CONFIG_SCHED_INFO`, say)
     /// leaves its readings unknown.
     pub fn open(tid: i32) -> ThreadGauge {
-        let open = |file: &str| match CString::new(format!("/proc/self/task/{tid}/{file}")) {
-            Ok(path) => descriptors::open(&path, libc::O_RDONLY),
-            Err(_) => -1,
+        let open = |file: &str| {
+            let path = format!("/proc/self/task/{tid}/{file}");
+            let fd = descriptors::open_owned(path.as_ref(), libc::O_RDONLY).ok();
+            let kept = fd.and_then(|fd| Kept::new(fd).ok());
+            kept.unwrap_or(Kept::none())
         };
         ThreadGauge {
             tid,
@@ -56,7 +58,7 @@ impl ThreadGauge {
     /// Source: `/proc/PID/schedstat`, second field (Documentation/scheduler/sched-stats.rst).
     pub fn delay(&self) -> u64 {
         let mut buffer = [0; 96];
-        let text = read_open(self.schedstat, &mut buffer);
+        let text = read_open(self.schedstat.known().number, &mut buffer);
         let mut words = text.split(|&byte| byte == b' ');
         words.nth(1).and_then(number).unwrap_or(0)
     }
@@ -64,17 +66,17 @@ impl ThreadGauge {
     /// The kernel's letter for its state, as `R`, `S`, `D`, `T` (stopped), `t` (held by a tracer);
     /// `None` where unknown.
     pub fn state(&self) -> Option<u8> {
-        state_in(read_open(self.stat, &mut [0; 128]))
+        state_in(read_open(self.stat.known().number, &mut [0; 128]))
     }
 
     /// The system call in which it is blocked; `None` while it runs or if unknown.
     pub fn blocked(&self) -> Option<Blocked> {
-        Blocked::parse(read_open(self.syscall, &mut [0; 256]))
+        Blocked::parse(read_open(self.syscall.known().number, &mut [0; 256]))
     }
 
     /// Returns the kind of wait of a thread in this [state](ThreadGauge::state).
     pub fn waits(&self, state: Option<u8>) -> Waits {
-        super::waits::of(state, read_open(self.syscall, &mut [0; 256]))
+        super::waits::of(state, read_open(self.syscall.known().number, &mut [0; 256]))
     }
 
     /// Returns true if it sleeps in a call in which run loops wait for events: `poll`, `select`, `epoll_wait`
@@ -99,7 +101,7 @@ impl ThreadGauge {
 
     /// Returns true if a debugger or another tracer is attached to it.
     pub fn traced(&self) -> bool {
-        is_traced_in(read_open(self.status, &mut [0; 1024]))
+        is_traced_in(read_open(self.status.known().number, &mut [0; 1024]))
     }
 }
 
@@ -117,17 +119,6 @@ fn is_traced_in(status: &[u8]) -> bool {
         .find(|window| window.starts_with(KEY))
         .and_then(|window| window.last())
         .is_some_and(|&digit| digit != b'0')
-}
-
-impl Drop for ThreadGauge {
-    fn drop(&mut self) {
-        for file in [self.stat, self.schedstat, self.syscall, self.status] {
-            if file >= 0 {
-                // SAFETY: the descriptor is ours alone and is not used again.
-                unsafe { libc::close(file) };
-            }
-        }
-    }
 }
 
 impl Blocked {

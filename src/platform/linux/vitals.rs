@@ -1,11 +1,8 @@
 //! Gauges of the process and the machine, read into a fixed buffer, and the machine's name. Signal-safe, but for the name.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-
 pub use super::cgroup::memory_group;
 use super::proc_files::{ProcFile, number, read_file};
 use crate::platform::descriptors;
-use crate::platform::process_id;
 pub use crate::platform::surface::{MemoryGroup, MemoryUse, System, major_faults, uptime};
 
 /// `/proc` files that are kept open, so that a process without descriptors left still reads them.
@@ -31,7 +28,7 @@ impl VitalsFiles {
         let each = [&self.status, &self.meminfo, &self.stat];
         each.into_iter().for_each(ProcFile::open);
         // It is known from now on.
-        process_start();
+        uptime();
     }
 
     /// Memory of process and machine. Source: proc(5), `status` and `meminfo`.
@@ -85,19 +82,6 @@ impl VitalsFiles {
 /// Time at which this process started, on the clock that goes on while the machine sleeps, nanoseconds.
 /// Source: proc(5), `stat` field 22, in clock ticks after boot.
 pub fn process_start() -> Option<u64> {
-    /// Once it is known, and of which process.
-    static STARTED: AtomicU64 = AtomicU64::new(0);
-    static OF: AtomicU32 = AtomicU32::new(0);
-    if OF.load(Ordering::Acquire) == process_id() {
-        return Some(STARTED.load(Ordering::Relaxed));
-    }
-    let started = read_process_start()?;
-    STARTED.store(started, Ordering::Relaxed);
-    OF.store(process_id(), Ordering::Release);
-    Some(started)
-}
-
-fn read_process_start() -> Option<u64> {
     let mut buffer = [0; 1024];
     let text = read_file(c"/proc/self/stat", &mut buffer);
     let name_end = text.iter().rposition(|&byte| byte == b')')?;

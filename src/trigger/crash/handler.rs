@@ -99,13 +99,12 @@ pub(super) extern "C-unwind" fn handle(
     info: *mut libc::siginfo_t,
     frame: *mut c_void,
 ) {
-    let marker = 0u8;
     let errno = errno();
     let arrived = Arrived {
         signal,
         info,
         frame,
-        here: &raw const marker as usize,
+        here: &raw const errno as usize,
         handler: handle,
     };
     let ours = installed();

@@ -1,6 +1,6 @@
 //! Memory of the handlers, from the first install on; and the previous handlers that call them back.
 
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use super::CrashWriter;
 use crate::platform::stacks::CrashStack;
@@ -20,9 +20,9 @@ pub(super) struct Installed {
     pub salvage: CrashStack,
     /// True if nothing is reported while a debugger is attached.
     pub leave_to_debugger: AtomicBool,
-    /// Handlers that are called within each other: the place of the last one on its stack, and in the lowest 8 bits how
-    /// many there are. Threads that crash at once begin the count anew.
-    chain: AtomicUsize,
+    /// Handlers that are called within each other: 24 bits of the thread's id, 32 of the last one's place on its stack,
+    /// and in the lowest 8 how many there are. Threads that crash at once begin the count anew.
+    chain: AtomicU64,
 }
 
 static INSTALLED: AtomicPtr<Installed> = AtomicPtr::new(std::ptr::null_mut());
@@ -43,25 +43,27 @@ pub(super) fn install(writer: &'static CrashWriter) -> std::io::Result<&'static 
         salvage: CrashStack::new(SALVAGE_STACK)?,
         stack: CrashStack::new(STACK)?,
         leave_to_debugger: AtomicBool::new(false),
-        chain: AtomicUsize::new(0),
+        chain: AtomicU64::new(0),
     }));
     INSTALLED.store(made, Ordering::Release);
     Ok(made)
 }
 
 /// More than any chain of handlers has: they call each other in a ring.
-const MOST_IN_CHAIN: usize = 32;
+const MOST_IN_CHAIN: u64 = 32;
 /// Bytes of stack that a handler of a chain takes at most.
-const NEAR: usize = 64 << 10;
+const NEAR: u64 = 64 << 10;
 
 impl Installed {
     /// Returns true if handlers call each other without end: one that was there before, or came over ours, passes on to us.
     /// Signal-safe.
     pub fn is_ring(&self, here: usize) -> bool {
+        let this = crate::platform::Thread::current().id() << 40 | u64::from(here as u32) << 8;
         let last = self.chain.load(Ordering::Relaxed);
-        let is_within = (1..NEAR).contains(&(last >> 8).saturating_sub(here));
+        // Of the same thread: stacks of two may lie side by side.
+        let is_within = (1..NEAR).contains(&(last.wrapping_sub(this) >> 8));
         let count = if is_within { (last & 0xff) + 1 } else { 1 };
-        self.chain.store(here << 8 | count, Ordering::Relaxed);
+        self.chain.store(this | count, Ordering::Relaxed);
         count > MOST_IN_CHAIN
     }
 
