@@ -7,6 +7,8 @@ use std::process::Command;
 use wedjat::report::{Event, EventKind, Found, Frame, Image, Report, Signal, Thread};
 use wedjat::symbolicate::{Addresses, DebugFiles, Symbolicator};
 
+use crate::deadline::{most_memory, symbolicate};
+
 const SOURCE: &str = r#"
 #include <stdio.h>
 volatile int sink;
@@ -179,6 +181,33 @@ fn split_dwarf_in_a_package() {
         program.chain(&["program"], program.address("mark_inner")),
         truth()
     );
+}
+
+/// As after a rebuild: it is read once, however many addresses need it.
+#[test]
+fn split_dwarf_of_another_build_is_not_used() {
+    let program = Program::new(&["-g", "-gdwarf-4", "-gsplit-dwarf"]);
+    let files = std::fs::read_dir(program.folder.path()).unwrap();
+    let mut files = files.map(|entry| entry.unwrap().path());
+    let own = files.find(|path| path.extension().is_some_and(|ext| ext == "dwo"));
+    let flags = ["-O0", "-g", "-gdwarf-4", "-gsplit-dwarf", "-c"];
+    program.run("gcc", &[&flags[..], &["a.c", "-o", "other.o"]].concat());
+    program.run("truncate", &["-s", "16M", "large"]);
+    let large = ["--add-section", ".debug_loc.dwo=large", "other.dwo"];
+    program.run("objcopy", &large);
+    std::fs::rename(program.path("other.dwo"), own.unwrap()).unwrap();
+    let path = program.path("program").display().to_string();
+    let (outer, args) = (program.address("outer"), ["--no-cache", "--debug", &path]);
+    let addresses = (outer..outer + 20).map(|address| format!("{address:#x}"));
+    let addresses = ["--address".to_owned()].into_iter().chain(addresses);
+    let ran = symbolicate(args.map(str::to_owned).into_iter().chain(addresses));
+    let lines = ran.out.lines().filter(|line| !line.is_empty());
+    let lines: Vec<&str> = lines.collect();
+    assert_eq!(lines.len(), 20, "{lines:?}");
+    for line in lines {
+        assert!(line.starts_with("outer (in program) + "), "{line}");
+    }
+    assert!(most_memory() < 700 << 20, "{} bytes", most_memory());
 }
 
 #[test]

@@ -19,9 +19,13 @@ use super::symbols::{Named, ObjectSymbols};
 use super::symcache::{Texts, marked};
 use crate::symbolicate::files::object_file::ObjectFile;
 
+/// Most rows that are copied for functions that end in others, each copy counted as 256 more.
+const MOST_COPIED: usize = 1 << 24;
+
 /// Makes it; `None` where symbolic cannot read all of the DWARF: damage, entries that nest without end,
 /// and what lies in other files; where code lies further than 4 GiB from the base, as a SymCache has 32 bits
-/// for an address; or once `stop` is set. Behind the SymCache stands how many units have damaged lines, as `u64`.
+/// for an address; where too many functions end in others; or once `stop` is set. Behind the SymCache stands how many
+/// units have damaged lines, as `u64`.
 pub(crate) fn convert(
     object: &ObjectFile,
     sections: &Arc<DwarfSections>,
@@ -86,25 +90,30 @@ impl Making<'_> {
             making.converter.process_symbolic_function(function);
             let range = (function.address, function.end_address());
             making.covered.push(range);
+            Some(())
         })?;
         // Behind the end of a function that lies in another, as damage makes them, symbolic knows nothing up to the
         // other's next row: that row is cut there.
         let ends = ends_within(&mut self.covered);
         if !ends.is_empty() {
+            let mut left = MOST_COPIED;
             self.each_function(sections, direct, |making, function| {
                 let (entry, end) = (function.address, function.end_address());
-                for &at in ends.iter().filter(|&&at| entry < at && at < end) {
-                    let ends = function
-                        .lines
-                        .iter()
-                        .map(|row| row.address + row.size.unwrap_or(1));
-                    let begins = making.covered.iter().map(|&(start, _)| start);
+                let cost = 256 + rows(function);
+                let first = ends.partition_point(|&at| at <= entry);
+                for &at in ends[first..].iter().take_while(|&&at| at < end) {
+                    making.goes_on()?;
+                    left = left.checked_sub(cost)?;
+                    let ends = function.lines.iter().map(|row| span(row).1);
+                    let next = making.covered.partition_point(|&(start, _)| start <= at);
+                    let begins = making.covered.get(next).map(|&(start, _)| start);
                     let to = ends.chain(begins).filter(|&to| to > at).fold(end, u64::min);
                     let mut row = function.clone();
                     hold(&mut row, at, to);
                     (row.address, row.size) = (entry, end - entry);
                     making.converter.process_symbolic_function(&row);
                 }
+                Some(())
             })?;
         }
         self.covered = merged(std::mem::take(&mut self.covered));
@@ -116,7 +125,7 @@ impl Making<'_> {
         &mut self,
         sections: &DwarfSections,
         direct: &mut Direct,
-        mut work: impl FnMut(&mut Self, &mut Function<'_>),
+        mut work: impl FnMut(&mut Self, &mut Function<'_>) -> Option<()>,
     ) -> Option<()> {
         let base = self.object.base;
         // Without a symbol map a function keeps the name that DWARF has, also where others were
@@ -147,7 +156,7 @@ impl Making<'_> {
             let (start, end) = (function.address, function.end_address());
             hold(&mut function, start, end);
             fill(&mut function, direct.read()?, base);
-            work(self, &mut function);
+            work(self, &mut function)?;
         }
         Some(())
     }
@@ -217,12 +226,7 @@ impl Making<'_> {
 /// for each function, the rows of the others or, without such rows, a row of no file. Without one
 /// symbolic leaves the inlined function out there, and what is its caller's has the row before.
 fn fill<'a>(function: &mut Function<'a>, addr2line: &'a Addr2Line, base: u64) {
-    let ends = |rows: &[LineInfo<'_>]| {
-        let ends = rows
-            .iter()
-            .map(|row| (row.address, row.address + row.size.unwrap_or(1)));
-        merged(ends.collect())
-    };
+    let ends = |rows: &[LineInfo<'_>]| merged(rows.iter().map(span).collect());
     let (start, end) = (function.address, function.end_address());
     let nothing = |(from, to): (u64, u64)| LineInfo {
         address: from,
@@ -244,6 +248,16 @@ fn fill<'a>(function: &mut Function<'a>, addr2line: &'a Addr2Line, base: u64) {
     }
 }
 
+/// The addresses of a row.
+fn span(row: &LineInfo<'_>) -> (u64, u64) {
+    (row.address, row.address + row.size.unwrap_or(1))
+}
+
+/// Counts the rows of a function and of those inlined into it.
+fn rows(function: &Function<'_>) -> usize {
+    function.lines.len() + function.inlinees.iter().map(rows).sum::<usize>()
+}
+
 /// Cuts off what reaches out of `start..end`, also of those inlined: behind what reaches out of its caller symbolic knows
 /// nothing of that one.
 fn hold(function: &mut Function<'_>, start: u64, end: u64) {
@@ -251,7 +265,7 @@ fn hold(function: &mut Function<'_>, start: u64, end: u64) {
     if (from, to) != (function.address, function.end_address()) {
         (function.address, function.size) = (from, to.saturating_sub(from));
         for row in &mut function.lines {
-            let stop = (row.address + row.size.unwrap_or(1)).min(to);
+            let stop = span(row).1.min(to);
             row.address = row.address.max(from);
             row.size = Some(stop.saturating_sub(row.address));
         }

@@ -6,16 +6,20 @@ use std::sync::Arc;
 
 use addr2line::SplitDwarfLoad;
 use addr2line::gimli::{self, Dwarf, DwarfPackage, EndianSlice, Reader as _, Section, SectionId};
+use rustc_hash::FxHashSet;
 
 use super::dwarf::{DwarfSections, Slice, forever};
 use super::guard;
 use crate::symbolicate::files::object_file;
 
 /// Finds the other halves of skeleton units.
+#[derive(Default)]
 pub(in crate::symbolicate) struct Split {
     /// The package next to the object, once it was looked for.
     package: Option<Option<DwarfPackage<Slice>>>,
     path: PathBuf,
+    /// Ids of those that are not there or not sound: addr2line asks for them again with each address.
+    misses: FxHashSet<u64>,
     sections: Vec<Arc<DwarfSections>>,
     /// True once one was needed that is not there, or not sound.
     pub(in crate::symbolicate) is_missing: bool,
@@ -25,10 +29,8 @@ impl Split {
     /// For the units of the object at `path`.
     pub(in crate::symbolicate) fn new(path: &Path) -> Split {
         Split {
-            package: None,
             path: path.to_owned(),
-            sections: Vec::new(),
-            is_missing: false,
+            ..Split::default()
         }
     }
 
@@ -37,6 +39,8 @@ impl Split {
         &mut self,
         load: &SplitDwarfLoad<Slice>,
     ) -> Option<Arc<Dwarf<Slice>>> {
+        let id = load.dwo_id.0;
+        self.misses.insert(id).then_some(())?;
         let found = self.find(load);
         self.is_missing |= found.is_none();
         let dwarf = found.filter(guard::tables_are_bounded)?;
@@ -44,6 +48,7 @@ impl Split {
         while let Some(header) = units.next().ok()? {
             guard::functions(&dwarf, &dwarf.unit(header).ok()?)?;
         }
+        self.misses.remove(&id);
         Some(Arc::new(dwarf))
     }
 

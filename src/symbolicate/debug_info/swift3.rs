@@ -75,6 +75,8 @@ struct OldName<'a> {
 
 impl<'a> OldName<'a> {
     fn global(&mut self) -> Option<String> {
+        self.depth += 1;
+        (self.depth < DEPTH && self.rest.len() < LONGEST).then_some(())?;
         const THUNKS: [(&str, &str); 4] = [
             ("To", "@objc "),
             ("TO", "@nonobjc "),
@@ -97,10 +99,9 @@ impl<'a> OldName<'a> {
         ];
         if let Some((_, end, what)) = WHOLE.into_iter().find(|(mark, ..)| self.takes(mark)) {
             let at = self.rest.find(end)? + end.len();
-            (self.rest, self.depth) = (&self.rest[at..], self.depth + 1);
+            self.rest = &self.rest[at..];
             self.known.clear();
-            let name = (self.depth < DEPTH).then(|| self.global())??;
-            return Some(what.to_owned() + &name);
+            return Some(what.to_owned() + &self.global()?);
         }
         if self.takes("TR") || self.takes("Tr") {
             return Some("reabstraction thunk helper".to_owned());
@@ -336,9 +337,9 @@ impl<'a> OldName<'a> {
     }
 
     fn builtin(&mut self) -> Option<()> {
-        if self.takes("v") {
+        while self.takes("v") {
             self.number()?;
-            return self.takes("B").then(|| self.builtin())?;
+            self.takes("B").then_some(())?;
         }
         if self.takes("i") || self.takes("f") {
             self.number()?;

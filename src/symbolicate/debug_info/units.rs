@@ -40,6 +40,10 @@ impl Units {
         let mut roots = Roots::new(dwarf);
         let mut units = Units::default();
         let mut lines_left = MOST_READS.saturating_mul(dwarf.debug_line.reader().len());
+        // An entry of a list takes two bytes or more, mostly 16.
+        let lists = dwarf.ranges.debug_ranges().reader().len();
+        let lists = lists + dwarf.ranges.debug_rnglists().reader().len();
+        let mut ranges_left = lists + dwarf.debug_info.reader().len();
         let mut headers = dwarf.units();
         while let Ok(Some(header)) = headers.next() {
             let Some(offset) = header.debug_info_offset() else {
@@ -66,10 +70,13 @@ impl Units {
             }
             let before = units.ranges.len();
             let of_aranges = aranges.of(offset.0);
-            let stated = stated_ranges(dwarf, &unit, &roots.attributes, of_aranges, |range| {
+            let (root, left) = (&roots.attributes, &mut ranges_left);
+            let stated = stated_ranges(dwarf, &unit, root, of_aranges, left, |range| {
                 units.push(range, offset.0);
             });
-            if stated.is_err() {
+            if ranges_left == 0 {
+                return Units::none();
+            } else if stated.is_err() {
                 units.push(EVERYWHERE, offset.0);
             } else if units.ranges.len() == before {
                 let program = lines.and_then(|lines| program_at(dwarf, lines));
@@ -241,12 +248,13 @@ impl<'a> Aranges<'a> {
 }
 
 /// Runs `work` on each range that addr2line takes from the root or from `.debug_aranges`; an error where it
-/// gives the whole object up.
+/// gives the whole object up. Takes the entries of a list from `left`.
 fn stated_ranges(
     dwarf: &Dwarf<R<'_>>,
     unit: &Unit<R<'_>>,
     attributes: &Attributes<'_>,
     aranges: impl Iterator<Item = Range>,
+    left: &mut usize,
     mut work: impl FnMut(Range),
 ) -> gimli::Result<()> {
     let (mut low, mut high, mut size, mut list) = (None, None, None, None);
@@ -263,6 +271,10 @@ fn stated_ranges(
         }
     }
     if let Some(list) = list {
+        let mut entries = dwarf.raw_ranges(unit, list)?;
+        while *left > 0 && entries.next()?.is_some() {
+            *left -= 1;
+        }
         let mut list = dwarf.ranges(unit, list)?;
         while let Some(range) = list.next()? {
             work(range);

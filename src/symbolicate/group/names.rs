@@ -211,7 +211,8 @@ fn bare(name: &str, depth: usize) -> String {
                 continue;
             }
             b'(' if begins && rest.starts_with("(extension in ") => {
-                i += within(rest).len() + 3; // and the colon
+                i += within(rest).len() + 2;
+                i += usize::from(bytes.get(i) == Some(&b':'));
                 continue;
             }
             b'(' if rest.starts_with("(anonymous namespace)") => {

@@ -38,7 +38,8 @@ const LISTS: [(&str, EventKind); 5] = [
 
 pub(super) fn read(value: Value) -> Vec<Reading> {
     // An array of payloads, as apps collect them.
-    if let Value::Array(payloads) = value {
+    if let Value::Array(mut payloads) = value {
+        payloads.retain(|payload| matches!(payload, Value::Map(_)));
         return payloads.into_iter().flat_map(read).collect();
     }
     let mut payload = Fields::of(value);

@@ -211,7 +211,27 @@ fn what_thousands_of_units_share_is_read_in_bounded_memory() {
         .long 0
         .byte 0"
     );
+    let ranges = "
+        .section .debug_abbrev,\"\",@progbits
+        .uleb128 1, 0x11
+        .byte 0
+        .uleb128 0x55, 0x17, 0, 0
+        .uleb128 0
+        .section .debug_info,\"\",@progbits
+        .rept 3000
+        .long 12
+        .value 4
+        .long 0
+        .byte 8, 1
+        .long 0
+        .endr
+        .section .debug_ranges,\"\",@progbits
+        .rept 6000
+        .quad main, main + 1
+        .endr
+        .quad 0, 0";
     for (name, debug) in [
+        ("ranges", ranges.to_owned()),
         ("tables", tables.to_owned()),
         (
             "lines without ranges",
@@ -233,6 +253,55 @@ fn what_thousands_of_units_share_is_read_in_bounded_memory() {
         );
     }
     assert!(most_memory() < 700 << 20, "{} bytes", most_memory());
+}
+
+/// A whole table has each end within another function: it is not made of what has millions of them.
+#[test]
+fn functions_that_all_end_within_others_are_looked_up_without_a_table() {
+    let abbreviations = "
+        .uleb128 2, 0x2e
+        .byte 0
+        .uleb128 0x3, 0x8, 0x11, 1, 0x12, 7, 0, 0";
+    let functions = "
+        .set at, 0
+        .rept 3000
+        .uleb128 2
+        .string \"function\"
+        .quad main + at
+        .quad 6000 - 2 * at
+        .set at, at + 1
+        .endr
+        .text
+        .rept 6000
+        nop
+        .endr
+        .section .debug_info";
+    let workshop = assembled(&unit(abbreviations, functions));
+    let (path, cache) = (workshop.path("a.so"), workshop.path("cache"));
+    let main = workshop.address("a.so", "main");
+    let addresses = (main..main + 60).map(|address| format!("{address:#x}"));
+    let [path, cache] = [&path, &cache].map(|path| path.to_str().unwrap().to_owned());
+    let args = [
+        "--cache".into(),
+        cache,
+        "--debug".into(),
+        path,
+        "--address".into(),
+    ];
+    let began = Instant::now();
+    let ran = symbolicate(args.into_iter().chain(addresses));
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert_eq!(
+        ran.out.matches("function (in a.so)").count(),
+        60,
+        "{}",
+        ran.out
+    );
+    assert!(
+        began.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        began.elapsed()
+    );
 }
 
 #[test]

@@ -1,0 +1,56 @@
+//! Reports of other recorders that nest without end, and names in them that no compiler writes.
+
+use std::fs;
+use std::path::Path;
+
+use crate::deadline::{most_memory, symbolicate};
+
+#[test]
+fn arrays_of_payloads_within_one_another_are_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("payload.json");
+    let payload = "{\"callStackTree\":{}}";
+    fs::write(&path, "[".repeat(1000) + payload + &"]".repeat(1000)).unwrap();
+    let ran = symbolicate([&path]);
+    assert_eq!(ran.code, Some(3), "{}", ran.err);
+    assert!(ran.err.contains("there is no diagnostic"), "{}", ran.err);
+    fs::write(&path, format!("[[], {payload}, [{payload}], {payload}]")).unwrap();
+    let ran = symbolicate([&path]);
+    assert_eq!(ran.out.matches("Incident Identifier").count(), 2);
+}
+
+/// A crash in a function of this name.
+fn write_crash(path: &Path, name: &str) {
+    let text = format!(
+        "Process: kiosk [7]\n\nThread 0 Crashed:\n0 kiosk 0x104c3c558 {name} + 4\n\n\
+         Binary Images:\n0x104c38000 - 0x104c3ffff kiosk arm64 <4c4c44e255553144a15d8db1b87dbb83> /kiosk\n"
+    );
+    fs::write(path, text).unwrap();
+}
+
+#[test]
+fn names_that_no_compiler_writes_are_printed_and_grouped_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.crash");
+    let thunks = |count| format!("_T{}F1a1bFT_T_", "To".repeat(count));
+    let vectors = |count| format!("_TMa{}Bb", "Bv1".repeat(count));
+    let module = format!("4000{}", "x".repeat(4000));
+    let types = format!("_TMaTV{module}{}_", "1aVS_".repeat(200_000));
+    let extension = "(extension in a)é".to_owned();
+    for name in [
+        thunks(2000),
+        thunks(60_000),
+        vectors(60_000),
+        types,
+        extension,
+    ] {
+        write_crash(&path, &name);
+        for args in [&[][..], &["--top", "1"]] {
+            let ran = symbolicate(args.iter().map(Path::new).chain([&*path]));
+            assert_eq!(ran.code, Some(0), "{}", ran.err);
+            let shown = name.get(..60).unwrap_or("é");
+            assert!(ran.out.contains(shown), "{shown}: {}", ran.out);
+        }
+    }
+    assert!(most_memory() < 700 << 20, "{} bytes", most_memory());
+}
