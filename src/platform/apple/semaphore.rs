@@ -47,17 +47,7 @@ impl Semaphore {
 
     /// Takes one permit, waiting for it as long as it takes.
     pub fn wait(&self) {
-        loop {
-            let port = self.port();
-            if self.take() {
-                return;
-            }
-            // SAFETY: a name only. It may return early; the count decides.
-            let code = unsafe { mach2::semaphore::semaphore_wait(port) };
-            if code != KERN_SUCCESS {
-                rest(LOOK_EVERY);
-            }
-        }
+        self.wait_until(u64::MAX);
     }
 
     /// Takes one permit; `false` when none came within so many nanoseconds.
@@ -80,7 +70,7 @@ impl Semaphore {
                 tv_sec: (left / 1_000_000_000).min(u64::from(u32::MAX)) as u32,
                 tv_nsec: (left % 1_000_000_000) as i32,
             };
-            // SAFETY: names and plain values only.
+            // SAFETY: names and plain values only. It may return early; the count decides.
             let code = unsafe { mach2::semaphore::semaphore_timedwait(port, time) };
             if code != KERN_SUCCESS && code != KERN_OPERATION_TIMED_OUT {
                 rest(left.min(LOOK_EVERY));

@@ -38,9 +38,7 @@ impl Semaphore {
 
     /// Takes one permit, waiting for it as long as it takes.
     pub fn wait(&self) {
-        while !self.take() {
-            self.sleep(None);
-        }
+        self.wait_until(u64::MAX);
     }
 
     /// Takes one permit; `false` when none came within so many nanoseconds.
@@ -54,7 +52,7 @@ impl Semaphore {
             if self.take() {
                 return true;
             }
-            if !self.sleep(Some(deadline)) {
+            if !self.sleep(deadline) {
                 return self.take();
             }
         }
@@ -70,24 +68,20 @@ impl Semaphore {
 
     /// Sleeps while the count is 0; `false` when the deadline has passed. FUTEX_WAIT_BITSET takes
     /// an absolute CLOCK_MONOTONIC time (futex(2)), so that interruptions don't prolong the wait.
-    fn sleep(&self, deadline: Option<u64>) -> bool {
-        let time = deadline.map(|at| libc::timespec {
-            tv_sec: (at / 1_000_000_000) as libc::time_t,
-            tv_nsec: (at % 1_000_000_000) as libc::c_long,
-        });
-        let pointer = time
-            .as_ref()
-            .map_or(std::ptr::null(), |time| time as *const libc::timespec);
+    fn sleep(&self, deadline: u64) -> bool {
+        let time = libc::timespec {
+            tv_sec: (deadline / 1_000_000_000) as libc::time_t,
+            tv_nsec: (deadline % 1_000_000_000) as libc::c_long,
+        };
         let errno = super::errno();
-        // SAFETY: the word is a live atomic; `pointer` is null or points to `time`, which lives
-        // across the call.
+        // SAFETY: the word is a live atomic; `time` lives across the call.
         let done = unsafe {
             libc::syscall(
                 libc::SYS_futex,
                 self.count.as_ptr(),
                 libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG,
                 0u32,
-                pointer,
+                &raw const time,
                 std::ptr::null::<u32>(),
                 libc::FUTEX_BITSET_MATCH_ANY,
             )
