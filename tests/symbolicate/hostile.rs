@@ -4,6 +4,7 @@ mod changed;
 mod compressed;
 mod dwarf;
 mod files;
+mod linear;
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
