@@ -110,9 +110,9 @@ pub(super) fn claims_elf<'data>(
                     end
                 }
                 _ if symbol.is_function && whole => {
-                    let next = symbols[index..].iter().find(|s| s.address > symbol.address);
-                    let next_described = described.get(after).map_or(u64::MAX, |&(start, _)| start);
-                    next.map_or(u64::MAX, |s| s.address).min(next_described)
+                    let next = symbols.partition_point(|s| s.address <= symbol.address);
+                    let next = symbols.get(next).map_or(u64::MAX, |s| s.address);
+                    described.get(after).map_or(next, |of| next.min(of.0))
                 }
                 _ => continue,
             }

@@ -1,6 +1,8 @@
 //! Debug files by UUID or build id: those that were given, and on Linux those of the system.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -25,6 +27,8 @@ const OPEN_IMAGES: usize = 64;
 pub struct DebugFiles {
     /// Objects by UUID or build id; those that have none together.
     index: FxHashMap<Vec<u8>, Vec<FoundObject>>,
+    /// The ids in it, by file name.
+    names: FxHashMap<OsString, BTreeSet<Vec<u8>>>,
     /// Images given by their own path that have nothing to name functions by.
     nameless: Vec<FoundObject>,
     system: bool,
@@ -95,6 +99,7 @@ impl DebugFiles {
         };
         DebugFiles {
             index: FxHashMap::default(),
+            names: FxHashMap::default(),
             nameless: Vec::new(),
             system: true,
             max_size: u64::MAX,
@@ -196,6 +201,9 @@ impl DebugFiles {
         let mut added = 0;
         for object in objects.into_iter().filter(ObjectSummary::names) {
             added += 1;
+            let name = path.file_name().unwrap_or_default().to_owned();
+            let ids = self.names.entry(name).or_default();
+            ids.insert(object.id.clone());
             let entries = self.index.entry(object.id.clone()).or_default();
             let same = |entry: &FoundObject| entry.path == path && entry.object.arch == object.arch;
             if !entries.iter().any(same) {
@@ -250,16 +258,9 @@ impl DebugFiles {
 
     /// Ids of files with this name but another id.
     pub(crate) fn others_named(&self, name: &str, id: &[u8]) -> Vec<Vec<u8>> {
-        let mut others: Vec<Vec<u8>> = Vec::new();
-        for (other, entries) in &self.index {
-            let same =
-                |entry: &FoundObject| entry.path.file_name().is_some_and(|file| file == name);
-            if other != id && !other.is_empty() && entries.iter().any(same) {
-                others.push(other.clone());
-            }
-        }
-        others.sort();
-        others
+        let ids = self.names.get(OsStr::new(name)).into_iter().flatten();
+        let others = ids.filter(|other| *other != id && !other.is_empty());
+        others.cloned().collect()
     }
 
     /// Returns the files that name addresses of `image`; `None` if no file was found.

@@ -7,7 +7,7 @@ use crate::report::model::{Found, IdText, Image, Omitted, Report};
 /// One frame as the source code has it: a function, or an inlined copy of one.
 ///
 /// Texts are shared: a fleet's reports name the same functions over and over.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub struct Frame {
     /// The function, demangled; `None` where the truth is unknown.
@@ -75,7 +75,7 @@ impl Frame {
 }
 
 /// One frame of the machine's stack, with the source frames at its address.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct PhysicalFrame {
     /// The program counter (avma) as captured.
@@ -90,13 +90,6 @@ pub struct PhysicalFrame {
     pub offset: Option<u64>,
     /// Innermost first. Empty where nothing is known.
     pub frames: Arc<[Frame]>,
-}
-
-/// Frames at one address are mostly one frame.
-impl std::hash::Hash for PhysicalFrame {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.pc.hash(state);
-    }
 }
 
 impl PhysicalFrame {

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustc_hash::FxHashSet;
+
 use super::debug_files::DebugFiles;
 use super::frame::{Missing, PhysicalFrame, Stack, Symbolicated, image_file_name};
 use super::image_files::ImageFiles;
@@ -189,7 +191,7 @@ impl ReportRun<'_> {
     }
 
     fn missing(&self) -> Vec<Missing> {
-        let mut missing: Vec<Missing> = Vec::new();
+        let (mut missing, mut known) = (Vec::new(), FxHashSet::default());
         for (files, image) in self.images.iter().zip(&self.report.images) {
             let Some(files) = files else { continue };
             let files = files.as_ref();
@@ -198,8 +200,7 @@ impl ReportRun<'_> {
             if has_debug_info && !unread.split && unread.damaged + unread.refused == 0 {
                 continue;
             }
-            let is_it = |of: &Missing| of.id == image.id && of.name == image.name;
-            if is_virtual(image) || missing.iter().any(is_it) {
+            if is_virtual(image) || !known.insert((&image.id, &image.name)) {
                 continue;
             }
             let (all, name) = (&self.symbolicator.files, image_file_name(&image.name));

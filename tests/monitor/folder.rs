@@ -67,7 +67,11 @@ fn stall(folder: &Path) {
         let folder = folder.to_owned();
         move || loop {
             let mut begun = names(&folder).into_iter();
-            if begun.any(|name| name.ends_with(".partial") && name.contains("-stall-")) {
+            // An empty one is no report yet: the watchdog may have lost its core before it wrote.
+            let has_bytes =
+                |name: &String| folder.join(name).metadata().is_ok_and(|it| it.len() > 0);
+            let is_stall = |name: &String| name.ends_with(".partial") && name.contains("-stall-");
+            if begun.any(|name| is_stall(&name) && has_bytes(&name)) {
                 // SAFETY: this process.
                 unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
             }

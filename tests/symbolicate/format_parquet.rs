@@ -1,5 +1,6 @@
 //! `--format parquet`, read back.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -7,6 +8,9 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{UInt32Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use wedjat::report::{Frame, Image, Report, Thread, to_bytes};
+
+use crate::deadline::symbolicate;
 
 fn testdata(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -66,4 +70,43 @@ fn a_row_a_report_with_its_group_and_its_frames() {
         .as_primitive::<UInt32Type>();
     assert_eq!((function.value(0), line.value(0)), ("kiosk_fault", 7));
     assert_eq!((function.value(1), line.value(1)), ("main", 26));
+}
+
+/// A column of text holds 2 GiB.
+#[test]
+fn long_texts_make_groups_of_few_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut report = Report::default();
+    report.images.push(Image {
+        name: "x".repeat(1 << 20),
+        size: 0x1_0000,
+        ..Image::default()
+    });
+    let frame = |pc| Frame {
+        pc,
+        image: Some(0),
+        name: Some("f".into()),
+        ..Frame::default()
+    };
+    report.threads.push(Thread {
+        frames: (0..3000).map(frame).collect(),
+        ..Thread::default()
+    });
+    for name in ["1.wedjat", "2.wedjat", "3.wedjat"] {
+        std::fs::write(folder.path().join(name), to_bytes(&report)).unwrap();
+    }
+    let output = folder.path().join("reports.parquet");
+    let args = ["--no-cache", "--format", "parquet", "--output"].map(OsStr::new);
+    let paths = [output.as_os_str(), folder.path().as_os_str()];
+    let ran = symbolicate(args.into_iter().chain(paths));
+    assert!(matches!(ran.code, Some(0 | 1)), "{}", ran.err);
+    let written = std::fs::File::open(&output).unwrap();
+    let reader = ParquetRecordBatchReaderBuilder::try_new(written).unwrap();
+    let groups = reader.metadata().row_groups().iter();
+    assert_eq!(groups.map(|of| of.num_rows()).collect::<Vec<_>>(), [2, 1]);
+    for rows in reader.build().unwrap() {
+        let rows = rows.unwrap();
+        let frames = rows.column_by_name("frames").unwrap().as_list::<i32>();
+        assert!((1..64).contains(&frames.value_length(0)));
+    }
 }

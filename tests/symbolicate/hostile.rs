@@ -4,6 +4,7 @@ mod changed;
 mod compressed;
 mod dwarf;
 mod files;
+mod linear;
 mod reports;
 
 use std::ffi::CString;

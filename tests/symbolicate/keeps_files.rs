@@ -88,8 +88,12 @@ fn an_output_that_is_an_input_is_refused() {
     std::fs::hard_link(&report, &hard).unwrap();
     let (root, program) = (home.path(""), home.path("program"));
     let (below, source) = (home.path("reports/b.wedjat"), home.path("a.c"));
+    let caches = tempfile::tempdir().unwrap();
+    let cache = caches.path().join("dyld_shared_cache_arm64e");
+    std::fs::write(&cache, b"dyld_v1  arm64e\0").unwrap();
+    let (caches, cache) = (caches.path().to_str().unwrap(), cache.to_str().unwrap());
     let dotted = home.path("./reports/../a.wedjat");
-    let lines: [&[&str]; 12] = [
+    let lines: [&[&str]; 13] = [
         &["--output", &report, &report],
         &["--output", &dotted, &report],
         &["--output", &link, &report],
@@ -99,6 +103,7 @@ fn an_output_that_is_an_input_is_refused() {
         &["--output", &hard, "--format", "json", &below, &root],
         &["--output", &program, "--debug", &program, &report],
         &["--output", &program, "--debug", &root, &report],
+        &["--output", cache, "--debug", caches, &report],
         // It is the image's own file.
         &["--output", &program, &report],
         &["--output", &program, "--debug", &program, "--address", "0"],
@@ -121,6 +126,7 @@ fn an_output_that_is_an_input_is_refused() {
         );
         assert_eq!(home.check(&format!("{line:?}")), NOTHING);
         assert!(Path::new(&link).is_symlink());
+        assert_eq!(std::fs::read(cache).unwrap(), b"dyld_v1  arm64e\0");
     }
     // Standard input that is the output, and standard output that is an input.
     let open = || std::fs::File::open(&report).unwrap();

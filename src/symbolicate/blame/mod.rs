@@ -15,6 +15,9 @@ use crate::report::EventKind;
 use file::{is_made_up, is_package, kept_of_file, of_file};
 use name::{kept_of_name, of_image};
 
+/// Folders of this recorder's sources that are kept: a program has one or two.
+const FOLDERS: usize = 16;
+
 /// A source frame, and the physical frame that it is of.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Blamed<'a> {
@@ -187,7 +190,7 @@ fn shown_folders(of: &Symbolicated) -> Vec<String> {
         let folder = &file[..end + "/src/".len()];
         // A method of another crate's trait, `<wedjat::Stall as …>`, may be the app's or of Rust's library.
         let is_of_trait = name.starts_with('<') && name.contains(" as ");
-        let is_new = !folders.iter().any(|known| known == folder);
+        let is_new = folders.len() < FOLDERS && !folders.iter().any(|known| known == folder);
         if is_new && !is_of_trait && of_file(file) == Owner::App {
             folders.push(folder.to_owned());
         }

@@ -155,7 +155,7 @@ Exit status:
   1    a report is damaged (its readable part is printed), or with --strict a debug file is missing
        or was not read in whole
   2    the command line is wrong, or the output is one of the inputs
-  3    nothing could be read
+  3    nothing could be read, or the output could not be written
   130  interrupted by Ctrl-C: the reports up to then are printed
 
 Environment:

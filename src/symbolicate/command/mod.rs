@@ -30,7 +30,7 @@ const DONE: u8 = 0;
 const DAMAGED: u8 = 1;
 /// 2: usage.
 const USAGE: u8 = 2;
-/// 3: nothing could be read.
+/// 3: nothing could be read, or the output not written.
 const NOTHING: u8 = 3;
 /// 130: someone pressed Ctrl-C; what was done until then is there.
 const INTERRUPTED: u8 = 130;

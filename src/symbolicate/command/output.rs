@@ -10,7 +10,7 @@ use tempfile::NamedTempFile;
 use super::args::Args;
 use super::interrupt;
 use crate::symbolicate::error::plain_words;
-use crate::symbolicate::files::object_file::looks_like_object;
+use crate::symbolicate::files::object_file::{is_shared_cache, looks_like_object};
 use crate::symbolicate::files::own::{self, Identity, descriptor, identity, identity_of_stream};
 
 const BUFFER: usize = 1 << 16;
@@ -195,7 +195,7 @@ impl Target {
         let mut front = [0; 8];
         let read = File::open(path).and_then(|mut file| file.read_exact(&mut front));
         let what = "it is a program, a library or a debug file; it stays as it is";
-        let is_object = read.is_ok() && looks_like_object(&front);
+        let is_object = read.is_ok() && (looks_like_object(&front) || is_shared_cache(&front));
         is_object.then(|| format!("--output {}: {what}", path.display()))
     }
 }

@@ -26,11 +26,14 @@ use crate::symbolicate::group::key_text;
 
 /// Rows that go out together.
 const ROWS: usize = 4096;
+/// Their bytes, about; and those of the frames of one row, which no honest stack has. A column holds 2 GiB of text.
+const BYTES: usize = 64 << 20;
 
 /// The file being written; `docs/tables.md` has its columns.
 #[derive(Debug, Default)]
 pub struct Parquet {
     rows: Vec<Row>,
+    bytes: usize,
     /// With the bytes that the output has not taken yet.
     writer: Option<ArrowWriter<Vec<u8>>>,
 }
@@ -59,6 +62,14 @@ struct ParquetFrame {
     owner: &'static str,
 }
 
+impl ParquetFrame {
+    fn bytes(&self) -> usize {
+        let texts = [&self.function, &self.file, &self.image];
+        let texts = texts.into_iter().flatten().map(String::len);
+        size_of::<ParquetFrame>() + texts.sum::<usize>()
+    }
+}
+
 /// Columns of text, in order.
 #[rustfmt::skip]
 const TEXTS: [&str; 21] = [
@@ -84,14 +95,17 @@ impl Format for Parquet {
         let frames = about.into_iter().flat_map(each);
         let frames = frames.map(|Blamed { physical, frame }| ParquetFrame {
             function: frame.and_then(|frame| style.name(frame)).map(str::to_owned),
-            file: frame
-                .and_then(|frame| frame.file.as_deref())
-                .map(str::to_owned),
+            file: frame.and_then(|frame| Some(frame.file.as_deref()?.to_owned())),
             line: frame.and_then(|frame| frame.line),
             inlined: frame.is_some_and(|frame| frame.inlined),
             image: of.image(physical).map(|image| image.name.clone()),
             pc: physical.pc,
             owner: owner_word(of, physical, frame),
+        });
+        let mut room = BYTES;
+        let frames = frames.take_while(|frame| {
+            room = room.saturating_sub(frame.bytes());
+            room > 0
         });
         let samples = report.samples.iter().map(|sample| sample.count.max(1));
         Row {
@@ -149,8 +163,9 @@ impl Format for Parquet {
     }
 
     fn add(&mut self, part: Row, out: &mut dyn Write) -> io::Result<()> {
+        self.bytes += bytes(&part);
         self.rows.push(part);
-        if self.rows.len() < ROWS {
+        if self.rows.len() < ROWS && self.bytes < BYTES {
             return Ok(());
         }
         self.write(out)
@@ -168,6 +183,7 @@ impl Format for Parquet {
 impl Parquet {
     /// Writes the rows so far as a group.
     fn write(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        self.bytes = 0;
         let batch = batch(&std::mem::take(&mut self.rows))?;
         let writer = match &mut self.writer {
             Some(writer) => writer,
@@ -184,6 +200,16 @@ impl Parquet {
         writer.flush().map_err(failed)?;
         out.write_all(&std::mem::take(writer.inner_mut()))
     }
+}
+
+fn bytes(row: &Row) -> usize {
+    let pairs = row.context.iter().flat_map(|(key, value)| [key, value]);
+    let names = row.gauges.iter().map(|(name, _)| name);
+    let texts = row.lists.iter().flatten().chain(pairs).chain(names);
+    let texts = texts.chain(row.texts.iter().flatten());
+    let texts = texts.map(|text| size_of::<String>() + text.len());
+    let frames = row.frames.iter().map(ParquetFrame::bytes);
+    texts.chain(frames).sum()
 }
 
 fn batch(rows: &[Row]) -> io::Result<RecordBatch> {

@@ -14,6 +14,8 @@ use crate::symbolicate::lock;
 const BYTES: u64 = 8 << 20;
 /// Files held at a time.
 const FILES: usize = 64;
+/// Parts of the longest ending of a path that is looked for.
+const PARTS: usize = 64;
 /// Longer lines are cut.
 const COLUMNS: usize = 300;
 
@@ -95,7 +97,7 @@ impl Sources {
                 _ => {}
             }
         }
-        (0..parts.len()).find_map(|from| {
+        (parts.len().saturating_sub(PARTS)..parts.len()).find_map(|from| {
             let ending: PathBuf = parts[from..].iter().collect();
             let paths = self.folders.iter().map(|folder| folder.join(&ending));
             paths.into_iter().find(|path| path.is_file())

@@ -101,20 +101,19 @@ fn long_way<'a>(
     candidates: &[&(Vec<Arc<str>>, u64)],
     depth: usize,
 ) -> Option<&'a Arc<str>> {
-    let is_long = |name: &Arc<str>| {
-        let rests = candidates.iter();
-        let rests = rests.map(|(stack, _)| &stack[depth.min(stack.len())..]);
-        let mut went = rests.filter(|rest| rest.first() == Some(name));
-        let first = went.next().unwrap_or_default();
-        first.len() >= LONG && went.all(|rest| rest.len() >= LONG && rest[..LONG] == first[..LONG])
-    };
-    let ways = ways.iter();
-    let ways = ways.filter_map(|&(name, weight)| Some((name?, weight)));
-    let mut long = ways.filter(|(name, _)| is_long(name));
-    let (name, weight) = long.next()?;
-    long.next()
-        .is_none_or(|(_, second)| second < weight)
-        .then_some(name)
+    // The frames by which all samples of a branch went on; empty where they parted, or ended.
+    let mut rests: FxHashMap<Option<&Arc<str>>, &[Arc<str>]> = FxHashMap::default();
+    for (stack, _) in candidates {
+        let rest = stack.get(depth..depth + LONG).unwrap_or_default();
+        let known = rests.entry(stack.get(depth)).or_insert(rest);
+        if *known != rest {
+            *known = &[];
+        }
+    }
+    let mut long = ways.iter().filter(|(name, _)| !rests[name].is_empty());
+    let &(name, weight) = long.next()?;
+    let is_first = long.next().is_none_or(|&(_, second)| second < weight);
+    name.filter(|_| is_first)
 }
 
 /// A stack normalised, outermost first.

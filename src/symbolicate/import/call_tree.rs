@@ -47,6 +47,8 @@
 //!     30  main + 32 (kiosk + 1372) [0x104c3c55c]
 //! ```
 
+use std::cell::OnceCell;
+
 use super::draft::{Draft, Node, put_heaviest, stacks};
 use super::fields::Fields;
 use super::lines::{
@@ -104,6 +106,7 @@ pub(super) fn read(text: &str, header: Fields, lines: LineNumbers<'_>, layout: L
     let any_main = tree.threads.iter().any(|(thread, _)| thread.main);
     for (index, (mut thread, nodes)) in tree.threads.into_iter().enumerate() {
         thread.main |= !any_main && index == 0;
+        thread.frames.reverse(); // the heaviest stack comes outermost first
         let samples = stacks(&nodes, interval);
         // The heaviest stack of all comes as one.
         if thread.frames.is_empty() {
@@ -137,6 +140,8 @@ struct CallTree {
     /// The nodes that the next line may stand below: its column, its index.
     open: Vec<(usize, usize)>,
     images: Vec<String>,
+    /// The labels `PID` and `Command`, as the first line that asks for them found them.
+    target: OnceCell<[Option<String>; 2]>,
     section: TreeSection,
     /// `Process:` lines seen: stacks of the first alone are read.
     processes: u64,
@@ -217,8 +222,7 @@ impl CallTree {
             self.section = TreeSection::Thread;
         } else if is_in_stacks && let Some((column, node)) = spindump_node(line) {
             match (self.section, self.threads.last_mut()) {
-                // Outermost first.
-                (TreeSection::Heaviest, Some((thread, _))) => thread.frames.insert(0, node.frame),
+                (TreeSection::Heaviest, Some((thread, _))) => thread.frames.push(node.frame),
                 _ => self.node(column, node),
             }
         } else if is_in_stacks && looks_like_a_node(trimmed) {
@@ -253,10 +257,10 @@ impl CallTree {
     /// Returns true if `kiosk [77]` is the process that the report is about.
     fn is_target(&self, of: &str) -> bool {
         let (name, pid) = of.trim().rsplit_once(" [").unwrap_or((of.trim(), ""));
-        let labels = &self.page.labels;
-        match labels.peek("PID").filter(|_| !pid.is_empty()) {
-            Some(wanted) => pid.trim_end_matches(']') == wanted,
-            None => labels.peek("Command").is_none_or(|wanted| wanted == name),
+        let find = |label| self.page.labels.peek(label).map(str::to_owned);
+        match self.target.get_or_init(|| ["PID", "Command"].map(find)) {
+            [Some(wanted), _] if !pid.is_empty() => pid.trim_end_matches(']') == wanted,
+            [_, command] => command.as_ref().is_none_or(|wanted| wanted == name),
         }
     }
 

@@ -5,6 +5,7 @@
 //! must give what stands before the cut, and keep the rest.
 
 use addr2line::gimli::{self, EndianSlice, LittleEndian, Reader as _};
+use rustc_hash::FxHashMap;
 
 use super::draft::Draft;
 use super::fields::Fields;
@@ -248,6 +249,8 @@ fn event(draft: &mut Draft, report: &mut Fields) {
 /// numbers, if `keeps_all`.
 fn decoded(bytes: &[u8], schema: Schema, keeps_all: bool) -> (Vec<(Value, Value)>, Option<usize>) {
     let mut entries: Vec<(Value, Value)> = Vec::new();
+    // Where the list of each field that repeats stands in them.
+    let mut lists: FxHashMap<u64, usize> = FxHashMap::default();
     let mut message = WireFields::new(bytes);
     for (number, wire) in message.by_ref() {
         let found = schema.iter().find(|(known, ..)| *known == number);
@@ -266,8 +269,8 @@ fn decoded(bytes: &[u8], schema: Schema, keeps_all: bool) -> (Vec<(Value, Value)
         };
         match (found, value) {
             (Some((_, name, Messages(_) | Numbers)), Some(value)) => {
-                let is_it = |(key, _): &&mut (Value, Value)| *key == Value::Text((*name).into());
-                match entries.iter_mut().find(is_it) {
+                let at = *lists.entry(number).or_insert(entries.len());
+                match entries.get_mut(at) {
                     Some((_, Value::Array(all))) => all.push(value),
                     _ => entries.push((Value::Text((*name).into()), Value::Array(vec![value]))),
                 }

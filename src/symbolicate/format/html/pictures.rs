@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use rustc_hash::FxHashMap;
+
 use crate::report::time::nanos;
 use crate::report::{Report, Sample};
 use crate::symbolicate::blame::{blamed, is_own};
@@ -24,6 +26,8 @@ struct FlameNode {
     own: bool,
     weight: u64,
     below: Vec<FlameNode>,
+    /// Places in `below`, by name.
+    places: FxHashMap<String, usize>,
 }
 
 pub(super) fn flame(page: &mut String, style: &Style, of: &Symbolicated) {
@@ -35,18 +39,16 @@ pub(super) fn flame(page: &mut String, style: &Style, of: &Symbolicated) {
         root.weight = root.weight.saturating_add(weighed.count);
         let mut node = &mut root;
         for (name, frame, physical) in outermost(of, weighed.stack, style).take(DEEP) {
-            let known = node.below.iter().position(|below| below.name == name);
-            let at = known.unwrap_or_else(|| {
-                let own = is_own(of, physical, frame);
-                let below = FlameNode {
-                    name,
-                    own,
+            let below = &mut node.below;
+            let at = *node.places.entry(name).or_insert_with_key(|name| {
+                below.push(FlameNode {
+                    name: name.clone(),
+                    own: is_own(of, physical, frame),
                     ..FlameNode::default()
-                };
-                node.below.push(below);
-                node.below.len() - 1
+                });
+                below.len() - 1
             });
-            node = &mut node.below[at];
+            node = &mut below[at];
             node.weight = node.weight.saturating_add(weighed.count);
         }
     }

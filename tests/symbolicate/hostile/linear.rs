@@ -1,0 +1,148 @@
+//! Files whose parts would each be looked for among all others: the time goes by their length.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use wedjat::report::{self, EventKind, Frame, Image, Report, Sample, Thread};
+
+use super::{assembled, report_of};
+use crate::deadline::finish;
+
+/// Seconds of CPU, which other programs take nothing from. Each file takes a second or two, and a minute or more where its
+/// time goes by the square of its length.
+const CPU: u32 = 20;
+
+#[test]
+fn the_time_goes_by_the_length_of_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().to_str().unwrap();
+    // Fields that nobody knows, then threads.
+    let mut fields = b"plcrash\x01".to_vec();
+    fields.extend(b"\x98\x06\x01".repeat(40_000));
+    fields.extend(b"\x1a\0".repeat(40_000));
+    let heaviest = "Event: cpu usage\nHeaviest stack for the target process:\n".to_owned()
+        + &"  1  a [0x1000]\n".repeat(300_000);
+    let processes = "Event: cpu usage\nData Source: x\n".to_owned()
+        + &"A: b\n".repeat(60_000)
+        + &"Powerstats for: a\n".repeat(60_000);
+    let images = (1..40_000).map(|at| Image {
+        name: format!("/x/{at}"),
+        base: 0x1000 * at,
+        size: 0x1000,
+        ..Image::default()
+    });
+    // As many checkouts of this crate, and as many frames besides.
+    let ours = (0..60_000).map(|at| ips_frame("wedjat::a", &format!("/f{at}/src/a.rs")));
+    let others = vec![ips_frame("f", "/g/src/a.rs"); 60_000];
+    let folders = ips(&[others, ours.collect()]);
+    let deep = ips(&[vec![ips_frame("f", &("a/".repeat(100_000) + "a.c"))]]);
+    let samples = stall(100_000);
+    let files: [(&str, &[&str], &[u8]); 9] = [
+        ("fields.plcrash", &[], &fields),
+        ("heaviest.spin", &[], heaviest.as_bytes()),
+        ("processes.spin", &[], processes.as_bytes()),
+        ("ways.wedjat", &["--top", "1"], &samples),
+        ("boxes.wedjat", &["--format", "html"], &samples),
+        ("names.wedjat", &["--format", "json"], &one_address(40_000)),
+        ("images.wedjat", &[], &report_of(images.collect())),
+        ("folders.ips", &[], &folders),
+        ("deep.ips", &["--source", root], &deep),
+    ];
+    for (name, args, bytes) in files {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        ends_in_time(name, args, &path);
+    }
+    // Functions without a size, all at one address.
+    let function = |at| format!("f{at}: .type f{at},@function\n");
+    let functions: String = (0..150_000).map(function).collect();
+    let workshop = assembled(&format!(".text\n{functions}nop\n"));
+    let address = format!("{:#x}", workshop.address("a.so", "f0"));
+    let address = ["--address", &address, "--debug"];
+    ends_in_time("functions", &address, &workshop.path("a.so"));
+}
+
+#[track_caller]
+fn ends_in_time(name: &str, args: &[&str], path: &Path) {
+    let child = Command::new("bash")
+        .args(["-c", &format!("ulimit -t {CPU}; exec \"$@\""), "bash"])
+        .arg(env!("CARGO_BIN_EXE_symbolicate"))
+        .arg("--no-cache")
+        .args(args)
+        .arg(path)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let ran = finish(child.unwrap());
+    assert!(matches!(ran.code, Some(0 | 1)), "{name}: {:?}", ran.code);
+}
+
+/// A crash in Apple's JSON, with threads of these frames.
+fn ips(threads: &[Vec<Value>]) -> Vec<u8> {
+    let threads = threads.iter().map(|frames| json!({ "frames": frames }));
+    let body = json!({
+        "threads": threads.collect::<Value>(),
+        "usedImages": [{
+            "base": 0x1000,
+            "size": 0x100_0000,
+            "path": "/x/a",
+            "uuid": "11111111-2222-3333-4444-555555555555",
+        }],
+    });
+    format!("{{\"bug_type\":\"309\"}}\n{body}\n").into_bytes()
+}
+
+fn ips_frame(symbol: &str, file: &str) -> Value {
+    json!({ "imageOffset": 256, "imageIndex": 0, "symbol": symbol, "sourceFile": file, "sourceLine": 3 })
+}
+
+/// A stall of as many samples, each in a function of its own.
+fn stall(count: u64) -> Vec<u8> {
+    let mut report = Report::default();
+    report.event.get_or_insert_default().kind = EventKind::Stall;
+    report.images.push(Image {
+        name: "/x/a".into(),
+        base: 0x1000,
+        size: 0x100_0000,
+        ..Image::default()
+    });
+    let sample = |at: u64| Sample {
+        count: 1,
+        frames: vec![frame(0x1001 + at)],
+        ..Sample::default()
+    };
+    report.samples = (0..count).map(sample).collect();
+    report.threads.push(Thread {
+        main: true,
+        frames: vec![frame(0x1000)],
+        ..Thread::default()
+    });
+    report::to_bytes(&report)
+}
+
+/// A crash whose frames have one address and as many names.
+fn one_address(count: u64) -> Vec<u8> {
+    let mut report = Report::default();
+    report.event.get_or_insert_default().kind = EventKind::Crash;
+    let named = |at| Frame {
+        name: Some(format!("n{at}")),
+        image: None,
+        ..frame(1)
+    };
+    report.threads.push(Thread {
+        main: true,
+        frames: (0..count).map(named).collect(),
+        ..Thread::default()
+    });
+    report::to_bytes(&report)
+}
+
+fn frame(pc: u64) -> Frame {
+    Frame {
+        pc,
+        image: Some(0),
+        ..Frame::default()
+    }
+}
