@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use super::{InstallError, Monitor, MonitorBuilder};
 use super::{panics, reports};
@@ -210,7 +211,7 @@ impl MonitorBuilder {
             limiter: Arc::new(Mutex::new(RateLimiter::new(self.rate_limit))),
             done: Arc::new(move |name: Name| {
                 Helper::tidy_soon();
-                reports::put(&outbox, directory.join(name.as_str()));
+                reports::put(&outbox, directory.join(name.as_str()), Duration::ZERO);
             }),
         };
         if let Some(stall) = self.stall {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::reports::{self, Outbox};
+use super::reports::{self, Outbox, PANIC_SETTLES};
 use crate::platform::exit::{self, Leaving};
 use crate::platform::forked::{First, ForkLock, around_forks};
 use crate::recorder::{Helper, LiveRecorder};
@@ -46,7 +46,7 @@ fn on_panic(panic: &panic::Panic<'_>) -> Option<Name> {
     let (live, outbox) = writer?;
     let name = live.panicked(panic)?.ok()?;
     Helper::tidy_soon();
-    reports::put_panic(&outbox, directory.join(name.as_str()));
+    reports::put(&outbox, directory.join(name.as_str()), PANIC_SETTLES);
     Some(name)
 }
 

@@ -19,7 +19,7 @@ pub(super) type Finished = (PathBuf, Instant);
 pub(super) type Outbox = Option<Sender<Option<Finished>>>;
 
 /// A report of a panic is handed on only after so long: if the panic aborts, the crash handler replaces it.
-const PANIC_SETTLES: Duration = Duration::from_millis(200);
+pub(super) const PANIC_SETTLES: Duration = Duration::from_millis(200);
 
 thread_local! {
     /// True on the thread of the callback.
@@ -50,20 +50,12 @@ pub(super) fn spawn(mut on_report: Option<OnReport>) -> io::Result<Worker<Finish
     )
 }
 
-/// Hands a report on.
-pub(super) fn put(outbox: &Outbox, path: PathBuf) {
-    if let Some(sender) = outbox {
-        // An error: the monitor was dropped.
-        let _ = sender.send(Some((path, Instant::now())));
-    }
-}
-
-/// Hands the report of a panic on, once it is certain that the panic was caught. Not one of the callback's own: it would
-/// panic again.
-pub(super) fn put_panic(outbox: &Outbox, path: PathBuf) {
+/// Hands a report on, after `settles`. Not one of a panic of the callback's own: it would panic again.
+pub(super) fn put(outbox: &Outbox, path: PathBuf, settles: Duration) {
     if let Some(sender) = outbox
         && !IS_OURS.try_with(Cell::get).unwrap_or(false)
     {
-        let _ = sender.send(Some((path, Instant::now() + PANIC_SETTLES)));
+        // An error: the monitor was dropped.
+        let _ = sender.send(Some((path, Instant::now() + settles)));
     }
 }

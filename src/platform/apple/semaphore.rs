@@ -19,7 +19,7 @@ fn rest(nanoseconds: u64) {
 ///
 /// The Mach semaphore is made by the first that waits, never by one that posts: a post before
 /// that has counted up first, so that the waiter finds the permit without sleeping.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Semaphore {
     count: AtomicU32,
     /// Its name, and above 32 bits the process that has made it; 0 until a thread has waited.
@@ -113,12 +113,6 @@ impl Semaphore {
 fn name_in(word: u64) -> Option<u32> {
     let is_ours = word >> 32 == u64::from(process_id());
     Some(word as u32).filter(|&port| is_ours && port != 0)
-}
-
-impl Default for Semaphore {
-    fn default() -> Semaphore {
-        Semaphore::new()
-    }
 }
 
 impl Drop for Semaphore {

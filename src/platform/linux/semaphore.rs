@@ -6,7 +6,7 @@ use crate::platform::clock;
 
 /// A counting semaphore. It holds no memory beside itself and is never destroyed, so that a late
 /// `post` touches nothing that is gone.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Semaphore {
     count: AtomicU32,
 }
@@ -89,12 +89,6 @@ impl Semaphore {
         let timed_out = done == -1 && super::errno() == libc::ETIMEDOUT;
         super::set_errno(errno);
         !timed_out
-    }
-}
-
-impl Default for Semaphore {
-    fn default() -> Semaphore {
-        Semaphore::new()
     }
 }
 

@@ -30,11 +30,7 @@ impl Beat {
     #[inline]
     #[must_use]
     pub const fn begun(self) -> Beat {
-        let deeper = if self.0 & Self::DEPTH == Self::DEPTH {
-            0
-        } else {
-            1
-        };
+        let deeper = (self.0 & Self::DEPTH != Self::DEPTH) as u64;
         Beat((self.0.wrapping_add(Self::ONE) & !Self::ENDED) + deeper)
     }
 
@@ -42,7 +38,7 @@ impl Beat {
     #[inline]
     #[must_use]
     pub const fn ended(self) -> Beat {
-        let shallower = if self.0 & Self::DEPTH == 0 { 0 } else { 1 };
+        let shallower = (self.0 & Self::DEPTH != 0) as u64;
         Beat((self.0.wrapping_add(Self::ONE) | Self::ENDED) - shallower)
     }
 
@@ -82,6 +78,7 @@ const SETTLES: u64 = 50_000_000;
 /// The words that both sides share. It is never freed: a heartbeat that outlives its monitor still
 /// finds it.
 #[derive(Debug)]
+#[cfg_attr(not(all(loom, test)), derive(Default))]
 #[repr(align(128))]
 pub struct HeartbeatState {
     pub(super) beat: AtomicU64,
@@ -211,12 +208,5 @@ impl HeartbeatState {
     /// Wakes the watchdog. Signal-safe.
     pub fn wake(&self) {
         self.wake_up.post();
-    }
-}
-
-#[cfg(not(all(loom, test)))]
-impl Default for HeartbeatState {
-    fn default() -> HeartbeatState {
-        HeartbeatState::new()
     }
 }
