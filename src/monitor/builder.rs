@@ -207,7 +207,7 @@ impl MonitorBuilder {
     /// crashes are found at the next launch, by [`store::reports`](crate::store::reports);
     /// [`Monitor::record`](crate::Monitor::record) returns the path of its own.
     ///
-    /// A callback that panics is called again for the next report. It may drop the monitor.
+    /// One that panics is called again for the next report. One that drops the monitor is not called again.
     pub fn on_report(mut self, callback: impl FnMut(&Path) + Send + 'static) -> MonitorBuilder {
         self.on_report = Some(Box::new(callback));
         self

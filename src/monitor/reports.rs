@@ -22,20 +22,19 @@ pub(super) type Outbox = Option<Sender<Option<Finished>>>;
 pub(super) const PANIC_SETTLES: Duration = Duration::from_millis(200);
 
 thread_local! {
-    /// True on the thread of the callback.
+    /// True on the thread of the callback, until that drops the monitor.
     static IS_OURS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Starts the thread. Dropped, it hands on what is left.
-///
-/// # Errors
-/// When the thread cannot be started.
 pub(super) fn spawn(mut on_report: Option<OnReport>) -> io::Result<Worker<Finished>> {
     Worker::spawn(
         "wedjat-reports",
         move |receiver: &Receiver<Option<Finished>>| {
             IS_OURS.set(true);
-            while let Ok(Some((path, from))) = receiver.recv() {
+            while IS_OURS.get()
+                && let Ok(Some((path, from))) = receiver.recv()
+            {
                 thread::sleep(from.saturating_duration_since(Instant::now()));
                 if !path.exists() {
                     continue;
@@ -58,4 +57,9 @@ pub(super) fn put(outbox: &Outbox, path: PathBuf, settles: Duration) {
         // An error: the monitor was dropped.
         let _ = sender.send(Some((path, Instant::now() + settles)));
     }
+}
+
+/// Calls the callback no more, where it is what drops the monitor.
+pub(super) fn drops_monitor() {
+    let _ = IS_OURS.try_with(|is_ours| is_ours.set(false));
 }

@@ -236,9 +236,9 @@ pub(super) fn hex(id: &[u8]) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The last part of an image's path.
+/// The last part of an image's path, cut where it is longer than any file's name: it may stand with each frame.
 pub fn image_file_name(path: &str) -> &str {
-    path.rsplit(['/', '\\'])
-        .find(|part| !part.is_empty())
-        .unwrap_or(path)
+    let last = path.rsplit(['/', '\\']).find(|part| !part.is_empty());
+    let name = last.unwrap_or(path);
+    name.get(..name.floor_char_boundary(1024)).unwrap_or(name)
 }

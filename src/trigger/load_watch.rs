@@ -15,9 +15,6 @@ pub trait LoadWatcher {
 }
 
 /// Starts the thread that observes: it wakes once a second, or as often as the times that are set ask for.
-///
-/// # Errors
-/// When the thread cannot be started.
 pub(crate) fn spawn(
     loads: Loads,
     mut watcher: impl LoadWatcher + Send + 'static,

@@ -15,9 +15,6 @@ static INSTALL: AtomicU32 = AtomicU32::new(0);
 /// Starts the thread that posts a ping every `period` nanoseconds, once the one before has been answered: a ping is a turn
 /// that begins when it is posted and ends when the watched thread has run it. `post` has that thread run the function that
 /// it is given.
-///
-/// # Errors
-/// When the thread cannot be started.
 pub(crate) fn spawn(
     heart: Heartbeat,
     period: u64,

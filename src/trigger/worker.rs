@@ -18,9 +18,6 @@ pub(crate) struct Worker<T = ()> {
 
 impl<T: Send + 'static> Worker<T> {
     /// Starts it. `work` returns soon once it receives `None`.
-    ///
-    /// # Errors
-    /// When the thread cannot be started.
     pub fn spawn(
         name: &str,
         work: impl FnOnce(&Receiver<Option<T>>) + Send + 'static,

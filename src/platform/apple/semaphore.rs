@@ -67,7 +67,7 @@ impl Semaphore {
                 return false;
             }
             let time = mach2::clock_types::mach_timespec_t {
-                tv_sec: (left / 1_000_000_000).min(u64::from(u32::MAX)) as u32,
+                tv_sec: (left / 1_000_000_000).min(86_400) as u32,
                 tv_nsec: (left % 1_000_000_000) as i32,
             };
             // SAFETY: names and plain values only. It may return early; the count decides.

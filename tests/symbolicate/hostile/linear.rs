@@ -9,6 +9,8 @@ use wedjat::report::{self, EventKind, Frame, Image, Report, Sample, Thread};
 use super::{assembled, report_of};
 use crate::deadline::finish;
 
+/// Memory, KiB.
+const MEMORY: u32 = 4_000_000;
 /// Seconds of CPU, which other programs take nothing from. Each file takes a second or two, and a minute or more where its
 /// time goes by the square of its length.
 const CPU: u32 = 20;
@@ -37,13 +39,15 @@ fn the_time_goes_by_the_length_of_a_file() {
     let others = vec![ips_frame("f", "/g/src/a.rs"); 60_000];
     let folders = ips(&[others, ours.collect()]);
     let deep = ips(&[vec![ips_frame("f", &("a/".repeat(100_000) + "a.c"))]]);
-    let samples = stall(100_000);
-    let files: [(&str, &[&str], &[u8]); 9] = [
+    let samples = stall(100_000, "/x/a");
+    let unnamed = stall(20_000, &"a".repeat(400_000));
+    let files: [(&str, &[&str], &[u8]); 10] = [
         ("fields.plcrash", &[], &fields),
         ("heaviest.spin", &[], heaviest.as_bytes()),
         ("processes.spin", &[], processes.as_bytes()),
         ("ways.wedjat", &["--top", "1"], &samples),
         ("boxes.wedjat", &["--format", "html"], &samples),
+        ("unnamed.wedjat", &["--format", "html"], &unnamed),
         ("names.wedjat", &["--format", "json"], &one_address(40_000)),
         ("images.wedjat", &[], &report_of(images.collect())),
         ("folders.ips", &[], &folders),
@@ -66,7 +70,11 @@ fn the_time_goes_by_the_length_of_a_file() {
 #[track_caller]
 fn ends_in_time(name: &str, args: &[&str], path: &Path) {
     let child = Command::new("bash")
-        .args(["-c", &format!("ulimit -t {CPU}; exec \"$@\""), "bash"])
+        .args([
+            "-c",
+            &format!("ulimit -t {CPU} -v {MEMORY}; exec \"$@\""),
+            "bash",
+        ])
         .arg(env!("CARGO_BIN_EXE_symbolicate"))
         .arg("--no-cache")
         .args(args)
@@ -98,12 +106,12 @@ fn ips_frame(symbol: &str, file: &str) -> Value {
     json!({ "imageOffset": 256, "imageIndex": 0, "symbol": symbol, "sourceFile": file, "sourceLine": 3 })
 }
 
-/// A stall of as many samples, each in a function of its own.
-fn stall(count: u64) -> Vec<u8> {
+/// A stall of as many samples, each in a function of its own of the image of this name.
+fn stall(count: u64, name: &str) -> Vec<u8> {
     let mut report = Report::default();
     report.event.get_or_insert_default().kind = EventKind::Stall;
     report.images.push(Image {
-        name: "/x/a".into(),
+        name: name.into(),
         base: 0x1000,
         size: 0x100_0000,
         ..Image::default()
