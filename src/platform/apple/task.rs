@@ -1,7 +1,7 @@
 //! This task's Mach names, and the results of `thread_info`. All of it is signal-safe: system calls into
 //! memory of the caller's, no lock, no allocation of ours.
 
-use mach2::kern_return::{KERN_SUCCESS, kern_return_t};
+use mach2::kern_return::KERN_SUCCESS;
 use mach2::mach_types::thread_act_t;
 
 /// This task's own name.
@@ -17,28 +17,27 @@ pub(super) fn release(port: thread_act_t) {
 }
 
 /// The id that the system gives a thread for good, by its port's name; `None` once it has ended.
+#[inline]
 pub(super) fn thread_id(port: thread_act_t) -> Option<u64> {
-    // SAFETY: all zero is a valid value of this plain struct.
-    let mut facts: libc::thread_identifier_info = unsafe { std::mem::zeroed() };
-    info(port, libc::THREAD_IDENTIFIER_INFO, &mut facts).ok()?;
-    Some(facts.thread_id)
+    Some(identifier(port)?.thread_id)
 }
 
 /// Returns the address at which the dispatch library notes the queue that the thread of this name and id works off;
 /// `None` if the thread has ended, or works off no queue.
 pub(super) fn queue_at(port: thread_act_t, id: u64) -> Option<u64> {
-    // SAFETY: all zero is a valid value of this plain struct.
-    let mut facts: libc::thread_identifier_info = unsafe { std::mem::zeroed() };
-    info(port, libc::THREAD_IDENTIFIER_INFO, &mut facts).ok()?;
+    let facts = identifier(port)?;
     Some(facts.dispatch_qaddr).filter(|&at| facts.thread_id == id && at != 0)
 }
 
+#[inline]
+fn identifier(port: thread_act_t) -> Option<libc::thread_identifier_info> {
+    info(port, libc::THREAD_IDENTIFIER_INFO)
+}
+
 /// CPU time, state and name of a thread; `None` once it has ended.
+#[inline]
 pub(super) fn extended(port: thread_act_t) -> Option<libc::thread_extended_info> {
-    // SAFETY: all zero is a valid value of this plain struct.
-    let mut facts: libc::thread_extended_info = unsafe { std::mem::zeroed() };
-    info(port, libc::THREAD_EXTENDED_INFO, &mut facts).ok()?;
-    Some(facts)
+    info(port, libc::THREAD_EXTENDED_INFO)
 }
 
 /// The kernel's `kinfo_proc` of this process (sys/sysctl.h): 648 bytes.
@@ -63,22 +62,20 @@ pub(super) fn kinfo(facts: &mut [u8; 648]) -> bool {
     done == 0
 }
 
-/// `thread_info` (mach/thread_act.h): `facts` is the structure that belongs to the flavour, made of
-/// plain integers.
-fn info<T>(port: thread_act_t, flavor: i32, facts: &mut T) -> Result<(), kern_return_t> {
+/// `thread_info` (mach/thread_act.h): the structure that belongs to the flavour, made of plain integers; `None` once the
+/// thread has ended.
+fn info<T>(port: thread_act_t, flavor: i32) -> Option<T> {
+    // SAFETY: all zero is a valid value of a struct of plain integers.
+    let mut facts: T = unsafe { std::mem::zeroed() };
     let mut count = (size_of::<T>() / size_of::<libc::natural_t>()) as libc::mach_msg_type_number_t;
     // SAFETY: the kernel writes at most `count` words, which is the size of `facts`.
     let code = unsafe {
         libc::thread_info(
             port,
             flavor as libc::thread_flavor_t,
-            std::ptr::from_mut(facts).cast(),
+            (&raw mut facts).cast(),
             &mut count,
         )
     };
-    if code == KERN_SUCCESS {
-        Ok(())
-    } else {
-        Err(code)
-    }
+    (code == KERN_SUCCESS).then_some(facts)
 }
