@@ -236,9 +236,10 @@ pub(super) fn hex(id: &[u8]) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The last part of an image's path, cut where it is longer than any file's name: it may stand with each frame.
+/// The last part of an image's path, of its last 1,024 bytes: it may be asked for, and stand, with each frame.
 pub fn image_file_name(path: &str) -> &str {
-    let last = path.rsplit(['/', '\\']).find(|part| !part.is_empty());
-    let name = last.unwrap_or(path);
-    name.get(..name.floor_char_boundary(1024)).unwrap_or(name)
+    let from = path.len().saturating_sub(1024);
+    let end = path.get(path.ceil_char_boundary(from)..).unwrap_or(path);
+    let last = end.rsplit(['/', '\\']).find(|part| !part.is_empty());
+    last.unwrap_or(end)
 }
