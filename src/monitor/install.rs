@@ -158,7 +158,7 @@ impl MonitorBuilder {
         let is_told = self.on_report.is_some() || cfg!(feature = "tracing");
         let reports = is_told.then(|| reports::spawn(self.on_report));
         let reports = reports.transpose().map_err(thread)?;
-        let outbox = reports.as_ref().map(Worker::sender);
+        let outbox = reports.as_ref().map(Worker::inbox);
         let (in_helper, keep) = (folder.clone(), self.limits);
         // A folder that cannot be tidied up now can be at the next report.
         let tidy = move || Tidying::begin(in_helper.clone(), keep, Helper::tidy_soon).ok();

@@ -166,8 +166,8 @@ impl Watcher for StallRecorder {
         if crash::in_progress() {
             return;
         }
-        COUNTERS.begins();
         launch::stalled(true);
+        COUNTERS.begins();
         self.take(nanos(info.lasted));
         if self.sampler.stack().is_none() {
             // On a machine under load it may not have had the CPU to answer.

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::load::{Excess, LoadDetector, LoadObservation, Loads};
-use super::worker::{Worker, goes_on};
+use super::worker::Worker;
 
 /// Source of the gauges and receiver of the findings; all calls are made on that thread.
 pub trait LoadWatcher {
@@ -19,9 +19,9 @@ pub(crate) fn spawn(
     loads: Loads,
     mut watcher: impl LoadWatcher + Send + 'static,
 ) -> io::Result<Worker> {
-    Worker::spawn("wedjat-load", move |receiver| {
+    Worker::spawn("wedjat-load", move |inbox| {
         let mut detector = LoadDetector::new(loads, watcher.gauge());
-        while goes_on(receiver, detector.period()) {
+        while inbox.goes_on(detector.period()) {
             let found = detector.observe(&watcher.gauge());
             found
                 .iter()

@@ -24,7 +24,7 @@ pub use heartbeat::{Busy, Heartbeat};
 pub use load::{CpuLoad, MemoryLoad, SlowFrames};
 pub use rate_limit::RateLimit;
 pub use stall::Stall;
-pub(crate) use worker::Worker;
+pub(crate) use worker::{Inbox, Worker};
 
 /// Starts a thread of ours. It inherits its mask: no signal of the app's is ever delivered to it.
 pub(crate) fn spawn(

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::heartbeat::{HEARTBEAT, Heartbeat};
-use super::worker::{Worker, goes_on};
+use super::worker::Worker;
 #[cfg(target_vendor = "apple")]
 use crate::platform::run_loop::{self, Observers};
 
@@ -21,13 +21,13 @@ pub(crate) fn spawn(
     mut post: impl FnMut(fn()) + Send + 'static,
 ) -> io::Result<Worker> {
     INSTALL.store(heart.install(), Ordering::SeqCst);
-    Worker::spawn("wedjat-ping", move |receiver| {
+    Worker::spawn("wedjat-ping", move |inbox| {
         loop {
             if HEARTBEAT.beat().depth() == 0 {
                 heart.begin();
                 post(answer);
             }
-            if !goes_on(receiver, period) {
+            if !inbox.goes_on(period) {
                 break;
             }
         }

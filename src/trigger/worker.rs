@@ -1,52 +1,95 @@
 //! A thread of ours that works and waits by turns, until it is dropped.
 
 use std::io;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+
+use crate::platform::Semaphore;
 
 /// More than what the work of these threads, and a callback of the app's on them, needs.
 const STACK: usize = 1 << 20;
 
-/// The running thread, which takes none of the app's signals. Dropping it tells it to end, behind the messages that were
-/// sent before, and joins it, unless it is dropped on that very thread.
+/// The running thread, which takes none of the app's signals. Dropping it tells it to end, behind what it was given before,
+/// and joins it, unless it is dropped on that very thread.
 #[derive(Debug)]
 pub(crate) struct Worker<T = ()> {
-    sender: Sender<Option<T>>,
+    inbox: Arc<Inbox<T>>,
     thread: Option<JoinHandle<()>>,
 }
 
+/// What the thread is to do. std's channels would do as well, with 70 KB of code.
+#[derive(Debug)]
+pub(crate) struct Inbox<T> {
+    waiting: Mutex<Vec<T>>,
+    stop: AtomicBool,
+    posted: Semaphore,
+}
+
+impl<T> Inbox<T> {
+    /// Gives the thread something to do.
+    pub fn put(&self, work: T) {
+        self.waiting().push(work);
+        self.posted.post();
+    }
+
+    /// Waits for the next thing to do; `None` once the thread is to end and nothing is left.
+    pub fn next(&self) -> Option<T> {
+        loop {
+            // Before the look: nothing is put behind it.
+            let ends = self.stop.load(Ordering::SeqCst);
+            let mut waiting = self.waiting();
+            if ends || !waiting.is_empty() {
+                return (!waiting.is_empty()).then(|| waiting.remove(0));
+            }
+            drop(waiting);
+            self.posted.wait();
+        }
+    }
+
+    /// Waits so many nanoseconds, or less if the thread is to end; returns true if it is to go on.
+    pub fn goes_on(&self, nanoseconds: u64) -> bool {
+        if !self.stop.load(Ordering::SeqCst) {
+            self.posted.wait_timeout(nanoseconds);
+        }
+        !self.stop.load(Ordering::SeqCst)
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Vec<T>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl<T: Send + 'static> Worker<T> {
-    /// Starts it. `work` returns soon once it receives `None`.
+    /// Starts it. `work` returns soon once [`Inbox::next`] gives nothing, or it is not to go on.
     pub fn spawn(
         name: &str,
-        work: impl FnOnce(&Receiver<Option<T>>) + Send + 'static,
+        work: impl FnOnce(&Inbox<T>) + Send + 'static,
     ) -> io::Result<Worker<T>> {
-        let (sender, receiver) = channel();
-        let thread = super::spawn(name, STACK, move || work(&receiver))?;
+        let inbox = Arc::new(Inbox {
+            waiting: Mutex::default(),
+            stop: AtomicBool::new(false),
+            posted: Semaphore::new(),
+        });
+        let theirs = inbox.clone();
+        let thread = super::spawn(name, STACK, move || work(&theirs))?;
         Ok(Worker {
-            sender,
+            inbox,
             thread: Some(thread),
         })
     }
 
-    /// Sends it messages.
-    pub fn sender(&self) -> Sender<Option<T>> {
-        self.sender.clone()
+    pub fn inbox(&self) -> Arc<Inbox<T>> {
+        self.inbox.clone()
     }
 }
 
 impl<T> Drop for Worker<T> {
     fn drop(&mut self) {
-        let _ = self.sender.send(None);
+        self.inbox.stop.store(true, Ordering::SeqCst);
+        self.inbox.posted.post();
         if let Some(thread) = self.thread.take() {
             super::join(thread);
         }
     }
-}
-
-/// Waits so many nanoseconds, or less if the thread is to end; returns true if it is to go on.
-pub(super) fn goes_on(receiver: &Receiver<Option<()>>, nanoseconds: u64) -> bool {
-    let waited = receiver.recv_timeout(Duration::from_nanos(nanoseconds));
-    waited == Err(RecvTimeoutError::Timeout)
 }
