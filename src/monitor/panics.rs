@@ -13,7 +13,6 @@ use crate::trigger::{crash, panic};
 
 /// The recorder that the panic hook writes with, and where its reports go then.
 type Writer = (Arc<LiveRecorder>, Outbox);
-
 /// `None` for the writer once the monitor is dropped; and the folder of the reports.
 static ON_PANIC: ForkLock<Option<(Option<Writer>, PathBuf)>> = ForkLock::new(None);
 

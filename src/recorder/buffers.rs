@@ -125,6 +125,9 @@ impl ImageIndices {
             let back = u64::from(frame.found != Found::Context);
             let index = images.find(frame.pc.saturating_sub(back));
             let image = index.and_then(|index| images.images().get(index as usize));
+            // Of none when it was taken: another library may have lain there than the one that is listed.
+            let known = frame.image != RawFrame::NO_IMAGE;
+            let image = image.filter(|image| known || !image.is_gone());
             let number = image.map_or(RawFrame::NO_IMAGE, |image| self.index_of(image.base));
             *slot = RawFrame {
                 image: number,

@@ -260,7 +260,7 @@ pub fn most_memory() -> u64 {
 /// freezes of a quarter of a second.
 pub const DISTURBED: u64 = 100_000_000;
 
-/// How long a thread was ready to run but had no CPU, nanoseconds; 0 of one that has ended.
+/// Returns for how many nanoseconds a thread was ready to run but had no CPU; 0 of one that has ended.
 pub fn delay(tid: i32) -> u64 {
     let Ok(text) = std::fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")) else {
         return 0;

@@ -26,8 +26,7 @@ impl ThreadGauge {
         let open = |file: &str| {
             let path = format!("/proc/self/task/{tid}/{file}");
             let fd = descriptors::open_owned(path.as_ref(), libc::O_RDONLY).ok();
-            let kept = fd.and_then(|fd| Kept::new(fd).ok());
-            kept.unwrap_or(Kept::none())
+            fd.map_or(Kept::none(), |fd| Kept::new(fd).unwrap_or(Kept::none()))
         };
         ThreadGauge {
             tid,

@@ -259,10 +259,9 @@ impl Recording {
             cut: Some(DISK_FULL),
             ..CaptureView::default()
         };
+        let mut views = [CaptureView { cut, ..*cost }, word].into_iter();
         let buffer = buffers.buffer();
-        let is_said = [CaptureView { cut, ..*cost }, word]
-            .iter()
-            .any(|view| self.attempt(buffer, |writer| writer.section(view)));
+        let is_said = views.any(|view| self.attempt(buffer, |writer| writer.section(&view)));
         self.is_missing_unsaid = !is_said;
     }
 
