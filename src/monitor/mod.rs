@@ -375,7 +375,6 @@ impl Drop for Monitor {
         GAUGES.set_watchdog(0);
         self.helper = None;
         // Those of the threads that have ended are still handed on.
-        reports::drops_monitor();
         self.reports = None;
         store::set_launch(None);
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use crate::recorder::trace_report;
-use crate::trigger::{Inbox, Worker};
+use crate::trigger::{Inbox, Worker, is_left};
 
 /// The app's callback for reports.
 pub(super) type OnReport = Box<dyn FnMut(&Path) + Send>;
@@ -22,7 +22,7 @@ pub(super) type Outbox = Option<Arc<Inbox<Finished>>>;
 pub(super) const PANIC_SETTLES: Duration = Duration::from_millis(200);
 
 thread_local! {
-    /// True on the thread of the callback, until that drops the monitor.
+    /// True on the thread of the callback.
     static IS_OURS: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -30,7 +30,7 @@ thread_local! {
 pub(super) fn spawn(mut on_report: Option<OnReport>) -> io::Result<Worker<Finished>> {
     Worker::spawn("wedjat-reports", move |inbox: &Inbox<Finished>| {
         IS_OURS.set(true);
-        while IS_OURS.get()
+        while !is_left()
             && let Some((path, from)) = inbox.next()
         {
             thread::sleep(from.saturating_duration_since(Instant::now()));
@@ -53,9 +53,4 @@ pub(super) fn put(outbox: &Outbox, path: PathBuf, settles: Duration) {
     {
         inbox.put((path, Instant::now() + settles));
     }
-}
-
-/// Calls the callback no more, where it is what drops the monitor.
-pub(super) fn drops_monitor() {
-    let _ = IS_OURS.try_with(|is_ours| is_ours.set(false));
 }

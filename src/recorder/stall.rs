@@ -15,10 +15,10 @@ use crate::platform::{Thread, ThreadName, clock};
 use crate::report::time::nanos;
 use crate::report::{EventKind, EventView, ThreadView, ThresholdsView};
 use crate::store::launch;
-use crate::trigger::crash;
 use crate::trigger::loss::{LOSSES, LossReason};
 use crate::trigger::stall::{Class, Reason, StallEndInfo, StallInfo};
 use crate::trigger::watchdog::Watcher;
+use crate::trigger::{crash, is_left};
 use crate::vitals::GAUGES;
 
 /// The recorder of the watchdog's thread.
@@ -68,7 +68,7 @@ impl StallRecorder {
 
     fn report_event(&mut self, event: &StallEvent<'_>) {
         events::trace(event);
-        if let Some(on_stall) = &mut self.on_stall {
+        if let Some(on_stall) = self.on_stall.as_mut().filter(|_| !is_left()) {
             // The panic hook has reported one that panics; what is watched goes on being watched.
             let _ = catch_unwind(AssertUnwindSafe(|| on_stall(event)));
         }
@@ -134,8 +134,7 @@ impl StallRecorder {
                 (holds || waiting.unknown()) && thread != watched && thread != own
             };
             let tally = work.write_threads(&mut recording, &mut images, Renewals::new(), wanted);
-            let unanswered = tally.unanswered + cost.unanswered.unwrap_or(0);
-            cost.unanswered = (unanswered > 0).then_some(unanswered);
+            tally.add_to(&mut cost);
         }
         recording.cost(&mut work.buffers, &cost);
         recording.samples(&mut work.buffers, &images, &mut self.sampler.samples, false);

@@ -26,6 +26,8 @@ pub use rate_limit::RateLimit;
 pub use stall::Stall;
 pub(crate) use worker::{Inbox, Worker};
 
+use std::cell::Cell;
+
 /// Starts a thread of ours. It inherits its mask: no signal of the app's is ever delivered to it.
 pub(crate) fn spawn(
     name: &str,
@@ -39,11 +41,23 @@ pub(crate) fn spawn(
         .spawn(work)
 }
 
+thread_local! {
+    /// True on a thread of ours whose callback has dropped the monitor.
+    static IS_LEFT: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Waits for a thread of ours to end, unless it is this one: a callback of the app's that drops the monitor
 /// runs on such a thread, which ends by itself once that has returned.
 pub(crate) fn join(thread: std::thread::JoinHandle<()>) {
-    if thread.thread().id() != std::thread::current().id() {
+    if thread.thread().id() == std::thread::current().id() {
+        IS_LEFT.set(true);
+    } else {
         // The panic hook has reported one that panicked.
         let _ = thread.join();
     }
+}
+
+/// Returns true on a thread of ours whose callback has dropped the monitor: what the callback needs may be gone.
+pub(crate) fn is_left() -> bool {
+    IS_LEFT.get()
 }

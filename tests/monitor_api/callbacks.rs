@@ -144,6 +144,24 @@ fn callbacks_may_panic_and_may_drop_the_monitor() {
             assert!(Instant::now() < deadline);
             heart.turn(|| sleep(60 * MS));
         }
+
+        // What `on_stall` needs may be gone once it has dropped the monitor.
+        let (told, was_told) = std::sync::mpsc::channel();
+        let monitor = builder(&folder(test))
+            .stall(Stall::default().timeout(10 * MS).strikes(3))
+            .on_stall(move |_| {
+                drop(KEPT.lock().unwrap().take());
+                told.send(()).unwrap();
+            });
+        let monitor = monitor.install().unwrap();
+        let heart = monitor.heartbeat();
+        *KEPT.lock().unwrap() = Some(monitor);
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while was_told.try_recv().is_err() {
+            assert!(Instant::now() < deadline);
+            heart.turn(|| sleep(60 * MS));
+        }
+        assert!(was_told.recv_timeout(500 * MS).is_err());
         drop(builder(&folder(test)).install().unwrap());
         return;
     }
