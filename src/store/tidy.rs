@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use super::left::{self, Effort};
-use super::{DAMAGED, Limits, REFUSED, StoredReport, WHOLE, ending, is_own_file, list};
+use super::{DAMAGED, Limits, Name, REFUSED, StoredReport, WHOLE, ending, is_own_file, list};
+use crate::platform::clock;
 use crate::platform::directory::Directory;
 use crate::platform::folder::Folder;
 use crate::platform::forked::{ForkLock, around_forks};
@@ -117,6 +118,9 @@ impl Tidying {
             }
         }
         OVERSIZED.store(oversized, Ordering::Relaxed);
+        // Those of a clock that was ahead say nothing of their age: they go first.
+        let now = Name::new(clock::realtime(), "", &[0xff; 16], WHOLE);
+        reports.sort_by_key(|(name, _)| name.as_str() < now.as_str());
         let mut bytes: u64 = reports.iter().map(|(_, size)| size).sum();
         let mut count = reports.len();
         let mut doomed = Vec::new();
