@@ -97,8 +97,14 @@ pub(crate) fn ends_process(status: Option<i32>, unwound: bool) -> bool {
     escapes && Thread::current().is_main() || known && status != Some(0) && std::thread::panicking()
 }
 
-/// The report of the calling thread's last panic.
+/// Returns the report of the calling thread's last panic, which ends the process: if it was one too many, or another
+/// thread was writing a report, it is written now.
 pub(crate) fn last_report() -> Option<Name> {
+    let handler = HANDLER.load(Ordering::Acquire);
+    if let Some(note) = own_note().filter(|note| note.report.is_none() && !handler.is_null()) {
+        let (message, location) = (note.message, note.location);
+        report(handler, message.as_str(), location.as_str());
+    }
     own_note().and_then(|note| note.report)
 }
 
@@ -106,18 +112,15 @@ pub(crate) fn last_report() -> Option<Name> {
 const UNSEEN: &str =
     "a panic that was not seen when it began: another hook has taken the place of ours";
 
-/// The calling thread is in the middle of a panic that drops the monitor: reports it, unless the hook has.
+/// Reports the panic of the calling thread that drops the monitor, unless the hook has.
 pub(crate) fn drops_monitor() {
-    let handler = HANDLER.load(Ordering::Acquire);
-    if handler.is_null()
-        || !std::thread::panicking()
-        || PROCESS.load(Ordering::Acquire) != process_id()
-        || own_note().is_some()
-    {
+    if !std::thread::panicking() || PROCESS.load(Ordering::Acquire) != process_id() {
         return;
     }
-    note(UNSEEN, "");
-    report(handler, UNSEEN, "");
+    if own_note().is_none() {
+        note(UNSEEN, "");
+    }
+    last_report();
 }
 
 /// Puts our hook before the one that is there. It stays for good; [`uninstall`] makes it idle.

@@ -21,6 +21,10 @@ pub fn trials() -> Tests {
         ("a_panic_whose_hook_exits_is_fatal", hook_exits),
         ("a_panic_of_a_thread_is_not_fatal", of_a_thread),
         ("caught_panics_are_under_a_quota", quota),
+        (
+            "a_panic_that_ends_the_process_is_reported_over_the_quota",
+            over_the_quota,
+        ),
         ("a_child_of_fork_reports_no_panic", forked),
         ("a_crash_while_unwinding_is_a_crash", while_unwinding),
         ("a_panic_in_a_drop_during_a_panic_is_one_report", in_a_drop),
@@ -63,6 +67,18 @@ pub fn role(role: &str, folder: &Path) -> bool {
                 assert!(std::panic::catch_unwind(|| panic!("round {round}")).is_err());
             }
             monitor.record("look").unwrap();
+        }
+        "over_the_quota" | "over_the_quota_of_a_leaked_monitor" => {
+            let monitor = install(folder);
+            for round in 0..50 {
+                assert!(std::panic::catch_unwind(|| panic!("round {round}")).is_err());
+            }
+            if role == "over_the_quota_of_a_leaked_monitor" {
+                std::mem::forget(monitor);
+                panic!("the last one");
+            }
+            let _monitor = monitor;
+            panic!("the last one");
         }
         "forked" => {
             let _monitor = install(folder);
@@ -239,6 +255,19 @@ fn quota() {
     let live = &readings[10].report;
     let loss = live.loss.as_ref().unwrap();
     assert_eq!(loss.counts, [("quota".to_owned(), 40)]);
+}
+
+fn over_the_quota() {
+    for role in ["over_the_quota", "over_the_quota_of_a_leaked_monitor"] {
+        let ended = play(role);
+        assert_eq!(ended.status.code(), Some(101), "{}", ended.stderr);
+        let events = ended.readings().into_iter();
+        let mut events = events.map(|reading| reading.report.event.unwrap());
+        let last = events.next_back().unwrap();
+        assert!(last.fatal, "{role}: {last:?}");
+        assert_eq!(last.message.as_deref(), Some("the last one"));
+        assert_eq!(events.filter(|event| !event.fatal).count(), 10);
+    }
 }
 
 fn forked() {
