@@ -31,9 +31,9 @@ pub const NAME: usize = 64;
 /// Bytes of a text value or breadcrumb; longer ones are cut at a character.
 pub const TEXT: usize = 240;
 
-/// Words of a record with a text, and of one without.
+/// Words of a record with a text, and of one with two numbers.
 const LONG: usize = 2 + (NAME + TEXT) / 8;
-const SHORT: usize = 2 + NAME / 8;
+const SHORT: usize = 3 + NAME / 8;
 
 /// State that the app records about itself, for the next report. All methods take `&self`, may be called
 /// from any thread, never wait for another and never allocate.
@@ -101,7 +101,7 @@ impl Context {
         self.put(&self.keys, key, |words| Record(words).set_value(key, value));
     }
 
-    /// Takes a key away.
+    /// Takes a key away. Its place stays taken: [`KEYS`] counts all keys that were ever set.
     pub fn remove(&self, key: &str) {
         if let Some(slot) = find(&self.keys, key) {
             self.update(&slot.cell, |words| words.fill(0));
@@ -356,6 +356,21 @@ mod tests {
         }
         assert_eq!(read(&CONTEXT).keys().count(), KEYS);
         assert_eq!(CONTEXT.left_out() as usize, KEYS + 1);
+    }
+
+    #[test]
+    fn names_of_all_kinds_have_the_same_room() {
+        static CONTEXT: Context = Context::new();
+        let name = |end: &str| "p".repeat(NAME - end.len()) + end;
+        for end in ["read", "write"] {
+            CONTEXT.gauge(&name(end), 1.0);
+            drop(CONTEXT.mark(&name(end)));
+        }
+        let snapshot = read(&CONTEXT);
+        let names: Vec<_> = snapshot.gauges().map(|gauge| gauge.0).collect();
+        assert_eq!(names, [name("read"), name("write")]);
+        let names: Vec<_> = snapshot.marks().map(|mark| mark.0).collect();
+        assert_eq!(names, [name("read"), name("write")]);
     }
 
     #[test]

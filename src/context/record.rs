@@ -47,7 +47,7 @@ impl<const N: usize> Record<'_, N> {
     }
 
     pub fn set_number(mut self, name: &str, number: u64, second: u64) {
-        self.put(kind::NUMBER, number, cut(name, NAME - 8).as_bytes(), &[]);
+        self.put(kind::NUMBER, number, cut(name, NAME).as_bytes(), &[]);
         if let Some(last) = self.0.last_mut() {
             *last = second;
         }
