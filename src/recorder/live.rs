@@ -81,12 +81,14 @@ impl LiveRecorder {
         let mut text = String::new();
         let mut images = ImageTable::enter();
         let mut renewals = Renewals::new();
+        let mut left_out = 0;
         let wanted = match which {
             Threads::Main => vec![main],
             Threads::Current => vec![here],
             Threads::All => {
-                let others = threads.now().0.iter().copied();
-                let others = others.filter(|thread| *thread != here);
+                let (listed, more) = threads.now();
+                left_out = more;
+                let others = listed.iter().copied().filter(|thread| *thread != here);
                 [here].into_iter().chain(others).collect()
             }
         };
@@ -130,6 +132,9 @@ impl LiveRecorder {
                 let line = "the stack goes on; the walk stopped here";
                 let _ = writeln!(text, "({line}: {why})");
             }
+        }
+        if left_out > 0 {
+            let _ = writeln!(text, "\n({left_out} more threads)");
         }
         Ok(text)
     }
@@ -184,7 +189,7 @@ impl LiveRecorder {
         if all {
             let others = |thread| thread != here;
             let tally = work.write_threads(&mut recording, &mut images, Renewals::new(), others);
-            tally.put_into(&mut cost);
+            tally.add_to(&mut cost);
         }
         recording.cost(&mut work.buffers, &cost);
         recording.loss(&mut work.buffers);

@@ -20,9 +20,7 @@ use crate::vitals::{FRAMES, GAUGES};
 /// Samples of the thread in question, and how far apart.
 const SAMPLES: u64 = 20;
 const APART: Duration = Duration::from_millis(50);
-/// Threads that are looked at.
-const THREADS: usize = 256;
-/// Hottest threads among them that are reported.
+/// Hottest threads that are reported.
 const HOTTEST: usize = 5;
 
 /// The recorder of the thread that looks for too much load.
@@ -34,7 +32,6 @@ pub(crate) struct LoadRecorder {
     watchdog: Option<i32>,
     limit: u64,
     samples: Samples,
-    list: Box<[Thread]>,
 }
 
 impl LoadRecorder {
@@ -53,17 +50,22 @@ impl LoadRecorder {
             limit: group.into_iter().chain(total).min().unwrap_or(0),
             samples: Samples::new(),
             shared,
-            list: vec![Thread::current(); THREADS].into_boxed_slice(),
         })
     }
 
     /// The threads by the CPU time that they use over a tenth of a second, most first; ours are not
     /// among them.
     fn hottest(&mut self) -> Vec<Thread> {
-        let count = platform::threads::list(&mut self.list).min(THREADS);
+        let mut list = Vec::new();
+        let mut count = 64;
+        while count > list.len() {
+            list.resize(2 * count, self.watched);
+            count = platform::threads::list(&mut list);
+        }
+        list.truncate(count);
         let own = [Some(Thread::current().tid()), self.watchdog];
-        let listed = self.list.iter().take(count).copied();
-        let gauges: Vec<(Thread, u64)> = listed
+        let gauges: Vec<(Thread, u64)> = list
+            .into_iter()
             .filter(|thread| !own.contains(&Some(thread.tid())))
             .map(|thread| (thread, clock::thread_cpu(thread.tid())))
             .collect();
@@ -124,7 +126,8 @@ impl LoadRecorder {
             }
             recording.surroundings(&mut work.buffers, &images);
             let wanted = |thread| others.contains(&thread) && thread != first;
-            work.write_threads(&mut recording, &mut images, renewals, wanted);
+            let tally = work.write_threads(&mut recording, &mut images, renewals, wanted);
+            tally.add_to(&mut cost);
         }
         if kind != EventKind::Memory {
             self.samples.clear();

@@ -36,13 +36,12 @@ pub(crate) struct ThreadTally {
 }
 
 impl ThreadTally {
-    /// Puts it into what the report's captures have cost. Signal-safe.
-    pub fn put_into(&self, cost: &mut CaptureView<'_>) {
-        cost.bytes = Some(self.bytes);
-        cost.unanswered = Some(self.unanswered);
-        if self.left_out > 0 {
-            cost.cut = Some("limit");
-        }
+    /// Adds it to what the report's captures have cost. Signal-safe.
+    pub fn add_to(&self, cost: &mut CaptureView<'_>) {
+        let sum = |before: Option<u64>, more| Some(before.unwrap_or(0).saturating_add(more));
+        cost.bytes = sum(cost.bytes, self.bytes);
+        cost.unanswered = sum(cost.unanswered, self.unanswered);
+        cost.cut = cost.cut.or((self.left_out > 0).then_some("limit"));
     }
 }
 

@@ -1,5 +1,7 @@
 //! Frames, launch, CPU and memory: what stands in the vitals, and what is too much of each.
 
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use wedjat::load::{CpuLoad, MemoryLoad, SlowFrames};
@@ -37,6 +39,42 @@ fn frames_and_launch_stand_in_the_vitals() {
 fn burns_much(time: Duration) {
     burn(time);
     std::hint::black_box(());
+}
+
+#[test]
+fn of_many_threads_the_newest_may_be_the_hottest() {
+    let test = "vitals::of_many_threads_the_newest_may_be_the_hottest";
+    if is_child() {
+        let (end, parked) = (AtomicBool::new(false), Barrier::new(301));
+        std::thread::scope(|scope| {
+            for _ in 0..300 {
+                scope.spawn(|| parked.wait());
+            }
+            let spinner = std::thread::Builder::new().name("spinner".into());
+            let spin = || while !end.load(Ordering::Relaxed) {};
+            spinner.spawn_scoped(scope, spin).unwrap();
+            let monitor = builder(&folder(test))
+                .cpu(CpuLoad::default().share(0.1).over(200 * MS))
+                .install()
+                .unwrap();
+            println!("ready");
+            let begin = Instant::now();
+            let is_there = || {
+                let files = std::fs::read_dir(folder(test)).unwrap();
+                let mut names = files.map(|file| file.unwrap().file_name());
+                names.any(|name| name.to_str().unwrap().ends_with(".wedjat"))
+            };
+            while !is_there() && begin.elapsed() < Duration::from_secs(60) {
+                std::thread::sleep(50 * MS);
+            }
+            drop(monitor);
+            end.store(true, Ordering::Relaxed);
+            parked.wait();
+        });
+        return;
+    }
+    let report = reports(test).remove(0);
+    assert_eq!(report.threads[0].name.as_deref(), Some("spinner"));
 }
 
 #[test]

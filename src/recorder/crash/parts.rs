@@ -181,7 +181,7 @@ impl<'a> CrashReport<'a> {
         let others = |thread| !done.contains(&thread);
         let (work, images) = (&mut self.work.work, &mut self.images);
         let tally = work.write_threads(recording, images, Renewals::none(), others);
-        tally.put_into(&mut self.cost);
+        tally.add_to(&mut self.cost);
     }
 
     /// Writes the end and gives the file its name.

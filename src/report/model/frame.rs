@@ -36,7 +36,8 @@ pub struct Frame {
     pub pc: u64,
     /// Method by which it was found.
     pub found: Found,
-    /// Index into [`Report::images`](super::Report::images), if the address lies in a known image.
+    /// Index into [`Report::images`](super::Report::images), if the address lies in a known image; beyond them where the
+    /// report was cut before that image.
     pub image: Option<u32>,
     /// The name from the image's own symbol table, where `MonitorBuilder::names` is on.
     pub name: Option<String>,

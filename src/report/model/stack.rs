@@ -14,7 +14,7 @@ section! {
         /// *always*
         #[serde(deserialize_with = "lenient")]
         id: u64,
-        /// True for the thread that was watched.
+        /// True for the process' first thread, and in a stall's report for the one that was watched.
         /// *else `false`*
         #[serde(with = "flag")]
         main: bool,
