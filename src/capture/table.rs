@@ -299,7 +299,7 @@ fn loaded(facts: ImageFacts) -> LoadedImage {
     image
 }
 
-/// `RUSTFLAGS="--cfg loom" cargo test --lib model`
+/// `scripts/model`
 #[cfg(all(loom, test))]
 mod model {
     use super::*;

@@ -96,7 +96,7 @@ impl<const N: usize, A: Atomic<Value = u64>> Cell<N, A> {
     }
 }
 
-/// `RUSTFLAGS="--cfg loom" cargo test --lib model`
+/// `scripts/model`
 #[cfg(all(loom, test))]
 mod model {
     use super::*;

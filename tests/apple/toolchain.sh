@@ -4,6 +4,13 @@
 # Everything that is made or downloaded goes here; nothing is written into the source tree.
 APPLE_CACHE=${WEDJAT_APPLE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wedjat-apple}
 
+# The machine, made by `run`. It lies here since most of it is Unicorn, which no change to the sources makes anew.
+EMULATOR=$APPLE_CACHE/machine/debug/emulator
+machine() { # BUILD-OR-CLIPPY [OPTION...]
+  local command=$1; shift
+  cargo "$command" -q --manifest-path "$here/Cargo.toml" --target-dir "$APPLE_CACHE/machine" "$@"
+}
+
 # One LLVM for all: compiler, linker, dsymutil and the tools that give the golden outputs.
 LLVM=22
 LLVM_BIN=/usr/lib/llvm-$LLVM/bin

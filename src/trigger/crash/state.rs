@@ -241,7 +241,7 @@ pub(crate) fn in_progress() -> bool {
 /// A previous handler that has dealt with so many faults is called first from then on.
 pub(super) const DEALS_WITH_IT: u64 = 8;
 
-/// `RUSTFLAGS="--cfg loom" cargo test --lib model`
+/// `scripts/model`
 #[cfg(all(loom, test))]
 mod model {
     use super::*;

@@ -1,4 +1,4 @@
-//! The handshake under every interleaving: `RUSTFLAGS="--cfg loom" cargo test --lib model`.
+//! The handshake under every interleaving: `scripts/model`.
 
 use loom::sync::{Condvar, Mutex};
 
