@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::context::address;
 use super::symbol;
+use crate::platform::forked::First;
 
 type UncaughtHandler = extern "C" fn(exception: *mut c_void);
 type SetHandler = unsafe extern "C" fn(handler: *mut c_void);
@@ -44,26 +45,23 @@ pub struct Thrown<'a> {
 static ON_UNCAUGHT: AtomicPtr<()> = AtomicPtr::new(null_mut());
 static BEFORE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-/// Sets `called` to be called on the thread that raised, before the previous handler. Calling it again is fine:
-/// Foundation may be loaded later. Returns true if there is a Foundation.
-pub fn on_uncaught(called: OnUncaught) -> bool {
-    let (Some(set), Some(get)) = (
-        symbol(c"NSSetUncaughtExceptionHandler"),
-        symbol(c"NSGetUncaughtExceptionHandler"),
-    ) else {
-        return false;
-    };
-    let ours = uncaught as *mut c_void;
-    ON_UNCAUGHT.store(called as *mut (), Ordering::SeqCst);
-    // SAFETY: Foundation's functions, of the types that its header declares; the handler stays.
-    unsafe {
-        let before = std::mem::transmute::<*mut c_void, GetHandler>(get)();
-        if before != ours {
+/// Sets `called` to be called on the thread that raised, before the previous handler; once a process: a handler that is
+/// set over ours may call ours. Calling it again is fine: Foundation may be loaded later.
+pub fn on_uncaught(called: OnUncaught) {
+    static ONCE: First = First::new();
+    let set = symbol(c"NSSetUncaughtExceptionHandler");
+    let get = symbol(c"NSGetUncaughtExceptionHandler");
+    if let (Some(set), Some(get)) = (set, get)
+        && ONCE.is_now()
+    {
+        ON_UNCAUGHT.store(called as *mut (), Ordering::SeqCst);
+        // SAFETY: Foundation's functions, of the types that its header declares; the handler stays.
+        unsafe {
+            let before = std::mem::transmute::<*mut c_void, GetHandler>(get)();
             BEFORE.store(before, Ordering::SeqCst);
-            std::mem::transmute::<*mut c_void, SetHandler>(set)(ours);
+            std::mem::transmute::<*mut c_void, SetHandler>(set)(uncaught as *mut c_void);
         }
     }
-    true
 }
 
 extern "C" fn uncaught(exception: *mut c_void) {

@@ -1,5 +1,9 @@
 //! An Objective-C exception that nothing catches, without Objective-C.
 use std::ffi::{CStr, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+type Handler = extern "C" fn(*mut c_void);
+static BEFORE: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
 fn find(name: &CStr) -> *mut c_void {
     // SAFETY: a C string.
@@ -19,8 +23,30 @@ pub fn begin() {
     unsafe {
         assert!(!libc::dlopen(path.as_ptr(), libc::RTLD_NOW).is_null());
         let set = find(c"NSSetUncaughtExceptionHandler");
-        let set: unsafe extern "C" fn(extern "C" fn(*mut c_void)) = std::mem::transmute(set);
+        let set: unsafe extern "C" fn(Handler) = std::mem::transmute(set);
         set(handler_before);
+    }
+}
+
+extern "C" fn handler_after(exception: *mut c_void) {
+    println!("handler after");
+    let before = BEFORE.load(Ordering::SeqCst);
+    // SAFETY: the handler that was in place.
+    unsafe { std::mem::transmute::<*mut c_void, Handler>(before)(exception) }
+}
+
+/// Sets a handler over the one in place, as an app does after the monitor, that calls it.
+pub fn set_handler_after() {
+    let (get, set) = (
+        find(c"NSGetUncaughtExceptionHandler"),
+        find(c"NSSetUncaughtExceptionHandler"),
+    );
+    // SAFETY: the functions are of those types.
+    unsafe {
+        let get: unsafe extern "C" fn() -> *mut c_void = std::mem::transmute(get);
+        let set: unsafe extern "C" fn(Handler) = std::mem::transmute(set);
+        BEFORE.store(get(), Ordering::SeqCst);
+        set(handler_after);
     }
 }
 

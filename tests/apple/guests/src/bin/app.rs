@@ -163,18 +163,22 @@ fn main() {
     if what.starts_with("old server") {
         old_server::begin();
     }
-    if what == "NSException" {
+    if what.starts_with("NSException") {
         foundation::begin();
     }
     let letter = (what == "hostile folder").then(|| fill(folder.as_ref()));
     let mut builder = Monitor::builder("app", "1.0").directory(PathBuf::from(folder));
-    builder = if what == "stall" {
-        builder.stall(Stall::default())
-    } else {
-        builder.crash(Crash::default())
+    builder = match what.as_str() {
+        "stall" => builder.stall(Stall::default()),
+        _ => builder.crash(Crash::default()),
     };
     let monitor = builder.install().expect("the monitor installs");
     let heart = monitor.heartbeat();
+    if what == "NSException, handler after" {
+        foundation::set_handler_after();
+        // Images are looked at anew, and so is Foundation.
+        monitor.record("looks again").expect("a live report");
+    }
     match what.as_str() {
         "stall" => {
             for _ in 0..3 {
@@ -187,9 +191,8 @@ fn main() {
         "live" | "hostile folder" => {
             monitor.record("asked for").expect("a live report");
         }
-        _ => {
-            black_box(handle_event(what));
-        }
+        "NSException, handler after" => _ = black_box(handle_event("NSException")),
+        _ => _ = black_box(handle_event(what)),
     }
     drop(monitor);
     let requests = old_server::REQUESTS.load(std::sync::atomic::Ordering::SeqCst);
