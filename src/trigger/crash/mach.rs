@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use super::handler::handle;
 use super::installed::installed;
 use super::life;
 use super::state::{self, CrashOwner, CrashStage, DEALS_WITH_IT, STATE};
@@ -33,8 +34,12 @@ fn report(exception: &MachException) -> bool {
         life::goes_on(seen);
     }
     let seen = state::now();
-    let handled =
-        signals::previous(signal.number) == Previous::Handler && seen.survived() >= DEALS_WITH_IT;
+    // A handler that was set after ours has the signal first: what it does not deal with, it passes on to ours.
+    let ours = handle as *const () as usize;
+    let is_later = |now| ![libc::SIG_DFL, libc::SIG_IGN, ours].contains(&now);
+    let handled = signals::disposition(signal.number).is_some_and(is_later)
+        || signals::previous(signal.number) == Previous::Handler
+            && seen.survived() >= DEALS_WITH_IT;
     let leaves = installed().is_none_or(|ours| ours.leave_to_debugger.load(Ordering::Relaxed));
     if handled || leaves && is_debugged() {
         return false;

@@ -7,6 +7,8 @@ use wedjat::{Crash, Monitor, Stall};
 
 #[path = "../foundation.rs"]
 mod foundation;
+#[path = "../later_handler.rs"]
+mod later_handler;
 #[path = "../old_server.rs"]
 mod old_server;
 
@@ -170,6 +172,7 @@ fn main() {
     let mut builder = Monitor::builder("app", "1.0").directory(PathBuf::from(folder));
     builder = match what.as_str() {
         "stall" => builder.stall(Stall::default()),
+        "later handler deals" => builder.stall(Stall::default()).crash(Crash::default()),
         _ => builder.crash(Crash::default()),
     };
     let monitor = builder.install().expect("the monitor installs");
@@ -179,8 +182,12 @@ fn main() {
         // Images are looked at anew, and so is Foundation.
         monitor.record("looks again").expect("a live report");
     }
+    if what.starts_with("later handler") {
+        later_handler::begin();
+        later_handler::write();
+    }
     match what.as_str() {
-        "stall" => {
+        "stall" | "later handler deals" => {
             for _ in 0..3 {
                 heart.turn(|| ());
                 std::thread::sleep(std::time::Duration::from_millis(5));
@@ -192,6 +199,7 @@ fn main() {
             monitor.record("asked for").expect("a live report");
         }
         "NSException, handler after" => _ = black_box(handle_event("NSException")),
+        "later handler passes on" => _ = black_box(handle_event("SIGBUS")),
         _ => _ = black_box(handle_event(what)),
     }
     drop(monitor);
