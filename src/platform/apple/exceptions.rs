@@ -44,13 +44,13 @@ const KERN_FAILURE: u32 = 5;
 
 const RIGHT_RECEIVE: u32 = 1;
 
-/// The owner of the port of one kind of exception before: port, behaviour, flavour; and whether it is
-/// ours now.
+/// The owner of the port of one kind of exception before: port, behaviour, flavour; and whether
+/// [`install_again`] is to take it from that one: who has set it after us keeps it.
 struct PreviousOwner {
     port: AtomicU32,
     behavior: AtomicU32,
     flavor: AtomicU32,
-    taken: AtomicBool,
+    aside: AtomicBool,
 }
 
 static PREVIOUS: [PreviousOwner; KINDS.len()] = [const {
@@ -58,7 +58,7 @@ static PREVIOUS: [PreviousOwner; KINDS.len()] = [const {
         port: AtomicU32::new(0),
         behavior: AtomicU32::new(0),
         flavor: AtomicU32::new(0),
-        taken: AtomicBool::new(false),
+        aside: AtomicBool::new(false),
     }
 }; KINDS.len()];
 
@@ -174,7 +174,7 @@ pub fn install(server: Server) -> bool {
             EXCEPTION_DEFAULT | EXCEPTION_STATE_IDENTITY
         );
         before
-            .taken
+            .aside
             .store(port == 0 || names_the_thread, Ordering::Release);
     }
     PORT.store(port, Ordering::Release);
@@ -182,14 +182,14 @@ pub fn install(server: Server) -> bool {
     true
 }
 
-/// Takes the ports of [`install`] again, after [`step_aside`]. Signal-safe.
+/// Takes the ports again that [`step_aside`] has put back. Signal-safe.
 pub fn install_again() {
     let port = PORT.load(Ordering::Acquire);
     if port == 0 {
         return;
     }
     for (&kind, before) in KINDS.iter().zip(&PREVIOUS) {
-        if !before.taken.load(Ordering::Acquire) {
+        if !before.aside.swap(false, Ordering::AcqRel) {
             continue;
         }
         // As the one before wants it, so that a message can go on to it as it is.
@@ -207,11 +207,11 @@ pub fn install_again() {
 /// Puts back the owners of the ports before, where they are ours. Signal-safe.
 pub fn step_aside() -> bool {
     let ours = PORT.load(Ordering::Acquire);
+    if ours == 0 {
+        return true;
+    }
     let mut all = true;
     for (&kind, before) in KINDS.iter().zip(&PREVIOUS) {
-        if !before.taken.load(Ordering::Acquire) {
-            continue;
-        }
         let (now, ..) = held(kind);
         if now != 0 {
             task::release(now);
@@ -228,6 +228,7 @@ pub fn step_aside() -> bool {
             (before.behavior.load(Ordering::Relaxed), flavor as i32)
         };
         set(kind, port, behavior, flavor);
+        before.aside.store(true, Ordering::Release);
     }
     all
 }
