@@ -196,7 +196,7 @@ pub(crate) struct Unread {
     pub damaged: usize,
     /// Units and sections that are not read.
     pub refused: usize,
-    /// True if a part lies in a `.dwo` or `.dwp` file that is not there.
+    /// True if a part lies in a `.dwo`, `.dwp` or dwz file that is not there, or not sound.
     pub split: bool,
 }
 
@@ -212,10 +212,11 @@ pub struct Missing {
     pub arch: Option<String>,
     /// True if at least its symbol table was there to name functions.
     pub symbols: bool,
-    /// True if its debug file was there, but not the `.dwo` or `.dwp` file that holds a part of the debug information.
+    /// True if its debug file was there, but not, or damaged, the `.dwo`, `.dwp` or dwz file that holds a part of the debug
+    /// information.
     pub split: bool,
     /// Units of its debug information with damaged lines, of which those before and behind the damage
-    /// are read: as far as frames led there, of a table from the cache all.
+    /// are read: as far as frames led there, of a table of the whole file all.
     pub damaged: usize,
     /// Units and sections of its debug information that are not read, since they are damaged or too large: as far as frames led
     /// there. Functions of theirs are named by the symbol table.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use wedjat::report::Found;
+use wedjat::report::{self, EventKind, Found};
 use wedjat::symbolicate::{Addresses, DebugFiles};
 
 use crate::symbolicate_support::{Workshop, chains, line_of};
@@ -26,6 +26,11 @@ pub fn add(tests: Tests) -> Tests {
             "debug_information_that_dwz_shared",
             DWZ,
             debug_information_that_dwz_shared,
+        )
+        .add(
+            "a_dwz_file_that_is_missing_is_said_and_leaves_no_table",
+            DWZ,
+            a_dwz_file_that_is_missing_is_said_and_leaves_no_table,
         )
         .add(
             "debug_information_that_dwz_shared_within_one_program",
@@ -163,6 +168,56 @@ fn debug_information_that_dwz_shared() {
             .collect();
         assert_eq!(named, wanted, "{name}");
     }
+}
+
+/// Without it the names of inlined functions are not there; once it is, none of that stays.
+fn a_dwz_file_that_is_missing_is_said_and_leaves_no_table() {
+    // A file that is worth a table.
+    let source = format!("extern const char large[1 << 20] = {{1}};\n{SHARED}");
+    let shop = Workshop::new(&[("a.cpp", &source), ("b.cpp", &source)]);
+    for name in ["a", "b"] {
+        shop.run(&format!(
+            "g++ -g -O1 -Wl,--build-id=sha1 {name}.cpp -o {name}"
+        ));
+    }
+    shop.run("dwz -m shared.debug a b");
+    std::fs::create_dir(shop.path("elsewhere")).unwrap();
+    let shared = [shop.path("shared.debug"), shop.path("elsewhere/x.debug")];
+    std::fs::rename(&shared[0], &shared[1]).unwrap();
+    let (start, size) = shop.section("a", ".text");
+    let all: Vec<_> = (start..start + size)
+        .map(|at| (at, Found::Context))
+        .collect();
+    let mut report = shop.report("a", &all[..all.len().min(900)]);
+    report.event.get_or_insert_default().kind = EventKind::Live;
+    report.end.get_or_insert_default().closed_by = "writer".into();
+    std::fs::write(shop.path("a.wedjat"), report::to_bytes(&report)).unwrap();
+    let path = |name: &str| shop.path(name).display().to_string();
+    let run = |more: &[&str]| {
+        let (debug, report) = (path("a"), path("a.wedjat"));
+        let fixed = [
+            "--strict", "--format", "json", "--debug", &debug, &report, "--cache",
+        ];
+        let ran = crate::deadline::symbolicate(fixed.iter().chain(more));
+        let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+        (ran.code, json, ran.err)
+    };
+    let (cache, elsewhere) = (path("cache"), path("elsewhere"));
+    for _ in 0..2 {
+        let (code, json, err) = run(&[&cache]);
+        assert_eq!(
+            (code, &json["missing"][0]["split"]),
+            (Some(1), &true.into())
+        );
+        assert!(err.contains("dwz"), "{err}");
+    }
+    let with = run(&[&cache, "--debug", &elsewhere]);
+    assert_eq!(
+        (with.0, &with.1["missing"]),
+        (Some(0), &serde_json::json!([]))
+    );
+    assert!(with == run(&[&path("other"), "--debug", &elsewhere]));
+    assert!(with.1.to_string().contains("Ledger::add"));
 }
 
 /// What units of one program share stands in partial units, which have lines, but no code: no address is theirs.

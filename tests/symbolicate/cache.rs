@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::symbolicate_support::home::{Home, Thing, things};
 use object::{Object, ObjectSection};
+use wedjat::report::{self, EventKind, Image, Report, Thread};
 use wedjat::symbolicate::{Addresses, Cache, DebugFiles, Frame};
 
 fn symbolicator(cache: Option<Cache>) -> Addresses {
@@ -151,6 +152,103 @@ fn a_damaged_table_is_never_believed() {
             truth.iter().step_by(25).cloned().collect::<Vec<_>>(),
             "damage {i}"
         );
+    }
+}
+
+/// A report with a frame at each address of the program.
+fn report_of(addresses: &[u64]) -> Vec<u8> {
+    let data = std::fs::read(program()).unwrap();
+    let file = object::File::parse(&*data).unwrap();
+    let mut report = Report::default();
+    report.event.get_or_insert_default().kind = EventKind::Live;
+    report.images.push(Image {
+        id: file.build_id().unwrap().unwrap().to_vec(),
+        name: "/nowhere/program".into(),
+        size: 1 << 30,
+        ..Image::default()
+    });
+    let frame = |&pc: &u64| report::Frame {
+        pc,
+        image: Some(0),
+        ..Default::default()
+    };
+    let thread = |part: &[u64]| Thread {
+        frames: part.iter().map(frame).collect(),
+        ..Thread::default()
+    };
+    report.threads = addresses.chunks(200).map(thread).collect();
+    report.end.get_or_insert_default().closed_by = "writer".into();
+    report::to_bytes(&report)
+}
+
+/// The program with each kind of damage: in the header of a unit, in that of lines, and in lines.
+fn damaged_copies() -> Vec<(&'static str, Vec<u8>)> {
+    let whole = std::fs::read(program()).unwrap();
+    let file = object::File::parse(&*whole).unwrap();
+    // Where the parts of a section begin, each with its length in front.
+    let parts = |name: &str| {
+        let section = file.section_by_name(name).unwrap();
+        let (start, size) = section.file_range().unwrap();
+        let (mut at, end) = (start as usize, (start + size) as usize);
+        let mut begins = Vec::new();
+        while at < end {
+            begins.push(at);
+            at += 4 + u32::from_le_bytes(whole[at..at + 4].try_into().unwrap()) as usize;
+        }
+        begins
+    };
+    let (units, lines) = (parts(".debug_info"), parts(".debug_line"));
+    let damaged = |what, at: usize, bytes: &[u8]| {
+        let mut copy = whole.clone();
+        copy[at..at + bytes.len()].copy_from_slice(bytes);
+        (what, copy)
+    };
+    vec![
+        damaged("the first unit", units[0] + 4, &[0xff; 2]),
+        damaged("a unit", units[20] + 4, &[0xff; 2]),
+        damaged("a header of lines", lines[20] + 4, &[0xff; 2]),
+        damaged("lines", lines[21] - 3, &[4, 1, 4]),
+    ]
+}
+
+/// A table of a damaged file would answer for it when it is whole again, and would not say what it lacks.
+#[test]
+fn a_damaged_file_leaves_no_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let [copy, report, cache] =
+        ["program", "a.wedjat", "cache"].map(|name| folder.path().join(name));
+    std::fs::write(&report, report_of(&addresses(1000))).unwrap();
+    let run = |args: &[&std::ffi::OsStr]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_symbolicate"));
+        command
+            .args(["--strict", "--format", "json", "--debug"])
+            .arg(&copy)
+            .arg(&report);
+        let output = command.args(args).output().unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code(), json)
+    };
+    let with_cache = ["--cache".as_ref(), cache.as_os_str()];
+    for (what, damaged) in damaged_copies() {
+        let _ = std::fs::remove_dir_all(&cache);
+        std::fs::write(&copy, damaged).unwrap();
+        let first = run(&with_cache);
+        assert_eq!(first.0, Some(1), "{what}");
+        let unread = &first.1["missing"][0];
+        let count = |key: &str| unread[key].as_u64().unwrap();
+        assert!(count("damaged") + count("refused") > 0, "{what}: {unread}");
+        assert!(
+            run(&with_cache) == first,
+            "{what}: another answer the second time"
+        );
+        std::fs::copy(program(), &copy).unwrap();
+        let whole = run(&["--no-cache".as_ref()]);
+        assert_eq!(whole.0, Some(0), "{what}");
+        assert!(
+            run(&with_cache) == whole,
+            "{what}: the damaged file answers"
+        );
+        assert!(table(&cache).is_file());
     }
 }
 

@@ -24,14 +24,14 @@ const MOST_COPIED: usize = 1 << 24;
 
 /// Makes it; `None` where symbolic cannot read all of the DWARF: damage, entries that nest without end,
 /// and what lies in other files; where code lies further than 4 GiB from the base, as a SymCache has 32 bits
-/// for an address; where too many functions end in others; or once `stop` is set. Behind the SymCache stands how many
-/// units have damaged lines, as `u64`.
+/// for an address; where too many functions end in others; or once `stop` is set. Beside it stands how many
+/// units have damaged lines.
 pub(crate) fn convert(
     object: &ObjectFile,
     sections: &Arc<DwarfSections>,
     symbols: &ObjectSymbols,
     stop: &AtomicBool,
-) -> Option<Vec<u8>> {
+) -> Option<(Vec<u8>, usize)> {
     let end = object.code.last().map_or(0, |&(_, end)| end);
     u32::try_from(end.checked_sub(object.base)?).ok()?;
     let mended = guard::mended(sections, None);
@@ -66,8 +66,7 @@ pub(crate) fn convert(
     making.gaps();
     let mut bytes = Vec::new();
     making.converter.serialize(&mut bytes).ok()?;
-    bytes.extend((damaged as u64).to_le_bytes());
-    Some(bytes)
+    Some((bytes, damaged))
 }
 
 struct Making<'a> {
@@ -134,8 +133,7 @@ impl Making<'_> {
         let session = DwarfDebugSession::parse(&sections, map, base as i64, kind).ok()?;
         for function in session.functions() {
             self.goes_on()?;
-            // A damaged unit is left out.
-            let Ok(mut function) = function else { continue };
+            let mut function = function.ok()?;
             let entry = function.address.wrapping_add(base);
             let Some(limit) = self.object.code_end(entry) else {
                 continue; // thrown away by the linker

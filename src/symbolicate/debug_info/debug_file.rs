@@ -82,7 +82,7 @@ impl DebugFile {
         let cache = options.cache.as_ref();
         if let Some(cache) = cache.filter(|_| Cache::is_worth_it(&object))
             && let Some(bytes) = cache.load(&object)
-            && let Some(table) = FullTable::new(bytes, object.base)
+            && let Some(table) = FullTable::new(bytes, 0, object.base)
         {
             let _ = full_table.set(table);
         }
@@ -114,6 +114,7 @@ impl DebugFile {
         if let Some(table) = self.inner.full_table.get() {
             unread.damaged = table.damaged;
         }
+        unread.split |= self.inner.object.altlink.is_some() && self.inner.sup.is_none();
         unread
     }
 
@@ -172,12 +173,13 @@ impl Inner {
     /// Makes the table of the whole file, and keeps it for the next process, too; `None` where it can't be made.
     fn build_table(&self) -> Option<()> {
         let sections = lock(&self.dwarf).sections.clone()?;
-        let table = convert(&self.object, &sections, self.symbols(), &self.stop)?;
-        let worth_it = |_: &&Cache| Cache::is_worth_it(&self.object);
+        let (table, damaged) = convert(&self.object, &sections, self.symbols(), &self.stop)?;
+        // A damaged file may be mended, with the same id and size.
+        let worth_it = |_: &&Cache| damaged == 0 && Cache::is_worth_it(&self.object);
         if let Some(cache) = self.options.cache.as_ref().filter(worth_it) {
             cache.store(&self.object, &table);
         }
-        let table = FullTable::new(SharedBytes::from(table), self.object.base)?;
+        let table = FullTable::new(SharedBytes::from(table), damaged, self.object.base)?;
         self.full_table.set(table).ok()?;
         let mut dwarf = lock(&self.dwarf);
         (dwarf.direct, dwarf.sections) = (None, None);

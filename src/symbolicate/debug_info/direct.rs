@@ -21,7 +21,8 @@ pub(crate) struct Direct {
     units: Units,
     /// `None` until an address needs it; within, `None` where the headers are damaged.
     addr2line: Option<Option<Addr2Line>>,
-    /// True if dwz took a part of it out, or some units lie in other files: symbolic reads neither.
+    /// True if dwz took a part of it out, some units lie in other files, or a section cannot be read: symbolic reads none
+    /// of these.
     pub is_partial: bool,
     /// The object's own, next to which `.dwo` and `.dwp` files are looked for.
     path: PathBuf,
@@ -77,7 +78,7 @@ impl Direct {
         // holds them, and gives out copies alone.
         let (own, shared) = unsafe { (forever(&sections), sup.map(|sup| forever(sup))) };
         Direct {
-            is_partial: sup.is_some() || units.is_partial,
+            is_partial: object.altlink.is_some() || units.is_partial || sections.unread > 0,
             units,
             addr2line: None,
             path: object.path.clone(),
@@ -95,17 +96,16 @@ impl Direct {
         self.addr2line.get_or_insert_with(read).as_mut()
     }
 
-    /// Returns what is not read, as far as look-ups needed it; damage that leaves all units unread counts as one.
+    /// Returns what is not read, as far as look-ups needed it; units of which not even addresses are known count as one.
     pub(crate) fn unread(&self) -> Unread {
-        let (of_all, split) = match &self.addr2line {
-            Some(Some(addr2line)) => (addr2line.guard.refused(), addr2line.split.is_missing),
-            Some(None) => (1, false),
-            None => (0, false),
-        };
+        let read = self.addr2line.as_ref().map(Option::as_ref);
+        let is_cut = self.units.is_cut || read.is_some_and(|read| read.is_none());
+        let read = read.flatten();
+        let refused = read.map_or(0, |read| read.guard.refused());
         Unread {
             damaged: self.damaged.unwrap_or(0),
-            refused: of_all + usize::from(self.units.is_too_long) + self.own.unread,
-            split,
+            refused: refused + usize::from(is_cut) + self.own.unread,
+            split: read.is_some_and(|read| read.split.is_missing),
         }
     }
 

@@ -81,16 +81,22 @@ impl Guard {
     }
 }
 
-/// Runs `work` on each unit that can be read, with its offset, for as long as it says to go on.
-fn for_each_unit<'a>(dwarf: &Dwarf<R<'a>>, mut work: impl FnMut(usize, Unit<R<'a>>) -> bool) {
-    let mut headers = dwarf.units();
-    while let Ok(Some(header)) = headers.next() {
-        if let (Some(offset), Ok(unit)) = (header.debug_info_offset(), dwarf.unit(header))
-            && !work(offset.0, unit)
-        {
-            return;
+/// Runs `work` on each unit that can be read, with its offset, for as long as it says to go on. Returns true if that was
+/// each unit.
+fn for_each_unit<'a>(
+    dwarf: &Dwarf<R<'a>>,
+    mut work: impl FnMut(usize, &Unit<R<'a>>) -> bool,
+) -> bool {
+    let (mut headers, mut all) = (dwarf.units(), true);
+    while let Some(header) = headers.next().transpose() {
+        let unit = header.and_then(|header| Ok((header.debug_info_offset(), dwarf.unit(header)?)));
+        match unit {
+            Ok((Some(offset), unit)) if !work(offset.0, &unit) => return false,
+            Ok(_) => {}
+            Err(_) => all = false,
         }
     }
+    all
 }
 
 /// `sections` with an end of a sequence in place of each damage in `.debug_line`, and how many units have such
@@ -111,7 +117,7 @@ pub(crate) fn mended(
             return false;
         };
         left = rest;
-        let found = lines::damage(&dwarf, &unit);
+        let found = lines::damage(&dwarf, unit);
         units += usize::from(!found.is_empty());
         all.extend(found);
         true
@@ -154,19 +160,18 @@ pub(crate) fn functions(
     scan(dwarf, unit, 0, &mut Links::default())
 }
 
-/// Returns true if symbolic can read all units within bounds.
+/// Returns true if symbolic can read all units, and within bounds.
 pub(crate) fn all_sound(dwarf: &Dwarf<R<'_>>) -> bool {
-    let (mut links, mut tries, mut sound) = (Links::default(), 0u64, true);
-    for_each_unit(dwarf, |offset, unit| {
-        let functions = scan(dwarf, &unit, offset, &mut links);
+    let (mut links, mut tries) = (Links::default(), 0u64);
+    let sound = for_each_unit(dwarf, |offset, unit| {
+        let functions = scan(dwarf, unit, offset, &mut links);
         let program = unit.line_program.as_ref();
         let lines = program.map_or(0, |program| program.header().raw_program_buf().len());
         // A sequence takes at least 16 bytes: two opcodes of three bytes or more, and an address.
         let sequences = (lines as u64 / 16).max(1);
         let count = functions.as_ref().map_or(0, |entries| entries.len() as u64);
         tries = tries.saturating_add(count.saturating_mul(sequences));
-        sound = functions.is_some() && tries < MOST_TRIES;
-        sound
+        functions.is_some() && tries < MOST_TRIES
     });
     sound && links.end()
 }

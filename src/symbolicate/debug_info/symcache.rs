@@ -50,15 +50,14 @@ struct SharedTexts {
 
 impl FullTable {
     /// Over what `convert` makes; `base` is the image's link-time address.
-    pub(crate) fn new(bytes: SharedBytes, base: u64) -> Option<FullTable> {
+    pub(crate) fn new(bytes: SharedBytes, damaged: usize, base: u64) -> Option<FullTable> {
         // SAFETY: `_bytes` keeps them for as long as `cache` reads them, and they never move: a
         // `SharedBytes` is a part of a mapped file or of a `Vec` that nothing else can change.
         let data: &'static [u8] =
             unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) };
-        let (data, damaged) = data.split_last_chunk()?;
         Some(FullTable {
             cache: SymCache::parse(data).ok()?,
-            damaged: u64::from_le_bytes(*damaged) as usize,
+            damaged,
             base,
             texts: Mutex::default(),
             _bytes: bytes,

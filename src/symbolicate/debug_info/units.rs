@@ -24,8 +24,9 @@ pub(crate) struct Units {
     pub lines_of_partial: Vec<usize>,
     /// True if the lines of one that states no addresses are damaged.
     pub has_damaged_lines: bool,
-    /// True if they share more than can be read for each, so that not one is read.
-    pub is_too_long: bool,
+    /// True if some are not known: their headers or roots are damaged, or they share more than can be read for each, so
+    /// that not one is read.
+    pub is_cut: bool,
     /// True if symbolic cannot read them: the entries of some lie in another file, or they share more
     /// than can be read for each.
     pub is_partial: bool,
@@ -45,16 +46,17 @@ impl Units {
         let lists = lists + dwarf.ranges.debug_rnglists().reader().len();
         let mut ranges_left = lists + dwarf.debug_info.reader().len();
         let mut headers = dwarf.units();
-        while let Ok(Some(header)) = headers.next() {
-            let Some(offset) = header.debug_info_offset() else {
-                continue;
-            };
+        while let Some(header) = headers.next().transpose() {
             // A root that cannot be read here addr2line cannot read either.
-            let root = roots.unit(header);
+            let root = header.ok().and_then(|header| {
+                let offset = header.debug_info_offset()?;
+                Some((header, offset, roots.unit(header)?))
+            });
             if roots.are_too_long() {
                 return Units::none();
             }
-            let Some((unit, lines)) = root else {
+            let Some((header, offset, (unit, lines))) = root else {
+                units.is_cut = true;
                 continue;
             };
             units.is_partial |= unit.dwo_id.is_some();
@@ -102,7 +104,7 @@ impl Units {
     /// Of units that are not to be read.
     fn none() -> Units {
         Units {
-            is_too_long: true,
+            is_cut: true,
             is_partial: true,
             ..Units::default()
         }

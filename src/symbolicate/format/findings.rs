@@ -118,7 +118,9 @@ pub(crate) fn missing_text(missing: &Missing) -> String {
         let _ = write!(text, "  {arch}");
     }
     if missing.split {
-        text.push_str("  (its .dwo or .dwp files; named by its symbol table alone where they are)");
+        text.push_str(
+            "  (its .dwo, .dwp or dwz files; named by its symbol table alone where they are)",
+        );
     } else if missing.symbols {
         text.push_str("  (named by its symbol table alone)");
     }

@@ -31,8 +31,8 @@ fn engines(object: ObjectFile) -> Option<(DebugFile, FullTable)> {
     let debug_file = DebugFile::new(object, None, Arc::new(options));
     let file = &debug_file.inner;
     let sections = Arc::new(DwarfSections::load(&file.object)?);
-    let table = convert(&file.object, &sections, file.symbols(), &file.stop)?;
-    let table = FullTable::new(SharedBytes::from(table), file.object.base).unwrap();
+    let (table, damaged) = convert(&file.object, &sections, file.symbols(), &file.stop)?;
+    let table = FullTable::new(SharedBytes::from(table), damaged, file.object.base).unwrap();
     Some((debug_file, table))
 }
 

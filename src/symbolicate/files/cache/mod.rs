@@ -32,7 +32,7 @@ const MAGIC: &[u8; 8] = b"wdjcache";
 /// Magic, length and checksum.
 const HEADER: usize = 3 * 8;
 /// Counts up with every change of what a file holds.
-const VERSION: u32 = 8;
+const VERSION: u32 = 9;
 /// Bytes that are checked at a time, and then let go.
 const BLOCK: usize = 1 << 20;
 /// All tables together take no more than this by default.
