@@ -390,6 +390,28 @@ int main(int argc, char **argv) {
     assert_eq!(strict(&shop, mark), (Some(1), true));
 }
 
+/// Behind the unit of a `.dwo` file stands damage: nothing of it is read, and that is said.
+#[test]
+fn a_dwo_file_that_is_not_sound_is_said() {
+    let source = "int f(int n) { return n + 1; }\nint main(int c, char **v) { return f(c); }\n";
+    let shop = Workshop::new(&[("a.c", source)]);
+    shop.run("gcc -g -gdwarf-4 -gsplit-dwarf -Wl,--build-id=sha1 a.c -o program");
+    let main = shop.address("program", "main");
+    assert_eq!(strict(&shop, main), (Some(0), false));
+    let dwo = "program-a.dwo";
+    shop.run(&format!(
+        "objcopy --dump-section .debug_info.dwo=info {dwo}"
+    ));
+    let mut info = std::fs::read(shop.path("info")).unwrap();
+    info.extend([8, 0, 0, 0, 99, 0, 0, 0, 0, 0, 8, 0]);
+    std::fs::write(shop.path("info"), info).unwrap();
+    shop.run(&format!(
+        "objcopy --update-section .debug_info.dwo=info {dwo}"
+    ));
+    assert_eq!(shop.chain(&["program"], main), ["main:0"]);
+    assert_eq!(strict(&shop, main), (Some(1), true));
+}
+
 /// What `--strict` ends with over a report of one frame in `program`, and whether a `.dwp` is reported as missing.
 fn strict(shop: &Workshop, mark: u64) -> (Option<i32>, bool) {
     let mut report = crash(shop.report("program", &[(mark, Found::Context)]), "SIGSEGV");

@@ -134,7 +134,7 @@ pub(crate) fn view_all<'a>(
 }
 
 /// Returns true if all tables of abbreviations can be read within bounds: they may lie within one another.
-pub(crate) fn tables_are_bounded(dwarf: &Dwarf<R<'_>>) -> bool {
+fn tables_are_bounded(dwarf: &Dwarf<R<'_>>) -> bool {
     let section = *dwarf.debug_abbrev.reader();
     let mut left = MOST_READS.saturating_mul(section.len());
     let mut known = FxHashSet::default();
@@ -153,11 +153,13 @@ pub(crate) fn tables_are_bounded(dwarf: &Dwarf<R<'_>>) -> bool {
 }
 
 /// The functions of a unit by where they begin; `None` where addr2line cannot read it within bounds.
-pub(crate) fn functions(
-    dwarf: &Dwarf<R<'_>>,
-    unit: &Unit<R<'_>>,
-) -> Option<Vec<(u64, UnitOffset)>> {
+fn functions(dwarf: &Dwarf<R<'_>>, unit: &Unit<R<'_>>) -> Option<Vec<(u64, UnitOffset)>> {
     scan(dwarf, unit, 0, &mut Links::default())
+}
+
+/// Returns true if addr2line can read all units, and within bounds.
+pub(crate) fn all_bounded(dwarf: &Dwarf<R<'_>>) -> bool {
+    tables_are_bounded(dwarf) && for_each_unit(dwarf, |_, unit| functions(dwarf, unit).is_some())
 }
 
 /// Returns true if symbolic can read all units, and within bounds.

@@ -41,13 +41,9 @@ impl Split {
     ) -> Option<Arc<Dwarf<Slice>>> {
         let id = load.dwo_id.0;
         self.misses.insert(id).then_some(())?;
-        let found = self.find(load);
+        let found = self.find(load).filter(guard::all_bounded);
         self.is_missing |= found.is_none();
-        let dwarf = found.filter(guard::tables_are_bounded)?;
-        let mut units = dwarf.units();
-        while let Some(header) = units.next().ok()? {
-            guard::functions(&dwarf, &dwarf.unit(header).ok()?)?;
-        }
+        let dwarf = found?;
         self.misses.remove(&id);
         Some(Arc::new(dwarf))
     }
