@@ -41,7 +41,8 @@ fn the_time_goes_by_the_length_of_a_file() {
     let deep = ips(&[vec![ips_frame("f", &("a/".repeat(100_000) + "a.c"))]]);
     let samples = stall(100_000, "/x/a");
     let unnamed = stall(20_000, &"a".repeat(400_000));
-    let files: [(&str, &[&str], &[u8]); 10] = [
+    let threads = panic(300_000);
+    let files: [(&str, &[&str], &[u8]); 11] = [
         ("fields.plcrash", &[], &fields),
         ("heaviest.spin", &[], heaviest.as_bytes()),
         ("processes.spin", &[], processes.as_bytes()),
@@ -52,6 +53,7 @@ fn the_time_goes_by_the_length_of_a_file() {
         ("images.wedjat", &[], &report_of(images.collect())),
         ("folders.ips", &[], &folders),
         ("deep.ips", &["--source", root], &deep),
+        ("threads.wedjat", &[], &threads),
     ];
     for (name, args, bytes) in files {
         let path = folder.path().join(name);
@@ -127,6 +129,14 @@ fn stall(count: u64, name: &str) -> Vec<u8> {
         frames: vec![frame(0x1000)],
         ..Thread::default()
     });
+    report::to_bytes(&report)
+}
+
+/// A panic with as many threads, none of which is said to be the one.
+fn panic(threads: usize) -> Vec<u8> {
+    let mut report = Report::default();
+    report.event.get_or_insert_default().kind = EventKind::Panic;
+    report.threads = vec![Thread::default(); threads];
     report::to_bytes(&report)
 }
 

@@ -15,6 +15,7 @@ use super::{Format, Style, plain};
 use crate::report::Report;
 use crate::report::time::{nanos, since_epoch};
 use crate::symbolicate::frame::{Symbolicated, hex, id_text, image_file_name};
+use crate::symbolicate::group::thread_in_question;
 
 /// Reports as text for people.
 #[derive(Debug, Clone, Default)]
@@ -31,6 +32,7 @@ impl Format for Text {
             text: String::new(),
             of,
             report: &of.report,
+            about: thread_in_question(&of.report),
         };
         page.head();
         page.event();
@@ -63,6 +65,8 @@ struct TextPage<'a> {
     text: String,
     of: &'a Symbolicated,
     report: &'a Report,
+    /// Index of the thread that the report is about.
+    about: Option<usize>,
 }
 
 /// `Hardware Model:      ` and the like are so wide.

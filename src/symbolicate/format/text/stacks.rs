@@ -12,7 +12,6 @@ use crate::symbolicate::format::facts::{count, duration};
 use crate::symbolicate::format::plain;
 use crate::symbolicate::format::stacks::{heaviest, rows};
 use crate::symbolicate::frame::{Frame, PhysicalFrame, Stack, image_file_name};
-use crate::symbolicate::group::thread_in_question;
 
 impl TextPage<'_> {
     pub(super) fn thread(&mut self, index: usize, thread: &Thread, stack: &Stack) {
@@ -55,7 +54,7 @@ impl TextPage<'_> {
     fn folded(&self, index: usize, stack: &Stack) -> usize {
         let event = self.report.event.as_ref();
         let is_panic = event.is_some_and(|event| event.kind == EventKind::Panic);
-        if !is_panic || self.style.verbose || thread_in_question(self.report) != Some(index) {
+        if !is_panic || self.style.verbose || self.about != Some(index) {
             return 0;
         }
         let handling = handling(self.of, stack);
