@@ -12,7 +12,7 @@ use super::{Format, PlainJson, Style};
 use crate::report::Value;
 use crate::symbolicate::frame::{Frame, PhysicalFrame, Stack, Symbolicated, id_text};
 
-/// One JSON document: the report, or an array of them where several came or were to come.
+/// One JSON document: the report where one came and no more were to come, else an array.
 #[derive(Debug, Clone)]
 pub struct Json {
     array: bool,
@@ -66,7 +66,7 @@ impl Format for Json {
         if let Some(first) = self.first.take() {
             out.write_all(&first)?;
             out.write_all(b"\n")?;
-        } else if self.array {
+        } else {
             out.write_all(if self.written == 0 { b"[]\n" } else { b"\n]\n" })?;
         }
         out.flush()

@@ -223,3 +223,17 @@ fn reports_that_our_recorder_would_not_write() {
     let next = format!("to the next section at byte {} ", bytes.len() + 7);
     assert_fails(&symbolicate(&[&gap]), 1, &next);
 }
+
+/// With one report and with several.
+#[test]
+fn reports_that_are_all_left_out_are_an_empty_list() {
+    let crash = fixture("../foreign/crash.ips");
+    let crash = crash.to_str().unwrap();
+    for reports in [&[crash][..], &[crash, crash]] {
+        let args = [&["--format", "json", "--type", "stall"], reports].concat();
+        let output = symbolicate(&args);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(json, serde_json::json!([]));
+    }
+}
