@@ -294,3 +294,22 @@ fn text_shows_the_line_of_source_beneath_its_frame() {
         lines[at + 1]
     );
 }
+
+#[test]
+fn tabs_of_the_source_are_spaces() {
+    let folder = tempfile::tempdir().unwrap();
+    let code = std::fs::read_to_string(testdata("macho/src").join("kiosk.c")).unwrap();
+    std::fs::write(folder.path().join("kiosk.c"), code.replace("  ", "\t")).unwrap();
+    let source = ["--source", folder.path().to_str().unwrap()];
+    for (format, line) in [
+        ("text", "7 |     exit((int)(code & 0x7f));"),
+        ("html", "7</i>      exit((int)(code &amp; 0x7f));"),
+    ] {
+        let page = text(
+            &[&source[..], &["--format", format]].concat(),
+            "foreign/crash.ips",
+        );
+        assert!(page.contains(line), "{format}: {page}");
+        assert!(!page.contains("\\u{9}"), "{format}: {page}");
+    }
+}

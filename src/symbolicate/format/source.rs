@@ -35,7 +35,7 @@ pub struct Sources {
 pub struct Excerpt {
     /// Number of the first of them, from 1.
     pub first: u32,
-    /// Without their ends.
+    /// Without their ends, and with four spaces for each tab.
     pub lines: Vec<String>,
 }
 
@@ -57,8 +57,8 @@ impl Sources {
         let first = line.saturating_sub(around);
         let count = (line - first).saturating_add(around).saturating_add(1);
         let lines = text.lines().skip(first as usize).take(count as usize);
-        let lines = lines.map(|line| line.chars().take(COLUMNS).collect());
-        let lines: Vec<String> = lines.collect();
+        let lines = lines.map(|line| line.chars().take(COLUMNS).collect::<String>());
+        let lines: Vec<String> = lines.map(|line| line.replace('\t', "    ")).collect();
         (lines.len() > (line - first) as usize).then_some(Excerpt {
             first: first + 1,
             lines,

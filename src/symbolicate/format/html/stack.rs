@@ -162,7 +162,7 @@ impl Rows<'_> {
 fn source(page: &mut String, frame: &Frame, excerpt: &Excerpt) {
     page.push_str("<pre class=\"source\">");
     for (number, code) in (excerpt.first..).zip(&excerpt.lines) {
-        let code = escape(&code.replace('\t', "    "));
+        let code = escape(code);
         let (open, close) = match Some(number) == frame.line {
             true => ("<mark>", "</mark>"),
             false => ("", ""),
