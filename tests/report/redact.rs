@@ -163,6 +163,37 @@ fn what_helps_is_left() {
 }
 
 #[test]
+fn marks_behind_a_name_are_no_part_of_it() {
+    for (text, expected) in [
+        (
+            "cannot read /home/alice, denied for alice",
+            "cannot read /home/(user), denied for (user)",
+        ),
+        ("alice? (/home/alice).", "(user)? (/home/(user))."),
+        ("<C:\\Users\\alice>; alice!", "<C:\\Users\\(user)>; (user)!"),
+        ("/Users/al.ice (x)/a: al.ice (x)", "/Users/(user)/a: (user)"),
+        (
+            "/home/(user), /home/(user)/a",
+            "/home/(user), /home/(user)/a",
+        ),
+        (
+            "from /home/alice, to /home/carol: alice",
+            "from /home/(user), to /home/(user): (user)",
+        ),
+        ("/home/..., /home/", "/home/..., /home/"),
+    ] {
+        let mut report = Report::default();
+        report.event.get_or_insert_default().reason = Some(text.to_owned());
+        // Once more changes nothing.
+        for _ in 0..2 {
+            redact(&mut report, &Redact::default());
+            let event = report.event.as_ref().unwrap();
+            assert_eq!(event.reason.as_deref(), Some(expected));
+        }
+    }
+}
+
+#[test]
 fn addresses_mean_the_same_place_in_the_same_image() {
     let report = redacted();
     let [first, second] = &report.images[..] else {

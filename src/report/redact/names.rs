@@ -40,8 +40,11 @@ const MOST_NAMES: usize = 64;
 
 /// Names of accounts that many machines share.
 const COMMON: &[&str] = &[
-    "root", "user", "admin", "shared", "Shared", "runner", "ubuntu", "(user)",
+    "root", "user", "admin", "shared", "Shared", "runner", "ubuntu",
 ];
+
+/// Marks that stand behind a word in a text.
+const MARKS: &[char] = &[',', '.', ';', '!', '?', ')', ']', '}', '>'];
 
 /// Returns the byte ranges of user names in `text`: behind `/Users/`, `/home/` and `\Users\`.
 fn user_spans(text: &str) -> Vec<(usize, usize)> {
@@ -52,13 +55,14 @@ fn user_spans(text: &str) -> Vec<(usize, usize)> {
             let start = from + found + marker.len();
             let is_end = |c: char| matches!(c, '/' | '\\' | '"' | '\'' | ':' | '\n' | '\0');
             let rest = &text[start..];
-            let end = start + rest.find(is_end).unwrap_or(rest.len());
-            // Without a path behind it, the name may be followed by other words.
-            let end = match text[start..end].find(char::is_whitespace) {
-                Some(space) if !text[end..].starts_with(['/', '\\']) => start + space,
-                _ => end,
-            };
-            if end > start {
+            let (mut name, behind) = rest.split_at(rest.find(is_end).unwrap_or(rest.len()));
+            // Without a path behind it, the name may be followed by other words, or by a mark.
+            if !behind.starts_with(['/', '\\']) || name.ends_with(char::is_whitespace) {
+                let word = name.split(char::is_whitespace).next();
+                name = word.unwrap_or_default().trim_end_matches(MARKS);
+            }
+            let end = start + name.len();
+            if end > start && !rest.starts_with(REDACTED_USER) {
                 spans.push((start, end));
             }
             from = end;
