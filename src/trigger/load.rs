@@ -122,6 +122,9 @@ pub enum Excess {
     },
 }
 
+/// The frame rate is taken so many times in the time that slow frames must last.
+const RATES: u64 = 5;
+
 /// Looks for too much load. See the module's text.
 #[derive(Debug)]
 pub struct LoadDetector {
@@ -129,7 +132,8 @@ pub struct LoadDetector {
     period: u64,
     /// Observations within the CPU trigger's time, oldest first.
     past: VecDeque<LoadObservation>,
-    last: LoadObservation,
+    /// Observation at which the frame rate was last taken.
+    rated: LoadObservation,
     /// Observation at which the frame rate became low; `None` while it is not.
     slow: Option<LoadObservation>,
     /// True once the present slowness was reported.
@@ -143,14 +147,14 @@ impl LoadDetector {
     pub fn new(loads: Loads, gauge: LoadObservation) -> LoadDetector {
         let second = 1_000_000_000;
         let cpu = loads.cpu.map(|cpu| nanos(cpu.over) / 12);
-        let frames = loads.frames.map(|frames| nanos(frames.lasting) / 5);
+        let frames = loads.frames.map(|frames| nanos(frames.lasting) / RATES);
         let memory = loads.memory.map(|_| second);
         let period = [cpu, frames, memory].into_iter().flatten().min();
         LoadDetector {
             loads,
             period: period.unwrap_or(second).clamp(second / 100, 10 * second),
             past: VecDeque::from([gauge]),
-            last: gauge,
+            rated: gauge,
             slow: None,
             reported: false,
             large: None,
@@ -164,9 +168,7 @@ impl LoadDetector {
 
     /// Takes one observation, and gives what is too much.
     pub fn observe(&mut self, gauge: &LoadObservation) -> [Option<Excess>; 3] {
-        let found = [self.cpu(gauge), self.memory(gauge), self.frames(gauge)];
-        self.last = *gauge;
-        found
+        [self.cpu(gauge), self.memory(gauge), self.frames(gauge)]
     }
 
     fn cpu(&mut self, gauge: &LoadObservation) -> Option<Excess> {
@@ -216,15 +218,20 @@ impl LoadDetector {
 
     fn frames(&mut self, gauge: &LoadObservation) -> Option<Excess> {
         let wanted = self.loads.frames?;
-        let time = gauge.now.saturating_sub(self.last.now);
-        let rate = rate(gauge.frames.saturating_sub(self.last.frames), time);
-        let cpu = share(gauge.watched.saturating_sub(self.last.watched), time);
+        let time = gauge.now.saturating_sub(self.rated.now);
+        // Observations may be closer than frames.
+        if time < nanos(wanted.lasting) / RATES {
+            return None;
+        }
+        let last = std::mem::replace(&mut self.rated, *gauge);
+        let rate = rate(gauge.frames.saturating_sub(last.frames), time);
+        let cpu = share(gauge.watched.saturating_sub(last.watched), time);
         // An app that has never drawn a frame does not report them.
         if gauge.frames == 0 || rate >= wanted.below || cpu <= wanted.cpu {
             (self.slow, self.reported) = (None, false);
             return None;
         }
-        let since = *self.slow.get_or_insert(self.last);
+        let since = *self.slow.get_or_insert(last);
         let lasted = gauge.now.saturating_sub(since.now);
         if self.reported || lasted < wanted.lasting.as_nanos() as u64 {
             return None;

@@ -104,4 +104,11 @@ fn few_frames_count_only_while_the_thread_is_busy_and_for_long() {
         "{found:?}"
     );
     assert!((5_000 * MS..=7_000 * MS).contains(&lasted), "{found:?}");
+    // Looked at often for the sake of CPU, two frames are further apart than two observations.
+    let cpu = CpuLoad::default().share(9.0);
+    let often = Loads {
+        cpu: Some(cpu.over(Duration::from_millis(200))),
+        ..loads
+    };
+    assert_eq!(play(often, &[slow(60_000)]).len(), 1);
 }
