@@ -391,3 +391,61 @@ fn a_folder_is_made_for_its_user_alone_and_a_shared_one_is_refused() {
     fs::remove_file(&gone).unwrap();
     monitor.record("again").unwrap();
 }
+
+/// In a folder that may not be written in, a report that was cut is given as it is, unless it is being written.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_report_that_cannot_be_closed_is_given_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |id: u32| {
+        let name = format!("2026-01-31T23-59-58.{id:03}Z-live-{id:08x}.partial");
+        folder.path().join(name)
+    };
+    // Cut; cut, and not to be written; being written; without a first section; empty.
+    let contents = [
+        whole(1),
+        whole(2),
+        whole(3),
+        whole(4)[..9].to_vec(),
+        Vec::new(),
+    ];
+    for (id, bytes) in (1..).zip(&contents) {
+        fs::write(path(id), bytes).unwrap();
+    }
+    fs::set_permissions(path(2), PermissionsExt::from_mode(0o400)).unwrap();
+    let writer = fs::File::open(path(3)).unwrap();
+    writer.lock().unwrap();
+    if is_root() {
+        for path in (1..=5).map(path).chain([folder.path().to_owned()]) {
+            std::os::unix::fs::chown(path, Some(STRANGER), None).unwrap();
+        }
+    }
+    let mode = |mode| fs::set_permissions(folder.path(), PermissionsExt::from_mode(mode)).unwrap();
+    mode(0o555);
+    let look = || {
+        // SAFETY: gives up root's rights, of this thread alone.
+        unsafe { libc::syscall(libc::SYS_setresuid, STRANGER, STRANGER, STRANGER) };
+        let found = store::reports(folder.path()).unwrap();
+        let found = found.into_iter().map(|stored| {
+            let reading = stored.read().unwrap();
+            (
+                stored.path().to_owned(),
+                reading.report.head.id,
+                reading.damage,
+            )
+        });
+        found.collect::<Vec<_>>()
+    };
+    let found = std::thread::scope(|scope| scope.spawn(look).join().unwrap());
+    mode(0o755);
+    let paths: Vec<&PathBuf> = found.iter().map(|(path, ..)| path).collect();
+    assert_eq!(paths, [&path(1), &path(2)]);
+    let ids: Vec<u128> = found
+        .iter()
+        .map(|(_, id, _)| u128::from_be_bytes(*id))
+        .collect();
+    assert_eq!(ids, [1, 2]);
+    let kinds: Vec<_> = found[1].2.iter().map(|damage| damage.kind).collect();
+    assert_eq!(kinds, [report::DamageKind::NoEnd]);
+    drop(writer);
+}

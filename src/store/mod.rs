@@ -84,10 +84,17 @@ pub fn reports(directory: impl AsRef<Path>) -> io::Result<Vec<StoredReport>> {
     left::close(&folder, &list(&folder)?, Effort::all());
     let mut found = tidy::hold(directory, || {
         let mut names = list(&folder)?;
-        names.retain(|name| name.ends_with(".wedjat") && folder.own_length(name).is_some());
+        let is_report = |name: &str| name.ends_with(".wedjat") || ending(name) == Some(PARTIAL);
+        names.retain(|name| is_report(name) && folder.own_length(name).is_some());
         Ok(names)
     })?;
-    found.retain(|stored| !stored.launch().is_ok_and(|launch| is_own(&launch)));
+    found.retain(|stored| {
+        let is_whole = stored.name().ends_with(".wedjat");
+        // Of the others those whose writer is gone, and which could not be closed.
+        let is_left = || is_whole || send::take(&folder, stored).is_some();
+        let launch = stored.launch();
+        launch.map_or(is_whole, |launch| !is_own(&launch) && is_left())
+    });
     Ok(found)
 }
 

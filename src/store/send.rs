@@ -112,7 +112,7 @@ pub fn send(
 }
 
 /// The report's lock, while it is there and free.
-fn take(folder: &Directory, report: &StoredReport) -> Option<impl Drop> {
+pub(super) fn take(folder: &Directory, report: &StoredReport) -> Option<impl Drop> {
     let file = folder.open_own(report.name(), O_RDONLY).ok()?;
     // Another sender may have removed it between the two.
     (descriptors::try_lock(&file) && folder.is_at(report.name(), &file)).then_some(file)
