@@ -110,7 +110,7 @@ pub(super) extern "C-unwind" fn handle(
     let ours = installed();
     // SAFETY: info and context are what the kernel gave for this signal.
     unsafe {
-        let then = match ours.is_some_and(|ours| ours.is_ring(arrived.here)) {
+        let then = match ours.is_some_and(|ours| ours.is_ring(arrived.here, frame)) {
             true => Then::Default,
             false => arrived.report(),
         };

@@ -1,8 +1,11 @@
 //! Memory of the handlers, from the first install on; and the previous handlers that call them back.
 
+use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use super::CrashWriter;
+use crate::capture::Registers;
+use crate::platform::Thread;
 use crate::platform::stacks::CrashStack;
 
 /// The handler's own needs: unwinding, formatting and a section's making, in debug builds too.
@@ -23,6 +26,8 @@ pub(super) struct Installed {
     /// Handlers that are called within each other: 24 bits of the thread's id, 32 of the last one's place on its stack,
     /// and in the lowest 8 how many there are. Threads that crash at once begin the count anew.
     chain: AtomicU64,
+    /// The kernel's frame of the last one.
+    frame: AtomicPtr<c_void>,
 }
 
 static INSTALLED: AtomicPtr<Installed> = AtomicPtr::new(std::ptr::null_mut());
@@ -44,6 +49,7 @@ pub(super) fn install(writer: &'static CrashWriter) -> std::io::Result<&'static 
         stack: CrashStack::new(STACK)?,
         leave_to_debugger: AtomicBool::new(false),
         chain: AtomicU64::new(0),
+        frame: AtomicPtr::default(),
     }));
     INSTALLED.store(made, Ordering::Release);
     Ok(made)
@@ -57,12 +63,22 @@ const NEAR: u64 = 64 << 10;
 impl Installed {
     /// Returns true if handlers call each other without end: one that was there before, or came over ours, passes on to us.
     /// Signal-safe.
-    pub fn is_ring(&self, here: usize) -> bool {
-        let this = crate::platform::Thread::current().id() << 40 | u64::from(here as u32) << 8;
+    ///
+    /// # Safety
+    /// - `frame` is what the kernel gave the handler, which stands at `here`.
+    #[inline(never)]
+    pub unsafe fn is_ring(&self, here: usize, frame: *mut c_void) -> bool {
+        let place = |at: usize| Thread::current().id() << 40 | u64::from(at as u32) << 8;
         let last = self.chain.load(Ordering::Relaxed);
         // Of the same thread: stacks of two may lie side by side.
-        let is_within = (1..NEAR).contains(&(last.wrapping_sub(this) >> 8));
-        let count = if is_within { (last & 0xff) + 1 } else { 1 };
+        let is_within = |at: u64| (1..NEAR).contains(&(last.wrapping_sub(at) >> 8));
+        // SAFETY: the caller vouches for the context.
+        let sp = unsafe { Registers::from_context(frame) }.sp() as usize;
+        // The last one that was called for a signal, if it was jumped out of, lies below what is interrupted next.
+        let is_passed_on = self.frame.swap(frame, Ordering::Relaxed) == frame;
+        let this = place(here);
+        let goes_on = is_within(this) && (is_passed_on || is_within(place(sp)));
+        let count = if goes_on { (last & 0xff) + 1 } else { 1 };
         self.chain.store(this | count, Ordering::Relaxed);
         count > MOST_IN_CHAIN
     }
