@@ -171,12 +171,11 @@ fn kept(signal: i32) -> Option<&'static libc::sigaction> {
     unsafe { slot(signal)?.load(Ordering::Acquire).as_ref() }
 }
 
-/// Calls the handler that was there before, as the kernel would have, but with the mask of ours: what its
-/// `sa_mask` and `SA_NODEFER` say is not done. One that is for a single time (`SA_RESETHAND`) has the default action
-/// put in its place first. `true` where it returned and
-/// left the handler of `signal` in place: it has dealt with it, and the process goes on. `false`
-/// where it gave way (for the default action, mostly), so that the signal comes again and the
-/// process dies of it; or where there was no handler.
+/// Calls the handler that was there before, as the kernel would have, but with faults open. It may jump out, and has
+/// the mask that it expects then. One that is for a single time (`SA_RESETHAND`) has the default action put in its place
+/// first. `true` where it returned and left the handler of `signal` in place: it has dealt with it, and the process goes
+/// on. `false` where it gave way (for the default action, mostly), so that the signal comes again and the process dies of
+/// it; or where there was no handler.
 ///
 /// Signal-safe, as far as that handler is.
 ///
@@ -195,18 +194,44 @@ pub unsafe fn call_previous(signal: i32, info: *mut libc::siginfo_t, context: *m
         set_default(signal);
     }
     let now = disposition(signal);
+    let mut ours = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: the kernel would call the same function with the same arguments; which of the two
-    // types it has depends on SA_SIGINFO (sigaction(2)).
+    // types it has depends on SA_SIGINFO (sigaction(2)). The first call fills in `ours`, the last one puts it back.
     unsafe {
+        let mask = mask_of(signal, action, context);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &mask, ours.as_mut_ptr());
         if action.sa_flags & libc::SA_SIGINFO != 0 {
             std::mem::transmute::<usize, Handler>(action.sa_sigaction)(signal, info, context);
         } else {
             std::mem::transmute::<usize, extern "C-unwind" fn(i32)>(action.sa_sigaction)(signal);
         }
+        libc::pthread_sigmask(libc::SIG_SETMASK, ours.as_ptr(), std::ptr::null_mut());
     }
     // SAFETY: the caller vouches for `info`.
     let dies = is_last && unsafe { comes_again(signal, info) };
     !dies && disposition(signal) == now
+}
+
+/// The mask with which the kernel calls the handler of `action`, but with faults open.
+///
+/// # Safety
+/// - `context` is what the kernel gave a handler for `signal`.
+unsafe fn mask_of(signal: i32, action: &libc::sigaction, context: *const c_void) -> libc::sigset_t {
+    let mut mask = action.sa_mask;
+    let is_deferred = action.sa_flags & libc::SA_NODEFER == 0;
+    // SAFETY: the caller vouches for the context, whose set has all of the kernel's signals and may have no more memory.
+    unsafe {
+        let before = &raw const (*context.cast::<libc::ucontext_t>()).uc_sigmask;
+        for number in 1..=MAX_SIGNAL as i32 {
+            if is_deferred && number == signal || libc::sigismember(before, number) == 1 {
+                libc::sigaddset(&mut mask, number);
+            }
+        }
+        for fault in FAULTS {
+            libc::sigdelset(&mut mask, fault);
+        }
+    }
+    mask
 }
 
 /// Returns true if `signal` with these facts is a fault, which comes again by itself when its handler returns. A signal
