@@ -43,6 +43,13 @@ pub fn trials() -> Tests {
             "a_signal_while_a_report_is_written_leaves_our_stack_alone",
             signalled,
         ),
+        ("faults_survived_ever_deeper_are_no_ring", deeper),
+        ("a_handler_that_jumps_out_leaves_its_own_mask", masked),
+        ("a_handler_that_waits_for_long_keeps_its_report", waits_long),
+        (
+            "a_handler_that_gives_way_after_long_leaves_a_report",
+            runs_long,
+        ),
     ])
 }
 
@@ -82,28 +89,90 @@ extern "C" fn goes_on_elsewhere(_: i32, _: *mut libc::siginfo_t, context: *mut l
     }
 }
 
-fn handle(signal: i32, handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void)) {
+type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
+
+fn handle(signal: i32, handler: Handler) {
+    handle_with(signal, handler, libc::SA_ONSTACK);
+}
+
+fn handle_with(signal: i32, handler: Handler, flags: i32) {
     // SAFETY: the action is zeroed, which is valid, and lives across the call.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler as usize;
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        action.sa_flags = libc::SA_SIGINFO | flags;
         libc::sigaction(signal, &action, std::ptr::null_mut());
     }
 }
 
 /// A fault that [`jumps`] jumps out of.
-#[inline(never)]
 fn survived() {
+    survived_with(1);
+}
+
+/// The same; the mask is put back by the jump if `saved` is not 0.
+#[inline(never)]
+fn survived_with(saved: i32) {
     let mut buffer = [0; 64];
     // SAFETY: nothing of this frame is looked at after the jump but `buffer`'s address.
     unsafe {
         JUMP.store(&mut buffer, Ordering::SeqCst);
-        if sigsetjmp(&raw mut buffer, 1) == 0 {
+        if sigsetjmp(&raw mut buffer, saved) == 0 {
             libc::raise(libc::SIGFPE);
         }
     }
     assert!(JUMP.load(Ordering::SeqCst).is_null());
+}
+
+/// At each level, on the thread's own stack.
+#[inline(never)]
+fn survived_at_each(level: u32) {
+    let room = std::hint::black_box([level; 64]);
+    let none = libc::stack_t {
+        ss_sp: std::ptr::null_mut(),
+        ss_flags: libc::SS_DISABLE,
+        ss_size: 0,
+    };
+    // SAFETY: the structure outlives the call; this thread is on no alternate stack.
+    assert_eq!(unsafe { libc::sigaltstack(&none, std::ptr::null_mut()) }, 0);
+    survived();
+    if level > 1 {
+        survived_at_each(level - 1);
+    }
+    std::hint::black_box(&room);
+}
+
+/// The calling thread's signal mask.
+fn mask() -> Vec<bool> {
+    // SAFETY: the set is zeroed, which is valid, and filled in by the call.
+    unsafe {
+        let mut now: libc::sigset_t = std::mem::zeroed();
+        libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut now);
+        let is_in = |signal| libc::sigismember(&now, signal) == 1;
+        (1..=64).map(is_in).collect()
+    }
+}
+
+extern "C" fn counts(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    CHILD.fetch_add(1, Ordering::SeqCst);
+}
+
+fn runs_for(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {}
+}
+
+extern "C" fn waits_and_exits(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    std::thread::sleep(Duration::from_secs(11));
+    runs_for(Duration::from_millis(500));
+    // SAFETY: nothing of the process is used any more.
+    unsafe { libc::_exit(2) };
+}
+
+extern "C" fn runs_and_gives_way(signal: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    runs_for(Duration::from_millis(11_000));
+    // SAFETY: async-signal-safe.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
 }
 
 static CHILD: AtomicI32 = AtomicI32::new(0);
@@ -203,6 +272,37 @@ pub fn role(role: &str, folder: &Path) -> bool {
             wedjat::trigger::set_phase_hook(sends);
             outer(Way::Null);
         }
+        "undecided_deeper" => {
+            handle(libc::SIGFPE, jumps);
+            let monitor = install(folder);
+            let dives = || survived_at_each(64);
+            std::thread::spawn(dives).join().unwrap();
+            drop(monitor);
+        }
+        "undecided_masked" => {
+            handle_with(libc::SIGFPE, jumps, libc::SA_NODEFER);
+            handle(libc::SIGUSR1, counts);
+            let _monitor = install(folder);
+            let before = mask();
+            survived_with(0);
+            assert_eq!(mask(), before);
+            // SAFETY: it has a handler.
+            unsafe { libc::raise(libc::SIGUSR1) };
+            assert_eq!(CHILD.load(Ordering::SeqCst), 1);
+        }
+        "undecided_waits" | "undecided_runs" => {
+            let waits = role == "undecided_waits";
+            handle(
+                libc::SIGSEGV,
+                if waits {
+                    waits_and_exits
+                } else {
+                    runs_and_gives_way
+                },
+            );
+            let _monitor = install(folder);
+            outer(Way::Null);
+        }
         _ => return false,
     }
     true
@@ -283,4 +383,40 @@ fn signalled() {
     assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
     let event = ended.report().event.unwrap();
     assert_eq!(event.signal.unwrap().name, "SIGSEGV");
+}
+
+fn deeper() {
+    let ended = play("undecided_deeper");
+    assert!(
+        ended.status.success(),
+        "{:?} {}",
+        ended.status,
+        ended.stderr
+    );
+    assert!(ended.readings().is_empty());
+}
+
+fn masked() {
+    let ended = play("undecided_masked");
+    assert!(
+        ended.status.success(),
+        "{:?} {}",
+        ended.status,
+        ended.stderr
+    );
+}
+
+fn waits_long() {
+    let ended = play("undecided_waits");
+    assert_eq!(ended.status.code(), Some(2), "{}", ended.stderr);
+    assert_eq!(ended.readings().len(), 1);
+    assert_eq!(how(&ended), HowEnded::Crash);
+}
+
+fn runs_long() {
+    let ended = play("undecided_runs");
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    let stack = stack(&ended.report(), 0);
+    assert!(calls(&stack, &["culprit", "middle", "outer"]), "{stack:#?}");
+    assert_eq!(how(&ended), HowEnded::Crash);
 }

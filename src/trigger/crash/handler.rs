@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use super::installed::{self, installed};
 use super::life;
 use super::previous::{Arrived, ROOM_FOR_ANOTHER};
-use super::state::{self, CrashOwner, CrashStage, DEALS_WITH_IT, STATE};
+use super::state::{self, CrashOwner, CrashStage, DEALS_WITH_IT, STATE, SeenState};
 use super::waiting;
 use super::writing::{self, write};
 use super::{Crash, CrashWriter};
@@ -185,9 +185,8 @@ impl Arrived {
                         then = Then::Decided;
                         continue;
                     }
-                    if STATE.claim(seen, here, self.signal).is_some() {
-                        // SAFETY: the caller vouches for what arrived, and this thread is writing.
-                        unsafe { self.write(thread, facts) };
+                    // SAFETY: the caller vouches for what arrived.
+                    if unsafe { self.write(seen) } {
                         return then;
                     }
                 }
@@ -219,15 +218,22 @@ impl Arrived {
     }
 
     // The alternate stack may have 8 KiB, from Rust: these two leave nothing of theirs on it.
+    /// Writes the report; `false` where the state is not as it was seen any more, or is not idle.
+    ///
     /// # Safety
-    /// - All fields are what the kernel gave the handler for the signal, and this thread is writing.
+    /// - All fields are what the kernel gave the handler for the signal.
     #[inline(never)]
-    unsafe fn write(&self, thread: Thread, facts: SignalFacts) {
-        // SAFETY: the caller vouches for both.
-        unsafe {
-            let registers = context::registers(self.frame.cast());
-            write(thread, facts, Registers::native(registers), None);
+    pub(super) unsafe fn write(&self, seen: SeenState) -> bool {
+        let thread = Thread::current();
+        let claimed = STATE.claim(seen, CrashOwner::of(thread), self.signal);
+        if claimed.is_some() {
+            // SAFETY: the caller vouches for info and context, and this thread is writing.
+            unsafe {
+                let facts = signals::facts(self.signal, self.info);
+                write(thread, facts, Registers::from_context(self.frame), None);
+            }
         }
+        claimed.is_some()
     }
 
     /// # Safety

@@ -12,7 +12,7 @@ const NEAR: usize = 64 << 10;
 const POLL: u64 = 100_000_000;
 /// A process has survived a fault so long after the handler of that was left, nanoseconds.
 const LIVES_ON: u64 = 2_000_000_000;
-/// Time after which a fault whose thread runs, perhaps in that handler, counts as survived, nanoseconds.
+/// A fault whose thread has run for so long, perhaps in that handler, counts as survived, nanoseconds.
 const RUNS_ON: u64 = 10_000_000_000;
 
 /// Returns true if the owner's code that stands at `sp` on its stack runs within the handler that it has called.
@@ -98,7 +98,8 @@ impl LifeWatch {
             _ => return Some(POLL),
         };
         let (before, since) = self.since.unwrap_or((seen, now));
-        let since = if before == seen { since } else { now };
+        let stays = before == seen && left != Some(false);
+        let since = if stays { since } else { now };
         self.since = Some((seen, since));
         let enough = match left {
             Some(true) => LIVES_ON,

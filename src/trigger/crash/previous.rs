@@ -30,7 +30,8 @@ impl Arrived {
     /// # Safety
     /// - All fields are what the kernel gave the handler for the signal.
     pub(super) unsafe fn decide(&self) {
-        let nested = own().is_some_and(|seen| seen.stage == CrashStage::Asking);
+        let before = own();
+        let nested = before.is_some_and(|seen| seen.stage == CrashStage::Asking);
         match signals::previous(self.signal) {
             // SAFETY: the caller vouches for info.
             Previous::Default if !unsafe { signals::is_dropped(self.signal, self.info) } => {
@@ -51,6 +52,11 @@ impl Arrived {
                 let once = [libc::SIGTRAP, libc::SIGSYS, libc::SIGABRT, libc::SIGTERM];
                 if once.contains(&self.signal) {
                     return answered(nested);
+                }
+                // It took so long that the report was taken back.
+                if before.is_some() && own().is_none() {
+                    // SAFETY: the caller vouches for what arrived.
+                    unsafe { self.write(state::now()) };
                 }
             }
         }
