@@ -9,7 +9,7 @@ use crate::platform::forked::{First, ForkLock, around_forks};
 use crate::recorder::{Helper, LiveRecorder};
 use crate::report::name::Name;
 use crate::store::{self, launch};
-use crate::trigger::{crash, panic};
+use crate::trigger::{crash, panic, terminate};
 
 /// The recorder that the panic hook writes with, and where its reports go then.
 type Writer = (Arc<LiveRecorder>, Outbox);
@@ -62,6 +62,9 @@ pub(super) fn forget_recorder() {
 /// The process exits: a panic that escaped from `main` was fatal, as is known only now. Or our library is unloaded.
 fn leaving(leaving: Leaving) {
     let Leaving::Exits(status) = leaving else {
+        terminate::uninstall();
+        #[cfg(target_os = "linux")]
+        crate::platform::stop::uninstall();
         launch::close();
         return;
     };

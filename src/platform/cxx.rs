@@ -14,8 +14,11 @@ type CurrentException = unsafe extern "C" fn() -> ExceptionPointer;
 type Demangle =
     unsafe extern "C" fn(*const c_char, *mut c_char, *mut usize, *mut c_int) -> *mut c_char;
 
+type SetTerminate = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
+
 /// The runtime's functions and the type of `std::exception`.
 struct Runtime {
+    set: SetTerminate,
     exception_type: ExceptionType,
     exception: CurrentException,
     demangle: Demangle,
@@ -83,7 +86,10 @@ pub fn on_terminate(terminate: Terminate) -> bool {
     let found = (|| {
         // SAFETY: the ABI gives the functions of these names these types.
         unsafe {
-            let runtime = Runtime {
+            Some(Runtime {
+                set: std::mem::transmute::<*mut c_void, SetTerminate>(find(
+                    c"_ZSt13set_terminatePFvvE",
+                )?),
                 exception_type: std::mem::transmute::<*mut c_void, ExceptionType>(find(
                     c"__cxa_current_exception_type",
                 )?),
@@ -92,21 +98,30 @@ pub fn on_terminate(terminate: Terminate) -> bool {
                 )?),
                 demangle: std::mem::transmute::<*mut c_void, Demangle>(find(c"__cxa_demangle")?),
                 base: find(c"_ZTISt9exception")?.cast(),
-            };
-            let set = std::mem::transmute::<
-                *mut c_void,
-                unsafe extern "C" fn(Terminate) -> *mut c_void,
-            >(find(c"_ZSt13set_terminatePFvvE")?);
-            Some((runtime, set))
+            })
         }
     })();
-    let Some((runtime, set)) = found else {
+    let Some(runtime) = found else {
         return false;
     };
+    let set = runtime.set;
     RUNTIME.store(Box::into_raw(Box::new(runtime)), Ordering::Release);
-    // SAFETY: `terminate` stays for ever.
-    BEFORE.store(unsafe { set(terminate) }, Ordering::Release);
+    // SAFETY: `terminate` stays until `not_on_terminate`.
+    BEFORE.store(unsafe { set(terminate as *mut c_void) }, Ordering::Release);
     true
+}
+
+/// Puts back the handler before, where `terminate` is in place still: it goes.
+pub fn not_on_terminate(terminate: Terminate) {
+    // SAFETY: only `on_terminate` stores here, for ever. The function is given what it gave itself.
+    unsafe {
+        if let Some(runtime) = RUNTIME.load(Ordering::Acquire).as_ref() {
+            let now = (runtime.set)(BEFORE.load(Ordering::Acquire));
+            if now != terminate as *mut c_void {
+                (runtime.set)(now);
+            }
+        }
+    }
 }
 
 /// The handler of `std::terminate` before us; does not return.

@@ -60,6 +60,11 @@ pub(crate) fn install() {
     objective_c::on_uncaught(thrown);
 }
 
+/// Takes back the handler of `std::terminate`: our library is unloaded.
+pub(crate) fn uninstall() {
+    cxx::not_on_terminate(terminated);
+}
+
 extern "C" fn terminated() {
     cxx::current_exception(&mut note);
     cxx::terminate_as_before()

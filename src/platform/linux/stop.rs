@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering;
 
 use self::handler::HANDLERS;
 use self::queue::{is_denied, queue, send};
-pub use self::signal::{claim_signal, forget_taken, install, taken};
+pub use self::signal::{claim_signal, forget_taken, install, taken, uninstall};
 pub use self::slot::SLOTS;
 use self::slot::{COPYING, FREE, GENERATION, GENERATIONS, IDLE, PHASE, REQUESTED, SLOT, StackPart};
 use self::wait::wait;

@@ -17,7 +17,7 @@ static TAKEN: AtomicU64 = AtomicU64::new(0);
 /// Installs the handler, once a process, and returns its signal. That is `wanted`, or else the first real-time signal
 /// from `SIGRTMIN + 4` on without a handler. Later calls return the one in use.
 ///
-/// It stays installed for the rest of the process, since an answer may come at any time later. Without the handler the
+/// It stays installed until [`uninstall`], since an answer may come at any time later. Without the handler the
 /// signal's default action would end the process.
 pub fn install(wanted: Option<i32>) -> Result<i32, SystemError> {
     let installed = SIGNAL.load(Ordering::Relaxed);
@@ -85,6 +85,17 @@ pub(super) fn in_place() -> Result<i32, StopError> {
     // If two come at once the first one's counts.
     let stored = SIGNAL.compare_exchange(signal, free, Ordering::AcqRel, Ordering::Acquire);
     Ok(stored.map_or_else(|first| first, |_| free))
+}
+
+/// Takes the handler from each signal that has it: our library is unloaded, and nothing is asked any more.
+pub fn uninstall() {
+    let is_ours =
+        |signal: &i32| signals::disposition(*signal) == Some(answer as *const () as usize);
+    for signal in (libc::SIGRTMIN()..=libc::SIGRTMAX()).filter(is_ours) {
+        // Drops what is pending.
+        let _ = signals::exchange(signal, Some(&signals::action(libc::SIG_IGN, 0, &[])));
+        signals::set_default(signal);
+    }
 }
 
 /// Forgets which signals were taken: a new monitor.
