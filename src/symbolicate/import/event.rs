@@ -36,7 +36,7 @@ pub(super) fn read(mut event: Fields) -> Reading {
     let mut thrown = event.list("exception.values|exception");
     let mut exception = Fields::of(thrown.pop().unwrap_or_default());
     what(&mut draft, &mut exception, &mut event);
-    let stack = exception.take("stacktrace");
+    let mut stack = exception.take("stacktrace");
     let thread_id = exception.take("thread_id");
     let mut has_stack = false;
     let threads = event.list("threads.values|threads");
@@ -54,7 +54,7 @@ pub(super) fn read(mut event: Fields) -> Reading {
         thread.id = id.as_ref().and_then(unsigned).unwrap_or(index as u64);
         thread.main = main;
         let about = thread.crashed || (thread_id.is_some() && id == thread_id);
-        let own = own.or_else(|| stack.clone().filter(|_| about));
+        let own = own.or_else(|| stack.take_if(|_| about));
         has_stack |= about && own.is_some();
         add(&mut draft, thread, own);
     }

@@ -41,7 +41,7 @@ fn the_time_goes_by_the_length_of_a_file() {
     let deep = ips(&[vec![ips_frame("f", &("a/".repeat(100_000) + "a.c"))]]);
     let samples = stall(100_000, "/x/a");
     let unnamed = stall(20_000, &"a".repeat(400_000));
-    let threads = panic(300_000);
+    let shared = event(20_000);
     let files: [(&str, &[&str], &[u8]); 11] = [
         ("fields.plcrash", &[], &fields),
         ("heaviest.spin", &[], heaviest.as_bytes()),
@@ -53,7 +53,7 @@ fn the_time_goes_by_the_length_of_a_file() {
         ("images.wedjat", &[], &report_of(images.collect())),
         ("folders.ips", &[], &folders),
         ("deep.ips", &["--source", root], &deep),
-        ("threads.wedjat", &[], &threads),
+        ("shared.json", &[], &shared),
     ];
     for (name, args, bytes) in files {
         let path = folder.path().join(name);
@@ -102,6 +102,17 @@ fn ips(threads: &[Vec<Value>]) -> Vec<u8> {
         }],
     });
     format!("{{\"bug_type\":\"309\"}}\n{body}\n").into_bytes()
+}
+
+/// An exception with as many frames as there are crashed threads without a stack.
+fn event(count: usize) -> Vec<u8> {
+    let frames = vec![json!({ "instruction_addr": "0x1000" }); count];
+    let threads = vec![json!({ "crashed": true }); count];
+    let event = json!({
+        "exception": { "values": [{ "type": "A", "stacktrace": { "frames": frames } }] },
+        "threads": { "values": threads },
+    });
+    event.to_string().into_bytes()
 }
 
 fn ips_frame(symbol: &str, file: &str) -> Value {
