@@ -243,7 +243,9 @@ impl CrashText {
     }
 
     fn stacks(self, draft: &mut Draft) {
-        draft.report.images = self.images;
+        for image in self.images {
+            draft.image(image);
+        }
         draft.index_images();
         // Images that only frames tell of have no UUID, and end where the text doesn't say.
         for (base, (name, highest)) in self.bases {

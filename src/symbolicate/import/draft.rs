@@ -10,12 +10,16 @@ use crate::report::{
 
 /// No image of which the end is not known is taken to be larger.
 const IMAGE_BYTES: u64 = 256 << 20;
+/// Threads and images of one report together.
+const PARTS: usize = 1 << 16;
 
 /// A report, and what was found wrong on the way.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     pub report: Report,
     damage: Vec<Damage>,
+    /// Count of the parts beyond a limit.
+    pub left_out: u64,
     /// Images by address: base, end, index.
     ranges: Vec<(u64, u64, u32)>,
 }
@@ -35,9 +39,20 @@ impl Draft {
         }
     }
 
+    /// Adds an image. An index without an image stands for one beyond the limit.
     pub fn image(&mut self, image: Image) -> u32 {
-        self.report.images.push(image);
-        (self.report.images.len() - 1) as u32
+        let index = self.report.images.len();
+        if self.has_room() {
+            self.report.images.push(image);
+        }
+        index as u32
+    }
+
+    /// Returns true if the report may have one more part, and else counts that it has not.
+    fn has_room(&mut self) -> bool {
+        let has_room = self.report.threads.len() + self.report.images.len() < PARTS;
+        self.left_out += u64::from(!has_room);
+        has_room
     }
 
     /// Makes [`Draft::image_at`] know the images so far. Some reports do not say where an image ends: it
@@ -66,45 +81,54 @@ impl Draft {
     /// Adds samples; frames without an image get the one their address lies in.
     pub fn samples(&mut self, samples: Vec<Sample>) {
         for mut sample in samples {
-            self.find_images(&mut sample.frames);
+            self.find_images(&mut sample.frames, Found::Context);
             self.report.samples.push(sample);
         }
     }
 
-    fn find_images(&self, frames: &mut [Frame]) {
-        for (index, frame) in frames.iter_mut().enumerate() {
-            if frame.image.is_none() {
-                frame.image = self.image_at(address_in_call(frame.pc, frame.found));
-            }
-            if index == 0 && frame.found == UNSAID {
-                frame.found = Found::Context;
-            }
+    /// `first` is how the first frame was found, unless it says that itself.
+    fn find_images(&self, frames: &mut [Frame], first: Found) {
+        if let Some(frame) = frames.first_mut()
+            && frame.found == UNSAID
+        {
+            frame.found = first;
+        }
+        for frame in frames.iter_mut().filter(|frame| frame.image.is_none()) {
+            frame.image = self.image_at(address_in_call(frame.pc, frame.found));
         }
     }
 
     /// Adds a thread; frames without an image get the one their address lies in.
-    pub fn thread(&mut self, mut thread: Thread) {
+    pub fn thread(&mut self, thread: Thread) {
+        self.add(thread, Found::Context);
+    }
+
+    /// Adds a thread of which all frames are return addresses, the first one too, since what recorded it had been
+    /// called.
+    pub fn called(&mut self, thread: Thread) {
+        self.add(thread, UNSAID);
+    }
+
+    fn add(&mut self, mut thread: Thread, first: Found) {
+        if !self.has_room() {
+            return;
+        }
         if thread.frames.len() > limits::FRAMES {
             thread.frames.truncate(limits::FRAMES);
             let message =
                 "a thread has more frames than a report may have; the outermost are left out";
             self.damage(DamageKind::Limit, 0, message);
         }
-        self.find_images(&mut thread.frames);
+        self.find_images(&mut thread.frames, first);
         self.report.threads.push(thread);
     }
 
-    /// Adds the stack of the exception that nothing caught: all of its frames are return addresses, the first one
-    /// too, since what recorded it had been called.
+    /// Adds the stack of the exception that nothing caught.
     pub fn last_exception(&mut self, thread: Thread) {
-        self.thread(Thread {
+        self.called(Thread {
             name: Some(LAST_EXCEPTION.into()),
             ..thread
         });
-        let last = self.report.threads.last_mut();
-        if let Some(first) = last.and_then(|thread| thread.frames.first_mut()) {
-            first.found = UNSAID;
-        }
     }
 
     /// The stall took so long, in nanoseconds.
@@ -121,6 +145,12 @@ impl Draft {
         self.thrown_in_message();
         let left = left.into_value();
         self.report.unknown.push((layout.as_str().to_owned(), left));
+        if self.left_out > 0 {
+            let count = self.left_out;
+            let message =
+                format!("{count} threads, images and samples are left out: a report has no more");
+            self.damage(DamageKind::Limit, 0, &message);
+        }
         let mut threads = self.report.threads.iter();
         if threads.all(|thread| thread.frames.is_empty()) {
             self.damage(DamageKind::Section, 0, "there are no frames in it");

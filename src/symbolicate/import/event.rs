@@ -2,11 +2,11 @@
 //! `stacktrace.frames` (outermost first) and `registers`, images in `debug_meta`, the rest in
 //! `contexts`.
 
+use super::Layout;
 use super::draft::Draft;
 use super::fields::{Fields, unsigned};
 use super::parts::{HeadPaths, ThreadPaths, joined, registers};
 use super::script::placed;
-use super::{Layout, UNSAID};
 use crate::report::{EventKind, Image, Reading, Thread, Value};
 use crate::symbolicate::frame::image_file_name;
 use crate::symbolicate::symbolicator::is_system;
@@ -81,13 +81,10 @@ fn add(draft: &mut Draft, mut thread: Thread, stack: Option<Value>) {
     draft.put_frames(&mut thread, frames.into_iter().rev().map(placed));
     let is_pc = |name: &str| matches!(name, "pc" | "rip" | "eip");
     let pc = thread.registers.iter().find(|(name, _)| is_pc(name));
-    let pc = pc.map(|(_, pc)| *pc);
-    draft.thread(thread);
-    let added = draft.report.threads.last_mut();
-    if let Some(first) = added.and_then(|thread| thread.frames.first_mut())
-        && pc.is_some_and(|pc| pc != first.pc)
-    {
-        first.found = UNSAID;
+    let first = thread.frames.first().map(|frame| frame.pc);
+    match pc {
+        Some((_, pc)) if Some(*pc) != first => draft.called(thread),
+        _ => draft.thread(thread),
     }
 }
 
@@ -151,7 +148,7 @@ fn what(draft: &mut Draft, exception: &mut Fields, event: &mut Fields) {
 mod tests {
     use super::*;
     use crate::report::Found;
-    use crate::symbolicate::import;
+    use crate::symbolicate::import::{self, UNSAID};
 
     #[test]
     fn a_first_frame_that_is_not_at_the_program_counter_is_a_caller() {

@@ -8,7 +8,7 @@ use super::draft::{Draft, frame};
 use super::fields::{Fields, unsigned};
 use super::parts::{ABSOLUTE, HeadPaths, ThreadPaths};
 use super::{Layout, values};
-use crate::report::{DamageKind, EventKind, Image, Reading, Thread, Value, limits};
+use crate::report::{EventKind, Image, Reading, Thread, Value, limits};
 
 const HEAD: HeadPaths = HeadPaths {
     id: "incident|header.incident_id",
@@ -100,13 +100,13 @@ pub(super) fn read_panic(mut body: Fields) -> Reading {
     // The panicked process first.
     let mut processes = body.object("processByPid").into_extra();
     processes.sort_by_key(|(key, _)| key.parse() != Ok(pid));
-    let (mut frames, mut left_out) = (0, 0);
+    let mut frames = 0;
     for (key, process) in processes {
         let mut process = Fields::of(process);
         let owner = process.text("procname").unwrap_or_default();
         for (id, thread) in process.object("threadById").into_extra() {
             if frames > limits::FRAMES {
-                left_out += 1;
+                draft.left_out += 1;
                 continue;
             }
             let mut thread = thread_of(&draft, &id, Fields::of(thread), true);
@@ -119,10 +119,6 @@ pub(super) fn read_panic(mut body: Fields) -> Reading {
             frames += thread.frames.len();
             draft.thread(thread);
         }
-    }
-    if left_out > 0 {
-        let message = format!("{left_out} threads of other processes are left out");
-        draft.damage(DamageKind::Limit, 0, &message);
     }
     body.keep("panic", Fields::one("words", Value::Text(words)));
     draft.finish(Layout::Ips, body)
