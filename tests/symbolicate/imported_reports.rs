@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use wedjat::report::{EventKind, Report};
+use wedjat::report::{EventKind, Reading, Report};
 use wedjat::symbolicate::import::{self, Layout};
 use wedjat::symbolicate::{DebugFiles, Symbolicated, Symbolicator};
 
@@ -25,10 +25,13 @@ fn bytes(name: &str) -> Vec<u8> {
 }
 
 fn symbolicated(name: &str) -> Vec<Symbolicated> {
+    symbolicated_readings(import::read(&bytes(name)).unwrap())
+}
+
+fn symbolicated_readings(readings: Vec<Reading>) -> Vec<Symbolicated> {
     let mut files = DebugFiles::new().system(false);
     files.add(&testdata("macho/arm64/kiosk.dSYM")).unwrap();
     let symbolicator = Symbolicator::new(files);
-    let readings = import::read(&bytes(name)).unwrap();
     readings
         .into_iter()
         .map(|reading| symbolicator.symbolicate_reading(reading))
@@ -225,6 +228,31 @@ fn an_uncaught_exception_has_the_stack_that_threw_it() {
     );
     // Return addresses all: the first, too, is looked up before itself.
     assert_eq!(lines(found, last)[0], STORY[1]);
+}
+
+/// KSCrash has the stack of the throw in the thread that crashed, without registers.
+#[test]
+fn an_exception_of_kscrash_begins_with_a_return_address() {
+    for (kind, has_registers, first) in [
+        ("mach", true, "main"),
+        ("cpp_exception", false, "kiosk_fault"),
+        ("nsexception", false, "kiosk_fault"),
+        ("user", false, "kiosk_fault"),
+        ("user", true, "main"),
+    ] {
+        let mut report: serde_json::Value = serde_json::from_slice(&bytes("kscrash.json")).unwrap();
+        report["crash"]["error"]["type"] = kind.into();
+        let thread = &mut report["crash"]["threads"][1];
+        let frame = &mut thread["backtrace"]["contents"][0]["instruction_addr"];
+        *frame = (frame.as_u64().unwrap() + 4).into();
+        if !has_registers {
+            thread.as_object_mut().unwrap().remove("registers");
+        }
+        let reading = import::read(report.to_string().as_bytes()).unwrap();
+        let found = symbolicated_readings(reading).remove(0);
+        let function = found.threads[1].frames[0].frames[0].function.as_deref();
+        assert_eq!(function, Some(first), "{kind} {has_registers}");
+    }
 }
 
 #[test]

@@ -54,7 +54,12 @@ pub(super) fn read(mut report: Fields) -> Reading {
             at: thread.frames.len() as u64,
             count: skipped,
         });
-        draft.thread(thread);
+        // Of an exception it has the stack that threw it, which has no registers.
+        let thrown = draft.event().kind == EventKind::Exception;
+        match thrown && thread.crashed && thread.registers.is_empty() {
+            true => draft.called(thread),
+            false => draft.thread(thread),
+        }
     }
     report.keep("crash", crash);
     draft.thrown_in_script(script);
