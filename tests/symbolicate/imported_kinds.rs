@@ -146,6 +146,48 @@ fn recursion_is_whole_and_inlined_lines_are_one_frame() {
     }
 }
 
+/// As `CrashSymbolicator.py` and `atos -i` write them: a line of a function that was inlined says so.
+#[test]
+fn lines_that_were_inlined_are_of_the_frame_they_were_inlined_into() {
+    let text = std::fs::read_to_string(testdata("imported/recursion-named.crash")).unwrap();
+    let lines = |at: u64| {
+        let lines = [
+            format!("0 kiosk {at:#x} price + 4 (till.c:14) [inlined]"),
+            format!("1 kiosk {at:#x} till_total + 60 (till.c:21)"),
+            "2 kiosk 0x104c3c55c main + 32 (kiosk.c:26)".to_owned(),
+        ];
+        lines.join("\n")
+    };
+    let stack = |name: &str, lines: &str| {
+        let start = text.find("Thread 1 Crashed:").unwrap();
+        let end = text.find("Binary Images:").unwrap();
+        let (head, images) = (&text[..start], &text[end..]);
+        let text = format!("{head}{name}:\n{lines}\n\n{images}");
+        let mut readings = import::read(text.as_bytes()).unwrap();
+        readings.remove(0)
+    };
+    let mut files = DebugFiles::new().system(false);
+    files.add(&testdata("macho/arm64/kiosk.dSYM")).unwrap();
+    let named = Symbolicator::new(files);
+    let unnamed = Symbolicator::new(DebugFiles::new().system(false));
+    let below = |lines: &str| format!("0 kiosk 0x104c3c554 kiosk_fault + 4\n{lines}");
+    // The last is the address behind a call.
+    for (name, lines, skipped) in [
+        ("Thread 1 Crashed", lines(0x104c3c6a4), 0),
+        ("Last Exception Backtrace", lines(0x104c3c6a8), 0),
+        ("Thread 1 Crashed", below(&lines(0x104c3c6a8)), 1),
+    ] {
+        for symbolicator in [&named, &unnamed] {
+            let found = symbolicator.symbolicate_reading(stack(name, &lines));
+            assert_eq!(pcs(&found, 1).len(), 2 + skipped, "{name}");
+            let functions = &functions(&found, 1)[skipped..];
+            assert_eq!(functions, ["price", "till_total", "main"], "{name}");
+            let inner = &found.threads[1].frames[skipped].frames;
+            assert!(inner[0].inlined && !inner[1].inlined, "{name}");
+        }
+    }
+}
+
 #[test]
 fn two_crashed_threads_of_one_number_stay_two() {
     let found = imported("two-crashed.crash");

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use super::draft::{Draft, frame};
 use super::fields::Fields;
 use super::lines::{Line, image_line, stack_line};
+use super::parts::keep_frames;
 use super::text::LabelledText;
 use super::{Layout, LineNumbers, starts_a_line, values};
-use crate::report::{DamageKind, EventKind, Frame, Image, Reading, Thread, limits};
+use crate::report::{DamageKind, EventKind, Image, Reading, Thread, Value};
 
 /// Returns true if the text looks like one: two of its labels at the beginning of lines.
 pub(super) fn is_one(front: &[u8]) -> bool {
@@ -63,7 +64,9 @@ struct CrashText {
     threads: Vec<Thread>,
     current: Option<usize>,
     state: TextState,
-    exception: Vec<Frame>,
+    exception: Thread,
+    /// True if the line above is of a function that was inlined.
+    inlined: bool,
     /// Index in `threads` of each thread number.
     by_number: BTreeMap<u64, usize>,
     /// Images that are listed.
@@ -194,31 +197,36 @@ impl CrashText {
             let seen = seen.or_insert_with(|| (line.image.to_owned(), line.pc));
             seen.1 = seen.1.max(line.pc);
         }
-        if self.state == TextState::Exception {
-            if self.exception.len() < limits::FRAMES {
-                self.exception.push(found);
+        let inlined = std::mem::replace(&mut self.inlined, line.inlined);
+        let thread = match self.state {
+            TextState::Exception => Some(&mut self.exception),
+            _ => self.current.and_then(|at| self.threads.get_mut(at)),
+        };
+        let Some(thread) = thread else { return };
+        // An inlined function's line repeats the address of the function that it was inlined into, under
+        // another name; a function that calls itself repeats its name, too.
+        let frames = thread.frames.len();
+        match thread.frames.last_mut() {
+            Some(last)
+                if last.pc == line.pc
+                    && found.name.is_some()
+                    && (inlined || frames > 1 && last.name != found.name) =>
+            {
+                let mut left = Fields::default();
+                if let Some(name) = std::mem::replace(&mut last.name, found.name) {
+                    left.keep("inlined", Fields::one("symbol", Value::Text(name)));
+                }
+                keep_frames(thread, vec![(frames - 1, left)]);
             }
-        } else if let Some(thread) = self.current.and_then(|at| self.threads.get_mut(at)) {
-            // An inlined function's line repeats the address of the function that it was inlined into, under
-            // another name; a function that calls itself repeats its name, too.
-            let repeats = |last: &Frame| {
-                last.pc == line.pc && last.name != found.name && found.name.is_some()
-            };
-            let is_inlined = thread.frames.last().is_some_and(repeats) && thread.frames.len() > 1;
-            if !is_inlined {
-                thread.frames.push(found);
-            }
+            _ => thread.frames.push(found),
         }
     }
 
     /// `(0x18 0x19 …)`: return addresses alone.
     fn bare_addresses(&mut self, line: &str) {
-        for word in line.trim_matches(['(', ')']).split_whitespace() {
-            if let (Some(pc), true) = (values::number(word), self.exception.len() < limits::FRAMES)
-            {
-                self.exception.push(frame(pc, None, None));
-            }
-        }
+        let words = line.trim_matches(['(', ')']).split_whitespace();
+        let frames = words.filter_map(|word| Some(frame(values::number(word)?, None, None)));
+        self.exception.frames.extend(frames);
     }
 
     /// `x0: 0x0000000000000001   x1: …`.
@@ -262,11 +270,8 @@ impl CrashText {
         for thread in self.threads {
             draft.thread(thread);
         }
-        if !self.exception.is_empty() {
-            draft.last_exception(Thread {
-                frames: self.exception,
-                ..Thread::default()
-            });
+        if !self.exception.frames.is_empty() {
+            draft.last_exception(self.exception);
             draft.event().kind = EventKind::Exception;
         }
     }

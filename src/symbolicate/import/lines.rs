@@ -12,6 +12,8 @@ pub(super) struct Line<'a> {
     /// The image's base, where the line gives it.
     pub base: Option<u64>,
     pub name: Option<&'a str>,
+    /// True if the function was inlined into the next line's.
+    pub inlined: bool,
 }
 
 /// `2   MyApp   0x00000001022364bc 0x102230000 + 25788`, or a name behind the address.
@@ -27,6 +29,8 @@ pub(super) fn stack_line(line: &str) -> Option<Line<'_>> {
     let image = rest[..at].trim().trim_end_matches(" (*)");
     let pc = values::number(word)?;
     let what = rest[at + word.len()..].trim();
+    let inlined = what.strip_suffix("[inlined]");
+    let what = inlined.unwrap_or(what).trim_end();
     // `0x18b625000 + 0x732e8  // UIApplicationMain + 0xd0`
     let (what, remark) = match what.split_once("// ") {
         Some((what, remark)) => (what.trim(), Some(remark.trim())),
@@ -63,6 +67,7 @@ pub(super) fn stack_line(line: &str) -> Option<Line<'_>> {
         pc,
         base,
         name: name.filter(|name| !name.is_empty()),
+        inlined: inlined.is_some(),
     })
 }
 

@@ -216,7 +216,11 @@ pub(super) fn keep_frames(thread: &mut Thread, left: Vec<(usize, Fields)>) {
         }
         kept.push(Value::Map(entries));
     }
-    if !kept.is_empty() {
+    if let Some((key, Value::Array(all))) = thread.extra.last_mut()
+        && key == FRAME_FIELDS
+    {
+        all.extend(kept);
+    } else if !kept.is_empty() {
         thread.extra.push((FRAME_FIELDS.into(), Value::Array(kept)));
     }
 }
