@@ -5,7 +5,13 @@ use crate::report::model::{Frame, Omitted, Report, Thread};
 /// Frames of all samples together. An honest report has some ten thousand; a hostile one could say
 /// of a million samples that each shares ten thousand frames with the one before. As JSON a frame takes up to
 /// 1.4 KB of memory.
-const MOST_FRAMES: usize = 1 << 17;
+pub(super) const MOST_FRAMES: usize = 1 << 17;
+
+/// Count of the frames, of which one with a long name is as much as several.
+pub(super) fn weight(frames: &[Frame]) -> usize {
+    let names = frames.iter().filter_map(|frame| frame.name.as_ref());
+    frames.len() + names.map(|name| name.len() / 1024).sum::<usize>()
+}
 
 /// Each sample as a thread of its own. Frames that were left out when the report was written count as
 /// if they were there; where they would stand, [`Thread::omitted`] says so.
@@ -25,7 +31,7 @@ pub(super) fn in_full(report: &Report) -> Vec<Thread> {
             ..Thread::default()
         };
         let thread = joined(own, shared);
-        total = MOST_FRAMES.min(total + thread.frames.len());
+        total = MOST_FRAMES.min(total + weight(&thread.frames));
         full.push(thread);
     }
     full

@@ -49,7 +49,7 @@
 
 use std::cell::OnceCell;
 
-use super::draft::{Draft, Node, put_heaviest, stacks};
+use super::draft::{Draft, Node, Tree};
 use super::fields::Fields;
 use super::lines::{
     counted, image_line, looks_like_a_node, sample_node, sample_thread, spindump_node,
@@ -107,14 +107,14 @@ pub(super) fn read(text: &str, header: Fields, lines: LineNumbers<'_>, layout: L
     for (index, (mut thread, nodes)) in tree.threads.into_iter().enumerate() {
         thread.main |= !any_main && index == 0;
         thread.frames.reverse(); // the heaviest stack comes outermost first
-        let samples = stacks(&nodes, interval);
+        let stacks = Tree::new(nodes);
         // The heaviest stack of all comes as one.
         if thread.frames.is_empty() {
-            put_heaviest(&mut thread, &samples);
+            thread.frames = stacks.heaviest();
         }
         // A stall's samples are those of the thread that hung; of load, those of all threads.
         if (thread.main && draft.report.samples.is_empty()) || tree.is_load {
-            draft.samples(samples);
+            draft.samples(&stacks, interval);
         }
         draft.thread(thread);
     }

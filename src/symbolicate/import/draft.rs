@@ -7,6 +7,7 @@ use crate::report::{
     Damage, DamageKind, Event, Found, Frame, Image, Reading, Report, Sample, StallEnd, Thread,
     limits,
 };
+use crate::symbolicate::samples::{MOST_FRAMES, weight};
 
 /// No image of which the end is not known is taken to be larger.
 const IMAGE_BYTES: u64 = 256 << 20;
@@ -20,6 +21,8 @@ pub(super) struct Draft {
     damage: Vec<Damage>,
     /// Count of the parts beyond a limit.
     pub left_out: u64,
+    /// The [`weight`] of its samples.
+    sampled: usize,
     /// Images by address: base, end, index.
     ranges: Vec<(u64, u64, u32)>,
 }
@@ -78,11 +81,26 @@ impl Draft {
         (address < end).then_some(index)
     }
 
-    /// Adds samples; frames without an image get the one their address lies in.
-    pub fn samples(&mut self, samples: Vec<Sample>) {
-        for mut sample in samples {
-            self.find_images(&mut sample.frames, Found::Context);
-            self.report.samples.push(sample);
+    /// Adds the samples of a tree, with `interval` nanoseconds between two; frames without an image get the one their
+    /// address lies in.
+    pub fn samples(&mut self, tree: &Tree, interval: u64) {
+        for end in &tree.ends {
+            let most = limits::FRAMES.min(MOST_FRAMES.saturating_sub(self.sampled));
+            let mut frames: Vec<Frame> = tree.stack(end).take(most + 1).collect();
+            if frames.len() > most {
+                // What comes behind is not walked in vain.
+                self.sampled = MOST_FRAMES;
+                self.left_out += end.count;
+                continue;
+            }
+            self.sampled += weight(&frames);
+            self.find_images(&mut frames, Found::Context);
+            self.report.samples.push(Sample {
+                at: Duration::from_nanos(end.first.saturating_mul(interval)),
+                count: end.count,
+                frames,
+                ..Sample::default()
+            });
         }
     }
 
@@ -189,44 +207,49 @@ pub(super) struct Node {
     pub first: Option<u64>,
 }
 
-/// The stacks that ended in each node, innermost frame first, and how often. In the order of time,
-/// where the report numbers samples.
-pub(super) fn stacks(nodes: &[Node], interval: u64) -> Vec<Sample> {
-    let mut own: Vec<u64> = nodes.iter().map(|node| node.count).collect();
-    for node in nodes {
-        if let Some(parent) = node.parent {
-            own[parent] = own[parent].saturating_sub(node.count);
-        }
-    }
-    let mut room = limits::FRAMES;
-    let mut samples = Vec::new();
-    for (at, node) in nodes.iter().enumerate().filter(|(at, _)| own[*at] > 0) {
-        let mut frames = Vec::new();
-        let mut next = Some(at);
-        while let Some(at) = next.filter(|_| frames.len() < room) {
-            frames.push(nodes[at].frame.clone());
-            next = nodes[at].parent;
-        }
-        room -= frames.len();
-        if frames.is_empty() {
-            break;
-        }
-        samples.push(Sample {
-            at: Duration::from_nanos(node.first.unwrap_or(0).saturating_mul(interval)),
-            count: own[at],
-            frames,
-            ..Sample::default()
-        });
-    }
-    samples.sort_by_key(|sample| sample.at);
-    samples
+/// A tree of sampled stacks.
+pub(super) struct Tree {
+    nodes: Vec<Node>,
+    /// In the order of time, where the report numbers samples.
+    pub ends: Vec<End>,
 }
 
-/// Gives a thread the stack that was seen most often.
-pub(super) fn put_heaviest(thread: &mut Thread, samples: &[Sample]) {
-    // Of those seen equally often, the first.
-    let heaviest = samples.iter().rev().max_by_key(|sample| sample.count);
-    if let Some(heaviest) = heaviest {
-        thread.frames.clone_from(&heaviest.frames);
+/// A node in which samples ended.
+pub(super) struct End {
+    node: usize,
+    pub count: u64,
+    first: u64,
+}
+
+impl Tree {
+    pub fn new(nodes: Vec<Node>) -> Tree {
+        let mut own: Vec<u64> = nodes.iter().map(|node| node.count).collect();
+        for node in &nodes {
+            if let Some(parent) = node.parent {
+                own[parent] = own[parent].saturating_sub(node.count);
+            }
+        }
+        let first = |at: usize| nodes[at].first.unwrap_or(0);
+        let ends = own.into_iter().enumerate().filter(|(_, count)| *count > 0);
+        let ends = ends.map(|(node, count)| End {
+            node,
+            count,
+            first: first(node),
+        });
+        let mut ends: Vec<End> = ends.collect();
+        ends.sort_by_key(|end| end.first);
+        Tree { nodes, ends }
+    }
+
+    /// The frames of a stack, innermost first.
+    fn stack(&self, end: &End) -> impl Iterator<Item = Frame> {
+        let path = std::iter::successors(Some(end.node), |at| self.nodes[*at].parent);
+        path.map(|at| self.nodes[at].frame.clone())
+    }
+
+    /// The frames of the stack that was seen most often; of those seen equally often, of the first.
+    pub fn heaviest(&self) -> Vec<Frame> {
+        let heaviest = self.ends.iter().rev().max_by_key(|end| end.count);
+        heaviest.map_or(Vec::new(), |end| self.stack(end).collect())
     }
 }

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use super::draft::{Draft, Node, frame, stacks};
+use super::draft::{Draft, Node, Tree, frame};
 use super::fields::Fields;
 use super::parts::{HeadPaths, keep_frames};
 use super::{Layout, values};
@@ -164,31 +164,30 @@ fn threads(draft: &mut Draft, tree: Value, kind: EventKind) {
         };
         let innermost_first = is_innermost_first(&tree, per_thread);
         let (mut nodes, mut left) = (Vec::new(), Vec::new());
-        for node in tree {
+        for (at, node) in tree.into_iter().enumerate() {
             // Without an address the offset stands for it, in an image at nought.
             let pc = Some(node.pc).filter(|pc| *pc != 0).or(node.offset);
-            let is_within = innermost_first && node.children > 0;
+            // Of a chain from the innermost frame outwards the object outside has the count.
+            let (parent, count) = match innermost_first {
+                true => (
+                    (node.children > 0).then_some(at + 1),
+                    node.count * u64::from(node.parent.is_none()),
+                ),
+                false => (node.parent, node.count),
+            };
             nodes.push(Node {
-                parent: node.parent,
-                count: if is_within { 0 } else { node.count },
+                parent,
+                count,
                 frame: frame(pc.unwrap_or(0), images.get(&node.image).copied(), None),
                 first: None,
             });
             left.push((left.len(), node.left));
         }
-        let mut samples = stacks(&nodes, 0);
-        if innermost_first {
-            samples
-                .iter_mut()
-                .for_each(|sample| sample.frames.reverse());
-        }
-        let heaviest = samples.iter().max_by_key(|sample| sample.count);
-        if let Some(heaviest) = heaviest {
-            thread.frames.clone_from(&heaviest.frames);
-            let sampled = samples.len() > 1 || heaviest.count > 1;
-            if sampled && kind != EventKind::Crash && (attributed || only || !per_thread) {
-                draft.samples(samples);
-            }
+        let stacks = Tree::new(nodes);
+        thread.frames = stacks.heaviest();
+        let sampled = stacks.ends.len() > 1 || stacks.ends.iter().any(|end| end.count > 1);
+        if sampled && kind != EventKind::Crash && (attributed || only || !per_thread) {
+            draft.samples(&stacks, 0);
         }
         keep_frames(&mut thread, left);
         draft.thread(thread);

@@ -42,7 +42,9 @@ fn the_time_goes_by_the_length_of_a_file() {
     let samples = stall(100_000, "/x/a");
     let unnamed = stall(20_000, &"a".repeat(400_000));
     let shared = event(20_000);
-    let files: [(&str, &[&str], &[u8]); 11] = [
+    let graph = call_graph(50_000);
+    let kept = kept(50_000);
+    let files: [(&str, &[&str], &[u8]); 13] = [
         ("fields.plcrash", &[], &fields),
         ("heaviest.spin", &[], heaviest.as_bytes()),
         ("processes.spin", &[], processes.as_bytes()),
@@ -54,6 +56,8 @@ fn the_time_goes_by_the_length_of_a_file() {
         ("folders.ips", &[], &folders),
         ("deep.ips", &["--source", root], &deep),
         ("shared.json", &[], &shared),
+        ("graph.txt", &[], graph.as_bytes()),
+        ("kept.wedjat", &[], &kept),
     ];
     for (name, args, bytes) in files {
         let path = folder.path().join(name);
@@ -113,6 +117,38 @@ fn event(count: usize) -> Vec<u8> {
         "threads": { "values": threads },
     });
     event.to_string().into_bytes()
+}
+
+/// A call graph of `sample` with as many branches behind a function of a long name.
+fn call_graph(count: usize) -> String {
+    let name = "a".repeat(1 << 20);
+    let branch = "    +   1 b  (in kiosk) + 32  [0x104c3c55c]\n".repeat(count);
+    format!(
+        "Analysis of sampling kiosk (pid 77) every 1 millisecond\nCall graph:\n    {count} Thread_1\n    + {count} {name}  (in dyld) + 1  [0x1a0018344]\n{branch}"
+    )
+}
+
+/// A stall of as many samples that share a frame of a long name.
+fn kept(count: usize) -> Vec<u8> {
+    let named = Frame {
+        name: Some("a".repeat(1 << 20)),
+        ..frame(0x1000)
+    };
+    let mut report = Report::default();
+    report.event.get_or_insert_default().kind = EventKind::Stall;
+    report.samples = vec![Sample {
+        count: 1,
+        frames: vec![named],
+        ..Sample::default()
+    }];
+    let sample = Sample {
+        count: 1,
+        keep: 1,
+        frames: vec![frame(0x1001)],
+        ..Sample::default()
+    };
+    report.samples.extend(vec![sample; count]);
+    report::to_bytes(&report)
 }
 
 fn ips_frame(symbol: &str, file: &str) -> Value {

@@ -83,3 +83,35 @@ fn threads_and_images_have_a_bound_and_the_rest_is_counted() {
         );
     }
 }
+
+/// A call graph of `sample`: a chain of functions, and as many branches at its end.
+fn call_graph(depth: usize, branches: usize) -> String {
+    let mut text = format!(
+        "Analysis of sampling kiosk (pid 77) every 1 millisecond\nCall graph:\n    {branches} Thread_1\n"
+    );
+    let last = [(depth, 1)].repeat(branches);
+    let chain = (1..depth).map(|level| (level, branches));
+    for (level, count) in chain.chain(last) {
+        let indent = "  ".repeat(level);
+        text += &format!(
+            "    +{indent}{count} f  (in kiosk) + 1  [{:#x}]\n",
+            0x1000 + level
+        );
+    }
+    text
+}
+
+#[test]
+fn samples_are_whole_or_counted_as_left_out() {
+    for (branches, left_out) in [(1500, 0), (5000, 5000 - (1 << 17) / 60)] {
+        let reading = import::read(call_graph(60, branches).as_bytes()).unwrap();
+        let samples = &reading[0].report.samples;
+        assert!(samples.iter().all(|sample| sample.frames.len() == 60));
+        let seen: u64 = samples.iter().map(|sample| sample.count).sum();
+        assert_eq!(seen, branches as u64 - left_out);
+        let counted = format!("{left_out} threads, images and samples");
+        let damage = &reading[0].damage;
+        let is_counted = damage.iter().any(|of| of.message.contains(&counted));
+        assert_eq!(is_counted, left_out > 0, "{damage:?}");
+    }
+}
