@@ -84,20 +84,21 @@ impl Draft {
     /// Adds the samples of a tree, with `interval` nanoseconds between two; frames without an image get the one their
     /// address lies in.
     pub fn samples(&mut self, tree: &Tree, interval: u64) {
-        for end in &tree.ends {
+        for &(at, count) in &tree.ends {
+            let first = tree.nodes[at].first.unwrap_or(0);
             let most = limits::FRAMES.min(MOST_FRAMES.saturating_sub(self.sampled));
-            let mut frames: Vec<Frame> = tree.stack(end).take(most + 1).collect();
+            let mut frames: Vec<Frame> = tree.stack(at).take(most + 1).collect();
             if frames.len() > most {
                 // What comes behind is not walked in vain.
                 self.sampled = MOST_FRAMES;
-                self.left_out += end.count;
+                self.left_out = self.left_out.saturating_add(count);
                 continue;
             }
             self.sampled += weight(&frames);
             self.find_images(&mut frames, Found::Context);
             self.report.samples.push(Sample {
-                at: Duration::from_nanos(end.first.saturating_mul(interval)),
-                count: end.count,
+                at: Duration::from_nanos(first.saturating_mul(interval)),
+                count,
                 frames,
                 ..Sample::default()
             });
@@ -197,7 +198,7 @@ pub(super) fn frame(pc: u64, image: Option<u32>, name: Option<String>) -> Frame 
     }
 }
 
-/// A node of a tree of sampled stacks; its parent stands before it.
+/// A node of a tree of sampled stacks.
 pub(super) struct Node {
     pub parent: Option<usize>,
     /// Samples that went through here.
@@ -210,15 +211,8 @@ pub(super) struct Node {
 /// A tree of sampled stacks.
 pub(super) struct Tree {
     nodes: Vec<Node>,
-    /// In the order of time, where the report numbers samples.
-    pub ends: Vec<End>,
-}
-
-/// A node in which samples ended.
-pub(super) struct End {
-    node: usize,
-    pub count: u64,
-    first: u64,
+    /// Nodes in which samples ended, and how many: in the order of time, where the report numbers samples.
+    pub ends: Vec<(usize, u64)>,
 }
 
 impl Tree {
@@ -229,27 +223,21 @@ impl Tree {
                 own[parent] = own[parent].saturating_sub(node.count);
             }
         }
-        let first = |at: usize| nodes[at].first.unwrap_or(0);
         let ends = own.into_iter().enumerate().filter(|(_, count)| *count > 0);
-        let ends = ends.map(|(node, count)| End {
-            node,
-            count,
-            first: first(node),
-        });
-        let mut ends: Vec<End> = ends.collect();
-        ends.sort_by_key(|end| end.first);
+        let mut ends: Vec<(usize, u64)> = ends.collect();
+        ends.sort_by_key(|(at, _)| nodes[*at].first);
         Tree { nodes, ends }
     }
 
     /// The frames of a stack, innermost first.
-    fn stack(&self, end: &End) -> impl Iterator<Item = Frame> {
-        let path = std::iter::successors(Some(end.node), |at| self.nodes[*at].parent);
+    fn stack(&self, end: usize) -> impl Iterator<Item = Frame> {
+        let path = std::iter::successors(Some(end), |at| self.nodes[*at].parent);
         path.map(|at| self.nodes[at].frame.clone())
     }
 
     /// The frames of the stack that was seen most often; of those seen equally often, of the first.
     pub fn heaviest(&self) -> Vec<Frame> {
-        let heaviest = self.ends.iter().rev().max_by_key(|end| end.count);
-        heaviest.map_or(Vec::new(), |end| self.stack(end).collect())
+        let heaviest = self.ends.iter().rev().max_by_key(|(_, count)| count);
+        heaviest.map_or(Vec::new(), |(at, _)| self.stack(*at).collect())
     }
 }

@@ -185,7 +185,7 @@ fn threads(draft: &mut Draft, tree: Value, kind: EventKind) {
         }
         let stacks = Tree::new(nodes);
         thread.frames = stacks.heaviest();
-        let sampled = stacks.ends.len() > 1 || stacks.ends.iter().any(|end| end.count > 1);
+        let sampled = stacks.ends.len() > 1 || stacks.ends.iter().any(|(_, count)| *count > 1);
         if sampled && kind != EventKind::Crash && (attributed || only || !per_thread) {
             draft.samples(&stacks, 0);
         }
