@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use wedjat::report::{EventKind, Reading, Report};
+use wedjat::symbolicate::group::Member;
 use wedjat::symbolicate::import::{self, Layout};
 use wedjat::symbolicate::{DebugFiles, Symbolicated, Symbolicator};
 
@@ -228,6 +229,38 @@ fn an_uncaught_exception_has_the_stack_that_threw_it() {
     );
     // Return addresses all: the first, too, is looked up before itself.
     assert_eq!(lines(found, last)[0], STORY[1]);
+}
+
+/// A stall that is over when its recorder tells of it has not ended the launch, whether or not it says how long it took.
+#[test]
+fn a_stall_that_does_not_say_how_long_it_took_has_not_ended_the_launch() {
+    let launch = serde_json::json!({"appLaunchDiagnostics": [{
+        "diagnosticMetaData": {"launchDuration": "5 sec"},
+        "callStackTree": {"callStacks": [{"callStackRootFrames": [{"address": 4096}]}]},
+    }]});
+    let event = serde_json::json!({"exception": {"values": [{
+        "type": "App Hanging", "mechanism": {"handled": true},
+        "stacktrace": {"frames": [{"instruction_addr": "0x1000"}]},
+    }]}});
+    let hang = String::from_utf8(bytes("hang.ips")).unwrap();
+    let (header, body) = hang.split_once('\n').unwrap();
+    let mut body: serde_json::Value = serde_json::from_str(body).unwrap();
+    body.as_object_mut().unwrap().remove("duration");
+    for (text, duration, ending) in [
+        (launch.to_string(), 5, "reported"),
+        (event.to_string(), 0, "unknown"),
+        (format!("{header}\n{body}"), 0, "unknown"),
+    ] {
+        let reading = import::read(text.as_bytes()).unwrap();
+        let found = symbolicated_readings(reading).remove(0);
+        let member = Member::new("", &found);
+        assert_eq!(member.kind, EventKind::Stall, "{text}");
+        assert_eq!((member.ended, member.at_least), (false, false), "{text}");
+        assert_eq!(
+            (member.duration, member.ending.as_str()),
+            (Duration::from_secs(duration), ending)
+        );
+    }
 }
 
 /// KSCrash has the stack of the throw in the thread that crashed, without registers.

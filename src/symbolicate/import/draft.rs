@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{Fields, LAST_EXCEPTION, Layout, UNSAID};
 use crate::report::{
-    Damage, DamageKind, Event, Found, Frame, Image, Reading, Report, Sample, StallEnd, Thread,
-    limits,
+    Damage, DamageKind, Event, EventKind, Found, Frame, Image, Reading, Report, Sample, StallEnd,
+    Thread, limits,
 };
 use crate::symbolicate::samples::{MOST_FRAMES, weight};
 
@@ -152,9 +152,13 @@ impl Draft {
 
     /// The stall took so long, in nanoseconds.
     pub fn lasted(&mut self, nanoseconds: u64) {
+        self.ended(Duration::from_nanos(nanoseconds), "reported");
+    }
+
+    fn ended(&mut self, duration: Duration, how: &str) {
         self.report.stall_end = Some(StallEnd {
-            duration: Duration::from_nanos(nanoseconds),
-            how: "reported".into(),
+            duration,
+            how: how.into(),
             ..StallEnd::default()
         });
     }
@@ -162,6 +166,12 @@ impl Draft {
     /// The report; what was not understood goes into a section of the layout's name.
     pub fn finish(mut self, layout: Layout, left: Fields) -> Reading {
         self.thrown_in_message();
+        let event = self.event();
+        // Other recorders tell of such a stall when it is over.
+        if event.kind == EventKind::Stall && !event.fatal && self.report.stall_end.is_none() {
+            let last = self.report.samples.iter().map(|sample| sample.at).max();
+            self.ended(last.unwrap_or_default(), "unknown");
+        }
         let left = left.into_value();
         self.report.unknown.push((layout.as_str().to_owned(), left));
         if self.left_out > 0 {

@@ -36,6 +36,9 @@ const LISTS: [(&str, EventKind); 5] = [
     ("appLaunchDiagnostics", EventKind::Stall),
 ];
 
+/// The keys under which a hang and a launch have their duration.
+const DURATIONS: [&str; 2] = ["hangDuration", "launchDuration"];
+
 pub(super) fn read(value: Value) -> Vec<Reading> {
     // An array of payloads, as apps collect them.
     if let Value::Array(mut payloads) = value {
@@ -54,7 +57,8 @@ pub(super) fn read(value: Value) -> Vec<Reading> {
     }
     if readings.is_empty() && (payload.has("callStackTree") || payload.has("callStacks")) {
         let meta = payload.object("diagnosticMetaData");
-        let kind = match (meta.has("hangDuration"), meta.has("totalCPUTime")) {
+        let lasted = DURATIONS.iter().any(|key| meta.has(key));
+        let kind = match (lasted, meta.has("totalCPUTime")) {
             (true, _) => EventKind::Stall,
             (_, true) => EventKind::Cpu,
             _ => EventKind::Crash,
@@ -88,12 +92,14 @@ fn one(mut fields: Fields, kind: EventKind, list: &str, time: Option<u64>) -> Re
     }
     let tree = fields.take("callStackTree");
     event(&mut draft, &mut fields, kind, list);
-    if let Some(duration) = fields.text("diagnosticMetaData.hangDuration") {
-        if let Some(nanoseconds) = values::duration(&duration) {
-            draft.lasted(nanoseconds);
+    for key in DURATIONS {
+        if let Some(duration) = fields.text(&format!("diagnosticMetaData.{key}")) {
+            if let Some(nanoseconds) = values::duration(&duration) {
+                draft.lasted(nanoseconds);
+            }
+            let duration = (key.into(), Value::Text(duration));
+            draft.event().extra.push(duration);
         }
-        let duration = ("hangDuration".into(), Value::Text(duration));
-        draft.event().extra.push(duration);
     }
     if let Some(tree) = tree {
         threads(&mut draft, tree, kind);
