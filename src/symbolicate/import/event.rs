@@ -146,7 +146,6 @@ fn what(draft: &mut Draft, exception: &mut Fields, event: &mut Fields) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::report::Found;
     use crate::symbolicate::import::{self, UNSAID};
 

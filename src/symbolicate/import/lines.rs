@@ -57,8 +57,8 @@ pub(super) fn stack_line(line: &str) -> Option<Line<'_>> {
             (base, name.filter(|name| !is_address(name)))
         }
         None => {
-            let bare = name.split(" (").next().filter(|_| offset.is_none());
-            let name = bare.unwrap_or(name).split(" (in ").next();
+            let bare = name.rsplit_once(" (").filter(|_| offset.is_none());
+            let name = bare.map_or(name, |(name, _)| name).split(" (in ").next();
             (None, name.map(str::trim))
         }
     };
@@ -213,7 +213,7 @@ pub(super) fn spindump_node(line: &str) -> Option<(usize, Node)> {
     let (what, behind) = what.rsplit_once(" [")?;
     let (address, range) = behind.split_once(']')?;
     let pc = values::number(address).filter(|_| is_address(address))?;
-    let name = what.split(" (").next().unwrap_or(what);
+    let name = what.rsplit_once(" (").map_or(what, |(name, _)| name);
     let name = name.rsplit_once(" + ").map_or(name, |(name, _)| name);
     let first = range.trim().split(['-', ',']).next();
     let first = first.and_then(|n| n.parse::<u64>().ok());
@@ -247,6 +247,8 @@ mod tests {
         assert_eq!(line.name, Some("-[UIWindow _orderFront:]"));
         let line = stack_line("13  App  0x00000000000ea004 main (main.m:16)").expect("a frame");
         assert_eq!(line.name, Some("main"));
+        let line = stack_line("13  App  0xea004 thunk for () -> () (main.swift:16)").expect("one");
+        assert_eq!(line.name, Some("thunk for () -> ()"));
         let line = stack_line("0   ???   0x0000000054485244 0x0 + 0").expect("a frame");
         assert_eq!((line.base, line.name), (None, None));
         let line = stack_line("3 App 0x1000 operator+(Foo, Bar) + 12 (foo.cpp:3)").expect("one");
@@ -312,6 +314,25 @@ mod tests {
             (found.frame.pc, found.frame.name.as_deref()),
             (0x104c3c55c, Some("main"))
         );
+        // Only the last parenthesis is the place.
+        let name = |what: &str| {
+            let line = format!("  2  {what} [0x104c3c55c] 1-2");
+            spindump_node(&line).unwrap().1.frame.name
+        };
+        for (place, wanted) in [
+            (
+                " + 28 (kiosk + 1372)",
+                "thunk for @escaping @callee_guaranteed () -> ()",
+            ),
+            (
+                " + 12 (Drain.cpp:7 in kiosk + 1364)",
+                "void (anonymous namespace)::drain<int>(int)",
+            ),
+            (" + 12 (My App (2) + 1364)", "-[A b]"),
+        ] {
+            let found = name(&format!("{wanted}{place}"));
+            assert_eq!(found.as_deref(), Some(wanted));
+        }
         let (_, found) = spindump_node("  2  ??? (kiosk + 1372) [0x104c3c55c]").unwrap();
         assert_eq!((found.frame.name, found.first), (None, None));
         assert!(spindump_node("   *3  ??? (kernel + 4321) [0xfffffe0007a0] 3-5").is_none());
