@@ -30,6 +30,9 @@ pub const TEXT_BYTES: usize = 1 << 20;
 /// Damages listed one by one; what comes after is counted.
 pub const DAMAGES: usize = 256;
 
+/// Bytes of an image of which the size is not known.
+pub(crate) const IMAGE_BYTES: u64 = 256 << 20;
+
 /// Bytes of a text as the recorder puts it; longer ones are cut, and counted in `dropped`.
 pub const WRITTEN_TEXT_BYTES: usize = 16 << 10;
 

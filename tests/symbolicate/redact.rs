@@ -178,6 +178,56 @@ fn functions(out: &str) -> Vec<String> {
     names.filter(|name| out.contains(name)).collect()
 }
 
+/// A stackshot of a hang does not say how large its images are.
+#[test]
+fn frames_of_images_of_unknown_size_keep_their_place() {
+    let hang = Path::new(DSYM).join("../../../foreign/hang.ips");
+    let hang = std::fs::read_to_string(hang).unwrap();
+    let (header, body) = hang.split_once('\n').unwrap();
+    let mut body: Json = serde_json::from_str(body).unwrap();
+    body["binaryImages"] = serde_json::json!([
+        [
+            "11111111-2222-3333-4444-555555555555",
+            0x1_04c3_c000_u64,
+            "P"
+        ],
+        [
+            "61111111-2222-3333-4444-555555555555",
+            0x1_a000_0000_u64,
+            "P"
+        ],
+    ]);
+    let frames = serde_json::json!([[0, 1364], [1, 0x1234], [0, 1372], [1, 0x954]]);
+    body["processByPid"] = serde_json::json!({"77": {"threadById": {"1": {"userFrames": frames}}}});
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("1.ips");
+    std::fs::write(&path, format!("{header}\n{body}")).unwrap();
+    let run = |args: &[&str]| {
+        let args = ["--no-cache"].iter().chain(args).map(OsStr::new);
+        symbolicate(args.chain([path.as_os_str()])).out
+    };
+    let json = |args: &[&str]| {
+        let args = ["--format", "json"].iter().chain(args);
+        serde_json::from_str::<Json>(&run(&args.copied().collect::<Vec<_>>())).unwrap()
+    };
+    let (plain, left) = (json(&[]), json(&["--scrub"]));
+    assert_ne!(plain["images"][0]["base"], left["images"][0]["base"]);
+    assert_eq!(plain["group"], left["group"]);
+    let hex = |of: &Json| {
+        let digits = of.as_str().unwrap().trim_start_matches("0x");
+        u64::from_str_radix(digits, 16).unwrap()
+    };
+    let frames = left["frames"].as_array().unwrap();
+    assert_eq!(frames.len(), 4);
+    for frame in frames {
+        let image = &left["images"][frame["image"].as_u64().unwrap() as usize];
+        let moved = hex(&image["base"]) + hex(&frame["address"]);
+        assert_eq!(hex(&frame["pc"]), moved, "{frame}");
+    }
+    let folded = run(&["--format", "folded"]);
+    assert_eq!(folded, run(&["--format", "folded", "--scrub"]));
+}
+
 #[test]
 fn what_is_left_is_this() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,7 @@
 //! The randomised part of addresses.
 
 use super::walk::{each_text, each_value};
+use crate::report::limits::IMAGE_BYTES;
 use crate::report::model::{Report, Value};
 
 /// Address to which the first image is moved.
@@ -12,15 +13,26 @@ const IN_PAGE: u64 = 0xfff;
 
 /// Lays the images out anew, and moves the addresses within them along.
 pub(super) fn remove_slides(report: &mut Report) {
-    let old: Vec<(u64, u64)> = report
+    let mut old: Vec<(u64, u64)> = report
         .images
         .iter()
         .map(|image| (image.base, image.size))
         .collect();
+    let mut by_base: Vec<usize> = (0..old.len()).collect();
+    by_base.sort_by_key(|&image| old[image].0);
+    // One of unknown size ends where the next one begins.
+    let mut end = u64::MAX;
+    for &image in by_base.iter().rev() {
+        let (base, size) = &mut old[image];
+        if *size == 0 && *base != 0 {
+            *size = IMAGE_BYTES.min(end - *base);
+        }
+        end = *base;
+    }
     let mut next = FIRST_BASE;
-    for image in &mut report.images {
+    for (image, (_, size)) in report.images.iter_mut().zip(&old) {
         image.base = next;
-        let step = image.size.saturating_add(2 * ALIGNMENT) & !(ALIGNMENT - 1);
+        let step = size.saturating_add(2 * ALIGNMENT) & !(ALIGNMENT - 1);
         next = next.checked_add(step).unwrap_or(FIRST_BASE);
     }
     let new: Vec<u64> = report.images.iter().map(|image| image.base).collect();
@@ -30,8 +42,6 @@ pub(super) fn remove_slides(report: &mut Report) {
         // A return address may stand right behind the image's last byte.
         (offset <= size).then(|| new[image].wrapping_add(offset))
     };
-    let mut by_base: Vec<usize> = (0..old.len()).collect();
-    by_base.sort_by_key(|&image| old[image].0);
     let anywhere = |address: u64| {
         // Images don't overlap; one may begin right where another ends.
         let behind = by_base.partition_point(|&image| old[image].0 <= address);

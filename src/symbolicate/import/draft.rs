@@ -9,8 +9,6 @@ use crate::report::{
 };
 use crate::symbolicate::samples::{MOST_FRAMES, weight};
 
-/// No image of which the end is not known is taken to be larger.
-const IMAGE_BYTES: u64 = 256 << 20;
 /// Threads and images of one report together.
 const PARTS: usize = 1 << 16;
 
@@ -69,7 +67,7 @@ impl Draft {
         let mut next = u64::MAX;
         for (base, end, _) in self.ranges.iter_mut().rev() {
             if *end == *base && *base != 0 {
-                *end = next.min(base.saturating_add(IMAGE_BYTES));
+                *end = next.min(base.saturating_add(limits::IMAGE_BYTES));
             }
             next = *base;
         }
