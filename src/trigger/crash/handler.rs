@@ -46,7 +46,7 @@ pub(crate) fn install(
     })?;
     // Without the ports, crashes still come as signals.
     #[cfg(target_vendor = "apple")]
-    super::mach::install();
+    super::mach::install(handle);
     Ok(())
 }
 

@@ -1,8 +1,7 @@
 //! Crashes that come as Mach exceptions: the thread that faulted stands still, and another writes.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::handler::handle;
 use super::installed::installed;
 use super::life;
 use super::state::{self, CrashOwner, CrashStage, DEALS_WITH_IT, STATE};
@@ -10,10 +9,14 @@ use super::writing::write;
 use crate::capture::Registers;
 use crate::platform::exceptions::{self, MachException, Server};
 use crate::platform::is_debugged;
-use crate::platform::signals::{self, Previous};
+use crate::platform::signals::{self, Handler, Previous};
 
-/// Takes the exception ports.
-pub(super) fn install() {
+/// The handler of signals.
+static HANDLER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Takes the exception ports, beside the `handler` of signals.
+pub(super) fn install(handler: Handler) {
+    HANDLER.store(handler as *mut (), Ordering::Release);
     exceptions::install(Server { report, went_on });
 }
 
@@ -35,7 +38,7 @@ fn report(exception: &MachException) -> bool {
     }
     let seen = state::now();
     // A handler that was set after ours has the signal first: what it does not deal with, it passes on to ours.
-    let ours = handle as *const () as usize;
+    let ours = HANDLER.load(Ordering::Acquire) as usize;
     let is_later = |now| ![libc::SIG_DFL, libc::SIG_IGN, ours].contains(&now);
     let handled = signals::disposition(signal.number).is_some_and(is_later)
         || signals::previous(signal.number) == Previous::Handler
