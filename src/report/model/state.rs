@@ -132,7 +132,7 @@ section! {
         /// *always; ns*
         #[serde(with = "As::<Nanos>")]
         duration: Duration,
-        /// `recovered`, `uninstalled`, `thread_ended`; imported: `reported`, `unknown`.
+        /// `recovered`, `uninstalled`, `thread_ended`; of slow frames and imports `reported`, `unknown`.
         /// *always*
         #[serde(deserialize_with = "lenient")]
         how: String as &'a str,

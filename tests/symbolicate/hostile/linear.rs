@@ -41,10 +41,11 @@ fn the_time_goes_by_the_length_of_a_file() {
     let deep = ips(&[vec![ips_frame("f", &("a/".repeat(100_000) + "a.c"))]]);
     let samples = stall(100_000, "/x/a");
     let unnamed = stall(20_000, &"a".repeat(400_000));
+    let threads = panic(300_000);
     let shared = event(20_000);
     let graph = call_graph(50_000);
     let kept = kept(50_000);
-    let files: [(&str, &[&str], &[u8]); 13] = [
+    let files: [(&str, &[&str], &[u8]); 14] = [
         ("fields.plcrash", &[], &fields),
         ("heaviest.spin", &[], heaviest.as_bytes()),
         ("processes.spin", &[], processes.as_bytes()),
@@ -55,6 +56,7 @@ fn the_time_goes_by_the_length_of_a_file() {
         ("images.wedjat", &[], &report_of(images.collect())),
         ("folders.ips", &[], &folders),
         ("deep.ips", &["--source", root], &deep),
+        ("threads.wedjat", &[], &threads),
         ("shared.json", &[], &shared),
         ("graph.txt", &[], graph.as_bytes()),
         ("kept.wedjat", &[], &kept),
