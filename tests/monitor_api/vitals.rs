@@ -51,7 +51,11 @@ fn of_many_threads_the_newest_may_be_the_hottest() {
                 scope.spawn(|| parked.wait());
             }
             let spinner = std::thread::Builder::new().name("spinner".into());
-            let spin = || while !end.load(Ordering::Relaxed) {};
+            let spin = || {
+                while !end.load(Ordering::Relaxed) {
+                    std::hint::spin_loop()
+                }
+            };
             spinner.spawn_scoped(scope, spin).unwrap();
             let monitor = builder(&folder(test))
                 .cpu(CpuLoad::default().share(0.1).over(200 * MS))
