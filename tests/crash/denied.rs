@@ -428,6 +428,13 @@ fn again() {
 fn both_crash() {
     for _ in 0..5 {
         let ended = dies("both_crash");
+        // The child closes what it says before it closes its parent's file.
+        let end = std::time::Instant::now() + deadline::PATIENCE;
+        let is_held = |file| std::fs::File::open(file).unwrap().try_lock().is_err();
+        while files(&ended.folder.0).into_iter().any(is_held) {
+            assert!(std::time::Instant::now() < end, "something holds a file");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         let report = ended.report();
         is_whole(&report);
         assert_eq!(report.event.unwrap().signal.unwrap().address, Some(0x10));
