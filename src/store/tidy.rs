@@ -118,17 +118,17 @@ impl Tidying {
             }
         }
         OVERSIZED.store(oversized, Ordering::Relaxed);
+        let mut bytes: u64 = reports.iter().map(|(_, size)| size).sum();
+        let (mut count, mut doomed) = (reports.len(), Vec::new());
         // Those of a clock that was ahead say nothing of their age: they go first.
         let now = Name::new(clock::realtime(), "", &[0xff; 16], WHOLE);
-        reports.sort_by_key(|(name, _)| name.as_str() < now.as_str());
-        let mut bytes: u64 = reports.iter().map(|(_, size)| size).sum();
-        let mut count = reports.len();
-        let mut doomed = Vec::new();
-        for (name, size) in reports {
+        let ahead = reports.partition_point(|(name, _)| name.as_str() < now.as_str());
+        let (past, ahead) = reports.split_at(ahead);
+        for (name, size) in ahead.iter().chain(past) {
             if count <= 1 || (count <= limits.reports && bytes <= limits.bytes) {
                 break;
             }
-            doomed.push(name);
+            doomed.push(name.clone());
             count -= 1;
             bytes -= size;
         }
