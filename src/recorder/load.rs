@@ -55,7 +55,7 @@ impl LoadRecorder {
 
     /// The threads by the CPU time that they use over a tenth of a second, most first; ours are not
     /// among them.
-    fn hottest(&mut self) -> Vec<Thread> {
+    fn hottest(&self) -> Vec<Thread> {
         let mut list = Vec::new();
         let mut count = 64;
         while count > list.len() {

@@ -8,7 +8,7 @@ APPLE_CACHE=${WEDJAT_APPLE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wedjat-apple}
 EMULATOR=$APPLE_CACHE/machine/debug/emulator
 machine() { # BUILD-OR-CLIPPY [OPTION...]
   local command=$1; shift
-  cargo "$command" -q --manifest-path "$here/Cargo.toml" --target-dir "$APPLE_CACHE/machine" "$@"
+  cargo "$command" -q --manifest-path "$(dirname "${BASH_SOURCE[0]}")/Cargo.toml" --target-dir "$APPLE_CACHE/machine" "$@"
 }
 
 # One LLVM for all: compiler, linker, dsymutil and the tools that give the golden outputs.

@@ -39,6 +39,12 @@ pub fn trials() -> Tests {
     ])
 }
 
+fn fifty_caught() {
+    for round in 0..50 {
+        assert!(std::panic::catch_unwind(|| panic!("round {round}")).is_err());
+    }
+}
+
 pub fn role(role: &str, folder: &Path) -> bool {
     match role {
         "caught_panic" => {
@@ -63,21 +69,17 @@ pub fn role(role: &str, folder: &Path) -> bool {
         }
         "quota" => {
             let monitor = install(folder);
-            for round in 0..50 {
-                assert!(std::panic::catch_unwind(|| panic!("round {round}")).is_err());
-            }
+            fifty_caught();
             monitor.record("look").unwrap();
         }
         "over_the_quota" | "over_the_quota_of_a_leaked_monitor" => {
             let monitor = install(folder);
-            for round in 0..50 {
-                assert!(std::panic::catch_unwind(|| panic!("round {round}")).is_err());
-            }
-            if role == "over_the_quota_of_a_leaked_monitor" {
-                std::mem::forget(monitor);
+            fifty_caught();
+            if role == "over_the_quota" {
+                let _monitor = monitor;
                 panic!("the last one");
             }
-            let _monitor = monitor;
+            std::mem::forget(monitor);
             panic!("the last one");
         }
         "forked" => {

@@ -1,15 +1,31 @@
 //! What the app is told of stalls and reports: by callbacks, which may do what they like, and by counters.
 
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use wedjat::report::EventKind;
 use wedjat::stall::StallEvent;
-use wedjat::{Crash, Monitor, RateLimit, Stall};
+use wedjat::{Crash, Monitor, MonitorBuilder, RateLimit, Stall};
 
 use crate::stall_support::{is_child, tell_all_starved};
 use crate::{MS, builder, folder, reports};
+
+/// The monitor, for a callback that drops it.
+static KEPT: Mutex<Option<Monitor>> = Mutex::new(None);
+
+/// Installs a monitor, which it keeps, and stalls until a callback tells of it.
+fn stalls_until_told<T>(builder: MonitorBuilder, was_told: &Receiver<T>) {
+    let monitor = builder.install().unwrap();
+    let heart = monitor.heartbeat();
+    *KEPT.lock().unwrap() = Some(monitor);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while was_told.try_recv().is_err() {
+        assert!(Instant::now() < deadline);
+        heart.turn(|| sleep(60 * MS));
+    }
+}
 
 #[test]
 fn a_stall_is_reported_as_it_comes_and_goes_and_is_counted() {
@@ -61,7 +77,6 @@ fn a_callback_may_drop_the_monitor_while_another_report_waits() {
     let test = "callbacks::a_callback_may_drop_the_monitor_while_another_report_waits";
     if is_child() {
         println!("ready");
-        static KEPT: Mutex<Option<Monitor>> = Mutex::new(None);
         let (told, was_told) = std::sync::mpsc::channel();
         let mut first = true;
         let monitor = builder(&folder(test))
@@ -75,14 +90,7 @@ fn a_callback_may_drop_the_monitor_while_another_report_waits() {
                     told.send(true).unwrap();
                 }
             });
-        let monitor = monitor.install().unwrap();
-        let heart = monitor.heartbeat();
-        *KEPT.lock().unwrap() = Some(monitor);
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while was_told.try_recv().is_err() {
-            assert!(Instant::now() < deadline);
-            heart.turn(|| sleep(60 * MS));
-        }
+        stalls_until_told(monitor, &was_told);
         // The callback is at the stall's report.
         let _ = std::panic::catch_unwind(|| panic!("caught"));
         // It has dropped the monitor, and so is not called for the panic.
@@ -128,7 +136,6 @@ fn callbacks_may_panic_and_may_drop_the_monitor() {
         drop(monitor);
         assert!(*told.lock().unwrap() >= 2);
 
-        static KEPT: Mutex<Option<Monitor>> = Mutex::new(None);
         let (dropped, done) = std::sync::mpsc::channel();
         let monitor = builder(&folder(test))
             .stall(Stall::default().timeout(10 * MS).strikes(3))
@@ -136,14 +143,7 @@ fn callbacks_may_panic_and_may_drop_the_monitor() {
                 drop(KEPT.lock().unwrap().take());
                 let _ = dropped.send(());
             });
-        let monitor = monitor.install().unwrap();
-        let heart = monitor.heartbeat();
-        *KEPT.lock().unwrap() = Some(monitor);
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while done.try_recv().is_err() {
-            assert!(Instant::now() < deadline);
-            heart.turn(|| sleep(60 * MS));
-        }
+        stalls_until_told(monitor, &done);
 
         // What `on_stall` needs may be gone once it has dropped the monitor.
         let (told, was_told) = std::sync::mpsc::channel();
@@ -153,14 +153,7 @@ fn callbacks_may_panic_and_may_drop_the_monitor() {
                 drop(KEPT.lock().unwrap().take());
                 told.send(()).unwrap();
             });
-        let monitor = monitor.install().unwrap();
-        let heart = monitor.heartbeat();
-        *KEPT.lock().unwrap() = Some(monitor);
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while was_told.try_recv().is_err() {
-            assert!(Instant::now() < deadline);
-            heart.turn(|| sleep(60 * MS));
-        }
+        stalls_until_told(monitor, &was_told);
         assert!(was_told.recv_timeout(500 * MS).is_err());
         drop(builder(&folder(test)).install().unwrap());
         return;

@@ -41,6 +41,13 @@ fn burns_much(time: Duration) {
     std::hint::black_box(());
 }
 
+/// Returns true if the child of the test has left a report of this kind.
+fn is_there(test: &str, kind: &str) -> bool {
+    let files = std::fs::read_dir(folder(test)).unwrap();
+    let mut names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    names.any(|name| name.contains(kind) && name.ends_with(".wedjat"))
+}
+
 #[test]
 fn of_many_threads_the_newest_may_be_the_hottest() {
     let test = "vitals::of_many_threads_the_newest_may_be_the_hottest";
@@ -63,12 +70,7 @@ fn of_many_threads_the_newest_may_be_the_hottest() {
                 .unwrap();
             println!("ready");
             let begin = Instant::now();
-            let is_there = || {
-                let files = std::fs::read_dir(folder(test)).unwrap();
-                let mut names = files.map(|file| file.unwrap().file_name());
-                names.any(|name| name.to_str().unwrap().ends_with(".wedjat"))
-            };
-            while !is_there() && begin.elapsed() < Duration::from_secs(60) {
+            while !is_there(test, "-cpu-") && begin.elapsed() < Duration::from_secs(60) {
                 std::thread::sleep(50 * MS);
             }
             drop(monitor);
@@ -99,11 +101,7 @@ fn too_much_cpu_memory_and_too_few_frames_are_reported_each_as_its_own_kind() {
         println!("ready");
         let much = vec![1u8; 80 << 20];
         let begin = Instant::now();
-        let is_there = |kind: &str| {
-            let files = std::fs::read_dir(folder(test)).unwrap();
-            let mut names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
-            names.any(|name| name.contains(kind) && name.ends_with(".wedjat"))
-        };
+        let is_there = |kind: &str| is_there(test, kind);
         let wanted = ["-cpu-", "-memory-", "-stall-"];
         while !wanted.into_iter().all(is_there) && begin.elapsed() < Duration::from_secs(60) {
             monitor.frame();
