@@ -303,6 +303,27 @@ fn random_folder(seed: u64, slowest: &AtomicU64) {
     }
 }
 
+/// Threads that ask at the same time are each told all.
+#[test]
+fn each_of_many_threads_finds_what_was_left() {
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = temporary.path();
+    for round in 0..20 {
+        for number in 0..50 {
+            let name = format!("2024-02-29T23-59-59.987Z-crash-{round:04x}{number:04x}.partial");
+            fs::write(folder.join(name), whole(number)).unwrap();
+        }
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4)
+                .map(|_| scope.spawn(|| store::reports(folder).unwrap().len()))
+                .collect();
+            for thread in threads {
+                assert_eq!(thread.join().unwrap(), (round + 1) * 50);
+            }
+        });
+    }
+}
+
 #[test]
 fn pipes_and_sparse_files_hold_nothing_up() {
     let _one = ONE.lock().unwrap();

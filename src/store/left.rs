@@ -2,10 +2,12 @@
 //! of usual size. A file beyond these, or beyond `MOST`, is left to the helper thread, which looks at the whole folder.
 
 use std::io;
+use std::sync::MutexGuard;
 use std::time::Instant;
 
 use super::{PARTIAL, close_partial, ending, launch};
 use crate::platform::directory::Directory;
+use crate::platform::forked::{ForkLock, around_forks};
 use crate::report::limits;
 
 /// Most entries of the folder that are read, in some 2 ms.
@@ -49,6 +51,16 @@ impl Effort {
     }
 }
 
+/// Held while a thread of this process reads or closes a file of an earlier launch, which has the file locked then: another
+/// thread must not take it for one that is being written.
+static CLOSING: ForkLock<()> = ForkLock::new(());
+
+/// Waits until no other thread of this process has such a file. Not signal-safe.
+pub(super) fn closing() -> Option<MutexGuard<'static, ()>> {
+    around_forks!(CLOSING);
+    CLOSING.lock()
+}
+
 /// Names of files that an earlier launch may have left unfinished, in order, that is by time.
 pub(crate) fn left(folder: &Directory) -> io::Result<Vec<String>> {
     let mut found = Vec::new();
@@ -67,6 +79,7 @@ pub(crate) fn close(folder: &Directory, left: &[String], effort: Effort) {
         if effort.is_spent(done) {
             break;
         }
+        let _closing = closing();
         // One that cannot be closed now (gone, or not ours to write) stays for a later launch.
         let _ = match ending(name) {
             Some(PARTIAL) => close_partial(folder, name, effort.bytes).map(drop),

@@ -13,7 +13,7 @@ use crate::report::model::IdText;
 use crate::report::name::{Name, PARTIAL, WHOLE, is_short_id};
 use crate::report::time::wall;
 use crate::report::{self, EventKind, limits};
-use crate::store::left::Effort;
+use crate::store::left::{self, Effort};
 use crate::store::out_of_memory::{Now, Was, by_use_alone, out_of_memory};
 use crate::store::{self, HeldFile};
 
@@ -148,6 +148,7 @@ fn ended(folder: &Directory, records: &[String], effort: Effort, remove: bool) -
         if effort.is_spent(done) {
             break;
         }
+        let _closing = left::closing();
         // One that cannot be read, or whose process is alive, counts for nothing.
         let Ok(Some(record)) = HeldFile::hold(folder, name, most) else {
             continue;
