@@ -118,9 +118,6 @@ impl MonitorBuilder {
         launch::let_go();
         let in_it = folder.directory();
         let left = store::left::left(in_it).map_err(in_folder)?;
-        let effort = Effort::at_install();
-        let ended = launch::take(in_it, &left, effort);
-        store::left::close(in_it, &left, effort);
 
         let mut facts = Facts::gather(&self.name, &self.version, fresh_id());
         facts.all_images = self.all_images;
@@ -172,7 +169,7 @@ impl MonitorBuilder {
             timeout: None,
             crash: None,
             watched: Thread::current(),
-            ended,
+            ended: Vec::new(),
             load: None,
             ping: Mutex::new(None),
             #[cfg(target_vendor = "apple")]
@@ -236,6 +233,10 @@ impl MonitorBuilder {
             let load = load_watch::spawn(self.loads, recorder.map_err(memory)?).map_err(thread)?;
             monitor.load = Some(load);
         }
+        // Only now: what is taken by an install that fails would be told to nobody.
+        let effort = Effort::at_install();
+        monitor.ended = launch::take(monitor._folder.directory(), &left, effort);
+        store::left::close(monitor._folder.directory(), &left, effort);
         // Battery and heat, and a folder that is full: both may take long.
         Helper::refresh_soon();
         Helper::tidy_soon();

@@ -4,7 +4,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use wedjat::store::HowEnded;
-use wedjat::{Crash, Stall};
+use wedjat::{Crash, InstallError, Monitor, Stall};
 
 use crate::stall_support::{is_child, start};
 use crate::{MS, builder, folder};
@@ -102,4 +102,48 @@ fn how_the_launch_before_ended_is_known_without_a_report() {
         (HowEnded::Abrupt, None),
         "the child's exit is its own"
     );
+}
+
+/// An install that fails, here for want of memory, takes nothing from the next one.
+#[test]
+fn an_install_that_fails_leaves_the_launch_before_to_the_next_one() {
+    let test = "launches::an_install_that_fails_leaves_the_launch_before_to_the_next_one";
+    let folder = folder(test);
+    if !is_child() {
+        let (good, lines) = start(test).outcome();
+        assert!(good, "{lines:#?}");
+        std::fs::remove_dir_all(&folder).unwrap();
+        return;
+    }
+    println!("ready");
+    // SAFETY: the child leaves without what `exit` calls.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            let monitor = Monitor::builder("Api", "1.1").directory(&folder).install();
+            libc::_exit(i32::from(monitor.is_err()));
+        }
+        let mut status = 0;
+        libc::waitpid(child, &mut status, 0);
+        assert_eq!(status, 0);
+    }
+    let limit = |bytes| {
+        let limit = libc::rlimit {
+            rlim_cur: bytes,
+            rlim_max: libc::RLIM_INFINITY,
+        };
+        // SAFETY: the limit outlives the call.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+    };
+    let sizes = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = sizes.split(' ').next().unwrap().parse().unwrap();
+    // Less than the stack of a thread, or the room for captures.
+    limit(pages * 4096 + (1 << 20));
+    let failed = builder(&folder).stall(Stall::default()).install();
+    limit(libc::RLIM_INFINITY);
+    assert!(matches!(failed, Err(InstallError::Resources { .. })));
+    let monitor = builder(&folder).install().unwrap();
+    let previous = &monitor.previous_launches()[0];
+    let told = (previous.app_version.as_str(), previous.how);
+    assert_eq!(told, ("1.1", HowEnded::Abrupt));
 }
