@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::helper::Renewals;
@@ -13,6 +13,7 @@ use crate::capture::{CaptureLimits, ImageTable};
 use crate::platform::{Thread, ThreadName, folder};
 use crate::report::name::Name;
 use crate::report::{EventKind, EventView, ThreadView, WalkEnd};
+use crate::trigger::loss::{LOSSES, LossReason};
 use crate::trigger::panic::Panic;
 
 /// The recorder of `Monitor::record`, `Monitor::stacks` and the panic hook.
@@ -28,6 +29,9 @@ pub(crate) struct LiveRecorder {
 /// The first report allocates less than this besides the room for stacks, and a later one less than the other, bytes.
 const NEEDS: usize = 1 << 20;
 const NEEDS_AGAIN: usize = 64 << 10;
+
+/// Times that a panic checks if another report is written, a millisecond apart.
+const POLLS: u32 = 1000;
 
 /// The threads whose stacks [`Monitor::stacks`](crate::Monitor::stacks) gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -149,14 +153,20 @@ impl LiveRecorder {
         self.write(&mut self.work(), &event, true)
     }
 
-    /// A report of a panic: the calling thread alone. `None` where a report is being written
-    /// already, perhaps by this very thread.
+    /// A report of a panic: the calling thread alone. `None` where another report takes longer than a second, or is
+    /// this very thread's.
     pub fn panicked(&self, panic: &Panic<'_>) -> Option<io::Result<Name>> {
-        let mut work = match self.work.try_lock() {
-            Ok(work) => work,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
+        self.work.clear_poison();
+        let free = (0..POLLS).find_map(|poll| {
+            if poll > 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            self.work.try_lock().ok()
+        });
+        if free.is_none() {
+            LOSSES.count(LossReason::Unwritten);
+        }
+        let mut work = free?;
         let name = ThreadName::of(Thread::current());
         let event = EventView {
             kind: EventKind::Panic,

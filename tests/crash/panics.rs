@@ -25,6 +25,7 @@ pub fn trials() -> Tests {
             "a_panic_that_ends_the_process_is_reported_over_the_quota",
             over_the_quota,
         ),
+        ("a_panic_waits_for_the_report_of_another_thread", beside),
         ("a_child_of_fork_reports_no_panic", forked),
         ("a_crash_while_unwinding_is_a_crash", while_unwinding),
         ("a_panic_in_a_drop_during_a_panic_is_one_report", in_a_drop),
@@ -81,6 +82,24 @@ pub fn role(role: &str, folder: &Path) -> bool {
             }
             std::mem::forget(monitor);
             panic!("the last one");
+        }
+        "beside" => {
+            let monitor = install(folder);
+            // So many that their report takes long.
+            for _ in 0..200 {
+                std::thread::spawn(std::thread::park);
+            }
+            let begun = || {
+                let mut files = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
+                files.any(|file| file.path().extension() == Some("partial".as_ref()))
+            };
+            std::thread::scope(|scope| {
+                scope.spawn(|| monitor.record("all threads").unwrap());
+                while !begun() {
+                    std::thread::yield_now();
+                }
+                assert!(std::panic::catch_unwind(|| panic!("beside it")).is_err());
+            });
         }
         "forked" => {
             let _monitor = install(folder);
@@ -270,6 +289,14 @@ fn over_the_quota() {
         assert_eq!(last.message.as_deref(), Some("the last one"));
         assert_eq!(events.filter(|event| !event.fatal).count(), 10);
     }
+}
+
+fn beside() {
+    let ended = play("beside");
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let events = ended.readings().into_iter();
+    let mut messages = events.filter_map(|reading| reading.report.event.unwrap().message);
+    assert_eq!(messages.next().as_deref(), Some("beside it"));
 }
 
 fn forked() {
