@@ -242,6 +242,11 @@ fn a_stall_that_does_not_say_how_long_it_took_has_not_ended_the_launch() {
         "type": "App Hanging", "mechanism": {"handled": true},
         "stacktrace": {"frames": [{"instruction_addr": "0x1000"}]},
     }]}});
+    // KSCrash keeps one that the app survived.
+    let mut kscrash: serde_json::Value = serde_json::from_slice(&bytes("kscrash.json")).unwrap();
+    kscrash["crash"]["error"] = serde_json::json!({"type": "hang", "hang": {
+        "hang_start_nanos": 1_000_000_000, "hang_end_nanos": 6_000_000_000_u64, "hang_recovered": true,
+    }});
     let hang = String::from_utf8(bytes("hang.ips")).unwrap();
     let (header, body) = hang.split_once('\n').unwrap();
     let mut body: serde_json::Value = serde_json::from_str(body).unwrap();
@@ -249,6 +254,7 @@ fn a_stall_that_does_not_say_how_long_it_took_has_not_ended_the_launch() {
     for (text, duration, ending) in [
         (launch.to_string(), 5, "reported"),
         (event.to_string(), 0, "unknown"),
+        (kscrash.to_string(), 5, "reported"),
         (format!("{header}\n{body}"), 0, "unknown"),
     ] {
         let reading = import::read(text.as_bytes()).unwrap();

@@ -90,7 +90,8 @@ fn event(draft: &mut Draft, error: &mut Fields) {
         "memory_termination" => EventKind::Memory,
         _ => EventKind::Crash,
     };
-    event.fatal = !kind.starts_with("user");
+    let is_fatal = !kind.starts_with("user") && kind != "hang";
+    event.fatal = error.bool("is_fatal").unwrap_or(is_fatal);
     event.reason.clone_from(&reason);
     event.name = exception;
     for key in ["nsexception", "cpp_exception", "user_reported"] {
@@ -100,9 +101,12 @@ fn event(draft: &mut Draft, error: &mut Fields) {
             event.message = own.or_else(|| reason.clone());
         }
     }
-    let start = error.unsigned("hang.hang_start_nanos");
-    if let Some((start, end)) = start.zip(error.unsigned("hang.hang_end_nanos")) {
+    if let Some(start) = error.unsigned("hang.hang_start_nanos") {
         event.kind = EventKind::Stall;
-        draft.lasted(end.saturating_sub(start));
+        // While it lasts, its end is 0.
+        let end = error.unsigned("hang.hang_end_nanos");
+        if let Some(lasted) = end.and_then(|end| end.checked_sub(start)) {
+            draft.lasted(lasted);
+        }
     }
 }
