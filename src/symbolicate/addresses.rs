@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Error;
 use super::debug_files::{DebugFiles, FoundObject};
-use super::frame::{Frame, image_file_name};
+use super::frame::{Frame, Unread, image_file_name};
 use super::image_files::ImageFiles;
 
 /// One image, to look addresses up in. `Send + Sync`.
@@ -72,10 +72,9 @@ impl Addresses {
         image_file_name(&self.name)
     }
 
-    /// Returns the numbers of units with damaged lines and of those not read, as far as look-ups led there.
-    pub(crate) fn unread(&self) -> (usize, usize) {
-        let unread = self.files.unread();
-        (unread.damaged, unread.refused)
+    /// Returns what was not read, as far as look-ups led there.
+    pub(crate) fn unread(&self) -> Unread {
+        self.files.unread()
     }
 
     /// True if there is debug information, and not symbols alone.

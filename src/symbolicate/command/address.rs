@@ -44,8 +44,8 @@ pub(super) fn run(
         text => lines.write(text, &mut out),
     });
     let code = done(result.and_then(|()| out.finish()), messages);
-    let (damaged, refused) = addresses.unread();
-    let unread = unread_text(damaged, refused);
+    let unread = addresses.unread();
+    let unread = unread_text(unread.damaged, unread.refused, unread.split);
     if !unread.is_empty() {
         messages.warning(&format!("{}{unread}", addresses.image()));
     }
@@ -195,9 +195,9 @@ impl AddressLines<'_> {
             serde_json::to_writer(PlainJson(&mut *line), &frame)?;
         }
         line.push(b']');
-        if let (damaged, refused) = self.addresses.unread()
-            && damaged + refused > 0
-        {
+        let unread = self.addresses.unread();
+        if unread.damaged + unread.refused > 0 {
+            let (damaged, refused) = (unread.damaged, unread.refused);
             write!(line, ",\"damaged\":{damaged},\"refused\":{refused}")?;
         }
         line.extend(b"}\n");

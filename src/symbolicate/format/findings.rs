@@ -117,14 +117,14 @@ pub(crate) fn missing_text(missing: &Missing) -> String {
     if let Some(arch) = &missing.arch {
         let _ = write!(text, "  {arch}");
     }
-    if missing.split {
-        text.push_str(
-            "  (its .dwo, .dwp or dwz files; named by its symbol table alone where they are)",
-        );
-    } else if missing.symbols {
+    if missing.symbols && !missing.split {
         text.push_str("  (named by its symbol table alone)");
     }
-    text.push_str(&unread_text(missing.damaged, missing.refused));
+    text.push_str(&unread_text(
+        missing.damaged,
+        missing.refused,
+        missing.split,
+    ));
     if !missing.others.is_empty() {
         let others: Vec<String> = missing.others.iter().map(|id| id_text(id)).collect();
         let _ = write!(text, "  (found only {})", others.join(", "));
@@ -132,13 +132,15 @@ pub(crate) fn missing_text(missing: &Missing) -> String {
     plain(&text).into_owned()
 }
 
-/// Damage of a debug file in words, if it was not read in whole: its units with damaged lines, and those not read.
-pub(crate) fn unread_text(damaged: usize, refused: usize) -> String {
+/// Returns in words what of a debug file was not read; empty where all was.
+pub(crate) fn unread_text(damaged: usize, refused: usize, split: bool) -> String {
+    let files = "  (its .dwo, .dwp or dwz files; named by its symbol table alone where they are)";
+    let split = split.then(|| files.to_owned());
     let damaged = (damaged > 0)
         .then(|| format!("  (lines damaged in {damaged} of its units; those around are read)"));
     let refused = (refused > 0)
         .then(|| format!("  ({refused} of its units or sections not read: damaged, or too large)"));
-    damaged.into_iter().chain(refused).collect()
+    [split, damaged, refused].into_iter().flatten().collect()
 }
 
 /// The event in a few words.
