@@ -182,7 +182,7 @@ fn a_sample_cut_anywhere_keeps_each_section_before_the_cut() {
         let (mut wanted, mut kept) = (0, 0);
         // Each byte of the small ones.
         let cuts: Vec<usize> = (ends[0]..bytes.len())
-            .step_by(1 + bytes.len() / 5000)
+            .step_by(1 + bytes.len() / 2000)
             .collect();
         for &cut in &cuts {
             let before = ends.iter().filter(|&&end| end <= cut).count();

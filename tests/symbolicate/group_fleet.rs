@@ -22,7 +22,7 @@ fn measured(language: app::Language) -> score::Score {
     let fleet = write::Fleet {
         language,
         // The compilers take most of the time.
-        stalls: 60,
+        stalls: 40,
         // The third has every kind of change.
         versions: 3,
         count: 600,
