@@ -2,7 +2,7 @@
 
 mod told;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 pub(crate) use told::{FRAMES, LAUNCHED};
@@ -19,7 +19,9 @@ pub(crate) struct Gauges {
     cores: AtomicU64,
     /// The watchdog's thread; 0 before it runs.
     watchdog: AtomicU64,
-    last: LastRead,
+    marks: [CpuMark; 3],
+    /// True while a thread takes a mark.
+    marking: AtomicBool,
     power: PowerCache,
 }
 
@@ -35,15 +37,21 @@ struct PowerCache {
 /// They are read at most so often, nanoseconds.
 const POWER_PERIOD: u64 = 30_000_000_000;
 
-/// Counters read at the last mark; shares are taken over the time since.
+/// Counters at one moment: CPU of the process and of the watchdog, busy and idle ticks, the time. Shares of CPU are taken
+/// over the time since.
 #[derive(Debug)]
-struct LastRead {
-    time: AtomicU64,
-    process: AtomicU64,
-    watchdog: AtomicU64,
-    busy: AtomicU64,
-    idle: AtomicU64,
+struct CpuMark([AtomicU64; 5]);
+
+impl CpuMark {
+    fn time(&self) -> u64 {
+        let CpuMark([.., time]) = self;
+        time.load(Ordering::Acquire)
+    }
 }
+
+/// Marks are at least so far apart, and one that is younger than the other says too little, nanoseconds.
+const MARK_PERIOD: u64 = 5_000_000_000;
+const MARK_AGE: u64 = 100_000_000;
 
 pub(crate) static GAUGES: Gauges = Gauges::new();
 
@@ -53,13 +61,8 @@ impl Gauges {
             files: VitalsFiles::new(),
             cores: AtomicU64::new(0),
             watchdog: AtomicU64::new(0),
-            last: LastRead {
-                time: AtomicU64::new(0),
-                process: AtomicU64::new(0),
-                watchdog: AtomicU64::new(0),
-                busy: AtomicU64::new(0),
-                idle: AtomicU64::new(0),
-            },
+            marks: [const { CpuMark([const { AtomicU64::new(0) }; 5]) }; 3],
+            marking: AtomicBool::new(false),
             power: PowerCache {
                 at: AtomicU64::new(0),
                 packed: AtomicU64::new(0),
@@ -93,7 +96,7 @@ impl Gauges {
         self.files.open();
         self.cores
             .store(vitals::cores().unwrap_or(0), Ordering::Relaxed);
-        self.mark();
+        self.marks.iter().for_each(|mark| self.set(mark));
     }
 
     /// Sets which thread is the watchdog's, so that its CPU is shown apart. Signal-safe.
@@ -101,18 +104,27 @@ impl Gauges {
         self.watchdog.store(thread, Ordering::Relaxed);
     }
 
-    /// CPU shares count from here. Signal-safe.
+    /// Takes a mark if the last one is old enough. The threads that watch call it while the app is at work.
     pub fn mark(&self) {
+        let marks = || self.marks.iter();
+        let last = marks().map(CpuMark::time).max().unwrap_or(0);
+        let is_due = clock::monotonic().saturating_sub(last) >= MARK_PERIOD;
+        if is_due && !self.marking.swap(true, Ordering::AcqRel) {
+            // No reader takes the oldest: the one in the middle is old enough.
+            if let Some(oldest) = marks().min_by_key(|mark| mark.time()) {
+                self.set(oldest);
+            }
+            self.marking.store(false, Ordering::Release);
+        }
+    }
+
+    fn set(&self, mark: &CpuMark) {
         let (busy, idle) = self.files.device_ticks().unwrap_or((0, 0));
-        let last = &self.last;
-        for (mark, now) in [
-            (&last.process, clock::process_cpu()),
-            (&last.watchdog, self.watchdog_cpu()),
-            (&last.busy, busy),
-            (&last.idle, idle),
-            (&last.time, clock::monotonic()),
-        ] {
-            mark.store(now, Ordering::Relaxed);
+        let (process, watchdog) = (clock::process_cpu(), self.watchdog_cpu());
+        let now = [process, watchdog, busy, idle, clock::monotonic()];
+        // The time comes last.
+        for (slot, now) in mark.0.iter().zip(now) {
+            slot.store(now, Ordering::Release);
         }
     }
 
@@ -126,14 +138,19 @@ impl Gauges {
     /// Current gauges. Signal-safe.
     pub fn read(&self) -> VitalsView<'static> {
         let memory = self.files.memory();
+        let now = clock::monotonic();
+        let is_old = |mark: &&CpuMark| now.saturating_sub(mark.time()) >= MARK_AGE;
+        let old = self.marks.iter().filter(is_old);
+        let last = old.max_by_key(|mark| mark.time());
+        let CpuMark([process, watchdog, busy, idle, time]) = last.unwrap_or(&self.marks[0]);
         let since = |now: u64, then: &AtomicU64| now.saturating_sub(then.load(Ordering::Relaxed));
-        let elapsed = since(clock::monotonic(), &self.last.time);
+        let elapsed = since(now, time);
         let share = |used: u64| (elapsed > 0).then(|| used as f64 / elapsed as f64);
-        let watchdog = since(self.watchdog_cpu(), &self.last.watchdog);
-        let process = since(clock::process_cpu(), &self.last.process).saturating_sub(watchdog);
+        let watchdog = since(self.watchdog_cpu(), watchdog);
+        let process = since(clock::process_cpu(), process).saturating_sub(watchdog);
         let cores = Some(self.cores.load(Ordering::Relaxed)).filter(|&cores| cores > 0);
-        let device = self.files.device_ticks().and_then(|(busy, idle)| {
-            let (busy, idle) = (since(busy, &self.last.busy), since(idle, &self.last.idle));
+        let device = self.files.device_ticks().and_then(|(now_busy, now_idle)| {
+            let (busy, idle) = (since(now_busy, busy), since(now_idle, idle));
             let all = busy.saturating_add(idle);
             (all > 0).then(|| busy as f64 / all as f64 * cores.unwrap_or(1) as f64)
         });
@@ -189,5 +206,22 @@ mod tests {
             "{share} {used}"
         );
         assert!(read.uptime.is_some() && read.cpu.unwrap().cores.unwrap() >= 1);
+    }
+
+    /// The share is of the last seconds, and not of hours in which the app was idle.
+    #[test]
+    fn an_app_that_was_idle_for_long_is_seen_at_work() {
+        static OWN: Gauges = Gauges::new();
+        OWN.install();
+        std::thread::sleep(Duration::from_nanos(MARK_PERIOD));
+        OWN.mark();
+        let (begin, cpu) = (clock::monotonic(), clock::process_cpu());
+        while clock::monotonic() - begin < 200_000_000 {
+            std::hint::spin_loop();
+        }
+        let used = clock::process_cpu() - cpu;
+        let share = OWN.read().cpu.unwrap().process.unwrap();
+        let elapsed = clock::monotonic() - begin;
+        assert!(share > used as f64 / elapsed as f64 / 2.0, "{share} {used}");
     }
 }

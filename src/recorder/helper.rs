@@ -212,7 +212,10 @@ fn run(tidy: impl Fn() -> Option<Tidying>) {
             .then(|| counts.wait(clock::process_cpu(), clock::monotonic()));
         match look.into_iter().chain(count).min() {
             None => WAKE_UP.wait(),
-            Some(0) => launch::count(&GAUGES.memory()),
+            Some(0) => {
+                GAUGES.mark();
+                launch::count(&GAUGES.memory());
+            }
             Some(wait) => drop(WAKE_UP.wait_timeout(wait)),
         }
     }

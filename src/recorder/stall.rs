@@ -204,6 +204,7 @@ impl Watcher for StallRecorder {
     fn observed(&mut self, now: u64) {
         if now.saturating_sub(self.seen) >= SEEN_PERIOD {
             self.seen = now;
+            GAUGES.mark();
             launch::seen(&GAUGES.memory());
             Helper::count_often();
         } else {

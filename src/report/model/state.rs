@@ -12,7 +12,7 @@ section! {
     /// Gauges; those that are known.
     #[derive(Default)]
     Vitals, VitalsView<'a> {
-        /// CPU use.
+        /// CPU use over the last seconds.
         /// *else unknown*
         #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
         cpu: Option<Cpu> as Option<CpuView>,
@@ -155,7 +155,7 @@ section! {
         /// *else unknown; bytes*
         #[serde(deserialize_with = "lenient")]
         bytes: Option<u64>,
-        /// Samples taken.
+        /// Samples taken until this was written.
         /// *else unknown; count*
         #[serde(deserialize_with = "lenient")]
         samples: Option<u64>,
