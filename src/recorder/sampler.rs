@@ -47,7 +47,7 @@ pub(super) struct Sampler {
 /// The result of an attempt to take a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Attempt {
-    /// None was needed, or there were enough this hour.
+    /// None was needed, or it is known that there were enough this hour.
     Nothing,
     /// A stack.
     Stack,
@@ -136,8 +136,11 @@ impl Sampler {
             return Attempt::Nothing;
         }
         if !may {
-            self.cost.quota = true;
-            return Attempt::Nothing;
+            // Once a stall is enough to tell.
+            return match std::mem::replace(&mut self.cost.quota, true) {
+                false => Attempt::Lost(LossReason::Quota),
+                true => Attempt::Nothing,
+            };
         }
         let mut images = ImageTable::enter();
         if let Some(captured) = capturer.capture_blocked(watched, now, &images) {

@@ -122,6 +122,9 @@ impl StallRecorder {
         };
         match self.sampler.stack() {
             Some(captured) => recording.thread(&mut work.buffers, &images, &thread, &captured),
+            None if self.sampler.cost().cut == Some("quota") => {
+                recording.unasked(&mut work.buffers, &thread);
+            }
             None => recording.unresponsive(&mut work.buffers, &thread),
         }
         recording.surroundings(&mut work.buffers, &images);

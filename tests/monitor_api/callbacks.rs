@@ -71,6 +71,36 @@ fn a_stall_is_reported_as_it_comes_and_goes_and_is_counted() {
     assert_eq!(loss.counts, [("quota".to_owned(), 1)]);
 }
 
+/// Where there were stacks enough for this hour, a stall has none, and its thread is none that did not answer.
+#[test]
+fn a_stall_beyond_the_quota_of_stacks_says_so() {
+    let test = "callbacks::a_stall_beyond_the_quota_of_stacks_says_so";
+    if is_child() {
+        let monitor = builder(&folder(test))
+            .stall(Stall::default())
+            .rate_limit(RateLimit::default().captures_per_hour(0))
+            .install()
+            .unwrap();
+        println!("ready");
+        let heart = monitor.heartbeat();
+        heart.turn(|| ());
+        heart.turn(|| sleep(600 * MS));
+        let begin = Instant::now();
+        while monitor.stats().reports == 0 && begin.elapsed() < Duration::from_secs(10) {
+            sleep(10 * MS);
+        }
+        tell_all_starved();
+        assert_eq!(monitor.stats().losses, [("quota", 1)].into());
+        return;
+    }
+    let report = &reports(test)[0];
+    let thread = &report.threads[0];
+    assert!(thread.frames.is_empty() && thread.end.is_none());
+    assert_eq!(thread.state.as_deref(), Some("blocked"));
+    let cut = format!("{:?}", report.capture.as_ref().unwrap().cut);
+    assert!(cut.contains("quota"), "{cut}");
+}
+
 /// A callback that takes its time and then drops the monitor, while the report of a panic waits for it.
 #[test]
 fn a_callback_may_drop_the_monitor_while_another_report_waits() {

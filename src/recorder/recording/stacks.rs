@@ -49,6 +49,11 @@ impl Recording {
         });
     }
 
+    /// Writes a thread of which no stack was taken. Signal-safe.
+    pub fn unasked(&mut self, buffers: &mut ReportBuffers, thread: &ThreadView<'_>) {
+        self.write(buffers, |writer| writer.section(thread));
+    }
+
     /// Writes a thread that did not answer, without a stack. Signal-safe.
     pub fn unresponsive(&mut self, buffers: &mut ReportBuffers, thread: &ThreadView<'_>) {
         let view = ThreadView {
@@ -56,7 +61,7 @@ impl Recording {
             end: Some(WalkEnd::Unreadable),
             ..*thread
         };
-        self.write(buffers, |writer| writer.section(&view));
+        self.unasked(buffers, &view);
     }
 
     /// Writes what is no thread, but the stack of a throw, and behind it its images. Signal-safe.
