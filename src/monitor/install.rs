@@ -14,7 +14,7 @@ use crate::platform::stacks::ensure_alternate_stack;
 use crate::platform::{Thread, abort, fresh_id, open_for_reports, process_id, user};
 use crate::recorder::{
     COUNTERS, CRASH_WRITER, CrashRecorder, Facts, Helper, LiveRecorder, LoadRecorder, Shared,
-    StallRecorder, TERMINATE, prepare_crash,
+    StallEvent, StallRecorder, TERMINATE, prepare_crash,
 };
 use crate::report::name::Name;
 use crate::report::time::nanos;
@@ -206,6 +206,10 @@ impl MonitorBuilder {
             facts,
             folder,
             limiter: Arc::new(Mutex::new(RateLimiter::new(self.rate_limit))),
+            log: {
+                let outbox = outbox.clone();
+                Arc::new(move |event: &StallEvent<'_>| reports::log(&outbox, event))
+            },
             done: Arc::new(move |name: Name| {
                 Helper::tidy_soon();
                 reports::put(&outbox, directory.join(name.as_str()), Duration::ZERO);

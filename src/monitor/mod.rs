@@ -76,7 +76,7 @@ pub struct Monitor {
     load: Option<Worker>,
     watchdog: Option<Watchdog>,
     helper: Option<Helper>,
-    reports: Option<Worker<reports::Finished>>,
+    reports: Option<Worker<reports::News>>,
     _folder: Arc<Folder>,
     // After the threads: its last word is that the monitor was uninstalled.
     _record: Option<LaunchRecord>,

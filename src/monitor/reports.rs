@@ -7,16 +7,26 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-use crate::recorder::trace_report;
+use crate::recorder::{StallEvent, trace_report};
+#[cfg(feature = "tracing")]
+use crate::trigger::stall::{How, StallInfo};
 use crate::trigger::{Inbox, Worker, is_left};
 
 /// The app's callback for reports.
 pub(super) type OnReport = Box<dyn FnMut(&Path) + Send>;
 
-/// A finished report, and the time from which on it may be handed on.
-pub(super) type Finished = (PathBuf, Instant);
-/// Takes finished reports from any thread of the monitor's: none ever waits for the callback.
-pub(super) type Outbox = Option<Arc<Inbox<Finished>>>;
+/// What is handed on.
+#[derive(Debug)]
+pub(super) enum News {
+    /// A finished report, from this time on.
+    Report(PathBuf, Instant),
+    /// A stall, and how it ended, for the log.
+    #[cfg(feature = "tracing")]
+    Stall(StallInfo, Option<How>),
+}
+
+/// Takes news from any thread of the monitor's: none ever waits for the callback, or for a log.
+pub(super) type Outbox = Option<Arc<Inbox<News>>>;
 
 /// A report of a panic is handed on only after so long: if the panic aborts, the crash handler replaces it.
 pub(super) const PANIC_SETTLES: Duration = Duration::from_millis(200);
@@ -27,12 +37,20 @@ thread_local! {
 }
 
 /// Starts the thread. Dropped, it hands on what is left.
-pub(super) fn spawn(mut on_report: Option<OnReport>) -> io::Result<Worker<Finished>> {
-    Worker::spawn("wedjat-reports", move |inbox: &Inbox<Finished>| {
+pub(super) fn spawn(mut on_report: Option<OnReport>) -> io::Result<Worker<News>> {
+    Worker::spawn("wedjat-reports", move |inbox: &Inbox<News>| {
         IS_OURS.set(true);
         while !is_left()
-            && let Some((path, from)) = inbox.next()
+            && let Some(news) = inbox.next()
         {
+            let (path, from) = match news {
+                News::Report(path, from) => (path, from),
+                #[cfg(feature = "tracing")]
+                News::Stall(info, how) => {
+                    crate::recorder::trace(&info, how);
+                    continue;
+                }
+            };
             thread::sleep(from.saturating_duration_since(Instant::now()));
             if !path.exists() {
                 continue;
@@ -51,6 +69,18 @@ pub(super) fn put(outbox: &Outbox, path: PathBuf, settles: Duration) {
     if let Some(inbox) = outbox
         && !IS_OURS.try_with(Cell::get).unwrap_or(false)
     {
-        inbox.put((path, Instant::now() + settles));
+        inbox.put(News::Report(path, Instant::now() + settles));
+    }
+}
+
+/// Hands a stall on to the log.
+#[cfg_attr(not(feature = "tracing"), allow(unused_variables))]
+pub(super) fn log(outbox: &Outbox, event: &StallEvent<'_>) {
+    #[cfg(feature = "tracing")]
+    if let Some(inbox) = outbox {
+        inbox.put(match event {
+            StallEvent::Began(info) => News::Stall(**info, None),
+            StallEvent::Ended(end) => News::Stall(end.info, Some(end.how)),
+        });
     }
 }

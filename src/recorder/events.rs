@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+#[cfg(feature = "tracing")]
+use crate::trigger::stall::How;
 use crate::trigger::stall::{StallEndInfo, StallInfo};
 
 /// A stall of the watched thread, as it begins and ends.
@@ -17,11 +19,11 @@ pub enum StallEvent<'a> {
 /// The app's callback.
 pub(crate) type OnStall = Box<dyn FnMut(&StallEvent<'_>) + Send>;
 
-/// Logs it.
+/// Logs a stall, as it begins or, with the way it ended, when it is over.
 #[cfg(feature = "tracing")]
-pub(crate) fn trace(event: &StallEvent<'_>) {
-    match event {
-        StallEvent::Began(info) => tracing::warn!(
+pub(crate) fn trace(info: &StallInfo, how: Option<How>) {
+    match how {
+        None => tracing::warn!(
             target: "wedjat",
             class = info.class.as_str(),
             lasted_ms = info.lasted.as_millis(),
@@ -29,19 +31,15 @@ pub(crate) fn trace(event: &StallEvent<'_>) {
             never_beat = info.never_beat,
             "stall"
         ),
-        StallEvent::Ended(end) => tracing::warn!(
+        Some(how) => tracing::warn!(
             target: "wedjat",
-            class = end.info.class.as_str(),
-            lasted_ms = end.info.lasted.as_millis(),
-            how = end.how.as_str(),
+            class = info.class.as_str(),
+            lasted_ms = info.lasted.as_millis(),
+            how = how.as_str(),
             "stall over"
         ),
     }
 }
-
-/// Without `tracing`, nothing.
-#[cfg(not(feature = "tracing"))]
-pub(crate) fn trace(_event: &StallEvent<'_>) {}
 
 /// A report is whole.
 #[cfg(feature = "tracing")]

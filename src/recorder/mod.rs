@@ -21,6 +21,8 @@ mod work;
 pub(crate) use buffers::ReportBuffers;
 pub(crate) use crash::{CRASH_WRITER, CrashRecorder, prepare_crash, retire_crash};
 pub use events::StallEvent;
+#[cfg(feature = "tracing")]
+pub(crate) use events::trace;
 pub(crate) use events::{COUNTERS, OnStall, trace_report};
 pub(crate) use facts::{Facts, MAX_THREADS};
 pub(crate) use helper::{Helper, TERMINATE};

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::events::{self, OnStall, StallEvent};
+use super::events::{OnStall, StallEvent};
 use super::helper::{Helper, Renewals};
 use super::lock::{LineBuffer, Waiting};
 use super::sampler::{Attempt, Sampler};
@@ -67,7 +67,7 @@ impl StallRecorder {
     }
 
     fn report_event(&mut self, event: &StallEvent<'_>) {
-        events::trace(event);
+        (self.shared.log)(event);
         if let Some(on_stall) = self.on_stall.as_mut().filter(|_| !is_left()) {
             // The panic hook has reported one that panics; what is watched goes on being watched.
             let _ = catch_unwind(AssertUnwindSafe(|| on_stall(event)));

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{COUNTERS, Facts, Recording, ReportBuffers, ThreadList};
+use super::{COUNTERS, Facts, Recording, ReportBuffers, StallEvent, ThreadList};
 use crate::capture::{CaptureLimits, Captured, Capturer};
 use crate::platform::{Thread, ThreadName, clock, folder};
 use crate::report::{CaptureView, EventView, ThreadView};
@@ -40,6 +40,8 @@ pub(crate) struct Shared {
     pub limiter: Arc<Mutex<RateLimiter>>,
     /// Called with the name of each whole report.
     pub done: Arc<dyn Fn(Name) + Send + Sync>,
+    /// Called with each stall, before the app's callback: a log may block, and the thread that watches goes on.
+    pub log: Arc<dyn Fn(&StallEvent<'_>) + Send + Sync>,
 }
 
 impl Shared {

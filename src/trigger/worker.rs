@@ -67,7 +67,8 @@ impl<T: Send + 'static> Worker<T> {
         work: impl FnOnce(&Inbox<T>) + Send + 'static,
     ) -> io::Result<Worker<T>> {
         let inbox = Arc::new(Inbox {
-            waiting: Mutex::default(),
+            // Who puts little there allocates nothing.
+            waiting: Mutex::new(Vec::with_capacity(16)),
             stop: AtomicBool::new(false),
             posted: Semaphore::new(),
         });

@@ -5,6 +5,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use wedjat::load::{CpuLoad, MemoryLoad, SlowFrames};
+use wedjat::stall::StallEvent;
 use wedjat::{Crash, Stall};
 
 use crate::stall_support::{burn, is_child, tell_all_starved};
@@ -169,4 +170,27 @@ fn spans_are_marks_and_errors_are_breadcrumbs() {
     assert!(texts.len() == 3 && texts[2].starts_with("WARN till: much long=\"ää"));
     // Once the span is closed, its mark has an end.
     assert!(after.marks[0].2.unwrap() >= load.2.unwrap());
+}
+
+/// The thread that watches does not wait for a log that the app is stalled in.
+#[test]
+fn a_stall_within_the_log_is_told_while_it_lasts() {
+    let test = "with_tracing::a_stall_within_the_log_is_told_while_it_lasts";
+    if is_child() {
+        let events = listen();
+        let (told, was_told) = std::sync::mpsc::channel();
+        let monitor = builder(&folder(test))
+            .stall(Stall::default())
+            .on_stall(move |event| told.send(matches!(event, StallEvent::Began(_))).unwrap())
+            .install()
+            .unwrap();
+        println!("ready");
+        monitor.heartbeat().turn(|| ());
+        monitor.heartbeat().turn(|| {
+            let _writes = events.lock().unwrap();
+            assert!(was_told.recv_timeout(Duration::from_secs(20)).unwrap());
+        });
+        return;
+    }
+    assert_eq!(reports(test).len(), 1);
 }
