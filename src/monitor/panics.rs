@@ -36,8 +36,7 @@ pub(super) fn write_with(writer: Writer, directory: PathBuf) {
 }
 
 fn for_panics() -> Option<(Option<Writer>, PathBuf)> {
-    // `try_lock`: a panic may come from anywhere, and `install` panics nowhere below.
-    ON_PANIC.try_lock()?.clone()
+    ON_PANIC.lock_soon()?.clone()
 }
 
 fn on_panic(panic: &panic::Panic<'_>) -> Option<Name> {
@@ -52,7 +51,7 @@ fn on_panic(panic: &panic::Panic<'_>) -> Option<Name> {
 /// The monitor goes: no panic is written any more. Where those lie that were stays known, until the process exits.
 pub(super) fn forget_recorder() {
     // If the lock is held, the recorder stays until the next install replaces it.
-    if let Some(mut on) = ON_PANIC.try_lock()
+    if let Some(mut on) = ON_PANIC.lock_soon()
         && let Some((writer, ..)) = on.as_mut()
     {
         *writer = None;

@@ -82,8 +82,7 @@ impl OnceAProcess {
     }
 }
 
-/// Times that `fork` checks if a lock is free, a millisecond apart, before it goes on without it:
-/// its holder may wait for the very thread that forks.
+/// Times that a thread checks if a lock is free, a millisecond apart.
 const POLLS: u32 = 100;
 
 /// A lock that is taken before a `fork` and let go behind it, on both sides, so that no child begins
@@ -128,17 +127,22 @@ impl<T> ForkLock<T> {
         }
     }
 
+    /// Takes it, or gives up after a while: its holder may wait for the very thread that asks.
+    pub fn lock_soon(&self) -> Option<MutexGuard<'_, T>> {
+        (0..POLLS).find_map(|poll| {
+            if poll > 0 {
+                signals::pause(1_000_000);
+            }
+            self.try_lock()
+        })
+    }
+
     /// Before `fork`, in its thread.
     pub fn before_fork(&'static self) {
-        for _ in 0..POLLS {
-            let Some(guard) = self.try_lock() else {
-                signals::pause(1_000_000);
-                continue;
-            };
+        if let Some(guard) = self.lock_soon() {
             self.forking.store(this_thread(), Ordering::Release);
             // SAFETY: we hold the lock.
             unsafe { *self.guard.get() = Some(guard) };
-            return;
         }
     }
 

@@ -6,6 +6,7 @@ use wedjat::report::EventKind;
 use wedjat::store::{self, HowEnded};
 
 use crate::child::{Ended, functions, in_order, play};
+use crate::panics::until_begun;
 use crate::{Tests, Way, install, outer, tests};
 
 pub fn trials() -> Tests {
@@ -23,6 +24,7 @@ pub fn trials() -> Tests {
             "a_destructor_that_crashes_behind_the_exit_is_a_crash",
             destructor,
         ),
+        ("an_exit_waits_for_the_crash_of_another_thread", beside),
     ])
 }
 
@@ -75,6 +77,11 @@ pub fn role(role: &str, folder: &Path) -> bool {
         }
         "exit_elsewhere" => {
             let _ = std::thread::spawn(|| std::process::exit(9)).join();
+        }
+        "exit_beside_a_crash" => {
+            std::mem::forget(monitor);
+            until_begun(folder, || drop(std::thread::spawn(|| outer(Way::Null))));
+            std::process::exit(0);
         }
         // SAFETY: nothing of the process is used any more.
         "_exit" => unsafe { libc::_exit(7) },
@@ -161,6 +168,15 @@ fn destructor() {
     assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
     assert_eq!(how(&ended), (HowEnded::Crash, None));
     assert!(ended.report().event.unwrap().fatal);
+}
+
+fn beside() {
+    let ended = play("ending_exit_beside_a_crash");
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    assert_eq!(how(&ended), (HowEnded::Crash, None));
+    let reading = &ended.readings()[0];
+    assert!(reading.report.event.as_ref().unwrap().fatal && reading.damage.is_empty());
+    assert_eq!(reading.report.end.as_ref().unwrap().closed_by, "writer");
 }
 
 fn abrupt() {

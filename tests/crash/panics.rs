@@ -46,6 +46,22 @@ fn fifty_caught() {
     }
 }
 
+/// Returns in the middle of the report that `reports` makes another thread write: there are so many threads that it takes
+/// long.
+pub fn until_begun(folder: &Path, reports: impl FnOnce()) {
+    for _ in 0..200 {
+        std::thread::spawn(std::thread::park);
+    }
+    reports();
+    let begun = || {
+        let mut files = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
+        files.any(|file| file.path().extension() == Some("partial".as_ref()))
+    };
+    while !begun() {
+        std::thread::yield_now();
+    }
+}
+
 pub fn role(role: &str, folder: &Path) -> bool {
     match role {
         "caught_panic" => {
@@ -85,19 +101,10 @@ pub fn role(role: &str, folder: &Path) -> bool {
         }
         "beside" => {
             let monitor = install(folder);
-            // So many that their report takes long.
-            for _ in 0..200 {
-                std::thread::spawn(std::thread::park);
-            }
-            let begun = || {
-                let mut files = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
-                files.any(|file| file.path().extension() == Some("partial".as_ref()))
-            };
             std::thread::scope(|scope| {
-                scope.spawn(|| monitor.record("all threads").unwrap());
-                while !begun() {
-                    std::thread::yield_now();
-                }
+                until_begun(folder, || {
+                    scope.spawn(|| monitor.record("all threads").unwrap());
+                });
                 assert!(std::panic::catch_unwind(|| panic!("beside it")).is_err());
             });
         }

@@ -23,10 +23,6 @@ use crate::platform::{
 
 /// Size of the alternate stack that the installing thread is given if it has none or a smaller one.
 const ALTERNATE_STACK: usize = 64 << 10;
-/// Taking the handlers back waits so many steps at most for a report that is being written.
-const WAIT_STEPS: u32 = 500;
-/// Nanoseconds.
-const WAIT_STEP: i64 = 10_000_000;
 
 /// Installs the handlers. `writer` is called by the dying thread, once for the process.
 pub(crate) fn install(
@@ -56,15 +52,6 @@ pub(crate) fn install(
 /// `true` when no handler can look any more at what the writer needs.
 pub(crate) fn uninstall(crash: &Crash) -> bool {
     life::ends_in_order();
-    let here = CrashOwner::current();
-    for _ in 0..WAIT_STEPS {
-        let seen = state::now();
-        let is_busy = matches!(seen.stage, CrashStage::Writing | CrashStage::Retracting);
-        if !is_busy || seen.owner == here {
-            break;
-        }
-        signals::pause(WAIT_STEP);
-    }
     #[cfg(target_vendor = "apple")]
     super::mach::uninstall();
     for &signal in crash.signals() {

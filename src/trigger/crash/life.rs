@@ -5,6 +5,7 @@ use super::state::{self, CrashOwner, CrashStage, STATE, SeenState};
 #[cfg(target_os = "linux")]
 use super::writing::PartWatch;
 use crate::platform::gauge::Blocked;
+use crate::platform::signals;
 
 /// A handler of ours so near below another on the stack was called while that one ran.
 const NEAR: usize = 64 << 10;
@@ -14,6 +15,11 @@ const POLL: u64 = 100_000_000;
 const LIVES_ON: u64 = 2_000_000_000;
 /// A fault whose thread has run for so long, perhaps in that handler, counts as survived, nanoseconds.
 const RUNS_ON: u64 = 10_000_000_000;
+
+/// The end of the process, or of the monitor, waits so many steps at most for a report that is being written.
+const WAIT_STEPS: u32 = 500;
+/// Nanoseconds.
+const WAIT_STEP: i64 = 10_000_000;
 
 /// Returns true if the owner's code that stands at `sp` on its stack runs within the handler that it has called.
 /// Signal-safe.
@@ -52,16 +58,27 @@ pub(super) fn goes_on(seen: SeenState) {
     }
 }
 
-/// The app ends in order, or takes us out: what it was asked about before was no death. Signal-safe.
+/// The app ends in order, or takes us out: what it was asked about before was no death. A crash that another thread is
+/// reporting just now is one: waits for it. Signal-safe.
 pub(crate) fn ends_in_order() {
     let marker = 0u8;
-    let seen = state::now();
+    let here = CrashOwner::current();
+    let mut seen = state::now();
+    for _ in 0..WAIT_STEPS {
+        let is_busy = matches!(
+            seen.stage,
+            CrashStage::Writing | CrashStage::Retracting | CrashStage::Dying
+        );
+        if !is_busy || seen.owner == here {
+            break;
+        }
+        signals::pause(WAIT_STEP);
+        seen = state::now();
+    }
     let is_over = match seen.stage {
         CrashStage::Answered => true,
         // A handler may exit.
-        CrashStage::Asking if seen.owner == CrashOwner::current() => {
-            !is_in_handler(&raw const marker as usize)
-        }
+        CrashStage::Asking if seen.owner == here => !is_in_handler(&raw const marker as usize),
         CrashStage::Asking => has_left(seen.owner) != Some(false),
         _ => false,
     };
