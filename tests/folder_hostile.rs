@@ -324,6 +324,38 @@ fn each_of_many_threads_finds_what_was_left() {
     }
 }
 
+/// A child of `fork` has what was open when it began, and with it the lock of a report that was just being sent.
+#[test]
+fn a_child_that_began_while_a_report_was_sent_does_not_keep_it() {
+    let temporary = tempfile::tempdir().unwrap();
+    let name = "2024-02-29T23-59-59.987Z-crash-0a1b2c3d.wedjat";
+    fs::write(temporary.path().join(name), whole(1)).unwrap();
+    let mut child = 0;
+    let mut send = || {
+        let sent = store::send(temporary.path(), |_| {
+            if child == 0 {
+                // SAFETY: the child only waits, and is killed.
+                unsafe {
+                    child = libc::fork();
+                    while child == 0 {
+                        libc::sleep(1);
+                    }
+                }
+            }
+            Answer::Later
+        });
+        let sent = sent.unwrap();
+        (sent.left, sent.busy)
+    };
+    let both = [send(), send()];
+    // SAFETY: a child of ours, of which nothing is wanted.
+    unsafe {
+        libc::kill(child, libc::SIGKILL);
+        libc::waitpid(child, std::ptr::null_mut(), 0);
+    }
+    assert_eq!(both, [(1, 0); 2]);
+}
+
 #[test]
 fn pipes_and_sparse_files_hold_nothing_up() {
     let _one = ONE.lock().unwrap();

@@ -95,6 +95,8 @@ impl DerefMut for Opened {
 impl Drop for Opened {
     fn drop(&mut self) {
         if self.known.is_some_and(|known| known.get().is_ok()) {
+            // A child of `fork` may have the same open file, and would keep a lock.
+            unlock(self.file.as_raw_fd());
             // SAFETY: it is not used again, and open on what this owns.
             unsafe { ManuallyDrop::drop(&mut self.file) };
         }
