@@ -212,8 +212,10 @@ fn a_dwz_file_that_is_missing_is_said_and_leaves_no_table() {
         assert!(err.contains("dwz"), "{err}");
     }
     let (debug, address) = (path("a"), format!("{start:#x}"));
-    let asked = crate::deadline::symbolicate(["--debug", &debug, "--address", &address]);
+    let asked = ["--strict", "--debug", &debug, "--address", &address];
+    let asked = crate::deadline::symbolicate(asked);
     assert!(asked.err.contains("dwz"), "{}", asked.err);
+    assert_eq!(asked.code, Some(1));
     let with = run(&[&cache, "--debug", &elsewhere]);
     assert_eq!(
         (with.0, &with.1["missing"]),

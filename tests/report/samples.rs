@@ -226,6 +226,19 @@ fn what_was_read_goes_through_json_and_through_rmp_serde_unchanged() {
     assert!(read >= 10, "samples are missing");
 }
 
+/// JSON has no form for a float that is no number.
+#[test]
+fn a_gauge_that_is_no_number_costs_json_nothing_else() {
+    let mut report = report::Report::default();
+    let context = report.context.get_or_insert_default();
+    context.gauges = [("rate", f64::NAN), ("load", 0.5), ("far", f64::INFINITY)]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into();
+    let json = serde_json::to_string(&report).unwrap();
+    let back: report::Report = serde_json::from_str(&json).unwrap();
+    assert_eq!(back.context.unwrap().gauges, [("load".to_owned(), 0.5)]);
+}
+
 #[test]
 fn rmp_serde_alone_reads_the_sections() {
     let bytes = std::fs::read(folder().join(PRESENT).join("recorded-crash.wedjat")).unwrap();

@@ -285,6 +285,17 @@ fn what_ends_launches_comes_before_hiccups() {
     assert_eq!((top[2].at_least, top[2].endings["recovered"]), (false, 1));
 }
 
+/// Spins and reports of disk writes last for hours, in which the app was not frozen.
+#[test]
+fn the_time_that_load_lasted_is_no_time_of_stalls() {
+    let mut groups = Groups::new();
+    let symbolicator = Symbolicator::new(DebugFiles::new().system(false));
+    let load = event(EventKind::Cpu, false, Some(60_000_000_000), 0, "load");
+    groups.add("a", &symbolicator.symbolicate(load));
+    let top = groups.top(1);
+    assert_eq!(top[0].total, Duration::ZERO);
+}
+
 #[test]
 fn the_command_selects_by_type_time_and_version() {
     let folder = testdata("foreign");

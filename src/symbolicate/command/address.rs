@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::args::{Args, FormatName, parse_address};
 use super::output::Output;
-use super::{Messages, NOTHING, USAGE, done};
+use super::{DAMAGED, DONE, Messages, NOTHING, USAGE, done};
 use crate::symbolicate::format::{FrameJson, PlainJson, Style, plain, unread_text};
 use crate::symbolicate::{Addresses, DebugFiles, Frame, image_file_name};
 
@@ -49,6 +49,10 @@ pub(super) fn run(
     if !unread.is_empty() {
         messages.warning(&format!("{}{unread}", addresses.image()));
     }
+    let code = match code {
+        DONE if args.strict && !unread.is_empty() => DAMAGED,
+        code => code,
+    };
     if args.verbose {
         let of = match addresses.has_debug_info() {
             true => "debug information",

@@ -9,7 +9,7 @@ use addr2line::gimli;
 use walkdir::WalkDir;
 
 use crate::functions::ImageFile as _;
-use crate::report::{self, limits};
+use crate::report::{self, ReportReader, limits};
 use crate::symbolicate::debug_info::dwarf::DwarfSections;
 use crate::symbolicate::debug_info::{guard, symbols};
 use crate::symbolicate::files::bytes::SharedBytes;
@@ -74,7 +74,17 @@ fn inspect_bytes(path: &Path, bytes: SharedBytes) -> Result<Inspected, Error> {
             let _ = writeln!(text, "  layout: {}", layout.as_str());
             import::read(&bytes).map_err(|error| Error::bad_file(path, error))?
         }
-        None => vec![report::read(&bytes).map_err(|error| Error::bad_file(path, error))?],
+        None => {
+            let whole = report::read(&bytes);
+            let mut readings: Vec<_> = ReportReader::new(&bytes[..]).collect();
+            found.damaged |= readings.len() > 1 && readings.iter().any(Result::is_err);
+            readings.retain(Result::is_ok);
+            if readings.len() < 2 {
+                readings = vec![whole];
+            }
+            let readings: Result<Vec<_>, _> = readings.into_iter().collect();
+            readings.map_err(|error| Error::bad_file(path, error))?
+        }
     };
     for reading in &readings {
         describe_report(reading, text);

@@ -326,7 +326,7 @@ impl Job<'_> {
 
     fn reading<F: Format>(&self, origin: &str, reading: Reading, batch: &mut Batch<F::Part>) {
         batch.tally.seen += 1;
-        if !self.args.select.wants(&reading.report) {
+        if !self.args.select.wants(&reading) {
             batch.tally.unwanted += 1;
             return;
         }

@@ -1,9 +1,10 @@
 //! `--type`, `--since`, `--until`, `--version-is`: which reports are wanted.
 
 use crate::report::time::since_epoch;
-use crate::report::{EventKind, Report};
+use crate::report::{EventKind, Reading};
 
-/// The selection of reports. An option that is not set selects all.
+/// The selection of reports. An option that is not set selects all; none leaves out a report that has lost its event to
+/// damage.
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Which reports")]
 pub struct Select {
@@ -28,9 +29,12 @@ pub struct Select {
 }
 
 impl Select {
-    /// Returns true if the report is wanted. One without a time is not, where times are limited.
-    pub(super) fn wants(&self, report: &Report) -> bool {
+    /// Returns true if the report is wanted. One without a time is not, where times are limited. One that has lost to damage
+    /// what would tell may be, and so is.
+    pub(super) fn wants(&self, reading: &Reading) -> bool {
+        let (report, is_damaged) = (&reading.report, !reading.damage.is_empty());
         let word = match report.event.as_ref().map(|event| event.kind) {
+            None if is_damaged => return true,
             None | Some(EventKind::Other) => "other",
             Some(kind) => kind.as_str(),
         };

@@ -83,14 +83,13 @@ fn known(name: &str) -> String {
 /// last thing that its launch did, and lasted at least to its last sample.
 fn lasted(report: &Report) -> (Duration, bool) {
     let event = report.event.as_ref();
-    let is_stall = event.is_some_and(|event| event.kind == EventKind::Stall);
     match &report.stall_end {
+        _ if event.is_none_or(|event| event.kind != EventKind::Stall) => (Duration::ZERO, false),
         Some(end) => (end.duration, false),
-        None if is_stall => {
+        None => {
             let samples = report.samples.iter().map(|sample| sample.at);
             (samples.max().unwrap_or_default(), true)
         }
-        None => (Duration::ZERO, false),
     }
 }
 

@@ -237,3 +237,26 @@ fn reports_that_are_all_left_out_are_an_empty_list() {
         assert_eq!(json, serde_json::json!([]));
     }
 }
+
+/// A report that has lost to damage what would tell its type or time may be one that is asked for.
+#[test]
+fn a_report_cut_before_its_event_is_left_out_by_no_selection() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = report::to_bytes(&stall(uuid()));
+    let event = bytes.windows(6).position(|six| six == b"\xa5event");
+    let cut = written(folder.path(), "a.wedjat", &bytes[..event.unwrap() - 1]);
+    let whole = written(folder.path(), "b.wedjat", &bytes);
+    let output = symbolicate(&["--type", "crash", &cut, &whole]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout).matches("Incident").count(), 1);
+}
+
+#[test]
+fn each_report_of_a_stream_is_inspected() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = report::to_bytes(&stall(uuid()));
+    let both = written(folder.path(), "a.wedjat", &[&bytes[..], &bytes].concat());
+    let output = symbolicate(&["--inspect", &both]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    assert!(!text(&output.stdout).contains("damage"));
+}

@@ -80,7 +80,12 @@ pub(crate) mod pairs {
     pub(crate) fn deserialize<'de, V: Deserialize<'de>, D: Deserializer<'de>>(
         d: D,
     ) -> Result<Vec<(String, V)>, D::Error> {
-        entries::<V, V, D>(d)
+        // A float that JSON has no form for is `null` there: as good as no key.
+        let entries = tried::<Entries<Option<V>>, D>(d)?.map_or_else(Vec::new, |entries| entries.0);
+        let entries = entries.into_iter();
+        Ok(entries
+            .filter_map(|(key, value)| Some((key, value?)))
+            .collect())
     }
 }
 
