@@ -203,7 +203,8 @@ impl MonitorBuilder {
     }
 
     /// Calls `callback` with the path of each finished report of a stall, of load (CPU, memory, slow frames) or of a
-    /// caught panic. The calls come one after the other, on a thread of their own: it may take its time. Reports of
+    /// caught panic. The calls come one after the other, on a thread of their own: it may take its time, and a stall's
+    /// end may be told before or after. Reports of
     /// crashes are found at the next launch, by [`store::reports`](crate::store::reports);
     /// [`Monitor::record`](crate::Monitor::record) returns the path of its own.
     ///

@@ -259,12 +259,14 @@ impl Monitor {
     }
 
     /// The end of the launch before this one, even if it left no report. If several ended since, the one that began
-    /// last; see [`Monitor::previous_launches`]. `None` if there was no earlier launch.
+    /// last; see [`Monitor::previous_launches`]. `None` if none was found.
     pub fn previous_launch(&self) -> Option<&EndedLaunch> {
         self.ended.last()
     }
 
-    /// The launches that have ended since a monitor was last installed on this folder, oldest first.
+    /// The launches that have ended since a monitor was last installed on this folder, oldest first. In a folder of more
+    /// than 8,000 files, or of 32 such launches, those that were not found in time are left to the next install;
+    /// [`store::launches`] finds all.
     pub fn previous_launches(&self) -> &[EndedLaunch] {
         &self.ended
     }
@@ -370,8 +372,9 @@ impl Drop for Monitor {
             return;
         }
         drop(ping);
-        self.load = None;
+        // First: without beats, the wait for the other thread would look like a stall.
         self.watchdog = None;
+        self.load = None;
         GAUGES.set_watchdog(0);
         self.helper = None;
         // Those of the threads that have ended are still handed on.
