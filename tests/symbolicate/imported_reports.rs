@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use wedjat::report::{EventKind, Reading, Report};
-use wedjat::symbolicate::group::Member;
+use wedjat::symbolicate::group::{self, Member};
 use wedjat::symbolicate::import::{self, Layout};
 use wedjat::symbolicate::{DebugFiles, Symbolicated, Symbolicator};
 
@@ -461,4 +461,61 @@ fn real_reports() {
     let crashed = event.threads.iter().find(|t| t.crashed).unwrap();
     assert_eq!(crashed.frames.len(), 23);
     assert_eq!(crashed.frames[21].pc, 0x579b0);
+}
+
+fn read_json(document: &serde_json::Value) -> Report {
+    let mut readings = import::read(document.to_string().as_bytes()).unwrap();
+    assert_eq!(readings.len(), 1, "{document}");
+    readings.remove(0).report
+}
+
+/// An `.ips` of `testdata/foreign`, with fields of its body set.
+fn changed_ips(name: &str, set: impl FnOnce(&mut serde_json::Value)) -> Report {
+    let text = String::from_utf8(bytes(name)).unwrap();
+    let (header, body) = text.split_once('\n').unwrap();
+    let mut body: serde_json::Value = serde_json::from_str(body).unwrap();
+    set(&mut body);
+    let mut readings = import::read(format!("{header}\n{body}").as_bytes()).unwrap();
+    readings.remove(0).report
+}
+
+#[test]
+fn an_objective_c_exception_has_its_name_and_its_message() {
+    let metrickit = |key: &str| {
+        read_json(&serde_json::json!({"crashDiagnostics": [{
+            "diagnosticMetaData": {"exceptionType": 10, "signal": 6, key: {
+                "composedMessage": "index 3 beyond bounds", "exceptionName": "NSRangeException",
+            }},
+            "callStackTree": {"callStacks": [{"callStackRootFrames": [{"address": 4096}]}]},
+        }]}))
+    };
+    let ips = |body: &mut serde_json::Value| {
+        body["exceptionReason"] = serde_json::json!({
+            "composed_message": "index 3 beyond bounds", "name": "NSRangeException", "class": "NSException",
+        });
+    };
+    for report in [
+        metrickit("objectiveCexceptionReason"),
+        metrickit("exceptionReason"),
+        changed_ips("exception.ips", ips),
+        changed_ips("crash.ips", ips),
+    ] {
+        let event = report.event.unwrap();
+        assert_eq!(event.kind, EventKind::Exception);
+        assert_eq!(event.name.as_deref(), Some("NSRangeException"));
+        assert_eq!(event.message.as_deref(), Some("index 3 beyond bounds"));
+    }
+}
+
+#[test]
+fn the_subtype_of_an_exception_is_kept_with_and_without_a_signal() {
+    for (kind, has_signal) in [("EXC_BAD_ACCESS", true), ("EXC_GUARD", false)] {
+        let report = changed_ips("crash.ips", |body| {
+            body["exception"] = serde_json::json!({"type": kind, "subtype": "GUARD_TYPE_FD"});
+        });
+        let event = report.event.unwrap();
+        assert_eq!(event.signal.is_some(), has_signal, "{kind}");
+        let extra = format!("{:?}", event.extra);
+        assert!(extra.contains("GUARD_TYPE_FD"), "{kind}: {extra}");
+    }
 }

@@ -72,18 +72,23 @@ fn event(draft: &mut Draft, body: &mut Fields) {
     event.fatal = true;
     event.reason = body.text("termination.indicator");
     event.name.clone_from(&kind);
-    event.message = application_message(body);
-    let raw = raw.map(|raw| ("raw_codes".to_owned(), raw));
-    let signal = draft.signal(None, body.text("exception.signal"), kind.as_deref());
-    let Some(signal) = signal else {
-        draft.event().extra.extend(raw);
-        return;
-    };
-    signal.code = codes.first().map_or(0, |code| *code as i64);
-    signal.code_name = subtype.as_deref().and_then(code_name);
-    signal.address = fault_address(kind.as_deref(), subtype.as_deref(), &codes);
+    let mut thrown = body.object("exceptionReason");
+    if !thrown.is_empty() {
+        event.kind = EventKind::Exception;
+        event.name = thrown.text("name").or(event.name.take());
+    }
+    let message = thrown.text("composed_message");
+    event.message = message.or_else(|| application_message(body));
+    body.keep("exceptionReason", thrown);
+    if let Some(signal) = draft.signal(None, body.text("exception.signal"), kind.as_deref()) {
+        signal.code = codes.first().map_or(0, |code| *code as i64);
+        signal.code_name = subtype.as_deref().and_then(code_name);
+        signal.address = fault_address(kind.as_deref(), subtype.as_deref(), &codes);
+    }
     let subtype = subtype.map(|text| ("subtype".to_owned(), Value::Text(text)));
-    signal.extra = subtype.into_iter().chain(raw).collect();
+    let raw = raw.map(|raw| ("raw_codes".to_owned(), raw));
+    let extra = &mut draft.event().extra;
+    extra.extend(subtype.into_iter().chain(raw));
 }
 
 /// `KERN_INVALID_ADDRESS` of `KERN_INVALID_ADDRESS at 0x0000000000000010`.

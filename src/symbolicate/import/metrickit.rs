@@ -139,11 +139,12 @@ fn event(draft: &mut Draft, fields: &mut Fields, kind: EventKind, list: &str) {
     if let Some(region) = region {
         extra("virtualMemoryRegionInfo", region);
     }
-    if let Some(message) = meta.text("exceptionReason.composedMessage") {
+    let mut thrown = meta.object("objectiveCexceptionReason|exceptionReason");
+    if !thrown.is_empty() {
         event.kind = EventKind::Exception;
-        event.message = Some(message);
-        let name = meta.text("exceptionReason.exceptionName");
-        event.name = name.or(event.name.take());
+        event.message = thrown.text("composedMessage");
+        event.name = thrown.text("exceptionName").or(event.name.take());
+        meta.keep("objectiveCexceptionReason", thrown);
     }
     fields.keep("diagnosticMetaData", meta);
 }
