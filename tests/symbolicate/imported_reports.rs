@@ -519,3 +519,32 @@ fn the_subtype_of_an_exception_is_kept_with_and_without_a_signal() {
         assert!(extra.contains("GUARD_TYPE_FD"), "{kind}: {extra}");
     }
 }
+
+#[test]
+fn hangs_of_every_name_are_stalls() {
+    for (kind, ended) in [
+        ("App Hanging", false),
+        ("App Hang Fully Blocked", false),
+        ("App Hang Non Fully Blocked", false),
+        ("Fatal App Hang Fully Blocked", true),
+        ("Fatal App Hang Non Fully Blocked", true),
+        ("MXHangDiagnostic", false),
+    ] {
+        let frames = serde_json::json!({"frames": [{"instruction_addr": "0x1000"}]});
+        let report = read_json(&serde_json::json!({
+            "level": "error",
+            "exception": {"values": [{"type": kind, "mechanism": {"type": "AppHang"}, "stacktrace": frames}]},
+            "threads": {"values": [{"id": 1, "current": true, "stacktrace": frames}, {"id": 2}]},
+        }));
+        let event = report.event.as_ref().unwrap();
+        assert_eq!(
+            (event.kind, event.fatal),
+            (EventKind::Stall, ended),
+            "{kind}"
+        );
+        assert_eq!(report.stall_end.is_some(), !ended, "{kind}");
+        // The exception's stack is the thread's own.
+        assert_eq!(report.threads.len(), 2, "{kind}");
+        assert!(!report.threads[0].crashed, "{kind}");
+    }
+}

@@ -134,12 +134,11 @@ fn what(draft: &mut Draft, exception: &mut Fields, event: &mut Fields) {
     let facts = draft.event();
     facts.kind = match kind.as_deref() {
         Some(kind) if kind.starts_with("EXC_") || kind.starts_with("SIG") => EventKind::Crash,
-        Some("App Hanging" | "App Hang" | "ApplicationNotResponding") => EventKind::Stall,
+        Some("ApplicationNotResponding" | "MXHangDiagnostic") => EventKind::Stall,
+        Some(kind) if kind.contains("App Hang") => EventKind::Stall,
         Some(_) => EventKind::Exception,
         None => EventKind::Crash,
     };
-    let is_caught = exception.bool("mechanism.handled") != Some(false);
-    facts.fatal = event.text("level").as_deref() == Some("fatal") || !is_caught;
     facts.message = exception.text("value");
     facts.name = kind;
 }
@@ -149,10 +148,15 @@ mod tests {
     use crate::report::Found;
     use crate::symbolicate::import::{self, UNSAID};
 
+    let is_caught = exception.bool("mechanism.handled") != Some(false);
+    let is_fatal = event.text("level").as_deref() == Some("fatal") || !is_caught;
+    let ended = |kind: &str| kind.starts_with("Fatal App Hang");
+    facts.fatal = is_fatal || kind.as_deref().is_some_and(ended);
     #[test]
     fn a_first_frame_that_is_not_at_the_program_counter_is_a_caller() {
         for (register, pc, found) in [
             ("pc", "0x1000", Found::Context),
+        None if exception.is_empty() && !is_fatal => EventKind::Other,
             ("rip", "0x1000", Found::Context),
             ("pc", "0x0", UNSAID),
             ("rip", "0x2000", UNSAID),
