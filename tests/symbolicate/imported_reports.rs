@@ -548,3 +548,66 @@ fn hangs_of_every_name_are_stalls() {
         assert!(!report.threads[0].crashed, "{kind}");
     }
 }
+
+#[test]
+fn a_captured_error_is_of_the_thread_that_reported_it() {
+    let frames = |at: &str| serde_json::json!({"frames": [{"instruction_addr": at}]});
+    let event = |exception: serde_json::Value, own: serde_json::Value| {
+        let exception = exception
+            .as_object()
+            .map(|_| serde_json::json!([exception]));
+        let reading = serde_json::json!({
+            "level": "error", "message": {"formatted": "till is empty"},
+            "exception": {"values": exception},
+            "threads": {"values": [
+                {"id": 1, "main": true, "stacktrace": frames("0x1000")},
+                {"id": 2, "current": true, "stacktrace": own},
+                {"id": 3, "stacktrace": frames("0x3000")},
+            ]},
+        });
+        let readings = import::read(reading.to_string().as_bytes()).unwrap();
+        symbolicated_readings(readings).remove(0)
+    };
+    let error = |more: serde_json::Value| {
+        let mut exception = serde_json::json!({"type": "NSError", "value": "till is empty"});
+        let more = more.as_object().unwrap().clone();
+        exception.as_object_mut().unwrap().extend(more);
+        exception
+    };
+    let null = serde_json::Value::Null;
+    for (exception, own, kind, pc) in [
+        (
+            error(serde_json::json!({})),
+            frames("0x2000"),
+            EventKind::Exception,
+            0x2000,
+        ),
+        (
+            error(serde_json::json!({"thread_id": 3})),
+            frames("0x2000"),
+            EventKind::Exception,
+            0x3000,
+        ),
+        // The stack of the exception: of the thread, or of where it was thrown.
+        (
+            error(serde_json::json!({"stacktrace": frames("0x4000")})),
+            null.clone(),
+            EventKind::Exception,
+            0x4000,
+        ),
+        (
+            error(serde_json::json!({"stacktrace": frames("0x4000")})),
+            frames("0x2000"),
+            EventKind::Exception,
+            0x4000,
+        ),
+        (null.clone(), frames("0x2000"), EventKind::Other, 0x2000),
+    ] {
+        let found = event(exception.clone(), own);
+        let at = group::thread_in_question(&found.report).unwrap();
+        assert_eq!(found.report.threads[at].frames[0].pc, pc, "{exception}");
+        let event = found.report.event.as_ref().unwrap();
+        assert_eq!((event.kind, event.fatal), (kind, false), "{exception}");
+        assert_eq!(event.message.as_deref(), Some("till is empty"));
+    }
+}

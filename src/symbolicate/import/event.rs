@@ -36,15 +36,20 @@ pub(super) fn read(mut event: Fields) -> Reading {
     let mut thrown = event.list("exception.values|exception");
     let mut exception = Fields::of(thrown.pop().unwrap_or_default());
     what(&mut draft, &mut exception, &mut event);
+    let is_stall = draft.event().kind == EventKind::Stall;
     let mut stack = exception.take("stacktrace");
     let thread_id = exception.take("thread_id");
     let mut has_stack = false;
-    let threads = event.list("threads.values|threads");
-    for (index, thread) in threads.into_iter().enumerate() {
+    let mut threads = Vec::new();
+    let list = event.list("threads.values|threads");
+    for (index, thread) in list.into_iter().enumerate() {
         let mut fields = Fields::of(thread);
         let id = fields.take("id|uuid");
         let main = fields.bool("main").unwrap_or(index == 0);
+        let is_current = fields.bool("current") == Some(true);
         let own = fields.take("stacktrace");
+        // A stack of its own is where an error was reported, rather than where it was thrown.
+        let is_other = !is_stall && own.is_some() && stack.is_some();
         let paths = ThreadPaths {
             name: "name",
             crashed: "crashed",
@@ -53,7 +58,19 @@ pub(super) fn read(mut event: Fields) -> Reading {
         let mut thread = draft.thread_of(fields, &paths);
         thread.id = id.as_ref().and_then(unsigned).unwrap_or(index as u64);
         thread.main = main;
-        let about = thread.crashed || (thread_id.is_some() && id == thread_id);
+        let is_named = thread_id.is_some() && id == thread_id;
+        let signs = [
+            thread.crashed,
+            is_named && !is_other,
+            is_current && !is_other,
+        ];
+        threads.push((signs, thread, own));
+    }
+    // The thread that crashed, else the one that the exception names, else the one that reported it.
+    let most = threads.iter().map(|(signs, ..)| *signs).max();
+    for (signs, mut thread, own) in threads {
+        let about = signs.contains(&true) && Some(signs) == most;
+        thread.crashed |= about && !is_stall;
         let own = own.or_else(|| stack.take_if(|_| about));
         has_stack |= about && own.is_some();
         add(&mut draft, thread, own);
@@ -132,14 +149,24 @@ fn what(draft: &mut Draft, exception: &mut Fields, event: &mut Fields) {
         signal.address = exception.unsigned("mechanism.relevant_address");
     }
     let facts = draft.event();
+    let is_caught = exception.bool("mechanism.handled") != Some(false);
+    let is_fatal = event.text("level").as_deref() == Some("fatal") || !is_caught;
+    let ended = |kind: &str| kind.starts_with("Fatal App Hang");
+    facts.fatal = is_fatal || kind.as_deref().is_some_and(ended);
     facts.kind = match kind.as_deref() {
         Some(kind) if kind.starts_with("EXC_") || kind.starts_with("SIG") => EventKind::Crash,
         Some("ApplicationNotResponding" | "MXHangDiagnostic") => EventKind::Stall,
         Some(kind) if kind.contains("App Hang") => EventKind::Stall,
         Some(_) => EventKind::Exception,
+        None if exception.is_empty() && !is_fatal => EventKind::Other,
         None => EventKind::Crash,
     };
     facts.message = exception.text("value");
+    if facts.kind == EventKind::Other {
+        facts.message = event.text("message|message.formatted|logentry.formatted|logentry.message");
+        let word = Value::Text("message".into());
+        facts.extra.push(("type".into(), word));
+    }
     facts.name = kind;
 }
 
@@ -148,15 +175,10 @@ mod tests {
     use crate::report::Found;
     use crate::symbolicate::import::{self, UNSAID};
 
-    let is_caught = exception.bool("mechanism.handled") != Some(false);
-    let is_fatal = event.text("level").as_deref() == Some("fatal") || !is_caught;
-    let ended = |kind: &str| kind.starts_with("Fatal App Hang");
-    facts.fatal = is_fatal || kind.as_deref().is_some_and(ended);
     #[test]
     fn a_first_frame_that_is_not_at_the_program_counter_is_a_caller() {
         for (register, pc, found) in [
             ("pc", "0x1000", Found::Context),
-        None if exception.is_empty() && !is_fatal => EventKind::Other,
             ("rip", "0x1000", Found::Context),
             ("pc", "0x0", UNSAID),
             ("rip", "0x2000", UNSAID),
