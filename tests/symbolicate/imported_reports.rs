@@ -611,3 +611,58 @@ fn a_captured_error_is_of_the_thread_that_reported_it() {
         assert_eq!(event.message.as_deref(), Some("till is empty"));
     }
 }
+
+#[test]
+fn every_document_of_a_file_is_read() {
+    let kscrash = String::from_utf8(bytes("kscrash.json")).unwrap();
+    let event = String::from_utf8(bytes("event.json")).unwrap();
+    let (kscrash, event) = (kscrash.trim(), event.trim());
+    let metrickit = r#"{"crashDiagnostics": [{"callStackTree": {"callStacks": []}}]}"#;
+    let ips = String::from_utf8(bytes("crash.ips")).unwrap();
+    for (text, count) in [
+        (format!("[{kscrash}, {kscrash}]"), 2),
+        (format!("[{event},\n{event},{event}]\n"), 3),
+        (format!("{kscrash}\n{kscrash}\n"), 2),
+        (format!("{event}{event}\r\n{kscrash}"), 3),
+        (format!("[{metrickit}, {metrickit}]{metrickit}"), 3),
+        (format!("{ips}\n{ips}"), 2),
+    ] {
+        let readings = import::read(text.as_bytes()).unwrap();
+        assert_eq!(readings.len(), count);
+        for reading in readings.iter().filter(|_| !text.contains("callStacks")) {
+            assert_eq!(reading.damage, [], "{count}");
+            assert_eq!(reading.report.threads[1].frames.len(), 3);
+        }
+    }
+    // What is no report behind one, or can't be read, is not passed over in silence.
+    for (behind, count, what) in [
+        ("{\"a\": 1}", 1, "no report"),
+        ("not JSON", 1, "no JSON value"),
+        (&event[..event.len() - 40], 2, "it ends here"),
+    ] {
+        let text = format!("{event}\n{behind}");
+        let readings = import::read(text.as_bytes()).unwrap();
+        assert_eq!(readings.len(), count, "{what}");
+        let damage = &readings[count - 1].damage;
+        assert!(
+            damage.iter().any(|d| d.message.contains(what)),
+            "{damage:?}"
+        );
+        assert!(damage[0].offset > event.len() as u64, "{damage:?}");
+    }
+    // There are bounds of both.
+    let many = "{\"crash\":0,\"report\":0}\n".repeat(70_000);
+    let array = format!("[{}0]", many.replace('\n', ","));
+    let odd = format!("{event}{}", "{}".repeat(70_000));
+    for (text, count, what) in [
+        (many, 1 << 16, "no more than 65536 reports"),
+        (array, 1 << 16, "no more than 65536 reports"),
+        (odd, 1, "no report"),
+    ] {
+        let readings = import::read(text.as_bytes()).unwrap();
+        assert_eq!(readings.len(), count);
+        let damage = &readings[count - 1].damage;
+        assert!(damage.last().unwrap().message.contains(what));
+        assert!(damage.len() <= 256);
+    }
+}

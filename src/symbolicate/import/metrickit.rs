@@ -39,13 +39,7 @@ const LISTS: [(&str, EventKind); 5] = [
 /// The keys under which a hang and a launch have their duration.
 const DURATIONS: [&str; 2] = ["hangDuration", "launchDuration"];
 
-pub(super) fn read(value: Value) -> Vec<Reading> {
-    // An array of payloads, as apps collect them.
-    if let Value::Array(mut payloads) = value {
-        payloads.retain(|payload| matches!(payload, Value::Map(_)));
-        return payloads.into_iter().flat_map(read).collect();
-    }
-    let mut payload = Fields::of(value);
+pub(super) fn read(mut payload: Fields) -> Vec<Reading> {
     let time = payload
         .text("timeStampEnd")
         .and_then(|time| values::time(&time));

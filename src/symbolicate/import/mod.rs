@@ -46,7 +46,7 @@ use std::fmt;
 use memchr::memmem;
 
 use self::fields::Fields;
-use crate::report::{Damage, DamageKind, Found, Reading, limits};
+use crate::report::{Damage, DamageKind, Found, Reading, Value, limits};
 
 /// The method by which a frame was found, if the report does not say. Its address is taken for a return address.
 pub const UNSAID: Found = Found::Other(u8::MAX);
@@ -199,85 +199,140 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, Error> {
         return Err(Error::TooLong { bytes });
     }
     let text = without_mark(bytes);
-    let skipped = bytes.len() - text.len();
-    let nothing = |offset: usize, what| Error::Nothing {
-        layout,
-        offset: (skipped + offset) as u64,
-        what,
-    };
-    match layout {
-        Layout::PlCrash => {
-            return plcrash::read(bytes)
-                .map(|reading| vec![reading])
-                .map_err(|(offset, what)| nothing(offset, what));
-        }
+    let found = match layout {
+        Layout::PlCrash => plcrash::read(bytes).map(|reading| vec![reading]),
         Layout::Spindump | Layout::Sample | Layout::CrashText => {
-            return Ok(read_text(bytes, text, Fields::default())
-                .into_iter()
-                .collect());
+            let reading = read_text(bytes, text, Fields::default());
+            Ok(reading.into_iter().collect())
         }
-        _ => {}
-    }
-    let first = json::read(text, 0).ok_or_else(|| nothing(0, "there is no JSON value"))?;
-    let mut damage = Vec::new();
-    let mut note = |found: Option<(usize, &'static str)>| {
-        damage.extend(found.map(|(at, what)| Damage {
-            offset: (skipped + at) as u64,
-            kind: match what {
+        _ => read_json(bytes, text, layout),
+    };
+    found.map_err(|(offset, what)| Error::Nothing {
+        layout,
+        offset: (bytes.len() - text.len() + offset) as u64,
+        what,
+    })
+}
+
+/// Reports that are read of one file.
+const REPORTS: usize = 1 << 16;
+
+/// An offset in a text, and what is wrong there.
+type Fault = (usize, &'static str);
+
+/// Reads the text that `file` ends with: one document of JSON, or several, one behind the other.
+fn read_json(file: &[u8], text: &[u8], layout: Layout) -> Result<Vec<Reading>, Fault> {
+    let (mut readings, mut damage, mut at) = (Vec::new(), Vec::new(), 0);
+    let mut note = |at: usize, kind, message: String| {
+        let offset = (file.len() - text.len() + at) as u64;
+        damage.push(Damage {
+            offset,
+            kind,
+            message,
+        });
+        damage.len() < limits::DAMAGES
+    };
+    let mut goes_on = true;
+    while goes_on && at < text.len() {
+        let (found, end, fault) = match read_document(file, text, at, layout) {
+            Ok(found) => found,
+            Err(fault) if readings.is_empty() => return Err(fault),
+            Err(fault) => (Vec::new(), at, Some(fault)),
+        };
+        if let Some((at, what)) = fault {
+            let kind = match what {
                 "it ends here" => DamageKind::Cut,
                 _ => DamageKind::Garbage,
-            },
-            message: format!("the JSON can't be read on: {what}; all before is kept"),
-        }));
-    };
-    note(first.damage);
-    let mut readings = match layout {
-        Layout::Ips => {
-            let header = Fields::of(first.value);
-            let rest = text.get(first.end..).unwrap_or_default();
-            match rest.trim_ascii_start().first() {
-                Some(b'{') => {
-                    let body = json::read(text, first.end)
-                        .ok_or_else(|| nothing(first.end, "there is no JSON value"))?;
-                    let is_whole = body.damage.is_none();
-                    note(body.damage);
-                    let mut fields = Fields::of(body.value);
-                    let (is_panic, is_hang) =
-                        (stackshot::is_panic(&fields), stackshot::is_hang(&fields));
-                    if !(is_panic || is_hang) && is_whole && !fields.has("threads") {
-                        return Err(nothing(first.end, "there are no stacks"));
-                    }
-                    fields.keep("header", header);
-                    vec![match (is_panic, is_hang) {
-                        (true, _) => stackshot::read_panic(fields),
-                        (_, true) => stackshot::read_hang(fields),
-                        _ => ips::read(fields),
-                    }]
-                }
-                // Other kinds of `.ips` have text behind the header.
-                Some(_) if text_layout(rest).is_some() => {
-                    read_text(bytes, rest, header).into_iter().collect()
-                }
-                // A body that someone cut the header off.
-                _ if header.has("threads") => vec![ips::read(header)],
-                Some(_) => return Err(nothing(first.end, "there is no crash report")),
-                None => {
-                    note(Some((text.len(), "it ends here")));
-                    let mut fields = Fields::default();
-                    fields.keep("header", header);
-                    vec![ips::read(fields)]
-                }
-            }
+            };
+            let message = format!("the JSON can't be read on: {what}; all before is kept");
+            note(at, kind, message);
+            goes_on = false;
+        } else if found.is_empty() {
+            let message = "a JSON value that is no report is left out";
+            goes_on = note(at, DamageKind::Garbage, message.to_owned());
         }
-        Layout::MetricKit => metrickit::read(first.value),
-        Layout::KsCrash => vec![kscrash::read(Fields::of(first.value))],
-        _ => vec![event::read(Fields::of(first.value))],
-    };
-    match readings.first_mut() {
-        Some(reading) => reading.damage.extend(damage),
-        None => return Err(nothing(0, "there is no diagnostic")),
+        readings.extend(found);
+        if readings.len() > REPORTS {
+            readings.truncate(REPORTS);
+            let message =
+                format!("a file has no more than {REPORTS} reports: the rest is left out");
+            note(at, DamageKind::Limit, message);
+            goes_on = false;
+        }
+        at = text.len() - text[end..].trim_ascii_start().len();
     }
+    let last: &mut Reading = readings.last_mut().ok_or((0, "there is no diagnostic"))?;
+    last.damage.extend(damage);
     Ok(readings)
+}
+
+/// Reads the reports of the document at `at`. Gives the first byte behind it, and where it could not be read on.
+fn read_document(
+    file: &[u8],
+    text: &[u8],
+    at: usize,
+    layout: Layout,
+) -> Result<(Vec<Reading>, usize, Option<Fault>), Fault> {
+    const NO_JSON: &str = "there is no JSON value";
+    let first = json::read(text, at).ok_or((at, NO_JSON))?;
+    let (end, fault) = (first.end, first.damage);
+    // What stands beside a report may be another, or something else.
+    let own = match fault {
+        None if layout != Layout::Ips => detect_json(&text[at..end]),
+        _ => Some(layout),
+    };
+    if own != Some(Layout::Ips) {
+        let readings = own.map_or(Vec::new(), |own| reports(first.value, own));
+        return Ok((readings, end, fault));
+    }
+    let header = Fields::of(first.value);
+    // A body that someone cut the header off.
+    if header.has("threads") {
+        return Ok((vec![ips::read(header)], end, fault));
+    }
+    let rest = text.get(end..).unwrap_or_default();
+    let Some(behind) = rest.trim_ascii_start().first() else {
+        let mut fields = Fields::default();
+        fields.keep("header", header);
+        let ends = fault.or(Some((text.len(), "it ends here")));
+        return Ok((vec![ips::read(fields)], end, ends));
+    };
+    if *behind != b'{' {
+        // Other kinds of `.ips` have text behind the header.
+        let reading = read_text(file, rest, header).ok_or((end, "there is no crash report"))?;
+        return Ok((vec![reading], text.len(), fault));
+    }
+    let body = json::read(text, end).ok_or((end, NO_JSON))?;
+    let mut fields = Fields::of(body.value);
+    let (is_panic, is_hang) = (stackshot::is_panic(&fields), stackshot::is_hang(&fields));
+    let is_other = !(is_panic || is_hang || fields.has("threads"));
+    if is_other && body.damage.is_none() {
+        return Err((end, "there are no stacks"));
+    }
+    fields.keep("header", header);
+    let reading = match (is_panic, is_hang) {
+        (true, _) => stackshot::read_panic(fields),
+        (_, true) => stackshot::read_hang(fields),
+        _ => ips::read(fields),
+    };
+    Ok((vec![reading], body.end, fault.or(body.damage)))
+}
+
+/// The reports in a value: one, or those of an array, as apps collect them.
+fn reports(value: Value, layout: Layout) -> Vec<Reading> {
+    let one = |value| match (layout, Fields::of(value)) {
+        (Layout::MetricKit, payload) => metrickit::read(payload),
+        (Layout::KsCrash, report) => vec![kscrash::read(report)],
+        (_, event) => vec![event::read(event)],
+    };
+    match value {
+        Value::Array(values) => {
+            let values = values.into_iter();
+            let maps = values.filter(|value| matches!(value, Value::Map(_)));
+            maps.flat_map(one).take(REPORTS + 1).collect()
+        }
+        value => one(value),
+    }
 }
 
 /// By the keys of the outermost objects, wherever they stand: the text itself is read only once more.
