@@ -666,3 +666,45 @@ fn every_document_of_a_file_is_read() {
         assert!(damage.len() <= 256);
     }
 }
+
+/// Later versions of KSCrash have the stack of the handler in the thread that crashed.
+#[test]
+fn the_stack_of_the_throw_is_read_of_kscrash() {
+    let mut document: serde_json::Value = serde_json::from_slice(&bytes("kscrash.json")).unwrap();
+    let crash = &mut document["crash"];
+    crash["error"] =
+        serde_json::json!({"type": "nsexception", "nsexception": {"name": "NSRangeException"}});
+    let thrown = crash["threads"][1]["backtrace"].clone();
+    crash["last_exception_backtrace"] = thrown;
+    crash["threads"][1]["backtrace"]["contents"] = serde_json::json!([{"instruction_addr": 4096}]);
+    let readings = import::read(document.to_string().as_bytes()).unwrap();
+    let found = symbolicated_readings(readings).remove(0);
+    let at = group::thread_in_question(&found.report).unwrap();
+    assert_eq!(
+        found.report.threads[at].name.as_deref(),
+        Some(import::LAST_EXCEPTION)
+    );
+    assert_eq!(lines(&found, at)[1], STORY[1]);
+}
+
+#[test]
+fn kscrash_says_what_was_ended_for_its_memory() {
+    for (kind, reason, expected) in [
+        ("termination", "memory_limit", EventKind::Memory),
+        ("resource_termination", "memory_pressure", EventKind::Memory),
+        ("termination", "low_battery", EventKind::Crash),
+        ("memory_termination", "", EventKind::Memory),
+    ] {
+        let event = read_json(&serde_json::json!({
+            "report": {"id": "1"},
+            "crash": {"error": {"type": kind, "termination_reason": reason, "is_fatal": true}},
+        }));
+        let event = event.event.unwrap();
+        assert_eq!(
+            (event.kind, event.fatal),
+            (expected, true),
+            "{kind} {reason}"
+        );
+        assert_eq!(event.reason.as_deref(), Some(reason));
+    }
+}

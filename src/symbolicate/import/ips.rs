@@ -5,7 +5,7 @@ use super::draft::Draft;
 use super::fields::{Fields, unsigned};
 use super::parts::{HeadPaths, ThreadPaths};
 use super::{Layout, values};
-use crate::report::{EventKind, Reading, Thread, Value};
+use crate::report::{EventKind, Reading, Value};
 
 const HEAD: HeadPaths = HeadPaths {
     id: "incident|header.incident_id",
@@ -49,13 +49,7 @@ pub(super) fn read(mut body: Fields) -> Reading {
     }
     // All of them return addresses of calls that led to where it was thrown. They, not the abort that followed,
     // say what happened.
-    let exception = body.list("lastExceptionBacktrace");
-    if !exception.is_empty() {
-        let mut thread = Thread::default();
-        draft.put_frames(&mut thread, exception);
-        draft.event().kind = EventKind::Exception;
-        draft.last_exception(thread);
-    }
+    draft.thrown(body.list("lastExceptionBacktrace"));
     draft.finish(Layout::Ips, body)
 }
 

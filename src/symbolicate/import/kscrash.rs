@@ -40,6 +40,7 @@ pub(super) fn read(mut report: Fields) -> Reading {
     event(&mut draft, &mut error);
     draft.event().message = crash.text("diagnosis").or(draft.event().message.take());
     let script = error.list("user_reported.backtrace");
+    let thrown = crash.list("last_exception_backtrace.contents");
     crash.keep("error", error);
     let mut threads = crash.list("threads");
     threads.extend(crash.take("crashed_thread"));
@@ -62,6 +63,7 @@ pub(super) fn read(mut report: Fields) -> Reading {
         }
     }
     report.keep("crash", crash);
+    draft.thrown(thrown);
     draft.thrown_in_script(script);
     draft.finish(Layout::KsCrash, report)
 }
@@ -69,6 +71,7 @@ pub(super) fn read(mut report: Fields) -> Reading {
 fn event(draft: &mut Draft, error: &mut Fields) {
     let kind = error.text("type").unwrap_or_default();
     let reason = error.text("reason");
+    let ended = error.text("termination_reason");
     let address = error.unsigned("address");
     let number = error.unsigned("mach.exception");
     let number = number.and_then(values::exception_name).map(str::to_owned);
@@ -88,11 +91,14 @@ fn event(draft: &mut Draft, error: &mut Fields) {
         "nsexception" | "cpp_exception" | "user" | "user_reported" => EventKind::Exception,
         "deadlock" | "hang" | "main_thread_deadlock" => EventKind::Stall,
         "memory_termination" => EventKind::Memory,
+        _ if matches!(ended.as_deref(), Some("memory_limit" | "memory_pressure")) => {
+            EventKind::Memory
+        }
         _ => EventKind::Crash,
     };
     let is_fatal = !kind.starts_with("user") && kind != "hang";
     event.fatal = error.bool("is_fatal").unwrap_or(is_fatal);
-    event.reason.clone_from(&reason);
+    event.reason = reason.clone().or(ended);
     event.name = exception;
     for key in ["nsexception", "cpp_exception", "user_reported"] {
         if let Some(name) = error.text(&format!("{key}.name")) {

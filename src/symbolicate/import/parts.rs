@@ -4,7 +4,7 @@ use super::draft::{Draft, frame};
 use super::fields::{Fields, unsigned};
 use super::values;
 use crate::report::time::wall;
-use crate::report::{Image, Memory, Signal, Thread, Value};
+use crate::report::{EventKind, Image, Memory, Signal, Thread, Value};
 use crate::symbolicate::recorded::FRAME_FIELDS;
 
 /// Paths of what a head has: see [`Fields`].
@@ -130,6 +130,16 @@ impl Draft {
             left.push((at, fields));
         }
         keep_frames(thread, left);
+    }
+
+    /// Adds the stack of an exception that nothing caught, innermost frame first, if there is one.
+    pub fn thrown(&mut self, frames: Vec<Value>) {
+        if !frames.is_empty() {
+            let mut thread = Thread::default();
+            self.put_frames(&mut thread, frames);
+            self.event().kind = EventKind::Exception;
+            self.last_exception(thread);
+        }
     }
 
     /// The address that an offset in an image stands for, and the index of the image.

@@ -2,7 +2,7 @@
 
 use super::draft::Draft;
 use super::fields::Fields;
-use crate::report::{EventKind, Thread, Value};
+use crate::report::Value;
 
 /// A frame under the keys by which `recorded.rs` finds what it has.
 pub(super) fn placed(frame: Value) -> Value {
@@ -27,12 +27,7 @@ pub(super) fn placed(frame: Value) -> Value {
 impl Draft {
     /// Adds the stack of an exception that was thrown in a script: innermost first.
     pub fn thrown_in_script(&mut self, frames: Vec<Value>) {
-        if !frames.is_empty() {
-            let mut thread = Thread::default();
-            self.put_frames(&mut thread, frames.into_iter().map(placed));
-            self.event().kind = EventKind::Exception;
-            self.last_exception(thread);
-        }
+        self.thrown(frames.into_iter().map(placed).collect());
     }
 
     /// Adds the stack that React Native's `RCTFatal` writes into the exception's reason: `…, stack:`, and a line for
