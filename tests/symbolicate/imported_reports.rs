@@ -708,3 +708,27 @@ fn kscrash_says_what_was_ended_for_its_memory() {
         assert_eq!(event.reason.as_deref(), Some(reason));
     }
 }
+
+#[test]
+fn a_diagnostic_without_its_list_is_as_in_its_list() {
+    for (list, key, word) in [
+        ("crashDiagnostics", "signal", "crash"),
+        ("hangDiagnostics", "hangDuration", "stall"),
+        ("cpuExceptionDiagnostics", "totalCPUTime", "cpu"),
+        (
+            "diskWriteExceptionDiagnostics",
+            "writesCaused",
+            "disk_write",
+        ),
+        ("appLaunchDiagnostics", "launchDuration", "stall"),
+    ] {
+        let diagnostic = serde_json::json!({
+            "diagnosticMetaData": {key: "6 sec"},
+            "callStackTree": {"callStacks": [{"callStackRootFrames": [{"address": 4096}]}]},
+        });
+        let alone = read_json(&diagnostic).event.unwrap();
+        let listed = read_json(&serde_json::json!({list: [diagnostic]}));
+        assert_eq!(alone.word(), word, "{list}");
+        assert_eq!(Some(alone), listed.event, "{list}");
+    }
+}

@@ -27,13 +27,14 @@ const HEAD: HeadPaths = HeadPaths {
     ..HeadPaths::NONE
 };
 
-/// The payload's lists, and what they hold.
-const LISTS: [(&str, EventKind); 5] = [
-    ("crashDiagnostics", EventKind::Crash),
-    ("hangDiagnostics", EventKind::Stall),
-    ("cpuExceptionDiagnostics", EventKind::Cpu),
-    ("diskWriteExceptionDiagnostics", EventKind::Other),
-    ("appLaunchDiagnostics", EventKind::Stall),
+/// The payload's lists, what they hold, and the key that tells a diagnostic of it without its list.
+#[rustfmt::skip]
+const LISTS: [(&str, EventKind, &str); 5] = [
+    ("crashDiagnostics", EventKind::Crash, ""),
+    ("hangDiagnostics", EventKind::Stall, "hangDuration"),
+    ("cpuExceptionDiagnostics", EventKind::Cpu, "totalCPUTime"),
+    ("diskWriteExceptionDiagnostics", EventKind::Other, "writesCaused"),
+    ("appLaunchDiagnostics", EventKind::Stall, "launchDuration"),
 ];
 
 /// The keys under which a hang and a launch have their duration.
@@ -44,25 +45,21 @@ pub(super) fn read(mut payload: Fields) -> Vec<Reading> {
         .text("timeStampEnd")
         .and_then(|time| values::time(&time));
     let mut readings = Vec::new();
-    for (list, kind) in LISTS {
+    for (list, kind, _) in LISTS {
         for diagnostic in payload.list(list) {
             readings.push(one(Fields::of(diagnostic), kind, list, time));
         }
     }
     if readings.is_empty() && (payload.has("callStackTree") || payload.has("callStacks")) {
         let meta = payload.object("diagnosticMetaData");
-        let lasted = DURATIONS.iter().any(|key| meta.has(key));
-        let kind = match (lasted, meta.has("totalCPUTime")) {
-            (true, _) => EventKind::Stall,
-            (_, true) => EventKind::Cpu,
-            _ => EventKind::Crash,
-        };
+        let list = LISTS.into_iter().find(|(.., key)| meta.has(key));
+        let (list, kind, _) = list.unwrap_or(LISTS[0]);
         if payload.has("callStacks") {
             // The bare tree.
             payload = Fields::one("callStackTree", payload.into_raw());
         }
         payload.keep("diagnosticMetaData", meta);
-        return vec![one(payload, kind, "", time)];
+        return vec![one(payload, kind, list, time)];
     }
     if let Some(first) = readings.first_mut()
         && !payload.is_empty()
