@@ -185,6 +185,56 @@ fn lines_that_were_inlined_are_of_the_frame_they_were_inlined_into() {
             let inner = &found.threads[1].frames[skipped].frames;
             assert!(inner[0].inlined && !inner[1].inlined, "{name}");
         }
+        let found = unnamed.symbolicate_reading(stack(name, &lines));
+        let lines = sources(&found, 1);
+        assert_eq!(
+            lines[skipped..],
+            [("till.c", 14), ("till.c", 21), ("kiosk.c", 26)],
+            "{name}"
+        );
+    }
+}
+
+/// Files and lines of a thread's functions.
+fn sources(report: &Symbolicated, thread: usize) -> Vec<(&str, u32)> {
+    let frames = report.threads[thread].frames.iter();
+    let frames = frames.flat_map(|physical| physical.frames.iter());
+    frames
+        .filter(|frame| frame.function.is_some())
+        .map(|frame| (frame.file.as_deref().unwrap_or(""), frame.line.unwrap_or(0)))
+        .collect()
+}
+
+#[test]
+fn files_and_lines_of_sampled_stacks_are_read() {
+    for (name, old, new, file) in [
+        (
+            "sample.txt",
+            "+   60 main  (in kiosk) + 32  [0x104c3c55c]",
+            "+   60 main  (in kiosk) + 32,40  [0x104c3c55c,0x104c3c564]  kiosk.c:26",
+            "kiosk.c",
+        ),
+        (
+            "spindump.txt",
+            "main + 32 (kiosk + 1372)",
+            "main + 32 (my kiosk.c:26 in kiosk + 1372)",
+            "my kiosk.c",
+        ),
+        (
+            "cpu_resource.ips",
+            "??? (kiosk + 1372)",
+            "main + 32 (kiosk.c:26 in kiosk + 1372)",
+            "kiosk.c",
+        ),
+    ] {
+        let text = std::fs::read_to_string(testdata("imported").join(name)).unwrap();
+        assert!(text.contains(old), "{name}");
+        let mut readings = import::read(text.replace(old, new).as_bytes()).unwrap();
+        let symbolicator = Symbolicator::new(DebugFiles::new().system(false));
+        let found = symbolicator.symbolicate_reading(readings.remove(0));
+        assert_eq!(found.damage, [""; 0], "{name}");
+        assert_eq!(pcs(&found, 0), STORY, "{name}");
+        assert_eq!(sources(&found, 0)[0], (file, 26), "{name}");
     }
 }
 

@@ -106,20 +106,20 @@ pub(super) fn read(text: &str, header: Fields, lines: LineNumbers<'_>, layout: L
     let any_main = tree.threads.iter().any(|(thread, _)| thread.main);
     for (index, (mut thread, nodes)) in tree.threads.into_iter().enumerate() {
         thread.main |= !any_main && index == 0;
-        thread.frames.reverse(); // the heaviest stack comes outermost first
-        let stacks = Tree::new(nodes);
-        // The heaviest stack of all comes as one.
-        if thread.frames.is_empty() {
-            thread.frames = stacks.heaviest();
-        }
-        // A stall's samples are those of the thread that hung; of load, those of all threads.
-        if (thread.main && draft.report.samples.is_empty()) || tree.is_load {
+        let mut stacks = Tree::new(nodes);
+        stacks.heaviest(&mut thread);
+        // A stall's samples are those of the thread that hung; of load, those of all trees.
+        let is_tree = thread.name.as_deref() != Some(HEAVIEST);
+        if is_tree && (tree.is_load || thread.main && draft.report.samples.is_empty()) {
             draft.samples(&stacks, interval);
         }
         draft.thread(thread);
     }
     tree.page.finish(draft, layout)
 }
+
+/// Name of the thread that has the heaviest stack of all.
+const HEAVIEST: &str = "Heaviest stack";
 
 /// The part of the text that is being read.
 #[derive(Clone, Copy, PartialEq, Default)]
@@ -186,7 +186,7 @@ impl CallTree {
             return;
         }
         if trimmed == "Heaviest stack for the target process:" {
-            self.load("Heaviest stack");
+            self.load(HEAVIEST);
             self.section = TreeSection::Heaviest;
             return;
         }
@@ -220,11 +220,13 @@ impl CallTree {
         } else if let Some(rest) = thread.filter(|_| self.processes == 1) {
             self.begin(spindump_thread(rest));
             self.section = TreeSection::Thread;
-        } else if is_in_stacks && let Some((column, node)) = spindump_node(line) {
-            match (self.section, self.threads.last_mut()) {
-                (TreeSection::Heaviest, Some((thread, _))) => thread.frames.push(node.frame),
-                _ => self.node(column, node),
+        } else if is_in_stacks && let Some((mut column, mut node)) = spindump_node(line) {
+            // A list is a tree of one branch, which comes outermost first.
+            if self.section == TreeSection::Heaviest {
+                column = self.open.len();
+                node.count = 1;
             }
+            self.node(column, node);
         } else if is_in_stacks && looks_like_a_node(trimmed) {
             self.page.unread.push(number);
         } else {

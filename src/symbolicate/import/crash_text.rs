@@ -67,6 +67,8 @@ struct CrashText {
     exception: Thread,
     /// True if the line above is of a function that was inlined.
     inlined: bool,
+    /// Fields of the lines of each thread, by its index in `threads`; of the exception, without one.
+    left: BTreeMap<Option<usize>, Vec<(usize, Fields)>>,
     /// Index in `threads` of each thread number.
     by_number: BTreeMap<u64, usize>,
     /// Images that are listed.
@@ -109,7 +111,7 @@ impl CrashText {
         match state {
             TextState::Thread | TextState::Exception => {
                 if let Some(found) = stack_line(trimmed) {
-                    self.frame(&found);
+                    self.frame(found);
                 } else if self.state == TextState::Exception && trimmed.starts_with('(') {
                     self.bare_addresses(trimmed);
                 } else {
@@ -190,7 +192,7 @@ impl CrashText {
         self.threads.len() - 1
     }
 
-    fn frame(&mut self, line: &Line<'_>) {
+    fn frame(&mut self, line: Line<'_>) {
         let found = frame(line.pc, None, line.name.map(str::to_owned));
         if let Some(base) = line.base.filter(|base| *base != 0 && line.image != "???") {
             let seen = self.bases.entry(base);
@@ -198,11 +200,13 @@ impl CrashText {
             seen.1 = seen.1.max(line.pc);
         }
         let inlined = std::mem::replace(&mut self.inlined, line.inlined);
+        let current = self.current.filter(|_| self.state != TextState::Exception);
         let thread = match self.state {
             TextState::Exception => Some(&mut self.exception),
-            _ => self.current.and_then(|at| self.threads.get_mut(at)),
+            _ => current.and_then(|at| self.threads.get_mut(at)),
         };
         let Some(thread) = thread else { return };
+        let left = self.left.entry(current).or_default();
         // An inlined function's line repeats the address of the function that it was inlined into, under
         // another name; a function that calls itself repeats its name, too.
         let frames = thread.frames.len();
@@ -212,14 +216,14 @@ impl CrashText {
                     && found.name.is_some()
                     && (inlined || frames > 1 && last.name != found.name) =>
             {
-                let mut left = Fields::default();
-                if let Some(name) = std::mem::replace(&mut last.name, found.name) {
-                    left.keep("inlined", Fields::one("symbol", Value::Text(name)));
+                let name = std::mem::replace(&mut last.name, found.name);
+                if let (Some(name), Some((_, fields))) = (name, left.last_mut()) {
+                    fields.keep("inlined", Fields::one("symbol", Value::Text(name)));
                 }
-                keep_frames(thread, vec![(frames - 1, left)]);
             }
             _ => thread.frames.push(found),
         }
+        left.push((thread.frames.len() - 1, line.source));
     }
 
     /// `(0x18 0x19 …)`: return addresses alone.
@@ -250,7 +254,7 @@ impl CrashText {
         any
     }
 
-    fn stacks(self, draft: &mut Draft) {
+    fn stacks(mut self, draft: &mut Draft) {
         for image in self.images {
             draft.image(image);
         }
@@ -267,9 +271,14 @@ impl CrashText {
             }
         }
         draft.index_images();
-        for thread in self.threads {
+        for (at, mut thread) in self.threads.into_iter().enumerate() {
+            keep_frames(&mut thread, self.left.remove(&Some(at)).unwrap_or_default());
             draft.thread(thread);
         }
+        keep_frames(
+            &mut self.exception,
+            self.left.remove(&None).unwrap_or_default(),
+        );
         if !self.exception.frames.is_empty() {
             draft.last_exception(self.exception);
             draft.event().kind = EventKind::Exception;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::parts::keep_frames;
 use super::{Fields, LAST_EXCEPTION, Layout, UNSAID};
 use crate::report::{
     Damage, DamageKind, Event, EventKind, Found, Frame, Image, Reading, Report, Sample, StallEnd,
@@ -212,6 +213,8 @@ pub(super) struct Node {
     /// Samples that went through here.
     pub count: u64,
     pub frame: Frame,
+    /// Fields of the frame beyond that.
+    pub left: Fields,
     /// The first of its samples, where the report numbers them.
     pub first: Option<u64>,
 }
@@ -243,9 +246,17 @@ impl Tree {
         path.map(|at| self.nodes[at].frame.clone())
     }
 
-    /// The frames of the stack that was seen most often; of those seen equally often, of the first.
-    pub fn heaviest(&self) -> Vec<Frame> {
+    /// Gives a thread the stack that was seen most often; of those seen equally often, the first.
+    pub fn heaviest(&mut self, thread: &mut Thread) {
         let heaviest = self.ends.iter().rev().max_by_key(|(_, count)| count);
-        heaviest.map_or(Vec::new(), |(at, _)| self.stack(*at).collect())
+        let mut next = heaviest.map(|(at, _)| *at);
+        let mut left = Vec::new();
+        while let Some(at) = next {
+            let node = &mut self.nodes[at];
+            thread.frames.push(node.frame.clone());
+            left.push((left.len(), std::mem::take(&mut node.left)));
+            next = node.parent;
+        }
+        keep_frames(thread, left);
     }
 }

@@ -1,17 +1,19 @@
 //! Single lines of Apple's texts: frames of stacks, nodes of trees, threads, images.
 
 use super::draft::{Node, frame};
+use super::fields::Fields;
 use super::values;
 use crate::report::{Image, Thread, Value};
 
 /// A line of a stack.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(super) struct Line<'a> {
     pub image: &'a str,
     pub pc: u64,
     /// The image's base, where the line gives it.
     pub base: Option<u64>,
     pub name: Option<&'a str>,
+    pub source: Fields,
     /// True if the function was inlined into the next line's.
     pub inlined: bool,
 }
@@ -31,6 +33,7 @@ pub(super) fn stack_line(line: &str) -> Option<Line<'_>> {
     let what = rest[at + word.len()..].trim();
     let inlined = what.strip_suffix("[inlined]");
     let what = inlined.unwrap_or(what).trim_end();
+    let (_, last) = what.rsplit_once(" (").unwrap_or_default();
     // `0x18b625000 + 0x732e8  // UIApplicationMain + 0xd0`
     let (what, remark) = match what.split_once("// ") {
         Some((what, remark)) => (what.trim(), Some(remark.trim())),
@@ -67,8 +70,21 @@ pub(super) fn stack_line(line: &str) -> Option<Line<'_>> {
         pc,
         base,
         name: name.filter(|name| !name.is_empty()),
+        source: source(last.trim_end_matches(')')),
         inlined: inlined.is_some(),
     })
+}
+
+/// `till.c:14`, under the keys by which `recorded.rs` finds them; nothing of any other text.
+fn source(text: &str) -> Fields {
+    let mut fields = Fields::default();
+    if let Some((file, line)) = text.trim().rsplit_once(':')
+        && let Ok(line) = line.parse()
+    {
+        fields.push("sourceFile", Value::Text(file.to_owned()));
+        fields.push("sourceLine", Value::Unsigned(line));
+    }
+    fields
 }
 
 pub(super) fn is_address(word: &str) -> bool {
@@ -192,13 +208,15 @@ pub(super) fn counted(line: &str) -> Option<(usize, u64, &str)> {
 /// `main  (in kiosk) + 32  [0x104c3c55c]  kiosk.c:7`; of several addresses in one function, the first.
 pub(super) fn sample_node(count: u64, what: &str) -> Option<Node> {
     let (front, behind) = what.rsplit_once(" [0x")?;
-    let digits = behind.split([']', ',']).next()?;
+    let (addresses, behind) = behind.split_once(']').unwrap_or((behind, ""));
+    let digits = addresses.split(',').next()?;
     let pc = values::number(&format!("0x{digits}"))?;
     let name = front.split("  (in ").next().unwrap_or(front).trim();
     Some(Node {
         parent: None,
         count,
         frame: frame(pc, None, Some(name.to_owned())),
+        left: source(behind),
         first: None,
     })
 }
@@ -213,7 +231,8 @@ pub(super) fn spindump_node(line: &str) -> Option<(usize, Node)> {
     let (what, behind) = what.rsplit_once(" [")?;
     let (address, range) = behind.split_once(']')?;
     let pc = values::number(address).filter(|_| is_address(address))?;
-    let name = what.rsplit_once(" (").map_or(what, |(name, _)| name);
+    let (name, place) = what.rsplit_once(" (").unwrap_or((what, ""));
+    let place = place.split_once(" in ").map_or("", |(place, _)| place);
     let name = name.rsplit_once(" + ").map_or(name, |(name, _)| name);
     let first = range.trim().split(['-', ',']).next();
     let first = first.and_then(|n| n.parse::<u64>().ok());
@@ -221,6 +240,7 @@ pub(super) fn spindump_node(line: &str) -> Option<(usize, Node)> {
         parent: None,
         count,
         frame: frame(pc, None, Some(name.trim().to_owned())),
+        left: source(place),
         first: first.map(|first| first.saturating_sub(1)),
     };
     Some((line.len() - start.len(), node))
@@ -269,7 +289,7 @@ mod tests {
         );
         let line = stack_line("3  App  0x5b720 0x54000 + 30496 (operator+(Foo, Bar) + 24)");
         assert_eq!(line.expect("a frame").name, Some("operator+(Foo, Bar)"));
-        assert_eq!(stack_line("Thread 3"), None);
+        assert!(stack_line("Thread 3").is_none());
     }
 
     #[test]

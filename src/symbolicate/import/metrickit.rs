@@ -177,12 +177,13 @@ fn threads(draft: &mut Draft, tree: Value, kind: EventKind) {
                 parent,
                 count,
                 frame: frame(pc.unwrap_or(0), images.get(&node.image).copied(), None),
+                left: Fields::default(),
                 first: None,
             });
             left.push((left.len(), node.left));
         }
-        let stacks = Tree::new(nodes);
-        thread.frames = stacks.heaviest();
+        let mut stacks = Tree::new(nodes);
+        stacks.heaviest(&mut thread);
         let sampled = stacks.ends.len() > 1 || stacks.ends.iter().any(|(_, count)| *count > 1);
         if sampled && kind != EventKind::Crash && (attributed || only || !per_thread) {
             draft.samples(&stacks, 0);
