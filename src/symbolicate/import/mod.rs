@@ -188,7 +188,7 @@ fn read_text(file: &[u8], text: &[u8], header: Fields) -> Option<Reading> {
     })
 }
 
-/// Reads every report in `bytes`: MetricKit puts several into one file.
+/// Reads every report in `bytes`: one file may hold several, as an array or one behind the other.
 ///
 /// # Errors
 /// If the layout is not a known one, or holds nothing.
