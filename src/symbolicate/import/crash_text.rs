@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::draft::{Draft, frame};
-use super::fields::Fields;
+use super::fields::{Fields, keep_frames};
 use super::lines::{Line, image_line, stack_line};
-use super::parts::keep_frames;
 use super::text::LabelledText;
 use super::{Layout, LineNumbers, starts_a_line, values};
 use crate::report::{DamageKind, EventKind, Image, Reading, Thread, Value};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::parts::keep_frames;
+use super::fields::keep_frames;
 use super::{Fields, LAST_EXCEPTION, Layout, UNSAID};
 use crate::report::{
     Damage, DamageKind, Event, EventKind, Found, Frame, Image, Reading, Report, Sample, StallEnd,

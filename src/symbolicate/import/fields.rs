@@ -1,6 +1,7 @@
 //! Taking the fields that are understood out of a JSON object; what is left is kept.
 
-use crate::report::{Extra, Value};
+use crate::report::{Extra, Thread, Value};
+use crate::symbolicate::recorded::FRAME_FIELDS;
 
 /// An object whose known fields are taken out one by one, by their paths: `os.build` is `build` in the object `os`; of
 /// several, as `os.build|version`, the first that is there counts. Case does not.
@@ -191,5 +192,24 @@ fn shallow(value: Value, depth: usize) -> Value {
             Value::Map(entries.map(|(k, v)| (k, shallow(v, depth - 1))).collect())
         }
         other => other,
+    }
+}
+
+/// Keeps the fields of single frames that were not taken: in the thread, as an object for each frame that had some.
+pub(super) fn keep_frames(thread: &mut Thread, left: Vec<(usize, Fields)>) {
+    let mut kept = Vec::new();
+    for (index, fields) in left.into_iter().filter(|(_, fields)| !fields.is_empty()) {
+        let mut entries = vec![(Value::Text("frame".into()), Value::Unsigned(index as u64))];
+        if let Value::Map(rest) = fields.into_value() {
+            entries.extend(rest);
+        }
+        kept.push(Value::Map(entries));
+    }
+    if let Some((key, Value::Array(all))) = thread.extra.last_mut()
+        && key == FRAME_FIELDS
+    {
+        all.extend(kept);
+    } else if !kept.is_empty() {
+        thread.extra.push((FRAME_FIELDS.into(), Value::Array(kept)));
     }
 }

@@ -10,8 +10,8 @@
 use std::collections::BTreeMap;
 
 use super::draft::{Draft, Node, Tree, frame};
-use super::fields::Fields;
-use super::parts::{HeadPaths, keep_frames};
+use super::fields::{Fields, keep_frames};
+use super::parts::HeadPaths;
 use super::{Layout, values};
 use crate::report::time::wall;
 use crate::report::{EventKind, Image, Reading, Thread, Value};

@@ -218,10 +218,10 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, Error> {
 const REPORTS: usize = 1 << 16;
 
 /// An offset in a text, and what is wrong there.
-type Fault = (usize, &'static str);
+type JsonFault = (usize, &'static str);
 
 /// Reads the text that `file` ends with: one document of JSON, or several, one behind the other.
-fn read_json(file: &[u8], text: &[u8], layout: Layout) -> Result<Vec<Reading>, Fault> {
+fn read_json(file: &[u8], text: &[u8], layout: Layout) -> Result<Vec<Reading>, JsonFault> {
     let (mut readings, mut damage, mut at) = (Vec::new(), Vec::new(), 0);
     let mut note = |at: usize, kind, message: String| {
         let offset = (file.len() - text.len() + at) as u64;
@@ -272,7 +272,7 @@ fn read_document(
     text: &[u8],
     at: usize,
     layout: Layout,
-) -> Result<(Vec<Reading>, usize, Option<Fault>), Fault> {
+) -> Result<(Vec<Reading>, usize, Option<JsonFault>), JsonFault> {
     const NO_JSON: &str = "there is no JSON value";
     let first = json::read(text, at).ok_or((at, NO_JSON))?;
     let (end, fault) = (first.end, first.damage);

@@ -1,11 +1,10 @@
 //! Parts that layouts of fields have alike: heads by a table of paths, images, threads, frames, signals.
 
 use super::draft::{Draft, frame};
-use super::fields::{Fields, unsigned};
+use super::fields::{Fields, keep_frames, unsigned};
 use super::values;
 use crate::report::time::wall;
 use crate::report::{EventKind, Image, Memory, Signal, Thread, Value};
-use crate::symbolicate::recorded::FRAME_FIELDS;
 
 /// Paths of what a head has: see [`Fields`].
 pub(super) struct HeadPaths {
@@ -214,23 +213,4 @@ pub(super) fn registers(mut state: Fields) -> Vec<(String, u64)> {
     let all = numbered.chain(state.into_extra());
     all.filter_map(|(name, register)| Some((name, value(register)?)))
         .collect()
-}
-
-/// Keeps the fields of single frames that were not taken: in the thread, as an object for each frame that had some.
-pub(super) fn keep_frames(thread: &mut Thread, left: Vec<(usize, Fields)>) {
-    let mut kept = Vec::new();
-    for (index, fields) in left.into_iter().filter(|(_, fields)| !fields.is_empty()) {
-        let mut entries = vec![(Value::Text("frame".into()), Value::Unsigned(index as u64))];
-        if let Value::Map(rest) = fields.into_value() {
-            entries.extend(rest);
-        }
-        kept.push(Value::Map(entries));
-    }
-    if let Some((key, Value::Array(all))) = thread.extra.last_mut()
-        && key == FRAME_FIELDS
-    {
-        all.extend(kept);
-    } else if !kept.is_empty() {
-        thread.extra.push((FRAME_FIELDS.into(), Value::Array(kept)));
-    }
 }
