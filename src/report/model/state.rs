@@ -6,7 +6,9 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Extra, Value, ValueView};
-use crate::report::wire::fields::{As, Maybe, Nanos, breadcrumbs, extra, lenient, marks, pairs};
+use crate::report::wire::fields::{
+    As, Maybe, Nanos, breadcrumbs, extra, gauges, lenient, marks, pairs,
+};
 
 section! {
     /// Gauges; those that are known.
@@ -111,7 +113,7 @@ section! {
         keys: Vec<(String, Value)> as &'a [(&'a str, ValueView<'a>)],
         /// Gauges by name.
         /// *else none*
-        #[serde(with = "pairs")]
+        #[serde(with = "gauges")]
         gauges: Vec<(String, f64)> as &'a [(&'a str, f64)],
         /// Timed marks: name, start (monotonic clock), duration (none while it lasts).
         /// *else none*

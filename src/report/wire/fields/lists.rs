@@ -80,8 +80,21 @@ pub(crate) mod pairs {
     pub(crate) fn deserialize<'de, V: Deserialize<'de>, D: Deserializer<'de>>(
         d: D,
     ) -> Result<Vec<(String, V)>, D::Error> {
-        // A float that JSON has no form for is `null` there: as good as no key.
-        let entries = tried::<Entries<Option<V>>, D>(d)?.map_or_else(Vec::new, |entries| entries.0);
+        entries::<V, V, D>(d)
+    }
+}
+
+/// Numbers by name.
+pub(crate) mod gauges {
+    pub(crate) use super::pairs::serialize;
+    use super::*;
+
+    /// Reads them. A float that JSON has no form for is `null` there: as good as no key.
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        d: D,
+    ) -> Result<Vec<(String, f64)>, D::Error> {
+        let entries =
+            tried::<Entries<Option<f64>>, D>(d)?.map_or_else(Vec::new, |entries| entries.0);
         let entries = entries.into_iter();
         Ok(entries
             .filter_map(|(key, value)| Some((key, value?)))
