@@ -337,8 +337,10 @@ fn a_child_that_began_while_a_report_was_sent_does_not_keep_it() {
                 // SAFETY: the child only waits, and is killed.
                 unsafe {
                     child = libc::fork();
-                    while child == 0 {
-                        libc::sleep(1);
+                    if child == 0 {
+                        loop {
+                            libc::sleep(1);
+                        }
                     }
                 }
             }
