@@ -37,15 +37,27 @@ struct PowerCache {
 /// They are read at most so often, nanoseconds.
 const POWER_PERIOD: u64 = 30_000_000_000;
 
-/// Counters at one moment: CPU of the process and of the watchdog, busy and idle ticks, the time. Shares of CPU are taken
-/// over the time since.
+/// Counters at one moment, since which shares are taken: CPU of process and watchdog, busy and idle ticks, the time.
 #[derive(Debug)]
 struct CpuMark([AtomicU64; 5]);
 
 impl CpuMark {
     fn time(&self) -> u64 {
-        let CpuMark([.., time]) = self;
-        time.load(Ordering::Acquire)
+        self.0[4].load(Ordering::Acquire)
+    }
+
+    fn set(&self, now: [u64; 5]) {
+        // The time comes last.
+        for (slot, now) in self.0.iter().zip(now) {
+            slot.store(now, Ordering::Release);
+        }
+    }
+
+    fn since(&self, mut now: [u64; 5]) -> [u64; 5] {
+        for (now, then) in now.iter_mut().zip(&self.0) {
+            *now = now.saturating_sub(then.load(Ordering::Relaxed));
+        }
+        now
     }
 }
 
@@ -96,7 +108,8 @@ impl Gauges {
         self.files.open();
         self.cores
             .store(vitals::cores().unwrap_or(0), Ordering::Relaxed);
-        self.marks.iter().for_each(|mark| self.set(mark));
+        let now = self.counters();
+        self.marks.iter().for_each(|mark| mark.set(now));
     }
 
     /// Sets which thread is the watchdog's, so that its CPU is shown apart. Signal-safe.
@@ -112,20 +125,17 @@ impl Gauges {
         if is_due && !self.marking.swap(true, Ordering::AcqRel) {
             // No reader takes the oldest: the one in the middle is old enough.
             if let Some(oldest) = marks().min_by_key(|mark| mark.time()) {
-                self.set(oldest);
+                oldest.set(self.counters());
             }
             self.marking.store(false, Ordering::Release);
         }
     }
 
-    fn set(&self, mark: &CpuMark) {
+    /// As in a [`CpuMark`]. Signal-safe.
+    fn counters(&self) -> [u64; 5] {
         let (busy, idle) = self.files.device_ticks().unwrap_or((0, 0));
         let (process, watchdog) = (clock::process_cpu(), self.watchdog_cpu());
-        let now = [process, watchdog, busy, idle, clock::monotonic()];
-        // The time comes last.
-        for (slot, now) in mark.0.iter().zip(now) {
-            slot.store(now, Ordering::Release);
-        }
+        [process, watchdog, busy, idle, clock::monotonic()]
     }
 
     fn watchdog_cpu(&self) -> u64 {
@@ -138,28 +148,20 @@ impl Gauges {
     /// Current gauges. Signal-safe.
     pub fn read(&self) -> VitalsView<'static> {
         let memory = self.files.memory();
-        let now = clock::monotonic();
-        let is_old = |mark: &&CpuMark| now.saturating_sub(mark.time()) >= MARK_AGE;
-        let old = self.marks.iter().filter(is_old);
-        let last = old.max_by_key(|mark| mark.time());
-        let CpuMark([process, watchdog, busy, idle, time]) = last.unwrap_or(&self.marks[0]);
-        let since = |now: u64, then: &AtomicU64| now.saturating_sub(then.load(Ordering::Relaxed));
-        let elapsed = since(now, time);
+        let now = self.counters();
+        let is_old = |mark: &&CpuMark| now[4].saturating_sub(mark.time()) >= MARK_AGE;
+        let last = (self.marks.iter().filter(is_old)).max_by_key(|mark| mark.time());
+        let [process, watchdog, busy, idle, elapsed] = last.unwrap_or(&self.marks[0]).since(now);
         let share = |used: u64| (elapsed > 0).then(|| used as f64 / elapsed as f64);
-        let watchdog = since(self.watchdog_cpu(), watchdog);
-        let process = since(clock::process_cpu(), process).saturating_sub(watchdog);
         let cores = Some(self.cores.load(Ordering::Relaxed)).filter(|&cores| cores > 0);
-        let device = self.files.device_ticks().and_then(|(now_busy, now_idle)| {
-            let (busy, idle) = (since(now_busy, busy), since(now_idle, idle));
-            let all = busy.saturating_add(idle);
-            (all > 0).then(|| busy as f64 / all as f64 * cores.unwrap_or(1) as f64)
-        });
+        let all = busy.saturating_add(idle);
+        let device = busy as f64 / all as f64 * cores.unwrap_or(1) as f64;
         let power = Power::unpack(self.power.packed.load(Ordering::Relaxed));
         let watched = self.watchdog.load(Ordering::Relaxed) != 0;
         let cpu = CpuView {
-            process: share(process),
+            process: share(process.saturating_sub(watchdog)),
             watchdog: share(watchdog).filter(|_| watched),
-            device,
+            device: Some(device).filter(|_| all > 0),
             cores,
         };
         let memory = MemoryView {

@@ -203,10 +203,10 @@ impl MonitorBuilder {
     }
 
     /// Calls `callback` with the path of each finished report of a stall, of load (CPU, memory, slow frames) or of a
-    /// caught panic. The calls come one after the other, on a thread of their own: it may take its time, and a stall's
-    /// end may be told before or after. Reports of
-    /// crashes are found at the next launch, by [`store::reports`](crate::store::reports);
-    /// [`Monitor::record`](crate::Monitor::record) returns the path of its own.
+    /// caught panic. The calls come one after the other, on a thread of their own: it may take its time, and
+    /// [`on_stall`](MonitorBuilder::on_stall) may tell of the same stall's end before or after. Reports of crashes are found
+    /// at the next launch, by [`store::reports`](crate::store::reports); [`Monitor::record`](crate::Monitor::record) returns
+    /// the path of its own.
     ///
     /// One that panics is called again for the next report. One that drops the monitor is not called again.
     pub fn on_report(mut self, callback: impl FnMut(&Path) + Send + 'static) -> MonitorBuilder {

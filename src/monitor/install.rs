@@ -116,8 +116,7 @@ impl MonitorBuilder {
         let folder = Arc::new(open_folder(&directory, self.shared_directory, room)?);
         // The record of a monitor that this process had before.
         launch::let_go();
-        let in_it = folder.directory();
-        let left = store::left::left(in_it).map_err(in_folder)?;
+        let left = store::left::left(folder.directory()).map_err(in_folder)?;
 
         let mut facts = Facts::gather(&self.name, &self.version, fresh_id());
         facts.all_images = self.all_images;

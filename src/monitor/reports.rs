@@ -15,7 +15,7 @@ use crate::trigger::{Inbox, Worker, is_left};
 /// The app's callback for reports.
 pub(super) type OnReport = Box<dyn FnMut(&Path) + Send>;
 
-/// What is handed on.
+/// News for the app, or for its log.
 #[derive(Debug)]
 pub(super) enum News {
     /// A finished report, from this time on.

@@ -7,7 +7,7 @@
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::kept::{Kept, KnownDescriptor};
 use super::{process_id, signals};
@@ -82,8 +82,19 @@ impl OnceAProcess {
     }
 }
 
-/// Times that a thread checks if a lock is free, a millisecond apart.
+/// Times that a thread checks if a lock is free that its holder may keep for ever.
 const POLLS: u32 = 100;
+
+/// Takes a lock, or gives up after so many looks, a millisecond apart: its holder may be, or wait for, the one that asks.
+pub fn lock_within<T>(mutex: &Mutex<T>, polls: u32) -> Option<MutexGuard<'_, T>> {
+    (0..polls).find_map(|poll| {
+        if poll > 0 {
+            signals::pause(1_000_000);
+        }
+        mutex.clear_poison();
+        mutex.try_lock().ok()
+    })
+}
 
 /// A lock that is taken before a `fork` and let go behind it, on both sides, so that no child begins
 /// with one that a thread of its parent holds; nor, where its holder is in the loader, with the
@@ -120,21 +131,12 @@ impl<T> ForkLock<T> {
 
     /// Takes it if it is free.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        match self.mutex.try_lock() {
-            Ok(guard) => Some(guard),
-            Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        lock_within(&self.mutex, 1)
     }
 
-    /// Takes it, or gives up after a while: its holder may wait for the very thread that asks.
+    /// Takes it, or gives up after a while.
     pub fn lock_soon(&self) -> Option<MutexGuard<'_, T>> {
-        (0..POLLS).find_map(|poll| {
-            if poll > 0 {
-                signals::pause(1_000_000);
-            }
-            self.try_lock()
-        })
+        lock_within(&self.mutex, POLLS)
     }
 
     /// Before `fork`, in its thread.

@@ -10,6 +10,7 @@ use super::names::{self, Names};
 use super::work::{self, Work, view};
 use super::{COUNTERS, Facts, Recording};
 use crate::capture::{CaptureLimits, ImageTable};
+use crate::platform::forked::lock_within;
 use crate::platform::{Thread, ThreadName, folder};
 use crate::report::name::Name;
 use crate::report::{EventKind, EventView, ThreadView, WalkEnd};
@@ -156,13 +157,7 @@ impl LiveRecorder {
     /// A report of a panic: the calling thread alone. `None` where another report takes longer than a second, or is
     /// this very thread's.
     pub fn panicked(&self, panic: &Panic<'_>) -> Option<io::Result<Name>> {
-        self.work.clear_poison();
-        let free = (0..POLLS).find_map(|poll| {
-            if poll > 0 {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            self.work.try_lock().ok()
-        });
+        let free = lock_within(&self.work, POLLS);
         if free.is_none() {
             LOSSES.count(LossReason::Unwritten);
         }

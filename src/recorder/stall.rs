@@ -120,15 +120,15 @@ impl StallRecorder {
             cpu: Some(Duration::from_nanos(self.sampler.watched().gauge().cpu())),
             ..view(watched, &name)
         };
+        let mut cost = self.sampler.cost();
         match self.sampler.stack() {
             Some(captured) => recording.thread(&mut work.buffers, &images, &thread, &captured),
-            None if self.sampler.cost().cut == Some("quota") => {
+            None if cost.cut == Some("quota") => {
                 recording.unasked(&mut work.buffers, &thread);
             }
             None => recording.unresponsive(&mut work.buffers, &thread),
         }
         recording.surroundings(&mut work.buffers, &images);
-        let mut cost = self.sampler.cost();
         if let Some(waiting) = &waiting {
             // The holders of what it waits for; where that is unknown, all, as any of them may.
             let own = Thread::current();

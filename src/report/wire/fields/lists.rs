@@ -93,10 +93,9 @@ pub(crate) mod gauges {
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         d: D,
     ) -> Result<Vec<(String, f64)>, D::Error> {
-        let entries =
-            tried::<Entries<Option<f64>>, D>(d)?.map_or_else(Vec::new, |entries| entries.0);
-        let entries = entries.into_iter();
+        let entries = entries::<Option<f64>, Option<f64>, D>(d)?;
         Ok(entries
+            .into_iter()
             .filter_map(|(key, value)| Some((key, value?)))
             .collect())
     }
