@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use addr2line::gimli;
 use walkdir::WalkDir;
 
+use super::reports::readings;
 use crate::functions::ImageFile as _;
-use crate::report::{self, ReportReader, limits};
+use crate::report::{self, limits};
 use crate::symbolicate::debug_info::dwarf::DwarfSections;
 use crate::symbolicate::debug_info::{guard, symbols};
 use crate::symbolicate::files::bytes::SharedBytes;
@@ -75,15 +76,14 @@ fn inspect_bytes(path: &Path, bytes: SharedBytes) -> Result<Inspected, Error> {
             import::read(&bytes).map_err(|error| Error::bad_file(path, error))?
         }
         None => {
-            let whole = report::read(&bytes);
-            let mut readings: Vec<_> = ReportReader::new(&bytes[..]).collect();
-            found.damaged |= readings.len() > 1 && readings.iter().any(Result::is_err);
-            readings.retain(Result::is_ok);
-            if readings.len() < 2 {
-                readings = vec![whole];
+            let (sound, mut broken): (Vec<_>, Vec<_>) = readings(&bytes).partition(Result::is_ok);
+            found.damaged |= !broken.is_empty();
+            if sound.is_empty()
+                && let Some(Err(error)) = broken.pop()
+            {
+                return Err(Error::bad_file(path, error));
             }
-            let readings: Result<Vec<_>, _> = readings.into_iter().collect();
-            readings.map_err(|error| Error::bad_file(path, error))?
+            sound.into_iter().flatten().collect()
         }
     };
     for reading in &readings {

@@ -290,26 +290,9 @@ impl Job<'_> {
                 Err(error) => batch.unreadable(format!("{origin}: {error}")),
             };
         }
-        let reading = report::read(bytes);
-        let is_whole = matches!(&reading, Ok(reading) if reading.damage.is_empty());
-        if !is_whole {
-            // Several reports put behind each other look like one damaged report.
-            let mut others = ReportReader::new(bytes);
-            let (mut first, mut sound) = (Vec::new(), 0);
-            while sound < 2
-                && let Some(reading) = others.next()
-            {
-                sound += usize::from(reading.is_ok());
-                first.push(reading);
-            }
-            if sound > 1 {
-                for reading in first.into_iter().chain(others) {
-                    self.result::<F>(origin, reading, batch);
-                }
-                return;
-            }
+        for reading in readings(bytes) {
+            self.result::<F>(origin, reading, batch);
         }
-        self.result::<F>(origin, reading, batch);
     }
 
     fn result<F: Format>(
@@ -347,6 +330,27 @@ impl Job<'_> {
             batch.outcomes.push(Outcome::Part(part));
         }
     }
+}
+
+/// The report that stands in `bytes`, or each of several.
+pub(super) fn readings(bytes: &[u8]) -> impl Iterator<Item = Result<Reading, ReadError>> + '_ {
+    let whole = report::read(bytes);
+    let (mut first, mut sound) = (Vec::new(), 0);
+    let mut others = ReportReader::new(bytes);
+    let is_one = matches!(&whole, Ok(reading) if reading.damage.is_empty());
+    // Several reports put behind each other look like one damaged report.
+    while !is_one
+        && sound < 2
+        && let Some(reading) = others.next()
+    {
+        sound += usize::from(reading.is_ok());
+        first.push(reading);
+    }
+    let (first, others) = match sound > 1 {
+        true => (first, Some(others)),
+        false => (vec![whole], None),
+    };
+    first.into_iter().chain(others.into_iter().flatten())
 }
 
 impl<P> Batch<P> {

@@ -29,8 +29,8 @@ pub struct Select {
 }
 
 impl Select {
-    /// Returns true if the report is wanted. One without a time is not, where times are limited. One that has lost to damage
-    /// what would tell may be, and so is.
+    /// Returns true if the report is wanted. One without a time is not, where times are limited. One that has lost its event
+    /// to damage may be, and so is.
     pub(super) fn wants(&self, reading: &Reading) -> bool {
         let (report, is_damaged) = (&reading.report, !reading.damage.is_empty());
         let word = match report.event.as_ref().map(|event| event.kind) {

@@ -120,11 +120,8 @@ pub(crate) fn missing_text(missing: &Missing) -> String {
     if missing.symbols && !missing.split {
         text.push_str("  (named by its symbol table alone)");
     }
-    text.push_str(&unread_text(
-        missing.damaged,
-        missing.refused,
-        missing.split,
-    ));
+    let (damaged, refused, split) = (missing.damaged, missing.refused, missing.split);
+    text.push_str(&unread_text(damaged, refused, split));
     if !missing.others.is_empty() {
         let others: Vec<String> = missing.others.iter().map(|id| id_text(id)).collect();
         let _ = write!(text, "  (found only {})", others.join(", "));

@@ -238,7 +238,7 @@ fn reports_that_are_all_left_out_are_an_empty_list() {
     }
 }
 
-/// A report that has lost to damage what would tell its type or time may be one that is asked for.
+/// A report that has lost its event to damage may be one that is asked for.
 #[test]
 fn a_report_cut_before_its_event_is_left_out_by_no_selection() {
     let folder = tempfile::tempdir().unwrap();
