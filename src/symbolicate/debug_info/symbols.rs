@@ -129,7 +129,7 @@ mod tests {
         let all = read(object);
         let mut named = 0;
         for &(start, end) in &object.code {
-            let step = ((end - start) / 50).max(1) as usize;
+            let step = ((end - start) / 100).max(1) as usize;
             for address in (start..end).step_by(step) {
                 let Some(near) = read_near(object, address) else {
                     continue; // it needs all of them
@@ -145,6 +145,6 @@ mod tests {
                 named += 1;
             }
         }
-        assert!(named > 30, "{named}");
+        assert!(named > 50, "{named}");
     }
 }
