@@ -20,11 +20,12 @@ mod vitals;
 mod with_tracing;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use stall_support::{DISTURBED, is_child, start};
 use wedjat::report::Report;
-use wedjat::{Monitor, MonitorBuilder};
+use wedjat::{Monitor, MonitorBuilder, Stats};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -40,6 +41,17 @@ fn folder(test: &str) -> PathBuf {
 
 fn builder(folder: &Path) -> MonitorBuilder {
     Monitor::builder("Api", "1.2").directory(folder)
+}
+
+/// Stalls once, and waits until the counters tell of it.
+fn stalls(monitor: &Monitor, is_told: impl Fn(&Stats) -> bool) {
+    let heart = monitor.heartbeat();
+    heart.turn(|| ());
+    heart.turn(|| sleep(600 * MS));
+    let begin = Instant::now();
+    while !is_told(&monitor.stats()) && begin.elapsed() < Duration::from_secs(10) {
+        sleep(10 * MS);
+    }
 }
 
 /// Plays the child of this test to its end and gives the reports that it left. Where it fails and says

@@ -10,7 +10,7 @@ use wedjat::stall::StallEvent;
 use wedjat::{Crash, Monitor, MonitorBuilder, RateLimit, Stall};
 
 use crate::stall_support::{is_child, tell_all_starved};
-use crate::{MS, builder, folder, reports};
+use crate::{MS, builder, folder, reports, stalls};
 
 /// The monitor, for a callback that drops it.
 static KEPT: Mutex<Option<Monitor>> = Mutex::new(None);
@@ -46,13 +46,7 @@ fn a_stall_is_reported_as_it_comes_and_goes_and_is_counted() {
             .install()
             .unwrap();
         println!("ready");
-        let heart = monitor.heartbeat();
-        heart.turn(|| ());
-        heart.turn(|| sleep(600 * MS));
-        let begin = Instant::now();
-        while monitor.stats().stalled_time.is_zero() && begin.elapsed() < Duration::from_secs(10) {
-            sleep(10 * MS);
-        }
+        stalls(&monitor, |stats| !stats.stalled_time.is_zero());
         tell_all_starved();
         let stats = monitor.stats();
         assert_eq!((stats.turns, stats.stalls, stats.stalled), (2, 1, false));
@@ -71,7 +65,7 @@ fn a_stall_is_reported_as_it_comes_and_goes_and_is_counted() {
     assert_eq!(loss.counts, [("quota".to_owned(), 1)]);
 }
 
-/// Where there were stacks enough for this hour, a stall has none, and its thread is none that did not answer.
+/// A stall for which this hour has no more stacks has none, and its thread is none that did not answer.
 #[test]
 fn a_stall_beyond_the_quota_of_stacks_says_so() {
     let test = "callbacks::a_stall_beyond_the_quota_of_stacks_says_so";
@@ -82,13 +76,7 @@ fn a_stall_beyond_the_quota_of_stacks_says_so() {
             .install()
             .unwrap();
         println!("ready");
-        let heart = monitor.heartbeat();
-        heart.turn(|| ());
-        heart.turn(|| sleep(600 * MS));
-        let begin = Instant::now();
-        while monitor.stats().reports == 0 && begin.elapsed() < Duration::from_secs(10) {
-            sleep(10 * MS);
-        }
+        stalls(&monitor, |stats| stats.reports > 0);
         tell_all_starved();
         assert_eq!(monitor.stats().losses, [("quota", 1)].into());
         return;

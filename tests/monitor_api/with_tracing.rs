@@ -9,7 +9,7 @@ use wedjat::stall::StallEvent;
 use wedjat::{Crash, Stall};
 
 use crate::stall_support::{burn, is_child, tell_all_starved};
-use crate::{MS, builder, folder, reports};
+use crate::{MS, builder, folder, reports, stalls};
 
 /// The events of the recorder from now on, a line each.
 fn listen() -> Arc<Mutex<Vec<String>>> {
@@ -57,12 +57,7 @@ fn a_stall_and_its_report_are_events_of_tracing() {
             .install()
             .unwrap();
         println!("ready");
-        monitor.heartbeat().turn(|| ());
-        monitor.heartbeat().turn(|| sleep(600 * MS));
-        let begin = Instant::now();
-        while monitor.stats().reports == 0 && begin.elapsed() < Duration::from_secs(10) {
-            sleep(10 * MS);
-        }
+        stalls(&monitor, |stats| stats.reports > 0);
         drop(monitor);
         tell_all_starved();
         let events = events.lock().unwrap();
