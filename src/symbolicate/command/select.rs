@@ -3,8 +3,7 @@
 use crate::report::time::since_epoch;
 use crate::report::{EventKind, Reading};
 
-/// The selection of reports. An option that is not set selects all; none leaves out a report that has lost its event to
-/// damage.
+/// The selection of reports. An option that is not set selects all.
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Which reports")]
 pub struct Select {
@@ -29,23 +28,25 @@ pub struct Select {
 }
 
 impl Select {
-    /// Returns true if the report is wanted. One without a time is not, where times are limited. One that has lost its event
-    /// to damage may be, and so is.
+    /// Returns true if the report is wanted. One without a time is not, where times are limited. What damage has taken from a
+    /// report may be what is asked for, and so counts as it.
     pub(super) fn wants(&self, reading: &Reading) -> bool {
-        let (report, is_damaged) = (&reading.report, !reading.damage.is_empty());
-        let word = match report.event.as_ref().map(|event| event.kind) {
-            None if is_damaged => return true,
-            None | Some(EventKind::Other) => "other",
-            Some(kind) => kind.as_str(),
-        };
+        let report = &reading.report;
+        let is_lost = |is_there: bool| !is_there && !reading.damage.is_empty();
+        let kind = report.event.as_ref().map(|event| event.kind);
+        let word = kind.map_or("other", EventKind::as_str);
         let at = since_epoch(report.head.time);
         let version = report.head.app.version.as_str();
         let number = version.split(" (").next().unwrap_or(version);
         let is_version = |wanted: &String| wanted == version || wanted == number;
-        (self.kinds.is_empty() || self.kinds.iter().any(|kind| kind == word))
-            && self.since.is_none_or(|since| at > 0 && at >= since)
-            && self.until.is_none_or(|until| at > 0 && at < until)
-            && (self.version_is.is_empty() || self.version_is.iter().any(is_version))
+        let is_within = at > 0
+            && self.since.is_none_or(|since| at >= since)
+            && self.until.is_none_or(|until| at < until);
+        (self.kinds.is_empty() || is_lost(kind.is_some()) || self.kinds.iter().any(|k| k == word))
+            && (self.since.or(self.until).is_none() || is_lost(at > 0) || is_within)
+            && (self.version_is.is_empty()
+                || is_lost(!version.is_empty())
+                || self.version_is.iter().any(is_version))
     }
 }
 

@@ -240,13 +240,20 @@ fn reports_that_are_all_left_out_are_an_empty_list() {
 
 /// A report that has lost its event to damage may be one that is asked for.
 #[test]
-fn a_report_cut_before_its_event_is_left_out_by_no_selection() {
+fn a_report_is_not_left_out_for_what_damage_has_taken() {
     let folder = tempfile::tempdir().unwrap();
     let bytes = report::to_bytes(&stall(uuid()));
     let event = bytes.windows(6).position(|six| six == b"\xa5event");
     let cut = written(folder.path(), "a.wedjat", &bytes[..event.unwrap() - 1]);
     let whole = written(folder.path(), "b.wedjat", &bytes);
     let output = symbolicate(&["--type", "crash", &cut, &whole]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout).matches("Incident").count(), 1);
+
+    // So may one without a time and a version; one that is whole has none, and is not.
+    let options = ["--since=2024-01-01", "--version-is=2", "--type=stall"];
+    let cut = written(folder.path(), "c.wedjat", &bytes[..bytes.len() - 1]);
+    let output = symbolicate(&[&options[..], &[&cut, &whole]].concat());
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     assert_eq!(text(&output.stdout).matches("Incident").count(), 1);
 }
