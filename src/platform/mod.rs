@@ -22,6 +22,7 @@ pub(crate) mod kept;
 mod linux;
 mod mapping;
 mod mask;
+mod own_thread;
 pub mod registers;
 pub mod signals;
 pub mod stacks;
@@ -53,6 +54,7 @@ pub use os::threads;
 pub use os::threads::Thread;
 pub use os::vitals;
 pub use os::{errno, open_for_reports, provide_stacks, set_errno};
+pub use own_thread::OwnThread;
 pub use surface::{Power, ThreadName};
 
 /// The id of this process, as the kernel knows it now: a child of `fork` has its own. Signal-safe.

@@ -282,8 +282,7 @@ pub unsafe fn is_dropped(signal: i32, info: *const libc::siginfo_t) -> bool {
 /// # Safety
 /// - `info` and `context` are what the kernel gave the handler that calls this, for `signal`.
 pub unsafe fn deliver_again(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the caller vouches for both. The set is initialised by sigemptyset before use; the rest are plain system
-    // calls on this process and thread.
+    // SAFETY: the caller vouches for both. The rest are plain system calls on this process and thread.
     unsafe {
         if comes_again(signal, info) {
             return;
@@ -298,11 +297,21 @@ pub unsafe fn deliver_again(signal: i32, info: *mut libc::siginfo_t, context: *m
         }
         #[cfg(not(target_os = "linux"))]
         let _ = context;
-        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-        libc::sigemptyset(set.as_mut_ptr());
-        libc::sigaddset(set.as_mut_ptr(), signal);
-        libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
+        change_mask(libc::SIG_BLOCK, &[signal]);
         send_again(signal, info);
+    }
+}
+
+/// Blocks or opens signals (`how`, pthread_sigmask(3)) for the calling thread. Signal-safe.
+pub fn change_mask(how: i32, signals: &[i32]) {
+    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the set is initialised by sigemptyset before use.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        for &signal in signals {
+            libc::sigaddset(set.as_mut_ptr(), signal);
+        }
+        libc::pthread_sigmask(how, set.as_ptr(), std::ptr::null_mut());
     }
 }
 

@@ -28,17 +28,22 @@ pub(crate) use worker::{Inbox, Worker};
 
 use std::cell::Cell;
 
-/// Starts a thread of ours. It inherits its mask: no signal of the app's is ever delivered to it.
+use crate::platform::{OwnThread, SignalMask};
+
+/// Starts a thread of ours: no signal of the app's is handled on it.
 pub(crate) fn spawn(
     name: &str,
     stack: usize,
     work: impl FnOnce() + Send + 'static,
 ) -> std::io::Result<std::thread::JoinHandle<()>> {
-    let _mask = crate::platform::SignalMask::block_all();
+    let _mask = SignalMask::block_all();
     std::thread::Builder::new()
         .name(name.to_owned())
         .stack_size(stack)
-        .spawn(work)
+        .spawn(move || {
+            let _own = OwnThread::begin();
+            work();
+        })
 }
 
 thread_local! {

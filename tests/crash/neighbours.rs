@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::time::Duration;
 
 use wedjat::report::EventKind;
 use wedjat::store;
@@ -42,6 +43,10 @@ pub fn trials() -> Tests {
         (
             "a_child_of_fork_may_have_a_monitor_of_its_own",
             fork_installs,
+        ),
+        (
+            "a_signal_that_all_threads_of_the_app_block_waits_for_them",
+            waited_for,
         ),
     ])
 }
@@ -258,6 +263,23 @@ pub fn role(role: &str, folder: &Path) -> bool {
             }
             outer(Way::Null);
         }
+        "waited_for" => {
+            let _monitor = install(folder);
+            // The recorder's threads are at their work.
+            std::thread::sleep(Duration::from_millis(50));
+            // SAFETY: the sets are initialised before they are read, and live across the calls.
+            unsafe {
+                let mut set = std::mem::zeroed();
+                libc::sigemptyset(&mut set);
+                libc::sigaddset(&mut set, libc::SIGFPE);
+                libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+                libc::kill(libc::getpid(), libc::SIGFPE);
+                std::thread::sleep(Duration::from_millis(50));
+                let mut info: libc::siginfo_t = std::mem::zeroed();
+                assert_eq!(libc::sigwaitinfo(&set, &mut info), libc::SIGFPE);
+                assert_eq!(info.si_pid(), libc::getpid());
+            }
+        }
         _ => return false,
     }
     true
@@ -376,6 +398,18 @@ fn fork_installs() {
     }
     signals.sort();
     assert_eq!(signals, ["SIGABRT", "SIGSEGV"]);
+}
+
+/// As without the recorder, whose own threads have faults open.
+fn waited_for() {
+    let ended = play("waited_for");
+    assert!(
+        ended.status.success(),
+        "{:?} {}",
+        ended.status,
+        ended.stderr
+    );
+    assert_eq!(ended.readings().len(), 0);
 }
 
 /// `exec` takes everything with it: the new program has a monitor of its own, in the same process and the

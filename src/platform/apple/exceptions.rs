@@ -19,7 +19,7 @@ use self::message::{
 use super::context::{self, REGISTERS};
 use super::task;
 use crate::platform::signals::SignalFacts;
-use crate::platform::{SignalMask, Thread};
+use crate::platform::{OwnThread, SignalMask, Thread};
 
 const EXC_BAD_ACCESS: u32 = 1;
 /// A code of it on x86_64 (mach/i386/exception.h), of which XNU makes SIGSEGV (`machine_exception`).
@@ -158,7 +158,10 @@ pub fn install(server: Server) -> bool {
     let started = made
         && std::thread::Builder::new()
             .name("wedjat-exceptions".into())
-            .spawn(move || serve(port, answers, server))
+            .spawn(move || {
+                let _own = OwnThread::begin();
+                serve(port, answers, server)
+            })
             .is_ok();
     drop(mask);
     if !started {

@@ -61,6 +61,15 @@ pub unsafe fn send_again(signal: i32, _info: *mut libc::siginfo_t) {
     send_to_self(signal);
 }
 
+/// Sends `signal` to the process again; Darwin keeps no facts with it.
+///
+/// # Safety
+/// - `info` is what the kernel gave a handler for `signal`.
+pub unsafe fn send_to_process(signal: i32, _info: *mut libc::siginfo_t) {
+    // SAFETY: a plain system call.
+    unsafe { libc::kill(libc::getpid(), signal) };
+}
+
 /// Sends `signal` to the calling thread.
 fn send_to_self(signal: i32) {
     // SAFETY: the calling thread is there.
@@ -71,6 +80,11 @@ fn send_to_self(signal: i32) {
 /// (sys/signal.h), and a signal by `pthread_kill` has 0.
 pub fn is_sent(code: i32) -> bool {
     code <= 0 || code >= 0x10001
+}
+
+/// Returns true if a signal with this `si_code` was sent to the process: `SI_USER` (sys/signal.h).
+pub fn is_for_process(code: i32) -> bool {
+    code == 0x10001
 }
 
 /// Returns true if a fault of the CPU with this `si_code` has no address; never here.

@@ -63,6 +63,20 @@ pub unsafe fn send_again(signal: i32, info: *mut libc::siginfo_t) {
     set_errno(before);
 }
 
+/// Sends `signal` to the process again, with the facts that it came with.
+///
+/// # Safety
+/// - `info` is what the kernel gave a handler for `signal`.
+pub unsafe fn send_to_process(signal: i32, info: *mut libc::siginfo_t) {
+    // SAFETY: plain system calls on this process; the caller vouches for `info`.
+    unsafe {
+        let process = libc::getpid();
+        if libc::syscall(libc::SYS_rt_sigqueueinfo, process, signal, info) != 0 {
+            libc::kill(process, signal);
+        }
+    }
+}
+
 /// Sends `signal` to the calling thread.
 fn send_to_self(signal: i32) {
     send_to(Thread::current(), signal);
@@ -77,6 +91,11 @@ pub fn send_to(thread: Thread, signal: i32) {
 /// Returns true if a process sent the signal that has this `si_code`. Source: sigaction(2).
 pub fn is_sent(code: i32) -> bool {
     code <= 0
+}
+
+/// Returns true if a signal with this `si_code` was sent to the process, by kill(2) or sigqueue(3). Source: sigaction(2).
+pub fn is_for_process(code: i32) -> bool {
+    matches!(code, libc::SI_USER | libc::SI_QUEUE)
 }
 
 /// Returns true if a fault of the CPU with this `si_code` has no address: `SI_KERNEL`, as for a

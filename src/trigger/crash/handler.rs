@@ -18,7 +18,7 @@ use super::{Crash, CrashWriter};
 use crate::capture::Registers;
 use crate::platform::signals::{self, Previous, SignalFacts};
 use crate::platform::{
-    Thread, context, errno, is_debugged, process_id, provide_stacks, set_errno, stacks,
+    OwnThread, Thread, context, errno, is_debugged, process_id, provide_stacks, set_errno, stacks,
 };
 
 /// Size of the alternate stack that the installing thread is given if it has none or a smaller one.
@@ -119,6 +119,10 @@ impl Arrived {
     /// # Safety
     /// - All fields are what the kernel gave the handler for the signal.
     unsafe fn report(&self) -> Then {
+        // SAFETY: the caller vouches for what arrived.
+        if unsafe { OwnThread::pass_on(self.signal, self.info, self.frame) } {
+            return Then::Nothing;
+        }
         if state::now().stage == CrashStage::Off {
             return Then::Previous;
         }
