@@ -4,11 +4,11 @@
 # Everything that is made or downloaded goes here; nothing is written into the source tree.
 APPLE_CACHE=${WEDJAT_APPLE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wedjat-apple}
 
-# The machine, made by `run`. It lies here since most of it is Unicorn, which no change to the sources makes anew.
+# The machine, made by `run`; its CPU, Unicorn, by `setup`.
 EMULATOR=$APPLE_CACHE/machine/debug/emulator
 machine() { # BUILD-OR-CLIPPY [OPTION...]
   local command=$1; shift
-  cargo "$command" -q --manifest-path "$(dirname "${BASH_SOURCE[0]}")/Cargo.toml" --target-dir "$APPLE_CACHE/machine" "$@"
+  PKG_CONFIG_PATH=$APPLE_CACHE/unicorn cargo "$command" -q --manifest-path "$(dirname "${BASH_SOURCE[0]}")/Cargo.toml" --target-dir "$APPLE_CACHE/machine" "$@"
 }
 
 # One LLVM for all: compiler, linker, dsymutil and the tools that give the golden outputs.
@@ -17,6 +17,9 @@ LLVM_BIN=/usr/lib/llvm-$LLVM/bin
 
 # Headers, libSystem's list of symbols and the sources of libunwind and libc++abi.
 ZIGLANG=0.17.0
+
+# The processors, of an interface like that of the crate in emulator/Cargo.toml.
+UNICORN=2.1.4
 
 # The compiler with the standard library's sources, as Debian ships it for building browsers.
 RUSTC=/usr/bin/rustc
