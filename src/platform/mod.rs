@@ -21,8 +21,7 @@ pub(crate) mod kept;
 #[cfg(target_os = "linux")]
 mod linux;
 mod mapping;
-mod mask;
-mod own_thread;
+pub mod own_thread;
 pub mod registers;
 pub mod signals;
 pub mod stacks;
@@ -35,7 +34,6 @@ use apple as os;
 use linux as os;
 
 // Kept sorted. Each name exists on every platform, with the same meaning.
-pub use mask::SignalMask;
 pub use os::context;
 #[cfg(target_vendor = "apple")]
 pub use os::exceptions;
@@ -54,7 +52,6 @@ pub use os::threads;
 pub use os::threads::Thread;
 pub use os::vitals;
 pub use os::{errno, open_for_reports, provide_stacks, set_errno};
-pub use own_thread::OwnThread;
 pub use surface::{Power, ThreadName};
 
 /// The id of this process, as the kernel knows it now: a child of `fork` has its own. Signal-safe.

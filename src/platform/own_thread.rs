@@ -1,7 +1,9 @@
 //! The recorder's own threads, which handle no signal of the app's.
 
 use std::ffi::c_void;
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{Builder, JoinHandle};
 
 use super::Thread;
 use super::os::{is_for_process, send_to_process};
@@ -10,50 +12,64 @@ use super::signals::{FAULTS, change_mask};
 /// Their ids, 0 for none: more than one monitor has, and one that is being dropped.
 static OWN: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
 
-/// While it lives, the calling thread is one of them.
-pub struct OwnThread(Option<&'static AtomicU64>);
-
-impl OwnThread {
-    /// Notes the calling thread, which was started with all signals blocked, and opens those that a fault of its own raises
-    /// (blocked, they would kill the process without a report) and, on Linux, the captures' own, by which reports show it.
-    pub fn begin() -> OwnThread {
-        let id = Thread::current().id();
-        let take = |place: &&AtomicU64| {
-            let taken = place.compare_exchange(0, id, Ordering::Relaxed, Ordering::Relaxed);
-            taken.is_ok()
-        };
-        let place = OWN.iter().find(take);
-        change_mask(libc::SIG_UNBLOCK, &FAULTS);
-        // Without a capture signal there are no captures.
-        #[cfg(target_os = "linux")]
-        let _ =
-            super::stop::install(None).map(|capture| change_mask(libc::SIG_UNBLOCK, &[capture]));
-        OwnThread(place)
-    }
-
-    /// Gives a signal that was sent to the process and has come to a thread of ours to another thread. Where all threads of
-    /// the app block it, it waits for one that doesn't, as without us. `false` where it is the calling thread's. Signal-safe.
-    ///
-    /// # Safety
-    /// - `info` and `context` are what the kernel gave the handler that calls this, for `signal`.
-    pub unsafe fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) -> bool {
-        let is_own = |own: &AtomicU64| own.load(Ordering::Relaxed) == Thread::current().id();
-        // SAFETY: the caller vouches for both; the kernel puts the context's set back when the handler returns.
-        unsafe {
-            if !is_for_process((*info).si_code) || !OWN.iter().any(is_own) {
-                return false;
-            }
-            change_mask(libc::SIG_BLOCK, &[signal]);
-            let behind = &raw mut (*context.cast::<libc::ucontext_t>()).uc_sigmask;
-            libc::sigaddset(behind, signal);
-            send_to_process(signal, info);
-        }
-        true
-    }
+/// Starts a thread of ours.
+pub fn spawn(
+    thread: Builder,
+    work: impl FnOnce() + Send + 'static,
+) -> std::io::Result<JoinHandle<()>> {
+    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+    // The new thread is begun with all signals blocked, until it is known as ours.
+    // SAFETY: each set is initialised before it is read, and `pthread_sigmask` cannot fail with a valid `how`.
+    let before = unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), before.as_mut_ptr());
+        before.assume_init()
+    };
+    let started = thread.spawn(move || {
+        let place = begin(&before);
+        work();
+        place.inspect(|place| place.store(0, Ordering::Relaxed));
+    });
+    // SAFETY: `before` is the mask that this thread had.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
+    started
 }
 
-impl Drop for OwnThread {
-    fn drop(&mut self) {
-        self.0.inspect(|place| place.store(0, Ordering::Relaxed));
+/// Notes the calling thread. Opens the signals that a fault of its own raises (blocked, they would kill the process without
+/// a report), but not those that the app had blocked `before`, and, on Linux, the captures' own, by which reports show it.
+fn begin(before: &libc::sigset_t) -> Option<&'static AtomicU64> {
+    let id = Thread::current().id();
+    let take = |place: &&AtomicU64| {
+        let taken = place.compare_exchange(0, id, Ordering::Relaxed, Ordering::Relaxed);
+        taken.is_ok()
+    };
+    let place = OWN.iter().find(take);
+    // SAFETY: the set is a whole one.
+    let is_open = |fault: &i32| unsafe { libc::sigismember(before, *fault) } == 0;
+    change_mask(libc::SIG_UNBLOCK, FAULTS.into_iter().filter(is_open));
+    // Without a capture signal there are no captures.
+    #[cfg(target_os = "linux")]
+    change_mask(libc::SIG_UNBLOCK, super::stop::install(None).ok());
+    place
+}
+
+/// Gives a signal that was sent to the process and has come to a thread of ours to another thread. Where all threads of
+/// the app block it, it waits for one that doesn't, as without us. `false` where it is the calling thread's. Signal-safe.
+///
+/// # Safety
+/// - `info` and `context` are what the kernel gave the handler that calls this, for `signal`.
+pub unsafe fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) -> bool {
+    let is_own = |own: &AtomicU64| own.load(Ordering::Relaxed) == Thread::current().id();
+    // SAFETY: the caller vouches for both; the kernel puts the context's set back when the handler returns.
+    unsafe {
+        if !is_for_process((*info).si_code) || !OWN.iter().any(is_own) {
+            return false;
+        }
+        change_mask(libc::SIG_BLOCK, [signal]);
+        let behind = &raw mut (*context.cast::<libc::ucontext_t>()).uc_sigmask;
+        libc::sigaddset(behind, signal);
+        send_to_process(signal, info);
     }
+    true
 }

@@ -297,18 +297,18 @@ pub unsafe fn deliver_again(signal: i32, info: *mut libc::siginfo_t, context: *m
         }
         #[cfg(not(target_os = "linux"))]
         let _ = context;
-        change_mask(libc::SIG_BLOCK, &[signal]);
+        change_mask(libc::SIG_BLOCK, [signal]);
         send_again(signal, info);
     }
 }
 
 /// Blocks or opens signals (`how`, pthread_sigmask(3)) for the calling thread. Signal-safe.
-pub fn change_mask(how: i32, signals: &[i32]) {
+pub fn change_mask(how: i32, signals: impl IntoIterator<Item = i32>) {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: the set is initialised by sigemptyset before use.
     unsafe {
         libc::sigemptyset(set.as_mut_ptr());
-        for &signal in signals {
+        for signal in signals {
             libc::sigaddset(set.as_mut_ptr(), signal);
         }
         libc::pthread_sigmask(how, set.as_ptr(), std::ptr::null_mut());

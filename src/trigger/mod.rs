@@ -28,7 +28,7 @@ pub(crate) use worker::{Inbox, Worker};
 
 use std::cell::Cell;
 
-use crate::platform::{OwnThread, SignalMask};
+use crate::platform::own_thread;
 
 /// Starts a thread of ours: no signal of the app's is handled on it.
 pub(crate) fn spawn(
@@ -36,14 +36,10 @@ pub(crate) fn spawn(
     stack: usize,
     work: impl FnOnce() + Send + 'static,
 ) -> std::io::Result<std::thread::JoinHandle<()>> {
-    let _mask = SignalMask::block_all();
-    std::thread::Builder::new()
+    let thread = std::thread::Builder::new()
         .name(name.to_owned())
-        .stack_size(stack)
-        .spawn(move || {
-            let _own = OwnThread::begin();
-            work();
-        })
+        .stack_size(stack);
+    own_thread::spawn(thread, work)
 }
 
 thread_local! {

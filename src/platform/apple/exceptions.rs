@@ -19,7 +19,7 @@ use self::message::{
 use super::context::{self, REGISTERS};
 use super::task;
 use crate::platform::signals::SignalFacts;
-use crate::platform::{OwnThread, SignalMask, Thread};
+use crate::platform::{Thread, own_thread};
 
 const EXC_BAD_ACCESS: u32 = 1;
 /// A code of it on x86_64 (mach/i386/exception.h), of which XNU makes SIGSEGV (`machine_exception`).
@@ -154,16 +154,8 @@ pub fn install(server: Server) -> bool {
             && mach_port_insert_right(task::own(), port, port, MAKE_SEND) == KERN_SUCCESS
             && mach_port_allocate(task::own(), RIGHT_RECEIVE, &mut answers) == KERN_SUCCESS
     };
-    let mask = SignalMask::block_all();
-    let started = made
-        && std::thread::Builder::new()
-            .name("wedjat-exceptions".into())
-            .spawn(move || {
-                let _own = OwnThread::begin();
-                serve(port, answers, server)
-            })
-            .is_ok();
-    drop(mask);
+    let thread = std::thread::Builder::new().name("wedjat-exceptions".into());
+    let started = made && own_thread::spawn(thread, move || serve(port, answers, server)).is_ok();
     if !started {
         return false;
     }

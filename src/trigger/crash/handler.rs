@@ -18,7 +18,7 @@ use super::{Crash, CrashWriter};
 use crate::capture::Registers;
 use crate::platform::signals::{self, Previous, SignalFacts};
 use crate::platform::{
-    OwnThread, Thread, context, errno, is_debugged, process_id, provide_stacks, set_errno, stacks,
+    Thread, context, errno, is_debugged, own_thread, process_id, provide_stacks, set_errno, stacks,
 };
 
 /// Size of the alternate stack that the installing thread is given if it has none or a smaller one.
@@ -120,7 +120,7 @@ impl Arrived {
     /// - All fields are what the kernel gave the handler for the signal.
     unsafe fn report(&self) -> Then {
         // SAFETY: the caller vouches for what arrived.
-        if unsafe { OwnThread::pass_on(self.signal, self.info, self.frame) } {
+        if unsafe { own_thread::pass_on(self.signal, self.info, self.frame) } {
             return Then::Nothing;
         }
         if state::now().stage == CrashStage::Off {
