@@ -177,7 +177,6 @@ impl LaunchRecord {
         store(at::STARTED, started);
         halves(at::LAUNCH, id);
         halves(at::BOOT, vitals::boot_id().unwrap_or(0));
-        count(memory);
         let length = version.floor_char_boundary((at::VERSION_END - at::VERSION) * 8);
         store(at::VERSION_LENGTH, length as u64);
         let bytes = version.as_bytes().get(..length).unwrap_or_default();
@@ -189,7 +188,8 @@ impl LaunchRecord {
             store(at::VERSION + index, u64::from_ne_bytes(word));
         }
         file.replace(&FILE).map_err(io::Error::from_raw_os_error)?;
-        // Only now is it one.
+        // Only now is it one; and not before, as this writes, and the file was another record's.
+        count(memory);
         write_from(0);
         Ok(LaunchRecord(()))
     }

@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use wedjat::store::HowEnded;
+use wedjat::store::{self, EndedLaunch, HowEnded};
 use wedjat::{Crash, InstallError, Monitor, Stall};
 
 use crate::stall_support::{is_child, start};
@@ -142,8 +142,14 @@ fn an_install_that_fails_leaves_the_launch_before_to_the_next_one() {
     let failed = builder(&folder).stall(Stall::default()).install();
     limit(libc::RLIM_INFINITY);
     assert!(matches!(failed, Err(InstallError::Resources { .. })));
+    let left = store::launches(&folder).unwrap();
+    let told = |launch: &EndedLaunch| (launch.app_version.clone(), launch.how);
+    assert_eq!(
+        left.iter().map(told).collect::<Vec<_>>(),
+        [("1.1".to_owned(), HowEnded::Abrupt)]
+    );
+    // The newest one first, as an install has only so much time.
     let monitor = builder(&folder).install().unwrap();
-    let previous = &monitor.previous_launches()[0];
-    let told = (previous.app_version.as_str(), previous.how);
-    assert_eq!(told, ("1.1", HowEnded::Abrupt));
+    let newest = monitor.previous_launches().last().map(told);
+    assert_eq!(newest, Some(("1.2".to_owned(), HowEnded::Uninstalled)));
 }
