@@ -129,6 +129,13 @@ pub fn play_with(role: &str, change: impl FnOnce(&mut Command) -> &mut Command) 
 }
 
 impl Ended {
+    /// Fails unless it ended with status 0.
+    #[allow(dead_code, reason = "not every test program has children that live on")]
+    #[track_caller]
+    pub fn succeeded(&self) {
+        assert!(self.status.success(), "{:?} {}", self.status, self.stderr);
+    }
+
     /// The signal that it died of.
     #[allow(dead_code, reason = "not every test program has children that die")]
     pub fn signal(&self) -> Option<i32> {

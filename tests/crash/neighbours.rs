@@ -403,12 +403,7 @@ fn fork_installs() {
 /// As without the recorder, whose own threads have faults open.
 fn waited_for() {
     let ended = play("waited_for");
-    assert!(
-        ended.status.success(),
-        "{:?} {}",
-        ended.status,
-        ended.stderr
-    );
+    ended.succeeded();
     assert_eq!(ended.readings().len(), 0);
 }
 

@@ -593,12 +593,7 @@ fn limits() {
 
 fn blocked_signal() {
     let ended = play("blocked_signal");
-    assert!(
-        ended.status.success(),
-        "{:?} {}",
-        ended.status,
-        ended.stderr
-    );
+    ended.succeeded();
     let report = ended.report();
     let own = |thread: &&wedjat::report::Thread| {
         let name = thread.name.as_deref();
@@ -626,10 +621,5 @@ fn slow_hook() {
 
 fn no_memory() {
     let ended = play("no_memory");
-    assert!(
-        ended.status.success(),
-        "{:?} {}",
-        ended.status,
-        ended.stderr
-    );
+    ended.succeeded();
 }

@@ -76,12 +76,7 @@ pub fn role(role: &str, folder: &Path) {
 
 fn stalls(role: &str, with_frames: bool) {
     let ended = play(role);
-    assert!(
-        ended.status.success(),
-        "{:?} {}",
-        ended.status,
-        ended.stderr
-    );
+    ended.succeeded();
     let report = ended.report();
     let stack = stack(&report, 0);
     if with_frames {
