@@ -88,6 +88,11 @@ pub fn send_to(thread: Thread, signal: i32) {
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread.tid(), signal) };
 }
 
+/// Codes of signals that a process sent (include/uapi/asm-generic/siginfo.h): older versions of libc have none.
+const SI_USER: i32 = 0;
+const SI_QUEUE: i32 = -1;
+const SI_TKILL: i32 = -6;
+
 /// Returns true if a process sent the signal that has this `si_code`. Source: sigaction(2).
 pub fn is_sent(code: i32) -> bool {
     code <= 0
@@ -95,7 +100,7 @@ pub fn is_sent(code: i32) -> bool {
 
 /// Returns true if a signal with this `si_code` was sent to the process, by kill(2) or sigqueue(3). Source: sigaction(2).
 pub fn is_for_process(code: i32) -> bool {
-    matches!(code, libc::SI_USER | libc::SI_QUEUE)
+    matches!(code, SI_USER | SI_QUEUE)
 }
 
 /// Returns true if a fault of the CPU with this `si_code` has no address: `SI_KERNEL`, as for a

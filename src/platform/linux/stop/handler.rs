@@ -3,14 +3,13 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::copy;
-use super::queue::{SI_QUEUE, SI_TKILL};
 use super::slot::{
     COPYING, CaptureSlot, DONE, GENERATION, GENERATIONS, PHASE, REQUESTED, SLOT, StackPart, WAITING,
 };
 use super::wait::futex_wake;
 use crate::platform::Thread;
 use crate::platform::clock::monotonic as now;
-use crate::platform::linux::{self, context};
+use crate::platform::linux::{self, SI_QUEUE, SI_TKILL, context};
 use crate::platform::signals::room_left;
 
 /// In place of a slot's number: an alternate stack is offered, under the generation that follows.

@@ -1,11 +1,8 @@
 //! Queueing the signal to one thread, with a value.
 
 use super::StopError;
-use crate::platform::{SystemError, Thread, linux};
-
-/// Codes of signals that a process sent (include/uapi/asm-generic/siginfo.h): older versions of libc have none.
-pub(super) const SI_QUEUE: i32 = -1;
-pub(super) const SI_TKILL: i32 = -6;
+use crate::platform::linux::{self, SI_QUEUE};
+use crate::platform::{SystemError, Thread};
 
 /// `siginfo_t` as the kernel takes it for a queued signal (include/uapi/asm-generic/siginfo.h).
 #[repr(C)]
