@@ -146,7 +146,7 @@ fn an_install_that_fails_leaves_the_launch_before_to_the_next_one() {
     let left = store::launches(&folder).unwrap();
     let told = |launch: &EndedLaunch| (launch.app_version.clone(), launch.how);
     let left: Vec<_> = left.iter().map(told).collect();
-    assert_eq!(left, [before.clone()]);
+    assert_eq!(left, std::slice::from_ref(&before));
     // An install has only so much time, and begins with the newest.
     let mut next = Vec::new();
     for _ in 0..10 {

@@ -1,8 +1,7 @@
 //! Queueing the signal to one thread, with a value.
 
 use super::StopError;
-use crate::platform::linux::{self, SI_QUEUE};
-use crate::platform::{SystemError, Thread};
+use crate::platform::{SystemError, Thread, linux};
 
 /// `siginfo_t` as the kernel takes it for a queued signal (include/uapi/asm-generic/siginfo.h).
 #[repr(C)]
@@ -30,7 +29,7 @@ pub(super) fn queue(
     let info = QueueInfo {
         signal,
         errno: 0,
-        code: SI_QUEUE,
+        code: linux::SI_QUEUE,
         pad: 0,
         pid,
         uid,
