@@ -25,6 +25,10 @@ UNICORN=2.1.4
 RUSTC=/usr/bin/rustc
 RUST_SRC=/usr/lib/rustlib/src/rust
 
+# Device and simulators; with IOS=device, that alone.
+IOS_TARGETS='aarch64-apple-ios aarch64-apple-ios-sim x86_64-apple-ios'
+[ "${IOS:-}" != device ] || IOS_TARGETS=aarch64-apple-ios
+
 # Sets SDK, TRIPLE, MINIMUM and ARCH for a Rust target.
 apple_target() {
   case $1 in
