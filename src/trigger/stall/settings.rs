@@ -32,7 +32,8 @@ settings! {
         pub(crate) launch: Option<Duration> = None, limit: Duration => Some(limit);
         /// Sets whether all waiting before the first beat counts as part of the launch (off by default). Use it if your
         /// app beats soon after `install`. It finds a launch that waits for another process or for the network. It also
-        /// finds a wait for a lock that does not name its owner, as Rust's `Mutex`. An app that is idle before its first beat is then a stall.
+        /// finds a wait for a lock that does not name its owner, as Rust's `Mutex`. An app that is idle before its first beat
+        /// is then a stall.
         pub(crate) launch_waits: bool = false;
     }
 }

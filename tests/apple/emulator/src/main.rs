@@ -1,7 +1,9 @@
 //! `emulator [OPTIONS] PROGRAM [ARGUMENTS]`: runs a Mach-O program as Darwin would, deterministically,
 //! and ends as it ended. `--seed N` orders the turns of the threads, `--slice N` bounds them,
-//! `--exact` and `--misses` judge unwinders (`--no-starts`: without any table of function starts), `--hunt N` holds the main thread N times before each
-//! instruction; `--library` judges unwinders on libraries that were built elsewhere (`library.rs`); `--as NAME` is what a table calls the program; `EMULATOR_COVERAGE` names a file for the blocks that were executed.
+//! `--exact` and `--misses` judge unwinders (`--no-starts`: without any table of function starts), `--hunt N` holds the main
+//! thread N times before each instruction; `--library` judges unwinders on libraries that were built elsewhere
+//! (`library.rs`); `--as NAME` is what a table calls the program; `EMULATOR_COVERAGE` names a file for the blocks that were
+//! executed.
 
 mod covered;
 mod cpu;

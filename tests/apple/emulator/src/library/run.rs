@@ -13,7 +13,8 @@ use crate::cpu::{self, Stopped};
 use crate::exact::Bench;
 use crate::machine::Machine;
 
-/// Instructions of a run that is to find out whether a function comes back, of one that is judged, and pages of memory that it is given beyond its own.
+/// Instructions of a run that is to find out whether a function comes back, of one that is judged, and pages of memory that
+/// it is given beyond its own.
 const FIRST: u32 = 2_000;
 const INSTRUCTIONS: u32 = 20_000;
 const PAGES: usize = 64;
