@@ -73,6 +73,18 @@ impl MonitorBuilder {
         self
     }
 
+    /// Sets the folder of the reports to the one that the system has for the state of `app`:
+    /// `$XDG_STATE_HOME/APP/reports` on Linux (`~/.local/state/APP/reports` without that variable),
+    /// `~/Library/Application Support/APP/reports` on Apple platforms. [`Monitor::directory`](crate::Monitor::directory)
+    /// returns it.
+    ///
+    /// If there is no home folder, or `app` is not the name of one folder, `install` fails with
+    /// [`InstallError::NoDirectory`](crate::InstallError::NoDirectory).
+    pub fn directory_for(mut self, app: &str) -> MonitorBuilder {
+        self.directory = super::state::reports_of(app);
+        self
+    }
+
     /// Accepts a folder in which others may write: its group, all users, or another user who owns it. Without this it
     /// is an error, [`InstallError::SharedDirectory`](crate::InstallError). Others can then remove reports, and forge
     /// how the last launch ended. wedjat never touches links and files of other users.

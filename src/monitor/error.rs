@@ -10,7 +10,8 @@ use std::path::PathBuf;
 pub enum InstallError {
     /// A monitor is installed in this process already.
     AlreadyInstalled,
-    /// No folder was given, or an empty path.
+    /// No folder was given, or an empty path; or [`directory_for`](super::MonitorBuilder::directory_for) found no home
+    /// folder, or its argument is not the name of one folder.
     NoDirectory,
     /// The folder cannot be made, opened or written to.
     Directory {
@@ -50,7 +51,7 @@ impl fmt::Display for InstallError {
                 "this process has a monitor already: drop it before you install another",
             ),
             InstallError::NoDirectory => {
-                f.write_str("no folder for the reports: set the directory before the install")
+                f.write_str("no folder for the reports: set `directory` before the install (`directory_for` needs a home folder, and a name without `/`)")
             }
             InstallError::Directory { path, source } => {
                 write!(

@@ -5,6 +5,7 @@ mod error;
 mod install;
 mod panics;
 mod reports;
+mod state;
 mod stats;
 
 use std::io;
