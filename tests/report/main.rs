@@ -13,6 +13,7 @@ mod properties;
 mod python;
 mod read;
 mod redact;
+mod redact_texts;
 mod samples;
 mod size;
 mod stream;

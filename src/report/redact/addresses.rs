@@ -1,5 +1,6 @@
 //! The randomised part of addresses.
 
+use super::hexadecimal::{Places, replace_addresses};
 use super::walk::{each_text, each_value};
 use crate::report::limits::IMAGE_BYTES;
 use crate::report::model::{Report, Value};
@@ -54,9 +55,7 @@ pub(super) fn remove_slides(report: &mut Report) {
         }
     });
     each_text(report, &mut |text| {
-        replace_addresses(text, |address| {
-            anywhere(address).unwrap_or(address & IN_PAGE)
-        });
+        replace_addresses(text, &Moved(&anywhere));
     });
     let threads = report.threads.iter_mut().map(|thread| &mut thread.frames);
     let samples = report.samples.iter_mut().map(|sample| &mut sample.frames);
@@ -91,21 +90,15 @@ pub(super) fn remove_slides(report: &mut Report) {
     }
 }
 
-/// Replaces the addresses that `text` names: hexadecimal numbers with `0x` of 32 bits and more. Shorter
-/// ones are codes and flags.
-fn replace_addresses(text: &mut String, moved: impl Fn(u64) -> u64) {
-    let mut pieces = text.split("0x");
-    let mut replaced = pieces.next().unwrap_or_default().to_owned();
-    for piece in pieces {
-        replaced.push_str("0x");
-        let is_digit = |c: char| c.is_ascii_hexdigit();
-        let digits = piece.len() - piece.trim_start_matches(is_digit).len();
-        match u64::from_str_radix(&piece[..digits], 16) {
-            Ok(address @ 0x1_0000_0000..) => {
-                replaced.push_str(&format!("{:x}{}", moved(address), &piece[digits..]));
-            }
-            _ => replaced.push_str(piece),
-        }
+/// The new place of an address in an image; of others, the place in the page.
+struct Moved<'a>(&'a dyn Fn(u64) -> Option<u64>);
+
+impl Places for Moved<'_> {
+    fn in_image(&self, address: u64) -> Option<u64> {
+        (self.0)(address)
     }
-    *text = replaced;
+
+    fn elsewhere(&self, address: u64) -> u64 {
+        address & IN_PAGE
+    }
 }

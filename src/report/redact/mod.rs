@@ -1,6 +1,7 @@
 //! Removes from a report what identifies its user, and keeps what shows where the time went.
 
 mod addresses;
+mod hexadecimal;
 mod names;
 mod walk;
 
@@ -22,23 +23,71 @@ impl Default for Redact {
     /// The words under which secrets and names are commonly kept.
     fn default() -> Redact {
         let keys = [
+            // Who it is,
             "*user*",
             "*account*",
+            "*login*",
             "*mail*",
             "*phone*",
             "*address*",
+            "*first*name*",
+            "*last*name*",
+            "*full*name*",
+            "*nick*name*",
+            "*surname*",
+            "*birth*",
+            "*passport*",
+            "*contact*",
+            "ssn",
+            // secrets,
             "*password*",
             "*passwd*",
+            "*pwd*",
+            "*pass*phrase*",
+            "*pass*code*",
+            "pin",
+            "*pin*code*",
+            "otp",
             "*secret*",
             "*token*",
+            "*jwt*",
+            "*bearer*",
             "*auth*",
             "*cookie*",
             "*session*",
+            "*csrf*",
             "*credential*",
             "*api*key*",
+            "*access*key*",
+            "*private*key*",
+            "*priv*key*",
+            "*ssh*key*",
+            "*encryption*key*",
+            "*signing*key*",
+            "*card*number*",
+            "*credit*card*",
+            "*iban*",
+            "cvv",
+            "cvc",
+            // where it is, and on which device.
             "*location*",
             "*latitude*",
             "*longitude*",
+            "*gps*",
+            "*post*code*",
+            "*zip*code*",
+            "*street*",
+            "ip",
+            "*ip*addr*",
+            "*ssid*",
+            "*host*name*",
+            "*device*name*",
+            "*computer*name*",
+            "*serial*number*",
+            "*imei*",
+            "*idfa*",
+            "*idfv*",
+            "*advertising*",
         ];
         Redact {
             keys: keys.map(str::to_owned).to_vec(),
@@ -51,15 +100,15 @@ pub const REMOVED: &str = "(removed)";
 
 /// Removes what identifies a user or a machine:
 ///
-/// - user names in paths (`/Users/…`, `/home/…`, `C:\Users\…`), in every text of the report, and the
-///   same names where they stand alone;
+/// - user names in paths (`/Users/…`, `/home/…`, `C:\Users\…`, `~…/`; in any letter case, escaped as in JSON or a URL), in
+///   every text of the report, and the same names where they stand alone;
 /// - the values of keys of free form (the context's, and those that this version does not know) that match
 ///   a pattern of `rules`, at any depth;
 /// - raw bytes, which may be anything from memory, except ids and hashes of images, and all of the
 ///   memory near a crash;
 /// - the randomised part of addresses. Images get new addresses, and frames and registers within them
 ///   move along, so the report can still be symbolicated. Other addresses keep only their place in the
-///   page, also in texts such as `0x7ffd12345678`. Registers that point into no image are removed.
+///   page, also in texts such as `0x7ffd12345678` or `7ffd12345678`. Registers that point into no image are removed.
 ///
 /// These stay: app, system, device, times, ids of report, launch, process and threads, names of threads
 /// and images, messages, breadcrumbs, and values of other context keys. Numbers among them that point

@@ -8,7 +8,7 @@ use crate::report::model::Report;
 /// The text in place of a user's name.
 const REDACTED_USER: &str = "(user)";
 
-/// The names of users that a report's paths hold.
+/// The names of users that a report's paths hold, in lower case.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct UserNames(Vec<String>);
 
@@ -18,7 +18,11 @@ impl UserNames {
         let mut names = BTreeSet::new();
         each_text(report, &mut |text| {
             for (start, end) in user_spans(text) {
-                names.insert(text[start..end].to_owned());
+                if !is_on_the_web(text, start) {
+                    let name = lower(&text[start..end]);
+                    names.extend(name.split_whitespace().next().map(str::to_owned));
+                    names.insert(name);
+                }
             }
         });
         // Names that are words would take too much with them.
@@ -29,9 +33,12 @@ impl UserNames {
     /// Puts `(user)` in their place, and in that of any user's name in a path.
     pub(crate) fn remove_from(&self, text: &mut String) {
         replace(text, &user_spans(text));
-        for name in &self.0 {
-            replace(text, &word_spans(text, name));
-        }
+        let lower = lower(text);
+        let alone = self.0.iter().flat_map(|name| word_spans(&lower, name));
+        let mut alone: Vec<_> = alone.collect();
+        // Of two that begin together the longer one.
+        alone.sort_unstable_by_key(|&(start, end)| (start, std::cmp::Reverse(end)));
+        replace(text, &alone);
     }
 }
 
@@ -40,37 +47,157 @@ const MOST_NAMES: usize = 64;
 
 /// Names of accounts that many machines share.
 const COMMON: &[&str] = &[
-    "root", "user", "admin", "shared", "Shared", "runner", "ubuntu",
+    "root", "user", "admin", "shared", "runner", "ubuntu", "(user)",
 ];
 
-/// Marks that stand behind a word in a text.
-const MARKS: &[char] = &[',', '.', ';', '!', '?', ')', ']', '}', '>'];
+/// Marks that stand after a word in a text.
+const MARKS: &[char] = &['.', '!', ')', ']', '}'];
 
-/// Returns the byte ranges of user names in `text`: behind `/Users/`, `/home/` and `\Users\`.
+/// Separators of paths: as they are, and as JSON and URLs write them. Letter case does not count.
+const SEPARATORS: &[&str] = &[
+    "/", "\\u002f", "\\u005c", "\\", "%2f", "%5c", "%252f", "%255c",
+];
+
+/// Folders that hold the users' own.
+const HOMES: &[&str] = &[
+    "users",
+    "homes",
+    "home",
+    "documents and settings",
+    "documents%20and%20settings",
+];
+
+/// Returns the byte ranges of user names in `text`, in order: after `/Users/`, `/home/`, `\Users\` and their like, and after
+/// `~`. A separator may be repeated, escaped, or followed by `.` and another one.
 fn user_spans(text: &str) -> Vec<(usize, usize)> {
-    let mut spans = Vec::new();
-    for marker in ["/Users/", "/home/", "\\Users\\"] {
-        let mut from = 0;
-        while let Some(found) = text.get(from..).and_then(|rest| rest.find(marker)) {
-            let start = from + found + marker.len();
-            let is_end = |c: char| matches!(c, '/' | '\\' | '"' | '\'' | ':' | '\n' | '\0');
-            let rest = &text[start..];
-            let (mut name, behind) = rest.split_at(rest.find(is_end).unwrap_or(rest.len()));
-            // Without a path behind it, the name may be followed by other words, or by a mark.
-            if !behind.starts_with(['/', '\\']) || name.ends_with(char::is_whitespace) {
-                let word = name.split(char::is_whitespace).next();
-                name = word.unwrap_or_default().trim_end_matches(MARKS);
+    let (mut spans, mut at) = (Vec::new(), 0);
+    while let Some(found) = text.as_bytes()[at..].iter().position(may_begin) {
+        at += found;
+        let name = match after_separators(text, at) {
+            behind if behind > at => {
+                at = behind;
+                after_home(text, at)
             }
-            let end = start + name.len();
-            if end > start && !rest.starts_with(REDACTED_USER) {
-                spans.push((start, end));
+            _ => {
+                at += 1;
+                after_tilde(text, at - 1)
             }
-            from = end;
+        };
+        let Some(mut start) = name else { continue };
+        // `/home/alice/../bob` has two.
+        while let Some(end) = name_end(text, start) {
+            spans.push((start, end));
+            at = end;
+            let next = after_word(text, after_separators(text, end), "..");
+            match next.map(|up| (up, after_separators(text, up))) {
+                Some((up, next)) if next > up => start = next,
+                _ => break,
+            }
         }
     }
-    spans.sort_unstable();
-    spans.dedup();
+    let is_new = |&(start, _): &(usize, usize)| !text[start..].starts_with(REDACTED_USER);
+    spans.retain(is_new);
     spans
+}
+
+fn may_begin(byte: &u8) -> bool {
+    matches!(byte, b'/' | b'\\' | b'%' | b'~')
+}
+
+/// The end of the separators at `at`, and of the `.` between them; `at` if there are none.
+fn after_separators(text: &str, at: usize) -> usize {
+    let one = |at| SEPARATORS.iter().find_map(|one| after_word(text, at, one));
+    let (mut end, mut next) = (at, one(at));
+    while let Some(behind) = next {
+        end = behind;
+        next = one(end).or_else(|| one(after_word(text, end, ".")?));
+    }
+    end
+}
+
+/// The end of `word`, which is in lower case, if the text at `at` begins with it in any letter case.
+fn after_word(text: &str, at: usize, word: &str) -> Option<usize> {
+    let end = at + word.len();
+    let found = text.as_bytes().get(at..end)?;
+    found.eq_ignore_ascii_case(word.as_bytes()).then_some(end)
+}
+
+/// The start of a user's name where `at` is the start of a folder's name after a separator.
+fn after_home(text: &str, at: usize) -> Option<usize> {
+    let home = HOMES.iter().find_map(|home| after_word(text, at, home))?;
+    let start = after_separators(text, home);
+    (start > home).then_some(start)
+}
+
+/// The start of a user's name in `~alice/notes`.
+fn after_tilde(text: &str, at: usize) -> Option<usize> {
+    let name = text[at..].strip_prefix('~')?;
+    let before = text[..at].chars().next_back();
+    let begins = before.is_none_or(|c| c.is_whitespace() || "\"'`=:(<[,;".contains(c));
+    let len = name.find(|c: char| !(c.is_alphanumeric() || "._-".contains(c)))?;
+    let is_name = name.starts_with(char::is_alphabetic);
+    let end = at + 1 + len;
+    (begins && is_name && after_separators(text, end) > end).then_some(at + 1)
+}
+
+/// The end of the user's name that begins at `start`; `None` if it is empty, or leads up.
+fn name_end(text: &str, start: usize) -> Option<usize> {
+    let rest = &text[start..];
+    let mut ends = rest.char_indices();
+    let is_end = |&(at, c): &(usize, char)| {
+        matches!(
+            c,
+            '/' | '\\'
+                | '"'
+                | '\''
+                | '`'
+                | ':'
+                | '\n'
+                | '\0'
+                | '<'
+                | '>'
+                | '|'
+                | '?'
+                | '*'
+                | '#'
+                | '&'
+                | ','
+                | ';'
+        ) || (c == '%' && after_separators(text, start + at) > start + at)
+    };
+    let end = ends.find(is_end).map_or(rest.len(), |(at, _)| at);
+    let (mut name, end) = (&rest[..end], start + end);
+    // Without a path after it, the name may be followed by other words, or by a mark.
+    if after_separators(text, end) == end || name.ends_with(char::is_whitespace) {
+        let word = name.split(char::is_whitespace).next();
+        name = word.unwrap_or_default().trim_end_matches(MARKS);
+    }
+    (!name.is_empty() && name != "..").then_some(start + name.len())
+}
+
+/// Bytes before a path in which a URL's scheme is looked for.
+const URL: usize = 256;
+
+/// Returns true if the path is that of a web address, whose `/users/` or `/home/` are pages: `profile` is no name to remove
+/// everywhere.
+fn is_on_the_web(text: &str, at: usize) -> bool {
+    let before = &text[text.ceil_char_boundary(at.saturating_sub(URL))..at];
+    let is_end = |c: char| c.is_whitespace() || "\"'<>(".contains(c);
+    let url = before.rsplit(is_end).next().unwrap_or_default();
+    let mut schemes = url.match_indices("://").map(|(at, _)| &url[..at]);
+    schemes.any(|scheme| !scheme.to_ascii_lowercase().ends_with("file"))
+}
+
+/// `text` in lower case, each letter in as many bytes as before.
+fn lower(text: &str) -> String {
+    let lower = |c: char| {
+        let mut lower = c.to_lowercase();
+        let first = lower
+            .next()
+            .filter(|first| first.len_utf8() == c.len_utf8());
+        first.filter(|_| lower.next().is_none()).unwrap_or(c)
+    };
+    text.chars().map(lower).collect()
 }
 
 /// Returns the byte ranges of `word` in `text`, except within a longer word.
@@ -84,7 +211,7 @@ fn word_spans(text: &str, word: &str) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// Puts [`REDACTED_USER`] in place of each of `spans`, which are in order and don't overlap.
+/// Puts [`REDACTED_USER`] in place of each of `spans`, which are in order; of those that overlap the first one.
 fn replace(text: &mut String, spans: &[(usize, usize)]) {
     if spans.is_empty() {
         return;
@@ -92,7 +219,6 @@ fn replace(text: &mut String, spans: &[(usize, usize)]) {
     let mut replaced = String::with_capacity(text.len());
     let mut from = 0;
     for &(start, end) in spans {
-        // Spans of two markers may overlap.
         if start >= from {
             replaced.push_str(&text[from..start]);
             replaced.push_str(REDACTED_USER);

@@ -44,8 +44,10 @@ pub(super) fn each_text(report: &mut Report, each: &mut dyn FnMut(&mut String)) 
         .images
         .iter_mut()
         .for_each(|image| each(&mut image.name));
+    each_extra(report, &mut |extra| {
+        extra.iter_mut().for_each(|(key, _)| each(key));
+    });
     if let Some(context) = &mut report.context {
-        context.keys.iter_mut().for_each(|(key, _)| each(key));
         context
             .breadcrumbs
             .iter_mut()

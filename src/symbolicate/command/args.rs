@@ -85,7 +85,8 @@ pub struct Args {
 
     /// A folder with source code; text and html show the lines around each frame
     ///
-    /// You can give it more than once. symbolicate searches it by the paths in the debug files.
+    /// You can give it more than once. symbolicate searches it by the paths in the debug files. It reads no hidden
+    /// files (.env, .git) and follows no links out of the folder.
     #[arg(short, long, value_name = "DIR")]
     pub source: Vec<PathBuf>,
 

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, fchown};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -67,7 +67,7 @@ impl Output {
         let mut fresh = tempfile::Builder::new();
         fresh.prefix(".symbolicate-").suffix(".tmp");
         let mut options = File::options();
-        options.read(true).write(true).create_new(true);
+        options.read(true).write(true).create_new(true).mode(0o600);
         // By its name, so that it is never there without a handler to remove it.
         let file = fresh.make_in(folder.unwrap_or(Path::new(".")), |path| {
             interrupt::remove_at_end(path);

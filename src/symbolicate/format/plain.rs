@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io;
 
 /// `text` without anything that a terminal would obey. Control characters, line ends, marks that turn
-/// the direction of writing, and what is not a character (XML cannot write it) become `\u{1b}`.
+/// the direction of writing, characters without width, and what is not a character (XML cannot write it) become `\u{1b}`.
 pub fn plain(text: &str) -> Cow<'_, str> {
     // Nearly all text is printable ASCII; without an early end this runs many bytes at a time.
     let odd = |odd: bool, byte: u8| odd | !(0x20..0x7f).contains(&byte);
@@ -23,10 +23,32 @@ pub fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Returns true if a terminal (or a text layout) would obey `c` rather than show it.
+/// Returns true if a terminal (or a text layout) would obey `c` rather than show it, or shows nothing in its place, so that
+/// two different names look the same: Unicode's `Default_Ignorable_Code_Point`, controls, line ends, other direction.
 pub(crate) fn is_command(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{fffe}' | '\u{ffff}' | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+        || matches!(
+            c,
+            '\u{ad}'
+                | '\u{34f}'
+                | '\u{61c}'
+                | '\u{115f}'..='\u{1160}'
+                | '\u{17b4}'..='\u{17b5}'
+                | '\u{180b}'..='\u{180f}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{2800}'
+                | '\u{3164}'
+                | '\u{fe00}'..='\u{fe0f}'
+                | '\u{feff}'
+                | '\u{ffa0}'
+                | '\u{fff0}'..='\u{fffb}'
+                | '\u{fffe}'..='\u{ffff}'
+                | '\u{1bca0}'..='\u{1bca3}'
+                | '\u{1d173}'..='\u{1d17a}'
+                | '\u{e0000}'..='\u{e0fff}'
+        )
 }
 
 /// Passes JSON on to a writer. In JSON, characters other than ASCII stand in strings alone, and any of
@@ -50,7 +72,9 @@ impl<W: io::Write> io::Write for PlainJson<W> {
             // Control characters below are escaped already; line ends between values are ours.
             if c >= '\x7f' && is_command(c) {
                 self.0.write_all(&bytes[from..at])?;
-                write!(self.0, "\\u{:04x}", u32::from(c))?;
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    write!(self.0, "\\u{unit:04x}")?;
+                }
                 from = at + c.len_utf8();
             }
         }
@@ -88,6 +112,41 @@ mod tests {
         assert_eq!(plain("größe\t"), "größe\\u{9}");
         assert_eq!(plain("\x1b[2Jgone"), "\\u{1b}[2Jgone");
         assert_eq!(plain("a\u{202e}b\nc\u{9b}d"), "a\\u{202e}b\\u{a}c\\u{9b}d");
+    }
+
+    /// Names that look like `main` and are others.
+    #[test]
+    fn characters_without_width_are_shown_by_their_number() {
+        let invisible = [
+            '\u{ad}',
+            '\u{34f}',
+            '\u{115f}',
+            '\u{180e}',
+            '\u{200b}',
+            '\u{200c}',
+            '\u{200d}',
+            '\u{2060}',
+            '\u{2064}',
+            '\u{206a}',
+            '\u{3164}',
+            '\u{fe0f}',
+            '\u{fff9}',
+            '\u{ffa0}',
+            '\u{1d173}',
+            '\u{e0001}',
+            '\u{e0041}',
+            '\u{e01ef}',
+        ];
+        for c in invisible {
+            let name = format!("ma{c}in");
+            let number = u32::from(c);
+            assert_eq!(plain(&name), format!("ma\\u{{{number:x}}}in"));
+            assert_eq!(escape(&name), format!("ma\\u{{{number:x}}}in"));
+            let mut json = Vec::new();
+            serde_json::to_writer(PlainJson(&mut json), &name).unwrap();
+            assert!(json.is_ascii(), "{number:x}");
+            assert_eq!(serde_json::from_slice::<String>(&json).unwrap(), name);
+        }
     }
 
     #[test]

@@ -23,8 +23,14 @@ const COLUMNS: usize = 300;
 ///
 /// Debug information names files as they stood on the machine that built them. Such a path is looked
 /// for by its ending: the longest one that exists below a folder wins, the folders in their order.
+///
+/// A report chooses the path, and the lines may be shown to others. So only a file whose real path lies in the folder is
+/// read, and no hidden one: neither `.env`, nor what lies in `.git`, nor what a link leads to outside.
 pub struct Sources {
+    /// As they were given.
     folders: Vec<PathBuf>,
+    /// Their real paths; `None` for one that cannot be resolved.
+    roots: Vec<Option<PathBuf>>,
     files: Mutex<FxHashMap<String, Option<Arc<str>>>>,
     read: Mutex<FxHashSet<Identity>>,
 }
@@ -43,6 +49,7 @@ impl Sources {
     /// Source code below these folders.
     pub fn new(folders: Vec<PathBuf>) -> Sources {
         Sources {
+            roots: folders.iter().map(|of| of.canonicalize().ok()).collect(),
             folders,
             files: Mutex::default(),
             read: Mutex::default(),
@@ -99,10 +106,26 @@ impl Sources {
         }
         (parts.len().saturating_sub(PARTS)..parts.len()).find_map(|from| {
             let ending: PathBuf = parts[from..].iter().collect();
-            let paths = self.folders.iter().map(|folder| folder.join(&ending));
-            paths.into_iter().find(|path| path.is_file())
+            let roots = self.roots.iter().flatten();
+            roots.into_iter().find_map(|root| within(root, &ending))
         })
     }
+}
+
+/// The real path of the file `ending` below `root`; `None` if it lies elsewhere or is hidden, by either path.
+fn within(root: &Path, ending: &Path) -> Option<PathBuf> {
+    (!is_hidden(ending)).then_some(())?;
+    let path = root.join(ending).canonicalize().ok()?;
+    let below = path.strip_prefix(root).ok()?;
+    (!is_hidden(below) && path.is_file()).then_some(path)
+}
+
+/// Returns true if a part of the path begins with a dot.
+fn is_hidden(path: &Path) -> bool {
+    let parts = path.components();
+    parts
+        .into_iter()
+        .any(|part| part.as_os_str().as_encoded_bytes().starts_with(b"."))
 }
 
 impl fmt::Debug for Sources {
@@ -144,5 +167,57 @@ mod tests {
         assert_eq!(lines("other/mod.rs", 1), Some((1, strings(&["short"]))));
         assert_eq!(lines("../secret", 1), None);
         assert_eq!(lines("a/../../secret", 1), None);
+    }
+
+    /// A report that asks for what is no source code of the folder's.
+    #[test]
+    fn hidden_files_and_links_that_lead_out_are_not_read() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().unwrap();
+        let (inside, outside) = (folder.path().join("in"), folder.path().join("out"));
+        for below in ["src", ".git", "a/.ssh", "..b"] {
+            std::fs::create_dir_all(inside.join(below)).unwrap();
+        }
+        std::fs::create_dir_all(&outside).unwrap();
+        let write = |path: PathBuf| std::fs::write(path, "1\n2\n").unwrap();
+        for hidden in [
+            ".env",
+            "src/.env.local",
+            ".git/config",
+            "a/.ssh/id",
+            "..b/c",
+        ] {
+            write(inside.join(hidden));
+        }
+        write(outside.join("secret.c"));
+        write(inside.join("src/main.c"));
+        symlink(&outside, inside.join("linked")).unwrap();
+        symlink(outside.join("secret.c"), inside.join("src/secret.c")).unwrap();
+        symlink("../.env", inside.join("src/env.c")).unwrap();
+        symlink("main.c", inside.join("src/same.c")).unwrap();
+        // A folder that is itself named by a link, or is hidden, is the user's choice.
+        let (named, hidden) = (folder.path().join("named"), folder.path().join(".hidden"));
+        symlink(&inside, &named).unwrap();
+        std::fs::create_dir(&hidden).unwrap();
+        write(hidden.join("own.c"));
+        let sources = Sources::new(vec![named, hidden]);
+        for refused in [
+            ".env",
+            "/build/.env",
+            "src/.env.local",
+            "/x/.git/config",
+            "a/.ssh/id",
+            "C:\\a\\.ssh\\id",
+            "..b/c",
+            "linked/secret.c",
+            "src/secret.c",
+            "src/env.c",
+            "src/./../.env",
+        ] {
+            assert_eq!(sources.excerpt(refused, 1, 0), None, "{refused}");
+        }
+        for read in ["src/main.c", "/build/src/same.c", "/build/own.c"] {
+            assert!(sources.excerpt(read, 1, 0).is_some(), "{read}");
+        }
     }
 }

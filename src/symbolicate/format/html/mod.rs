@@ -104,7 +104,8 @@ impl Format for Html {
 }
 
 /// Nothing may be loaded and nothing run, whatever names strangers gave their functions.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
 fn begin(out: &mut dyn io::Write, title: &str) -> io::Result<()> {
     write!(
