@@ -125,7 +125,9 @@ fn add_item(basket: *mut u32) {
 
 fn print(report: &Report) -> Result<(), Box<dyn Error>> {
     // The program's own file has the debug information; a shipped app would name its dSYM here.
-    let symbolicator = Symbolicator::new(DebugFiles::new());
+    let mut files = DebugFiles::new();
+    files.add(&std::env::current_exe()?)?;
+    let symbolicator = Symbolicator::new(files);
     let (style, mut text) = (Style::default(), Text::default());
     let mut out = std::io::stdout().lock();
     text.report(

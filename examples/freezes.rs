@@ -105,7 +105,10 @@ mod linux {
         }
         let (mut missed, mut lines) = (0, Vec::new());
         // One for all: what it has read of a debug file it keeps.
-        let symbolicator = Symbolicator::new(DebugFiles::new());
+        let mut files = DebugFiles::new();
+        let own = std::env::current_exe().expect("this program");
+        files.add(&own).expect("its debug information");
+        let symbolicator = Symbolicator::new(files);
         for (name, _, culprits, class, reason) in KINDS {
             let folder =
                 std::env::temp_dir().join(format!("wedjat-freezes-{}", std::process::id()));

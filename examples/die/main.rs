@@ -59,12 +59,19 @@ fn die(kind: &Kind, directory: &Path) -> std::io::Result<ExitStatus> {
         .status()
 }
 
+/// The debug information of this program, and the system's.
+fn own_files() -> Result<DebugFiles, Box<dyn Error>> {
+    let mut files = DebugFiles::new();
+    files.add(&std::env::current_exe()?)?;
+    Ok(files)
+}
+
 fn show(kind: &Kind) -> Result<(), Box<dyn Error>> {
     let directory = folder(kind.name);
     let status = die(kind, &directory)?;
     println!("It died: {status}\n");
     // The next start: what did the last one leave?
-    let symbolicator = Symbolicator::new(DebugFiles::new());
+    let symbolicator = Symbolicator::new(own_files()?);
     let (style, mut text) = (Style::default(), Text::default());
     let mut out = std::io::stdout().lock();
     for report in store::reports(&directory)? {
@@ -85,7 +92,7 @@ struct Tally {
 }
 
 fn soak(times: usize, kinds: &[&str]) -> Result<(), Box<dyn Error>> {
-    let symbolicator = Mutex::new(Symbolicator::new(DebugFiles::new()));
+    let symbolicator = Mutex::new(Symbolicator::new(own_files()?));
     println!("| kind | runs | valid | right frame |\n| --- | ---: | ---: | ---: |");
     let mut all = true;
     for kind in &KINDS {

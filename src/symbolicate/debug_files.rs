@@ -13,8 +13,9 @@ use super::debug_info::debug_file::{DebugFile, DebugFileOptions};
 use super::files::bytes::SharedBytes;
 use super::files::cache::Cache;
 use super::files::dyld_cache;
+use super::files::links::is_system_library;
 use super::files::object_file::{self, ObjectFile};
-use super::files::search::{self, ObjectSummary};
+use super::files::search::{self, ObjectSummary, Walk};
 use super::frame::id_text;
 use super::image_files::{ImageFiles, has_dwarf};
 use super::lock;
@@ -31,7 +32,7 @@ pub struct DebugFiles {
     names: FxHashMap<OsString, BTreeSet<Vec<u8>>>,
     /// Images given by their own path that have nothing to name functions by.
     nameless: Vec<FoundObject>,
-    system: bool,
+    follow_links: bool,
     max_size: u64,
     open: Mutex<OpenImages>,
     options: Arc<DebugFileOptions>,
@@ -81,6 +82,8 @@ pub struct Added {
     pub objects: usize,
     /// Files that looked like debug files but could not be read, and why.
     pub damaged: Vec<String>,
+    /// Links that lead out of the folder, and were not followed: see [`DebugFiles::follow_links`].
+    pub links_out: usize,
 }
 
 impl Default for DebugFiles {
@@ -90,7 +93,7 @@ impl Default for DebugFiles {
 }
 
 impl DebugFiles {
-    /// Only the system's: an image's own path, and on Linux `/usr/lib/debug`.
+    /// Only the system's: its libraries, by an image's own path, and on Linux `/usr/lib/debug`.
     pub fn new() -> DebugFiles {
         let open = OpenImages {
             images: FxHashMap::default(),
@@ -101,12 +104,13 @@ impl DebugFiles {
             index: FxHashMap::default(),
             names: FxHashMap::default(),
             nameless: Vec::new(),
-            system: true,
+            follow_links: false,
             max_size: u64::MAX,
             open: Mutex::new(open),
             options: Arc::new(DebugFileOptions {
                 jobs: 1,
                 cache: None,
+                search: true,
                 making: Arc::default(),
             }),
             #[cfg(feature = "debuginfod")]
@@ -114,11 +118,23 @@ impl DebugFiles {
         }
     }
 
-    /// Searches at an image's own path and in the system's folders, too, if `system` is true. On by default; a
+    /// Also looks where nobody pointed to, if `system` is true: at the path of an image in the system's folders of
+    /// libraries, in `/usr/lib/debug`, and at the paths of further files that a debug file names. On by default; a
     /// back end that reads strangers' reports turns it off.
+    ///
+    /// A report's own path elsewhere is never looked at. A program that names its own frames adds
+    /// [`current_exe`](std::env::current_exe).
     #[must_use]
     pub fn system(mut self, system: bool) -> DebugFiles {
-        self.system = system;
+        Arc::make_mut(&mut self.options).search = system;
+        self
+    }
+
+    /// Follows links that lead out of a folder that is [added](DebugFiles::add) after this. Off by default: whoever may
+    /// write in the folder would choose which files are read.
+    #[must_use]
+    pub fn follow_links(mut self, follow: bool) -> DebugFiles {
+        self.follow_links = follow;
         self
     }
 
@@ -173,7 +189,16 @@ impl DebugFiles {
         let meta = std::fs::metadata(path).map_err(|e| Error::io(path, e))?;
         if meta.is_dir() {
             std::fs::read_dir(path).map_err(|e| Error::io(path, e))?;
-            for looked in search::walk(path, self.options.jobs, self.options.cache.as_ref()) {
+            let walked = search::walk(
+                path,
+                Walk {
+                    jobs: self.options.jobs,
+                    cache: self.options.cache.as_ref(),
+                    follow_links: self.follow_links,
+                },
+            );
+            added.links_out = walked.links_out;
+            for looked in walked.looked {
                 match looked.objects {
                     Ok(objects) => added.objects += self.add_objects(&looked.path, objects),
                     Err(damage) => added.damaged.push(damage),
@@ -306,10 +331,10 @@ impl DebugFiles {
             }
             take(&entry.path, &mut files);
         }
-        if self.system {
+        if self.options.search {
             let own = Path::new(&image.name);
-            if own.is_absolute() && own.is_file() {
-                if image.id.is_empty() {
+            if is_system_library(own) {
+                if image.id.is_empty() && image.text_hash.is_some() {
                     files.extend(self.without_id(own, image));
                 }
                 take(own, &mut files);
@@ -320,6 +345,7 @@ impl DebugFiles {
             }
             if !has_dwarf(&files) {
                 let linked = files.iter().find_map(|file| search::linked(file.object()));
+                let linked = linked.or_else(|| self.linked_by_nameless(image));
                 files.extend(linked.and_then(|object| self.debug_file(object)));
             }
         }
@@ -333,13 +359,25 @@ impl DebugFiles {
         (!files.is_empty()).then(|| ImageFiles::new(files))
     }
 
+    /// The debug file that a given image links to, which has nothing to name functions by itself.
+    fn linked_by_nameless(&self, image: &Image) -> Option<ObjectFile> {
+        let given = self.nameless.iter();
+        let mut same = given.filter(|given| given.object.id == image.id);
+        same.find_map(|given| {
+            let object = match image.id.is_empty() {
+                true => object_file::open(&given.path).ok()?.into_iter().next()?,
+                false => open_by_id(&given.path, &image.id).ok().flatten()?,
+            };
+            is_what_ran(&object, image).then(|| search::linked(&object))?
+        })
+    }
+
     /// The image in this file, where neither it nor the report knows an id: its text must be the one
     /// that ran, if the report says which that was.
     fn without_id(&self, path: &Path, image: &Image) -> Option<DebugFile> {
         let object = object_file::open(path).ok()?.into_iter().next()?;
-        let ran = image.text_hash.as_deref();
-        let same = ran.is_none_or(|ran| object.text_hash().is_some_and(|hash| hash == *ran));
-        (object.id.is_empty() && same).then(|| self.debug_file(object))?
+        let is_it = object.id.is_empty() && is_what_ran(&object, image);
+        is_it.then(|| self.debug_file(object))?
     }
 
     /// The object at work; `None` if it is not within [`max_size`](DebugFiles::max_size).
@@ -354,8 +392,15 @@ impl DebugFiles {
     fn dwz_file(&self, object: &ObjectFile) -> Option<ObjectFile> {
         let (_, id) = object.altlink.as_ref()?;
         let entries = self.index.get(id).into_iter().flatten();
-        search::dwz_file(object, entries.map(|entry| entry.path.clone()).collect())
+        let entries = entries.map(|entry| entry.path.clone());
+        search::dwz_file(object, entries.collect(), self.options.search)
     }
+}
+
+/// Returns true if the text of an object is the one that ran, if the report has its hash.
+fn is_what_ran(object: &ObjectFile, image: &Image) -> bool {
+    let ran = image.text_hash.as_deref();
+    ran.is_none_or(|ran| object.text_hash().is_some_and(|hash| hash == *ran))
 }
 
 /// The object in a file that has this UUID or build id.

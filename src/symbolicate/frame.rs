@@ -1,5 +1,6 @@
 //! The result of symbolication: threads of physical frames, each of them one or more source frames.
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use crate::report::model::{Found, IdText, Image, Omitted, Report};
@@ -57,8 +58,9 @@ words! {
 }
 
 impl Frame {
-    /// A frame with a name and nothing else.
+    /// A frame with a name and nothing else. Names of more than 4,096 bytes are cut, and end with `…`.
     pub fn named(mangled: &str, demangled: &str) -> Frame {
+        let (mangled, demangled) = (&*bounded(mangled), &*bounded(demangled));
         let function: Arc<str> = demangled.into();
         let is_same = mangled == demangled;
         let mangled = if is_same {
@@ -225,6 +227,19 @@ pub struct Missing {
     pub system: bool,
     /// Other versions of it that were found, by UUID or build id.
     pub others: Vec<Vec<u8>>,
+}
+
+/// Most bytes of a name or path: a short report or file may have a long one, and many frames with it.
+pub(crate) const NAME_BYTES: usize = 4096;
+
+/// A name or path as frames have it: cut, with a mark at the end, where it is longer than [`NAME_BYTES`].
+pub(crate) fn bounded(text: &str) -> Cow<'_, str> {
+    const MARK: &str = "…";
+    if text.len() <= NAME_BYTES {
+        return Cow::Borrowed(text);
+    }
+    let end = text.floor_char_boundary(NAME_BYTES - MARK.len());
+    Cow::Owned(format!("{}{MARK}", &text[..end]))
 }
 
 /// Formats an id as people write it: a UUID with hyphens for Mach-O's 16 bytes, else hexadecimal digits.

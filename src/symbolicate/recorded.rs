@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::debug_info::names::demangle;
-use super::frame::{Frame, Source};
+use super::frame::{Frame, Source, bounded};
 use crate::report::Value;
 use crate::report::model::Thread;
 
@@ -52,7 +52,7 @@ impl<'a> Recorded<'a> {
                 _ => std::mem::take(&mut own),
             };
             if let Some(Value::Text(file)) = file {
-                frame.file = Some(file.as_str().into());
+                frame.file = Some((&*bounded(file)).into());
             }
             if let Some(Value::Unsigned(line)) = line {
                 frame.line = u32::try_from(*line).ok().filter(|line| *line > 0);
@@ -76,7 +76,10 @@ impl<'a> Recorded<'a> {
 fn named(name: Option<&str>) -> Frame {
     Frame {
         source: Source::Report,
-        ..name.map_or(Frame::default(), |name| Frame::named(name, &demangle(name)))
+        ..name.map_or(Frame::default(), |name| {
+            let name = bounded(name);
+            Frame::named(&name, &demangle(&name))
+        })
     }
 }
 

@@ -185,7 +185,13 @@ impl Ended {
 pub fn stack(report: &Report, thread: usize) -> Vec<(String, String, u64)> {
     // One for all: what it has read of a debug file it keeps.
     static RECORDER: OnceLock<Mutex<Symbolicator>> = OnceLock::new();
-    let symbolicator = RECORDER.get_or_init(|| Mutex::new(Symbolicator::new(DebugFiles::new())));
+    let own = || {
+        let mut files = DebugFiles::new();
+        let program = std::env::current_exe().expect("the path of this program");
+        files.add(&program).expect("its debug information");
+        Mutex::new(Symbolicator::new(files))
+    };
+    let symbolicator = RECORDER.get_or_init(own);
     let symbolicator = symbolicator
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner());

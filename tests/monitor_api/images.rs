@@ -88,7 +88,11 @@ fn an_image_without_a_build_id_is_known_by_its_text() {
             files.add(path).unwrap();
             files
         };
-        assert!(named(DebugFiles::new()), "at its own path");
+        assert!(
+            !named(DebugFiles::new()),
+            "a report's path is not looked at"
+        );
+        assert!(named(added(&library)), "where it was given");
         let kept = library.with_extension("kept");
         std::fs::rename(&library, &kept).unwrap();
         assert!(named(added(&kept)), "where it was kept");

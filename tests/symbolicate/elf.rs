@@ -249,7 +249,9 @@ fn a_debug_link_is_followed_from_the_images_own_path() {
         id(&program),
         &[(address, Found::Context)],
     );
-    let result = Symbolicator::new(DebugFiles::new()).symbolicate(report);
+    let mut files = DebugFiles::new();
+    files.add(&program.path("stripped")).unwrap();
+    let result = Symbolicator::new(files).symbolicate(report);
     let frames = &result.threads[0].frames[0].frames;
     let chain: Vec<_> = frames
         .iter()
@@ -386,7 +388,9 @@ fn a_jump_to_nowhere_is_a_bare_address_and_its_caller_is_right() {
         }),
         ..Event::default()
     });
-    let result = Symbolicator::new(DebugFiles::new()).symbolicate(report);
+    let mut files = DebugFiles::new();
+    files.add(&program.path("program")).unwrap();
+    let result = Symbolicator::new(files).symbolicate(report);
     let [nowhere, caller] = &result.threads[0].frames[..] else {
         panic!("two frames")
     };

@@ -5,12 +5,16 @@ mod compressed;
 mod dwarf;
 mod files;
 mod linear;
+mod names;
 mod reports;
+mod split;
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
+use crate::deadline::{Ran, finish};
 use crate::symbolicate_support::Workshop;
 use wedjat::report::{self, Event, EventKind, Found, Frame, Image, Report, Thread};
 
@@ -44,6 +48,41 @@ fn report_of(images: Vec<Image>) -> Vec<u8> {
         ..report::End::default()
     });
     report::to_bytes(&report)
+}
+
+/// Runs the command within so much memory (KiB) and CPU time (seconds).
+fn limited<A: AsRef<std::ffi::OsStr>>(
+    memory: u32,
+    cpu: u32,
+    args: impl IntoIterator<Item = A>,
+) -> Ran {
+    let limits = format!("ulimit -t {cpu} -v {memory}; exec \"$@\"");
+    let child = Command::new("bash")
+        .args([
+            "-c",
+            &limits,
+            "bash",
+            env!("CARGO_BIN_EXE_symbolicate"),
+            "--no-cache",
+        ])
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    finish(child.unwrap())
+}
+
+/// Bytes that do not pack.
+fn noise(len: usize) -> Vec<u8> {
+    let mut state = 1u64;
+    let next = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 56) as u8
+    };
+    std::iter::repeat_with(next).take(len).collect()
 }
 
 fn fifo(path: &Path) {

@@ -362,10 +362,9 @@ fn a_debug_link_is_held_to_its_crc() {
     shop.run("objcopy --only-keep-debug program linked.debug");
     shop.run("objcopy --strip-all --add-gnu-debuglink=linked.debug program stripped");
     let of = |shop: &Workshop| {
-        chains(
-            DebugFiles::new(),
-            shop.report("stripped", &[(mark, Found::Context)]),
-        )
+        let mut files = DebugFiles::new();
+        files.add(&shop.path("stripped")).unwrap();
+        chains(files, shop.report("stripped", &[(mark, Found::Context)]))
     };
     assert_eq!(of(&shop)[0], truth);
     // From `.debug`, too.

@@ -33,9 +33,20 @@ pub struct Args {
     /// Debug files: a dSYM, an .xcarchive, a Mach-O or ELF file, a dyld shared cache, or a folder of them
     ///
     /// You can give it more than once. Xcode's DeviceSupport folder names Apple's own libraries. On Linux, symbolicate
-    /// also reads the image's own path and /usr/lib/debug.
+    /// also reads the system's libraries (/usr/lib and the like) and /usr/lib/debug.
     #[arg(short, long, visible_alias = "dsym", value_name = "PATH")]
     pub debug: Vec<PathBuf>,
+
+    /// Read only the files that the command line names, and what lies in its folders
+    ///
+    /// Without it, symbolicate also reads system libraries that a report names, /usr/lib/debug, files that a debug file
+    /// refers to by their paths, and asks the servers in DEBUGINFOD_URLS. Use it for reports or debug files of strangers.
+    #[arg(long)]
+    pub no_search: bool,
+
+    /// Follow links that lead out of the folders of debug files and reports
+    #[arg(long)]
+    pub follow_links: bool,
 
     /// The output format
     #[arg(

@@ -16,6 +16,7 @@ use super::output::{Target, refusal};
 use crate::report::{ReadError, Reading, ReportReader, limits};
 use crate::symbolicate::error::plain_words;
 use crate::symbolicate::files::bytes::SharedBytes;
+use crate::symbolicate::files::links::GivenFolder;
 use crate::symbolicate::files::own::descriptor;
 use crate::symbolicate::import;
 
@@ -42,33 +43,48 @@ pub(super) enum Item {
     Refused(String),
 }
 
+impl Item {
+    /// Where it comes from, for messages.
+    pub(super) fn origin(&self) -> String {
+        match self {
+            Item::File(path) => path.display().to_string(),
+            Item::Read(origin, _) | Item::Bytes(origin, _) => origin.to_string(),
+            Item::Warning(_) | Item::Error(_) | Item::Refused(_) => String::new(),
+        }
+    }
+}
+
+/// Where reports come from.
+pub(super) struct Inputs {
+    pub paths: Vec<PathBuf>,
+    /// Follows links of files out of the folders.
+    pub follow_links: bool,
+    /// The file that results go to: it is no input.
+    pub target: Target,
+}
+
 /// Passes batches on; see [`feed`].
 pub(super) struct Feed<'a> {
     pass: &'a mut dyn FnMut(Vec<Item>) -> bool,
     batch: Vec<Item>,
     /// Size of the batch's files.
     bytes: u64,
-    target: &'a Target,
+    inputs: &'a Inputs,
     /// True while more is wanted.
     goes_on: bool,
 }
 
-/// Passes on what the paths name, in order, until `pass` says `false` or one of them is `target`: reports in folders in
+/// Passes on what the paths name, in order, until `pass` says `false` or one of them is the target: reports in folders in
 /// order of name, and for `-` those that `input` holds.
-pub(super) fn feed(
-    paths: &[PathBuf],
-    input: &mut dyn Read,
-    target: &Target,
-    pass: &mut dyn FnMut(Vec<Item>) -> bool,
-) {
+pub(super) fn feed(inputs: &Inputs, input: &mut dyn Read, pass: &mut dyn FnMut(Vec<Item>) -> bool) {
     let mut feed = Feed {
         pass,
         batch: Vec::new(),
         bytes: 0,
-        target,
+        inputs,
         goes_on: true,
     };
-    for path in paths {
+    for path in &inputs.paths {
         let goes_on = if path == Path::new("-") {
             feed.stream(input)
         } else if let Some(descriptor) = descriptor(path) {
@@ -105,11 +121,23 @@ impl Feed<'_> {
 
     fn folder(&mut self, folder: &Path) -> bool {
         let (mut goes_on, mut any) = (true, false);
-        let walked = walk(folder, &mut |path| {
+        let given = (!self.inputs.follow_links).then(|| GivenFolder::new(folder));
+        let mut found = |path| {
             any = true;
             goes_on = self.file(path);
             goes_on
-        });
+        };
+        let mut walk = Walk {
+            window: WINDOW,
+            given,
+            links_out: 0,
+            found: &mut found,
+        };
+        let walked = walk.folder(folder, 0).map(|_| ());
+        let links_out = walk.links_out;
+        if goes_on && links_out > 0 {
+            goes_on = self.item(Item::Warning(super::links_out(folder, links_out)));
+        }
         if goes_on && let Err(error) = walked {
             goes_on = self.item(Item::Error(error));
             any = true;
@@ -124,7 +152,7 @@ impl Feed<'_> {
     }
 
     fn file(&mut self, path: PathBuf) -> bool {
-        if self.target.is(&path) {
+        if self.inputs.target.is(&path) {
             self.item(Item::Refused(refusal(&path.display().to_string())));
             self.flush();
             self.goes_on = false;
@@ -209,54 +237,68 @@ const WINDOW: usize = 1 << 17;
 /// Folders below folders are followed so deep.
 const DEPTH: usize = 64;
 
-/// Calls `found` with each report below `folder`, folders and reports in order of name, until it returns
-/// `false`. Links to folders are not followed.
-///
-/// # Errors
-/// If a folder can't be read, or lies too deep: which, and why. What was found before has been given.
-fn walk(folder: &Path, found: &mut dyn FnMut(PathBuf) -> bool) -> Result<(), String> {
-    walk_by(folder, WINDOW, 0, found).map(|_| ())
+/// Finds the reports below a folder, folders and reports in order of name. Links to folders are not followed.
+struct Walk<'a> {
+    /// Names held at a time.
+    window: usize,
+    /// The folder whose links to files may not lead out of it; `None` if they may.
+    given: Option<GivenFolder>,
+    /// Count of those that do, which are not followed.
+    links_out: u64,
+    /// Called with each report, until it returns `false`.
+    found: &'a mut dyn FnMut(PathBuf) -> bool,
 }
 
-/// `Ok(false)` where `found` wants no more.
-fn walk_by(
-    folder: &Path,
-    window: usize,
-    depth: usize,
-    found: &mut dyn FnMut(PathBuf) -> bool,
-) -> Result<bool, String> {
-    let mut last: Option<OsString> = None;
-    let mut wrong = None;
-    loop {
-        let names = next_names(folder, last.as_ref(), window)
-            .map_err(|error| format!("{}: {}", folder.display(), plain_words(&error)))?;
-        let is_full = names.len() == window;
-        for (name, is_folder) in &names {
-            let path = folder.join(name);
-            let goes_on = if !is_folder {
-                !is_report(&path) || found(path)
-            } else if depth < DEPTH {
-                // A folder that can't be read does not keep those behind it from being read.
-                walk_by(&path, window, depth + 1, found).unwrap_or_else(|error| {
-                    wrong.get_or_insert(error);
+impl Walk<'_> {
+    /// `Ok(false)` where `found` wants no more.
+    ///
+    /// # Errors
+    /// If a folder can't be read, or lies too deep: which, and why. What was found before has been given.
+    fn folder(&mut self, folder: &Path, depth: usize) -> Result<bool, String> {
+        let mut last: Option<OsString> = None;
+        let mut wrong = None;
+        loop {
+            let names = next_names(folder, last.as_ref(), self.window)
+                .map_err(|error| format!("{}: {}", folder.display(), plain_words(&error)))?;
+            let is_full = names.len() == self.window;
+            for (name, is_folder) in &names {
+                let path = folder.join(name);
+                let goes_on = if !is_folder {
+                    self.file(path)
+                } else if depth < DEPTH {
+                    // A folder that can't be read does not keep those behind it from being read.
+                    self.folder(&path, depth + 1).unwrap_or_else(|error| {
+                        wrong.get_or_insert(error);
+                        true
+                    })
+                } else {
+                    let deeper = format!(
+                        "{}: it lies more than {DEPTH} folders deep and was not read: name it on the command line",
+                        path.display()
+                    );
+                    wrong.get_or_insert(deeper);
                     true
-                })
-            } else {
-                let deeper = format!(
-                    "{}: it lies more than {DEPTH} folders deep and was not read: name it on the command line",
-                    path.display()
-                );
-                wrong.get_or_insert(deeper);
-                true
-            };
-            if !goes_on {
-                return Ok(false);
+                };
+                if !goes_on {
+                    return Ok(false);
+                }
             }
+            if !is_full {
+                return wrong.map_or(Ok(true), Err);
+            }
+            last = names.into_iter().next_back().map(|(name, _)| name);
         }
-        if !is_full {
-            return wrong.map_or(Ok(true), Err);
+    }
+
+    fn file(&mut self, path: PathBuf) -> bool {
+        if let Some(given) = &self.given
+            && path.is_symlink()
+            && given.is_left_by(&path)
+        {
+            self.links_out += 1;
+            return true;
         }
-        last = names.into_iter().next_back().map(|(name, _)| name);
+        !is_report(&path) || (self.found)(path)
     }
 }
 
@@ -348,6 +390,15 @@ pub(super) fn count(paths: &[PathBuf], stop: &dyn Fn() -> bool) -> u64 {
 mod tests {
     use super::*;
 
+    fn walk_by(window: usize, found: &mut dyn FnMut(PathBuf) -> bool) -> Walk<'_> {
+        Walk {
+            window,
+            given: None,
+            links_out: 0,
+            found,
+        }
+    }
+
     #[test]
     fn a_folder_with_more_names_than_are_held_is_given_whole_and_in_order() {
         let folder = tempfile::tempdir().unwrap();
@@ -366,7 +417,8 @@ mod tests {
                 all.push(path);
                 true
             };
-            assert_eq!(walk_by(folder.path(), window, 0, &mut found), Ok(true));
+            let mut walk = walk_by(window, &mut found);
+            assert_eq!(walk.folder(folder.path(), 0), Ok(true));
             assert_eq!(all.len(), 50, "{window}");
             assert!(all.is_sorted(), "{window}: {all:?}");
         }
@@ -375,7 +427,8 @@ mod tests {
             few += 1;
             few < 3
         };
-        assert_eq!(walk_by(folder.path(), 2, 0, &mut three), Ok(false));
+        let mut walk = walk_by(2, &mut three);
+        assert_eq!(walk.folder(folder.path(), 0), Ok(false));
         assert_eq!(few, 3);
     }
 }

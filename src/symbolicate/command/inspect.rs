@@ -199,7 +199,7 @@ struct UnitSurvey {
 fn survey(object: &ObjectFile) -> Option<UnitSurvey> {
     let sections = DwarfSections::load(object)?;
     // If dwz took part of it out, its producer may stand there.
-    let shared = search::dwz_file(object, Vec::new());
+    let shared = search::dwz_file(object, Vec::new(), true);
     let shared = shared.and_then(|shared| DwarfSections::load(&shared));
     let dwarf = guard::view_all(&sections, shared.as_ref())?;
     let mut survey = UnitSurvey::default();

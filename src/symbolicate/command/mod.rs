@@ -9,10 +9,12 @@ mod output;
 mod progress;
 mod reports;
 mod select;
+mod survive;
 mod tally;
 
 use std::borrow::Cow;
 use std::io::{self, Read, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 pub use address::answer;
@@ -21,6 +23,7 @@ pub use args::{Args, FormatName, command, parse};
 use output::{Output, Target};
 
 use super::error::plain_words;
+use super::format::facts::count;
 use super::format::plain;
 use super::{DebugFiles, Symbolicator};
 
@@ -47,6 +50,7 @@ pub fn main() -> ExitCode {
     };
     interrupt::explain_lost_file();
     interrupt::report_size_limit();
+    survive::note_panics();
     ExitCode::from(run(&args, Box::new(io::stdin()), &mut io::stderr()))
 }
 
@@ -69,7 +73,11 @@ fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> 
         let generated = args::generate(what, &mut io::stdout().lock());
         return done(generated, &mut messages);
     }
-    let mut files = DebugFiles::new().cache(args.cache()).jobs(args.jobs());
+    let mut files = DebugFiles::new()
+        .cache(args.cache())
+        .jobs(args.jobs())
+        .system(!args.no_search)
+        .follow_links(args.follow_links);
     if let Some(path) = &args.inspect {
         return match inspect::inspect(path, &mut input) {
             Ok(found) => {
@@ -107,6 +115,9 @@ fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> 
                 for damaged in &added.damaged {
                     messages.warning(damaged);
                 }
+                if added.links_out > 0 {
+                    messages.warning(&links_out(path, added.links_out as u64));
+                }
                 if added.objects == 0 {
                     messages.warning(&format!("{}: no debug files in it", path.display()));
                 }
@@ -129,17 +140,23 @@ fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> 
     }
     #[cfg(feature = "debuginfod")]
     let files = {
-        let servers = super::Debuginfod::from_environment();
+        let servers = super::Debuginfod::from_environment().filter(|_| !args.no_search);
         files.debuginfod(servers.map(|servers| servers.watch(progress::watch_downloads())))
     };
     #[cfg(not(feature = "debuginfod"))]
-    if std::env::var_os("DEBUGINFOD_URLS").is_some_and(|urls| !urls.is_empty()) {
+    if !args.no_search && std::env::var_os("DEBUGINFOD_URLS").is_some_and(|urls| !urls.is_empty()) {
         messages.warning(
             "DEBUGINFOD_URLS is set, but this build has no feature debuginfod: no server is asked",
         );
     }
     let symbolicator = Symbolicator::new(files);
     reports::run(args, &symbolicator, input, &target, &mut messages)
+}
+
+/// Says that links were not followed.
+fn links_out(folder: &Path, links: u64) -> String {
+    let (folder, links) = (folder.display(), count(links, "link"));
+    format!("{folder}: {links} to places outside of it not followed; --follow-links follows them")
 }
 
 /// Messages to people, on standard error.

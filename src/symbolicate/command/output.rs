@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tempfile::NamedTempFile;
 
@@ -63,16 +64,19 @@ impl Output {
             before => Some(before?.metadata()?),
         };
         let is_named = |folder: &&Path| !folder.as_os_str().is_empty();
-        let folder = path.parent().filter(is_named);
+        let folder = path.parent().filter(is_named).unwrap_or(Path::new("."));
+        remove_left(folder);
         let mut fresh = tempfile::Builder::new();
-        fresh.prefix(".symbolicate-").suffix(".tmp");
+        fresh.prefix(PREFIX).suffix(SUFFIX);
         let mut options = File::options();
         options.read(true).write(true).create_new(true).mode(0o600);
         // By its name, so that it is never there without a handler to remove it.
-        let file = fresh.make_in(folder.unwrap_or(Path::new(".")), |path| {
+        let file = fresh.make_in(folder, |path| {
             interrupt::remove_at_end(path);
             options.open(path).inspect_err(|_| interrupt::keep_at_end())
         })?;
+        // For as long as this process lives. Where the system has no locks, what it leaves stays.
+        let _ = file.as_file().try_lock();
         if let Some(before) = before {
             // If the owner cannot be kept, the file is the writing user's.
             let _ = fchown(file.as_file(), Some(before.uid()), Some(before.gid()));
@@ -100,6 +104,32 @@ impl Output {
             Output::Stream(_) => None,
             Output::File(_, path) => Some(path),
         }
+    }
+}
+
+/// Names of files that are being written.
+const PREFIX: &str = ".symbolicate-";
+const SUFFIX: &str = ".tmp";
+/// A file that is younger may not be locked yet.
+const FRESH: Duration = Duration::from_secs(2);
+
+/// Removes the files of runs that died, as far as they are this user's: nobody holds their locks.
+fn remove_left(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.as_encoded_bytes();
+        if name.starts_with(PREFIX.as_bytes()) && name.ends_with(SUFFIX.as_bytes()) {
+            let _ = remove_if_left(&entry.path());
+        }
+    }
+}
+
+fn remove_if_left(path: &Path) -> io::Result<()> {
+    let file = own::open(path)?;
+    let age = file.metadata()?.modified()?.elapsed().unwrap_or_default();
+    match age > FRESH && file.try_lock().is_ok() {
+        true => fs::remove_file(path),
+        false => Ok(()),
     }
 }
 

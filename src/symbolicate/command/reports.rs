@@ -9,10 +9,11 @@ use std::time::Duration;
 use clap::ColorChoice;
 
 use super::args::{Args, FormatName};
-use super::feed::{Item, feed};
+use super::feed::{Inputs, Item, feed};
 use super::interrupt;
 use super::output::{Output, Target, refusal};
 use super::progress::Progress;
+use super::survive;
 use super::tally::{Quiet, Tally};
 use super::{DONE, INTERRUPTED, Messages, USAGE, done};
 use crate::report::{self, ReadError, Reading, Redact, ReportReader, limits};
@@ -125,16 +126,20 @@ impl Job<'_> {
         };
         // Not before: a pipe without a reader holds the command up until the first signal.
         interrupt::note();
-        let paths = self.args.reports.clone();
+        let inputs = Inputs {
+            paths: self.args.reports.clone(),
+            follow_links: self.args.follow_links,
+            target: self.target.clone(),
+        };
+        let paths = &inputs.paths;
         let many = paths.len() > 1 || paths.iter().any(|p| p.is_dir() || p.as_os_str() == "-");
         let workers = if many { self.args.jobs() } else { 1 };
         let (to_do, batches) = sync_channel::<BatchWork<F::Part>>(workers * AHEAD);
         // Where the result of each batch will be, in their order.
         let (in_order, results) = sync_channel::<Receiver<Batch<F::Part>>>(workers * AHEAD);
         // Not one of the scope's: it may hang in reading a stream when no more of it is needed.
-        let target = self.target.clone();
         std::thread::spawn(move || {
-            feed(&paths, &mut input, &target, &mut |batch| {
+            feed(&inputs, &mut input, &mut |batch| {
                 let (slot, result) = sync_channel(1);
                 in_order.send(result).is_ok() && to_do.send((batch, slot)).is_ok()
             });
@@ -259,7 +264,11 @@ impl Job<'_> {
                 tally: Tally::default(),
             };
             for item in items {
-                self.item::<F>(item, &mut batch);
+                let origin = item.origin();
+                let done = survive::run(|| self.item::<F>(item, &mut batch));
+                if let Err(fault) = done {
+                    batch.unreadable(format!("{origin}: {fault}"));
+                }
             }
             if slot.send(batch).is_err() {
                 return;
@@ -318,17 +327,28 @@ impl Job<'_> {
             let text = format!("{origin}: {damage}");
             batch.outcomes.push(Outcome::Warning(text));
         }
+        let named = survive::run(|| self.named::<F>(origin, reading, &mut batch.tally));
+        match named {
+            Ok(part) => batch.outcomes.extend(part.map(Outcome::Part)),
+            Err(fault) => batch.unreadable(format!("{origin}: {fault}")),
+        }
+    }
+
+    /// Names a report, and makes its part of the output.
+    fn named<F: Format>(
+        &self,
+        origin: &str,
+        reading: Reading,
+        tally: &mut Tally,
+    ) -> Option<F::Part> {
         let mut symbolicated = self.symbolicator.symbolicate_reading(reading);
         let mut origin = origin.to_owned();
         if let Some(rules) = &self.redact {
             // Names first: the files lie under paths that are redacted.
             redact(&mut symbolicated, &mut origin, rules);
         }
-        batch.tally.note_missing(&symbolicated);
-        if !self.args.list_missing {
-            let part = F::part(&self.style, &origin, &symbolicated);
-            batch.outcomes.push(Outcome::Part(part));
-        }
+        tally.note_missing(&symbolicated);
+        (!self.args.list_missing).then(|| F::part(&self.style, &origin, &symbolicated))
     }
 }
 
@@ -371,3 +391,6 @@ fn colors(args: &Args) -> bool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,7 +16,7 @@ use super::guard;
 use super::lines;
 use super::names::{self, known};
 use super::symbols::{Named, ObjectSymbols};
-use super::symcache::{Texts, marked};
+use super::symcache::{Texts, TextsLeft, marked};
 use crate::symbolicate::files::object_file::ObjectFile;
 
 /// Most rows that are copied for functions that end in others, each copy counted as 256 more.
@@ -58,12 +58,15 @@ pub(crate) fn convert(
         symbols,
         covered: Vec::new(),
         converter: SymCacheConverter::new(),
+        texts: TextsLeft::of_file(object.bytes.len().max(object.unpacked as usize)),
         stop,
     };
-    making.converter.add_transformer(Texts::default());
+    making
+        .converter
+        .add_transformer(Texts::new(making.texts.clone()));
     making.functions(sections, &mut direct)?;
     making.rows_alone(direct.read()?)?;
-    making.gaps();
+    making.gaps()?;
     let mut bytes = Vec::new();
     making.converter.serialize(&mut bytes).ok()?;
     Some((bytes, damaged))
@@ -75,12 +78,14 @@ struct Making<'a> {
     /// Relative addresses that have a function by now: in order, without overlaps.
     covered: Vec<(u64, u64)>,
     converter: SymCacheConverter<'a>,
+    texts: TextsLeft,
     stop: &'a AtomicBool,
 }
 
 impl Making<'_> {
     fn goes_on(&self) -> Option<()> {
-        (!self.stop.load(Ordering::Relaxed)).then_some(())
+        let is_stopped = self.stop.load(Ordering::Relaxed) || self.texts.is_used_up();
+        (!is_stopped).then_some(())
     }
 
     /// All functions that DWARF describes.
@@ -201,9 +206,10 @@ impl Making<'_> {
     }
 
     /// Symbols, where there is nothing else.
-    fn gaps(&mut self) {
+    fn gaps(&mut self) -> Option<()> {
         let base = self.object.base;
         for symbol in self.symbols.all() {
+            self.goes_on()?;
             let (start, end) = (symbol.start.checked_sub(base), symbol.end.checked_sub(base));
             let Some(range) = start.zip(end) else {
                 continue;
@@ -217,6 +223,7 @@ impl Making<'_> {
                 });
             }
         }
+        self.goes_on()
     }
 }
 

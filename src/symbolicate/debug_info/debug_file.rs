@@ -42,6 +42,8 @@ pub(crate) struct DebugFileOptions {
     /// Threads to walk folders with.
     pub jobs: usize,
     pub cache: Option<Cache>,
+    /// Looks at paths that neither the user nor the folder of a debug file states.
+    pub search: bool,
     /// The thread that makes the table of a whole file: one at a time, as each needs much memory.
     pub making: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
@@ -221,6 +223,9 @@ impl Inner {
             let sup = sup.map(Arc::new);
             let own = dwarf.sections.as_ref();
             dwarf.direct = own.map(|own| Direct::new(&self.object, own, sup.as_ref()));
+            if let Some(direct) = &mut dwarf.direct {
+                direct.is_anywhere = self.options.search;
+            }
             self.object.bytes.let_go();
         }
         let answer = self.answer(&mut dwarf, svma);

@@ -1,7 +1,7 @@
 //! Answers straight from DWARF, by the addr2line crate: the first ones, those of files that share
 //! debug information (dwz), and those of split DWARF.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use addr2line::gimli::{self, Dwarf, UnitOffset, UnitRef};
@@ -14,7 +14,7 @@ use super::names::{known, named};
 use super::split::Split;
 use super::units::Units;
 use crate::symbolicate::files::object_file::ObjectFile;
-use crate::symbolicate::frame::{Frame, Unread};
+use crate::symbolicate::frame::{Frame, Unread, bounded};
 
 /// One object's DWARF: which units claim an address, and, once one does, all of them at work.
 pub(crate) struct Direct {
@@ -24,6 +24,8 @@ pub(crate) struct Direct {
     /// True if dwz took a part of it out, some units lie in other files, or a section cannot be read: symbolic reads none
     /// of these.
     pub is_partial: bool,
+    /// True if `.dwo` files may lie at any path that the units name.
+    pub is_anywhere: bool,
     /// The object's own, next to which `.dwo` and `.dwp` files are looked for.
     path: PathBuf,
     own: &'static DwarfSections,
@@ -79,6 +81,7 @@ impl Direct {
         let (own, shared) = unsafe { (forever(&sections), sup.map(|sup| forever(sup))) };
         Direct {
             is_partial: object.altlink.is_some() || units.is_partial || sections.unread > 0,
+            is_anywhere: false,
             units,
             addr2line: None,
             path: object.path.clone(),
@@ -92,7 +95,8 @@ impl Direct {
 
     /// Returns addr2line's context of the units; `None` if their headers are damaged.
     pub(crate) fn read(&mut self) -> Option<&mut Addr2Line> {
-        let read = || Addr2Line::new(&self.path, self.own, self.shared);
+        let split = || Split::new(&self.path, self.is_anywhere);
+        let read = || Addr2Line::new(split(), self.own, self.shared);
         self.addr2line.get_or_insert_with(read).as_mut()
     }
 
@@ -182,7 +186,7 @@ impl Direct {
 
 impl Addr2Line {
     fn new(
-        path: &Path,
+        split: Split,
         own: &'static DwarfSections,
         shared: Option<&'static DwarfSections>,
     ) -> Option<Addr2Line> {
@@ -201,7 +205,7 @@ impl Addr2Line {
             context,
             dwarf,
             guard: Guard::default(),
-            split: Split::new(path),
+            split,
         })
     }
 
@@ -227,7 +231,7 @@ impl Addr2Line {
             let location = frame.location.as_ref();
             let file = location.and_then(|location| location.file);
             found.frames.push(Frame {
-                file: file.and_then(known).map(Into::into),
+                file: file.and_then(known).map(|file| (&*bounded(file)).into()),
                 line: location.and_then(|location| location.line),
                 ..name.unwrap_or_default()
             });
@@ -257,7 +261,7 @@ impl Addr2Line {
     fn line_alone(&self, svma: u64) -> Option<DwarfAnswer> {
         let row = self.rows(svma, svma.checked_add(1)?).into_iter().next();
         let (_, _, file, line) = row?;
-        let file = file.map(Into::into);
+        let file = file.map(|file| (&*bounded(file)).into());
         Some(DwarfAnswer {
             frames: vec![Frame {
                 file,

@@ -19,6 +19,12 @@ const RANGES_PER_BYTE: usize = 16;
 /// units. The largest program that was tried takes a hundredth of it.
 const MOST_TRIES: u64 = 1 << 34;
 
+/// Most bytes of paths, for each byte of the sections that state them: addr2line writes out the path of each file, and paths
+/// may share the bytes of one long text. Compilers' take a few.
+const PATHS_PER_BYTE: usize = 32;
+/// Bytes of paths that any object may have.
+const FEW_PATHS: usize = 1 << 20;
+
 /// A function's entry: the offset of its unit, and that in the unit.
 pub(crate) type FunctionEntry = (usize, UnitOffset);
 
@@ -27,6 +33,8 @@ pub(crate) type FunctionEntry = (usize, UnitOffset);
 pub(crate) struct Guard {
     /// Bytes of the lines of all checked units.
     lines: usize,
+    /// Bytes of their files' paths.
+    paths: usize,
     checked: FxHashMap<usize, bool>,
     /// True once the lines of one of them were found damaged.
     pub has_damaged_lines: bool,
@@ -62,7 +70,7 @@ impl Guard {
         let lines = program.map_or(0, |program| program.header().raw_program_buf().len());
         self.lines = self.lines.saturating_add(lines);
         let is_bounded = self.lines <= MOST_READS.saturating_mul(dwarf.debug_line.reader().len());
-        let unit = unit.filter(|_| is_bounded);
+        let unit = unit.filter(|unit| is_bounded && take_paths(dwarf, unit, &mut self.paths));
         let is_damaged = |unit| !lines::damage(dwarf, unit).is_empty();
         self.has_damaged_lines |= unit.as_ref().is_some_and(is_damaged);
         let begins = unit.and_then(|unit| functions(dwarf, &unit));
@@ -79,6 +87,22 @@ impl Guard {
         }
         true
     }
+}
+
+/// Adds the bytes of the paths of a unit's files; returns false where they are more than any compiler writes.
+fn take_paths(dwarf: &Dwarf<R<'_>>, unit: &Unit<R<'_>>, taken: &mut usize) -> bool {
+    let texts = [
+        dwarf.debug_info.reader(),
+        dwarf.debug_line.reader(),
+        dwarf.debug_str.reader(),
+        dwarf.debug_line_str.reader(),
+    ];
+    let stated: usize = texts.iter().map(|section| section.len()).sum();
+    let most = stated
+        .saturating_mul(PATHS_PER_BYTE)
+        .saturating_add(FEW_PATHS);
+    *taken += lines::path_bytes(dwarf, unit, most.saturating_sub(*taken));
+    *taken < most
 }
 
 /// Runs `work` on each unit that can be read, with its offset, for as long as it says to go on. Returns true if that was
@@ -164,7 +188,7 @@ pub(crate) fn all_bounded(dwarf: &Dwarf<R<'_>>) -> bool {
 
 /// Returns true if symbolic can read all units, and within bounds.
 pub(crate) fn all_sound(dwarf: &Dwarf<R<'_>>) -> bool {
-    let (mut links, mut tries) = (Links::default(), 0u64);
+    let (mut links, mut tries, mut paths) = (Links::default(), 0u64, 0);
     let sound = for_each_unit(dwarf, |offset, unit| {
         let functions = scan(dwarf, unit, offset, &mut links);
         let program = unit.line_program.as_ref();
@@ -173,7 +197,7 @@ pub(crate) fn all_sound(dwarf: &Dwarf<R<'_>>) -> bool {
         let sequences = (lines as u64 / 16).max(1);
         let count = functions.as_ref().map_or(0, |entries| entries.len() as u64);
         tries = tries.saturating_add(count.saturating_mul(sequences));
-        functions.is_some() && tries < MOST_TRIES
+        functions.is_some() && tries < MOST_TRIES && take_paths(dwarf, unit, &mut paths)
     });
     sound && links.end()
 }

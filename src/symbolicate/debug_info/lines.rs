@@ -66,6 +66,31 @@ pub(crate) fn damage(dwarf: &Dwarf<R<'_>>, unit: &Unit<R<'_>>) -> Vec<Range<usiz
     damage
 }
 
+/// Bytes of the paths of a unit's files, each written out with the folders that it lies in; not counted on from `most`.
+pub(crate) fn path_bytes(dwarf: &Dwarf<R<'_>>, unit: &Unit<R<'_>>, most: usize) -> usize {
+    let Some(program) = &unit.line_program else {
+        return 0;
+    };
+    let header = program.header();
+    let length = |text| dwarf.attr_string(unit, text).map_or(0, |text| text.len());
+    let folders = header.include_directories().iter();
+    let folders: Vec<usize> = folders.map(|&folder| length(folder)).collect();
+    let base = unit.comp_dir.map_or(0, |base| base.len());
+    // Folder 0 is the one compiled in; DWARF 5 lists it.
+    let skipped = usize::from(header.version() <= 4);
+    let mut bytes = 0usize;
+    for file in header.file_names() {
+        let folder = usize::try_from(file.directory_index()).unwrap_or(usize::MAX);
+        let folder = folder.checked_sub(skipped).and_then(|at| folders.get(at));
+        let path = base + folder.copied().unwrap_or(0) + length(file.path_name());
+        bytes = bytes.saturating_add(path);
+        if bytes >= most {
+            break;
+        }
+    }
+    bytes
+}
+
 /// Returns the start of the next sequence behind a damage at `at`: behind an end of a sequence, and with its address;
 /// the end of the program if no sequence follows.
 fn next_sequence(header: &LineProgramHeader<R<'_>>, all: R<'_>, at: usize) -> usize {

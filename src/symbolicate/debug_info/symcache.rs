@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use rustc_hash::FxHashMap;
@@ -10,7 +11,7 @@ use symbolic::symcache::{File, Function, SymCache, transform};
 use super::names;
 use super::symbols::Named;
 use crate::symbolicate::files::bytes::SharedBytes;
-use crate::symbolicate::frame::{Frame, Resolved, Source};
+use crate::symbolicate::frame::{Frame, Resolved, Source, bounded};
 use crate::symbolicate::lock;
 
 /// Longer chains of inlined functions are damage that runs in a circle.
@@ -19,6 +20,10 @@ const MAX_CHAIN: usize = 512;
 const NAMES_KEPT: usize = 1 << 17;
 /// Most paths that are kept: a large app has some ten thousand source files.
 const PATHS_KEPT: usize = 1 << 15;
+/// Most bytes of names and paths in a table, for each byte of the debug file: real ones take less than one.
+const TEXTS_PER_BYTE: usize = 8;
+/// Bytes of names and paths that the table of any file may have.
+const FEW_TEXTS: usize = 1 << 20;
 
 /// A frame with a name and nothing else, and a symbol's relative address.
 type NamedFrame = (Frame, Option<u64>);
@@ -123,7 +128,8 @@ impl SharedTexts {
 
 /// A symbol's name with the mark that [`stored`] knows it by, and its relative address.
 pub(super) fn marked(symbol: &Named<'_>, base: u64) -> String {
-    format!("\0{:x}\0{}", symbol.entry.wrapping_sub(base), symbol.name)
+    let name = bounded(symbol.name);
+    format!("\0{:x}\0{name}", symbol.entry.wrapping_sub(base))
 }
 
 /// A name as it lies in the cache: as the file has it, demangled if that differs, and for a symbol its relative address;
@@ -131,9 +137,10 @@ pub(super) fn marked(symbol: &Named<'_>, base: u64) -> String {
 fn stored(name: &str) -> String {
     let marked = name.strip_prefix('\0').unwrap_or_default();
     let (entry, name) = marked.split_once('\0').unwrap_or(("", name));
+    let name = &*bounded(name);
     match names::demangle(names::known(name).unwrap_or_default()) {
         Cow::Borrowed(name) => format!("{name}\0\0{entry}"),
-        Cow::Owned(demangled) => format!("{name}\0{demangled}\0{entry}"),
+        Cow::Owned(demangled) => format!("{name}\0{}\0{entry}", bounded(&demangled)),
     }
 }
 
@@ -147,12 +154,45 @@ fn restored(text: &str) -> Option<(&str, &str, Option<u64>)> {
     (first > 0).then_some((name, demangled.unwrap_or(name), entry))
 }
 
+/// Bytes of texts that may still be stored, for the transformer and for whoever made it.
+#[derive(Clone)]
+pub(super) struct TextsLeft(Arc<AtomicUsize>);
+
+impl TextsLeft {
+    /// For a file of so many bytes. Names and paths may share the bytes of one long text in it.
+    pub(super) fn of_file(len: usize) -> TextsLeft {
+        let left = len.saturating_mul(TEXTS_PER_BYTE).saturating_add(FEW_TEXTS);
+        TextsLeft(Arc::new(AtomicUsize::new(left)))
+    }
+
+    /// Returns true once they were too many.
+    pub(super) fn is_used_up(&self) -> bool {
+        self.0.load(Relaxed) == 0
+    }
+
+    fn take<'t>(&self, text: &'t str) -> &'t str {
+        let left = self.0.load(Relaxed).saturating_sub(text.len());
+        self.0.store(left, Relaxed);
+        if left > 0 { text } else { "" }
+    }
+}
+
 /// Texts as they are stored: names, and paths joined as the compiler meant them.
-#[derive(Default)]
 pub(super) struct Texts {
+    left: TextsLeft,
     names: FxHashMap<Box<str>, Box<str>>,
     /// By where the folder compiled in, the folder and the file's name stand in the DWARF.
     paths: FxHashMap<[(usize, usize); 3], Box<str>>,
+}
+
+impl Texts {
+    pub(super) fn new(left: TextsLeft) -> Texts {
+        Texts {
+            left,
+            names: FxHashMap::default(),
+            paths: FxHashMap::default(),
+        }
+    }
 }
 
 impl transform::Transformer for Texts {
@@ -161,7 +201,7 @@ impl transform::Transformer for Texts {
         mut function: transform::Function<'f>,
     ) -> transform::Function<'f> {
         if !self.names.contains_key(&*function.name) {
-            let text = stored(&function.name).into();
+            let text = self.left.take(&stored(&function.name)).into();
             self.names.insert((*function.name).into(), text);
         }
         function.name = Cow::Borrowed(&self.names[&*function.name]);
@@ -184,9 +224,10 @@ impl transform::Transformer for Texts {
         file.srcsrv_revision = Some(if parts.iter().all(kept) {
             let key = [base, folder, name].map(|part| (part.as_ptr() as usize, part.len()));
             let path = self.paths.entry(key);
-            Cow::Borrowed(path.or_insert_with(|| path_of(base, folder, name).into()))
+            let make = || self.left.take(&path_of(base, folder, name)).into();
+            Cow::Borrowed(path.or_insert_with(make))
         } else {
-            Cow::Owned(path_of(base, folder, name))
+            Cow::Owned(self.left.take(&path_of(base, folder, name)).to_owned())
         });
         location
     }
@@ -203,7 +244,10 @@ fn path_of(base: &str, folder: &str, name: &str) -> String {
         push(&mut path, folder);
     }
     push(&mut path, name);
-    path
+    match bounded(&path) {
+        Cow::Owned(cut) => cut,
+        Cow::Borrowed(_) => path,
+    }
 }
 
 /// Joins Unix or Windows paths, whatever system this is.

@@ -5,6 +5,7 @@ pub(super) mod cache;
 #[cfg(feature = "debuginfod")]
 pub(super) mod debuginfod;
 pub(super) mod dyld_cache;
+pub(super) mod links;
 pub(super) mod object_file;
 pub(super) mod own;
 pub(super) mod search;

@@ -19,6 +19,7 @@ use walkdir::{DirEntry, WalkDir};
 use super::bytes::SharedBytes;
 use super::cache::{Cache, file_name};
 use super::dyld_cache;
+use super::links::{GivenFolder, is_below};
 use super::object_file::{self, ObjectFile};
 use super::own::identity;
 use crate::report::crc32;
@@ -72,12 +73,29 @@ pub(in crate::symbolicate) struct Looked {
     pub objects: Result<Vec<ObjectSummary>, String>,
 }
 
-/// All files below `folder`, in order of path, on `jobs` threads. What cannot be read is passed over.
-pub(in crate::symbolicate) fn walk(
-    folder: &Path,
-    jobs: usize,
-    cache: Option<&Cache>,
-) -> Vec<Looked> {
+/// How a folder is walked.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::symbolicate) struct Walk<'a> {
+    /// Threads that look into files.
+    pub jobs: usize,
+    /// Where what was found is remembered.
+    pub cache: Option<&'a Cache>,
+    /// Follows links, also out of the folder.
+    pub follow_links: bool,
+}
+
+/// What was found below a folder.
+pub(in crate::symbolicate) struct Walked {
+    /// All files, in order of path.
+    pub looked: Vec<Looked>,
+    /// Count of links that lead out of the folder, and were not followed.
+    pub links_out: usize,
+}
+
+/// Looks into all files below `folder`. What cannot be read is passed over. Of a link that stays in the folder the target is
+/// found without it.
+pub(in crate::symbolicate) fn walk(folder: &Path, how: Walk<'_>) -> Walked {
+    let Walk { jobs, cache, .. } = how;
     let root = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let known = cache
         .and_then(|cache| remembered(cache, &root))
@@ -88,9 +106,17 @@ pub(in crate::symbolicate) fn walk(
         let is_folder = entry.file_type().is_dir();
         !is_folder || identity(entry.path()).is_some_and(|folder| seen.insert(folder))
     };
-    let all = WalkDir::new(folder).follow_links(true).max_depth(MAX_DEPTH);
-    let all = all.into_iter().filter_entry(is_new).filter_map(Result::ok);
-    let files: Vec<DirEntry> = all.filter(|entry| entry.file_type().is_file()).collect();
+    let all = WalkDir::new(folder).follow_links(how.follow_links);
+    let all = all.max_depth(MAX_DEPTH).into_iter().filter_entry(is_new);
+    let (given, mut links_out) = (GivenFolder::new(folder), 0);
+    let mut files: Vec<DirEntry> = Vec::new();
+    for entry in all.filter_map(Result::ok) {
+        if entry.file_type().is_file() {
+            files.push(entry);
+        } else if entry.file_type().is_symlink() && given.is_left_by(entry.path()) {
+            links_out += 1;
+        }
+    }
     let (next, fresh) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let looked = Mutex::new(Vec::with_capacity(files.len()));
     let work = || {
@@ -113,7 +139,7 @@ pub(in crate::symbolicate) fn walk(
     if let Some(cache) = cache.filter(|_| is_worth_it) {
         remember(cache, &root, &looked);
     }
-    looked
+    Walked { looked, links_out }
 }
 
 /// A file, and whether it was not known before.
@@ -211,9 +237,11 @@ pub(in crate::symbolicate) fn build_id_path(root: &Path, id: &[u8]) -> PathBuf {
 }
 
 /// Returns the debug file that `object`'s debuginfo link means, the best one first: next to it, in `.debug`, and below
-/// the system's folder. It has the same build id or, without one, the CRC-32 that the link states.
+/// the system's folder. It has the same build id or, without one, the CRC-32 that the link states. The link is a name of a
+/// file, without folders that may lead elsewhere.
 pub(in crate::symbolicate) fn linked(object: &ObjectFile) -> Option<ObjectFile> {
     let ((link, crc), folder) = (object.debuglink.as_ref()?, object.path.parent()?);
+    is_below(Path::new(link)).then_some(())?;
     // gdb follows links of the image's path, too: /lib may be /usr/lib.
     let real = object.path.canonicalize().ok();
     let mut places = vec![folder.join(link), folder.join(".debug").join(link)];
@@ -232,21 +260,28 @@ pub(in crate::symbolicate) fn linked(object: &ObjectFile) -> Option<ObjectFile> 
 }
 
 /// The dwz file that a debug file shares with others: the path in its link, next to it, and in the tree
-/// that both were unpacked to; `more` are places to look at besides.
+/// that both were unpacked to; `more` are places to look at besides. With `anywhere` the path may lead out of the debug
+/// file's folder.
 pub(in crate::symbolicate) fn dwz_file(
     object: &ObjectFile,
     more: Vec<PathBuf>,
+    anywhere: bool,
 ) -> Option<ObjectFile> {
     let (name, id) = object.altlink.as_ref()?;
-    let mut places = vec![PathBuf::from(name)];
-    if let Some(folder) = object.path.parent() {
+    let mut places = Vec::new();
+    if !anywhere {
+        let folder = object.path.parent()?;
+        let next = image_file_name(name);
+        places.extend([folder.join(next), folder.join(".dwz").join(next)]);
+    } else if let Some(folder) = object.path.parent() {
+        places.push(PathBuf::from(name));
         places.push(folder.join(name));
         places.push(folder.join(".dwz").join(image_file_name(name)));
         let below = name.trim_start_matches('/');
         places.extend(folder.ancestors().map(|above| above.join(below)));
     }
     places.extend(more);
-    places.push(build_id_path(Path::new(SYSTEM), id));
+    places.extend(anywhere.then(|| build_id_path(Path::new(SYSTEM), id)));
     let open = |path: &PathBuf| {
         let mut objects = object_file::open(path).ok()?.into_iter();
         objects.find(|object| object.id == *id)
@@ -279,17 +314,52 @@ mod tests {
             }
         }
         std::os::unix::fs::symlink(&root, root.join("05/circle")).unwrap();
-        let cache = Cache::new(&kept);
-        for jobs in [1, 2, 8] {
-            assert_eq!(names(&walk(&root, jobs, None), &root), expected);
-            assert_eq!(names(&walk(&root, jobs, Some(&cache)), &root), expected);
+        let cache = &Cache::new(&kept);
+        for (jobs, follow_links) in [(1, false), (2, true), (8, false), (8, true)] {
+            for cache in [None, Some(cache)] {
+                let how = Walk {
+                    jobs,
+                    cache,
+                    follow_links,
+                };
+                assert_eq!(names(&walk(&root, how).looked, &root), expected);
+            }
         }
-        assert!(remembered(&cache, &root.canonicalize().unwrap()).is_some());
+        let how = Walk {
+            jobs: 2,
+            cache: Some(cache),
+            follow_links: false,
+        };
+        assert!(remembered(cache, &root.canonicalize().unwrap()).is_some());
         // A change is seen, and a removed file is gone.
         std::fs::remove_file(root.join("00/00/file")).unwrap();
         std::fs::write(root.join("00/00/other"), b"new").unwrap();
         expected[0] = "00/00/other".into();
-        assert_eq!(names(&walk(&root, 2, Some(&cache)), &root), expected);
+        assert_eq!(names(&walk(&root, how).looked, &root), expected);
+    }
+
+    #[test]
+    fn links_out_of_the_folder_are_followed_if_that_is_asked_for() {
+        let all = tempfile::tempdir().unwrap();
+        let (root, out) = (all.path().join("root"), all.path().join("out"));
+        for folder in [&root, &out] {
+            std::fs::create_dir(folder).unwrap();
+            std::fs::write(folder.join("file"), "x").unwrap();
+        }
+        std::os::unix::fs::symlink(&out, root.join("folder")).unwrap();
+        std::os::unix::fs::symlink(out.join("file"), root.join("other")).unwrap();
+        std::os::unix::fs::symlink("file", root.join("same")).unwrap();
+        let how = |follow_links| Walk {
+            jobs: 1,
+            cache: None,
+            follow_links,
+        };
+        let walked = walk(&root, how(false));
+        assert_eq!(names(&walked.looked, &root), ["file"]);
+        assert_eq!(walked.links_out, 2);
+        let walked = walk(&root, how(true));
+        let followed = ["file", "folder/file", "other", "same"];
+        assert_eq!(names(&walked.looked, &root), followed);
     }
 
     #[test]

@@ -25,6 +25,7 @@ fn engines(object: ObjectFile) -> Option<(DebugFile, FullTable)> {
     let options = DebugFileOptions {
         jobs: 1,
         cache: None,
+        search: true,
         making: Arc::default(),
     };
     // Its own table is broken off once it goes.

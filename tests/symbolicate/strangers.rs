@@ -1,0 +1,191 @@
+//! Reports, debug files and folders that a stranger has made: what they choose is not read.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use wedjat::report::{self, Found, Image, Report};
+use wedjat::symbolicate::DebugFiles;
+
+use crate::deadline::{Ran, symbolicate};
+use crate::symbolicate_support::{Workshop, chains};
+
+const SOURCE: &str = "void inner(void) { __builtin_trap(); }\nint main(void) { inner(); }\n";
+
+fn write(report: &Report, path: &Path) {
+    fs::write(path, report::to_bytes(report)).unwrap();
+}
+
+/// A whole report of nothing.
+fn empty() -> Report {
+    let mut report = Report::default();
+    report.end = Some(report::End {
+        closed_by: "writer".to_owned(),
+        ..report::End::default()
+    });
+    report
+}
+
+fn run(args: &[&str]) -> Ran {
+    symbolicate(["--no-cache"].iter().chain(args))
+}
+
+/// A program at a path of the report's choice, with the right id.
+#[test]
+fn an_image_is_looked_for_at_no_path_of_the_report() {
+    let shop = Workshop::new(&[("a.c", SOURCE)]);
+    shop.run("gcc -g -Wl,--build-id=sha1 a.c -o program");
+    let report = shop.report(
+        "program",
+        &[(shop.address("program", "inner"), Found::Context)],
+    );
+    assert_eq!(chains(DebugFiles::new(), report.clone()), [[""; 0]]);
+    let mut given = DebugFiles::new().system(false);
+    given.add(&shop.path("program")).unwrap();
+    assert_eq!(chains(given, report), [["inner:1"]]);
+}
+
+/// The C library, at its own path, by its id.
+#[test]
+fn the_system_s_libraries_are_found_unless_no_search_is_asked_for() {
+    let shop = Workshop::new(&[("a.c", SOURCE)]);
+    shop.run("gcc a.c -o program");
+    let libraries = shop.run("ldd program");
+    let library = libraries
+        .split_whitespace()
+        .find(|word| word.starts_with('/') && word.contains("libc."));
+    let library = library.expect("a C library");
+    let symbols = shop.run(&format!("nm -D {library}"));
+    let symbol = symbols
+        .lines()
+        .find(|line| line.ends_with(" getpid@@GLIBC_2.2.5"))
+        .unwrap();
+    let address = u64::from_str_radix(&symbol[..16], 16).unwrap();
+    let mut report = shop.report("program", &[(address, Found::Context)]);
+    report.images[0] = Image {
+        name: library.to_owned(),
+        id: shop.id(library),
+        ..report.images[0].clone()
+    };
+    let path = shop.path("1.wedjat");
+    write(&report, &path);
+    let path = path.to_str().unwrap();
+    let (found, refused) = (run(&[path]), run(&["--no-search", path]));
+    assert!(found.out.contains("getpid"), "{}", found.out);
+    assert!(!refused.out.contains("getpid"), "{}", refused.out);
+}
+
+/// The other half of a unit lies where the compiler put it, outside of what was given.
+#[test]
+fn paths_in_debug_files_are_looked_at_unless_no_search_is_asked_for() {
+    let shop = Workshop::new(&[("a.c", SOURCE)]);
+    shop.run("gcc -g -gsplit-dwarf -Wl,--build-id=sha1 a.c -o program");
+    shop.run("mkdir given");
+    shop.run("mv program given/");
+    let address = shop.address("given/program", "inner");
+    let report = shop.report("given/program", &[(address, Found::Context)]);
+    let path = shop.path("1.wedjat");
+    write(&report, &path);
+    let (given, path) = (shop.path("given"), path.to_str().unwrap());
+    let debug = ["--debug", given.to_str().unwrap()];
+    let lines = |more: &[&str]| run(&[&debug, more, &[path]].concat()).out;
+    assert!(lines(&[]).contains("a.c:1"));
+    assert!(!lines(&["--no-search"]).contains("a.c:1"));
+    // Next to the debug file, or below it, they belong to what was given.
+    let halves = fs::read_dir(shop.path("")).unwrap().flatten();
+    let is_half = |path: &std::path::PathBuf| path.extension().is_some_and(|end| end == "dwo");
+    let half = halves.map(|entry| entry.path()).find(is_half).unwrap();
+    fs::rename(&half, given.join(half.file_name().unwrap())).unwrap();
+    assert!(lines(&["--no-search"]).contains("a.c:1"));
+}
+
+/// A folder of another tenant's, linked to.
+#[test]
+fn links_out_of_the_folders_are_followed_if_that_is_asked_for() {
+    let shop = Workshop::new(&[("a.c", SOURCE)]);
+    shop.run("gcc -g -Wl,--build-id=sha1 a.c -o program");
+    shop.run("mkdir reports symbols others");
+    let report = shop.report(
+        "program",
+        &[(shop.address("program", "inner"), Found::Context)],
+    );
+    write(&report, &shop.path("others/1.wedjat"));
+    write(&report, &shop.path("reports/2.wedjat"));
+    shop.run("mv program others/");
+    symlink("../others/1.wedjat", shop.path("reports/1.wedjat")).unwrap();
+    symlink("2.wedjat", shop.path("reports/3.wedjat")).unwrap();
+    symlink("../others", shop.path("symbols/others")).unwrap();
+    symlink("../others/program", shop.path("symbols/program")).unwrap();
+    let (reports, symbols) = (shop.path("reports"), shop.path("symbols"));
+    let all = [
+        "--debug",
+        symbols.to_str().unwrap(),
+        reports.to_str().unwrap(),
+    ];
+    let kept = run(&all);
+    assert!(!kept.out.contains("inner"), "{}", kept.out);
+    assert_eq!(
+        kept.out.matches("Report Version:").count(),
+        2,
+        "{}",
+        kept.out
+    );
+    assert_eq!(
+        kept.err.matches("--follow-links follows them").count(),
+        2,
+        "{}",
+        kept.err
+    );
+    let followed = run(&[&["--follow-links"], &all[..]].concat());
+    assert_eq!(followed.out.matches("Report Version:").count(), 3);
+    assert!(followed.out.contains("inner"), "{}", followed.out);
+    assert!(!followed.err.contains("follow"), "{}", followed.err);
+}
+
+/// A run that was killed leaves its half-written file; the next one removes it.
+#[test]
+fn what_a_run_that_died_left_goes_with_the_next_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    write(&empty(), &at("1.wedjat"));
+    let (left, held, other) = (
+        ".symbolicate-aBc123.tmp",
+        ".symbolicate-dEf456.tmp",
+        ".symbolicate.tmp",
+    );
+    let hour_ago = SystemTime::now() - Duration::from_secs(3600);
+    let make = |name: &str| {
+        let file = File::create(at(name)).unwrap();
+        file.set_modified(hour_ago).unwrap();
+        file
+    };
+    let files = [make(left), make(held), make(other)];
+    files[1].lock().unwrap();
+    let (report, output) = (at("1.wedjat"), at("out.txt"));
+    let run = run(&[
+        "--output",
+        output.to_str().unwrap(),
+        report.to_str().unwrap(),
+    ]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(!at(left).exists(), "no run holds it");
+    assert!(at(held).exists() && at(other).exists());
+    let mode = fs::metadata(output).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "a report's texts are the user's alone");
+}
+
+#[test]
+fn a_page_neither_loads_nor_sends_nor_moves() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("1.wedjat");
+    write(&empty(), &path);
+    let page = run(&["--format", "html", path.to_str().unwrap()]).out;
+    for rule in [
+        "default-src 'none'",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ] {
+        assert!(page.contains(rule), "{rule}");
+    }
+}
