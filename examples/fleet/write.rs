@@ -260,6 +260,7 @@ impl Report<'_> {
             .section(&StallEndView {
                 duration: nanos(duration),
                 how: "recovered",
+                ..StallEndView::default()
             })
             .map_err(failed)?;
         let bytes = writer.finish(ClosedBy::Writer).map_err(failed)?;

@@ -10,7 +10,7 @@ use super::sampler::state;
 use super::work::{self, Work, view};
 use crate::capture::{CaptureLimits, ImageTable};
 use crate::platform::{self, Thread, ThreadGauge, ThreadName, clock, vitals};
-use crate::report::{CaptureView, EventKind, EventView, ThreadView};
+use crate::report::{CaptureView, EventKind, EventView, StallEndView, ThreadView};
 use crate::trigger::crash;
 use crate::trigger::load::{Excess, LoadObservation};
 use crate::trigger::load_watch::LoadWatcher;
@@ -156,7 +156,12 @@ impl LoadRecorder {
         }
         recording.cost(&mut work.buffers, &cost);
         if let Excess::Frames { lasted, .. } = excess {
-            recording.stall_end(&mut work.buffers, *lasted, "reported");
+            let end = StallEndView {
+                duration: Duration::from_nanos(*lasted),
+                how: "reported",
+                ..StallEndView::default()
+            };
+            recording.stall_end(&mut work.buffers, &end);
         }
         self.shared.finish(recording, work)
     }

@@ -76,7 +76,7 @@ struct Last {
     frames: Box<[RawFrame]>,
     len: usize,
     omitted: Option<Omitted>,
-    /// The thread's counters, just after it answered or at a later observation.
+    /// The thread's counters, at a moment since which this is its stack; `None` for the stack of a thread that ran.
     progress: Option<ThreadProgress>,
     /// The place where it was blocked when it was stopped, if `progress` was read while it was on its way back
     /// from our signal.
@@ -152,7 +152,16 @@ impl Sampler {
         match capturer.capture_renewing(watched, &mut images, renew) {
             Ok(captured) => {
                 self.cost.add(&captured);
-                self.keep(at, &captured, watched.progress(), self.place);
+                let (progress, way_back_to) = match self.place {
+                    // A thread that was stopped elsewhere may have gone to rest since: nothing shows that this is
+                    // still its stack.
+                    Some(place) => match is_at(captured.registers, place) {
+                        true => (watched.progress(), Some(place)),
+                        false => (None, None),
+                    },
+                    None => (now.filter(|progress| !progress.running), None),
+                };
+                self.keep(at, &captured, progress, way_back_to);
             }
             Err(error) => {
                 self.cost.unanswered = self.cost.unanswered.saturating_add(1);
@@ -239,6 +248,15 @@ impl Sampler {
         self.syscall = blocked.and_then(|at| at.call_name());
         self.place = blocked.map(|at: Blocked| (at.sp, at.pc));
     }
+}
+
+/// Returns true if a thread with these registers was stopped in the call that it was blocked in, at this stack pointer and
+/// program counter. A signal's handler sees the program counter behind the call, or on it where the kernel will make
+/// the call again.
+fn is_at(registers: &Registers, (sp, pc): (u64, u64)) -> bool {
+    /// Longest instruction that makes a system call: `svc`; `syscall` has 2 bytes.
+    const CALL: u64 = 4;
+    registers.sp() == sp && pc.wrapping_sub(registers.pc()) <= CALL
 }
 
 impl Cost {

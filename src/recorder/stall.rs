@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::cause::Cause;
 use super::events::{OnStall, StallEvent};
 use super::helper::{Helper, Renewals};
 use super::lock::{LineBuffer, Waiting};
@@ -13,7 +14,7 @@ use super::{COUNTERS, Recording, Shared};
 use crate::capture::{CaptureLimits, ImageTable};
 use crate::platform::{Thread, ThreadName, clock};
 use crate::report::time::nanos;
-use crate::report::{EventKind, EventView, ThreadView, ThresholdsView};
+use crate::report::{EventKind, EventView, StallEndView, ThreadView, ThresholdsView};
 use crate::store::launch;
 use crate::trigger::loss::{LOSSES, LossReason};
 use crate::trigger::stall::{Class, Reason, StallEndInfo, StallInfo};
@@ -27,6 +28,8 @@ pub(crate) struct StallRecorder {
     work: Work,
     sampler: Sampler,
     open: Option<Recording>,
+    /// The lock that the open stall waits for most of its time.
+    cause: Cause,
     on_stall: Option<OnStall>,
     /// Time at which the launch's record was last brought up to date, monotonic, nanoseconds.
     seen: u64,
@@ -46,6 +49,7 @@ impl StallRecorder {
             work: Work::new(limits, shared.facts.threads)?,
             sampler: Sampler::new(watched),
             open: None,
+            cause: Cause::new(),
             shared,
             on_stall,
             seen: 0,
@@ -87,12 +91,25 @@ impl StallRecorder {
         }
     }
 
-    fn begin(&mut self, info: &StallInfo) -> Result<Recording, i32> {
+    /// Looks up the lock that the thread waits for now, `at` nanoseconds after the stall's start.
+    fn vote(&mut self, at: u64) -> Option<Waiting> {
+        let watched = self.sampler.watched();
+        let waits = !matches!(self.sampler.state, Some("running" | "runnable"));
+        let waiting = waits.then(|| Waiting::of(watched.thread(), watched.gauge()));
+        let waiting = waiting.flatten();
+        let line = waiting
+            .as_ref()
+            .map(|waiting| waiting.line(watched.thread()));
+        self.cause.vote(at, line);
+        waiting
+    }
+
+    fn begin(&mut self, info: &StallInfo, waiting: Option<Waiting>) -> Result<Recording, i32> {
         let work = &mut self.work;
         let watched = self.sampler.watched().thread();
         let waiting = match info.class {
             Class::Busy | Class::Starved => None,
-            _ => Waiting::of(watched, self.sampler.watched().gauge()),
+            _ => waiting,
         };
         let line = waiting.as_ref().map(|waiting| waiting.line(watched));
         let line = line.as_ref().map(LineBuffer::as_str);
@@ -101,7 +118,7 @@ impl StallRecorder {
             reason: match &waiting {
                 // A lock whose holder is known explains more.
                 Some(waiting) if !waiting.unknown() => line,
-                _ => info.never_beat.then_some("no heartbeat ever came").or(line),
+                _ => never_beat(info).or(line),
             },
             class: Some(info.class.as_str()),
             thresholds: Some(ThresholdsView {
@@ -145,6 +162,10 @@ impl StallRecorder {
     }
 }
 
+fn never_beat(info: &StallInfo) -> Option<&'static str> {
+    info.never_beat.then_some("no heartbeat ever came")
+}
+
 impl Watcher for StallRecorder {
     fn first_miss(&mut self, at: u64) {
         // A library that was loaded since is known by the time the stall is certain.
@@ -157,6 +178,9 @@ impl Watcher for StallRecorder {
             return;
         }
         self.take(at);
+        if COUNTERS.stalled_now.load(Ordering::Relaxed) != 0 {
+            self.vote(at);
+        }
         self.write_samples(false);
     }
 
@@ -175,9 +199,11 @@ impl Watcher for StallRecorder {
             // On a machine under load it may not have had the CPU to answer.
             self.take(nanos(info.lasted));
         }
+        self.cause = Cause::new();
+        let waiting = self.vote(nanos(info.lasted));
         if self.shared.passes(self.sampler.samples.heaviest()) {
             // A folder that takes no report now may take the next one: nothing is kept.
-            self.open = self.begin(info).ok();
+            self.open = self.begin(info, waiting).ok();
         }
         self.report_event(&StallEvent::Began(info));
     }
@@ -188,11 +214,17 @@ impl Watcher for StallRecorder {
         self.write_samples(true);
         self.sampler.clear();
         if let Some(mut recording) = self.open.take() {
-            recording.stall_end(
-                &mut self.work.buffers,
-                nanos(end.info.lasted),
-                end.how.as_str(),
-            );
+            let cause = match end.info.class {
+                Class::Busy | Class::Starved => None,
+                _ => self.cause.line(),
+            };
+            let view = StallEndView {
+                duration: end.info.lasted,
+                how: end.how.as_str(),
+                class: Some(end.info.class.as_str()),
+                reason: cause.or(never_beat(&end.info)),
+            };
+            recording.stall_end(&mut self.work.buffers, &view);
             // If this fails, the next launch closes the file.
             let _ = self.shared.finish(recording, &mut self.work);
         }

@@ -70,6 +70,7 @@ fn end_sums_all_bytes_before_it_and_counts_itself() {
         .section(&StallEndView {
             duration: NANO,
             how: "recovered",
+            ..StallEndView::default()
         })
         .unwrap();
     let before = writer.bytes() as usize;

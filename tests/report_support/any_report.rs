@@ -51,6 +51,8 @@ pub fn report(u: &mut Unstructured<'_>) -> Result<Report> {
         Ok(StallEnd {
             duration: lasted(u)?,
             how: u.arbitrary()?,
+            class: maybe(u, |u| u.arbitrary())?,
+            reason: maybe(u, |u| u.arbitrary())?,
             extra: extra(u)?,
         })
     })?;

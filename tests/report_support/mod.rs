@@ -138,6 +138,8 @@ pub fn full_report() -> Report {
     report.stall_end = Some(StallEnd {
         duration: Duration::from_millis(400),
         how: "recovered".to_owned(),
+        class: Some("blocked".to_owned()),
+        reason: Some("deadlock: thread 7 waits for itself".to_owned()),
         extra: extra(11),
     });
     report.capture = Some(Capture {
@@ -496,6 +498,8 @@ pub fn stall_report(shape: Shape) -> (Vec<u8>, Lengths) {
         &StallEndView {
             duration: Duration::from_nanos(400_123_456),
             how: "recovered",
+            class: Some("blocked"),
+            ..StallEndView::default()
         }
     );
     writer.finish(ClosedBy::Writer).unwrap();

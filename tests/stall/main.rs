@@ -10,6 +10,8 @@ mod stall_support;
 #[cfg(target_os = "linux")]
 mod blocked;
 #[cfg(target_os = "linux")]
+mod changes;
+#[cfg(target_os = "linux")]
 mod false_alarms;
 mod fleet;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]

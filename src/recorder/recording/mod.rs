@@ -229,13 +229,9 @@ impl Recording {
         }
     }
 
-    /// Writes `stall_end`: after how many nanoseconds it was over, and how.
-    pub fn stall_end(&mut self, buffers: &mut ReportBuffers, lasted: u64, how: &str) {
-        let view = StallEndView {
-            duration: Duration::from_nanos(lasted),
-            how,
-        };
-        self.attempt(buffers.buffer(), |writer| writer.section(&view));
+    /// Writes `stall_end`.
+    pub fn stall_end(&mut self, buffers: &mut ReportBuffers, end: &StallEndView<'_>) {
+        self.attempt(buffers.buffer(), |writer| writer.section(end));
     }
 
     /// Writes `loss`: what was not reported since launch, if anything.

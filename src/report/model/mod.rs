@@ -90,3 +90,19 @@ pub struct Report {
     /// Sections of kinds that this version does not know: kind, value.
     pub unknown: Vec<(String, Value)>,
 }
+
+impl Report {
+    /// The kind of a stall: of the whole of it where it is over, else as it was when it was certain.
+    pub fn class(&self) -> Option<&str> {
+        let whole = self.stall_end.as_ref().and_then(|end| end.class.as_deref());
+        whole.or(self.event.as_ref()?.class.as_deref())
+    }
+
+    /// The reason of the event in one line; of a stall that is over, that of most of its time.
+    pub fn reason(&self) -> Option<&str> {
+        match &self.stall_end {
+            Some(end) if end.class.is_some() => end.reason.as_deref(),
+            _ => self.event.as_ref()?.reason.as_deref(),
+        }
+    }
+}

@@ -138,6 +138,14 @@ section! {
         /// *always*
         #[serde(deserialize_with = "lenient")]
         how: String as &'a str,
+        /// As in `event`, of the whole stall.
+        /// *else as in `event`*
+        #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+        class: Option<String> as Option<&'a str>,
+        /// As in `event`: the cause of most of the stall's time.
+        /// *with a `class` none, else as in `event`*
+        #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+        reason: Option<String> as Option<&'a str>,
     }
 }
 

@@ -28,6 +28,10 @@ pub(super) fn each_text(report: &mut Report, each: &mut dyn FnMut(&mut String)) 
         ];
         texts.into_iter().flatten().for_each(&mut *each);
     }
+    if let Some(end) = &mut report.stall_end {
+        let texts = [&mut end.class, &mut end.reason];
+        texts.into_iter().flatten().for_each(&mut *each);
+    }
     for thread in &mut report.threads {
         [&mut thread.name, &mut thread.state, &mut thread.syscall]
             .into_iter()

@@ -206,6 +206,7 @@ pub(super) fn lasted(report: &Report) -> Option<String> {
 
 /// The words of an event that are known, each with its label; `thread` is that of a panic's thread, `name` of others.
 pub(super) fn words<'a>(
+    report: &'a Report,
     event: &'a Event,
     thread: &'static str,
     name: &'static str,
@@ -215,13 +216,13 @@ pub(super) fn words<'a>(
         _ => name,
     };
     let words = [
-        (named, &event.name),
-        ("Message", &event.message),
-        ("Location", &event.location),
-        ("Reason", &event.reason),
+        (named, event.name.as_deref()),
+        ("Message", event.message.as_deref()),
+        ("Location", event.location.as_deref()),
+        ("Reason", report.reason()),
     ];
     let words = words.into_iter();
-    words.filter_map(|(label, text)| Some((label, text.as_deref()?)))
+    words.filter_map(|(label, text)| Some((label, text?)))
 }
 
 /// When the stall began, by the monotonic clock: the report was begun when it was confirmed, as long after

@@ -7,9 +7,9 @@ use serde_json::{Map, Value as Json, json};
 
 use super::plain;
 use super::stacks::heaviest;
-use crate::report::EventKind;
 use crate::report::model::Event;
 use crate::report::time::nanos;
+use crate::report::{EventKind, Report};
 use crate::symbolicate::Missing;
 use crate::symbolicate::blame::{Blamed, blamed, owner};
 use crate::symbolicate::frame::{Frame, PhysicalFrame, Symbolicated, id_text, image_file_name};
@@ -141,8 +141,8 @@ pub(crate) fn unread_text(damaged: usize, refused: usize, split: bool) -> String
 }
 
 /// The event in a few words.
-pub(super) fn kind_text(event: &Event) -> String {
-    let class = event.class.as_ref();
+pub(super) fn kind_text(report: &Report, event: &Event) -> String {
+    let class = report.class();
     let class = class.map_or(String::new(), |class| format!(", {class}"));
     let fatal = if event.fatal { ", fatal" } else { "" };
     format!("{}{class}{fatal}", event.word())

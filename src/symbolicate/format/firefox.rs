@@ -203,9 +203,14 @@ fn markers(report: &Report) -> (Vec<Marker>, u64) {
     };
     if let Some(event) = &report.event {
         let lasted = report.stall_end.as_ref().map(|end| nanos(end.duration));
-        let text = event.reason.as_ref().or(event.message.as_ref()).cloned();
+        let text = report.reason().or(event.message.as_deref());
         let to = lasted.map(|lasted| shift.saturating_add(lasted));
-        note(kind_text(event), text.unwrap_or_default(), shift, to);
+        note(
+            kind_text(report, event),
+            text.unwrap_or_default().to_owned(),
+            shift,
+            to,
+        );
     }
     let confirmed = nanos(report.head.clock);
     for mark in &app.marks {

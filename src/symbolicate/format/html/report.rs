@@ -80,14 +80,14 @@ fn facts(page: &mut String, origin: &str, report: &Report, member: &Member) {
     let mut facts: Vec<(&str, String)> = Vec::new();
     let head = &report.head;
     if let Some(event) = &report.event {
-        facts.push(("What", kind_text(event)));
+        facts.push(("What", kind_text(report, event)));
         if let Some(signal) = &event.signal {
             let (name, code) = (&signal.name, signal_code(signal));
             let at = signal.address.map(|at| format!(" at {at:#x}"));
             let at = at.unwrap_or_default();
             facts.push(("Signal", format!("{name} ({code}{at})")));
         }
-        let words = words(event, "Panicking thread", "Exception");
+        let words = words(report, event, "Panicking thread", "Exception");
         facts.extend(words.map(|(label, text)| (label, text.to_owned())));
         facts.extend(lasted(report).map(|lasted| ("Duration", lasted)));
     }

@@ -130,7 +130,7 @@ impl TextPage<'_> {
                 let signal = format!("{} {}", signal.name, signal.number);
                 self.field("Termination Signal", &signal);
             }
-            None => self.field("Event", &kind_text(event)),
+            None => self.field("Event", &kind_text(self.report, event)),
         }
         if let Some(lasted) = lasted(self.report) {
             self.field("Duration", &lasted);
@@ -141,7 +141,7 @@ impl TextPage<'_> {
             let text = format!("{beat} without a beat, {strikes} times in a row");
             self.field("Thresholds", &text);
         }
-        for (label, text) in words(event, "Panicking Thread", "Name") {
+        for (label, text) in words(self.report, event, "Panicking Thread", "Name") {
             self.field(label, text);
         }
         self.blame();
